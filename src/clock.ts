@@ -1,0 +1,47 @@
+// The one place where time and randomness enter: everything else is given a Clock and a Random.
+import { performance } from 'node:perf_hooks'
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** Where the time comes from. Tests and the simulation put a virtual one in its place. */
+export interface Clock {
+  /** This host's wall clock, in milliseconds since the epoch. It may jump, in either direction. */
+  now(): number
+  /** Milliseconds since an arbitrary start; never runs backwards. For durations. */
+  monotonic(): number
+  /** Resolves after `ms` milliseconds (at once when <= 0); rejects with the signal's reason when it is aborted. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>
+}
+
+/** Where randomness comes from. */
+export interface Random {
+  /** Uniform in [0, 1). */
+  next(): number
+  /** A new random UUID (version 4). */
+  uuid(): string
+}
+
+/** Timers above this fire at once in Node, so longer sleeps are slept in parts. */
+const longestTimerMs = 2 ** 31 - 1
+
+/** The host's own clock. Sleeping keeps the process alive. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  async sleep(ms, signal) {
+    signal?.throwIfAborted()
+    let left = ms
+    while (left > 0) {
+      const part = Math.min(left, longestTimerMs)
+      try {
+        await delay(part, undefined, signal === undefined ? {} : { signal })
+      } catch (error) {
+        signal?.throwIfAborted()
+        throw error
+      }
+      left -= part
+    }
+  },
+}
+
+export const systemRandom: Random = { next: () => Math.random(), uuid: () => randomUUID() }
