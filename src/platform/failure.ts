@@ -1,0 +1,94 @@
+// Classifies an answer once: the body's `code` first, the HTTP status second. @see platform-api.md 7 and design section 5
+import type { HttpResponse, Reason } from './http.ts'
+import { invalidStatusCode } from './wire.ts'
+
+/** An answer, read: its reason, and its JSON where there is any. */
+export interface ReadAnswer {
+  reason: Reason
+  /** The parsed body; undefined when it is no JSON. */
+  body: unknown
+  /** The error body's `code`, when there is one. */
+  code: string | undefined
+  /** True when the code is one that the specification knows: then it is the platform that spoke, not a gateway. */
+  knownCode: boolean
+}
+
+/** Codes of the specification, and what they mean whatever HTTP status they come under. */
+const knownCodes: Readonly<Record<string, Reason>> = { [invalidStatusCode]: 'conflict' }
+
+const byStatus: Readonly<Record<number, Reason>> = {
+  400: 'bad-request',
+  401: 'unauthorized',
+  403: 'forbidden',
+  404: 'not-found',
+  408: 'timeout',
+  409: 'conflict',
+  410: 'not-found',
+  413: 'bad-request',
+  422: 'bad-request',
+  425: 'throttled',
+  429: 'throttled',
+}
+
+function reasonOfStatus(status: number): Reason {
+  if (status >= 200 && status < 300) return 'ok'
+  if (status >= 300 && status < 400) return 'redirect'
+  if (status >= 500 && status < 600) return 'server-error'
+  return byStatus[status] ?? 'other'
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function errorCode(body: unknown): string | undefined {
+  if (typeof body !== 'object' || body === null || !('code' in body) || typeof body.code !== 'string') return undefined
+  return body.code === '' ? undefined : body.code
+}
+
+/** Reads and classifies an answer. `ok` means 2xx with a JSON body that is no error; its shape is the caller's to check. */
+export function readAnswer(response: HttpResponse): ReadAnswer {
+  const body = parseJson(response.body)
+  const code = errorCode(body)
+  const known = code === undefined ? undefined : knownCodes[code]
+  const reason = known ?? reasonOfStatus(response.status)
+  if (reason !== 'ok') return { reason, body, code, knownCode: known !== undefined }
+  if (code !== undefined) return { reason: 'other', body, code, knownCode: false }
+  return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code, knownCode: false }
+}
+
+/** Retry-After is honoured up to this many milliseconds. */
+export const maxRetryAfterMs = 300_000
+
+/**
+ * Retry-After in milliseconds, in either form (RFC 9110 section 10.2.3), capped at five minutes. A date is taken
+ * relative to the answer's own `Date`, else to `platformNow`. Undefined when the header is missing or can't be read.
+ */
+export function retryAfterMs(response: HttpResponse, platformNow: number): number | undefined {
+  const value = response.headers['retry-after']?.trim()
+  if (value === undefined || value === '') return undefined
+  if (/^\d+$/.test(value)) return Math.min(Number(value) * 1000, maxRetryAfterMs)
+  const until = Date.parse(value)
+  if (Number.isNaN(until)) return undefined
+  const date = Date.parse(response.headers['date'] ?? '')
+  return Math.min(Math.max(0, until - (Number.isNaN(date) ? platformNow : date)), maxRetryAfterMs)
+}
+
+/** A call to the platform did not give what was asked. Holds no URL, header or body, so that logging it can't leak them. */
+export class PlatformFailure extends Error {
+  readonly code = 'PLATFORM_FAILURE'
+  readonly reason: Exclude<Reason, 'ok'>
+  /** HTTP status of the answer, undefined when none came. */
+  readonly status: number | undefined
+
+  constructor(reason: Exclude<Reason, 'ok'>, status: number | undefined, what: string) {
+    super(`${what}: ${reason}${status === undefined ? '' : ` (HTTP ${status})`}`)
+    this.name = 'PlatformFailure'
+    this.reason = reason
+    this.status = status
+  }
+}

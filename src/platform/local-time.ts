@@ -1,0 +1,99 @@
+// Zone-less date-times of the platform: parsing, writing, and their relation to instants in `platform.timeZone`.
+
+/**
+ * A zone-less date-time as a number: the milliseconds since 1970-01-01T00:00 on the platform's wall clock.
+ * Differences of local times are wall-clock differences; only a Zone can tell which instant one is.
+ */
+export type LocalMs = number
+
+/** An IANA time zone that knows how its wall clock relates to instants. */
+export interface Zone {
+  readonly name: string
+  /** What the wall clock reads at an instant (epoch ms). */
+  toLocal(instantMs: number): LocalMs
+  /**
+   * The instants (epoch ms) at which the wall clock reads `local`: the earlier and the later one, equal when there is
+   * one only. A reading that daylight saving skips counts as if the clock had not yet been moved.
+   */
+  toInstants(local: LocalMs): readonly [earlier: number, later: number]
+  /** The next change of the offset after an instant (epoch ms), undefined when none is known. */
+  nextTransition(instantMs: number): number | undefined
+}
+
+interface Span {
+  from: number
+  to: number
+  offsetMs: number
+}
+
+const dayMs = 86_400_000
+/** Spans of equal offset remembered; a window of a year needs three. */
+const maxSpans = 64
+
+/** @throws RangeError when Temporal does not know the zone. */
+export function createZone(timeZone: string): Zone {
+  const name = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(timeZone).timeZoneId
+  const spans: Span[] = []
+
+  function spanAt(instantMs: number): Span {
+    const known = spans.find((span) => span.from <= instantMs && instantMs < span.to)
+    if (known !== undefined) return known
+    const at = Temporal.Instant.fromEpochMilliseconds(Math.floor(instantMs)).toZonedDateTimeISO(name)
+    const previous = at.add({ milliseconds: 1 }).getTimeZoneTransition('previous')
+    const next = at.getTimeZoneTransition('next')
+    const span = {
+      from: previous?.epochMilliseconds ?? -Infinity,
+      to: next?.epochMilliseconds ?? Infinity,
+      offsetMs: at.offsetNanoseconds / 1e6,
+    }
+    if (spans.length >= maxSpans) spans.shift()
+    spans.push(span)
+    return span
+  }
+
+  return {
+    name,
+    toLocal: (instantMs) => instantMs + spanAt(instantMs).offsetMs,
+    toInstants(local) {
+      const before = spanAt(local - dayMs).offsetMs
+      const after = spanAt(local + dayMs).offsetMs
+      if (before === after) return [local - before, local - before]
+      const readings = [local - before, local - after].filter((instant) => instant + spanAt(instant).offsetMs === local)
+      const earlier = readings[0] ?? local - before
+      const later = readings[1] ?? earlier
+      return earlier <= later ? [earlier, later] : [later, earlier]
+    },
+    nextTransition(instantMs) {
+      const end = spanAt(instantMs).to
+      return end === Infinity ? undefined : end
+    },
+  }
+}
+
+const hasOffset = /(?:Z|[+-]\d\d(?::?\d\d)?)(?:\[.*\])?$/i
+
+/**
+ * Reads `eventDateTime` and `lastAttemptDateTime` (platform-api.md 2.2): ISO 8601, local, with or without fractions.
+ * A text that names its offset, which the specification doesn't have, is taken at its word.
+ * Returns undefined for what is no date-time.
+ */
+export function parseLocal(text: unknown, zone: Zone): LocalMs | undefined {
+  if (typeof text !== 'string' || text.length < 10 || text.length > 64) return undefined
+  try {
+    if (text.includes('T') && hasOffset.test(text)) return zone.toLocal(Temporal.Instant.from(text).epochMilliseconds)
+    return Temporal.PlainDateTime.from(text).toZonedDateTime('UTC').epochMilliseconds
+  } catch {
+    return undefined
+  }
+}
+
+/** Writes whole local seconds as the list parameters want them: `YYYY-MM-DDThh:mm:ss`. */
+export function formatLocalSecond(localSecond: number): string {
+  return new Date(localSecond * 1000).toISOString().slice(0, 19)
+}
+
+/** The reading of an ambiguous local time that is the later one, unless that lies after `now`. All in epoch ms. */
+export function laterReadingNotAfter(zone: Zone, local: LocalMs, now: number): number {
+  const [earlier, later] = zone.toInstants(local)
+  return later <= now ? later : earlier
+}

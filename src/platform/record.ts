@@ -1,0 +1,91 @@
+// From a row of unknown JSON to a WebhookRecord: keeps what decisions need, never the payload or the receiver's texts.
+import { parseLocal, type LocalMs, type Zone } from './local-time.ts'
+import { webhookStatuses, type WebhookStatus } from './wire.ts'
+
+/** A webhook record as far as decisions need it. @see platform-api.md 2.2 */
+export interface WebhookRecord {
+  /** UUID, as the platform wrote it. */
+  id: string
+  /** UUID of the event; empty when the row had none. */
+  eventId: string
+  /** UUID of the subscription; empty when the row had none. */
+  subscriptionId: string
+  /** `other` for a status that the specification does not know. */
+  status: WebhookStatus | 'other'
+  /** The platform's count; 0 when the row had none that can be read. */
+  attempts: number
+  /** Event time on the platform's wall clock, in ms. */
+  eventLocal: LocalMs
+  /** Last delivery attempt on the platform's wall clock, in ms; null before any, or when it can't be read. */
+  lastAttemptLocal: LocalMs | null
+  /** `requestPayload.webhook.type`; empty when the row had none. */
+  eventType: string
+  /** `requestPayload.webhook.module`; empty when the row had none. */
+  module: string
+  /** What the receiver answered at the last attempt. */
+  responseStatusCode: number | null
+}
+
+/** A row that can't be acted on: without an id, an event time or a status there is nothing to decide. */
+export interface UnreadableRow {
+  unreadable: true
+  /** The row's id when it has one that may be shown. */
+  id: string | undefined
+  /** Name of the field that can't be read. */
+  field: 'row' | 'id' | 'eventDateTime' | 'status'
+}
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** True for a UUID of any version, in either case. Only such an id ever goes into a path. */
+export function isUuid(value: unknown): value is string {
+  return typeof value === 'string' && uuid.test(value)
+}
+
+/** Texts that group and label records are short words; anything longer is not one of them. */
+const maxWordLength = 200
+
+function word(value: unknown): string {
+  return typeof value === 'string' && value.length <= maxWordLength ? value : ''
+}
+
+function object(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+}
+
+function status(value: unknown): WebhookRecord['status'] {
+  return webhookStatuses.find((known) => known === value) ?? 'other'
+}
+
+function count(value: unknown): number {
+  return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? Math.floor(value) : 0
+}
+
+/** Reads one row of a list, or the record of a retry's answer. Never throws. */
+export function readRecord(row: unknown, zone: Zone): WebhookRecord | UnreadableRow {
+  if (typeof row !== 'object' || row === null) return { unreadable: true, id: undefined, field: 'row' }
+  const fields = object(row)
+  const id = fields['id']
+  if (!isUuid(id)) return { unreadable: true, id: undefined, field: 'id' }
+  const eventLocal = parseLocal(fields['eventDateTime'], zone)
+  if (eventLocal === undefined) return { unreadable: true, id, field: 'eventDateTime' }
+  if (typeof fields['status'] !== 'string') return { unreadable: true, id, field: 'status' }
+  const webhook = object(object(fields['requestPayload'])['webhook'])
+  const code = fields['responseStatusCode']
+  return {
+    id,
+    eventId: isUuid(fields['eventId']) ? fields['eventId'] : '',
+    subscriptionId: isUuid(fields['subscriptionId']) ? fields['subscriptionId'].toLowerCase() : '',
+    status: status(fields['status']),
+    attempts: count(fields['numberOfAttempts']),
+    eventLocal,
+    lastAttemptLocal: parseLocal(fields['lastAttemptDateTime'], zone) ?? null,
+    eventType: word(webhook['type']),
+    module: word(webhook['module']),
+    responseStatusCode: typeof code === 'number' && Number.isInteger(code) ? code : null,
+  }
+}
+
+export function isUnreadable(row: WebhookRecord | UnreadableRow): row is UnreadableRow {
+  return 'unreadable' in row
+}

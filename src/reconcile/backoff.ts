@@ -1,0 +1,23 @@
+// How long a record rests between two retries: a pure function of the record's id and its number of attempts.
+import type { BackoffPolicy } from './policy.ts'
+
+/** FNV-1a with a final mix, in [0, 1). The same in every process, so that a restart changes no due time. */
+export function unitHash(text: string): number {
+  let hash = 0x811c9dc5
+  for (let index = 0; index < text.length; index += 1) {
+    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
+  }
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
+  return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32
+}
+
+/**
+ * `min(max, initial * multiplier^(n-1)) * (1 - jitter * u)` in ms, `u` in [0, 1) from (id, n).
+ * `n` below 1 counts as 1.
+ */
+export function backoffDelayMs(id: string, n: number, policy: BackoffPolicy): number {
+  const attempts = Math.max(1, n)
+  const grown = policy.initialMs * policy.multiplier ** (attempts - 1)
+  return Math.min(policy.maxMs, grown) * (1 - policy.jitter * unitHash(`${id}/${attempts}`))
+}

@@ -1,0 +1,64 @@
+// What the policy says of one record now: a pure function. @see design section 9
+import { backoffDelayMs } from './backoff.ts'
+import type { Policy, Selection } from './policy.ts'
+
+export const decisions = ['due', 'backing-off', 'parked', 'excluded', 'held', 'awaiting'] as const
+export type Decision = (typeof decisions)[number]
+
+/** What a decision looks at: the platform's word, and what we did ourselves. Times in epoch ms of the platform's clock. */
+export interface Known {
+  id: string
+  subscriptionId: string
+  eventType: string
+  module: string
+  eventAt: number
+  /** The platform's count, and the last attempt that it shows (the event time when it shows none). */
+  attempts: number
+  lastAt: number
+  /** Our PATCHes of this record, whatever their result, and when the last one was sent. */
+  tries: number
+  triedAt: number
+  /** Retried, and not seen since. */
+  awaiting: boolean
+}
+
+export interface Verdict {
+  decision: Decision
+  /** When it may be retried, in epoch ms of the platform's clock; in the past or present for `due` and `held`. */
+  dueAt: number
+}
+
+export function isSelected(known: Pick<Known, 'subscriptionId' | 'eventType' | 'module'>, select: Selection): boolean {
+  return (
+    (select.eventTypes.length === 0 || select.eventTypes.includes(known.eventType)) &&
+    (select.modules.length === 0 || select.modules.includes(known.module)) &&
+    (select.subscriptionIds.length === 0 || select.subscriptionIds.includes(known.subscriptionId))
+  )
+}
+
+function isOurs(known: Known, policy: Policy): boolean {
+  const { notBefore } = policy.window
+  return isSelected(known, policy.select) && (notBefore === undefined || known.eventAt >= notBefore)
+}
+
+/**
+ * `last + delay(n)`. A backoff that would end after its record has left the window is cut to two periods before it
+ * leaves; once, as a retry after that moment is not followed by another cut.
+ */
+export function dueAt(known: Known, policy: Policy): number {
+  const last = Math.max(known.lastAt, known.triedAt)
+  const due = last + backoffDelayMs(known.id, Math.max(known.attempts, known.tries), policy.backoff)
+  const leavesAt = known.eventAt + policy.window.lookbackMs
+  const lastChance = leavesAt - 2 * policy.periodMs
+  return due > leavesAt && last < lastChance ? lastChance : due
+}
+
+/** First match wins. `now` in epoch ms of the platform's clock; `held` says that nothing may be retried at present. */
+export function decide(known: Known, policy: Policy, situation: { now: number; held: boolean }): Verdict {
+  const due = dueAt(known, policy)
+  if (!isOurs(known, policy)) return { decision: 'excluded', dueAt: due }
+  if (known.awaiting) return { decision: 'awaiting', dueAt: due }
+  if (Math.max(known.attempts, known.tries) >= policy.maxAttempts) return { decision: 'parked', dueAt: due }
+  if (situation.now < due) return { decision: 'backing-off', dueAt: due }
+  return { decision: situation.held || !policy.enabled ? 'held' : 'due', dueAt: due }
+}

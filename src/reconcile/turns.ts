@@ -1,0 +1,171 @@
+// Whose turn it is: due records take turns between subscriptions, fresh and old apart, oldest event first. @see design section 10
+import TinyQueue from 'tinyqueue'
+import type { Entry } from './backlog.ts'
+import { decide } from './decide.ts'
+import { freshMs, type Policy } from './policy.ts'
+import { contains, type Span } from './window.ts'
+
+export interface Turns {
+  /** Takes new and changed records in. `now` in epoch ms of the platform's clock. */
+  offer(entries: Iterable<Entry>, now: number): void
+  /** The record whose turn it is, undefined when none is due. With `idleOnly`, of a subscription that has none in flight. */
+  next(now: number, idleOnly: boolean): Entry | undefined
+  /** True when next() would give one. */
+  ready(now: number, idleOnly: boolean): boolean
+  /** When the next record that backs off becomes due, in epoch ms of the platform's clock. */
+  nextDueAt(): number | undefined
+  /** Keeps the records of a span back until it is released. */
+  fence(span: Span): () => void
+}
+
+export interface TurnsOptions {
+  policy: Policy
+  /** False for a record that the backlog no longer holds. */
+  isHeld: (entry: Entry) => boolean
+  isInFlight: (entry: Entry) => boolean
+  /** Retries of a subscription that are in flight. */
+  inFlightOf: (subscriptionId: string) => number
+}
+
+/** A place in a queue: a lane's, or the one of those that back off. It is void once the record has been given another. */
+interface Place {
+  entry: Entry
+  /** Order within the queue: epoch ms of the event in a lane, of becoming due among the resting. */
+  at: number
+  /** Key of the lane; undefined among the resting. */
+  lane: string | undefined
+}
+
+interface Lane {
+  key: string
+  subscriptionId: string
+  queue: TinyQueue<Place>
+}
+
+const earliestFirst = (a: Place, b: Place): number => a.at - b.at
+
+export function createTurns(options: TurnsOptions): Turns {
+  /** Whether retries are enabled or held is the dispatcher's question; the order of turns does not depend on it. */
+  const policy: Policy = { ...options.policy, enabled: true }
+  /** The first lane has the next turn; a lane that had its turn goes to the end. */
+  const lanes = new Map<string, Lane>()
+  const resting = new TinyQueue<Place>([], earliestFirst)
+  /** The one valid place of a record; places that are not it are passed over. */
+  const places = new WeakMap<Entry, Place>()
+  const fences = new Set<Span>()
+  /** Places whose turn came while their slice was being listed. */
+  let keptBack: Place[] = []
+
+  const isVoid = (place: Place): boolean => places.get(place.entry) !== place || !options.isHeld(place.entry)
+  const isFenced = (entry: Entry): boolean => [...fences].some((span) => contains(span, entry.localSecond))
+
+  function laneOf(entry: Entry, now: number): string {
+    return `${now - entry.eventAt < freshMs ? 'fresh' : 'old'} ${entry.subscriptionId}`
+  }
+
+  function stand(place: Place): void {
+    places.set(place.entry, place)
+    if (place.lane === undefined) {
+      resting.push(place)
+      return
+    }
+    const { subscriptionId } = place.entry
+    const lane = lanes.get(place.lane) ?? {
+      key: place.lane,
+      subscriptionId,
+      queue: new TinyQueue<Place>([], earliestFirst),
+    }
+    lane.queue.push(place)
+    lanes.set(place.lane, lane)
+  }
+
+  /** Each sweep offers every record again: one whose place is still right keeps it, so that queues don't grow. */
+  function put(entry: Entry, now: number): void {
+    const { decision, dueAt } = decide(entry, policy, { now, held: false })
+    const known = places.get(entry)
+    if (decision === 'backing-off') {
+      if (known?.lane !== undefined || known?.at !== dueAt) stand({ entry, at: dueAt, lane: undefined })
+    } else if (decision === 'due') {
+      if (known?.lane === undefined) stand({ entry, at: entry.eventAt, lane: laneOf(entry, now) })
+    } else {
+      places.delete(entry)
+    }
+  }
+
+  function wake(now: number): void {
+    for (let place = resting.peek(); place !== undefined && place.at <= now; place = resting.peek()) {
+      resting.pop()
+      if (isVoid(place)) continue
+      places.delete(place.entry)
+      put(place.entry, now)
+    }
+  }
+
+  /** True when the first place of a lane may be used now. */
+  function isUsable(place: Place, now: number): boolean {
+    if (isVoid(place) || options.isInFlight(place.entry) || isFenced(place.entry)) return false
+    return decide(place.entry, policy, { now, held: false }).decision === 'due'
+  }
+
+  /** What becomes of a place that may not be used: kept back while its slice is listed, decided anew, or dropped. */
+  function passOver(place: Place, now: number): void {
+    if (isVoid(place)) return
+    if (isFenced(place.entry)) {
+      keptBack.push(place)
+      return
+    }
+    places.delete(place.entry)
+    // A record in flight is offered again when its answer is there.
+    if (!options.isInFlight(place.entry)) put(place.entry, now)
+  }
+
+  function front(lane: Lane, now: number): Place | undefined {
+    for (let place = lane.queue.peek(); place !== undefined; place = lane.queue.peek()) {
+      if (isUsable(place, now)) return place
+      lane.queue.pop()
+      passOver(place, now)
+    }
+    return undefined
+  }
+
+  function find(now: number, idleOnly: boolean): { lane: Lane; place: Place } | undefined {
+    wake(now)
+    for (const lane of lanes.values()) {
+      if (idleOnly && options.inFlightOf(lane.subscriptionId) > 0) continue
+      const place = front(lane, now)
+      if (place !== undefined) return { lane, place }
+      lanes.delete(lane.key)
+    }
+    return undefined
+  }
+
+  return {
+    offer(entries, now) {
+      for (const entry of entries) put(entry, now)
+    },
+    next(now, idleOnly) {
+      const found = find(now, idleOnly)
+      if (found === undefined) return undefined
+      found.lane.queue.pop()
+      places.delete(found.place.entry)
+      lanes.delete(found.lane.key)
+      lanes.set(found.lane.key, found.lane)
+      return found.place.entry
+    },
+    ready: (now, idleOnly) => find(now, idleOnly) !== undefined,
+    nextDueAt() {
+      for (let place = resting.peek(); place !== undefined && isVoid(place); place = resting.peek()) resting.pop()
+      return resting.peek()?.at
+    },
+    fence(span) {
+      const own = { ...span }
+      fences.add(own)
+      return () => {
+        fences.delete(own)
+        const back = keptBack
+        keptBack = []
+        for (const place of back) if (!isVoid(place)) stand(place)
+      }
+    },
+  }
+}

@@ -1,0 +1,55 @@
+// The sliding window of event time, and spans of it, in seconds of the platform's wall clock.
+import type { Zone } from '../platform/local-time.ts'
+import type { WindowPolicy } from './policy.ts'
+
+/** The event seconds `[from, to)` of the platform's wall clock. */
+export interface Span {
+  from: number
+  to: number
+}
+
+export function isEmpty(span: Span): boolean {
+  return span.to <= span.from
+}
+
+export function contains(span: Span, localSecond: number): boolean {
+  return span.from <= localSecond && localSecond < span.to
+}
+
+/** Clocks are put back by two hours at the most; three leave room. */
+const longestRepeatMs = 3 * 3_600_000
+
+/** The least that the wall clock reads at or soon after an instant: when it is put back, it repeats what came before. */
+function leastFrom(zone: Zone, instant: number): number {
+  const change = zone.nextTransition(instant)
+  const reading = zone.toLocal(instant)
+  return change === undefined || change > instant + longestRepeatMs ? reading : Math.min(reading, zone.toLocal(change))
+}
+
+/** The most that the wall clock read at or shortly before an instant. */
+function mostUntil(zone: Zone, instant: number): number {
+  const change = zone.nextTransition(instant - longestRepeatMs)
+  const reading = zone.toLocal(instant)
+  return change === undefined || change > instant ? reading : Math.max(reading, zone.toLocal(change - 1))
+}
+
+/**
+ * `[now - lookback, now - settle]` on the platform's wall clock, widened by the hour that daylight saving repeats, and
+ * not before `notBefore`; the second that has just settled comes with the next sweep. `now` in epoch ms of the
+ * platform's clock. May be empty.
+ */
+export function slidingWindow(now: number, policy: WindowPolicy, zone: Zone): Span {
+  const start = Math.max(now - policy.lookbackMs, policy.notBefore ?? -Infinity)
+  return {
+    from: Math.floor(leastFrom(zone, start) / 1000),
+    to: Math.floor(mostUntil(zone, now - policy.settleMs) / 1000),
+  }
+}
+
+/** Cuts a span into at most `parts` equal spans of whole seconds, earliest first. */
+export function cut(span: Span, parts: number): Span[] {
+  const seconds = span.to - span.from
+  const count = Math.max(1, Math.min(parts, seconds))
+  const edge = (index: number): number => span.from + Math.floor((seconds * index) / count)
+  return Array.from({ length: count }, (_, index) => ({ from: edge(index), to: edge(index + 1) }))
+}
