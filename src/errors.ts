@@ -47,5 +47,7 @@ export class UsageError extends Error {
 
 /** True for the rejection that an aborted signal causes. */
 export function isAbort(error: unknown, signal: AbortSignal | undefined): boolean {
-  return signal?.aborted === true && (error === signal.reason || (error instanceof Error && error.name === 'AbortError'))
+  return (
+    signal?.aborted === true && (error === signal.reason || (error instanceof Error && error.name === 'AbortError'))
+  )
 }

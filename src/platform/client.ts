@@ -6,6 +6,7 @@ import { formatLocalSecond, type Zone } from './local-time.ts'
 import type { Rate, RateClass } from './rate.ts'
 import { isUnreadable, isUuid, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
 import type { Skew } from './skew.ts'
+import { TokenError } from './token.ts'
 import { listParameter, retryRequestBody, webhooksPath, type WebhookStatus } from './wire.ts'
 
 /** What the client needs of the token manager. */
@@ -310,7 +311,8 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
       exchange = await authenticated('retry', 'retry', { method: 'PATCH', url, body, signal })
     } catch (error) {
       signal.throwIfAborted()
-      // Only the token manager fails here: without a token nothing was sent, or the 401 that was answered stands.
+      if (!(error instanceof TokenError)) throw error
+      // Without a token nothing was sent, or the 401 that was answered stands.
       return { result: 'unauthorized', reason: 'unauthorized', sent: false }
     }
     return readRetry(exchange, id)

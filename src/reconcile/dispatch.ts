@@ -5,7 +5,6 @@ import type { Clock } from '../clock.ts'
 import type { PlatformClient, RetryAnswer } from '../platform/client.ts'
 import type { Rate } from '../platform/rate.ts'
 import type { Backlog, Entry, TimeOffset } from './backlog.ts'
-import { decide } from './decide.ts'
 import type { Guard } from './guard.ts'
 import type { Policy } from './policy.ts'
 import { createTurns } from './turns.ts'
@@ -115,8 +114,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   async function sendNext(stop: AbortSignal, kill: AbortSignal): Promise<void> {
     await rate.acquire('retry', stop)
     const entry = mayRetry() ? turns.next(client.now(), idleOnly()) : undefined
-    const decided = entry && decide(entry, policy, { now: client.now(), held: false })
-    if (entry === undefined || decided?.decision !== 'due') rate.release('retry')
+    if (entry === undefined) rate.release('retry')
     else send(entry, kill)
   }
 

@@ -1,0 +1,102 @@
+// Checks that need more than one key. Each looks only at keys that are right by themselves, so that nothing is told twice.
+import type { ConfigurationProblem } from '../errors.ts'
+import { formatDuration } from './duration.ts'
+import { isLoopback } from './url.ts'
+
+/** What the checks can ask. */
+export interface Checked {
+  /** The value in use; undefined when it is unset or was refused. */
+  value(key: string): unknown
+  /** Whether anybody set the key, right or wrong. */
+  isSet(key: string): boolean
+  origin(key: string): string
+}
+
+type Check = (config: Checked) => ConfigurationProblem[]
+
+function none(): ConfigurationProblem[] {
+  return []
+}
+
+const oneIssuer: Check = (config) => {
+  const [issuer, host, realm] = ['auth.issuerUrl', 'auth.authUrl', 'auth.realm'].map((key) => config.isSet(key))
+  if (issuer === true && (host === true || realm === true)) {
+    const others = ['auth.authUrl', 'auth.realm'].filter((key) => config.isSet(key))
+    const where = others.map((key) => `${key} (${config.origin(key)})`).join(' and ')
+    return [
+      {
+        key: 'auth.issuerUrl',
+        origin: config.origin('auth.issuerUrl'),
+        message: `${where} also set: give either auth.issuerUrl, or auth.authUrl with auth.realm`,
+      },
+    ]
+  }
+  if (issuer === true || (host === true && realm === true)) return none()
+  if (host !== true && realm !== true) {
+    return [
+      {
+        key: 'auth.issuerUrl',
+        origin: 'missing',
+        message: 'is required, or auth.authUrl with auth.realm in its place',
+      },
+    ]
+  }
+  const [there, missing] = host === true ? ['auth.authUrl', 'auth.realm'] : ['auth.realm', 'auth.authUrl']
+  return [{ key: missing, origin: 'missing', message: `is required, as ${there} is set (${config.origin(there)})` }]
+}
+
+const oneKey: Check = (config) => {
+  const [file, inline] = [config.isSet('auth.privateKeyFile'), config.isSet('auth.privateKey')]
+  if (file !== inline) return none()
+  if (!file)
+    return [{ key: 'auth.privateKeyFile', origin: 'missing', message: 'is required, or auth.privateKey in its place' }]
+  const message = `auth.privateKey (${config.origin('auth.privateKey')}) is also set: give one of the two`
+  return [{ key: 'auth.privateKeyFile', origin: config.origin('auth.privateKeyFile'), message }]
+}
+
+const issuerNotTwice: Check = (config) => {
+  const host = config.value('auth.authUrl')
+  if (typeof host !== 'string' || !host.includes('/auth/realms')) return none()
+  const message =
+    'holds /auth/realms already, so it is an issuer: put it into auth.issuerUrl, or give the part before /auth/realms'
+  return [{ key: 'auth.authUrl', origin: config.origin('auth.authUrl'), message }]
+}
+
+/** Tokens and payloads go over these, so plain http is taken only to this machine, or when the operator insists. */
+const encrypted: Check = (config) =>
+  config.value('platform.allowInsecure') === true
+    ? none()
+    : ['platform.baseUrl', 'auth.authUrl', 'auth.issuerUrl'].flatMap((key) => {
+        const url = config.value(key)
+        if (typeof url !== 'string' || !/^http:/i.test(url) || isLoopback(new URL(url))) return []
+        const message =
+          'must start with https://; http:// is taken only for this machine (127.0.0.1, ::1, localhost), or with platform.allowInsecure'
+        return [{ key, origin: config.origin(key), message }]
+      })
+
+/** `smaller` must be below `larger`, or may equal it. Both are durations. */
+function ordered(smaller: string, larger: string, orEqual: boolean): Check {
+  return (config) => {
+    const [low, high] = [config.value(smaller), config.value(larger)]
+    if (typeof low !== 'number' || typeof high !== 'number' || low < high || (orEqual && low === high)) return none()
+    const [lowText, highText] = [formatDuration(low), formatDuration(high)]
+    const relation = orEqual ? 'at most' : 'below'
+    return [
+      {
+        key: smaller,
+        origin: config.origin(smaller),
+        message: `is ${lowText}, but must be ${relation} ${larger}, which is ${highText} (${config.origin(larger)})`,
+      },
+    ]
+  }
+}
+
+/** All of them; their order is that of their messages. */
+export const checks: readonly Check[] = [
+  encrypted,
+  oneIssuer,
+  issuerNotTwice,
+  oneKey,
+  ordered('window.settle', 'window.lookback', false),
+  ordered('retry.backoff.initial', 'retry.backoff.max', true),
+]

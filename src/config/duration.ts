@@ -1,0 +1,21 @@
+// Durations as people write them: a whole number and one unit, such as 500ms, 30s, 5m, 6h or 7d.
+
+const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+
+type Unit = keyof typeof unitMs
+
+/** What a duration looks like. No fractions (90s, not 1.5m), no mixture (90m, not 1h30m), no bare number: what a reader sees is what is meant. */
+export const durationPattern = /^(\d{1,12})(ms|s|m|h|d)$/
+
+/** Milliseconds of a duration such as `30s`; undefined when the text is none. */
+export function parseDuration(text: string): number | undefined {
+  const [, digits, unit] = durationPattern.exec(text) ?? []
+  return digits === undefined || unit === undefined ? undefined : Number(digits) * unitMs[unit as Unit]
+}
+
+/** The shortest exact writing of a whole number of milliseconds: 90000 becomes `90s`, 3600000 `1h`, 0 `0s`. */
+export function formatDuration(ms: number): string {
+  if (ms === 0) return '0s'
+  const unit = (['d', 'h', 'm', 's'] as const).find((candidate) => ms % unitMs[candidate] === 0) ?? 'ms'
+  return `${ms / unitMs[unit]}${unit}`
+}

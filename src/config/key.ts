@@ -1,0 +1,126 @@
+// What makes a value a key of the configuration: its default, its explanation, its names.
+import { z } from 'zod'
+import type { Kind } from './kinds.ts'
+
+/** What a key says of itself beside its schema. */
+interface About extends Omit<Kind<z.ZodType>, 'schema'> {
+  explanation: string
+  /** As it stands in YAML; undefined: stays unset. */
+  default?: unknown
+  required?: boolean
+  /** Never in a message, a table or a log. */
+  secret?: boolean
+  /** A variable with `_FILE` behind its name may give the value as a file's path. */
+  fileTwin?: boolean
+  /** Where the value comes from when nobody sets it. */
+  fallback?: 'host name'
+}
+
+const registry = z.registry<About>()
+
+type Flags = Pick<About, 'secret' | 'fileTwin'>
+
+function register<S extends z.ZodType>(
+  leaf: S,
+  { type, fromText, shown }: Kind<z.ZodType>,
+  about: Omit<About, keyof Kind<z.ZodType>>,
+): S {
+  registry.add(leaf, { type, fromText, shown, ...about })
+  return leaf
+}
+
+/** A key with a default, written as in YAML. */
+export function setting<S extends z.ZodType>(
+  kind: Kind<S>,
+  value: z.core.util.NoUndefined<z.input<S>>,
+  explanation: string,
+): z.ZodPrefault<S> {
+  return register(kind.schema.prefault(value), kind, { explanation, default: value })
+}
+
+/** A key that may stay unset. */
+export function optional<S extends z.ZodType>(kind: Kind<S>, explanation: string, flags: Flags = {}): z.ZodOptional<S> {
+  return register(kind.schema.optional(), kind, { explanation, ...flags })
+}
+
+/** A key that has to be set. */
+export function required<S extends z.ZodType>(kind: Kind<S>, explanation: string): z.ZodNonOptional<S> {
+  return register(kind.schema.nonoptional(), kind, { explanation, required: true })
+}
+
+/** A key whose default is the host's name. */
+export function hostNamed<S extends z.ZodType>(kind: Kind<S>, explanation: string): z.ZodNonOptional<S> {
+  return register(kind.schema.nonoptional(), kind, { explanation, fallback: 'host name' })
+}
+
+/** One key as its readers need it. */
+export interface KeyDescription {
+  /** Key path in YAML: `retry.backoff.initial`. */
+  key: string
+  /** Its environment variable: `RECONCILER_RETRY_BACKOFF_INITIAL`. */
+  environment: string
+  /** Variable that names a file with the value instead; undefined where there is none. */
+  fileTwin: string | undefined
+  /** What it takes, for people: `duration, 1s to 6h`. */
+  type: string
+  /** Default as it stands in YAML, `the host name`, or undefined when the key stays unset. */
+  default: string | undefined
+  required: boolean
+  secret: boolean
+  explanation: string
+}
+
+/** A key with what is needed to check its value. */
+export interface Key extends KeyDescription {
+  schema: z.ZodType
+  /** The default itself, as YAML would give it; undefined when there is none. */
+  defaultValue: unknown
+  fromText: (text: string) => unknown
+  shown: boolean
+  fallback: 'host name' | undefined
+}
+
+/** What all variables of the configuration begin with. */
+export const environmentPrefix = 'RECONCILER_'
+
+/** `retry.backoff.initial` becomes `RECONCILER_RETRY_BACKOFF_INITIAL`. */
+export function environmentName(key: string): string {
+  const words = key.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).replaceAll('.', '_')
+  return environmentPrefix + words.toUpperCase()
+}
+
+function defaultText(about: About): string | undefined {
+  if (about.fallback !== undefined) return `the ${about.fallback}`
+  return about.default === undefined ? undefined : JSON.stringify(about.default).replace(/^"(.+)"$/, '$1')
+}
+
+function describe(key: string, leaf: z.ZodType, about: About): Key {
+  const environment = environmentName(key)
+  return {
+    key,
+    environment,
+    fileTwin: about.fileTwin === true ? `${environment}_FILE` : undefined,
+    type: about.type,
+    default: defaultText(about),
+    required: about.required ?? false,
+    secret: about.secret ?? false,
+    explanation: about.explanation,
+    schema: leaf,
+    defaultValue: about.default,
+    fromText: about.fromText,
+    shown: about.shown && about.secret !== true,
+    fallback: about.fallback,
+  }
+}
+
+/** Every key of a schema whose leaves were made by setting, optional, required or hostNamed, in its order. */
+export function listKeys(section: z.ZodObject, path = ''): readonly Key[] {
+  return Object.entries(section.shape).flatMap(([name, part]) => {
+    if (part instanceof z.ZodObject) return listKeys(part, `${path}${name}.`)
+    const leaf = part as z.ZodType
+    const about = registry.get(leaf)
+    if (about === undefined)
+      throw new Error(`${path}${name} says nothing of itself: make it with setting, optional or required`)
+    return [describe(`${path}${name}`, leaf, about)]
+  })
+}

@@ -1,0 +1,226 @@
+// The kinds of values a key can have: how each is written, what is allowed, and what it becomes.
+import { validate as isCron } from 'node-cron'
+import { z } from 'zod'
+import { durationPattern, parseDuration } from './duration.ts'
+
+/** A kind of value. The zod schema takes what stands in the YAML file; the environment's text goes through `fromText` first. */
+export interface Kind<S extends z.ZodType> {
+  schema: S
+  /** For people, in tables: `duration, 1s to 6h`. */
+  type: string
+  /** Text of an environment variable as the value that would stand in the file; the text itself where it is none. */
+  fromText: (text: string) => unknown
+  /** Whether a refused value may be repeated in the message. */
+  shown: boolean
+}
+
+const asText = (text: string): string => text
+
+/** YAML reads `realm: 0123` and `name: true` as no text. */
+function mustBeText(must: string): z.core.$ZodErrorMap {
+  return ({ input }) =>
+    typeof input === 'number' || typeof input === 'boolean'
+      ? `must be text, and YAML reads a ${typeof input} here: put it in quotes`
+      : must
+}
+
+/** Text that `parse` understands; undefined from it means refused. */
+function parsed<T>(pattern: RegExp, must: string, parse: (text: string) => T | undefined): z.ZodType<T, string> {
+  return z
+    .string({ error: must })
+    .regex(pattern, { error: must })
+    .transform((text, context) => {
+      const value = parse(text)
+      if (value !== undefined) return value
+      context.addIssue({ code: 'custom', message: must, input: text })
+      return z.NEVER
+    })
+}
+
+/** Becomes milliseconds. The bounds are durations too, both allowed. */
+export function duration(min: string, max: string): Kind<z.ZodType<number, string>> {
+  const [minMs = 0, maxMs = 0] = [parseDuration(min), parseDuration(max)]
+  const must = `must be a duration from ${min} to ${max}, written as a whole number and one unit (ms, s, m, h, d), such as 90s`
+  const schema = parsed(durationPattern, must, (text) => {
+    const ms = parseDuration(text)
+    return ms === undefined || ms < minMs || ms > maxMs ? undefined : ms
+  })
+  return { schema, type: `duration, ${min} to ${max}`, fromText: asText, shown: true }
+}
+
+function numberFromText(text: string): unknown {
+  return /^[+-]?\d+(\.\d+)?$/.test(text) ? Number(text) : text
+}
+
+/** A whole number, both bounds allowed. */
+export function integer(min: number, max: number): Kind<z.ZodType<number, number>> {
+  const error = `must be a whole number from ${min} to ${max}`
+  const schema = z.int({ error }).min(min, { error }).max(max, { error })
+  return { schema, type: `whole number, ${min} to ${max}`, fromText: numberFromText, shown: true }
+}
+
+/** A number with or without a fraction, both bounds allowed. */
+export function decimal(min: number, max: number): Kind<z.ZodType<number, number>> {
+  const error = `must be a number from ${min} to ${max}`
+  const schema = z.number({ error }).min(min, { error }).max(max, { error })
+  return { schema, type: `number, ${min} to ${max}`, fromText: numberFromText, shown: true }
+}
+
+/** `true` or `false`, in the three writings that YAML knows. */
+export function flag(): Kind<z.ZodType<boolean, boolean>> {
+  const words = new Map([
+    ...['true', 'True', 'TRUE'].map((word) => [word, true] as const),
+    ...['false', 'False', 'FALSE'].map((word) => [word, false] as const),
+  ])
+  return {
+    schema: z.boolean({ error: 'must be true or false' }),
+    type: 'true or false',
+    fromText: (text) => words.get(text) ?? text,
+    shown: true,
+  }
+}
+
+/** One of a few words. */
+export function choice<const Word extends string>(words: readonly Word[]): Kind<z.ZodType<Word, Word>> {
+  const schema = z.enum(words, { error: `must be one of ${words.join(', ')}` })
+  return { schema, type: words.join(', '), fromText: asText, shown: true }
+}
+
+const plainText = /^(?!\s)\P{Cc}{1,500}(?<!\s)$/u
+
+/** One line of text. */
+export function text(): Kind<z.ZodType<string, string>> {
+  const must = 'must be one line of text, 1 to 500 characters, without spaces at its ends'
+  return {
+    schema: z.string({ error: mustBeText(must) }).regex(plainText, { error: must }),
+    type: 'text',
+    fromText: asText,
+    shown: false,
+  }
+}
+
+/** A word that goes into a URL's path or a protocol field as it stands: no spaces, no characters with a meaning in URLs. */
+export function word(): Kind<z.ZodType<string, string>> {
+  const must = 'must be 1 to 200 letters, digits or . _ ~ -'
+  const schema = z.string({ error: mustBeText(must) }).regex(/^(?!\.{1,2}$)[\w.~-]{1,200}$/, { error: must })
+  return { schema, type: 'text', fromText: asText, shown: false }
+}
+
+/** What RFC 6749 allows as a scope, or nothing. @see RFC 6749 section 3.3 */
+export function scope(): Kind<z.ZodType<string, string>> {
+  const must = 'must be scope names with one space between, or empty'
+  const schema = z.string({ error: mustBeText(must) }).regex(/^(?:[!#-[\]-~]+(?: [!#-[\]-~]+)*)?$/, { error: must })
+  return { schema, type: 'text, may be empty', fromText: asText, shown: false }
+}
+
+/** A file's path. Refuses what is plainly the file's content. */
+export function filePath(): Kind<z.ZodType<string, string>> {
+  const must = 'must be the path of a file (its content does not belong here)'
+  const schema = z.string({ error: mustBeText(must) }).regex(/^(?!-----)\P{Cc}{1,4096}$/u, { error: must })
+  return { schema, type: 'path of a file', fromText: asText, shown: false }
+}
+
+/** Text that nobody may see. */
+export function secretText(): Kind<z.ZodType<string, string>> {
+  const must = 'must be text and not empty'
+  return {
+    schema: z.string({ error: mustBeText(must) }).min(1, { error: must }),
+    type: 'text',
+    fromText: asText,
+    shown: false,
+  }
+}
+
+/** A PEM private key. Line breaks may be written as `\n`, as they end up in environment variables. */
+export function privateKeyPem(): Kind<z.ZodType<string, string>> {
+  const must = 'must be a private key in PEM form, from its line -----BEGIN ... PRIVATE KEY----- to its END line'
+  const schema = z
+    .string({ error: must })
+    .regex(/^\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----[^]+-----END (?:[A-Z]+ )*PRIVATE KEY-----(?:\s|\\n)*$/, {
+      error: must,
+    })
+    .transform((pem) => (pem.includes('\n') ? pem : pem.replaceAll('\\n', '\n')))
+  return { schema, type: 'PEM', fromText: asText, shown: false }
+}
+
+/** An IANA time zone; becomes its name as the platform's database writes it. Offsets are refused: they know no daylight saving. */
+export function timeZone(): Kind<z.ZodType<string, string>> {
+  const must = 'must be an IANA time zone such as UTC or Europe/Berlin'
+  const schema = parsed(/^[A-Za-z]/, must, (name) => {
+    try {
+      return new Temporal.ZonedDateTime(0n, name).timeZoneId
+    } catch {
+      return undefined
+    }
+  })
+  return { schema, type: 'IANA time zone', fromText: asText, shown: true }
+}
+
+/** Largest step that means something in seconds, minutes and hours: node-cron takes a larger one as "at 0 only". */
+const largestSteps = [59, 59, 23]
+
+/** A cron expression of six fields, seconds first. */
+export function cron(): Kind<z.ZodType<string, string>> {
+  const must = 'must be a cron expression of 6 fields (second minute hour day month weekday), such as */30 * * * * *'
+  const schema = parsed(/^[^\t\r\n]+$/, must, (expression) => {
+    const fields = expression.trim().split(/ +/)
+    const stepsFit = largestSteps.every(
+      (largest, index) => Number(/\/(\d+)/.exec(fields[index] ?? '')?.[1] ?? 1) <= largest,
+    )
+    return fields.length === 6 && stepsFit && isCron(fields.join(' ')) ? fields.join(' ') : undefined
+  })
+  return { schema, type: 'cron expression of 6 fields', fromText: asText, shown: true }
+}
+
+/** A moment with its zone; becomes milliseconds since the epoch. */
+export function instant(): Kind<z.ZodType<number, string>> {
+  const must = 'must be a date, time and zone such as 2026-01-01T00:00:00Z or 2026-01-01T01:00:00+01:00'
+  const schema = parsed(/^\d{4}-\d{2}-\d{2}[Tt ]/, must, (moment) => {
+    try {
+      return Temporal.Instant.from(moment).epochMilliseconds
+    } catch {
+      return undefined
+    }
+  })
+  return { schema, type: 'moment with zone', fromText: asText, shown: true }
+}
+
+/** Splits at commas, as lists stand in the environment. */
+function listFromText(list: string): string[] {
+  return list.split(',').map((entry) => entry.trim())
+}
+
+function list(item: z.ZodType<string, string>, must: string, type: string): Kind<z.ZodType<string[], string[]>> {
+  const schema = z
+    .array(item, { error: must })
+    .max(1000, { error: 'must have at most 1000 entries' })
+    .transform((entries) => [...new Set(entries)])
+  return { schema, type, fromText: listFromText, shown: true }
+}
+
+/** A list of names. Repeated ones are kept once. */
+export function names(): Kind<z.ZodType<string[], string[]>> {
+  const must = 'must be a list of names without spaces, such as [one, two]; in the environment: one,two'
+  return list(z.string({ error: must }).regex(/^[^\s,\p{Cc}]{1,200}$/u, { error: must }), must, 'list of names')
+}
+
+/** A list of UUIDs; they become lower case. */
+export function uuids(): Kind<z.ZodType<string[], string[]>> {
+  const must =
+    'must be a list of UUIDs, such as [123e4567-e89b-12d3-a456-426614174000]; in the environment separated by commas'
+  const pattern = /^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
+  return list(
+    parsed(pattern, must, (id) => id.toLowerCase()),
+    must,
+    'list of UUIDs',
+  )
+}
+
+/** Host name or address to listen on. */
+export function listenHost(): Kind<z.ZodType<string, string>> {
+  const must = 'must be a host name or an address to listen on, such as 0.0.0.0 or ::, without brackets and port'
+  const schema = z
+    .string({ error: must })
+    .regex(/^(?:[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}(?:%\w+)?)$/, { error: must })
+  return { schema, type: 'host name or address', fromText: asText, shown: true }
+}

@@ -1,0 +1,35 @@
+// What one source of configuration (the file, the environment) gave, before it is checked.
+import type { ConfigurationProblem } from '../errors.ts'
+import { scrub } from '../scrub.ts'
+
+/** A value as it was given, and where. */
+export interface Given {
+  raw: unknown
+  /** `config.yaml:12` or a variable's name. */
+  origin: string
+}
+
+export interface Layer {
+  /** By key path. */
+  values: Map<string, Given>
+  problems: ConfigurationProblem[]
+  /** False when the source could not be read, so that a missing key says nothing. */
+  complete: boolean
+}
+
+/** A name or value from outside, fit for a message: no control characters, no secrets, not long. */
+export function shownText(text: string): string {
+  const clean = scrub(text).replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '?')
+  return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean
+}
+
+/** Why a file could not be read, without its content: `ENOENT` and the like in words. */
+export function unreadable(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'no code'
+  const words: Record<string, string> = {
+    ENOENT: 'there is no such file',
+    EACCES: 'this process may not read it',
+    EISDIR: 'it is a directory',
+  }
+  return `can't be read: ${words[code] ?? 'reading failed'} (${shownText(code)})`
+}

@@ -1,0 +1,120 @@
+// Makes the configuration: defaults, then the YAML file, then the environment; tells everything that is wrong with it at once.
+import { ConfigurationError } from '../errors.ts'
+import type { ConfigurationProblem } from '../errors.ts'
+import { checks } from './checks.ts'
+import type { Checked } from './checks.ts'
+import { environmentLayer } from './environment-layer.ts'
+import type { Key } from './key.ts'
+import { shownText } from './layer.ts'
+import type { Given } from './layer.ts'
+import { keys, schema } from './schema.ts'
+import type { Config } from './schema.ts'
+import { readYamlLayer } from './yaml-layer.ts'
+
+export interface LoadedConfig {
+  config: Config
+  /** By key path, for every key: `default`, the file with the line (`config.yaml:12`), or the variable's name. */
+  origins: ReadonlyMap<string, string>
+  /** Variables with our prefix that are Kubernetes' service links, and so were not read. */
+  passedOver: readonly string[]
+}
+
+export interface ConfigInput {
+  /** Path of the YAML file, if there is one. */
+  file?: string | undefined
+  env: Readonly<Record<string, string | undefined>>
+  /** Default of `instance.name`. */
+  hostName: string
+  /** A file's text (UTF-8). May throw; then the path and the error's code are told. */
+  readFile: (path: string) => string
+}
+
+/** What to say of a refused value, without the value when it may be secret. */
+function refusalOf(key: Key, raw: unknown, message: string): string {
+  if (!key.shown) return message
+  if (typeof raw === 'string') return `${message}, not ${JSON.stringify(shownText(raw))}`
+  return typeof raw === 'number' || typeof raw === 'boolean' ? `${message}, not ${raw}` : message
+}
+
+interface CheckedKey {
+  given: Given | undefined
+  value: unknown
+  problem?: ConfigurationProblem
+}
+
+function checkKey(key: Key, given: Given | undefined): CheckedKey {
+  const result = key.schema.safeParse(given?.raw)
+  if (result.success) return { given, value: result.data }
+  const message = result.error.issues[0]?.message ?? 'is not what it should be'
+  if (given === undefined) {
+    return {
+      given,
+      value: undefined,
+      problem: {
+        key: key.key,
+        origin: 'missing',
+        message: `is required: set it in the file, or as ${key.environment}`,
+      },
+    }
+  }
+  return {
+    given,
+    value: undefined,
+    problem: { key: key.key, origin: given.origin, message: refusalOf(key, given.raw, message) },
+  }
+}
+
+/** Puts flat values under their nested names. */
+function nest(values: Iterable<readonly [string, unknown]>): Record<string, unknown> {
+  const root: Record<string, unknown> = {}
+  for (const [key, value] of values) {
+    const parts = key.split('.')
+    let section = root
+    for (const part of parts.slice(0, -1)) section = (section[part] ??= {}) as Record<string, unknown>
+    section[parts.at(-1) ?? key] = value
+  }
+  return root
+}
+
+/** @see platform-api.md 4.1: `{issuer_url}` is `{auth_url}/auth/realms/<realm>` */
+function withIssuer(settings: ReturnType<typeof schema.parse>): Config {
+  const { auth } = settings
+  return { ...settings, auth: { ...auth, issuerUrl: auth.issuerUrl ?? `${auth.authUrl}/auth/realms/${auth.realm}` } }
+}
+
+function askable(checked: ReadonlyMap<string, CheckedKey>): Checked {
+  return {
+    value: (key) => checked.get(key)?.value,
+    isSet: (key) => checked.get(key)?.given !== undefined,
+    origin: (key) => checked.get(key)?.given?.origin ?? 'default',
+  }
+}
+
+/**
+ * Loads and checks the configuration.
+ * @throws ConfigurationError with every problem that was found
+ */
+export function loadConfig(input: ConfigInput): LoadedConfig {
+  const file = readYamlLayer(input.file, input.readFile, new Map(keys.map((key) => [key.key, key])))
+  const environment = environmentLayer(input, keys)
+  const given = new Map([...file.values, ...environment.values])
+  for (const key of keys) {
+    if (key.fallback === 'host name' && !given.has(key.key))
+      given.set(key.key, { raw: input.hostName, origin: 'default' })
+  }
+
+  const told = new Set([...file.problems, ...environment.problems].map((problem) => problem.key))
+  const checked = new Map(keys.map((key) => [key.key, checkKey(key, given.get(key.key))]))
+  const ofKeys = [...checked.values()].flatMap(({ problem }) => (problem === undefined ? [] : [problem]))
+  const ofAll = checks.flatMap((check) => check(askable(checked)))
+  // A key that was refused already is not also missing, and a file that was not understood may hold what seems missing.
+  const worthTelling = [...ofKeys, ...ofAll].filter(
+    ({ key, origin }) => origin !== 'missing' || (file.complete && !told.has(key)),
+  )
+  const problems = [...file.problems, ...environment.problems, ...worthTelling]
+  if (problems.length > 0) throw new ConfigurationError(problems)
+
+  const settings = schema.parse(nest(keys.map((key) => [key.key, given.get(key.key)?.raw])))
+  const origins = new Map(keys.map((key) => [key.key, given.get(key.key)?.origin ?? 'default']))
+  return { config: withIssuer(settings), origins, passedOver: environment.passedOver }
+}

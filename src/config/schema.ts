@@ -1,0 +1,151 @@
+// The one source of the configuration: every key with its type, default and explanation. Tables, files and checks are made from it.
+import { z } from 'zod'
+import {
+  choice,
+  cron,
+  decimal,
+  duration,
+  filePath,
+  flag,
+  instant,
+  integer,
+  listenHost,
+  names,
+  privateKeyPem,
+  scope,
+  secretText,
+  text,
+  timeZone,
+  uuids,
+  word,
+} from './kinds.ts'
+import { hostNamed, listKeys, optional, required, setting } from './key.ts'
+import type { Key } from './key.ts'
+import { baseUrl, exactUrl } from './url.ts'
+
+/**
+ * All keys. A key is one entry here; the rest (environment name, files, tables) follows from it.
+ * Durations become milliseconds, moments milliseconds since the epoch.
+ */
+export const schema = z.strictObject({
+  instance: z.strictObject({
+    name: hostNamed(text(), 'Name of this instance in log lines, on the status page and in prompts.'),
+  }),
+  platform: z.strictObject({
+    baseUrl: required(
+      baseUrl(),
+      'URL below which the platform has /webhooks; any path, with or without a slash at its end.',
+    ),
+    timeZone: setting(timeZone(), 'UTC', "Zone of the platform's date-times, which carry none."),
+    requestTimeout: setting(
+      duration('100ms', '5m'),
+      '10s',
+      'Deadline of one request, from the call to the last byte of the answer.',
+    ),
+    maxRequestsPerSecond: setting(
+      decimal(0.1, 1000),
+      20,
+      'Most requests per second to the platform, all kinds together.',
+    ),
+    allowInsecure: setting(
+      flag(),
+      false,
+      'Take http:// for the platform and its identity host on other hosts than this one. Never in production.',
+    ),
+  }),
+  auth: z.strictObject({
+    authUrl: optional(exactUrl(), 'Identity host; with auth.realm it gives the issuer {authUrl}/auth/realms/{realm}.'),
+    realm: optional(word(), 'Realm at the identity host; goes with auth.authUrl.'),
+    issuerUrl: optional(
+      exactUrl(),
+      'Issuer URL, instead of auth.authUrl and auth.realm; also the audience of assertions.',
+    ),
+    clientId: required(text(), 'Client id of the service account.'),
+    privateKeyFile: optional(
+      filePath(),
+      "File with the service account's RSA private key (PEM); read again when it changes.",
+    ),
+    privateKey: optional(privateKeyPem(), 'The private key itself (PEM), instead of auth.privateKeyFile.', {
+      secret: true,
+    }),
+    privateKeyPassphrase: optional(secretText(), 'Passphrase of the private key, if it is encrypted.', {
+      secret: true,
+      fileTwin: true,
+    }),
+    certificateFile: optional(filePath(), "File with the key's certificate (PEM), to export and warn of its expiry."),
+    scope: setting(scope(), 'api', 'Scope of the token request; empty leaves it out.'),
+    assertionLifetime: setting(
+      duration('5s', '10m'),
+      '60s',
+      'Lifetime of an assertion; the platform takes 10m at most.',
+    ),
+  }),
+  schedule: z.strictObject({
+    cron: setting(cron(), '*/30 * * * * *', 'When to look: second, minute, hour, day of month, month, day of week.'),
+    timeZone: setting(timeZone(), 'UTC', 'Zone of schedule.cron.'),
+  }),
+  window: z.strictObject({
+    lookback: setting(duration('1m', '3650d'), '7d', 'How old an event may be to be looked after.'),
+    settle: setting(
+      duration('0s', '1d'),
+      '1m',
+      "How old an event must be, to leave the platform's own delivery its time.",
+    ),
+    notBefore: optional(instant(), 'Events before this moment are never touched.'),
+  }),
+  sweep: z.strictObject({
+    sliceRecords: setting(integer(1, 100_000), 5000, 'About how many records are listed in one piece.'),
+    concurrency: setting(integer(1, 64), 4, 'Pages asked for at once.'),
+  }),
+  backlog: z.strictObject({
+    maxRecords: setting(
+      integer(1, 1_000_000),
+      100_000,
+      'Most failed records kept in memory; the rest waits on the platform.',
+    ),
+  }),
+  retry: z.strictObject({
+    enabled: setting(flag(), true, 'false: observe only, everything but the retry itself.'),
+    concurrency: setting(integer(1, 256), 8, 'Retries in flight at once.'),
+    maxPerSecond: optional(decimal(0.01, 1000), 'Most retries per second, to spare the receiver.'),
+    maxAttempts: setting(integer(1, 10_000), 30, 'Attempts after which a record is parked.'),
+    backoff: z.strictObject({
+      initial: setting(duration('100ms', '30d'), '1m', 'Wait after the first attempt.'),
+      multiplier: setting(decimal(1, 10), 2, 'Factor from one wait to the next.'),
+      max: setting(duration('100ms', '30d'), '6h', 'Longest wait.'),
+      jitter: setting(
+        decimal(0, 1),
+        0.5,
+        'Share of a wait that is cut at random, so that records do not come back all at once.',
+      ),
+    }),
+  }),
+  select: z.strictObject({
+    eventTypes: setting(names(), [], 'Only these event types; empty: all.'),
+    modules: setting(names(), [], 'Only these modules; empty: all.'),
+    subscriptionIds: setting(uuids(), [], 'Only these subscriptions; empty: all.'),
+  }),
+  server: z.strictObject({
+    host: setting(listenHost(), '0.0.0.0', 'Address on which metrics, probes and status are served.'),
+    port: setting(integer(0, 65_535), 10_964, 'Its port; 0 takes any free one.'),
+  }),
+  shutdown: z.strictObject({
+    grace: setting(duration('0s', '10m'), '25s', 'How long retries in flight may take to finish on SIGTERM.'),
+  }),
+  log: z.strictObject({
+    level: setting(
+      choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),
+      'info',
+      'Least level that is written.',
+    ),
+    format: setting(choice(['json', 'pretty']), 'json', 'json for machines, pretty for people.'),
+  }),
+})
+
+type Settings = z.output<typeof schema>
+
+/** The configuration in use: nested and named as the keys; durations in milliseconds. `auth.issuerUrl` is the given or the derived one. */
+export type Config = Omit<Settings, 'auth'> & { auth: Omit<Settings['auth'], 'issuerUrl'> & { issuerUrl: string } }
+
+/** Every key in the order above. */
+export const keys: readonly Key[] = listKeys(schema)

@@ -1,0 +1,42 @@
+// URLs of the platform in the configuration: which are taken, and which are refused before anything is sent to them.
+import { z } from 'zod'
+import type { Kind } from './kinds.ts'
+
+/** True for http URLs whose host is this machine: 127.0.0.0/8, ::1 and localhost. */
+export function isLoopback(url: URL): boolean {
+  return /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname)
+}
+
+/** Why a text can't be a base URL; undefined when it can. The text may hold a password, so no message repeats it. */
+function refusal(text: string): string | undefined {
+  if (!/^https?:\/\/[^/]/i.test(text)) return 'must be a URL that starts with https://'
+  // URL() would silently drop or turn these.
+  if (/[\s\\\p{Cc}]/u.test(text)) return 'must be a URL without spaces, line breaks and backslashes'
+  if (text.includes('?') || text.includes('#')) return 'must be a URL without query and fragment (? and #)'
+  const url = URL.parse(text)
+  if (url === null) return 'must be a URL such as https://api.example.com/v1'
+  if (/^https?:\/\/[^/]*@/i.test(text)) return 'must be a URL without user name and password'
+  return undefined
+}
+
+const withoutTrailingSlashes = (text: string): string => text.replace(/\/+$/, '')
+
+function urlKind(normalize: (text: string) => string): Kind<z.ZodType<string, string>> {
+  const schema = z.string({ error: 'must be a URL such as https://api.example.com/v1' }).transform((text, context) => {
+    const message = refusal(text)
+    if (message === undefined) return withoutTrailingSlashes(normalize(text))
+    context.addIssue({ code: 'custom', message, input: text })
+    return z.NEVER
+  })
+  return { schema, type: 'URL', fromText: (text) => text, shown: false }
+}
+
+/** A base URL with any path, in the form that URL() gives it, without trailing slash. */
+export function baseUrl(): Kind<z.ZodType<string, string>> {
+  return urlKind((text) => new URL(text).href)
+}
+
+/** A URL that is compared as text by the other side (the audience of assertions): as written, only without trailing slash. */
+export function exactUrl(): Kind<z.ZodType<string, string>> {
+  return urlKind((text) => text)
+}

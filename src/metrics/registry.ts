@@ -1,0 +1,212 @@
+// Every metric of the daemon in one table: name, type, help, labels and their values. README's table is made from it.
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { retryResults } from '../platform/client.ts'
+import { reasons } from '../platform/http.ts'
+import { decisions } from '../reconcile/decide.ts'
+import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweeper.ts'
+
+export const metricPrefix = 'webhook_reconciler_'
+
+export interface MetricDefinition {
+  type: 'counter' | 'gauge' | 'histogram'
+  help: string
+  /** Label names with all their values: each series exists from the start with 0. An empty list is filled at run time. */
+  labels?: Readonly<Record<string, readonly string[]>>
+  buckets?: readonly number[]
+  /** `when-set`: without a value the metric is left out, instead of showing a 0 that means nothing. */
+  presence?: 'when-set'
+}
+
+const operations = ['token', 'list', 'retry'] as const
+const callSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const sweepSeconds = [0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600]
+
+export const metricDefinitions = {
+  sweeps_total: {
+    type: 'counter',
+    help: 'Sweeps that ended, by kind and result.',
+    labels: { kind: sweepKinds, result: sweepResults },
+  },
+  sweep_duration_seconds: {
+    type: 'histogram',
+    help: 'Duration of sweeps, failed ones too.',
+    labels: { kind: sweepKinds },
+    buckets: sweepSeconds,
+  },
+  ticks_skipped_total: {
+    type: 'counter',
+    help: 'Ticks of the schedule that started no sweep: the last one was still under way, retries are paused, or sweeps back off after a failure.',
+    labels: { reason: skipReasons },
+  },
+  last_sweep_timestamp_seconds: {
+    type: 'gauge',
+    help: 'When a sweep of any kind last ended without failing; 0 before the first.',
+  },
+  last_complete_sweep_timestamp_seconds: {
+    type: 'gauge',
+    help: 'When a full sweep last saw the whole window; 0 before the first.',
+  },
+  next_sweep_timestamp_seconds: {
+    type: 'gauge',
+    help: 'When the schedule ticks next.',
+  },
+  failed_webhooks: {
+    type: 'gauge',
+    help: 'Failed records in the window by what is decided of them now.',
+    labels: { decision: decisions },
+  },
+  failed_webhooks_beyond_window: {
+    type: 'gauge',
+    help: 'Failed records older than the window, as the last full sweep saw them: nobody retries them any more.',
+  },
+  backlog_records: { type: 'gauge', help: 'Records held in memory.' },
+  oldest_failed_event_timestamp_seconds: {
+    type: 'gauge',
+    help: 'Event time of the oldest failed record in the window; parked and excluded ones do not count; 0 when there is none.',
+  },
+  retries_total: {
+    type: 'counter',
+    help: 'Retries that were sent, by what the platform said.',
+    labels: { result: retryResults },
+  },
+  already_resolved_total: {
+    type: 'counter',
+    help: 'Retries of records that were no longer failed, by the status that the platform found.',
+    labels: { found: ['processing', 'successful', 'other'] },
+  },
+  platform_requests_total: {
+    type: 'counter',
+    help: 'HTTP calls to the platform, by operation and how they ended.',
+    labels: { operation: operations, reason: reasons },
+  },
+  platform_request_duration_seconds: {
+    type: 'histogram',
+    help: 'Duration of HTTP calls to the platform.',
+    labels: { operation: operations },
+    buckets: callSeconds,
+  },
+  platform_request_rate_limit: {
+    type: 'gauge',
+    help: 'Calls a second that are allowed at present; it falls when the platform throttles.',
+  },
+  access_token_expiry_timestamp_seconds: {
+    type: 'gauge',
+    help: 'When the access token ends; 0 without one.',
+  },
+  access_token_refreshes_total: {
+    type: 'counter',
+    help: 'Attempts to get an access token, by result.',
+    labels: { result: ['success', 'transient', 'rejected'] },
+  },
+  client_certificate_expiry_timestamp_seconds: {
+    type: 'gauge',
+    help: 'When the certificate of the signing key ends; only with auth.certificateFile.',
+    presence: 'when-set',
+  },
+  retries_in_flight: { type: 'gauge', help: 'Retries that wait for their answer.' },
+  clock_skew_seconds: {
+    type: 'gauge',
+    help: "How far the server's clock is ahead of this host's, from its Date headers.",
+    labels: { origin: ['auth', 'api'] },
+  },
+  platform_time_offset_seconds: {
+    type: 'gauge',
+    help: 'How far attempt times of retried records lie outside the time in which they were made; far from 0 means that platform.timeZone is wrong.',
+  },
+  unreadable_records_total: {
+    type: 'counter',
+    help: 'Listed rows without a readable id, event time or status: they cannot be retried.',
+  },
+  unexpected_records_total: {
+    type: 'counter',
+    help: 'Listed rows whose own time or status is not what was asked for: they are not retried.',
+    labels: { kind: ['time', 'status'] },
+  },
+  build_info: {
+    type: 'gauge',
+    help: 'Always 1; the labels tell the version.',
+    labels: { version: [], node_version: [] },
+  },
+} as const satisfies Record<string, MetricDefinition>
+
+export type MetricName = keyof typeof metricDefinitions
+type Labels = Readonly<Record<string, string>>
+
+export interface Metrics {
+  /** Adds to a counter. */
+  add(name: MetricName, labels?: Labels, by?: number): void
+  /** Sets a gauge. */
+  set(name: MetricName, value: number, labels?: Labels): void
+  /** Takes a measurement of a histogram, in seconds. */
+  observe(name: MetricName, value: number, labels?: Labels): void
+  /** The text exposition format, and its content type. */
+  text(): Promise<string>
+  contentType: string
+}
+
+type Instrument = Counter | Gauge | Histogram
+
+/** All combinations of a definition's label values. */
+function series(labels: Readonly<Record<string, readonly string[]>>): Record<string, string>[] {
+  return Object.entries(labels).reduce<Record<string, string>[]>(
+    (combinations, [label, values]) =>
+      combinations.flatMap((combination) => values.map((value) => ({ ...combination, [label]: value }))),
+    [{}],
+  )
+}
+
+function seed(instrument: Instrument, definition: MetricDefinition): void {
+  if (definition.presence === 'when-set') {
+    instrument.remove({})
+    return
+  }
+  for (const labels of series(definition.labels ?? {})) {
+    if (instrument instanceof Counter) instrument.inc(labels, 0)
+    else if (instrument instanceof Gauge) instrument.set(labels, 0)
+    else instrument.zero(labels)
+  }
+}
+
+function create(name: string, definition: MetricDefinition, registry: Registry): Instrument {
+  const settings = {
+    name: metricPrefix + name,
+    help: definition.help,
+    labelNames: Object.keys(definition.labels ?? {}),
+    registers: [registry],
+  }
+  if (definition.type === 'counter') return new Counter(settings)
+  if (definition.type === 'gauge') return new Gauge(settings)
+  return new Histogram({ ...settings, buckets: [...(definition.buckets ?? callSeconds)] })
+}
+
+/** Makes a registry of its own with every metric, seeded. With `processMetrics`, the usual process_* and nodejs_* too. */
+export function createMetrics(options: { processMetrics: boolean }): Metrics {
+  const registry = new Registry()
+  const instruments = new Map<MetricName, Instrument>()
+  for (const [name, definition] of Object.entries(metricDefinitions) as [MetricName, MetricDefinition][]) {
+    const instrument = create(name, definition, registry)
+    seed(instrument, definition)
+    instruments.set(name, instrument)
+  }
+  if (options.processMetrics) collectDefaultMetrics({ register: registry })
+
+  return {
+    add(name, labels = {}, by = 1) {
+      const instrument = instruments.get(name)
+      if (!(instrument instanceof Counter)) throw new TypeError(`${name} is no counter`)
+      instrument.inc(labels, by)
+    },
+    set(name, value, labels = {}) {
+      const instrument = instruments.get(name)
+      if (!(instrument instanceof Gauge)) throw new TypeError(`${name} is no gauge`)
+      instrument.set(labels, value)
+    },
+    observe(name, value, labels = {}) {
+      const instrument = instruments.get(name)
+      if (!(instrument instanceof Histogram)) throw new TypeError(`${name} is no histogram`)
+      instrument.observe(labels, value)
+    },
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+  }
+}

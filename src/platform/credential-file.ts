@@ -1,0 +1,44 @@
+// Reads a small file that the configuration names (key, certificate), and says by name what is wrong with it.
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { ConfigurationError } from '../errors.ts'
+
+/** No key or certificate is larger; a whole chain isn't either. */
+const maxBytes = 128 * 1024
+
+const problems: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist; check the path, and in a container that the secret is mounted there',
+  ENOTDIR: 'does not exist: a part of the path is not a directory',
+  EACCES: 'permission denied; make it readable for the user that this process runs as (in Kubernetes: fsGroup)',
+  EPERM: 'permission denied; make it readable for the user that this process runs as',
+  EISDIR: 'is a directory; name the file in it',
+  ELOOP: 'is a symbolic link that leads back to itself',
+  ENAMETOOLONG: 'is too long for a path; is the content given where the path belongs?',
+}
+
+function problemOf(error: unknown): string {
+  const code =
+    error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown error'
+  return problems[code] ?? `can't be read (${code})`
+}
+
+async function readBounded(file: string): Promise<Buffer | string> {
+  // Without O_NONBLOCK, opening a named pipe that nobody writes to would hang the start for ever.
+  await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
+  const found = await handle.stat()
+  if (found.isDirectory()) return 'is a directory; name the file in it'
+  if (!found.isFile()) return 'is not a regular file'
+  if (found.size > maxBytes) return `is too large for a key or certificate (${found.size} bytes)`
+  return await handle.readFile()
+}
+
+/**
+ * The file's content.
+ * @param key the configuration key that names the file, for the error
+ * @throws ConfigurationError when it is missing, unreadable, no regular file, or over 128 KiB
+ */
+export async function readCredentialFile(file: string, key: string): Promise<Buffer> {
+  const content = await readBounded(file).catch(problemOf)
+  if (typeof content !== 'string') return content
+  throw new ConfigurationError([{ key, origin: file, message: content }])
+}

@@ -1,0 +1,64 @@
+// A parsed file that is read again when asked, and keeps the last good content when the new one can't be used.
+import { createHash } from 'node:crypto'
+
+export interface FollowedFile<T> {
+  current(): T
+  /**
+   * Reads again; true when what it holds is another one than before.
+   * @throws what reading or parsing threw: the old content stays. The same trouble throws only once.
+   */
+  refresh(): Promise<boolean>
+}
+
+export interface FollowedFileOptions<T> {
+  read: () => Promise<Buffer>
+  parse: (content: Buffer) => T
+  /** What tells one from another, such as a fingerprint. */
+  identity: (value: T) => string
+}
+
+function digest(content: Buffer): string {
+  return createHash('sha256').update(content).digest('hex')
+}
+
+/**
+ * What has changed is told by the content, not by the file's times: a directory swapped behind a symbolic link, as
+ * Kubernetes does it, shows in nothing else for sure.
+ * @throws what reading or parsing throws, when there is nothing usable to begin with
+ */
+export async function createFollowedFile<T>(options: FollowedFileOptions<T>): Promise<FollowedFile<T>> {
+  const content = await options.read()
+  let current = options.parse(content)
+  let seen = digest(content)
+  let trouble = ''
+  let turn: Promise<unknown> = Promise.resolve()
+
+  async function follow(): Promise<boolean> {
+    const next = await options.read()
+    trouble = ''
+    const found = digest(next)
+    if (found === seen) return false
+    seen = found
+    const value = options.parse(next)
+    const changed = options.identity(value) !== options.identity(current)
+    current = value
+    return changed
+  }
+
+  function once(error: unknown): false {
+    const message = error instanceof Error ? error.message : ''
+    if (message === trouble) return false
+    trouble = message
+    throw error
+  }
+
+  return {
+    current: () => current,
+    refresh() {
+      // One after the other, so that an older content can't replace a newer one.
+      const mine = turn.then(() => follow().catch(once))
+      turn = mine.catch(() => undefined)
+      return mine
+    },
+  }
+}

@@ -1,0 +1,123 @@
+// Checks a client assertion as strictly as the specification allows. @see platform-api.md 5.3, RFC 7523 section 3
+import type { X509Certificate } from 'node:crypto'
+import { verify } from 'node:crypto'
+import { assertionHeader, maxAssertionLifetimeSeconds } from '../platform/wire.ts'
+
+/** Why an assertion was refused. */
+export const assertionProblems = [
+  'malformed',
+  'header',
+  'signature',
+  'certificate',
+  'jti',
+  'iss',
+  'sub',
+  'aud',
+  'iat',
+  'exp',
+  'lifetime',
+  'replayed',
+] as const
+
+export type AssertionProblem = (typeof assertionProblems)[number]
+
+export interface AssertionPolicy {
+  clientId: string
+  /** The issuer URI. */
+  audience: string
+  certificates: readonly X509Certificate[]
+  checkCertificateDates: boolean
+  /** The server's time, epoch milliseconds. */
+  now: number
+  /** Times at which jtis are forgotten (epoch milliseconds) by jti; an accepted one is added. */
+  usedIds: Map<string, number>
+}
+
+export interface AssertionRefusal {
+  problem: AssertionProblem
+  description: string
+}
+
+/** Undefined when the assertion is good; it can't be used again then. */
+export function checkAssertion(assertion: string, policy: AssertionPolicy): AssertionRefusal | undefined {
+  const parts = assertion.split('.')
+  const [header, payload, signature] = parts
+  if (parts.length !== 3 || !isBase64Url(header) || !isBase64Url(payload) || !isBase64Url(signature)) {
+    return refusal('malformed', 'The assertion is not three base64url parts.')
+  }
+  const headerFields = parseObject(header)
+  if (headerFields === undefined) return refusal('malformed', 'The header is not a JSON object.')
+  if (!sameFields(headerFields, assertionHeader)) {
+    return refusal('header', 'The header must be alg RS256 and typ JWT, and nothing else.')
+  }
+  const signer = policy.certificates.find((certificate) => signed(certificate, `${header}.${payload}`, signature))
+  if (signer === undefined) return refusal('signature', 'No registered certificate verifies the signature.')
+  if (policy.checkCertificateDates && !isValidAt(signer, policy.now)) {
+    return refusal('certificate', 'The registered certificate is not valid at this time.')
+  }
+  const claims = parseObject(payload)
+  if (claims === undefined) return refusal('malformed', 'The payload is not a JSON object.')
+  return checkClaims(claims, policy)
+}
+
+function checkClaims(claims: Record<string, unknown>, policy: AssertionPolicy): AssertionRefusal | undefined {
+  const { jti, iss, sub, aud, iat, exp } = claims
+  if (typeof jti !== 'string' || jti === '') return refusal('jti', 'jti must be a text.')
+  if (iss !== policy.clientId) return refusal('iss', 'iss must be the client id.')
+  if (sub !== policy.clientId) return refusal('sub', 'sub must be the client id.')
+  if (aud !== policy.audience) return refusal('aud', 'aud must be the issuer URI, as one text.')
+  if (!isSeconds(iat)) return refusal('iat', 'iat must be whole seconds since 1970.')
+  if (!isSeconds(exp)) return refusal('exp', 'exp must be whole seconds since 1970.')
+  if (iat * 1000 > policy.now) return refusal('iat', 'iat is in the future.')
+  if (exp * 1000 <= policy.now) return refusal('exp', 'The assertion has expired.')
+  if (exp - iat > maxAssertionLifetimeSeconds || exp <= iat) {
+    return refusal('lifetime', 'exp must be after iat, by at most 10 minutes.')
+  }
+  return useOnce(jti, exp * 1000, policy)
+}
+
+function useOnce(jti: string, expiresAt: number, { usedIds, now }: AssertionPolicy): AssertionRefusal | undefined {
+  for (const [id, forgetAt] of usedIds) {
+    // In the order of arrival, so nearly in the order of expiry: the first that is kept ends the look.
+    if (forgetAt > now) break
+    usedIds.delete(id)
+  }
+  if (usedIds.has(jti)) return refusal('replayed', 'jti was used before.')
+  usedIds.set(jti, expiresAt)
+  return undefined
+}
+
+function refusal(problem: AssertionProblem, description: string): AssertionRefusal {
+  return { problem, description }
+}
+
+function isBase64Url(text: string | undefined): text is string {
+  return text !== undefined && /^[A-Za-z0-9_-]+$/.test(text)
+}
+
+function parseObject(part: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString('utf8'))
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+    return isObject ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function sameFields(fields: Record<string, unknown>, wanted: Record<string, string>): boolean {
+  const names = Object.keys(wanted)
+  return Object.keys(fields).length === names.length && names.every((name) => fields[name] === wanted[name])
+}
+
+function signed(certificate: X509Certificate, input: string, signature: string): boolean {
+  return verify('RSA-SHA256', Buffer.from(input), certificate.publicKey, Buffer.from(signature, 'base64url'))
+}
+
+function isValidAt(certificate: X509Certificate, now: number): boolean {
+  return now >= certificate.validFromDate.getTime() && now <= certificate.validToDate.getTime()
+}
+
+function isSeconds(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}

@@ -1,0 +1,158 @@
+// Sends events to their subscribers and records what came of it: first deliveries, retries, and the platform's own retries.
+import { Agent } from 'undici'
+import type { Clock } from '../clock.ts'
+import type { FaultDraw } from './faults.ts'
+import { latencyOf } from './faults.ts'
+import type { Sequence } from './hash.ts'
+import { hash } from './hash.ts'
+import type { Readings } from './options.ts'
+import { post } from './post.ts'
+import { renderPayload } from './render.ts'
+import type { Stats } from './stats.ts'
+import type { AttemptResult, Store } from './store.ts'
+import { failed, processing, successful } from './store.ts'
+import type { Zone } from './zone.ts'
+
+export interface DeliveryOptions {
+  clock: Clock
+  seed: number
+  store: Store
+  stats: Stats
+  faults: FaultDraw
+  random: Sequence
+  zone: Zone
+  readings: () => Readings
+  /** The API's time, epoch milliseconds. */
+  now: () => number
+  /** Where the events of a subscription go. */
+  urlOf: (subscriptionId: string) => string
+}
+
+export interface DeliveryEngine {
+  /** Takes a failed record on again: it is `processing` when this returns. Resolves when its result is recorded, at once when that comes later. */
+  retry(record: number): Promise<void>
+  /** Delivers a `processing` record for the first time; resolves when its result is recorded. */
+  first(record: number): Promise<void>
+  /** Resolves when no delivery is under way or waits for its delay. The platform's own later retries do not count. */
+  idle(): Promise<void>
+  /** Drops what is under way. */
+  close(): Promise<void>
+}
+
+/** Connections to one subscriber host at once: as many deliveries run side by side. */
+const connectionsPerHost = 64
+
+export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
+  const { clock, store, stats, zone, readings } = options
+  const agent = new Agent({ connections: connectionsPerHost, allowH2: false, pipelining: 1 })
+  const closing = new AbortController()
+  const waiting: (() => void)[] = []
+  let underWay = 0
+
+  function begin(record: number): void {
+    store.setStatus(record, processing)
+    if (readings().countedAt === 'start') store.setAttempt(record, startOf(record))
+  }
+
+  /** Sub-millisecond digits are made up: a clock of milliseconds has none. */
+  function startOf(record: number): { attempts: number; lastAttemptLocalMicros: number } {
+    const attempts = store.attemptsOf(record) + 1
+    const microseconds = hash(options.seed, record, attempts) % 1000
+    return { attempts, lastAttemptLocalMicros: zone.local(options.now()) + microseconds }
+  }
+
+  async function attempt(record: number): Promise<boolean> {
+    const faults = options.faults.forDelivery(store.idOf(record))
+    const latencyMs = latencyOf(faults, options.random)
+    if (latencyMs > 0) await clock.sleep(latencyMs, closing.signal)
+    if (faults.some(({ kind }) => kind === 'stuck')) return false
+    const result = await post(agent, {
+      clock,
+      url: options.urlOf(store.subscriptionOf(record)),
+      webhookId: store.idOf(record),
+      eventId: store.eventIdOf(record),
+      subscriptionId: store.subscriptionOf(record),
+      payload: renderPayload(store, record, options.seed),
+      timeoutMs: readings().deliveryTimeoutMs,
+      signal: closing.signal,
+    })
+    settle(record, result)
+    return succeeded(result)
+  }
+
+  function settle(record: number, result: AttemptResult): void {
+    const counted = readings().countedAt === 'start' ? {} : startOf(record)
+    store.setAttempt(record, { ...counted, result, status: succeeded(result) ? successful : failed })
+  }
+
+  /** Runs one delivery in the accounts of `idle` and the statistics. Resolves to undefined when the sandbox closes. */
+  async function account(work: () => Promise<boolean>): Promise<boolean | undefined> {
+    underWay++
+    stats.deliveryStarted()
+    let result: boolean | undefined
+    try {
+      result = await work()
+    } catch (error) {
+      if (!closing.signal.aborted) throw error
+    } finally {
+      stats.deliveryEnded(result)
+      if (--underWay === 0) for (const resolve of waiting.splice(0)) resolve()
+    }
+    return result
+  }
+
+  async function automaticRetries(record: number): Promise<void> {
+    const { automaticRetries: plan } = readings()
+    for (const delayMs of plan?.delaysMs ?? []) {
+      if (plan?.status === 'processing') store.setStatus(record, processing)
+      await clock.sleep(delayMs, closing.signal)
+      // Somebody else may have retried it meanwhile.
+      if (store.statusOf(record) !== (plan?.status === 'processing' ? processing : failed)) return
+      begin(record)
+      const delivered = await account(() => attempt(record))
+      if (delivered !== false || store.statusOf(record) === successful) return
+    }
+  }
+
+  /** What runs on by itself must not reject: the sandbox closing is its normal end. */
+  function detach(work: Promise<unknown>): void {
+    work.catch((error: unknown) => {
+      if (!closing.signal.aborted) throw error
+    })
+  }
+
+  return {
+    async retry(record) {
+      const { mode, delayMs } = readings().delivery
+      begin(record)
+      const done = account(async () => {
+        if (delayMs > 0) await clock.sleep(delayMs, closing.signal)
+        return attempt(record)
+      })
+      if (mode === 'sync') await done
+      else detach(done)
+    },
+    async first(record) {
+      const { counting } = readings()
+      const before = store.attemptsOf(record)
+      await account(async () => {
+        const delivered = await attempt(record)
+        if (counting === 'retries') store.setAttempt(record, { attempts: before })
+        return delivered
+      })
+      if (store.statusOf(record) === failed && !closing.signal.aborted) detach(automaticRetries(record))
+    },
+    async idle() {
+      if (underWay > 0) await new Promise<void>((resolve) => waiting.push(resolve))
+    },
+    async close() {
+      closing.abort(new Error('the sandbox is closing'))
+      for (const resolve of waiting.splice(0)) resolve()
+      await agent.destroy()
+    },
+  }
+}
+
+function succeeded({ responseStatusCode }: AttemptResult): boolean {
+  return responseStatusCode !== null && responseStatusCode >= 200 && responseStatusCode < 300
+}

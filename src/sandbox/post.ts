@@ -1,0 +1,123 @@
+// One POST of an event to a subscriber, and its result as the record shows it.
+import type { Dispatcher } from 'undici'
+import { request } from 'undici'
+import type { Clock } from '../clock.ts'
+import type { AttemptResult } from './store.ts'
+import { noResult } from './store.ts'
+
+export interface Post {
+  clock: Clock
+  url: string
+  webhookId: string
+  eventId: string
+  subscriptionId: string
+  payload: Record<string, unknown>
+  timeoutMs: number
+  signal: AbortSignal
+}
+
+/** Names of the headers by which a receiver can tell deliveries apart. Not specified: the sandbox's own. */
+export const deliveryHeader = {
+  webhookId: 'x-webhook-id',
+  eventId: 'x-event-id',
+  subscriptionId: 'x-subscription-id',
+  eventType: 'x-event-type',
+} as const
+
+/** Longer answers of a subscriber are recorded up to this many bytes. */
+const keptBytes = 64 * 1024
+
+class TimeoutReached extends Error {}
+
+/** Rejects only with the signal's reason; everything that goes wrong with the subscriber is a result. */
+export async function post(dispatcher: Dispatcher, order: Post): Promise<AttemptResult> {
+  const exchange = new AbortController()
+  const watch = new AbortController()
+  const stop = (): void => {
+    exchange.abort(order.signal.reason)
+  }
+  order.signal.addEventListener('abort', stop)
+  order.clock.sleep(order.timeoutMs, watch.signal).then(
+    () => {
+      exchange.abort(new TimeoutReached())
+    },
+    () => undefined,
+  )
+  try {
+    return await send(dispatcher, order, exchange.signal)
+  } catch (error) {
+    order.signal.throwIfAborted()
+    return { ...noResult, lastAttemptErrorMessage: errorMessage(exchange.signal.aborted ? exchange.signal.reason : error) }
+  } finally {
+    order.signal.removeEventListener('abort', stop)
+    watch.abort()
+  }
+}
+
+async function send(dispatcher: Dispatcher, order: Post, signal: AbortSignal): Promise<AttemptResult> {
+  const { payload } = order
+  const answer = await request(order.url, {
+    dispatcher,
+    method: 'POST',
+    signal,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    headers: {
+      'content-type': 'application/json',
+      'user-agent': 'webhook-sandbox',
+      [deliveryHeader.webhookId]: order.webhookId,
+      [deliveryHeader.eventId]: order.eventId,
+      [deliveryHeader.subscriptionId]: order.subscriptionId,
+      [deliveryHeader.eventType]: (payload['webhook'] as { type?: string } | undefined)?.type ?? '',
+    },
+    body: JSON.stringify(payload),
+  })
+  return {
+    responseStatusCode: answer.statusCode,
+    responsePayload: await readSome(answer.body),
+    responseHeaders: listed(answer.headers),
+    lastAttemptErrorMessage: null,
+  }
+}
+
+async function readSome(body: AsyncIterable<Buffer>): Promise<string> {
+  const parts: Buffer[] = []
+  let bytes = 0
+  for await (const part of body) {
+    parts.push(part)
+    bytes += part.length
+    if (bytes >= keptBytes) break
+  }
+  return Buffer.concat(parts).subarray(0, keptBytes).toString('utf8')
+}
+
+function listed(headers: Record<string, string | string[] | undefined>): Record<string, string[]> {
+  const entries = Object.entries(headers).map(([name, value]): [string, string[]] => [name.toLowerCase(), [value ?? []].flat()])
+  return Object.fromEntries(entries)
+}
+
+/** In the words of the platform's language, Java. */
+function errorMessage(error: unknown): string {
+  if (error instanceof TimeoutReached) return 'Read timed out'
+  const code = codeOf(error)
+  switch (code) {
+    case 'ECONNREFUSED':
+      return 'Connection refused'
+    case 'ECONNRESET':
+    case 'EPIPE':
+    case 'UND_ERR_SOCKET':
+      return 'Connection reset'
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return 'Name or service not known'
+    case 'UND_ERR_CONNECT_TIMEOUT':
+      return 'Connect timed out'
+    default:
+      return `I/O error on POST request (${code})`
+  }
+}
+
+function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' ? code : 'unknown'
+}

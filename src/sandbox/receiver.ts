@@ -1,0 +1,209 @@
+// The built-in subscriber: takes deliveries, counts them, and can be told to fail in every way a receiver fails.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:http'
+import type { Clock } from '../clock.ts'
+import type { Sequence } from './hash.ts'
+import { closeServer, listen, readBody } from './listen.ts'
+import { deliveryHeader } from './post.ts'
+
+/** What becomes of the deliveries that a rule matches. */
+export interface ReceiverRule {
+  /** `reset`: the connection is reset; `hang`: no answer. */
+  connection?: 'reset' | 'hang'
+  /** Default 500, if the rule neither resets nor hangs; without `status` a rule with `slowMs` only delays. */
+  status?: number
+  body?: string
+  headers?: Record<string, string | string[]>
+  /** Answers this much later, in milliseconds. */
+  slowMs?: number
+  /** Only deliveries of these; all of the given conditions must hold. */
+  eventTypes?: readonly string[]
+  subscriptionIds?: readonly string[]
+  webhookIds?: readonly string[]
+  /** Share of the deliveries that is hit; default 1. */
+  probability?: number
+  /** Hits at most this many deliveries. */
+  count?: number
+}
+
+export interface ReceiverCounts {
+  /** Deliveries that came to the receiver, whatever became of them. */
+  received: number
+  /** Answered 2xx. */
+  accepted: number
+  /** Webhooks of which at least one delivery was answered 2xx. */
+  webhooks: number
+  /** Webhooks answered 2xx more than once. */
+  repeated: number
+}
+
+export interface Receiver {
+  readonly url: string
+  /** Answers 200 while the receiver is up; no rule matches it. */
+  readonly healthUrl: string
+  readonly isUp: boolean
+  /** Every connection is reset (or left without an answer) as soon as it asks for something. */
+  down(how?: 'reset' | 'hang'): void
+  /** Undoes `down`; the rules stay. */
+  up(): void
+  /** Adds a rule; the first one that matches counts. The function returned takes it away. */
+  fail(rule: ReceiverRule): () => void
+  /** Takes all rules away. */
+  heal(): void
+  counts(): ReceiverCounts
+  /** When deliveries of this webhook were answered 2xx, epoch milliseconds of the given clock, oldest first. */
+  deliveries(webhookId: string): readonly number[]
+  /** Forgets all deliveries, rules and `down`. */
+  reset(): void
+  close(): Promise<void>
+}
+
+/** Beyond this many webhooks only totals are kept. */
+const keptWebhooks = 2_000_000
+
+interface Delivery {
+  webhookId: string
+  eventType: string
+  subscriptionId: string
+}
+
+export async function startReceiver(options: {
+  clock: Clock
+  random: Sequence
+  host: string
+  port: number
+}): Promise<Receiver> {
+  const { clock, random } = options
+  const closing = new AbortController()
+  const times = new Map<string, number | number[]>()
+  let rules: { rule: ReceiverRule; hits: number }[] = []
+  let downAs: 'reset' | 'hang' | undefined
+  let received = 0
+  let accepted = 0
+  let repeated = 0
+
+  function note(webhookId: string): void {
+    accepted++
+    const known = times.get(webhookId)
+    if (known === undefined) {
+      if (times.size < keptWebhooks) times.set(webhookId, clock.now())
+    } else if (typeof known === 'number') {
+      repeated++
+      times.set(webhookId, [known, clock.now()])
+    } else known.push(clock.now())
+  }
+
+  function ruleFor(delivery: Delivery): ReceiverRule | undefined {
+    const found = rules.find(
+      ({ rule, hits }) => hits < (rule.count ?? Infinity) && matches(rule, delivery) && random.chance(rule.probability ?? 1),
+    )
+    if (found !== undefined) found.hits++
+    return found?.rule
+  }
+
+  async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const isHealth = request.url === '/health'
+    if (!isHealth) received++
+    if (downAs !== undefined) {
+      refuse(request, downAs)
+      return
+    }
+    await readBody(request)
+    if (isHealth) {
+      answer(response, 200, {}, 'ok')
+      return
+    }
+    const delivery = deliveryOf(request)
+    const rule = ruleFor(delivery)
+    if (rule?.slowMs !== undefined) await clock.sleep(rule.slowMs, closing.signal)
+    if (rule?.connection !== undefined) {
+      refuse(request, rule.connection)
+      return
+    }
+    const status = statusOf(rule)
+    if (status >= 200 && status < 300) note(delivery.webhookId)
+    const body = rule?.body ?? (status < 300 ? '{"received":true}' : `{"error":${status}}`)
+    answer(response, status, { 'content-type': 'application/json', ...rule?.headers }, body)
+  }
+
+  const server = createServer((request, response) => {
+    response.sendDate = false
+    response.setHeader('date', new Date(clock.now()).toUTCString())
+    take(request, response).catch(() => {
+      request.socket.destroy()
+    })
+  })
+  const url = await listen(server, options.host, options.port)
+
+  return {
+    url: `${url}/webhooks`,
+    healthUrl: `${url}/health`,
+    get isUp() {
+      return downAs === undefined
+    },
+    down(how = 'reset') {
+      downAs = how
+    },
+    up() {
+      downAs = undefined
+    },
+    fail(rule) {
+      const entry = { rule, hits: 0 }
+      rules.push(entry)
+      return () => {
+        rules = rules.filter((other) => other !== entry)
+      }
+    },
+    heal() {
+      rules = []
+    },
+    counts: () => ({ received, accepted, webhooks: times.size, repeated }),
+    deliveries: (webhookId) => [times.get(webhookId.toLowerCase()) ?? []].flat(),
+    reset() {
+      times.clear()
+      rules = []
+      downAs = undefined
+      received = accepted = repeated = 0
+    },
+    async close() {
+      closing.abort()
+      await closeServer(server)
+    },
+  }
+}
+
+function statusOf(rule: ReceiverRule | undefined): number {
+  if (rule === undefined) return 200
+  return rule.status ?? (rule.slowMs === undefined ? 500 : 200)
+}
+
+/** Reset while a request is under way, never an idle connection: so the sender sees it with this very delivery. */
+function refuse(request: IncomingMessage, how: 'reset' | 'hang'): void {
+  if (how === 'reset') request.socket.resetAndDestroy()
+}
+
+function answer(
+  response: ServerResponse,
+  status: number,
+  headers: Record<string, string | string[]>,
+  body: string,
+): void {
+  response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body)
+}
+
+function deliveryOf(request: IncomingMessage): Delivery {
+  const header = (name: string): string => [request.headers[name] ?? ''].flat().join()
+  return {
+    webhookId: header(deliveryHeader.webhookId),
+    eventType: header(deliveryHeader.eventType),
+    subscriptionId: header(deliveryHeader.subscriptionId),
+  }
+}
+
+function matches(rule: ReceiverRule, delivery: Delivery): boolean {
+  return (
+    (rule.eventTypes?.includes(delivery.eventType) ?? true) &&
+    (rule.subscriptionIds?.includes(delivery.subscriptionId) ?? true) &&
+    (rule.webhookIds?.includes(delivery.webhookId) ?? true)
+  )
+}

@@ -1,0 +1,198 @@
+// The platform's operations: which one a request means, and what it answers. @see platform-api.md 4
+import type { WireError, WireList, WireRetryAnswer } from '../platform/wire.ts'
+import { invalidStatusCode, retryWorkflowCode, tokenPath, webhooksPath, webhookStatuses } from '../platform/wire.ts'
+import type { DeliveryEngine } from './delivery.ts'
+import type { Answer, SandboxRequest } from './exchange.ts'
+import { jsonAnswer } from './exchange.ts'
+import { isUuid } from './ids.ts'
+import type { BadParameter, Lister } from './list.ts'
+import { parseListQuery } from './list.ts'
+import type { Readings } from './options.ts'
+import { errorStatuses } from './options.ts'
+import { renderRecord } from './render.ts'
+import type { Stats } from './stats.ts'
+import type { Store } from './store.ts'
+import { failed } from './store.ts'
+import type { TokenEndpoint } from './tokens.ts'
+import type { Zone } from './zone.ts'
+import { localText } from './zone.ts'
+
+export interface Paths {
+  /** Path of the issuer, such as `/auth/realms/demo`. */
+  issuer: string
+  /** What stands before `/webhooks`. */
+  prefix: string
+}
+
+/** What a request means; `webhookId` is that of a retry. */
+export function route(paths: Paths, method: string, path: string): Pick<SandboxRequest, 'operation' | 'webhookId'> {
+  const other = { operation: 'other', webhookId: undefined } as const
+  if (path === `${paths.issuer}${tokenPath}`) return { operation: 'token', webhookId: undefined }
+  const list = `${paths.prefix}${webhooksPath}`
+  if (path === list && method === 'GET') return { operation: 'list', webhookId: undefined }
+  if (method !== 'PATCH' || !path.startsWith(`${list}/`)) return other
+  const segment = path.slice(list.length + 1)
+  return segment.includes('/') ? other : { operation: 'retry', webhookId: decode(segment) }
+}
+
+function decode(segment: string): string {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return segment
+  }
+}
+
+export interface Platform {
+  seed: number
+  zone: Zone
+  store: Store
+  lister: Lister
+  stats: Stats
+  tokens: TokenEndpoint
+  engine: DeliveryEngine
+  readings: () => Readings
+  /** The API's time, epoch milliseconds. */
+  now: () => number
+  /** Undefined when the call may pass, else the answer of the rate limit. */
+  throttle: () => Answer | undefined
+}
+
+/** Codes of the errors that the specification does not name: the sandbox's own. */
+export const errorCode = {
+  unauthorized: 'sandbox.unauthorized',
+  invalidRequest: 'sandbox.invalid_request',
+  notFound: 'sandbox.webhook_not_found',
+} as const
+
+/** Answers a request that no fault has answered. */
+export async function answer(platform: Platform, request: SandboxRequest): Promise<Answer> {
+  switch (request.operation) {
+    case 'token':
+      return platform.tokens.answer(request)
+    case 'list':
+      return gate(platform, request) ?? list(platform, request)
+    case 'retry':
+      return gate(platform, request) ?? retry(platform, request)
+    case 'other':
+      // As a gateway says it: without a `code`.
+      return jsonAnswer(404, { message: 'no route matches' })
+  }
+}
+
+/** @see platform-api.md 7 */
+export function errorAnswer(
+  platform: Pick<Platform, 'now' | 'zone' | 'readings'>,
+  status: number,
+  error: Omit<WireError, 'timestamp'>,
+): Answer {
+  const timestamp = localText(platform.zone.local(platform.now()), platform.readings().fraction)
+  const { code, message, messageParameters } = error
+  const body: WireError = { timestamp, code, message, messageParameters }
+  return jsonAnswer(status, platform.readings().unknownFields ? { ...body, traceId: '0af7651916cd43dd' } : body)
+}
+
+function gate(platform: Platform, request: SandboxRequest): Answer | undefined {
+  const { authorization } = request.headers
+  if (platform.tokens.accepts(typeof authorization === 'string' ? authorization : undefined)) return platform.throttle()
+  const { unauthorized } = errorStatuses(platform.readings().errorStatus)
+  const error = { code: errorCode.unauthorized, message: 'The access token is not valid.', messageParameters: [] }
+  const refusal = errorAnswer(platform, unauthorized, error)
+  return { ...refusal, headers: { ...refusal.headers, 'www-authenticate': 'Bearer error="invalid_token"' } }
+}
+
+function list(platform: Platform, request: SandboxRequest): Answer {
+  const { store, seed, readings: read } = platform
+  const readings = read()
+  const query = parseListQuery(request.query, readings)
+  if ('problem' in query) return invalidParameter(platform, query)
+  const { records, page } = platform.lister.page(query, readings.order)
+  const body: WireList = {
+    workflow: {},
+    data: { webhooks: records.map((record) => renderRecord(store, record, seed, readings)) },
+    connect: {},
+    metadata: { page },
+  }
+  const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, readings) }
+  return jsonAnswer(200, { ...body, metadata, ...(readings.unknownFields ? { links: { next: null } } : {}) })
+}
+
+function told(page: WireList['metadata']['page'], rows: number, { totals }: Readings): WireList['metadata']['page'] {
+  const claims: Record<Readings['totals'], number> = {
+    exact: page.totalElements,
+    absent: page.totalElements,
+    low: Math.floor(page.totalElements / 2),
+    high: page.totalElements * 2 + 1,
+    zero: 0,
+    page: rows,
+  }
+  const totalElements = claims[totals]
+  return { ...page, totalElements, totalPages: Math.ceil(totalElements / page.size) }
+}
+
+async function retry(platform: Platform, request: SandboxRequest): Promise<Answer> {
+  const { store, stats, engine, readings } = platform
+  const id = request.webhookId ?? ''
+  const problem = retryProblem(request, id)
+  if (problem !== undefined) return invalidParameter(platform, problem)
+  const record = store.find(id)
+  if (record === undefined) {
+    stats.retryRefused('notFound')
+    const error = { code: errorCode.notFound, message: `Webhook ${id} was not found.`, messageParameters: [id] }
+    return errorAnswer(platform, errorStatuses(readings().errorStatus).notFound, error)
+  }
+  if (store.statusOf(record) !== failed) return notFailed(platform, record)
+  store.noteAccepted(record)
+  stats.retryAccepted()
+  await engine.retry(record)
+  const body: WireRetryAnswer = {
+    workflow: { code: retryWorkflowCode },
+    data: { webhook: renderRecord(store, record, platform.seed, readings()) },
+    connect: {},
+    metadata: {},
+  }
+  return jsonAnswer(readings().acceptedStatus, readings().unknownFields ? { ...body, links: {} } : body)
+}
+
+function notFailed(platform: Platform, record: number): Answer {
+  platform.stats.retryRefused('invalidStatus')
+  const status = webhookStatuses[platform.store.statusOf(record)] ?? 'other'
+  const found = status.charAt(0).toUpperCase() + status.slice(1)
+  return errorAnswer(platform, errorStatuses(platform.readings().errorStatus).invalidStatus, {
+    code: invalidStatusCode,
+    message: `Webhook status must be Failed to retry, but it is ${found}.`,
+    messageParameters: ['Failed', found],
+  })
+}
+
+/** The request must be exactly as specified. @see platform-api.md 4.3 */
+function retryProblem({ headers, body }: SandboxRequest, id: string): BadParameter | undefined {
+  if (!isUuid(id)) return { parameter: 'webhookId', problem: 'must be a UUID' }
+  if (!/^application\/json\s*(;|$)/i.test([headers['content-type'] ?? ''].flat().join())) {
+    return { parameter: 'Content-Type', problem: 'must be application/json' }
+  }
+  const envelope = parse(body)
+  if (envelope === undefined) return { parameter: 'body', problem: 'must be a JSON object' }
+  for (const part of ['workflow', 'data', 'connect', 'metadata'] as const) {
+    if (typeof envelope[part] !== 'object' || envelope[part] === null) return { parameter: part, problem: 'must be an object' }
+  }
+  const { code } = envelope['workflow'] as { code?: unknown }
+  return code === retryWorkflowCode ? undefined : { parameter: 'workflow.code', problem: `must be ${retryWorkflowCode}` }
+}
+
+function parse(body: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(body)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function invalidParameter(platform: Platform, { parameter, problem }: BadParameter): Answer {
+  return errorAnswer(platform, errorStatuses(platform.readings().errorStatus).invalidRequest, {
+    code: errorCode.invalidRequest,
+    message: `${parameter} ${problem}.`,
+    messageParameters: [parameter, problem],
+  })
+}

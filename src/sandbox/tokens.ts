@@ -1,0 +1,128 @@
+// The token endpoint, and the tokens that the API believes. @see platform-api.md 4.1, RFC 6749 sections 4.4 and 5
+import { X509Certificate } from 'node:crypto'
+import type { WireToken } from '../platform/wire.ts'
+import { clientAssertionType, grantType } from '../platform/wire.ts'
+import type { AssertionProblem } from './assertion-check.ts'
+import { checkAssertion } from './assertion-check.ts'
+import type { Answer, SandboxRequest } from './exchange.ts'
+import { jsonAnswer } from './exchange.ts'
+import type { Sequence } from './hash.ts'
+import type { Readings } from './options.ts'
+import { errorStatuses } from './options.ts'
+
+export interface TokenEndpointOptions {
+  clientId: string
+  issuerUrl: string
+  certificates: readonly string[]
+  checkCertificateDates: boolean
+  random: Sequence
+  readings: () => Readings
+  /** The identity host's time, epoch milliseconds. */
+  now: () => number
+  /** Milliseconds that never run backwards: what a token's life is counted in. */
+  monotonic: () => number
+  onRefused: (problem: AssertionProblem) => void
+  onIssued: () => void
+}
+
+export interface TokenEndpoint {
+  answer(request: SandboxRequest): Answer
+  /** True for a token that was issued here, has not expired and was not revoked. */
+  accepts(authorization: string | undefined): boolean
+  /** All tokens issued so far are refused from now on. */
+  revokeAll(): void
+  /** Replaces the registered certificates. Throws when one can't be read. */
+  register(certificates: readonly string[]): void
+}
+
+const grantedScope = 'api'
+const noStore = { 'cache-control': 'no-store', pragma: 'no-cache' }
+
+export function createTokenEndpoint(options: TokenEndpointOptions): TokenEndpoint {
+  const { random, readings } = options
+  const lives = new Map<string, number>()
+  const usedIds = new Map<string, number>()
+  let certificates = options.certificates.map(parseCertificate)
+
+  function issue(): Answer {
+    const { expiresIn, tokenLivesSeconds, tokenScope, unknownFields } = readings()
+    const token = Buffer.from(Array.from({ length: 32 }, () => random.below(256))).toString('base64url')
+    const now = options.monotonic()
+    for (const [old, diesAt] of lives) if (diesAt <= now) lives.delete(old)
+    lives.set(token, now + (tokenLivesSeconds ?? expiresIn) * 1000)
+    options.onIssued()
+    const body: Partial<WireToken> = { access_token: token, token_type: 'Bearer', expires_in: expiresIn }
+    if (tokenScope !== null) body.scope = tokenScope
+    const extra = unknownFields ? { not_before_policy: 0, refresh_expires_in: 0 } : {}
+    return jsonAnswer(200, { ...body, ...extra }, noStore)
+  }
+
+  function refuse(error: string, description: string): Answer {
+    const status = error === 'invalid_client' ? errorStatuses(readings().errorStatus).invalidClient : 400
+    return jsonAnswer(status, { error, error_description: description }, noStore)
+  }
+
+  function checkForm(form: URLSearchParams): Answer | undefined {
+    const repeated = [...form.keys()].find((name) => form.getAll(name).length > 1)
+    if (repeated !== undefined) return refuse('invalid_request', `${repeated} is given twice.`)
+    const grant = form.get('grant_type')
+    if (grant === null) return refuse('invalid_request', 'grant_type is missing.')
+    if (grant !== grantType) return refuse('unsupported_grant_type', `grant_type must be ${grantType}.`)
+    if (form.get('client_assertion_type') !== clientAssertionType) {
+      return refuse('invalid_request', `client_assertion_type must be ${clientAssertionType}.`)
+    }
+    if (form.get('client_assertion') === null) return refuse('invalid_request', 'client_assertion is missing.')
+    const clientId = form.get('client_id')
+    if (clientId !== null && clientId !== options.clientId) return refuse('invalid_client', 'client_id is not known.')
+    return undefined
+  }
+
+  return {
+    answer(request) {
+      if (request.method !== 'POST') return { ...jsonAnswer(405, { error: 'invalid_request' }), headers: { allow: 'POST' } }
+      if (!isForm(request.headers['content-type'])) {
+        return refuse('invalid_request', 'The body must be application/x-www-form-urlencoded.')
+      }
+      const form = new URLSearchParams(request.body)
+      const problem = checkForm(form)
+      if (problem !== undefined) return problem
+      const refusal = checkAssertion(form.get('client_assertion') ?? '', {
+        clientId: options.clientId,
+        audience: options.issuerUrl,
+        certificates,
+        checkCertificateDates: options.checkCertificateDates,
+        now: options.now(),
+        usedIds,
+      })
+      if (refusal !== undefined) {
+        options.onRefused(refusal.problem)
+        return refuse('invalid_client', refusal.description)
+      }
+      const scopes = (form.get('scope') ?? '').split(' ').filter((scope) => scope !== '')
+      if (scopes.some((scope) => scope !== grantedScope)) return refuse('invalid_scope', `scope must be ${grantedScope}.`)
+      return issue()
+    },
+    accepts(authorization) {
+      const token = /^Bearer ([\w-]+)$/.exec(authorization ?? '')?.[1]
+      return token !== undefined && (lives.get(token) ?? -Infinity) > options.monotonic()
+    },
+    revokeAll() {
+      lives.clear()
+    },
+    register(pems) {
+      certificates = pems.map(parseCertificate)
+    },
+  }
+}
+
+function isForm(contentType: string | readonly string[] | undefined): boolean {
+  return typeof contentType === 'string' && /^application\/x-www-form-urlencoded\s*(;|$)/i.test(contentType)
+}
+
+function parseCertificate(pem: string): X509Certificate {
+  try {
+    return new X509Certificate(pem)
+  } catch (cause) {
+    throw new TypeError('The sandbox can not read the certificate: give an X.509 certificate in PEM.', { cause })
+  }
+}

@@ -1,0 +1,156 @@
+// A clock that stands still until a test moves it, so that hours pass in milliseconds and in the same order each time.
+import { setImmediate as turn } from 'node:timers/promises'
+import TinyQueue from 'tinyqueue'
+import type { Clock } from '../../src/clock.ts'
+
+export interface VirtualClock extends Clock {
+  /**
+   * Moves both clocks on by `ms`, waking sleepers in the order of their time (first come, first served at the same
+   * time), and lets everything that hangs on each of them settle before the next.
+   */
+  advance(ms: number): Promise<void>
+  /**
+   * Moves on from sleeper to sleeper until the promise is settled, and gives what it gave.
+   * Rejects when it takes more than `limitMs` of virtual time (default a day), or when nobody sleeps and real I/O
+   * does not bring it on within a few seconds either.
+   */
+  run<T>(promise: Promise<T>, limitMs?: number): Promise<T>
+  /** Lets promise chains (and the real I/O that is ready) settle; the time stands still. */
+  settle(): Promise<void>
+  /** The host's wall clock is set: `now()` moves by `ms` (either way), durations don't notice. */
+  jump(ms: number): void
+  /** How many are asleep: 0 after everything was stopped, or something leaked. */
+  sleepers(): number
+  /** Milliseconds until the next one wakes up; undefined when nobody sleeps. */
+  nextWake(): number | undefined
+}
+
+export interface VirtualClockOptions {
+  /** Turns of the event loop that count as settled. Default 4: enough for promises, immediates and mock agents. */
+  turns?: number
+}
+
+interface Sleeper {
+  dueAt: number
+  order: number
+  /** Aborted: still in the queue, but nobody waits any more. */
+  gone: boolean
+  wake: () => void
+}
+
+/** More sleeps than this without the time moving are a loop that would burn a core. */
+const hotLoopSleeps = 100_000
+const defaultLimitMs = 24 * 60 * 60 * 1000
+/** How often `run` looks again for a promise that waits for real I/O: a few seconds in all. */
+const patience = 2_000
+
+/** A virtual clock. `startMs` is the wall clock at the start, in epoch ms. */
+export function createVirtualClock(
+  startMs = Date.UTC(2026, 0, 15, 12),
+  options: VirtualClockOptions = {},
+): VirtualClock {
+  const turns = options.turns ?? 4
+  const queue = new TinyQueue<Sleeper>([], (a, b) => a.dueAt - b.dueAt || a.order - b.order)
+  let asleep = 0
+  // Neither 0 nor the wall clock: who mixes the two clocks up shall be found out.
+  let monotonic = 5_000_000
+  let wallOffset = startMs - monotonic
+  let order = 0
+  let sleepsHere = 0
+
+  function next(): Sleeper | undefined {
+    while (queue.peek()?.gone === true) queue.pop()
+    return queue.peek()
+  }
+
+  function moveTo(time: number): void {
+    if (time > monotonic) sleepsHere = 0
+    monotonic = Math.max(monotonic, time)
+  }
+
+  async function settle(): Promise<void> {
+    for (let i = 0; i < turns; i++) await turn()
+  }
+
+  async function wakeNext(sleeper: Sleeper): Promise<void> {
+    moveTo(sleeper.dueAt)
+    queue.pop()
+    asleep--
+    sleeper.wake()
+    await settle()
+  }
+
+  function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted === true) return rejection(signal)
+    if (++sleepsHere > hotLoopSleeps) return Promise.reject(new Error('hot loop: it sleeps but the time does not move'))
+    if (!(ms > 0)) return Promise.resolve()
+    return new Promise((resolve, reject) => {
+      const sleeper: Sleeper = { dueAt: monotonic + ms, order: order++, gone: false, wake }
+      function wake(): void {
+        signal?.removeEventListener('abort', abort)
+        resolve()
+      }
+      function abort(): void {
+        sleeper.gone = true
+        asleep--
+        // The same reason that the real clock rejects with.
+        reject(signal?.reason as Error)
+      }
+      signal?.addEventListener('abort', abort, { once: true })
+      queue.push(sleeper)
+      asleep++
+    })
+  }
+
+  async function advance(ms: number): Promise<void> {
+    const target = monotonic + ms
+    await settle()
+    for (let first = next(); first !== undefined && first.dueAt <= target; first = next()) await wakeNext(first)
+    moveTo(target)
+    await settle()
+  }
+
+  async function run<T>(promise: Promise<T>, limitMs = defaultLimitMs): Promise<T> {
+    const limit = monotonic + limitMs
+    let settled = false
+    const done = (): void => {
+      settled = true
+    }
+    promise.then(done, done)
+    await settle()
+    for (let idle = 0; !settled;) {
+      const first = next()
+      if (first === undefined) {
+        if (++idle > patience) throw new Error('the promise is not settled, and nobody sleeps')
+        await settle()
+        await new Promise((resolve) => setTimeout(resolve, 1))
+        continue
+      }
+      idle = 0
+      if (first.dueAt > limit) throw new Error(`the promise is not settled after ${limitMs} ms of virtual time`)
+      await wakeNext(first)
+    }
+    return promise
+  }
+
+  return {
+    now: () => monotonic + wallOffset,
+    monotonic: () => monotonic,
+    sleep,
+    advance,
+    run,
+    settle,
+    jump(ms) {
+      wallOffset += ms
+    },
+    sleepers: () => asleep,
+    nextWake() {
+      const first = next()
+      return first === undefined ? undefined : first.dueAt - monotonic
+    },
+  }
+}
+
+function rejection(signal: AbortSignal): Promise<never> {
+  return Promise.reject(signal.reason as Error)
+}
