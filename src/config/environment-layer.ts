@@ -50,17 +50,18 @@ function takeVariable(layer: Layer, key: Key, value: string): void {
 }
 
 function takeTwin(layer: Layer, key: Key, twin: string, { env, readFile }: Source): void {
-  const path = env[twin] ?? ''
+  const path = (env[twin] ?? '').trim()
   if (env[key.environment] !== undefined) {
     layer.problems.push(problem(key.key, twin, `${key.environment} is set too: take one of the two away`))
-  } else if (path.trim() === '') layer.problems.push(problem(key.key, twin, emptyMessage))
+  } else if (path === '') layer.problems.push(problem(key.key, twin, emptyMessage))
   else {
     try {
       const raw = readFile(path).replace(/\r?\n$/, '')
       if (raw === '') layer.problems.push(problem(key.key, twin, 'names a file that is empty'))
       else layer.values.set(key.key, { raw, origin: twin })
     } catch (error) {
-      layer.problems.push(problem(key.key, twin, `names a file (${shownText(path)}) that ${unreadable(error)}`))
+      // Not the path: it may be the secret itself, put into the wrong variable.
+      layer.problems.push(problem(key.key, twin, `names a file that ${unreadable(error)}`))
     }
   }
 }

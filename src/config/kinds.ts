@@ -86,7 +86,7 @@ export function choice<const Word extends string>(words: readonly Word[]): Kind<
   return { schema, type: words.join(', '), fromText: asText, shown: true }
 }
 
-const plainText = /^(?!\s)\P{Cc}{1,500}(?<!\s)$/u
+const plainText = /^(?!\s)[^\x00-\x1f\x7f-\x9f]{1,500}(?<!\s)$/
 
 /** One line of text. */
 export function text(): Kind<z.ZodType<string, string>> {
@@ -116,7 +116,9 @@ export function scope(): Kind<z.ZodType<string, string>> {
 /** A file's path. Refuses what is plainly the file's content. */
 export function filePath(): Kind<z.ZodType<string, string>> {
   const must = 'must be the path of a file (its content does not belong here)'
-  const schema = z.string({ error: mustBeText(must) }).regex(/^(?!-----)\P{Cc}{1,4096}$/u, { error: must })
+  const schema = z
+    .string({ error: mustBeText(must) })
+    .regex(/^(?!-----)[^\x00-\x1f\x7f-\x9f]{1,4096}$/, { error: must })
   return { schema, type: 'path of a file', fromText: asText, shown: false }
 }
 
@@ -201,7 +203,11 @@ function list(item: z.ZodType<string, string>, must: string, type: string): Kind
 /** A list of names. Repeated ones are kept once. */
 export function names(): Kind<z.ZodType<string[], string[]>> {
   const must = 'must be a list of names without spaces, such as [one, two]; in the environment: one,two'
-  return list(z.string({ error: must }).regex(/^[^\s,\p{Cc}]{1,200}$/u, { error: must }), must, 'list of names')
+  return list(
+    z.string({ error: must }).regex(/^[^\s,\x00-\x1f\x7f-\x9f]{1,200}$/, { error: must }),
+    must,
+    'list of names',
+  )
 }
 
 /** A list of UUIDs; they become lower case. */

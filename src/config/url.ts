@@ -9,7 +9,6 @@ export function isLoopback(url: URL): boolean {
 
 /** Why a text can't be a base URL; undefined when it can. The text may hold a password, so no message repeats it. */
 function refusal(text: string): string | undefined {
-  if (!/^https?:\/\/[^/]/i.test(text)) return 'must be a URL that starts with https://'
   // URL() would silently drop or turn these.
   if (/[\s\\\p{Cc}]/u.test(text)) return 'must be a URL without spaces, line breaks and backslashes'
   if (text.includes('?') || text.includes('#')) return 'must be a URL without query and fragment (? and #)'
@@ -22,12 +21,16 @@ function refusal(text: string): string | undefined {
 const withoutTrailingSlashes = (text: string): string => text.replace(/\/+$/, '')
 
 function urlKind(normalize: (text: string) => string): Kind<z.ZodType<string, string>> {
-  const schema = z.string({ error: 'must be a URL such as https://api.example.com/v1' }).transform((text, context) => {
-    const message = refusal(text)
-    if (message === undefined) return withoutTrailingSlashes(normalize(text))
-    context.addIssue({ code: 'custom', message, input: text })
-    return z.NEVER
-  })
+  const error = 'must be a URL that starts with https://, such as https://api.example.com/v1'
+  const schema = z
+    .string({ error })
+    .regex(/^https?:\/\/[^/]/i, { error })
+    .transform((text, context) => {
+      const message = refusal(text)
+      if (message === undefined) return withoutTrailingSlashes(normalize(text))
+      context.addIssue({ code: 'custom', message, input: text })
+      return z.NEVER
+    })
   return { schema, type: 'URL', fromText: (text) => text, shown: false }
 }
 

@@ -113,7 +113,7 @@ function parse(text: string, counter: LineCounter): Document.Parsed {
     uniqueKeys: true,
     strict: true,
     logLevel: 'error',
-  }) as Document.Parsed
+  })
 }
 
 /** Sections that hold the keys: `retry`, `retry.backoff`. */

@@ -29,18 +29,22 @@ const answersForJump = 3
 /** How far two good clocks part in a while: 100 ppm, twice what a crystal does. */
 const driftPerMs = 100e-6
 
-/** The fixed form that a server must send. The obsolete forms carry no zone or a two-digit year: not evidence. @see RFC 9110 section 5.6.7 */
-const imfFixdate =
-  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} \d{2}:\d{2}:\d{2} GMT$/
+/**
+ * The fixed form that a server must send, and a date that exists; undefined for all else. The obsolete forms carry no
+ * zone or a two-digit year, and what `Date.parse` makes of them is no evidence. @see RFC 9110 section 5.6.7
+ */
+function parseHttpDate(header: string): number | undefined {
+  const date = new Date(header)
+  return date.toUTCString() === header ? date.getTime() : undefined
+}
 
 /**
  * What one answer says of the skew: the header's second was cut off, and it was written between sending and receiving
  * (design section 7). Undefined when it says nothing.
  */
 export function skewOfSample(sample: SkewSample): SkewInterval | undefined {
-  const header = sample.dateHeader?.trim()
-  if (header === undefined || sample.hasAge || !imfFixdate.test(header)) return undefined
-  const date = Date.parse(header)
+  const date = sample.dateHeader === undefined || sample.hasAge ? undefined : parseHttpDate(sample.dateHeader.trim())
+  if (date === undefined) return undefined
   const earliest = date - sample.receivedAt
   const latest = date + 1000 - sample.sentAt
   // An exchange that ended before it began: the host's clock was set back meanwhile. (NaN ends here too.)

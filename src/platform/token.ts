@@ -1,6 +1,6 @@
 // The access token: one for the process, fetched once for all who ask, renewed before it ends, never in a hot loop.
-import { holdToken, type AccessToken, type HeldToken } from './access-token.ts'
 import { ConfigurationError, isAbort } from '../errors.ts'
+import { holdToken, type AccessToken, type HeldToken } from './access-token.ts'
 import type { Reason } from './http.ts'
 import { createNap, until } from './nap.ts'
 import type { SigningKey } from './private-key.ts'
@@ -122,12 +122,13 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
     })
   }
 
-  function accept(answer: Granted, sentAt: number): AccessToken {
+  function accept(answer: Granted, sentAt: number, key: SigningKey): AccessToken {
     const { value, lifetimeMs } = answer
     held = holdToken(value, { lifetimeMs, sentAt, obtainedAt: clock.monotonic(), jitter: random.next() })
     pace.succeeded()
     refused = undefined
-    tryNewKey = false
+    // Swapped while the request was under way: this answer says nothing of the new key.
+    if (key === options.key.current()) tryNewKey = false
     corrected = false
     nap.wake()
     report({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds: lifetimeMs / 1000 })
@@ -136,8 +137,9 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
   }
 
   function tellScope(scope: string | undefined): void {
-    if (missingScopes(options.scope, scope).length === 0 || scope === scopeTold) return
-    scopeTold = scope
+    const told = scopeTold
+    scopeTold = missingScopes(options.scope, scope).length === 0 ? undefined : scope
+    if (scopeTold === undefined || scopeTold === told) return
     report({ type: 'token-scope-missing', requested: options.scope, granted: scrub(scope ?? '') })
   }
 
@@ -158,7 +160,7 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
   async function refresh(signal: AbortSignal): Promise<AccessToken> {
     for (;;) {
       const { answer, sentAt, key, skewMovedMs } = await tryOnce(signal)
-      if (answer.kind === 'granted') return accept(answer, sentAt)
+      if (answer.kind === 'granted') return accept(answer, sentAt, key)
       pace.failed(answer.retryAfterMs)
       // Swapped while the request was under way: the refusal says nothing of the new key.
       if (key !== options.key.current()) pace.hurry()
@@ -267,7 +269,7 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
       pace.voided()
       nap.wake()
     },
-    expiresAt: () => (held === undefined ? undefined : onHostClock(held.endsAt)),
+    expiresAt: () => (held === undefined ? undefined : Math.round(onHostClock(held.endsAt))),
     keyChanged() {
       void checkKey().then(() => {
         pace.hurry()

@@ -45,12 +45,13 @@ export interface Dispatcher {
   fence(span: Span, signal: AbortSignal): Promise<() => void>
   /**
    * Retries until `stop` is aborted, then waits for those in flight; `kill` ends these too.
-   * With `untilIdle` it also ends when nothing is due any more, or trouble stops it. Rejects only for a bug.
+   * With `onlyDueAt` (epoch ms of the platform's clock) it retries what was due then, and ends when that is done, or
+   * trouble stops it. Rejects only for a bug.
    */
-  run(signals: { stop: AbortSignal; kill: AbortSignal }, until?: { idle: boolean }): Promise<void>
+  run(signals: { stop: AbortSignal; kill: AbortSignal }, round?: { onlyDueAt: number }): Promise<void>
   inFlight(): number
-  /** Monotonic ms of the loop's last turn: the loop lives. */
-  beatAt(): number
+  /** How long the loop has not turned, in ms, other than to wait for the rate: it turns at least every half minute. */
+  silentForMs(): number
 }
 
 interface Flight {
@@ -71,7 +72,11 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     inFlightOf: (subscriptionId) => bySubscription.get(subscriptionId) ?? 0,
   })
   let beatAt = clock.monotonic()
+  let waitsForRate = false
   let bug: unknown
+  /** In a single round, the moment at which what is due was decided. */
+  let roundAt: number | undefined
+  const now = (): number => roundAt ?? client.now()
 
   /** The last free slot is for a subscription that has none in flight, so that a slow one can't take them all. */
   const idleOnly = (): boolean => flights.size === options.concurrency - 1
@@ -104,7 +109,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       .then(() => {
         flights.delete(entry.id)
         count(entry.subscriptionId, -1)
-        if (backlog.get(entry.id) === entry) turns.offer([entry], client.now())
+        if (backlog.get(entry.id) === entry) turns.offer([entry], now())
         bell.ring()
       })
     flights.set(entry.id, { entry, done })
@@ -112,8 +117,12 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   /** Picks after the rate has let it: what was due before the wait may not be any more. */
   async function sendNext(stop: AbortSignal, kill: AbortSignal): Promise<void> {
-    await rate.acquire('retry', stop)
-    const entry = mayRetry() ? turns.next(client.now(), idleOnly()) : undefined
+    waitsForRate = true
+    await rate.acquire('retry', stop).finally(() => {
+      waitsForRate = false
+      beatAt = clock.monotonic()
+    })
+    const entry = mayRetry() ? turns.next(now(), idleOnly()) : undefined
     if (entry === undefined) rate.release('retry')
     else send(entry, kill)
   }
@@ -124,18 +133,22 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     return dueAt === undefined ? undefined : Math.max(1, dueAt - client.now())
   }
 
-  async function loop(stop: AbortSignal, kill: AbortSignal, idle: boolean): Promise<void> {
+  /** True when a single round has nothing left that it could do. */
+  function isRoundOver(): boolean {
+    if (roundAt === undefined || flights.size > 0) return false
+    return !policy.enabled || guard.trouble() !== undefined || (mayRetry() && !turns.ready(roundAt, false))
+  }
+
+  async function loop(stop: AbortSignal, kill: AbortSignal): Promise<void> {
     for (;;) {
       if (bug !== undefined) throw bug as Error
       stop.throwIfAborted()
       beatAt = clock.monotonic()
-      if (mayRetry() && turns.ready(client.now(), idleOnly())) {
+      if (mayRetry() && turns.ready(now(), idleOnly())) {
         await sendNext(stop, kill)
         continue
       }
-      const over =
-        flights.size === 0 && (guard.trouble() !== undefined || (mayRetry() && !turns.ready(client.now(), false)))
-      if (idle && (over || !policy.enabled)) return
+      if (isRoundOver()) return
       await bell.wait(mayRetry() ? untilDue() : undefined, stop)
     }
   }
@@ -164,9 +177,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       }
       return release
     },
-    async run({ stop, kill }, until = { idle: false }) {
+    async run({ stop, kill }, round) {
+      roundAt = round?.onlyDueAt
       try {
-        await loop(stop, kill, until.idle)
+        await loop(stop, kill)
       } catch (error) {
         if (!stop.aborted || bug !== undefined) throw error
       } finally {
@@ -175,6 +189,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       if (bug !== undefined) throw bug as Error
     },
     inFlight: () => flights.size,
-    beatAt: () => beatAt,
+    silentForMs: () => (waitsForRate ? 0 : clock.monotonic() - beatAt),
   }
 }

@@ -12,7 +12,14 @@ export type Fault =
   /** The call takes this long more; `maxMs`: uniformly up to that. */
   | { kind: 'latency'; ms: number; maxMs?: number }
   /** Any status instead of the answer. `applied`: after the call has done its work, else before. `code` stands in an `error` body. */
-  | { kind: 'status'; status: number; body?: FaultBody; code?: string; headers?: Record<string, string>; applied?: boolean }
+  | {
+      kind: 'status'
+      status: number
+      body?: FaultBody
+      code?: string
+      headers?: Record<string, string>
+      applied?: boolean
+    }
   /** 429, or another status, with Retry-After. */
   | { kind: 'throttle'; retryAfter: RetryAfter; status?: number }
   /** The connection is reset, before or after the call has done its work. */
@@ -146,7 +153,8 @@ export interface FaultContext {
   errorAnswer(status: number, code: string, message: string): Answer
 }
 
-const htmlPage = '<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Service unavailable</h1></body></html>'
+const htmlPage =
+  '<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Service unavailable</h1></body></html>'
 
 /** How long the faults hold the call up, in milliseconds. */
 export function latencyOf(faults: readonly Fault[], random: Sequence): number {
@@ -157,30 +165,40 @@ export function latencyOf(faults: readonly Fault[], random: Sequence): number {
   return ms
 }
 
-/** The answer that a fault gives in place of the call's work, if one does. */
+/** The answer that the first of the faults that gives one gives in place of the call's work. */
 export function answerInstead(faults: readonly Fault[], context: FaultContext): Answer | undefined {
   for (const fault of faults) {
-    switch (fault.kind) {
-      case 'status':
-        if (fault.applied !== true) return statusAnswer(fault, context)
-        break
-      case 'throttle':
-        return throttleAnswer(fault.status ?? 429, fault.retryAfter, context)
-      case 'reset':
-        if (fault.when === 'before') return { ...textAnswer(503, ''), wire: { kind: 'reset' } }
-        break
-      case 'hang':
-        if (fault.applied !== true) return { ...textAnswer(503, ''), wire: { kind: 'hang' } }
-        break
-      case 'redirect':
-        return textAnswer(fault.status ?? 302, '', { location: fault.location })
-      case 'refuse-token':
-        return refusal(fault)
-      default:
-        break
-    }
+    const answer = instead(fault, context)
+    if (answer !== undefined) return answer
   }
   return undefined
+}
+
+function instead(fault: Fault, context: FaultContext): Answer | undefined {
+  switch (fault.kind) {
+    case 'status':
+      return fault.applied === true ? undefined : statusAnswer(fault, context)
+    case 'throttle':
+      return throttleAnswer(fault.status ?? 429, fault.retryAfter, context)
+    case 'reset':
+      return fault.when === 'after' ? undefined : { ...textAnswer(503, ''), wire: { kind: 'reset' } }
+    case 'hang':
+      return fault.applied === true ? undefined : { ...textAnswer(503, ''), wire: { kind: 'hang' } }
+    case 'redirect':
+      return textAnswer(fault.status ?? 302, '', { location: fault.location })
+    case 'refuse-token':
+      return refusal(fault)
+    case 'latency':
+    case 'cut':
+    case 'drip':
+    case 'broken-json':
+    case 'huge-body':
+    case 'expires-in':
+    case 'wrong-id':
+    case 'no-date':
+    case 'stuck':
+      return undefined
+  }
 }
 
 /** What a fault makes of an answer. */
@@ -235,7 +253,11 @@ export function throttleAnswer(status: number, retryAfter: RetryAfter, context: 
   return { ...answer, headers: { ...answer.headers, 'retry-after': value } }
 }
 
-function refusal({ error = 'invalid_client', description, status = 401 }: Extract<Fault, { kind: 'refuse-token' }>): Answer {
+function refusal({
+  error = 'invalid_client',
+  description,
+  status = 401,
+}: Extract<Fault, { kind: 'refuse-token' }>): Answer {
   const body = { error, error_description: description ?? 'Refused by a fault of the sandbox.' }
   return textAnswer(status, JSON.stringify(body), { 'content-type': 'application/json' })
 }

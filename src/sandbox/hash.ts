@@ -27,14 +27,14 @@ export function hash(a: number, b: number, c = 0, d = 0): number {
 /** A sequence of pseudo-random values. */
 export interface Sequence {
   /** 32 random bits. */
-  word(): number
+  word: () => number
   /** Uniform in [0, 1). */
-  next(): number
+  next: () => number
   /** Uniform integer in [0, below). */
   below(limit: number): number
   /** True with this probability. */
   chance(probability: number): boolean
-  pick<T>(values: readonly [T, ...T[]]): T
+  pick<const L extends readonly [unknown, ...unknown[]]>(values: L): L[number]
   uuid(): string
   /** This many decimal digits. */
   digits(count: number): string
@@ -54,7 +54,7 @@ export function createSequence(seed: number): Sequence {
     next,
     below,
     chance: (probability) => next() < probability,
-    pick: (values) => values[below(values.length)] ?? values[0],
+    pick: (values) => values[below(values.length)],
     uuid: () => uuidOf(word(), word(), word(), word()),
     digits: (count) => {
       let text = ''

@@ -7,9 +7,9 @@ export interface Ids {
   /** The record number that this UUID may belong to: check it against `of`. Undefined when it is no UUID. */
   find(id: string): number | undefined
   /** The leading 32 bits of the UUID, unique for each record number: sorting by it sorts by UUID. */
-  sortKey(record: number): number
+  sortKey: (record: number) => number
   /** The record number of a sort key. */
-  fromSortKey(key: number): number
+  fromSortKey: (key: number) => number
 }
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/

@@ -40,12 +40,18 @@ export function parseListQuery(parameters: URLSearchParams, readings: Readings):
 
   const number = readInteger(listParameter.pageNumber, read(listParameter.pageNumber, 'page.number') ?? '0', 0)
   if (typeof number !== 'number') return number
-  const size = readInteger(listParameter.pageSize, read(listParameter.pageSize, 'page.size') ?? String(defaultPageSize), 1)
+  const size = readInteger(
+    listParameter.pageSize,
+    read(listParameter.pageSize, 'page.size') ?? String(defaultPageSize),
+    1,
+  )
   if (typeof size !== 'number') return size
   if (size > maxPageSize && readings.oversizedPage === 'refuse') {
     return { parameter: listParameter.pageSize, problem: `must be at most ${maxPageSize}` }
   }
-  const mask = readings.ignores.includes('status') ? anyStatus : readStatuses(parameters.getAll(listParameter.status), readings)
+  const mask = readings.ignores.includes('status')
+    ? anyStatus
+    : readStatuses(parameters.getAll(listParameter.status), readings)
   if (typeof mask !== 'number') return mask
   const eventId = read(listParameter.eventId, 'eventId') ?? undefined
   if (eventId !== undefined && !isUuid(eventId)) return { parameter: listParameter.eventId, problem: 'must be a UUID' }
@@ -65,7 +71,8 @@ function readStatuses(values: readonly string[], { statusEncoding }: Readings): 
   if (values.length > 1 && (statusEncoding === 'comma' || statusEncoding === 'single')) {
     return { parameter, problem: 'must be given once' }
   }
-  const names = statusEncoding === 'both' || statusEncoding === 'comma' ? values.flatMap((value) => value.split(',')) : values
+  const names =
+    statusEncoding === 'both' || statusEncoding === 'comma' ? values.flatMap((value) => value.split(',')) : values
   let mask = 0
   for (const name of names) {
     const code = (webhookStatuses as readonly string[]).indexOf(name)
@@ -102,8 +109,13 @@ export interface Lister {
 
 type KeyedOrder = Extract<ListOrder, 'id' | 'shuffled'>
 
-/** Sorting this many keys costs less than walking the whole store. */
-const fewEnoughToSort = 20_000
+interface RangeIndex {
+  range: KeyRange
+  index: OrderedIndex
+}
+
+/** So many ranges are kept in an order other than that of time; a sweep reads few at once. */
+const keptRanges = 8
 
 export function createLister(store: Store, seed: number): Lister {
   const shuffleKey = hash(seed, 3)
@@ -111,54 +123,51 @@ export function createLister(store: Store, seed: number): Lister {
     id: { of: store.webhookIds.sortKey, back: store.webhookIds.fromSortKey },
     shuffled: { of: (record) => mix(record ^ shuffleKey), back: (key) => (unmix(key) ^ shuffleKey) >>> 0 },
   }
-  const indexes: Partial<Record<KeyedOrder, OrderedIndex>> = {}
+  // Least recently used first.
+  const ranges = new Map<string, RangeIndex>()
 
-  /** Made when first asked for, and kept up from then on. */
-  function indexOf(order: KeyedOrder): OrderedIndex {
-    const known = indexes[order]
-    if (known !== undefined) return known
-    const { of, back } = keys[order]
-    const index = createOrderedIndex(of, store.statusOf)
-    const rebuild = (): void => {
-      index.rebuild(Uint32Array.from({ length: store.size }, (_, record) => of(record)).sort().map(back))
-    }
-    rebuild()
-    store.onAdded((first, count) => {
-      if (count === 1) index.insert(first)
-      else rebuild()
-    })
-    store.onMoved((record, before, after) => {
-      index.moved(record, before, after)
-    })
-    indexes[order] = index
-    return index
+  store.onAdded((record) => {
+    if (record === undefined) ranges.clear()
+    else for (const { index } of around(record)) index.insert(record)
+  })
+  store.onMoved((record, before, after) => {
+    for (const { index } of around(record)) index.moved(record, before, after)
+  })
+
+  function around(record: number): RangeIndex[] {
+    const time = store.eventMicrosOf(record)
+    return [...ranges.values()].filter(({ range }) => time >= range.from && time < range.to)
   }
 
-  function keyed(query: ListQuery, order: KeyedOrder, total: number): number[] {
-    const part = { offset: query.number * query.size, limit: query.size, descending: false }
-    if (query.range.from === -Infinity && query.range.to === Infinity) return indexOf(order).slice(query.mask, always, part)
-    if (part.offset >= total) return []
-    if (total > fewEnoughToSort) {
-      const { from, to } = query.range
-      const inRange = (record: number): boolean => store.eventMicrosOf(record) >= from && store.eventMicrosOf(record) < to
-      return indexOf(order).scan(query.mask, inRange, part)
-    }
+  /** The records of a time range in this order: sorted when first asked for (100 ms for a million), kept up from then on. */
+  function indexOf(order: KeyedOrder, range: KeyRange): OrderedIndex {
+    const name = `${order} ${range.from} ${range.to}`
+    const entry = ranges.get(name) ?? { range, index: sorted(order, range) }
+    ranges.delete(name)
+    ranges.set(name, entry)
+    const [oldest] = ranges.keys()
+    if (ranges.size > keptRanges && oldest !== undefined) ranges.delete(oldest)
+    return entry.index
+  }
+
+  function sorted(order: KeyedOrder, range: KeyRange): OrderedIndex {
     const { of, back } = keys[order]
-    const matches = store.byEvent.slice(query.mask, query.range, { offset: 0, limit: total, descending: false })
-    const sorted = Uint32Array.from(matches, of).sort()
-    return [...sorted.subarray(part.offset, part.offset + part.limit)].map(back)
+    const records = store.byEvent.slice(anyStatus, range, { offset: 0, limit: store.size, descending: false })
+    const index = createOrderedIndex(of, store.statusOf)
+    index.rebuild(Uint32Array.from(records, of).sort().map(back))
+    return index
   }
 
   return {
     page(query, order) {
       if (query.eventId !== undefined) return pageOfOne(store, query, query.eventId)
-      const total = store.byEvent.count(query.mask, query.range)
-      const part = { offset: query.number * query.size, limit: query.size, descending: order === 'event-desc' }
+      const { mask, range, size } = query
+      const part = { offset: query.number * size, limit: size, descending: order === 'event-desc' }
       const records =
         order === 'id' || order === 'shuffled'
-          ? keyed(query, order, total)
-          : store.byEvent.slice(query.mask, query.range, part)
-      return { records, page: pageOf(query, total) }
+          ? indexOf(order, range).slice(mask, always, part)
+          : store.byEvent.slice(mask, range, part)
+      return { records, page: pageOf(query, store.byEvent.count(mask, range)) }
     },
   }
 }

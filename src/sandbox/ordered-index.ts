@@ -24,8 +24,6 @@ export interface OrderedIndex {
   count(mask: StatusMask, range: KeyRange): number
   /** Up to `limit` records from the `offset`-th match on, in order or from the end. */
   slice(mask: StatusMask, range: KeyRange, part: { offset: number; limit: number; descending: boolean }): number[]
-  /** As `slice`, in order, of those records that are accepted too; this one does walk. */
-  scan(mask: StatusMask, accepts: (record: number) => boolean, part: { offset: number; limit: number }): number[]
   /** All records in order. */
   walk(): Iterable<number>
 }
@@ -38,7 +36,10 @@ interface Bucket {
 const bucketLimit = 1024
 
 /** `key` of a record never changes; `statusOf` does, with a call of `moved`. */
-export function createOrderedIndex(key: (record: number) => number, statusOf: (record: number) => number): OrderedIndex {
+export function createOrderedIndex(
+  key: (record: number) => number,
+  statusOf: (record: number) => number,
+): OrderedIndex {
   let buckets: Bucket[] = []
 
   function compare(a: number, b: number): number {
@@ -135,18 +136,6 @@ export function createOrderedIndex(key: (record: number) => number, statusOf: (r
       if (rows <= 0) return []
       if (!descending) return take(mask, before + offset, rows)
       return take(mask, before + total - offset - rows, rows).reverse()
-    },
-    scan(mask, accepts, { offset, limit }) {
-      const found: number[] = []
-      let skip = offset
-      for (const bucket of buckets) {
-        if (matching(bucket, mask) === 0) continue
-        for (const record of bucket.records) {
-          if (!has(mask, statusOf(record)) || !accepts(record) || skip-- > 0) continue
-          if (found.push(record) === limit) return found
-        }
-      }
-      return found
     },
     *walk() {
       for (const bucket of buckets) yield* bucket.records

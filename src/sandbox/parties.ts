@@ -1,9 +1,45 @@
 // Made-up people, companies and bank accounts for the payloads.
 import type { Sequence } from './hash.ts'
 
-const givenNames = ['Ada', 'Bruno', 'Carla', 'Dov', 'Élodie', 'Farid', 'Grażyna', 'Hugo', 'Ines', 'Jörg', 'Kaito', 'Łucja', "D'Arcy"] as const
-const familyNames = ['Almeida', 'Berg', 'Ćirić', 'Dubois', 'Evans', 'Fischer', 'Großmann', "O'Neill", 'Ivanova', 'Jansen', 'Kaya', 'de la Cruz'] as const
-const companyNames = ['Nordlicht', 'Blue Harbour', 'Cedar & Sons', 'Delta Freight', 'Étoile', 'Fjord Foods', 'Granite', '山田商事'] as const
+const givenNames = [
+  'Ada',
+  'Bruno',
+  'Carla',
+  'Dov',
+  'Élodie',
+  'Farid',
+  'Grażyna',
+  'Hugo',
+  'Ines',
+  'Jörg',
+  'Kaito',
+  'Łucja',
+  "D'Arcy",
+] as const
+const familyNames = [
+  'Almeida',
+  'Berg',
+  'Ćirić',
+  'Dubois',
+  'Evans',
+  'Fischer',
+  'Großmann',
+  "O'Neill",
+  'Ivanova',
+  'Jansen',
+  'Kaya',
+  'de la Cruz',
+] as const
+const companyNames = [
+  'Nordlicht',
+  'Blue Harbour',
+  'Cedar & Sons',
+  'Delta Freight',
+  'Étoile',
+  'Fjord Foods',
+  'Granite',
+  '山田商事',
+] as const
 const companyForms = ['Ltd', 'GmbH', 'SAS', 'UAB', 'B.V.', 'LLC'] as const
 const streets = ['Main Street', 'Lindenallee', 'Rue du Port', 'Gedimino pr.', 'Keizersgracht', 'Hafenstraße'] as const
 const cities = ['London', 'Berlin', 'Lyon', 'Vilnius', 'Amsterdam', 'Hamburg'] as const
@@ -59,8 +95,22 @@ export function beneficiary(random: Sequence, of: Country): Record<string, unkno
       houseNumber: String(1 + random.below(200)),
     },
     identity: person
-      ? { type: 'individual', country: of.country, identifications: [], givenName: given, familyName: family, birthDate: founded }
-      : { type: 'corporate', country: of.country, identifications: [], legalName: name, corporationType: 'limited', incorporationDate: founded },
+      ? {
+          type: 'individual',
+          country: of.country,
+          identifications: [],
+          givenName: given,
+          familyName: family,
+          birthDate: founded,
+        }
+      : {
+          type: 'corporate',
+          country: of.country,
+          identifications: [],
+          legalName: name,
+          corporationType: 'limited',
+          incorporationDate: founded,
+        },
   }
 }
 

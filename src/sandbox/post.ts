@@ -47,7 +47,10 @@ export async function post(dispatcher: Dispatcher, order: Post): Promise<Attempt
     return await send(dispatcher, order, exchange.signal)
   } catch (error) {
     order.signal.throwIfAborted()
-    return { ...noResult, lastAttemptErrorMessage: errorMessage(exchange.signal.aborted ? exchange.signal.reason : error) }
+    return {
+      ...noResult,
+      lastAttemptErrorMessage: errorMessage(exchange.signal.aborted ? exchange.signal.reason : error),
+    }
   } finally {
     order.signal.removeEventListener('abort', stop)
     watch.abort()
@@ -92,7 +95,10 @@ async function readSome(body: AsyncIterable<Buffer>): Promise<string> {
 }
 
 function listed(headers: Record<string, string | string[] | undefined>): Record<string, string[]> {
-  const entries = Object.entries(headers).map(([name, value]): [string, string[]] => [name.toLowerCase(), [value ?? []].flat()])
+  const entries = Object.entries(headers).map(([name, value]): [string, string[]] => [
+    name.toLowerCase(),
+    [value ?? []].flat(),
+  ])
   return Object.fromEntries(entries)
 }
 

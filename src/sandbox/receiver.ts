@@ -95,7 +95,8 @@ export async function startReceiver(options: {
 
   function ruleFor(delivery: Delivery): ReceiverRule | undefined {
     const found = rules.find(
-      ({ rule, hits }) => hits < (rule.count ?? Infinity) && matches(rule, delivery) && random.chance(rule.probability ?? 1),
+      ({ rule, hits }) =>
+        hits < (rule.count ?? Infinity) && matches(rule, delivery) && random.chance(rule.probability ?? 1),
     )
     if (found !== undefined) found.hits++
     return found?.rule

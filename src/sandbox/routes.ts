@@ -174,10 +174,13 @@ function retryProblem({ headers, body }: SandboxRequest, id: string): BadParamet
   const envelope = parse(body)
   if (envelope === undefined) return { parameter: 'body', problem: 'must be a JSON object' }
   for (const part of ['workflow', 'data', 'connect', 'metadata'] as const) {
-    if (typeof envelope[part] !== 'object' || envelope[part] === null) return { parameter: part, problem: 'must be an object' }
+    if (typeof envelope[part] !== 'object' || envelope[part] === null)
+      return { parameter: part, problem: 'must be an object' }
   }
   const { code } = envelope['workflow'] as { code?: unknown }
-  return code === retryWorkflowCode ? undefined : { parameter: 'workflow.code', problem: `must be ${retryWorkflowCode}` }
+  return code === retryWorkflowCode
+    ? undefined
+    : { parameter: 'workflow.code', problem: `must be ${retryWorkflowCode}` }
 }
 
 function parse(body: string): Record<string, unknown> | undefined {

@@ -1,9 +1,8 @@
 // The platform emulator: puts its parts together and gives tests, demo and benchmark their handle on it.
 import { createServer } from 'node:http'
-import type { WebhookStatus, WireWebhook } from '../platform/wire.ts'
-import { webhookStatuses } from '../platform/wire.ts'
 import { startControl } from './control.ts'
 import type { Faults } from './faults.ts'
+import { createFaults } from './faults.ts'
 import { createGateway } from './gateway.ts'
 import { createSequence, hash } from './hash.ts'
 import { closeServer, listen } from './listen.ts'
@@ -11,22 +10,13 @@ import type { Readings, SandboxOptions } from './options.ts'
 import { readingsOf } from './options.ts'
 import type { Receiver } from './receiver.ts'
 import { startReceiver } from './receiver.ts'
-import { renderRecord } from './render.ts'
-import type { SeedContext, SeedOptions, WebhookOptions } from './seed.ts'
-import { newRecord, seedRecords } from './seed.ts'
+import type { Records } from './records.ts'
+import { createRecords } from './records.ts'
 import type { LoggedRequest, StatsSnapshot } from './stats.ts'
 import type { World } from './world.ts'
 import { createWorld } from './world.ts'
 
-/** What `seed` added. */
-export interface Seeded {
-  count: number
-  /** Id of the n-th of them, in the order of their event times. */
-  id(position: number): string
-  ids(): string[]
-}
-
-export interface Sandbox extends AsyncDisposable {
+export interface Sandbox extends Records, AsyncDisposable {
   /** What `platform.baseUrl` gets; with the prefix, without a trailing slash. */
   readonly baseUrl: string
   /** What `auth.authUrl` gets. */
@@ -39,44 +29,27 @@ export interface Sandbox extends AsyncDisposable {
   readonly controlUrl: string
   readonly receiver: Receiver
   readonly faults: Faults
-  /** Counters as they are now. */
+  /** Counters as they are now: a copy. */
   readonly stats: StatsSnapshot
   /** The last 2,000 requests or more, oldest first. */
   requestLog(): readonly LoggedRequest[]
 
-  /** Adds many made-up records; no delivery is made for them. */
-  seed(options: SeedOptions): Seeded
-  /** Adds one record as told; no delivery is made for it. Returns its id. */
-  addWebhook(options?: WebhookOptions): string
-  /** An event happens now: its record is `processing` and delivered for the first time. Returns the record's id. */
-  emit(options?: Pick<WebhookOptions, 'subscriptionId' | 'eventType' | 'eventInstant' | 'requestPayload'>): string
-  /** Events happen at this rate until the function returned is called. */
-  startTraffic(options: { perSecond: number; subscriptionIds?: readonly string[]; eventTypes?: readonly string[] }): () => void
-
-  /** The record as the platform would show it. */
-  record(id: string): WireWebhook | undefined
-  counts(): Record<WebhookStatus, number>
-  /** Records by subscription, event type or status code, of one status or of all. Walks over all records. */
-  countBy(what: 'subscriptionId' | 'eventType', status?: WebhookStatus): Record<string, number>
-  /** Retries that the platform accepted of this record. */
-  acceptedRetries(id: string): number
-  /** Ids of the records of which more than one retry was accepted. Walks over all records. */
-  retriedMoreThanOnce(): string[]
-
+  /** What is played now. */
+  readonly readings: Readings
   /** Changes what is played from now on. */
   read(readings: Partial<Readings>): void
   /** The server's clock moves to this far ahead of the given one, in milliseconds. */
   setSkew(skewMs: Readings['skewMs']): void
   /** All tokens issued so far are refused from now on. */
   revokeTokens(): void
-  /** Replaces the registered certificates. */
+  /** Replaces the registered certificates. Throws TypeError when one can't be read. */
   registerCertificates(pems: readonly string[]): void
-  /** Sends the events of a subscription elsewhere; undefined: to the built-in receiver again. */
+  /** Sends the events of a subscription to this URL; undefined: to the built-in receiver again. */
   setSubscriber(subscriptionId: string, url: string | undefined): void
 
   /** Resolves when no delivery is under way or waits for its delay: tests wait for this, they never sleep. */
   idle(): Promise<void>
-  /** Throws away records, tokens, counters, faults and deliveries; readings go back to the options. */
+  /** Throws away records, tokens, counters, faults and deliveries; readings, faults and certificates are those of the options again. */
   reset(): Promise<void>
   /** Ends everything at once, kept-alive connections too. */
   close(): Promise<void>
@@ -84,58 +57,156 @@ export interface Sandbox extends AsyncDisposable {
 
 /** Rejects when a port is taken, a certificate can't be read or the time zone is unknown. */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
-  const { clock, seed = 1, host = '127.0.0.1', realm = 'demo', clientId = 'sandbox-service-account' } = options
-  await using started = new AsyncDisposableStack()
+  await using starting = new AsyncDisposableStack()
   const closing = new AbortController()
-  started.defer(() => {
-    closing.abort(new Error('the sandbox is closed'))
-  })
-  const receiver = await startReceiver({
-    clock,
-    host,
-    port: options.receiverPort ?? 0,
-    random: createSequence(hash(seed, 0x72656376)),
-  })
-  started.defer(() => receiver.close())
+  const { clock, host = loopback } = options
+  const random = createSequence(hash(options.seed ?? 1, 0x72656376))
+  const receiver = await startReceiver({ clock, host, port: options.receiverPort ?? 0, random })
+  starting.defer(() => receiver.close())
 
-  const prefix = pathOf(options.pathPrefix)
-  const paths = { prefix, issuer: `${pathOf(options.authPath)}/auth/realms/${realm}` }
-  const subscribers = new Map(Object.entries(options.subscribers ?? {}))
-  let readings = readingsOf(options)
-  let certificates = [options.certificatePem].flat()
-  let world: World
-  let generation = 0
-
-  const gateway = createGateway({ clock, paths, world: () => world, signal: closing.signal })
+  const realm = options.realm ?? 'demo'
+  const paths = { prefix: pathOf(options.pathPrefix), issuer: `${pathOf(options.authPath)}/auth/realms/${realm}` }
+  const state = createState(options, receiver)
   const open = async (port: number): Promise<string> => {
-    const server = createServer({ keepAliveTimeout: 60_000 }, gateway)
+    const gateway = createGateway({ clock, paths, world: state.world, signal: closing.signal })
+    const server = createServer({ keepAliveTimeout: keepAliveTimeoutMs }, gateway)
     const origin = await listen(server, host, port)
-    started.defer(() => closeServer(server))
+    starting.defer(() => closeServer(server))
     return origin
   }
-  const apiOrigin = await open(options.port ?? 0)
-  const publicOrigin = options.publicOrigin?.replace(/\/+$/, '') ?? apiOrigin
-  const identityOrigin = options.identityPort === undefined ? publicOrigin : await open(options.identityPort)
-  const authUrl = `${identityOrigin}${pathOf(options.authPath)}`
-  const issuerUrl = `${identityOrigin}${paths.issuer}`
-
-  function newWorld(): World {
-    return createWorld({
-      place: options,
-      seed,
-      generation: generation++,
-      clientId,
-      issuerUrl,
-      certificates,
-      readings: () => readings,
-      urlOf: (subscriptionId) => subscribers.get(subscriptionId) ?? receiver.url,
-    })
+  const ownOrigin = await open(options.port ?? 0)
+  const apiOrigin = options.publicOrigin?.replace(/\/+$/, '') ?? ownOrigin
+  const identityOrigin = options.identityPort === undefined ? apiOrigin : await open(options.identityPort)
+  const place: Place = {
+    baseUrl: `${apiOrigin}${paths.prefix}`,
+    authUrl: `${identityOrigin}${pathOf(options.authPath)}`,
+    issuerUrl: `${identityOrigin}${paths.issuer}`,
+    realm,
+    clientId: options.clientId ?? defaultClientId,
   }
-  world = newWorld()
-  started.defer(() => world.engine.close())
+  state.begin(place)
+  starting.defer(() => state.world().engine.close())
+  starting.defer(() => {
+    closing.abort(new Error('the sandbox is closed'))
+  })
+  const records = createRecords(state.world, clock, closing.signal)
+  const handle = createHandle(state, { ...place, ...records, receiver })
+  const control = await startControl(handle, options.controlPort ?? 0)
+  starting.defer(() => control.close())
 
-  const seedContext = (): SeedContext => ({ seed, zone: world.zone, now: world.now() })
-  function find(id: string): number | undefined {
-    return world.store.find(id)
+  const running = starting.move()
+  const close = (): Promise<void> => running.disposeAsync()
+  return Object.assign(handle, { controlUrl: control.url, close, [Symbol.asyncDispose]: close })
+}
+
+const loopback = '127.0.0.1'
+const defaultClientId = 'sandbox-service-account'
+/** Long, so that no client meets a connection that was just given up. */
+const keepAliveTimeoutMs = 60_000
+
+type Place = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'issuerUrl' | 'realm' | 'clientId'>
+
+/** What can change while the sandbox runs. */
+interface State {
+  readonly faults: ReturnType<typeof createFaults>
+  readonly subscribers: Map<string, string>
+  readings: Readings
+  certificates: readonly string[]
+  world: () => World
+  /** Makes the first world. */
+  begin(place: Place): void
+  reset: () => Promise<void>
+}
+
+function createState(options: SandboxOptions, receiver: Receiver): State {
+  const { clock, seed = 1 } = options
+  const faults = createFaults(createSequence(hash(seed, 0x6661756c)), options.faults)
+  let make: (() => World) | undefined
+  let world: World | undefined
+  let generation = 0
+
+  const state: State = {
+    faults,
+    subscribers: new Map(),
+    readings: readingsOf(options),
+    certificates: [options.certificatePem].flat(),
+    world() {
+      if (world === undefined) throw new Error('the sandbox has not started yet')
+      return world
+    },
+    begin({ clientId, issuerUrl }) {
+      make = () =>
+        createWorld({
+          clock,
+          seed,
+          generation: generation++,
+          faults,
+          clientId,
+          issuerUrl,
+          timeZone: options.timeZone ?? 'UTC',
+          certificates: state.certificates,
+          checkCertificateDates: options.checkCertificateDates ?? true,
+          readings: () => state.readings,
+          urlOf: (subscriptionId) => state.subscribers.get(subscriptionId) ?? receiver.url,
+        })
+      fill()
+    },
+    async reset() {
+      const before = state.world()
+      receiver.reset()
+      faults.set(...(options.faults ?? []))
+      fill()
+      await before.engine.close()
+    },
   }
-`
+
+  function fill(): void {
+    state.readings = readingsOf(options)
+    state.certificates = [options.certificatePem].flat()
+    state.subscribers.clear()
+    for (const [id, url] of Object.entries(options.subscribers ?? {})) state.subscribers.set(id, url)
+    world = make?.()
+  }
+
+  return state
+}
+
+type Handle = Omit<Sandbox, 'controlUrl' | 'close' | typeof Symbol.asyncDispose>
+
+function createHandle(state: State, parts: Place & Records & { receiver: Receiver }): Handle {
+  return {
+    ...parts,
+    faults: state.faults,
+    get stats() {
+      return state.world().stats.snapshot()
+    },
+    get readings() {
+      return state.readings
+    },
+    requestLog: () => state.world().stats.log(),
+    read(readings) {
+      state.readings = readingsOf(readings, state.readings)
+    },
+    setSkew(skewMs) {
+      state.readings = { ...state.readings, skewMs }
+    },
+    revokeTokens() {
+      state.world().tokens.revokeAll()
+    },
+    registerCertificates(pems) {
+      state.world().tokens.register(pems)
+    },
+    setSubscriber(subscriptionId, url) {
+      if (url === undefined) state.subscribers.delete(subscriptionId)
+      else state.subscribers.set(subscriptionId, url)
+    },
+    idle: () => state.world().engine.idle(),
+    reset: state.reset,
+  }
+}
+
+/** `/a/b` of `a/b/`; nothing of nothing. */
+function pathOf(path = ''): string {
+  const trimmed = path.replace(/^\/+|\/+$/g, '')
+  return trimmed === '' ? '' : `/${trimmed}`
+}

@@ -107,7 +107,8 @@ export function newRecord(options: WebhookOptions, { seed, zone, now }: SeedCont
   const eventInstant = options.eventInstant ?? now
   const status = options.status ?? 'failed'
   const code = statusCodeOf(status)
-  const lastAttempt = options.lastAttempt === undefined ? Math.max(eventInstant, Math.min(now, eventInstant + 1000)) : options.lastAttempt
+  const lastAttempt =
+    options.lastAttempt === undefined ? Math.max(eventInstant, Math.min(now, eventInstant + 1000)) : options.lastAttempt
   const result = lastAttempt === null ? noResult : code === successful ? success : failures[0]
   const particulars = particularsOf(options, status)
   return {

@@ -45,8 +45,8 @@ export interface Stats {
   retryEnded(): void
   deliveryStarted(): void
   deliveryEnded(succeeded: boolean | undefined): void
-  tokenIssued(): void
-  assertionRefused(problem: AssertionProblem): void
+  tokenIssued: () => void
+  assertionRefused: (problem: AssertionProblem) => void
 }
 
 const keptRequests = 2000
@@ -62,7 +62,8 @@ export function createStats(clock: Clock): Stats {
   let maxRequestsInOneSecond = 0
 
   return {
-    snapshot: () => structuredClone({ requests, retries, deliveries, tokens: { issued, refused }, maxRequestsInOneSecond }),
+    snapshot: () =>
+      structuredClone({ requests, retries, deliveries, tokens: { issued, refused }, maxRequestsInOneSecond }),
     log: () => [...log],
     requestArrived(operation) {
       if (operation !== 'list' && operation !== 'retry') return

@@ -71,12 +71,12 @@ export interface Store {
   findEvent(eventId: string): number | undefined
   idOf(record: number): string
   eventIdOf(record: number): string
-  statusOf(record: number): number
+  statusOf: (record: number) => number
   attemptsOf(record: number): number
   eventMicrosOf(record: number): number
   lastAttemptMicrosOf(record: number): number
-  subscriptionOf(record: number): string
-  eventTypeOf(record: number): string
+  subscriptionOf: (record: number) => string
+  eventTypeOf: (record: number) => string
   resultOf(record: number): AttemptResult
   particularsOf(record: number): Particulars | undefined
   setStatus(record: number, status: number): void
@@ -84,8 +84,8 @@ export interface Store {
   /** Retries accepted of this record since it was added, up to 65,535. */
   acceptedOf(record: number): number
   noteAccepted(record: number): void
-  /** Called for every record added, and once for many: an index of its own kind keeps up by it. */
-  onAdded(listener: (first: number, count: number) => void): void
+  /** Called with every record added alone, and once with none after many were. */
+  onAdded(listener: (record?: number) => void): void
   onMoved(listener: (record: number, before: number, after: number) => void): void
 }
 
@@ -109,7 +109,7 @@ export function createStore(seed: number): Store {
   const special = new Map<number, Particulars>()
   const numberById = new Map<string, number>()
   const numberByEventId = new Map<string, number>()
-  const onAdded: ((first: number, count: number) => void)[] = []
+  const onAdded: ((record?: number) => void)[] = []
   const onMoved: ((record: number, before: number, after: number) => void)[] = []
   let columns = emptyColumns(1024)
   let size = 0
@@ -166,13 +166,13 @@ export function createStore(seed: number): Store {
       if (first + count > columns.event.length) columns = grown(columns, first + count)
       for (let position = 0; position < count; position++) append(make(position))
       byEvent.rebuild(mergedNumbers(byEvent, first, size))
-      for (const listener of onAdded) listener(first, count)
+      for (const listener of onAdded) listener()
       return first
     },
     add(record) {
       const at = append(record)
       byEvent.insert(at)
-      for (const listener of onAdded) listener(at, 1)
+      for (const listener of onAdded) listener(at)
       return at
     },
     find: (id) => numberById.get(id.toLowerCase()) ?? computed(webhookIds, id.toLowerCase(), 'id'),
@@ -209,7 +209,12 @@ export function statusCodeOf(status: string): number {
   return code === -1 ? otherStatus : code
 }
 
-function replaceResult(column: Uint32Array, record: number, results: Interned<AttemptResult>, next: AttemptResult): void {
+function replaceResult(
+  column: Uint32Array,
+  record: number,
+  results: Interned<AttemptResult>,
+  next: AttemptResult,
+): void {
   const before = column[record] ?? 0
   column[record] = results.hold(next)
   results.release(before)

@@ -79,7 +79,8 @@ export function createTokenEndpoint(options: TokenEndpointOptions): TokenEndpoin
 
   return {
     answer(request) {
-      if (request.method !== 'POST') return { ...jsonAnswer(405, { error: 'invalid_request' }), headers: { allow: 'POST' } }
+      if (request.method !== 'POST')
+        return { ...jsonAnswer(405, { error: 'invalid_request' }), headers: { allow: 'POST' } }
       if (!isForm(request.headers['content-type'])) {
         return refuse('invalid_request', 'The body must be application/x-www-form-urlencoded.')
       }
@@ -99,7 +100,8 @@ export function createTokenEndpoint(options: TokenEndpointOptions): TokenEndpoin
         return refuse('invalid_client', refusal.description)
       }
       const scopes = (form.get('scope') ?? '').split(' ').filter((scope) => scope !== '')
-      if (scopes.some((scope) => scope !== grantedScope)) return refuse('invalid_scope', `scope must be ${grantedScope}.`)
+      if (scopes.some((scope) => scope !== grantedScope))
+        return refuse('invalid_scope', `scope must be ${grantedScope}.`)
       return issue()
     },
     accepts(authorization) {

@@ -1,12 +1,13 @@
 // Everything that a reset of the sandbox throws away: records, tokens, counters, faults, deliveries under way.
 import { createDeliveryEngine } from './delivery.ts'
+import type { Clock } from '../clock.ts'
 import type { Answer } from './exchange.ts'
 import type { FaultContext, FaultDraw, Faults } from './faults.ts'
-import { createFaults, throttleAnswer } from './faults.ts'
+import { throttleAnswer } from './faults.ts'
 import type { Sequence } from './hash.ts'
 import { createSequence, hash } from './hash.ts'
 import { createLister } from './list.ts'
-import type { Readings, SandboxPlace } from './options.ts'
+import type { Readings } from './options.ts'
 import { errorStatuses } from './options.ts'
 import { createRateGate } from './rate-limit.ts'
 import type { Platform } from './routes.ts'
@@ -17,13 +18,17 @@ import { createTokenEndpoint } from './tokens.ts'
 import { createZone } from './zone.ts'
 
 export interface WorldOptions {
-  place: SandboxPlace
+  clock: Clock
   seed: number
+  faults: Faults & FaultDraw
+  /** IANA name. */
+  timeZone: string
   /** How many worlds came before. */
   generation: number
   clientId: string
   issuerUrl: string
   certificates: readonly string[]
+  checkCertificateDates: boolean
   readings: () => Readings
   urlOf: (subscriptionId: string) => string
 }
@@ -37,19 +42,17 @@ export interface World extends Platform {
 }
 
 export function createWorld(options: WorldOptions): World {
-  const { seed, readings, place } = options
-  const { clock } = place
+  const { seed, readings, clock, faults } = options
   const skew = (of: 'identity' | 'api'): number => {
     const { skewMs } = readings()
     return typeof skewMs === 'number' ? skewMs : skewMs[of]
   }
   const now = (): number => clock.now() + skew('api')
   const identityNow = (): number => clock.now() + skew('identity')
-  const zone = createZone(place.timeZone ?? 'UTC')
+  const zone = createZone(options.timeZone)
   const random = createSequence(hash(seed, 0x776f726c))
   const store = createStore(seed)
   const stats = createStats(clock)
-  const faults = createFaults(random, place.faults)
   const gate = createRateGate(clock)
 
   const plainError = (status: number, code: string, message: string): Answer =>
@@ -69,7 +72,7 @@ export function createWorld(options: WorldOptions): World {
     clientId: options.clientId,
     issuerUrl: options.issuerUrl,
     certificates: options.certificates,
-    checkCertificateDates: place.checkCertificateDates ?? true,
+    checkCertificateDates: options.checkCertificateDates,
     // Tokens of an earlier run with the same seed must not be believed.
     random: createSequence(hash(seed, clock.now(), clock.now() / 2 ** 32, options.generation)),
     readings,
@@ -79,10 +82,32 @@ export function createWorld(options: WorldOptions): World {
     onIssued: stats.tokenIssued,
   })
   const engine = createDeliveryEngine({
-    clock, seed, store, stats, faults, random, zone, readings, now, urlOf: options.urlOf,
+    clock,
+    seed,
+    store,
+    stats,
+    faults,
+    random,
+    zone,
+    readings,
+    now,
+    urlOf: options.urlOf,
   })
   const lister = createLister(store, seed)
   return {
-    seed, zone, store, lister, stats, tokens, engine, readings, now, throttle, faults, faultContext, identityNow, random,
+    seed,
+    zone,
+    store,
+    lister,
+    stats,
+    tokens,
+    engine,
+    readings,
+    now,
+    throttle,
+    faults,
+    faultContext,
+    identityNow,
+    random,
   }
 }

@@ -1,10 +1,8 @@
 // RSA-4096 key pairs with a self-signed certificate for tests: made at run time, kept in the temp folder, never in the repository.
-import 'reflect-metadata'
-import { webcrypto } from 'node:crypto'
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
-import * as x509 from '@peculiar/x509'
+import { makeCredentials } from '../../src/keygen.ts'
 
 export interface TestKeys {
   /** PKCS#8. */
@@ -50,7 +48,12 @@ async function read(folder: string): Promise<TestKeys | undefined> {
 /** Workers may race: each fills a folder of its own, the first rename wins, the others drop theirs. */
 async function make(folder: string): Promise<void> {
   const draft = await mkdtemp(`${folder}-`)
-  const { privateKeyPem, certificatePem } = await keyPair()
+  const { privateKeyPem, certificatePem } = await makeCredentials({
+    commonName: 'test service account',
+    serialNumber: '01',
+    notBefore: Date.UTC(2000, 0, 1),
+    notAfter: Date.UTC(2100, 0, 1),
+  })
   await writeFile(join(draft, privateKeyName), privateKeyPem, { mode: 0o600 })
   await writeFile(join(draft, certificateName), certificatePem)
   try {
@@ -60,25 +63,4 @@ async function make(folder: string): Promise<void> {
     const code = (error as NodeJS.ErrnoException).code
     if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error
   }
-}
-
-async function keyPair(): Promise<{ privateKeyPem: string; certificatePem: string }> {
-  x509.cryptoProvider.set(webcrypto)
-  const algorithm = {
-    name: 'RSASSA-PKCS1-v1_5',
-    hash: 'SHA-256',
-    publicExponent: new Uint8Array([1, 0, 1]),
-    modulusLength: 4096,
-  }
-  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
-  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-    serialNumber: '01',
-    name: 'CN=test service account',
-    notBefore: new Date('2000-01-01T00:00:00Z'),
-    notAfter: new Date('2100-01-01T00:00:00Z'),
-    signingAlgorithm: algorithm,
-    keys,
-  })
-  const pkcs8 = await webcrypto.subtle.exportKey('pkcs8', keys.privateKey)
-  return { privateKeyPem: x509.PemConverter.encode(pkcs8, 'PRIVATE KEY'), certificatePem: certificate.toString('pem') }
 }

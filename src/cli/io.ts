@@ -1,0 +1,31 @@
+// What a command gets from the process: streams, environment, time, and the wish to stop. Made in src/main.ts, faked in tests.
+import type { Clock, Random } from '../clock.ts'
+import type { ExitCode } from '../errors.ts'
+
+export interface Output {
+  write(text: string): unknown
+  /** True on a terminal. */
+  isTTY?: boolean | undefined
+  columns?: number | undefined
+}
+
+export interface Io {
+  stdout: Output
+  stderr: Output
+  env: Readonly<Record<string, string | undefined>>
+  hostName: string
+  nodeVersion: string
+  /** Version of this package. */
+  version: string
+  clock: Clock
+  random: Random
+  /** UTF-8 text of a file; throws as node:fs does. */
+  readFile: (path: string) => string
+  /** Aborted by the first SIGTERM or SIGINT. */
+  signal: AbortSignal
+  /** Called at SIGHUP. */
+  onHangup: (listener: () => void) => void
+}
+
+/** How a command hands its exit code up. */
+export type End = (code: ExitCode) => void

@@ -1,0 +1,81 @@
+// `webhook-reconciler keygen`: makes the key pair of the service account and says which file goes where.
+import { Command } from 'commander'
+import type { Clock, Random } from '../clock.ts'
+import { UsageError } from '../errors.ts'
+import { makeCredentials, prepareFolder, writeCredentials, type CredentialFiles, type Credentials } from '../keygen.ts'
+
+export interface KeygenIo {
+  stdout: { write(text: string): unknown }
+  stderr: { write(text: string): unknown }
+  clock: Clock
+  random: Random
+}
+
+interface KeygenOptions {
+  clientId: string
+  out: string
+  days: string
+}
+
+const dayMs = 24 * 60 * 60 * 1000
+const maxDays = 3650
+const defaultDays = '730'
+/** The platform's operator returns the client id only after having got the certificate (platform-api.md 5.1). */
+const defaultName = 'webhook-reconciler'
+/** For servers whose clock is a little behind. */
+const validBeforeMs = 60_000
+
+/** @throws UsageError */
+function parseDays(text: string): number {
+  const days = /^\d{1,4}$/.test(text) ? Number(text) : NaN
+  if (days >= 1 && days <= maxDays) return days
+  throw new UsageError(`--days: a whole number from 1 to ${maxDays}, not "${text}"`)
+}
+
+function explanation(files: CredentialFiles, credentials: Credentials, notAfter: number): string {
+  return [
+    `Private key:  ${files.privateKeyFile} (RSA-4096, mode 0600)`,
+    '              Secret of the daemon: keep it in the secret store, mount it, and name it in auth.privateKeyFile.',
+    '              Nobody else needs it; no one will ask for it.',
+    `Certificate:  ${files.certificateFile}`,
+    "              Not secret: send it to the platform's operator, who registers it for the service account and",
+    '              returns its client id (auth.clientId). Name it in auth.certificateFile too: its expiry is watched.',
+    `Expires:      ${new Date(notAfter).toISOString()} (make a new pair and have it registered before)`,
+    'Fingerprints, SHA-256:',
+    `  certificate ${credentials.certificateFingerprint}`,
+    `  public key  ${credentials.keyFingerprint}`,
+    '',
+  ].join('\n')
+}
+
+async function keygen(options: KeygenOptions, io: KeygenIo): Promise<void> {
+  const days = parseDays(options.days)
+  const files = await prepareFolder(options.out)
+  const now = io.clock.now()
+  // Whole seconds: X.509 has no fractions.
+  const notAfter = Math.floor((now + days * dayMs) / 1000) * 1000
+  io.stderr.write('Making an RSA-4096 key; this takes a few seconds ...\n')
+  const credentials = await makeCredentials({
+    commonName: options.clientId,
+    notBefore: now - validBeforeMs,
+    notAfter,
+    // 01 keeps the number positive; at most 20 bytes are allowed.
+    serialNumber: `01${io.random.uuid().replaceAll('-', '')}`,
+  })
+  await writeCredentials(files, credentials)
+  io.stdout.write(explanation(files, credentials, notAfter))
+}
+
+/** The subcommand. Rejects with UsageError when an option or a file stands in the way; then nothing was written. */
+export function keygenCommand(io: KeygenIo): Command {
+  return new Command('keygen')
+    .description('make an RSA-4096 private key and a self-signed certificate for the service account')
+    .option(
+      '--client-id <id>',
+      "the certificate's name: the client id, or any name while there is none yet",
+      defaultName,
+    )
+    .requiredOption('--out <folder>', 'where to put private-key.pem and certificate.pem; nothing is overwritten')
+    .option('--days <number>', `how long the certificate is valid, 1 to ${maxDays}`, defaultDays)
+    .action((options: KeygenOptions) => keygen(options, io))
+}

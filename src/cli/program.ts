@@ -1,0 +1,80 @@
+// The command line: parses, calls the subcommand, and maps how it ended to an exit code.
+import { Command, CommanderError } from 'commander'
+import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../errors.ts'
+import { errorFields } from '../error-fields.ts'
+import { scrub } from '../scrub.ts'
+import { healthcheckCommand } from './healthcheck.ts'
+import type { End, Io } from './io.ts'
+import { keygenCommand } from './keygen.ts'
+import { onceCommand } from './once.ts'
+import { runCommand } from './run.ts'
+import { sandboxCommand } from './sandbox.ts'
+
+const exitCodesHelp = `
+Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentication rejected;
+69 platform unreachable; 70 bug; 78 configuration.`
+
+function program(io: Io, end: End): Command {
+  const commands = [
+    runCommand(io, end),
+    onceCommand(io, end),
+    sandboxCommand(io),
+    keygenCommand(io),
+    healthcheckCommand(io, end),
+  ]
+  const root = new Command('webhook-reconciler')
+    .description('Finds webhook deliveries that failed, has the platform send them again, and exports what it sees.')
+    .version(io.version, '--version')
+    .addHelpText('after', exitCodesHelp)
+  for (const command of commands) root.addCommand(command)
+  for (const command of [root, ...commands]) {
+    command.exitOverride().configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+    })
+  }
+  return root
+}
+
+function tellConfigurationProblems(error: ConfigurationError, io: Io): void {
+  const count = error.problems.length
+  io.stderr.write(`The configuration has ${count === 1 ? 'a problem' : `${count} problems`}:\n`)
+  for (const { key, origin, message } of error.problems) io.stderr.write(scrub(`  ${key} (${origin}): ${message}\n`))
+  io.stderr.write('Every key with its default and meaning: config/default.yaml, or the table in the README.\n')
+}
+
+/** Says what is to be said of an error, and which exit code it gives. A bug's message is not shown: it may hold anything. */
+function tellError(error: unknown, io: Io): ExitCode {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.done : exitCode.usage
+  if (error instanceof UsageError) {
+    io.stderr.write(`${scrub(error.message)}\nSee --help.\n`)
+    return exitCode.usage
+  }
+  if (error instanceof ConfigurationError) {
+    tellConfigurationProblems(error, io)
+    return exitCode.configuration
+  }
+  tellBug(error, io)
+  return exitCode.bug
+}
+
+/** For errors that nobody expected, from here or from the process itself. */
+export function tellBug(error: unknown, io: Pick<Io, 'stderr'>): void {
+  io.stderr.write(
+    scrub(`${JSON.stringify({ level: 'fatal', msg: 'unexpected error, this is a bug', ...errorFields(error) })}\n`),
+  )
+}
+
+/** Runs one command line (without node and script). Never rejects. */
+export async function main(args: readonly string[], io: Io): Promise<ExitCode> {
+  let code: ExitCode = exitCode.done
+  const root = program(io, (given) => {
+    code = given
+  })
+  try {
+    await root.parseAsync([...args], { from: 'user' })
+    return code
+  } catch (error) {
+    return tellError(error, io)
+  }
+}

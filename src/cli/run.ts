@@ -1,0 +1,41 @@
+// `webhook-reconciler run`: the daemon.
+import { Command } from 'commander'
+import { runDaemon } from '../daemon.ts'
+import { exitCode } from '../errors.ts'
+import { createSchedule } from '../schedule.ts'
+import type { End, Io } from './io.ts'
+import { openService, type ConfigOption } from './service.ts'
+
+async function run(options: ConfigOption, io: Io): Promise<void> {
+  const { config, log, key, certificate, http } = await openService(io, options, io.stdout)
+  io.onHangup(() => {
+    log.info('SIGHUP ignored: to read the configuration again, restart; nothing is lost by it')
+  })
+  try {
+    await runDaemon({
+      config,
+      log,
+      key,
+      certificate,
+      transport: http.transport,
+      schedule: createSchedule(config.schedule),
+      version: io.version,
+      nodeVersion: io.nodeVersion,
+      clock: io.clock,
+      random: io.random,
+      stop: io.signal,
+    })
+  } finally {
+    await http.close()
+  }
+}
+
+export function runCommand(io: Io, end: End): Command {
+  return new Command('run')
+    .description('run the daemon: sweep, retry, export metrics, until SIGTERM or SIGINT')
+    .option('--config <file>', 'configuration file (YAML); environment variables RECONCILER_* go before it')
+    .action(async (options: ConfigOption) => {
+      await run(options, io)
+      end(exitCode.done)
+    })
+}

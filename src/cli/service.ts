@@ -1,0 +1,77 @@
+// What `run` and `once` have in common: configuration, key, certificate, log and HTTP, ready to use.
+import type { Config } from '../config/schema.ts'
+import { loadConfig } from '../config/load.ts'
+import { connectionsOf } from '../engine.ts'
+import type { Log } from '../log.ts'
+import { createLogger } from '../logger.ts'
+import { createCertificateSource, type CertificateSource } from '../platform/certificate.ts'
+import { createKeySource, type KeySource, type PrivateKeySetting } from '../platform/private-key.ts'
+import { createUndiciTransport, type UndiciTransport } from '../platform/undici-transport.ts'
+import type { Io, Output } from './io.ts'
+
+export interface Service {
+  config: Config
+  log: Log
+  key: KeySource
+  certificate: CertificateSource | undefined
+  http: UndiciTransport
+}
+
+export interface ConfigOption {
+  config?: string
+}
+
+type Origins = ReadonlyMap<string, string>
+
+function keySetting(config: Config, origins: Origins): PrivateKeySetting {
+  const { privateKey, privateKeyFile, privateKeyPassphrase } = config.auth
+  const origin = (key: string): string => origins.get(key) ?? key
+  const passphrase =
+    privateKeyPassphrase === undefined
+      ? {}
+      : { passphrase: { value: privateKeyPassphrase, origin: origin('auth.privateKeyPassphrase') } }
+  // The configuration has made sure that there is exactly one of the two.
+  if (privateKeyFile !== undefined) return { file: privateKeyFile, ...passphrase }
+  return { pem: privateKey ?? '', origin: origin('auth.privateKey'), ...passphrase }
+}
+
+async function openCertificate(
+  config: Config,
+  key: KeySource,
+  log: Log,
+  now: number,
+): Promise<CertificateSource | undefined> {
+  if (config.auth.certificateFile === undefined) return undefined
+  const source = await createCertificateSource(config.auth.certificateFile)
+  const certificate = source.current()
+  const isOther = certificate.keyFingerprint !== key.current().fingerprint
+  if (isOther)
+    log.warn('the certificate is not of the signing key', {
+      certificateKey: certificate.keyFingerprint,
+      signingKey: key.current().fingerprint,
+    })
+  if (certificate.notAfter <= now)
+    log.error('the certificate has expired', { expired: new Date(certificate.notAfter).toISOString() })
+  return source
+}
+
+/** Loads everything. @throws ConfigurationError with all that is wrong. */
+export async function openService(io: Io, options: ConfigOption, logTo: Output): Promise<Service> {
+  const { config, origins, passedOver } = loadConfig({ file: options.config, ...io })
+  const log = await createLogger({
+    level: config.log.level,
+    format: config.log.format,
+    instance: config.instance.name,
+    clock: io.clock,
+    write: (line) => {
+      logTo.write(line)
+    },
+  })
+  if (passedOver.length > 0) log.debug('environment variables of Kubernetes passed over', { names: passedOver })
+  const { source: key, warnings } = await createKeySource(keySetting(config, origins))
+  for (const warning of warnings)
+    log.warn('the signing key should be put right', { key: warning.key, problem: warning.message })
+  const certificate = await openCertificate(config, key, log, io.clock.now())
+  const http = createUndiciTransport({ clock: io.clock, connections: connectionsOf(config) })
+  return { config, log, key, certificate, http }
+}

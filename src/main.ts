@@ -1,0 +1,75 @@
+#!/usr/bin/env node
+// The program: gives the command line what it needs of the process, and ends with the exit code that it returns.
+import { readFileSync } from 'node:fs'
+import { enableCompileCache } from 'node:module'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { Io } from './cli/io.ts'
+
+/** Temporal is global, and TypeScript runs, from here on. */
+const oldestNode = 26
+
+function packageVersion(): string {
+  const text = readFileSync(join(import.meta.dirname, '..', 'package.json'), 'utf8')
+  return (JSON.parse(text) as { version: string }).version
+}
+
+/** The first SIGTERM or SIGINT asks to stop, the second ends at once. */
+function stopSignal(): AbortSignal {
+  const stop = new AbortController()
+  const onSignal = (name: NodeJS.Signals): void => {
+    if (stop.signal.aborted) process.exit(1)
+    stop.abort(new Error(name))
+  }
+  process.on('SIGTERM', onSignal)
+  process.on('SIGINT', onSignal)
+  return stop.signal
+}
+
+async function start(): Promise<void> {
+  enableCompileCache()
+  const { main, tellBug } = await import('./cli/program.ts')
+  const { systemClock, systemRandom } = await import('./clock.ts')
+  const { exitCode } = await import('./errors.ts')
+
+  const onBug = (error: unknown): void => {
+    tellBug(error, process)
+    process.exit(exitCode.bug)
+  }
+  process.on('uncaughtException', onBug)
+  process.on('unhandledRejection', onBug)
+  // Whoever read our output has gone: there is nobody left to tell.
+  process.stdout.on('error', () => process.exit(exitCode.incomplete))
+  // Without a listener SIGHUP kills.
+  let onHangup = (): void => undefined
+  process.on('SIGHUP', () => {
+    onHangup()
+  })
+
+  const io: Io = {
+    stdout: process.stdout,
+    stderr: process.stderr,
+    env: process.env,
+    hostName: hostname(),
+    nodeVersion: process.version,
+    version: packageVersion(),
+    clock: systemClock,
+    random: systemRandom,
+    readFile: (path) => readFileSync(path, 'utf8'),
+    signal: stopSignal(),
+    onHangup: (listener) => {
+      onHangup = listener
+    },
+  }
+  process.exit(await main(process.argv.slice(2), io))
+}
+
+if (Number(process.versions.node.split('.')[0]) < oldestNode) {
+  process.stderr.write(
+    `webhook-reconciler needs Node ${oldestNode} or newer, this is ${process.version}. ` +
+      'In its own folder, `npm run` and `npx` use the right one; elsewhere install it, or use the container image.\n',
+  )
+  process.exit(78)
+} else {
+  await start()
+}
