@@ -13,8 +13,11 @@ const problems: Readonly<Record<string, string>> = {
   EPERM: 'permission denied; make it readable for the user that this process runs as',
   EISDIR: 'is a directory; name the file in it',
   ELOOP: 'is a symbolic link that leads back to itself',
-  ENAMETOOLONG: 'is too long for a path; is the content given where the path belongs?',
+  ENAMETOOLONG: 'is too long for a path',
 }
+
+/** The content itself, pasted where its path belongs: it must not be told back. Paths of keys are shorter. */
+const pasted = /-----BEGIN|[\r\n]|^\s*(?:MII|LS0tLS1)|^.{1024}/
 
 function problemOf(error: unknown): string {
   const code =
@@ -38,6 +41,10 @@ async function readBounded(file: string): Promise<Buffer | string> {
  * @throws ConfigurationError when it is missing, unreadable, no regular file, or over 128 KiB
  */
 export async function readCredentialFile(file: string, key: string): Promise<Buffer> {
+  if (pasted.test(file)) {
+    const message = 'looks like the content of a file; the path of the file belongs here'
+    throw new ConfigurationError([{ key, origin: 'value not shown', message }])
+  }
   const content = await readBounded(file).catch(problemOf)
   if (typeof content !== 'string') return content
   throw new ConfigurationError([{ key, origin: file, message: content }])

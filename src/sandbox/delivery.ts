@@ -49,23 +49,24 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
   const waiting: (() => void)[] = []
   let underWay = 0
 
-  function begin(record: number): void {
+  function begin(record: number, counts = true): void {
     store.setStatus(record, processing)
-    if (readings().countedAt === 'start') store.setAttempt(record, startOf(record))
+    if (readings().countedAt === 'start') store.setAttempt(record, startOf(record, counts))
   }
 
   /** Sub-millisecond digits are made up: a clock of milliseconds has none. */
-  function startOf(record: number): { attempts: number; lastAttemptLocalMicros: number } {
-    const attempts = store.attemptsOf(record) + 1
+  function startOf(record: number, counts: boolean): { attempts: number; lastAttemptLocalMicros: number } {
+    const attempts = store.attemptsOf(record) + (counts ? 1 : 0)
     const microseconds = hash(options.seed, record, attempts) % 1000
     return { attempts, lastAttemptLocalMicros: zone.local(options.now()) + microseconds }
   }
 
-  async function attempt(record: number): Promise<boolean> {
+  /** True when it arrived; undefined when nobody will ever know. */
+  async function attempt(record: number, counts = true): Promise<boolean | undefined> {
     const faults = options.faults.forDelivery(store.idOf(record))
     const latencyMs = latencyOf(faults, options.random)
     if (latencyMs > 0) await clock.sleep(latencyMs, closing.signal)
-    if (faults.some(({ kind }) => kind === 'stuck')) return false
+    if (faults.some(({ kind }) => kind === 'stuck')) return undefined
     const result = await post(agent, {
       clock,
       url: options.urlOf(store.subscriptionOf(record)),
@@ -76,17 +77,14 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
       timeoutMs: readings().deliveryTimeoutMs,
       signal: closing.signal,
     })
-    settle(record, result)
-    return succeeded(result)
-  }
-
-  function settle(record: number, result: AttemptResult): void {
-    const counted = readings().countedAt === 'start' ? {} : startOf(record)
-    store.setAttempt(record, { ...counted, result, status: succeeded(result) ? successful : failed })
+    const counted = readings().countedAt === 'start' ? {} : startOf(record, counts)
+    const arrived = succeeded(result)
+    store.setAttempt(record, { ...counted, result, status: arrived ? successful : failed })
+    return arrived
   }
 
   /** Runs one delivery in the accounts of `idle` and the statistics. Resolves to undefined when the sandbox closes. */
-  async function account(work: () => Promise<boolean>): Promise<boolean | undefined> {
+  async function account(work: () => Promise<boolean | undefined>): Promise<boolean | undefined> {
     underWay++
     stats.deliveryStarted()
     let result: boolean | undefined
@@ -133,14 +131,10 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
       else detach(done)
     },
     async first(record) {
-      const { counting } = readings()
-      const before = store.attemptsOf(record)
-      await account(async () => {
-        const delivered = await attempt(record)
-        if (counting === 'retries') store.setAttempt(record, { attempts: before })
-        return delivered
-      })
-      if (store.statusOf(record) === failed && !closing.signal.aborted) detach(automaticRetries(record))
+      const counts = readings().counting === 'attempts'
+      begin(record, counts)
+      const arrived = await account(() => attempt(record, counts))
+      if (arrived === false) detach(automaticRetries(record))
     },
     async idle() {
       if (underWay > 0) await new Promise<void>((resolve) => waiting.push(resolve))

@@ -11,7 +11,10 @@ import { parseLocalSeconds } from './zone.ts'
 
 export interface ListQuery {
   number: number
+  /** Rows of a full page. */
   size: number
+  /** The size that was asked for. */
+  askedSize: number
   mask: StatusMask
   eventId: string | undefined
   /** Local microseconds. */
@@ -57,7 +60,7 @@ export function parseListQuery(parameters: URLSearchParams, readings: Readings):
   if (eventId !== undefined && !isUuid(eventId)) return { parameter: listParameter.eventId, problem: 'must be a UUID' }
   const range = readRange(read(listParameter.from, 'from'), read(listParameter.to, 'to'), readings.bounds)
   if ('problem' in range) return range
-  return { number, size: Math.min(size, maxPageSize, readings.maxPageSize), mask, eventId, range }
+  return { number, size: Math.min(size, maxPageSize, readings.maxPageSize), askedSize: size, mask, eventId, range }
 }
 
 function readInteger(parameter: string, text: string, least: number): number | BadParameter {

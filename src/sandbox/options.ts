@@ -71,8 +71,10 @@ export interface Readings {
   totals: Totals
   /** Parameters that a gateway drops; default none. */
   ignores: readonly IgnoredParameter[]
-  /** Pages are never longer, whatever was asked; default 100. `metadata.page.size` tells the truth. */
+  /** Pages are never longer, whatever was asked; default 100. */
   maxPageSize: number
+  /** `metadata.page.size`: how long a page can be here (`actual`), or what was `asked`; default `actual`. */
+  pageSizeTold: 'actual' | 'asked'
   /** What becomes of a page size above 100; default `clamp`. */
   oversizedPage: 'clamp' | 'refuse'
   /** `scope` of the token answer: a text, or null to leave it out; default `api`. */
@@ -112,6 +114,7 @@ export const defaultReadings: Readings = {
   totals: 'exact',
   ignores: [],
   maxPageSize: 100,
+  pageSizeTold: 'actual',
   oversizedPage: 'clamp',
   tokenScope: 'api',
   expiresIn: 3600,

@@ -1,11 +1,11 @@
 // The platform's operations: which one a request means, and what it answers. @see platform-api.md 4
-import type { WireError, WireList, WireRetryAnswer } from '../platform/wire.ts'
+import type { WireError, WirePage, WireRetryAnswer } from '../platform/wire.ts'
 import { invalidStatusCode, retryWorkflowCode, tokenPath, webhooksPath, webhookStatuses } from '../platform/wire.ts'
 import type { DeliveryEngine } from './delivery.ts'
 import type { Answer, SandboxRequest } from './exchange.ts'
 import { jsonAnswer } from './exchange.ts'
 import { isUuid } from './ids.ts'
-import type { BadParameter, Lister } from './list.ts'
+import type { BadParameter, Lister, ListQuery } from './list.ts'
 import { parseListQuery } from './list.ts'
 import type { Readings } from './options.ts'
 import { errorStatuses } from './options.ts'
@@ -107,17 +107,14 @@ function list(platform: Platform, request: SandboxRequest): Answer {
   const query = parseListQuery(request.query, readings)
   if ('problem' in query) return invalidParameter(platform, query)
   const { records, page } = platform.lister.page(query, readings.order)
-  const body: WireList = {
-    workflow: {},
-    data: { webhooks: records.map((record) => renderRecord(store, record, seed, readings)) },
-    connect: {},
-    metadata: { page },
-  }
-  const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, readings) }
-  return jsonAnswer(200, { ...body, metadata, ...(readings.unknownFields ? { links: { next: null } } : {}) })
+  const webhooks = records.map((record) => renderRecord(store, record, seed, readings))
+  const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, query, readings) }
+  // Without `page` this is no WireList: that is what the reading is about.
+  const body = { workflow: {}, data: { webhooks }, connect: {}, metadata }
+  return jsonAnswer(200, readings.unknownFields ? { ...body, links: { next: null } } : body)
 }
 
-function told(page: WireList['metadata']['page'], rows: number, { totals }: Readings): WireList['metadata']['page'] {
+function told(page: WirePage, rows: number, { askedSize }: ListQuery, { totals, pageSizeTold }: Readings): WirePage {
   const claims: Record<Readings['totals'], number> = {
     exact: page.totalElements,
     absent: page.totalElements,
@@ -127,7 +124,8 @@ function told(page: WireList['metadata']['page'], rows: number, { totals }: Read
     page: rows,
   }
   const totalElements = claims[totals]
-  return { ...page, totalElements, totalPages: Math.ceil(totalElements / page.size) }
+  const size = pageSizeTold === 'asked' ? askedSize : page.size
+  return { ...page, size, totalElements, totalPages: Math.ceil(totalElements / size) }
 }
 
 async function retry(platform: Platform, request: SandboxRequest): Promise<Answer> {

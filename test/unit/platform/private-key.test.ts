@@ -133,11 +133,15 @@ function sec1(): string {
     .toString()
 }
 
-/** A key whose private part does not belong to its public part: it parses, and signs nonsense. */
+/** One bit of the modulus is another one: it parses, and signs nonsense. */
 function mismatched(): string {
-  const a = small.export({ format: 'jwk' })
-  const b = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' })
-  return pem(createPrivateKey({ key: { ...b, n: a.n ?? '' }, format: 'jwk' }))
+  const der = small.export({ type: 'pkcs8', format: 'der' })
+  der[150] = (der[150] ?? 0) ^ 1
+  return pemOf(der)
+}
+
+function pemOf(der: Buffer): string {
+  return `-----BEGIN PRIVATE KEY-----\n${der.toString('base64')}\n-----END PRIVATE KEY-----\n`
 }
 
 describe('what is no usable key is told by name', () => {
@@ -170,7 +174,7 @@ describe('what is no usable key is told by name', () => {
     ['a block with other characters', () => whole.replace(/\n.{10}/, '\n***REDACTED'), /not all of it is Base64/],
     ['an empty block', '-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----', /damaged/],
     ['a shortened key', () => whole.replace(/\n.{64}\n/, '\n'), /damaged/],
-    ['parts of two keys', mismatched, /damaged/],
+    ['a key with one bit changed', mismatched, /damaged/],
     ['two keys', () => whole + pem(small, 'pkcs1'), /two private keys/],
     ['an EC key', () => keyOf('ec'), /type ec.*RSA.*keygen/],
     ['an EC key in its own form', sec1, /EC key.*RSA/],
@@ -199,7 +203,7 @@ describe('a file that can not be read is told by name', () => {
     ['below a file', () => join(keys.certificateFile, 'key.pem'), /not a directory/],
     ['a directory', () => folder, /is a directory/],
     ['a device', () => '/dev/zero', /not a regular file/],
-    ['the key itself', () => keys.privateKeyPem.replaceAll('/', ''), /too long for a path/],
+    ['too long', () => join(folder, 'x'.repeat(300)), /too long for a path/],
     [
       'a link to itself',
       async () => {
@@ -230,6 +234,23 @@ describe('a file that can not be read is told by name', () => {
     expect(problem.message).toMatch(message)
   })
 
+  test.each([
+    ['PEM', () => keys.privateKeyPem],
+    ['PEM on one line', () => keys.privateKeyPem.replaceAll('\n', ' ')],
+    [
+      'Base64 of its DER',
+      () => createPrivateKey(keys.privateKeyPem).export({ type: 'pkcs8', format: 'der' }).toString('base64'),
+    ],
+    ['Base64 of its PEM', () => Buffer.from(keys.privateKeyPem).toString('base64')],
+  ])('the key itself where its path belongs (%s) is not told back', async (_, content) => {
+    const problem = await problemsOf(loadPrivateKey({ file: content() }))
+    expect(problem).toEqual({
+      key: 'auth.privateKeyFile',
+      origin: 'value not shown',
+      message: 'looks like the content of a file; the path of the file belongs here',
+    })
+  })
+
   test.skipIf(process.getuid?.() === 0)('not readable for this user', async () => {
     const locked = join(folder, 'locked.pem')
     await writeFile(locked, keys.privateKeyPem)
@@ -243,8 +264,8 @@ describe('passphrase', () => {
     ['missing', 'pkcs8', undefined, 'missing', /is encrypted; give its passphrase/],
     ['missing', 'pkcs1', undefined, 'missing', /is encrypted; give its passphrase/],
     ['empty', 'pkcs8', '', 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE', /is encrypted; give its passphrase/],
-    ['wrong', 'pkcs8', 'wrong', 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE', /does not open the private key/],
-    ['wrong', 'pkcs1', 'wrong', 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE', /does not open the private key/],
+    ['wrong', 'pkcs8', 'battery staple', 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE', /does not open the private key/],
+    ['wrong', 'pkcs1', 'battery staple', 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE', /does not open the private key/],
     ['far too long', 'pkcs8', 'x'.repeat(5_000), 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE', /does not open/],
     ['with a line end', 'pkcs8', `${passphrase}\n`, 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE', /does not open/],
   ])('%s (%s)', async (_, type, secret, origin, message) => {
