@@ -53,6 +53,7 @@ async function start(): Promise<void> {
     hostName: hostname(),
     nodeVersion: process.version,
     version: packageVersion(),
+    program: [process.execPath, process.argv[1] ?? ''],
     clock: systemClock,
     random: systemRandom,
     readFile: (path) => readFileSync(path, 'utf8'),

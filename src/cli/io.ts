@@ -19,6 +19,8 @@ export interface Io {
   version: string
   clock: Clock
   random: Random
+  /** Node and the script that started this program: to start it once more. */
+  program: readonly [node: string, script: string]
   /** UTF-8 text of a file; throws as node:fs does. */
   readFile: (path: string) => string
   /** Aborted by the first SIGTERM or SIGINT. */

@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander'
 import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../errors.ts'
 import { errorFields } from '../error-fields.ts'
 import { scrub } from '../scrub.ts'
+import { demoCommand } from './demo.ts'
 import { healthcheckCommand } from './healthcheck.ts'
 import type { End, Io } from './io.ts'
 import { keygenCommand } from './keygen.ts'
@@ -19,6 +20,7 @@ function program(io: Io, end: End): Command {
     runCommand(io, end),
     onceCommand(io, end),
     sandboxCommand(io),
+    demoCommand(io, end),
     keygenCommand(io),
     healthcheckCommand(io, end),
   ]

@@ -202,12 +202,8 @@ function list(item: z.ZodType<string, string>, must: string, type: string): Kind
 
 /** A list of names. Repeated ones are kept once. */
 export function names(): Kind<z.ZodType<string[], string[]>> {
-  const must = 'must be a list of names without spaces, such as [one, two]; in the environment: one,two'
-  return list(
-    z.string({ error: must }).regex(/^[^\s,\x00-\x1f\x7f-\x9f]{1,200}$/, { error: must }),
-    must,
-    'list of names',
-  )
+  const must = 'must be a list of names (letters, digits, . _ : / -), such as [one, two]; in the environment: one,two'
+  return list(z.string({ error: must }).regex(/^[\w.:/-]{1,200}$/, { error: must }), must, 'list of names')
 }
 
 /** A list of UUIDs; they become lower case. */

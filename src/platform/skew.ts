@@ -62,6 +62,15 @@ function gap(a: SkewInterval, b: SkewInterval): number {
   return Math.max(0, a[0] - b[1], b[0] - a[1])
 }
 
+function middle(interval: SkewInterval): number {
+  return (interval[0] + interval[1]) / 2
+}
+
+/** How far new evidence moved the skew, ms: 0 when it agrees with what was known before, exactly or not. Nothing known counts as no skew. */
+export function skewMovedMs(before: SkewInterval = [0, 0], after: SkewInterval = before): number {
+  return gap(before, after) === 0 ? 0 : Math.abs(middle(after) - middle(before))
+}
+
 function widen([earliest, latest]: SkewInterval, ms: number): SkewInterval {
   return [earliest - ms, latest + ms]
 }
@@ -100,6 +109,6 @@ export function createSkew(): Skew {
       else doubt(seen, sample.receivedAt)
     },
     interval: () => known?.interval,
-    estimate: () => (known === undefined ? 0 : (known.interval[0] + known.interval[1]) / 2),
+    estimate: () => (known === undefined ? 0 : middle(known.interval)),
   }
 }

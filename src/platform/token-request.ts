@@ -4,7 +4,7 @@ import { isAbort } from '../errors.ts'
 import { assertionTime, buildAssertion } from './assertion.ts'
 import { TransportError, type HttpResponse, type Reason, type Transport } from './http.ts'
 import type { KeySource, SigningKey } from './private-key.ts'
-import type { Skew } from './skew.ts'
+import { skewMovedMs, type Skew } from './skew.ts'
 import { readTokenAnswer, type TokenAnswer } from './token-answer.ts'
 import { clientAssertionType, grantType, maxAssertionLifetimeSeconds } from './wire.ts'
 
@@ -107,7 +107,7 @@ export function createTokenRequest(
 
   return async (signal) => {
     const key = options.key.current()
-    const skewBefore = skew.estimate()
+    const skewBefore = skew.interval()
     const assertion = await signed(key).catch(() => undefined)
     signal.throwIfAborted()
     const sentAt = clock.monotonic()
@@ -117,6 +117,6 @@ export function createTokenRequest(
     }
     const answer = await exchange(assertion, signal)
     tell(answer.kind === 'granted' ? 'ok' : answer.reason, (clock.monotonic() - sentAt) / 1000)
-    return { answer, sentAt, key, skewMovedMs: Math.abs(skew.estimate() - skewBefore) }
+    return { answer, sentAt, key, skewMovedMs: skewMovedMs(skewBefore, skew.interval()) }
   }
 }

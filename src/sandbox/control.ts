@@ -17,13 +17,19 @@
 //   POST   /reset
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { FaultRule } from './faults.ts'
+import { z } from 'zod'
 import { closeServer, listen, readBody } from './listen.ts'
-import type { Readings } from './options.ts'
-import type { ReceiverRule } from './receiver.ts'
-import type { EventOptions, TrafficOptions } from './records.ts'
 import type { Sandbox } from './sandbox.ts'
-import type { SeedOptions, WebhookOptions } from './seed.ts'
+import {
+  eventSchema,
+  faultRuleSchema,
+  parseInput,
+  readingsSchema,
+  receiverRuleSchema,
+  seedSchema,
+  trafficSchema,
+  webhookSchema,
+} from './schema.ts'
 
 export interface Control {
   url: string
@@ -31,7 +37,6 @@ export interface Control {
 }
 
 type Handle = Omit<Sandbox, 'controlUrl' | 'close' | typeof Symbol.asyncDispose>
-type Body = Record<string, unknown>
 type Action = (handle: Handle, body: unknown, rest: string) => unknown
 
 /** Always on 127.0.0.1: whoever reaches it owns the sandbox. Rejects when the port is taken. */
@@ -76,7 +81,7 @@ function createActions(): Record<string, Action> {
     ...changingActions,
     'POST /traffic': (handle, body) => {
       stopTraffic?.()
-      const options = body as TrafficOptions
+      const options = parseInput(trafficSchema, body)
       stopTraffic = options.perSecond > 0 ? handle.startTraffic(options) : undefined
       return done
     },
@@ -111,15 +116,14 @@ const lookingActions: Record<string, Action> = {
 
 const changingActions: Record<string, Action> = {
   'POST /seed': (handle, body) => {
-    const options = body as SeedOptions
-    const seeded = handle.seed({ ...options, from: instant(options.from, 'from'), to: instant(options.to, 'to') })
+    const seeded = handle.seed(parseInput(seedSchema, body))
     const { count } = seeded
     return count === 0 ? { count } : { count, first: seeded.id(0), last: seeded.id(count - 1) }
   },
-  'POST /records': (handle, body) => ({ id: handle.addWebhook(body as WebhookOptions) }),
-  'POST /events': (handle, body) => ({ id: handle.emit(body as EventOptions) }),
+  'POST /records': (handle, body) => ({ id: handle.addWebhook(parseInput(webhookSchema, body)) }),
+  'POST /events': (handle, body) => ({ id: handle.emit(parseInput(eventSchema, body)) }),
   'POST /faults': (handle, body) => {
-    for (const rule of [body].flat() as FaultRule[]) handle.faults.add(rule)
+    for (const rule of parseInput(z.array(faultRuleSchema), [body].flat())) handle.faults.add(rule)
     return done
   },
   'DELETE /faults': (handle) => {
@@ -127,45 +131,40 @@ const changingActions: Record<string, Action> = {
     return done
   },
   'POST /receiver': ({ receiver }, body) => {
-    const { state, how, fail, heal } = body as {
-      state?: 'up' | 'down'
-      how?: 'reset' | 'hang'
-      fail?: ReceiverRule | ReceiverRule[]
-      heal?: boolean
-    }
+    const { state, how, fail, heal } = parseInput(receiverOrder, body)
     if (heal === true) receiver.heal()
-    for (const rule of [fail ?? []].flat()) receiver.fail(rule)
+    for (const rule of fail === undefined ? [] : [fail].flat()) receiver.fail(rule)
     if (state === 'down') receiver.down(how)
     if (state === 'up') receiver.up()
     return done
   },
   'POST /clock': (handle, body) => {
-    const { skewMs, dateHeader } = body as Pick<Readings, 'skewMs'> & { dateHeader?: boolean }
-    handle.read({ skewMs, ...(dateHeader === undefined ? {} : { dateHeader }) })
+    handle.read(parseInput(clockOrder, body))
     return done
   },
   'POST /readings': (handle, body) => {
-    handle.read(body as Partial<Readings>)
+    handle.read(parseInput(readingsSchema, body))
     return done
   },
   'POST /tokens': (handle, body) => {
-    if ((body as Body)['revoke'] === true) handle.revokeTokens()
+    parseInput(z.strictObject({ revoke: z.literal(true) }), body)
+    handle.revokeTokens()
     return done
   },
   'POST /subscribers': (handle, body) => {
-    for (const [id, url] of Object.entries(body as Record<string, string | null>))
-      handle.setSubscriber(id, url ?? undefined)
+    const urls = parseInput(z.record(z.string(), z.url().nullable()), body)
+    for (const [id, url] of Object.entries(urls)) handle.setSubscriber(id, url ?? undefined)
     return done
   },
 }
 
-/** Epoch milliseconds of a number, or of an ISO 8601 instant. */
-function instant(value: unknown, name: string): number {
-  const ms = typeof value === 'number' ? value : Date.parse(typeof value === 'string' ? value : '')
-  if (!Number.isFinite(ms))
-    throw new TypeError(`${name} must be epoch milliseconds or an instant such as 2025-03-04T05:06:07Z`)
-  return ms
-}
+const receiverOrder = z.strictObject({
+  state: z.enum(['up', 'down']).optional(),
+  how: z.enum(['reset', 'hang']).optional(),
+  fail: z.union([receiverRuleSchema, z.array(receiverRuleSchema)]).optional(),
+  heal: z.boolean().optional(),
+})
+const clockOrder = readingsSchema.pick({ skewMs: true, dateHeader: true })
 
 function answer(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(`${JSON.stringify(body)}\n`)

@@ -97,8 +97,8 @@ export interface Readings {
   automaticRetries: AutomaticRetries | null
   /** Default none. */
   rateLimit: RateLimit | null
-  /** A delivery without an answer fails after this many milliseconds; default 10,000. */
-  deliveryTimeoutMs: number
+  /** A delivery without an answer fails after this many milliseconds of the clock; null: never, for clocks that jump on. Default 10,000. */
+  deliveryTimeoutMs: number | null
   /** False leaves the `Date` header out; default true. */
   dateHeader: boolean
   /** The server's clock is this far ahead of the given one, in milliseconds: of the identity host and of the API; default 0. */

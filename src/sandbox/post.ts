@@ -12,7 +12,8 @@ export interface Post {
   eventId: string
   subscriptionId: string
   payload: Record<string, unknown>
-  timeoutMs: number
+  /** Null: no limit. */
+  timeoutMs: number | null
   signal: AbortSignal
 }
 
@@ -37,12 +38,14 @@ export async function post(dispatcher: Dispatcher, order: Post): Promise<Attempt
     exchange.abort(order.signal.reason)
   }
   order.signal.addEventListener('abort', stop)
-  order.clock.sleep(order.timeoutMs, watch.signal).then(
-    () => {
-      exchange.abort(new TimeoutReached())
-    },
-    () => undefined,
-  )
+  if (order.timeoutMs !== null) {
+    order.clock.sleep(order.timeoutMs, watch.signal).then(
+      () => {
+        exchange.abort(new TimeoutReached())
+      },
+      () => undefined,
+    )
+  }
   try {
     return await send(dispatcher, order, exchange.signal)
   } catch (error) {

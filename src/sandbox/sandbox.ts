@@ -25,6 +25,8 @@ export interface Sandbox extends Records, AsyncDisposable {
   /** The audience of assertions. */
   readonly issuerUrl: string
   readonly clientId: string
+  /** IANA zone of the date-times: what `platform.timeZone` gets. */
+  readonly timeZone: string
   /** Origin of the control API (control.ts). */
   readonly controlUrl: string
   readonly receiver: Receiver
@@ -83,6 +85,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     issuerUrl: `${identityOrigin}${paths.issuer}`,
     realm,
     clientId: options.clientId ?? defaultClientId,
+    timeZone: options.timeZone ?? 'UTC',
   }
   state.begin(place)
   starting.defer(() => state.world().engine.close())
@@ -104,7 +107,7 @@ const defaultClientId = 'sandbox-service-account'
 /** Long, so that no client meets a connection that was just given up. */
 const keepAliveTimeoutMs = 60_000
 
-type Place = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'issuerUrl' | 'realm' | 'clientId'>
+type Place = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'issuerUrl' | 'realm' | 'clientId' | 'timeZone'>
 
 /** What can change while the sandbox runs. */
 interface State {
@@ -134,7 +137,7 @@ function createState(options: SandboxOptions, receiver: Receiver): State {
       if (world === undefined) throw new Error('the sandbox has not started yet')
       return world
     },
-    begin({ clientId, issuerUrl }) {
+    begin({ clientId, issuerUrl, timeZone }) {
       make = () =>
         createWorld({
           clock,
@@ -143,7 +146,7 @@ function createState(options: SandboxOptions, receiver: Receiver): State {
           faults,
           clientId,
           issuerUrl,
-          timeZone: options.timeZone ?? 'UTC',
+          timeZone,
           certificates: state.certificates,
           checkCertificateDates: options.checkCertificateDates ?? true,
           readings: () => state.readings,

@@ -1,7 +1,7 @@
 // What is learned of the server's clock: exact where it can be, slow to believe what is odd, quick to follow what is true.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createSkew, skewOfSample, type SkewSample } from '../../../src/platform/skew.ts'
+import { createSkew, skewMovedMs, skewOfSample, type SkewSample } from '../../../src/platform/skew.ts'
 
 const start = Date.UTC(2026, 0, 15, 12)
 
@@ -54,6 +54,20 @@ describe('one answer', () => {
     ['its times are no numbers', { sentAt: Number.NaN, receivedAt: Number.NaN }],
   ])('says nothing when %s', (_, times) => {
     expect(learned({ ...answer(start, 0), ...times }).interval()).toBeUndefined()
+  })
+})
+
+describe('how far the skew was moved', () => {
+  test.each([
+    [undefined, undefined, 0],
+    [undefined, [-5_000, 1_000], 0],
+    [undefined, [3_000, 4_000], 3_500],
+    [[0, 900], [100, 200], 0],
+    [[0, 900], [900, 1_900], 0],
+    [[0, 900], [-2_000, -1_000], 1_950],
+    [[0, 900], undefined, 0],
+  ] as const)('from %j to %j: %s ms', (before, after, expected) => {
+    expect(skewMovedMs(before, after)).toBe(expected)
   })
 })
 

@@ -1,0 +1,238 @@
+// The quick start: sandbox, real keys, the daemon's own program, and the books of both sides compared at the end.
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Io } from '../cli/io.ts'
+import { makeCredentials, prepareFolder, writeCredentials } from '../keygen.ts'
+import { metricPrefix } from '../metrics/registry.ts'
+import { createUndiciTransport } from '../platform/undici-transport.ts'
+import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
+import { startDaemonProcess } from './daemon-process.ts'
+import { createProgress } from './progress.ts'
+import { createColleague, setScene, type Scene } from './scene.ts'
+import { scrape, sumOf, type Samples } from './scrape.ts'
+
+export interface DemoOptions {
+  /** Stay up at the end, so that one can look around. */
+  keep: boolean
+  /** Node and script that start this program. */
+  program: readonly [node: string, script: string]
+}
+
+const day = 86_400_000
+const watchEveryMs = 250
+const longestMs = 90_000
+
+/** What the daemon is told besides where the sandbox is: everything else is its default. */
+const settings = {
+  RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '60',
+  RECONCILER_SCHEDULE_CRON: '*/5 * * * * *',
+  RECONCILER_SERVER_HOST: '127.0.0.1',
+  RECONCILER_SERVER_PORT: '0',
+  RECONCILER_INSTANCE_NAME: 'demo',
+}
+
+const metric = (name: string): string => metricPrefix + name
+
+interface Credentials {
+  folder: string
+  privateKeyFile: string
+  certificateFile: string
+  certificatePem: string
+}
+
+async function makeKeys(io: Io): Promise<Credentials> {
+  const folder = await mkdtemp(join(tmpdir(), 'webhook-reconciler-demo-'))
+  const files = await prepareFolder(join(folder, 'keys'))
+  const now = io.clock.now()
+  const credentials = await makeCredentials({
+    commonName: 'demo',
+    notBefore: now - 60_000,
+    notAfter: now + day,
+    serialNumber: `01${io.random.uuid().replaceAll('-', '')}`,
+  })
+  await writeCredentials(files, credentials)
+  return { folder, ...files, certificatePem: credentials.certificatePem }
+}
+
+function environment(sandbox: Sandbox, keys: Credentials): Record<string, string> {
+  return {
+    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
+    RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
+    RECONCILER_AUTH_REALM: sandbox.realm,
+    RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
+    RECONCILER_AUTH_PRIVATE_KEY_FILE: keys.privateKeyFile,
+    RECONCILER_AUTH_CERTIFICATE_FILE: keys.certificateFile,
+    ...settings,
+  }
+}
+
+/** Failed records that the daemon is not done with. */
+function openRecords(samples: Samples): number {
+  return ['due', 'held', 'awaiting', 'backing-off']
+    .map((decision) => sumOf(samples, metric('failed_webhooks'), { decision }))
+    .reduce((sum, count) => sum + count, 0)
+}
+
+function isDone(samples: Samples): boolean {
+  const swept = sumOf(samples, metric('last_complete_sweep_timestamp_seconds')) > 0
+  return swept && openRecords(samples) === 0 && sumOf(samples, metric('retries_in_flight')) === 0
+}
+
+interface Watched {
+  samples: Samples
+  seconds: number
+}
+
+/** Follows the daemon's metrics until nothing is open; the colleague acts as soon as the daemon has seen the records. */
+async function watch(opsUrl: string, io: Io, scene: Scene, act: () => Promise<void>): Promise<Watched> {
+  const started = io.clock.monotonic()
+  const progress = createProgress(io.stdout, scene.failed - scene.atLimit)
+  let colleague: Promise<void> | undefined
+  for (;;) {
+    const samples = await scrape(`${opsUrl}/metrics`)
+    const elapsedMs = io.clock.monotonic() - started
+    if (samples !== undefined) {
+      if (sumOf(samples, metric('last_complete_sweep_timestamp_seconds')) > 0) colleague ??= act()
+      progress.show({
+        done:
+          sumOf(samples, metric('retries_total'), { result: 'accepted' }) +
+          sumOf(samples, metric('already_resolved_total')),
+        open: openRecords(samples),
+        parked: sumOf(samples, metric('failed_webhooks'), { decision: 'parked' }),
+        elapsedMs,
+      })
+    }
+    const isOver = elapsedMs > longestMs
+    if (samples !== undefined && (isOver || (colleague !== undefined && isDone(samples)))) {
+      await colleague
+      progress.end()
+      return { samples, seconds: elapsedMs / 1000 }
+    }
+    if (isOver) throw new Error('the daemon does not answer')
+    await io.clock.sleep(watchEveryMs, io.signal)
+  }
+}
+
+/** One line that sets two counts side by side. */
+function compare(
+  what: string,
+  daemon: number,
+  platform: number,
+  words: [string, string],
+): { line: string; equal: boolean } {
+  const equal = daemon === platform
+  const verdict = equal ? 'EQUAL' : 'NOT EQUAL'
+  return { line: `${what}daemon: ${daemon} ${words[0]} · platform: ${platform} ${words[1]} · ${verdict}`, equal }
+}
+
+interface Colleague {
+  resolved: number
+  calls: number
+}
+
+function summary(
+  sandbox: Sandbox,
+  scene: Scene,
+  watched: Watched,
+  colleague: Colleague,
+): { text: string; equal: boolean } {
+  const { samples } = watched
+  const accepted = sumOf(samples, metric('retries_total'), { result: 'accepted' })
+  const successful = sandbox.counts().successful - scene.delivered - colleague.resolved
+  const books = compare('', accepted, successful, ['accepted', 'successful'])
+  const requests = Object.entries(sandbox.stats.requests)
+    .filter(([operation]) => operation === 'list' || operation === 'retry')
+    .flatMap(([, byStatus]) => Object.values(byStatus))
+    .reduce((sum, count) => sum + count, 0)
+  const calls =
+    sumOf(samples, metric('platform_requests_total'), { operation: 'list' }) +
+    sumOf(samples, metric('platform_requests_total'), { operation: 'retry' })
+  const perRecord = (calls / Math.max(1, accepted)).toFixed(2)
+  const twice = sandbox.retriedMoreThanOnce().length
+  return {
+    text: [
+      '',
+      books.line,
+      `calls to the API: ${calls}, ${perRecord} per recovered record (the platform counted ${requests - colleague.calls})`,
+      `records touched twice: ${twice} · parked at their limit: ${scene.atLimit}`,
+      `retried by a colleague meanwhile, and left alone: ${colleague.resolved}`,
+      `took ${watched.seconds.toFixed(1)} s`,
+      '',
+    ].join('\n'),
+    equal: books.equal && twice === 0 && openRecords(samples) === 0,
+  }
+}
+
+function introduce(io: Io, sandbox: Sandbox, scene: Scene, logFile: string): void {
+  const { failed, retriedBefore, atLimit } = scene
+  io.stdout.write(
+    [
+      `Platform (sandbox): ${sandbox.baseUrl}`,
+      `It holds ${failed} failed deliveries of an outage of the receiver, of four event types and two subscriptions;`,
+      `${retriedBefore} of them were retried before in vain, ${atLimit} are at their limit. The receiver is up again.`,
+      '',
+      `Daemon: its log is in ${logFile}; what differs from its defaults:`,
+      ...Object.entries(settings).map(([name, value]) => `  ${name}=${value}`),
+      '',
+      '',
+    ].join('\n'),
+  )
+}
+
+async function untilStopped(io: Io): Promise<void> {
+  await new Promise<void>((resolve) => {
+    if (io.signal.aborted) resolve()
+    io.signal.addEventListener(
+      'abort',
+      () => {
+        resolve()
+      },
+      { once: true },
+    )
+  })
+}
+
+/** Runs the demo. True when the books of both sides are equal. Rejects with the signal's reason when it is stopped. */
+export async function runDemo(io: Io, options: DemoOptions): Promise<boolean> {
+  await using cleanup = new AsyncDisposableStack()
+  io.stdout.write('Making an RSA-4096 key and a certificate (a few seconds) ...\n')
+  const keys = await makeKeys(io)
+  const sandbox = await startSandbox({ clock: io.clock, certificatePem: keys.certificatePem })
+  cleanup.defer(() => sandbox.close())
+  const scene = setScene(sandbox, io.clock.now())
+  const http = createUndiciTransport({ clock: io.clock, connections: 2 })
+  cleanup.defer(() => http.close())
+  const logFile = join(keys.folder, 'daemon.log')
+  introduce(io, sandbox, scene, logFile)
+
+  const client = await createColleague({
+    sandbox,
+    privateKeyFile: keys.privateKeyFile,
+    http,
+    clock: io.clock,
+    random: io.random,
+  })
+  const colleague: Colleague = { resolved: 0, calls: 0 }
+  const daemon = startDaemonProcess(options.program, environment(sandbox, keys), logFile)
+  cleanup.defer(async () => {
+    await daemon.stop()
+  })
+  const opsUrl = await daemon.opsUrl
+  const watched = await watch(opsUrl, io, scene, async () => {
+    for (const id of scene.colleagues) {
+      const { result } = await client.retry(id, io.signal)
+      colleague.calls += 1
+      if (result === 'accepted') colleague.resolved += 1
+    }
+  })
+  const { text, equal } = summary(sandbox, scene, watched, colleague)
+  io.stdout.write(text)
+  if (options.keep) {
+    io.stdout.write(
+      `\nStill up; Ctrl-C ends it.\n  daemon:  ${opsUrl}/metrics\n  sandbox: ${sandbox.controlUrl}/stats\n`,
+    )
+    await untilStopped(io)
+  }
+  return equal
+}

@@ -1,0 +1,202 @@
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { environmentLayer } from '../../../src/config/environment-layer.ts'
+import { listKeys, optional } from '../../../src/config/key.ts'
+import { secretText } from '../../../src/config/kinds.ts'
+import { loadWith, problemsOf, toldOf } from '../../support/configuration.ts'
+
+const valueVariable = 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE'
+const twinVariable = 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE'
+const pem = '-----BEGIN ENCRYPTED PRIVATE KEY-----\nQUJD\nREVG\n-----END ENCRYPTED PRIVATE KEY-----\n'
+
+describe('a _FILE twin', () => {
+  const passphrase = (content: string): string | undefined =>
+    loadWith({ env: { [twinVariable]: '/run/p' }, files: { '/run/p': content } }).config.auth.privateKeyPassphrase
+
+  test.each([
+    ['hunter2', 'hunter2'],
+    ['hunter2\n', 'hunter2'],
+    ['hunter2\r\n', 'hunter2'],
+    ['hunter2\n\n', 'hunter2\n'],
+    [' hunter2 ', ' hunter2 '],
+    ['a\nb\n', 'a\nb'],
+  ])('%j gives %j: only the last line end goes', (content, value) => {
+    expect(passphrase(content)).toBe(value)
+  })
+
+  test('is told as the origin, and goes before the file', () => {
+    const yaml = 'auth:\n  privateKeyPassphrase: other'
+    const { config, origins } = loadWith({ yaml, env: { [twinVariable]: '/run/p' }, files: { '/run/p': 'hunter2' } })
+    expect(config.auth.privateKeyPassphrase).toBe('hunter2')
+    expect(origins.get('auth.privateKeyPassphrase')).toBe(twinVariable)
+  })
+
+  test.each<[string, Record<string, string>, Record<string, string>, RegExp]>([
+    [
+      'both',
+      { [twinVariable]: '/run/p', [valueVariable]: 'x' },
+      { '/run/p': 'y' },
+      /^RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE is set too/,
+    ],
+    ['both, one empty', { [twinVariable]: '/run/p', [valueVariable]: '' }, { '/run/p': 'y' }, /is empty|is set too/],
+    [
+      'no file',
+      { [twinVariable]: '/run/hunter2' },
+      {},
+      /^names a file that can't be read: there is no such file \(ENOENT\)$/,
+    ],
+    ['an empty file', { [twinVariable]: '/run/p' }, { '/run/p': '' }, /^names a file that is empty$/],
+    ['a file of one line end', { [twinVariable]: '/run/p' }, { '/run/p': '\n' }, /^names a file that is empty$/],
+    ['no path', { [twinVariable]: '' }, { '': 'x' }, /^is empty/],
+  ])('%s: refused', (_, env, files, message) => {
+    const problems = problemsOf(() => loadWith({ env, files }))
+    expect(new Set(problems.map(({ key }) => key))).toEqual(new Set(['auth.privateKeyPassphrase']))
+    for (const problem of problems) expect(problem.message).toMatch(message)
+  })
+
+  test('exists for the keys that say so, and for no others', () => {
+    const section = z.strictObject({
+      control: z.strictObject({ token: optional(secretText(), 'A token.', { secret: true, fileTwin: true }) }),
+    })
+    const layer = environmentLayer(
+      { env: { RECONCILER_CONTROL_TOKEN_FILE: '/t' }, readFile: () => 'abc\n' },
+      listKeys(section),
+    )
+    expect(layer.values.get('control.token')).toEqual({ raw: 'abc', origin: 'RECONCILER_CONTROL_TOKEN_FILE' })
+    expect(toldOf(() => loadWith({ env: { RECONCILER_AUTH_CLIENT_ID_FILE: '/c' } }))).toEqual([
+      'RECONCILER_AUTH_CLIENT_ID_FILE (environment): there is no such variable; did you mean RECONCILER_AUTH_CLIENT_ID?',
+    ])
+  })
+
+  test('RECONCILER_AUTH_PRIVATE_KEY_FILE is a key of its own: the path, not its content', () => {
+    expect(loadWith({}).config.auth).toMatchObject({ privateKeyFile: '/run/key.pem', privateKey: undefined })
+  })
+})
+
+describe('the private key itself', () => {
+  const env = { RECONCILER_AUTH_PRIVATE_KEY_FILE: undefined }
+
+  test.each([
+    ['as it is', pem, pem],
+    ['in one line, with \\n', pem.replaceAll('\n', '\\n'), pem],
+  ])('%s', (_, given, taken) => {
+    expect(loadWith({ env: { ...env, RECONCILER_AUTH_PRIVATE_KEY: given } }).config.auth.privateKey).toBe(taken)
+  })
+
+  test.each([
+    '/run/key.pem',
+    'hunter2',
+    '-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----',
+    pem.slice(0, 60),
+    pem.slice(30),
+  ])('%j is none, and is not repeated', (given) => {
+    const [problem, ...others] = problemsOf(() => loadWith({ env: { ...env, RECONCILER_AUTH_PRIVATE_KEY: given } }))
+    expect(others).toEqual([])
+    expect(problem?.message).toMatch(/^must be a private key in PEM form/)
+    expect(problem?.message).not.toContain('QUJD')
+    expect(problem?.message).not.toContain(given)
+  })
+
+  test('put where its path belongs, is not repeated', () => {
+    const [problem] = problemsOf(() => loadWith({ env: { RECONCILER_AUTH_PRIVATE_KEY_FILE: pem } }))
+    expect(problem?.message).toBe('must be the path of a file (its content does not belong here)')
+  })
+})
+
+describe('variables of Kubernetes Services', () => {
+  const links = (service: string): Record<string, string> => ({
+    [`${service}_SERVICE_HOST`]: '10.96.0.7',
+    [`${service}_SERVICE_PORT`]: '10964',
+    [`${service}_SERVICE_PORT_METRICS`]: '10964',
+    [`${service}_PORT`]: 'tcp://10.96.0.7:10964',
+    [`${service}_PORT_10964_TCP`]: 'tcp://10.96.0.7:10964',
+    [`${service}_PORT_10964_TCP_PROTO`]: 'tcp',
+    [`${service}_PORT_10964_TCP_PORT`]: '10964',
+    [`${service}_PORT_10964_TCP_ADDR`]: '10.96.0.7',
+    [`${service}_PORT_53_UDP`]: 'udp://10.96.0.7:53',
+  })
+
+  test.each(['RECONCILER', 'RECONCILER_METRICS', 'RECONCILER_SERVER', 'RECONCILER_V2'])(
+    'of a Service %s are passed over',
+    (service) => {
+      const { config, passedOver } = loadWith({ env: links(service) })
+      expect(config.server).toEqual({ host: '0.0.0.0', port: 10_964 })
+      expect(passedOver).toEqual(Object.keys(links(service)).sort())
+    },
+  )
+
+  test('a Service reconciler-server takes nothing from the port in the file', () => {
+    const { config, origins } = loadWith({ yaml: 'server:\n  port: 9000', env: links('RECONCILER_SERVER') })
+    expect(config.server.port).toBe(9000)
+    expect(origins.get('server.port')).toBe('config.yaml:2')
+  })
+
+  test('IPv6 addresses too', () => {
+    const env = { RECONCILER_SERVICE_HOST: 'fd00::1234', RECONCILER_PORT: 'tcp://[fd00::1234]:80' }
+    expect(loadWith({ env }).passedOver).toEqual(['RECONCILER_PORT', 'RECONCILER_SERVICE_HOST'])
+  })
+
+  test.each([
+    ['RECONCILER_SERVICE_HOST', '0.0.0.0'],
+    ['RECONCILER_SERVICE_HOST', 'localhost'],
+    ['RECONCILER_SERVICE_HOST', '::'],
+    ['RECONCILER_SERVICE_PORT', 'http'],
+    ['RECONCILER_PORT', '10964'],
+    ['RECONCILER_PORT_10964', 'tcp://10.96.0.7:10964'],
+    ['RECONCILER_SERVICEPORT', '10964'],
+  ])('%s=%s is none of them', (name, value) => {
+    expect(problemsOf(() => loadWith({ env: { [name]: value } })).map(({ key }) => key)).toEqual([name])
+  })
+
+  test.each(['http://10.0.0.1:80', 'tcp', '10.0.0.1:80', '80/tcp'])('server.port is ours when it says %s', (value) => {
+    expect(problemsOf(() => loadWith({ env: { RECONCILER_SERVER_PORT: value } })).map(({ key }) => key)).toEqual([
+      'server.port',
+    ])
+  })
+})
+
+describe('other variables', () => {
+  test.each(['PLATFORM_BASE_URL', 'reconciler_log_level', 'XRECONCILER_LOG_LEVEL', 'RECONCILER', 'RECONCILERS_X'])(
+    '%s is not ours',
+    (name) => {
+      expect(loadWith({ env: { [name]: 'x' } }).passedOver).toEqual([])
+    },
+  )
+
+  test('an unset one is none', () => {
+    expect(loadWith({ env: { RECONCILER_NONSENSE: undefined } }).config.log.level).toBe('info')
+  })
+
+  test.each(['RECONCILER_', 'RECONCILER_LOG', 'RECONCILER_LOG_LEVELS', 'RECONCILER_CONFIG', 'RECONCILER___PROTO__'])(
+    '%s is unknown',
+    (name) => {
+      expect(problemsOf(() => loadWith({ env: { [name]: 'hunter2' } }))).toMatchObject([
+        { key: name, origin: 'environment' },
+      ])
+    },
+  )
+})
+
+describe('secrets', () => {
+  const secret = 'hunter2-very-secret'
+
+  test.each<[string, Record<string, string>, string | undefined]>([
+    ['as an unknown variable', { RECONCILER_AUTH_PASSPHRASE: secret }, undefined],
+    ['of a wrong type in the file', {}, `auth:\n  privateKeyPassphrase: [${secret}]`],
+    ['as a section', {}, `auth:\n  privateKeyPassphrase: {a: ${secret}}`],
+    ['under an unknown key', {}, `auth:\n  passphrase: ${secret}`],
+    ['behind a tab', {}, `auth:\n\tprivateKeyPassphrase: ${secret}`],
+    ['with a colon', {}, `auth:\n  privateKeyPassphrase: ${secret}: x`],
+    ['starting with @', {}, `auth:\n  privateKeyPassphrase: @${secret}`],
+    ['with an open quotation mark', {}, `auth:\n  privateKeyPassphrase: "${secret}\n`],
+    ['with a wrong escape', {}, `auth:\n  privateKeyPassphrase: "\\${secret}"`],
+    ['as an alias', {}, `auth:\n  privateKeyPassphrase: *${secret}`],
+    ['as a tag', {}, `auth:\n  privateKeyPassphrase: !${secret} x`],
+    ['on a line of its own', {}, `auth:\n  privateKeyPassphrase:\n${secret}\n`],
+    ['as the path of its twin', { RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE: secret }, undefined],
+    ['as the client id, cut in lines', { RECONCILER_AUTH_CLIENT_ID: `x\n${secret}` }, undefined],
+  ])('%s are not told', (_, env, yaml) => {
+    const told = toldOf(() => loadWith({ env, yaml }))
+    expect(told.join('\n')).not.toContain(secret)
+  })
+})

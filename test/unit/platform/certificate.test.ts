@@ -1,0 +1,77 @@
+// The certificate's expiry: read from what keygen writes, followed when the file changes.
+import { X509Certificate } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ConfigurationError } from '../../../src/errors.ts'
+import { createCertificateSource } from '../../../src/platform/certificate.ts'
+import { loadPrivateKey } from '../../../src/platform/private-key.ts'
+import { testKeys, type TestKeys } from '../../support/keys.ts'
+
+let keys: TestKeys
+let other: TestKeys
+let folder: string
+let file: string
+
+beforeAll(async () => {
+  keys = await testKeys()
+  other = await testKeys('other')
+  folder = await mkdtemp(join(tmpdir(), 'certificate-test-'))
+  file = join(folder, 'certificate.pem')
+})
+
+afterAll(async () => {
+  await rm(folder, { recursive: true })
+})
+
+test('tells validity and fingerprints', async () => {
+  const certificate = (await createCertificateSource(keys.certificateFile)).current()
+  const { key } = await loadPrivateKey({ file: keys.privateKeyFile })
+  expect(certificate).toEqual({
+    notBefore: Date.UTC(2000, 0, 1),
+    notAfter: Date.UTC(2100, 0, 1),
+    keyFingerprint: key.fingerprint,
+    fingerprint: new X509Certificate(keys.certificatePem).fingerprint256,
+  })
+})
+
+test.each([
+  ['CRLF', () => keys.certificatePem.replaceAll('\n', '\r\n')],
+  ['the text of openssl before it', () => `Certificate:\n    Data:\n        Version: 3 (0x2)\n${keys.certificatePem}`],
+  ['a chain behind it', () => keys.certificatePem + other.certificatePem],
+])('is read with %s', async (_, content) => {
+  await writeFile(file, content())
+  const { key } = await loadPrivateKey({ file: keys.privateKeyFile })
+  expect((await createCertificateSource(file)).current().keyFingerprint).toBe(key.fingerprint)
+})
+
+test.each([
+  ['nothing', () => '', /is empty; the certificate in PEM is needed/],
+  ['the private key', () => keys.privateKeyPem, /holds "PRIVATE KEY"; the certificate/],
+  ['DER', () => new X509Certificate(keys.certificatePem).raw, /binary/],
+  ['a damaged block', () => keys.certificatePem.replace(/\n.{5}/, '\n*****'), /damaged PEM block/],
+  ['a shortened certificate', () => keys.certificatePem.replace(/\n.{64}\n/, '\n'), /certificate that is damaged/],
+])('%s is told by name', async (_, content, message) => {
+  await writeFile(file, content())
+  await expect(createCertificateSource(file)).rejects.toThrow(ConfigurationError)
+  await expect(createCertificateSource(file)).rejects.toThrow(message)
+  await expect(createCertificateSource(file)).rejects.toThrow(`auth.certificateFile (${file})`)
+})
+
+test('a missing file is told by name', async () => {
+  await expect(createCertificateSource(join(folder, 'nowhere'))).rejects.toThrow(/does not exist/)
+})
+
+test('is read again when it has changed, and kept when the new one can not be used', async () => {
+  await writeFile(file, keys.certificatePem)
+  const source = await createCertificateSource(file)
+  expect(await source.refresh()).toBe(false)
+  await writeFile(file, 'half of a')
+  await expect(source.refresh()).rejects.toThrow(/no PEM block/)
+  expect(await source.refresh()).toBe(false)
+  expect(source.current().fingerprint).toBe(new X509Certificate(keys.certificatePem).fingerprint256)
+  await writeFile(file, other.certificatePem)
+  expect(await source.refresh()).toBe(true)
+  expect(source.current().fingerprint).toBe(new X509Certificate(other.certificatePem).fingerprint256)
+})

@@ -1,0 +1,90 @@
+// Texts from outside: harmless on a terminal and in a log, and empty of secrets.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { scrub } from '../../../src/platform/scrub.ts'
+
+const jwt =
+  'eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.eyJqdGkiOiIxIiwiaXNzIjoiYyJ9.c2lnbmF0dXJlLXRoYXQtaXMtbG9uZy1lbm91Z2gtdG8tYmUtb25l'
+
+describe('scrub', () => {
+  test.each([
+    ['Invalid client or Invalid client credentials'],
+    ['Token issued in the future: iat 1768478400, now 1768478399'],
+    ['svc.banking.rdm.functional.webhook_invalid_status_update'],
+    ['see https://auth.example.test/auth/realms/demo (RS256, SHA-256)'],
+    ['Client 17 has no certificate; ask "support" at 09:00.'],
+    ['Der Schlüssel paßt nicht — 証明書が無効です'],
+  ])('leaves a sentence alone: %s', (text) => {
+    expect(scrub(text)).toBe(text)
+  })
+
+  test.each([
+    ['a JWT', jwt],
+    ['a JWT without its signature', jwt.slice(0, jwt.lastIndexOf('.'))],
+    ['a part of a JWT', 'eyJhbGciOiJSUzI1NiIs'],
+    ['an opaque token', 'f3a9c2d4e5b60718293a4b5c'],
+    ['a long token without digits', 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'],
+    ['a UUID', '0b8c3c6e-5a65-4b0c-9a53-6f3b3f2a9d10'],
+    ['an Authorization value', 'Bearer short1'],
+    ['a Basic value', 'basic dXNlcjpwYXNz1'],
+    ['PEM', '-----BEGIN PRIVATE KEY-----\nMIIJQg\nIBADANBg\n-----END PRIVATE KEY-----'],
+    ['PEM without an end', '-----BEGIN PRIVATE KEY-----\nMIIJQg IBADANBg'],
+    ['an IBAN', 'DE89370400440532013000'],
+    ['an IBAN in groups', 'DE89 3704 0044 0532 0130 00'],
+    ['an IBAN in small letters', 'gb29nwbk60161331926819'],
+    ['an IBAN with dashes', 'NO93-8601-1117-947'],
+  ])('removes %s', (_, secret) => {
+    const text = scrub(`before ${secret} after`)
+    expect(text).toContain('[removed]')
+    for (const part of secret
+      .split(/[\s.-]+/)
+      .filter((word) => word.length > 4 && !/^(BEGIN|basic|Bearer)$/.test(word))) {
+      expect(text).not.toContain(part)
+    }
+  })
+
+  test.each([
+    ['line breaks', 'a\r\nlevel=error\tb', 'a level=error b'],
+    ['terminal control', 'a\u001b[31mred\u001b[0m\u0007', 'a [31mred [0m'],
+    ['C1 controls', 'a\u009b31mb', 'a 31mb'],
+    ['NUL', 'a\0b', 'a b'],
+    ['bidirectional overrides', 'a\u202eb', 'a b'],
+    ['zero width', 'a\u200bb', 'a b'],
+    ['line separators', 'a\u2028b\u2029c', 'a b c'],
+    ['half a character', 'a\ud800b', 'a\ufffdb'],
+  ])('takes %s out', (_, text, expected) => {
+    expect(scrub(text)).toBe(expected)
+  })
+
+  test('a secret that control characters break up is removed all the same', () => {
+    expect(scrub('DE89\u00003704\u00000044\u00000532\u00000130\u000000')).toBe('[removed]')
+  })
+
+  test('is at most 200 characters long, and cuts no character in two', () => {
+    expect([...scrub('ab '.repeat(100))]).toHaveLength(200)
+    expect([...scrub('😀'.repeat(300))]).toHaveLength(200)
+    expect(scrub('😀'.repeat(300)).isWellFormed()).toBe(true)
+    expect(scrub('abc def', 5)).toBe('abc …')
+  })
+
+  test('a secret at the cut is removed before the cut', () => {
+    expect(scrub(`${'word '.repeat(38)}${jwt}`)).not.toContain('eyJ')
+  })
+
+  test('any text becomes one well-formed line of at most 200 characters, soon', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 2_000 }), (text) => {
+        const result = scrub(text)
+        expect([...result].length).toBeLessThanOrEqual(200)
+        expect(result).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+        expect(result.isWellFormed()).toBe(true)
+      }),
+    )
+  })
+
+  test.each(['a', 'eyJ.', '-----BEGIN ', 'bearer ', 'DE89 ', '\0', 'a1', '='])('64 KiB of %j take no time', (part) => {
+    const started = performance.now()
+    scrub(part.repeat(65_536 / part.length))
+    expect(performance.now() - started).toBeLessThan(500)
+  })
+})

@@ -1,0 +1,210 @@
+// Every answer that a token endpoint, or what stands in its place, may give.
+import { describe, expect, test } from 'vitest'
+import { readTokenAnswer } from '../../../src/platform/token-answer.ts'
+import { explainRefusal } from '../../../src/platform/token-error.ts'
+
+const now = Date.UTC(2026, 0, 15, 12)
+
+function read(status: number, body: unknown, headers: Record<string, string> = {}): ReturnType<typeof readTokenAnswer> {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  return readTokenAnswer({ status, headers, body: text, sentAt: now, receivedAt: now }, now)
+}
+
+const token = { access_token: 'abc.def', token_type: 'Bearer', expires_in: 3600, scope: 'api' }
+
+describe('a token', () => {
+  test('as specified', () => {
+    expect(read(200, token)).toEqual({ kind: 'granted', value: 'abc.def', lifetimeMs: 3_600_000, scope: 'api' })
+  })
+
+  test.each(['bearer', 'BEARER', 'Bearer', null, undefined])('with token_type %s', (token_type) => {
+    expect(read(200, { ...token, token_type })).toMatchObject({ kind: 'granted' })
+  })
+
+  test.each([200, 201, 203])('under status %s', (status) => {
+    expect(read(status, token)).toMatchObject({ kind: 'granted' })
+  })
+
+  test('with unknown fields, and an error that is none', () => {
+    expect(read(200, { ...token, error: null, refresh_token: 'x', 'not-before-policy': 0 })).toMatchObject({
+      kind: 'granted',
+    })
+    expect(read(200, { ...token, error: '' })).toMatchObject({ kind: 'granted' })
+  })
+
+  test.each([
+    [3600, 3_600_000],
+    [1, 1_000],
+    [0.5, 1_000],
+    [299.5, 299_500],
+    ['3600', 3_600_000],
+    [' 60.5 ', 60_500],
+    [86_400, 86_400_000],
+    [86_401, 86_400_000],
+    [1e308, 86_400_000],
+    ['99999999999999999999', 86_400_000],
+    [0, 60_000],
+    [-1, 60_000],
+    ['0', 60_000],
+    ['-60', 60_000],
+    ['', 60_000],
+    ['soon', 60_000],
+    ['0x10', 60_000],
+    ['1e3', 60_000],
+    [null, 60_000],
+    [undefined, 60_000],
+    [true, 60_000],
+    [[3600], 60_000],
+    [{ seconds: 3600 }, 60_000],
+  ])('that lives expires_in = %j is believed for %s ms', (expires_in, lifetimeMs) => {
+    expect(read(200, { ...token, expires_in })).toMatchObject({ kind: 'granted', lifetimeMs })
+  })
+
+  test('that lives for ever in JSON is believed a day', () => {
+    const text = JSON.stringify(token).replace('3600', '1e999')
+    expect(read(200, text)).toMatchObject({ lifetimeMs: 86_400_000 })
+  })
+})
+
+describe('no token under a status of success', () => {
+  test.each([
+    ['HTML', '<html><body>Sign in</body></html>', /not JSON/],
+    ['nothing', '', /not JSON/],
+    ['cut JSON', '{"access_token":"abc', /not JSON/],
+    ['a string', '"token"', /not JSON/],
+    ['null', 'null', /not JSON/],
+    ['a list', [], /no access_token/],
+    ['no access_token', { ...token, access_token: undefined }, /no access_token/],
+    ['an empty access_token', { ...token, access_token: '' }, /no access_token/],
+    ['a number for access_token', { ...token, access_token: 17 }, /no access_token/],
+    ['a line break in access_token', { ...token, access_token: 'abc\r\nX-Evil: 1' }, /no header may carry/],
+    ['a space in access_token', { ...token, access_token: 'abc def' }, /no header may carry/],
+    ['a letter beyond ASCII', { ...token, access_token: 'abcü' }, /no header may carry/],
+    ['another token_type', { ...token, token_type: 'DPoP' }, /not Bearer/],
+    ['a token_type that is no text', { ...token, token_type: ['Bearer'] }, /not Bearer/],
+    ['a token that only the prototype has', '{"__proto__":{"access_token":"abc"}}', /no access_token/],
+  ])('%s', (_, body, detail) => {
+    expect(read(200, body)).toEqual({
+      kind: 'transient',
+      reason: 'invalid-body',
+      detail: expect.stringMatching(detail) as string,
+    })
+  })
+
+  test.each([
+    ['invalid_client', 'rejected', 'unauthorized'],
+    ['invalid_grant', 'rejected', 'bad-request'],
+    ['access_denied', 'rejected', 'forbidden'],
+    ['temporarily_unavailable', 'transient', 'server-error'],
+    ['slow_down', 'transient', 'throttled'],
+  ])('an error, even next to a token: %s', (error, kind, reason) => {
+    expect(read(200, { ...token, error })).toEqual({ kind, reason, oauthError: error })
+  })
+})
+
+describe('an error', () => {
+  test.each([
+    [400, 'invalid_grant', 'rejected', 'bad-request'],
+    [400, 'invalid_scope', 'rejected', 'bad-request'],
+    [401, 'invalid_client', 'rejected', 'unauthorized'],
+    [401, 'unauthorized_client', 'rejected', 'unauthorized'],
+    [403, 'access_denied', 'rejected', 'forbidden'],
+    [404, 'Realm does not exist', 'rejected', 'not-found'],
+    [415, 'invalid_request', 'rejected', 'other'],
+    [400, 'temporarily_unavailable', 'transient', 'bad-request'],
+    [408, 'invalid_client', 'transient', 'timeout'],
+    [429, 'slow_down', 'transient', 'throttled'],
+    [429, 'invalid_client', 'transient', 'throttled'],
+    [500, 'server_error', 'transient', 'server-error'],
+    [500, 'invalid_client', 'transient', 'server-error'],
+    [503, 'temporarily_unavailable', 'transient', 'server-error'],
+    [302, 'invalid_client', 'transient', 'redirect'],
+  ])('%s with the OAuth error %s is %s', (status, error, kind, reason) => {
+    expect(read(status, { error })).toEqual({ kind, reason, oauthError: error })
+  })
+
+  test.each([
+    [301, 'redirect'],
+    [302, 'redirect'],
+    [307, 'redirect'],
+    [400, 'bad-request'],
+    [401, 'unauthorized'],
+    [403, 'forbidden'],
+    [404, 'not-found'],
+    [408, 'timeout'],
+    [429, 'throttled'],
+    [500, 'server-error'],
+    [502, 'server-error'],
+    [503, 'server-error'],
+    [504, 'server-error'],
+    [100, 'other'],
+    [418, 'other'],
+    [999, 'other'],
+  ])('%s without one is transient: %s', (status, reason) => {
+    for (const body of [
+      '<html>no</html>',
+      '',
+      '{}',
+      '{"error":{"code":1}}',
+      '{"error":""}',
+      '[]',
+      'null',
+      JSON.stringify(token),
+    ]) {
+      expect(read(status, body)).toEqual({ kind: 'transient', reason })
+    }
+  })
+
+  test('has its texts scrubbed and cut', () => {
+    const description = `assertion eyJhbGciOiJSUzI1NiJ9.e30.abc of\nDE89370400440532013000 ${'x '.repeat(300)}`
+    const answer = read(401, { error: `invalid\u001b_client ${'y '.repeat(100)}`, error_description: description })
+    if (answer.kind === 'granted') throw new Error('granted')
+    expect(answer.oauthError).toMatch(/^invalid _client/)
+    expect([...(answer.oauthError ?? '')]).toHaveLength(64)
+    expect(answer.description).toMatch(/^assertion \[removed\] of \[removed\] x x/)
+    expect([...(answer.description ?? '')]).toHaveLength(200)
+  })
+
+  test.each([[42], [null], [''], [['a']]])('has no description when it is %j', (error_description) => {
+    expect(read(400, { error: 'invalid_client', error_description })).not.toHaveProperty('description')
+  })
+})
+
+describe('Retry-After', () => {
+  test.each([
+    [429, '7', 7_000],
+    [503, '7', 7_000],
+    [503, '86400', 300_000],
+    [429, new Date(now + 90_000).toUTCString(), 90_000],
+    [429, new Date(now - 90_000).toUTCString(), 0],
+    [429, 'soon', undefined],
+    [500, '7', undefined],
+    [401, '7', undefined],
+  ])('under %s: %s', (status, value, expected) => {
+    const answer = read(status, '', { 'retry-after': value })
+    expect(answer).toMatchObject({ kind: 'transient' })
+    expect('retryAfterMs' in answer ? answer.retryAfterMs : undefined).toBe(expected)
+  })
+})
+
+describe('what people are told', () => {
+  test.each([
+    [
+      401,
+      { error: 'invalid_client', error_description: 'nope' },
+      /rejected .*invalid_client, "nope"; check auth\.clientId.*f00d.*expired/,
+    ],
+    [400, { error: 'invalid_scope' }, /invalid_scope; check auth\.scope/],
+    [400, { error: 'unsupported_grant_type' }, /check auth\.authUrl/],
+    [403, { error: 'access_denied' }, /operator give the service account access/],
+    [302, '', /redirects are not followed; check auth\.authUrl/],
+    [404, '', /not-found.*check auth\.authUrl/],
+    [200, '<html>', /not JSON.*login page or proxy/],
+    [500, { error: 'unknown_error' }, /server-error, unknown_error; it is tried again/],
+    [418, '', /other.*ask the platform's operator/],
+  ])('of %s %j', (status, body, message) => {
+    const answer = read(status, body)
+    if (answer.kind === 'granted') throw new Error('granted')
+    expect(explainRefusal(answer, 'f00d')).toMatch(message)
+  })
+})
