@@ -43,7 +43,7 @@ export const schema = z.strictObject({
       'Deadline of one request, from the call to the last byte of the answer.',
     ),
     maxRequestsPerSecond: setting(
-      decimal(0.1, 1000),
+      decimal(0.1, 100_000),
       20,
       'Most requests per second to the platform, all kinds together.',
     ),

@@ -12,7 +12,8 @@ const largestFile = 1024 * 1024
 const syntaxWords: Record<string, string> = {
   DUPLICATE_KEY: 'this key stands here a second time: keep one',
   TAB_AS_INDENT: 'a tab in the indentation: YAML takes spaces only',
-  BAD_INDENT: 'the indentation does not fit the lines above: keys of one section start in the same column',
+  BAD_INDENT:
+    'the indentation does not fit the lines above (keys of one section start in the same column), or a bracket is open',
   BLOCK_AS_IMPLICIT_KEY: 'a second ": " in one line: put the value in quotes, or each key on a line of its own',
   BAD_SCALAR_START: 'the value starts with a character that has a meaning in YAML: put it in quotes',
   UNEXPECTED_TOKEN: 'not understood: put values that start with * & ! % @ or hold ": " or " #" in quotes',
@@ -98,8 +99,8 @@ function takeSyntax(layer: Layer, document: Document.Parsed, originAt: Walk['ori
   for (const error of [...document.errors, ...document.warnings] as YAMLError[]) {
     const origin = originAt(error.pos[0])
     const message = syntaxWords[error.code] ?? `not valid YAML (${error.code})`
-    if (!seen.has(origin)) complain(layer, '--config', origin, message)
-    seen.add(origin)
+    if (!seen.has(origin + message)) complain(layer, '--config', origin, message)
+    seen.add(origin + message)
   }
 }
 

@@ -130,7 +130,6 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
     // Swapped while the request was under way: this answer says nothing of the new key.
     if (key === options.key.current()) tryNewKey = false
     corrected = false
-    nap.wake()
     report({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds: lifetimeMs / 1000 })
     tellScope(answer.scope)
     return held.token
@@ -227,7 +226,6 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
     try {
       if (!(await options.key.refresh())) return
       tryNewKey = true
-      corrected = false
       pace.hurry()
       const { bits, fingerprint } = options.key.current()
       report({ type: 'key-reloaded', bits, fingerprint })
@@ -267,7 +265,7 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
       if (held?.token !== token) return
       held = undefined
       pace.voided()
-      nap.wake()
+      void 0
     },
     expiresAt: () => (held === undefined ? undefined : Math.round(onHostClock(held.endsAt))),
     keyChanged() {

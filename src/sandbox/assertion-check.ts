@@ -1,6 +1,5 @@
 // Checks a client assertion as strictly as the specification allows. @see platform-api.md 5.3, RFC 7523 section 3
-import type { X509Certificate } from 'node:crypto'
-import { verify } from 'node:crypto'
+import { verify, type X509Certificate } from 'node:crypto'
 import { assertionHeader, maxAssertionLifetimeSeconds } from '../platform/wire.ts'
 
 /** Why an assertion was refused. */

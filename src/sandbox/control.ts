@@ -15,8 +15,7 @@
 //   POST   /tokens    { "revoke": true }
 //   POST   /subscribers  { "<subscription id>": "<url>" | null }
 //   POST   /reset
-import { createServer } from 'node:http'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { closeServer, listen, readBody } from './listen.ts'
 import type { Sandbox } from './sandbox.ts'

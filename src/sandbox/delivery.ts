@@ -1,16 +1,13 @@
 // Sends events to their subscribers and records what came of it: first deliveries, retries, and the platform's own retries.
 import { Agent } from 'undici'
 import type { Clock } from '../clock.ts'
-import type { FaultDraw } from './faults.ts'
-import { latencyOf } from './faults.ts'
-import type { Sequence } from './hash.ts'
-import { hash } from './hash.ts'
+import { latencyOf, type FaultDraw } from './faults.ts'
+import { hash, type Sequence } from './hash.ts'
 import type { Readings } from './options.ts'
 import { post } from './post.ts'
 import { renderPayload } from './render.ts'
 import type { Stats } from './stats.ts'
-import type { AttemptResult, Store } from './store.ts'
-import { failed, processing, successful } from './store.ts'
+import { failed, processing, successful, type AttemptResult, type Store } from './store.ts'
 import type { Zone } from './zone.ts'
 
 export interface DeliveryOptions {

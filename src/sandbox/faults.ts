@@ -1,6 +1,5 @@
 // Faults that can be switched on and off while the sandbox runs: which calls they hit, and what they do to an answer.
-import type { Answer, Operation, SandboxRequest } from './exchange.ts'
-import { textAnswer } from './exchange.ts'
+import { textAnswer, type Answer, type Operation, type SandboxRequest } from './exchange.ts'
 import type { Sequence } from './hash.ts'
 
 /** How `Retry-After` tells a time: in seconds, as an HTTP date, or not at all. */

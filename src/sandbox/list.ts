@@ -1,11 +1,9 @@
 // The list operation: reads its parameters under the reading that is played, and finds a page. @see platform-api.md 4.2
-import { defaultPageSize, listParameter, maxPageSize, webhookStatuses } from '../platform/wire.ts'
-import type { WirePage } from '../platform/wire.ts'
+import { defaultPageSize, listParameter, maxPageSize, webhookStatuses, type WirePage } from '../platform/wire.ts'
 import { hash, mix, unmix } from './hash.ts'
 import { isUuid } from './ids.ts'
 import type { Bounds, IgnoredParameter, ListOrder, Readings } from './options.ts'
-import type { KeyRange, OrderedIndex, StatusMask } from './ordered-index.ts'
-import { createOrderedIndex, statusCodes } from './ordered-index.ts'
+import { createOrderedIndex, statusCodes, type KeyRange, type OrderedIndex, type StatusMask } from './ordered-index.ts'
 import type { Store } from './store.ts'
 import { parseLocalSeconds } from './zone.ts'
 

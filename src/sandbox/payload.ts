@@ -1,6 +1,5 @@
 // What the platform sends to the subscriber, made of the seed whenever it is asked for. @see platform-api.md 2.3, 6
-import type { Sequence } from './hash.ts'
-import { createSequence, hash } from './hash.ts'
+import { createSequence, hash, type Sequence } from './hash.ts'
 import { bankAccount, beneficiary, company, country } from './parties.ts'
 
 type Json = Record<string, unknown>

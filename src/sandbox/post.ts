@@ -1,9 +1,7 @@
 // One POST of an event to a subscriber, and its result as the record shows it.
-import type { Dispatcher } from 'undici'
-import { request } from 'undici'
+import { request, type Dispatcher } from 'undici'
 import type { Clock } from '../clock.ts'
-import type { AttemptResult } from './store.ts'
-import { noResult } from './store.ts'
+import { noResult, type AttemptResult } from './store.ts'
 
 export interface Post {
   clock: Clock

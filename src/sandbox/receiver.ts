@@ -1,6 +1,5 @@
 // The built-in subscriber: takes deliveries, counts them, and can be told to fail in every way a receiver fails.
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Clock } from '../clock.ts'
 import type { Sequence } from './hash.ts'
 import { closeServer, listen, readBody } from './listen.ts'

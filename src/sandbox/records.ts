@@ -1,12 +1,17 @@
 // The handle on the sandbox's records: adds them, lets events happen, and looks at them from outside the API.
 import type { Clock } from '../clock.ts'
-import type { WebhookStatus, WireWebhook } from '../platform/wire.ts'
-import { webhookStatuses } from '../platform/wire.ts'
+import { webhookStatuses, type WebhookStatus, type WireWebhook } from '../platform/wire.ts'
 import { createSequence, hash } from './hash.ts'
 import { knownEventTypes } from './payload.ts'
 import { renderRecord } from './render.ts'
-import type { SeedContext, SeedOptions, WebhookOptions } from './seed.ts'
-import { newRecord, seedRecords, subscriptionIds } from './seed.ts'
+import {
+  newRecord,
+  seedRecords,
+  subscriptionIds,
+  type SeedContext,
+  type SeedOptions,
+  type WebhookOptions,
+} from './seed.ts'
 import type { Store } from './store.ts'
 import type { World } from './world.ts'
 

@@ -1,12 +1,10 @@
 // A stored record as the platform sends it.
-import type { WireWebhook, WebhookStatus } from '../platform/wire.ts'
-import { webhookStatuses } from '../platform/wire.ts'
+import { webhookStatuses, type WireWebhook, type WebhookStatus } from '../platform/wire.ts'
 import { hash } from './hash.ts'
 import type { Readings } from './options.ts'
 import { payloadOf } from './payload.ts'
 import type { Store } from './store.ts'
-import type { Fraction } from './zone.ts'
-import { localText } from './zone.ts'
+import { localText, type Fraction } from './zone.ts'
 
 /** Status of records whose status nobody specified, unless they say it themselves. */
 const unspecifiedStatus = 'cancelled'

@@ -1,21 +1,24 @@
 // The platform's operations: which one a request means, and what it answers. @see platform-api.md 4
-import type { WireError, WirePage, WireRetryAnswer } from '../platform/wire.ts'
-import { invalidStatusCode, retryWorkflowCode, tokenPath, webhooksPath, webhookStatuses } from '../platform/wire.ts'
+import {
+  invalidStatusCode,
+  retryWorkflowCode,
+  tokenPath,
+  webhooksPath,
+  webhookStatuses,
+  type WireError,
+  type WirePage,
+  type WireRetryAnswer,
+} from '../platform/wire.ts'
 import type { DeliveryEngine } from './delivery.ts'
-import type { Answer, SandboxRequest } from './exchange.ts'
-import { jsonAnswer } from './exchange.ts'
+import { jsonAnswer, type Answer, type SandboxRequest } from './exchange.ts'
 import { isUuid } from './ids.ts'
-import type { BadParameter, Lister, ListQuery } from './list.ts'
-import { parseListQuery } from './list.ts'
-import type { Readings } from './options.ts'
-import { errorStatuses } from './options.ts'
+import { parseListQuery, type BadParameter, type Lister, type ListQuery } from './list.ts'
+import { errorStatuses, type Readings } from './options.ts'
 import { renderRecord } from './render.ts'
 import type { Stats } from './stats.ts'
-import type { Store } from './store.ts'
-import { failed } from './store.ts'
+import { failed, type Store } from './store.ts'
 import type { TokenEndpoint } from './tokens.ts'
-import type { Zone } from './zone.ts'
-import { localText } from './zone.ts'
+import { localText, type Zone } from './zone.ts'
 
 export interface Paths {
   /** Path of the issuer, such as `/auth/realms/demo`. */

@@ -1,20 +1,15 @@
 // The platform emulator: puts its parts together and gives tests, demo and benchmark their handle on it.
 import { createServer } from 'node:http'
 import { startControl } from './control.ts'
-import type { Faults } from './faults.ts'
-import { createFaults } from './faults.ts'
+import { createFaults, type Faults } from './faults.ts'
 import { createGateway } from './gateway.ts'
 import { createSequence, hash } from './hash.ts'
 import { closeServer, listen } from './listen.ts'
-import type { Readings, SandboxOptions } from './options.ts'
-import { readingsOf } from './options.ts'
-import type { Receiver } from './receiver.ts'
-import { startReceiver } from './receiver.ts'
-import type { Records } from './records.ts'
-import { createRecords } from './records.ts'
+import { readingsOf, type Readings, type SandboxOptions } from './options.ts'
+import { startReceiver, type Receiver } from './receiver.ts'
+import { createRecords, type Records } from './records.ts'
 import type { LoggedRequest, StatsSnapshot } from './stats.ts'
-import type { World } from './world.ts'
-import { createWorld } from './world.ts'
+import { createWorld, type World } from './world.ts'
 
 export interface Sandbox extends Records, AsyncDisposable {
   /** What `platform.baseUrl` gets; with the prefix, without a trailing slash. */

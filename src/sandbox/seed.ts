@@ -1,8 +1,17 @@
 // Fills the store with made-up records: many by rule, or one as told.
 import { createSequence, hash, uuidOf } from './hash.ts'
 import { knownEventTypes } from './payload.ts'
-import type { AttemptResult, NewRecord, Particulars, Store } from './store.ts'
-import { failed, noResult, processing, statusCodeOf, successful } from './store.ts'
+import {
+  failed,
+  noResult,
+  processing,
+  statusCodeOf,
+  successful,
+  type AttemptResult,
+  type NewRecord,
+  type Particulars,
+  type Store,
+} from './store.ts'
 import type { Zone } from './zone.ts'
 
 export interface NumberRange {

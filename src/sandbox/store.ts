@@ -1,12 +1,8 @@
 // The webhook records, in columns of numbers: a million of them take some 40 MiB. What can be computed from the seed is not stored.
-import type { WebhookStatus } from '../platform/wire.ts'
-import { webhookStatuses } from '../platform/wire.ts'
-import type { Ids } from './ids.ts'
-import { createIds } from './ids.ts'
-import type { Interned } from './interned.ts'
-import { createInterned } from './interned.ts'
-import type { OrderedIndex } from './ordered-index.ts'
-import { createOrderedIndex } from './ordered-index.ts'
+import { webhookStatuses, type WebhookStatus } from '../platform/wire.ts'
+import { createIds, type Ids } from './ids.ts'
+import { createInterned, type Interned } from './interned.ts'
+import { createOrderedIndex, type OrderedIndex } from './ordered-index.ts'
 
 /** Status codes are the positions in `webhookStatuses`; this one is of the statuses that nobody specified. */
 export const otherStatus = webhookStatuses.length

@@ -1,14 +1,10 @@
 // The token endpoint, and the tokens that the API believes. @see platform-api.md 4.1, RFC 6749 sections 4.4 and 5
 import { X509Certificate } from 'node:crypto'
-import type { WireToken } from '../platform/wire.ts'
-import { clientAssertionType, grantType } from '../platform/wire.ts'
-import type { AssertionProblem } from './assertion-check.ts'
-import { checkAssertion } from './assertion-check.ts'
-import type { Answer, SandboxRequest } from './exchange.ts'
-import { jsonAnswer } from './exchange.ts'
+import { clientAssertionType, grantType, type WireToken } from '../platform/wire.ts'
+import { checkAssertion, type AssertionProblem } from './assertion-check.ts'
+import { jsonAnswer, type Answer, type SandboxRequest } from './exchange.ts'
 import type { Sequence } from './hash.ts'
-import type { Readings } from './options.ts'
-import { errorStatuses } from './options.ts'
+import { errorStatuses, type Readings } from './options.ts'
 
 export interface TokenEndpointOptions {
   clientId: string

@@ -1,11 +1,17 @@
 // A plain client of the sandbox for its own tests: signs assertions, lists and retries with nothing of the daemon in between.
 import { createPrivateKey, createSign } from 'node:crypto'
 import { systemClock } from '../../../src/clock.ts'
-import type { WireError, WireList, WireRetryAnswer, WireWebhook } from '../../../src/platform/wire.ts'
-import { clientAssertionType, retryRequestBody, tokenPath } from '../../../src/platform/wire.ts'
+import {
+  clientAssertionType,
+  retryRequestBody,
+  tokenPath,
+  type WireError,
+  type WireList,
+  type WireRetryAnswer,
+  type WireWebhook,
+} from '../../../src/platform/wire.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
-import type { Sandbox } from '../../../src/sandbox/sandbox.ts'
-import { startSandbox } from '../../../src/sandbox/sandbox.ts'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/sandbox.ts'
 import { testKeys } from '../../support/keys.ts'
 
 export type Claims = Record<string, unknown>
@@ -24,7 +30,11 @@ export function claimsFor(sandbox: Pick<Sandbox, 'clientId' | 'issuerUrl'>, now 
   return { jti: `jti-${++assertions}`, iss: clientId, sub: clientId, aud: issuerUrl, iat, exp: iat + 60 }
 }
 
-export async function sign(claims: Claims, header: unknown = { alg: 'RS256', typ: 'JWT' }, keyName = 'default'): Promise<string> {
+export async function sign(
+  claims: Claims,
+  header: unknown = { alg: 'RS256', typ: 'JWT' },
+  keyName = 'default',
+): Promise<string> {
   const { privateKeyPem } = await testKeys(keyName)
   const input = `${encode(header)}.${encode(claims)}`
   return `${input}.${createSign('RSA-SHA256').update(input).sign(createPrivateKey(privateKeyPem), 'base64url')}`
@@ -44,7 +54,11 @@ export function formOf(assertion: string, more: Record<string, string> = {}): Re
 }
 
 export async function postForm(sandbox: Sandbox, form: Record<string, string> | [string, string][]): Promise<Response> {
-  return fetch(`${sandbox.issuerUrl}${tokenPath}`, { method: 'POST', body: new URLSearchParams(form), redirect: 'manual' })
+  return fetch(`${sandbox.issuerUrl}${tokenPath}`, {
+    method: 'POST',
+    body: new URLSearchParams(form),
+    redirect: 'manual',
+  })
 }
 
 export async function token(sandbox: Sandbox): Promise<string> {

@@ -10,7 +10,13 @@ test('a retry that arrives makes the record successful and keeps what the receiv
 
   const webhook = await platform.retry(id)
 
-  expect(webhook).toMatchObject({ id, status: 'successful', numberOfAttempts: 4, responseStatusCode: 200, lastAttemptErrorMessage: null })
+  expect(webhook).toMatchObject({
+    id,
+    status: 'successful',
+    numberOfAttempts: 4,
+    responseStatusCode: 200,
+    lastAttemptErrorMessage: null,
+  })
   expect(webhook.responseHeaders?.['content-type']).toEqual(['application/json'])
   expect(webhook.responsePayload).toBe('{"received":true}')
   expect(sandbox.receiver.deliveries(id)).toHaveLength(1)
@@ -20,7 +26,10 @@ test('a retry that arrives makes the record successful and keeps what the receiv
 test('a retry of what is not failed is refused with the code of the specification and delivers nothing', async () => {
   await using sandbox = await start()
   const platform = await client(sandbox)
-  for (const [status, found] of [['successful', 'Successful'], ['processing', 'Processing']] as const) {
+  for (const [status, found] of [
+    ['successful', 'Successful'],
+    ['processing', 'Processing'],
+  ] as const) {
     const id = sandbox.addWebhook({ status })
     const answer = await platform.patch(id)
     expect(answer.status).toBe(400)

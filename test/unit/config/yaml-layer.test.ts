@@ -21,7 +21,11 @@ describe('what is not taken, with its line', () => {
       'log:\n    level: info\n  format: json',
       '--config (config.yaml:3): the indentation does not fit',
     ],
-    ['a bracket left open', 'log:\n  level: [', '--config (config.yaml:2): something is not closed'],
+    [
+      'a bracket left open',
+      'log:\n  level: [',
+      '--config (config.yaml:2): the indentation does not fit the lines above (keys of one section start in the same column), or a bracket is open',
+    ],
     ['a quotation mark left open', 'log:\n  level: "info\n', '--config (config.yaml:3): something is not closed'],
     ['two colons', 'log: level: info', '--config (config.yaml:1): a second ": " in one line'],
     ['an unquoted @', 'log:\n  level: @info', '--config (config.yaml:2): the value starts with a character'],

@@ -165,6 +165,18 @@ describe('one token for all', () => {
     expect(endpoint.seen).toHaveLength(2)
   })
 
+  test('in the background a voided token is replaced before anybody asks', async () => {
+    const { manager, endpoint, clock, start } = world()
+    const stop = start()
+    await clock.settle()
+    manager.void(await manager.get())
+    await clock.settle()
+    expect(endpoint.seen).toHaveLength(2)
+    expect((await manager.get()).value).toBe('token-2')
+    expect(endpoint.seen).toHaveLength(2)
+    await stop()
+  })
+
   test("one caller's abort ends its own wait only", async () => {
     const { manager, endpoint, clock } = world()
     endpoint.reply((_, number) => ({ ...grant(number), delayMs: 500 }))
@@ -533,6 +545,16 @@ describe('clocks that differ', () => {
     await stop()
   })
 
+  test('each time that the clocks part the refusal is corrected at once', async () => {
+    const { manager, endpoint, clock } = world({}, { skewMs: -3_600_000 })
+    endpoint.reply(judge(endpoint))
+    manager.void(await manager.get())
+    clock.jump(50_000)
+    await clock.advance(30_000)
+    await expect(manager.get()).resolves.toBeDefined()
+    expect(endpoint.seen.map(({ granted }) => granted)).toEqual([false, true, false, true])
+  })
+
   test('a refusal with a Date as expected is not repeated', async () => {
     const { manager, endpoint } = world()
     endpoint.reply(refusal)
@@ -598,6 +620,20 @@ describe('a key that changes', () => {
     await clock.settle()
     expect(endpoint.seen).toHaveLength(tried + 1)
     expect((await manager.get()).value).toBe(`token-${tried + 1}`)
+    await stop()
+  })
+
+  test('keyChanged with the same key ends the backoff too, also for the background', async () => {
+    const { manager, endpoint, clock, start } = world({}, { random: () => 0.999_999 })
+    endpoint.reply(refusal)
+    const stop = start()
+    await clock.advance(1_003_000)
+    manager.keyChanged()
+    await clock.settle()
+    expect(endpoint.seen.at(-1)?.at).toBe(clock.monotonic())
+    endpoint.reply((_, number) => grant(number))
+    await clock.advance(30_000)
+    expect(manager.expiresAt()).toBeDefined()
     await stop()
   })
 

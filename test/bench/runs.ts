@@ -1,0 +1,134 @@
+// What is measured: the engine as the daemon runs it, and the least that any program would have to do.
+import { Agent, request } from 'undici'
+import pLimit from 'p-limit'
+import { systemClock, systemRandom } from '../../src/clock.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { connectionsOf, createEngine } from '../../src/engine.ts'
+import type { Fact } from '../../src/facts.ts'
+import type { Log } from '../../src/log.ts'
+import { publishFact } from '../../src/metrics/publish.ts'
+import { createMetrics } from '../../src/metrics/registry.ts'
+import { createNarrator } from '../../src/narrate.ts'
+import { createKeySource } from '../../src/platform/private-key.ts'
+import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
+import { retryRequestBody } from '../../src/platform/wire.ts'
+import type { BenchSandbox } from './sandbox-process.ts'
+
+export interface Measured {
+  seconds: number
+  /** List and PATCH calls. */
+  calls: number
+  lists: number
+  accepted: number
+  cpuMicroseconds: number
+}
+
+const silent: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined }
+
+function cpuMicroseconds(): number {
+  const { user, system } = process.cpuUsage()
+  return user + system
+}
+
+/** The engine with its metrics and log lines, sweeping and retrying side by side until the last record is accepted. */
+export async function reconcile(
+  sandbox: BenchSandbox,
+  privateKeyFile: string,
+  records: number,
+  concurrency: number,
+): Promise<Measured> {
+  const { config } = loadConfig({
+    env: {
+      RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
+      RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '100000',
+      RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
+      RECONCILER_AUTH_REALM: sandbox.realm,
+      RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
+      RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
+      RECONCILER_RETRY_CONCURRENCY: String(concurrency),
+    },
+    hostName: 'bench',
+    readFile: () => '',
+  })
+  const metrics = createMetrics({ processMetrics: false })
+  const narrator = createNarrator(silent)
+  const finished = Promise.withResolvers<undefined>()
+  const measured: Measured = { seconds: 0, calls: 0, lists: 0, accepted: 0, cpuMicroseconds: 0 }
+  const report = (fact: Fact): void => {
+    publishFact(metrics, fact, systemClock.now())
+    narrator.tell(fact)
+    if (fact.type === 'platform-request') {
+      measured.calls += 1
+      if (fact.operation === 'list') measured.lists += 1
+    }
+    if (fact.type === 'retry' && fact.answer.result === 'accepted') measured.accepted += 1
+    if (measured.accepted === records) finished.resolve(undefined)
+  }
+  const { source: key } = await createKeySource({ file: privateKeyFile })
+  const http = createUndiciTransport({ clock: systemClock, connections: connectionsOf(config) })
+  const parts = { config, periodMs: 30_000, clock: systemClock, random: systemRandom, transport: http.transport, key }
+  const engine = createEngine({ ...parts, certificate: undefined, report })
+  const stop = new AbortController()
+
+  const cpu = cpuMicroseconds()
+  const started = performance.now()
+  const retrying = engine.dispatcher.run({ stop: stop.signal, kill: stop.signal })
+  const guarding = engine.guard.run(stop.signal).catch(() => undefined)
+  await engine.sweeper.full(stop.signal)
+  await finished.promise
+  measured.seconds = (performance.now() - started) / 1000
+  measured.cpuMicroseconds = cpuMicroseconds() - cpu
+  stop.abort()
+  await Promise.all([retrying, guarding])
+  await http.close()
+  return measured
+}
+
+interface BareList {
+  data: { webhooks: { id: string }[] }
+}
+
+async function json(url: string, agent: Agent, token: string, patch = false): Promise<unknown> {
+  const answer = await request(url, {
+    dispatcher: agent,
+    method: patch ? 'PATCH' : 'GET',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: patch ? JSON.stringify(retryRequestBody) : null,
+  })
+  return answer.body.json()
+}
+
+/** As many list and PATCH calls over as many connections by a bare loop: no window, no policy, no bookkeeping. */
+export async function bareLoop(
+  sandbox: BenchSandbox,
+  token: string,
+  shape: { lists: number; records: number; concurrency: number; listConcurrency: number },
+): Promise<Measured> {
+  const agent = new Agent({ allowH2: false, connections: shape.concurrency + shape.listConcurrency })
+  const cpu = cpuMicroseconds()
+  const started = performance.now()
+  const ids = new Set<string>()
+  const listing = pLimit(shape.listConcurrency)
+  const page = async (number: number): Promise<void> => {
+    const query = `data.webhook.status=failed&metadata.page.size=100&metadata.page.number=${number}`
+    const body = (await json(`${sandbox.baseUrl}/webhooks?${query}`, agent, token)) as BareList
+    for (const { id } of body.data.webhooks) ids.add(id)
+  }
+  await Promise.all(Array.from({ length: shape.lists }, (_, number) => listing(page, number)))
+  const limit = pLimit(shape.concurrency)
+  let accepted = 0
+  const patch = async (id: string): Promise<void> => {
+    const body = (await json(`${sandbox.baseUrl}/webhooks/${id}`, agent, token, true)) as { data?: unknown }
+    if (body.data !== undefined) accepted += 1
+  }
+  await Promise.all([...ids].map((id) => limit(patch, id)))
+  const measured = {
+    seconds: (performance.now() - started) / 1000,
+    calls: shape.lists + ids.size,
+    lists: shape.lists,
+    accepted,
+    cpuMicroseconds: cpuMicroseconds() - cpu,
+  }
+  await agent.destroy()
+  return measured
+}
