@@ -75,13 +75,15 @@ function checkClaims(claims: Record<string, unknown>, policy: AssertionPolicy): 
   return useOnce(jti, exp * 1000, policy)
 }
 
+/** A jti is free again when the assertion that used it has expired: so long it could be replayed. @see RFC 7523 section 3, jti */
 function useOnce(jti: string, expiresAt: number, { usedIds, now }: AssertionPolicy): AssertionRefusal | undefined {
+  if ((usedIds.get(jti) ?? -Infinity) > now) return refusal('replayed', 'jti was used before.')
   for (const [id, forgetAt] of usedIds) {
     // In the order of arrival, so nearly in the order of expiry: the first that is kept ends the look.
     if (forgetAt > now) break
     usedIds.delete(id)
   }
-  if (usedIds.has(jti)) return refusal('replayed', 'jti was used before.')
+  usedIds.delete(jti)
   usedIds.set(jti, expiresAt)
   return undefined
 }

@@ -3,7 +3,7 @@ import { hash, mix, unmix, uuidOf } from './hash.ts'
 
 export interface Ids {
   /** The UUID of this record number. */
-  of(record: number): string
+  of: (record: number) => string
   /** The record number that this UUID may belong to: check it against `of`. Undefined when it is no UUID. */
   find(id: string): number | undefined
   /** The leading 32 bits of the UUID, unique for each record number: sorting by it sorts by UUID. */

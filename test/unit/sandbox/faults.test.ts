@@ -1,0 +1,139 @@
+// Which calls a fault hits, and what it makes of an answer.
+import { expect, test } from 'vitest'
+import { jsonAnswer, type Operation, type SandboxRequest } from '../../../src/sandbox/exchange.ts'
+import {
+  answerInstead,
+  createFaults,
+  latencyOf,
+  spoil,
+  type FaultContext,
+  type FaultRule,
+} from '../../../src/sandbox/faults.ts'
+import { createSequence } from '../../../src/sandbox/hash.ts'
+
+const context: FaultContext = {
+  now: Date.parse('2025-03-04T05:06:07Z'),
+  random: createSequence(1),
+  errorAnswer: (status, code, message) => jsonAnswer(status, { code, message }),
+}
+const latency = { kind: 'latency', ms: 5 } as const
+
+function requestOf(operation: Operation, webhookId?: string): SandboxRequest {
+  return { operation, method: 'GET', path: '/', query: new URLSearchParams(), headers: {}, body: '', webhookId }
+}
+
+function hitsOf(rule: Omit<FaultRule, 'fault'>, calls: SandboxRequest[]): boolean[] {
+  const faults = createFaults(createSequence(1), [{ ...rule, fault: latency }])
+  return calls.map((request) => faults.forRequest(request).length > 0)
+}
+
+const [token, list, retry, other] = (['token', 'list', 'retry', 'other'] as const).map((operation) =>
+  requestOf(operation),
+)
+const calls = [token, list, retry, other].filter((request) => request !== undefined)
+
+test.each([
+  ['token', [true, false, false, false]],
+  ['list', [false, true, false, false]],
+  ['retry', [false, false, true, false]],
+  ['api', [false, true, true, false]],
+  ['any', [true, true, true, false]],
+  ['delivery', [false, false, false, false]],
+] as const)('a fault of %s hits of token, list, retry, other: %o', (operation, expected) => {
+  expect(hitsOf({ operation }, calls)).toEqual(expected)
+})
+
+test('a rule lets some pass, hits some, and is spent', () => {
+  const lists = Array.from({ length: 6 }, () => requestOf('list'))
+  expect(hitsOf({ operation: 'list', skip: 2, count: 3 }, lists)).toEqual([false, false, true, true, true, false])
+})
+
+test('a probability hits about its share', () => {
+  const lists = Array.from({ length: 2000 }, () => requestOf('list'))
+  const share = hitsOf({ operation: 'list', probability: 0.2 }, lists).filter(Boolean).length / lists.length
+  expect(share).toBeGreaterThan(0.15)
+  expect(share).toBeLessThan(0.25)
+})
+
+test('a rule for certain webhooks hits these alone, whatever the case of the id', () => {
+  const rule = { operation: 'retry', webhookIds: ['abc'] } as const
+  expect(hitsOf(rule, [requestOf('retry', 'ABC'), requestOf('retry', 'abd'), requestOf('retry')])).toEqual([
+    true,
+    false,
+    false,
+  ])
+})
+
+test('rules are added, taken away, cleared by target and counted', () => {
+  const faults = createFaults(createSequence(1))
+  const takeAway = faults.add({ operation: 'list', fault: latency })
+  faults.add({ operation: 'retry', fault: { kind: 'wrong-id' } })
+  faults.forRequest(requestOf('list'))
+  takeAway()
+  expect(faults.forRequest(requestOf('list'))).toEqual([])
+  faults.clear('list')
+  expect(faults.forRequest(requestOf('retry'))).toEqual([{ kind: 'wrong-id' }])
+  faults.clear()
+  expect(faults.rules()).toEqual([])
+  expect(faults.hits()).toEqual({ latency: 1, 'wrong-id': 1 })
+})
+
+test('latencies add up, uniformly up to their maximum', () => {
+  const random = createSequence(1)
+  expect(latencyOf([latency, { kind: 'reset', when: 'after' }, { kind: 'latency', ms: 7 }], random)).toBe(12)
+  for (let draw = 0; draw < 100; draw++) {
+    const ms = latencyOf([{ kind: 'latency', ms: 10, maxMs: 20 }], random)
+    expect(ms).toBeGreaterThanOrEqual(10)
+    expect(ms).toBeLessThan(20)
+  }
+})
+
+test.each([
+  [{ seconds: 30 }, '30'],
+  [{ seconds: 30, form: 'date' }, 'Tue, 04 Mar 2025 05:06:37 GMT'],
+  ['absent', undefined],
+] as const)('Retry-After %o is told as %s', (retryAfter, header) => {
+  const answer = answerInstead([{ kind: 'throttle', retryAfter }], context)
+  expect(answer?.status).toBe(429)
+  expect(answer?.headers['retry-after']).toBe(header)
+})
+
+test('the first fault that answers instead wins; those after the work do not answer instead', () => {
+  const faults = [
+    { kind: 'reset', when: 'after' },
+    { kind: 'status', status: 503 },
+    { kind: 'status', status: 500 },
+  ] as const
+  expect(answerInstead(faults, context)?.status).toBe(503)
+  expect(
+    answerInstead(
+      [
+        { kind: 'status', status: 500, applied: true },
+        { kind: 'hang', applied: true },
+      ],
+      context,
+    ),
+  ).toBeUndefined()
+})
+
+test.each([
+  ['missing', undefined, '{"access_token":"a"}'],
+  ['text', '3600', '{"access_token":"a","expires_in":"3600"}'],
+  ['huge', 1e300, '{"access_token":"a","expires_in":1e+300}'],
+  ['negative', -1, '{"access_token":"a","expires_in":-1}'],
+])('expires_in can be %s', (_, value, body) => {
+  const answer = jsonAnswer(200, { access_token: 'a', expires_in: 3600 })
+  expect(spoil(answer, { kind: 'expires-in', value }, context).body).toBe(body)
+})
+
+test('an error answer is left alone by what changes a body', () => {
+  const answer = jsonAnswer(401, { error: 'invalid_client' })
+  expect(spoil(answer, { kind: 'expires-in', value: 5 }, context)).toEqual(answer)
+  expect(spoil(answer, { kind: 'wrong-id' }, context)).toEqual(answer)
+})
+
+test('a huge body keeps its meaning and has its size', () => {
+  const { body } = spoil(jsonAnswer(200, { a: 1 }), { kind: 'huge-body', mebibytes: 2 }, context)
+  expect(body.length).toBe(2 * 2 ** 20)
+  expect(JSON.parse(body)).toEqual({ a: 1 })
+})

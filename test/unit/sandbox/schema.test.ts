@@ -1,0 +1,39 @@
+// What the sandbox takes as data: the defaults themselves, every kind of fault, and nothing misspelt.
+import { expect, test } from 'vitest'
+import { defaultReadings, readingsOf } from '../../../src/sandbox/options.ts'
+import { faultRuleSchema, parseInput, readingsSchema, seedSchema, webhookSchema } from '../../../src/sandbox/schema.ts'
+
+test('every reading that there is can be told', () => {
+  expect(parseInput(readingsSchema, defaultReadings)).toEqual(defaultReadings)
+  expect(Object.keys(readingsSchema.shape).sort()).toEqual(Object.keys(defaultReadings).sort())
+})
+
+test.each([
+  [readingsSchema, { ordr: 'id' }, /ordr/],
+  [readingsSchema, { order: 'ID' }, /order/],
+  [readingsSchema, { errorStatus: { invalidStatus: 99 } }, /errorStatus/],
+  [readingsSchema, { rateLimit: { requestsPerSecond: 0, retryAfter: 'seconds' } }, /rateLimit.requestsPerSecond/],
+  [faultRuleSchema, { operation: 'list' }, /fault/],
+  [faultRuleSchema, { operation: 'list', fault: { kind: 'statu' } }, /fault.kind/],
+  [faultRuleSchema, { operation: 'list', fault: { kind: 'cut', share: 2 } }, /fault.share/],
+  [seedSchema, { count: 1, from: 'yesterday', to: 0 }, /from/],
+  [seedSchema, { count: -1, from: 0, to: 0 }, /count/],
+  [seedSchema, null, /the whole/],
+  [webhookSchema, { id: '../..' }, /id/],
+])('%#: what is wrong is named', (schema, value, problem) => {
+  expect(() => parseInput<unknown>(schema, value)).toThrow(problem)
+})
+
+test('instants are taken with any offset', () => {
+  const seed = parseInput(seedSchema, { count: 1, from: '2025-03-04T05:00:00+02:00', to: 1741064400000 })
+  expect(seed).toMatchObject({ from: Date.parse('2025-03-04T03:00:00Z'), to: 1741064400000 })
+})
+
+test('readings that are not given stay as they were', () => {
+  const before = readingsOf({ order: 'id', counting: 'retries' })
+  expect(readingsOf({ order: 'shuffled' }, before)).toEqual({
+    ...defaultReadings,
+    order: 'shuffled',
+    counting: 'retries',
+  })
+})
