@@ -7,6 +7,8 @@ export interface AccessToken {
   readonly value: string
   /** Host's monotonic clock, ms. */
   readonly obtainedAt: number
+  /** Not the value either. */
+  toString(): string
 }
 
 export interface HeldToken {

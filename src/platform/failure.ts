@@ -14,7 +14,7 @@ export interface ReadAnswer {
 }
 
 /** Codes of the specification, and what they mean whatever HTTP status they come under. */
-const knownCodes: Readonly<Record<string, Reason>> = { [invalidStatusCode]: 'conflict' }
+const knownCodes: ReadonlyMap<string, Reason> = new Map([[invalidStatusCode, 'conflict']])
 
 const byStatus: Readonly<Record<number, Reason>> = {
   400: 'bad-request',
@@ -39,7 +39,8 @@ function reasonOfStatus(status: number): Reason {
 
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    // RFC 8259 section 8.1 lets a reader pass over a byte order mark, and some gateways write one.
+    return JSON.parse(text.replace(/^\ufeff/, ''))
   } catch {
     return undefined
   }
@@ -54,11 +55,19 @@ function errorCode(body: unknown): string | undefined {
 export function readAnswer(response: HttpResponse): ReadAnswer {
   const body = parseJson(response.body)
   const code = errorCode(body)
-  const known = code === undefined ? undefined : knownCodes[code]
+  const known = code === undefined ? undefined : knownCodes.get(code)
   const reason = known ?? reasonOfStatus(response.status)
   if (reason !== 'ok') return { reason, body, code, knownCode: known !== undefined }
   if (code !== undefined) return { reason: 'other', body, code, knownCode: false }
   return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code, knownCode: false }
+}
+
+/** The forms of RFC 9110 section 5.6.7 that name their zone. `Date.parse` alone makes a date of nearly anything: of `-5`, too. */
+const httpDate = /^[A-Z][a-z]+, \d\d[ -][A-Z][a-z]{2}[ -](?:\d\d){1,2} \d\d:\d\d:\d\d GMT$/
+
+function parseHttpDate(header: string): number | undefined {
+  const date = httpDate.test(header) ? Date.parse(header) : NaN
+  return Number.isNaN(date) ? undefined : date
 }
 
 /** Retry-After is honoured up to this many milliseconds. */
@@ -72,10 +81,10 @@ export function retryAfterMs(response: HttpResponse, platformNow: number): numbe
   const value = response.headers['retry-after']?.trim()
   if (value === undefined || value === '') return undefined
   if (/^\d+$/.test(value)) return Math.min(Number(value) * 1000, maxRetryAfterMs)
-  const until = Date.parse(value)
-  if (Number.isNaN(until)) return undefined
-  const date = Date.parse(response.headers['date'] ?? '')
-  return Math.min(Math.max(0, until - (Number.isNaN(date) ? platformNow : date)), maxRetryAfterMs)
+  const until = parseHttpDate(value)
+  if (until === undefined) return undefined
+  const from = parseHttpDate(response.headers['date']?.trim() ?? '') ?? platformNow
+  return Math.min(Math.max(0, until - from), maxRetryAfterMs)
 }
 
 /** A call to the platform did not give what was asked. Holds no URL, header or body, so that logging it can't leak them. */

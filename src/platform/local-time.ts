@@ -70,18 +70,29 @@ export function createZone(timeZone: string): Zone {
   }
 }
 
-const hasOffset = /(?:Z|[+-]\d\d(?::?\d\d)?)(?:\[.*\])?$/i
+/** Behind the time of day, and before any `[zone]`, there is a `Z`, `+` or `-`. */
+const namesOffset = /^[^t ]*[t ][^[]*[z+-]/i
+
+/** Years are of four digits; those beyond would lead out of what an instant can be. */
+const earliestLocal: LocalMs = -62_135_596_800_000
+const latestLocal: LocalMs = 253_402_300_799_999
+
+/** @throws RangeError for what is no date-time. */
+function readDateTime(text: string, zone: Zone): LocalMs {
+  if (namesOffset.test(text)) return zone.toLocal(Temporal.Instant.from(text).epochMilliseconds)
+  return Temporal.PlainDateTime.from(text).toZonedDateTime('UTC').epochMilliseconds
+}
 
 /**
  * Reads `eventDateTime` and `lastAttemptDateTime` (platform-api.md 2.2): ISO 8601, local, with or without fractions.
  * A text that names its offset, which the specification doesn't have, is taken at its word.
- * Returns undefined for what is no date-time.
+ * Returns undefined for what is no date-time of the years 1 to 9999.
  */
 export function parseLocal(text: unknown, zone: Zone): LocalMs | undefined {
   if (typeof text !== 'string' || text.length < 10 || text.length > 64) return undefined
   try {
-    if (text.includes('T') && hasOffset.test(text)) return zone.toLocal(Temporal.Instant.from(text).epochMilliseconds)
-    return Temporal.PlainDateTime.from(text).toZonedDateTime('UTC').epochMilliseconds
+    const local = readDateTime(text, zone)
+    return local >= earliestLocal && local <= latestLocal ? local : undefined
   } catch {
     return undefined
   }

@@ -1,7 +1,7 @@
 // Reads the token endpoint's answer: a token, a rejection of our credentials, or trouble that passes. @see RFC 6749 section 5
 import { readAnswer, retryAfterMs } from './failure.ts'
+import { foreignText } from './foreign-text.ts'
 import type { HttpResponse, Reason } from './http.ts'
-import { scrub } from './scrub.ts'
 
 export interface Granted {
   kind: 'granted'
@@ -79,8 +79,8 @@ function refusedWith(error: string, response: HttpResponse, reason: Reason, desc
   return {
     kind: ours && !passing.has(error) ? 'rejected' : 'transient',
     reason: isSuccess(status) || reason === 'ok' ? (reasonOfOauthError[error] ?? 'bad-request') : reason,
-    oauthError: scrub(error, 64),
-    ...(told === undefined ? {} : { description: scrub(told) }),
+    oauthError: foreignText(error, 64),
+    ...(told === undefined ? {} : { description: foreignText(told) }),
   }
 }
 

@@ -1,10 +1,10 @@
 // The access token: one for the process, fetched once for all who ask, renewed before it ends, never in a hot loop.
 import { ConfigurationError, isAbort } from '../errors.ts'
 import { holdToken, type AccessToken, type HeldToken } from './access-token.ts'
+import { foreignText } from './foreign-text.ts'
 import type { Reason } from './http.ts'
 import { createNap, until } from './nap.ts'
 import type { SigningKey } from './private-key.ts'
-import { scrub } from './scrub.ts'
 import type { Granted, Refused } from './token-answer.ts'
 import { explainRefusal, TokenError } from './token-error.ts'
 import { createPace } from './token-pace.ts'
@@ -139,7 +139,7 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
     const told = scopeTold
     scopeTold = missingScopes(options.scope, scope).length === 0 ? undefined : scope
     if (scopeTold === undefined || scopeTold === told) return
-    report({ type: 'token-scope-missing', requested: options.scope, granted: scrub(scope ?? '') })
+    report({ type: 'token-scope-missing', requested: options.scope, granted: foreignText(scope ?? '') })
   }
 
   function refuse(answer: Refused, key: SigningKey): TokenError {
@@ -265,7 +265,7 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
       if (held?.token !== token) return
       held = undefined
       pace.voided()
-      void 0
+      nap.wake()
     },
     expiresAt: () => (held === undefined ? undefined : Math.round(onHostClock(held.endsAt))),
     keyChanged() {

@@ -18,6 +18,8 @@ export interface UndiciTransport {
 }
 
 const deadline = new TransportError('timeout', 'DEADLINE')
+/** Reason of ending what is over anyway. Made once: an abort without one makes an exception with a stack each time. */
+const over = new Error('the exchange is over')
 
 const timeoutCodes = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
@@ -114,7 +116,7 @@ export function createUndiciTransport(options: UndiciTransportOptions): UndiciTr
       throw toTransportError(ended.signal.reason === deadline ? deadline : error)
     } finally {
       request.signal?.removeEventListener('abort', cancel)
-      ended.abort()
+      ended.abort(over)
     }
   }
 

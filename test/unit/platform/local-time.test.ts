@@ -1,0 +1,299 @@
+// Wall clocks and instants: every daylight-saving rule there is, years far away, and texts that are nearly date-times.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createZone, formatLocalSecond, laterReadingNotAfter, parseLocal } from '../../../src/platform/local-time.ts'
+
+const hour = 3_600_000
+const utc = createZone('UTC')
+
+/** Epoch ms of what stands there when it is read as UTC: for instants, and for local times. */
+function at(text: string): number {
+  return Date.parse(`${text}Z`)
+}
+
+/** What Temporal itself says of a local time; for a skipped one, the reading of a clock that was not moved yet. */
+function byTemporal(local: number, name: string): [number, number] {
+  const plain = Temporal.Instant.fromEpochMilliseconds(local).toZonedDateTimeISO('UTC').toPlainDateTime()
+  const earlier = plain.toZonedDateTime(name, { disambiguation: 'earlier' })
+  const { epochMilliseconds: later } = plain.toZonedDateTime(name, { disambiguation: 'later' })
+  return earlier.toPlainDateTime().equals(plain) ? [earlier.epochMilliseconds, later] : [later, later]
+}
+
+describe('a clock that is put back reads an hour twice', () => {
+  test.each([
+    ['Europe/Berlin', '2026-10-25T02:30:00', '2026-10-25T00:30:00', 1],
+    ['America/New_York', '2026-11-01T01:30:00', '2026-11-01T05:30:00', 1],
+    ['Australia/Lord_Howe', '2026-04-05T01:45:00', '2026-04-04T14:45:00', 0.5],
+    ['Antarctica/Troll', '2026-10-25T01:30:00', '2026-10-24T23:30:00', 2],
+    ['Antarctica/Troll', '2026-10-25T02:59:59.999', '2026-10-25T00:59:59.999', 2],
+    ['Africa/Casablanca', '2026-02-15T02:30:00', '2026-02-15T01:30:00', 1],
+  ])('%s at %s', (name, local, earlier, hours) => {
+    const zone = createZone(name)
+    const first = at(earlier)
+    expect(zone.toInstants(at(local))).toEqual([first, first + hours * hour])
+    expect(zone.toLocal(first)).toBe(at(local))
+    expect(zone.toLocal(first + hours * hour)).toBe(at(local))
+  })
+
+  test('its first and last millisecond are told from their neighbours', () => {
+    const zone = createZone('Europe/Berlin')
+    expect(zone.toInstants(at('2026-10-25T01:59:59.999'))).toEqual([
+      at('2026-10-24T23:59:59.999'),
+      at('2026-10-24T23:59:59.999'),
+    ])
+    expect(zone.toInstants(at('2026-10-25T02:00:00'))).toEqual([at('2026-10-25T00:00:00'), at('2026-10-25T01:00:00')])
+    expect(zone.toInstants(at('2026-10-25T02:59:59.999'))).toEqual([
+      at('2026-10-25T00:59:59.999'),
+      at('2026-10-25T01:59:59.999'),
+    ])
+    expect(zone.toInstants(at('2026-10-25T03:00:00'))).toEqual([at('2026-10-25T02:00:00'), at('2026-10-25T02:00:00')])
+  })
+})
+
+describe('a clock that is put forward skips an hour: it counts as if it had not been moved yet', () => {
+  test.each([
+    ['Europe/Berlin', '2026-03-29T02:30:00', '2026-03-29T01:30:00'],
+    ['America/New_York', '2026-03-08T02:30:00', '2026-03-08T07:30:00'],
+    ['Australia/Lord_Howe', '2026-10-04T02:15:00', '2026-10-03T15:45:00'],
+    ['Antarctica/Troll', '2026-03-29T01:30:00', '2026-03-29T01:30:00'],
+    // A whole day was skipped at the date line.
+    ['Pacific/Apia', '2011-12-30T12:00:00', '2011-12-30T22:00:00'],
+  ])('%s at %s', (name, local, instant) => {
+    expect(createZone(name).toInstants(at(local))).toEqual([at(instant), at(instant)])
+  })
+})
+
+describe('zones without daylight saving, and years far away', () => {
+  test.each([
+    ['UTC', 0],
+    ['Asia/Kolkata', 5.5],
+    ['Asia/Kathmandu', 5.75],
+    ['America/Phoenix', -7],
+    ['Pacific/Kiritimati', 14],
+    ['Pacific/Pago_Pago', -11],
+    ['Etc/GMT+12', -12],
+  ])('%s is always %s hours off', (name, hours) => {
+    const zone = createZone(name)
+    for (const instant of [at('1996-02-29T00:00:00'), at('2026-07-01T12:00:00'), at('2999-12-31T23:59:59.999')]) {
+      expect(zone.toLocal(instant)).toBe(instant + hours * hour)
+      expect(zone.toInstants(instant + hours * hour)).toEqual([instant, instant])
+    }
+    expect(zone.nextTransition(at('2026-01-01T00:00:00'))).toBeUndefined()
+  })
+
+  test.each([
+    '0001-01-01T00:00:00',
+    '1582-10-10T00:00:00',
+    '1883-11-18T12:00:00',
+    '2400-07-01T00:00:00',
+    '9999-12-31T23:59:59',
+  ])('the year of %s is as Temporal has it', (text) => {
+    for (const name of ['UTC', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe']) {
+      const local = parseLocal(text, createZone(name))
+      expect(local).toBeDefined()
+      expect(createZone(name).toInstants(local ?? NaN)).toEqual(byTemporal(local ?? NaN, name))
+    }
+  })
+
+  test('more years than are remembered do no harm', () => {
+    const zone = createZone('Europe/Berlin')
+    for (const round of [1, 2]) {
+      for (let year = 1900; year < 2100; year += 1) {
+        const local = Date.UTC(year, 6, 1, round)
+        expect(zone.toInstants(local)).toEqual(byTemporal(local, 'Europe/Berlin'))
+      }
+    }
+  })
+})
+
+describe('for any moment', () => {
+  const names = Intl.supportedValuesOf('timeZone')
+  const moments = fc.integer({ min: at('1950-01-01T00:00:00'), max: at('2100-01-01T00:00:00') })
+
+  test('toInstants(toLocal(t)) holds t', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...names), moments, (name, instant) => {
+        const zone = createZone(name)
+        expect(zone.toInstants(zone.toLocal(instant))).toContain(instant)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  test('within three days of every change of an offset since 2000, it is as Temporal has it', () => {
+    const since = at('2000-01-01T00:00:00')
+    const until = at('2027-01-01T00:00:00')
+    let changes = 0
+    for (const name of names) {
+      const zone = createZone(name)
+      let change = zone.nextTransition(since) ?? Infinity
+      for (; change < until; change = zone.nextTransition(change) ?? Infinity) {
+        changes += 1
+        for (const hours of [-72, -25, -24, -2, -1, -0.5, 0, 0.25, 0.5, 1, 2, 3, 24, 25, 72]) {
+          const local = zone.toLocal(change - 1) + 1 + hours * hour
+          const told = { name, local, instants: zone.toInstants(local) }
+          expect(told).toEqual({ name, local, instants: byTemporal(local, name) })
+        }
+      }
+    }
+    expect(changes).toBeGreaterThan(5_000)
+  })
+})
+
+describe('nextTransition', () => {
+  test('is the next change, strictly after', () => {
+    const zone = createZone('Europe/Berlin')
+    const spring = at('2026-03-29T01:00:00')
+    expect(zone.nextTransition(spring - 1)).toBe(spring)
+    expect(zone.nextTransition(spring)).toBe(at('2026-10-25T01:00:00'))
+  })
+})
+
+describe('createZone', () => {
+  test.each(['', 'Mars/Olympus', 'Europe/Berlin ', 'local'])('%j is refused', (name) => {
+    expect(() => createZone(name)).toThrow(RangeError)
+  })
+})
+
+describe('parseLocal', () => {
+  test.each([
+    ['2026-01-15T12:00:00', '2026-01-15T12:00:00'],
+    ['2026-01-15T12:00:00.1', '2026-01-15T12:00:00.100'],
+    ['2026-01-15T12:00:00.123', '2026-01-15T12:00:00.123'],
+    ['2026-01-15T12:00:00.123456', '2026-01-15T12:00:00.123'],
+    ['2026-01-15T12:00:00.999999999', '2026-01-15T12:00:00.999'],
+    ['2026-01-15T12:00:00,5', '2026-01-15T12:00:00.500'],
+    ['2026-01-15T12:00', '2026-01-15T12:00:00'],
+    ['2026-01-15 12:00:00', '2026-01-15T12:00:00'],
+    ['2026-01-15t12:00:00', '2026-01-15T12:00:00'],
+    ['2026-01-15', '2026-01-15T00:00:00'],
+    ['2024-02-29T23:59:59', '2024-02-29T23:59:59'],
+    ['2026-12-31T23:59:60', '2026-12-31T23:59:59'],
+    ['2026-10-25T02:30:00', '2026-10-25T02:30:00'],
+    ['2026-03-29T02:30:00', '2026-03-29T02:30:00'],
+    ['0001-01-01T00:00:00', '0001-01-01T00:00:00'],
+  ])('%s is a local time, whatever the zone', (text, local) => {
+    for (const name of ['UTC', 'Europe/Berlin', 'Pacific/Kiritimati']) {
+      expect(parseLocal(text, createZone(name))).toBe(at(local))
+    }
+  })
+
+  test.each([
+    '2026-07-15T10:00:00Z',
+    '2026-07-15T10:00:00z',
+    '2026-07-15t10:00:00Z',
+    '2026-07-15 10:00:00Z',
+    '2026-07-15 12:00:00+02:00',
+    '2026-07-15t12:00:00+02:00',
+    '2026-07-15T12:00:00.000+02:00',
+    '2026-07-15T12:00:00+0200',
+    '2026-07-15T12:00:00+02',
+    '2026-07-15T12:00+02:00',
+    '2026-07-15T06:00:00-04:00',
+    '2026-07-15T12:00:00+02:00[Europe/Berlin]',
+    '2026-07-15T10:00:00Z[UTC]',
+    '2026-07-15T12:00:30+02:00:30',
+    '20260715T100000Z',
+  ])('%s names its offset and is taken at its word', (text) => {
+    const zone = createZone('America/New_York')
+    expect(parseLocal(text, zone)).toBe(at('2026-07-15T06:00:00'))
+  })
+
+  test.each([
+    undefined,
+    null,
+    0,
+    1_768_478_400_000,
+    {},
+    [],
+    ['2026-01-15T12:00:00'],
+    new Date(0),
+    '',
+    'yesterday',
+    '2026',
+    '2026-01',
+    '12:00:00',
+    'T12:00:00',
+    '2026-13-01T00:00:00',
+    '2026-02-30T00:00:00',
+    '2025-02-29T00:00:00',
+    '2026-01-15T25:00:00',
+    '2026-01-15T12:60:00',
+    '2026-01-15T12:00:00 ',
+    ' 2026-01-15T12:00:00',
+    '2026-01-15T12:00:00.',
+    '2026-01-15T12:00:00Q',
+    '2026-01-15T12:00:00+99:00',
+    '15.01.2026 12:00:00',
+    '01/15/2026 12:00:00',
+    'Thu, 15 Jan 2026 12:00:00 GMT',
+    '1768478400000',
+    '2026-01-15T12:00:00' + '0'.repeat(60),
+    // Four digits are a year; what lies beyond them would lead out of what an instant can be.
+    '+010000-01-01T00:00:00',
+    '+275760-09-12T23:59:59',
+    '+275760-09-13T00:00:00Z',
+    '-271821-04-20T00:00:00',
+    '-000001-12-31T00:00:00',
+    '-000000-01-01T00:00:00',
+  ])('%j is no date-time', (text) => {
+    expect(parseLocal(text, utc)).toBeUndefined()
+    expect(parseLocal(text, createZone('Europe/Berlin'))).toBeUndefined()
+  })
+
+  test('what it takes can be asked for its instants, and it never throws', () => {
+    const zones = ['UTC', 'Europe/Berlin', 'Pacific/Kiritimati', 'Etc/GMT+12'].map(createZone)
+    const hostile = fc.oneof(
+      fc.anything(),
+      fc.string(),
+      fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+      fc.date({ noInvalidDate: true }).map((date) => date.toISOString().replace('Z', '')),
+      fc.date({ noInvalidDate: true }).map((date) => date.toISOString().replace('Z', '+14:00')),
+    )
+    fc.assert(
+      fc.property(hostile, fc.constantFrom(...zones), (text, zone) => {
+        const local = parseLocal(text, zone)
+        if (local === undefined) return
+        const [earlier, later] = zone.toInstants(local)
+        expect(earlier).toBeLessThanOrEqual(later)
+        expect(Number.isFinite(later)).toBe(true)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+})
+
+describe('formatLocalSecond', () => {
+  test.each([
+    [0, '1970-01-01T00:00:00'],
+    [-1, '1969-12-31T23:59:59'],
+    [at('2026-03-29T02:30:00') / 1000, '2026-03-29T02:30:00'],
+  ])('%i is %s', (second, text) => {
+    expect(formatLocalSecond(second)).toBe(text)
+  })
+
+  test('is read back as what it was', () => {
+    const seconds = fc.integer({ min: at('0001-01-01T00:00:00') / 1000, max: at('9999-12-31T23:59:59') / 1000 })
+    fc.assert(
+      fc.property(seconds, (second) => {
+        expect(parseLocal(formatLocalSecond(second), utc)).toBe(second * 1000)
+      }),
+    )
+  })
+})
+
+describe('laterReadingNotAfter', () => {
+  const zone = createZone('Europe/Berlin')
+  const local = at('2026-10-25T02:30:00')
+  const first = at('2026-10-25T00:30:00')
+  const second = at('2026-10-25T01:30:00')
+
+  test.each([
+    ['after both', second + hour, second],
+    ['at the later one', second, second],
+    ['just before the later one', second - 1, first],
+    ['before both: the earlier is the least wrong', first - hour, first],
+  ])('now is %s', (_, now, reading) => {
+    expect(laterReadingNotAfter(zone, local, now)).toBe(reading)
+  })
+})
