@@ -30,3 +30,5 @@ USER 1000:1000
 EXPOSE 10964
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["node", "/app/dist/main.js", "healthcheck"]
 ENTRYPOINT ["node", "/app/dist/main.js"]
+# Other commands take its place: `docker run webhook-reconciler once`.
+CMD ["run"]

@@ -48,9 +48,14 @@ describe.skipIf(!existsSync(join(repository, 'src/main.ts')))('image', () => {
   })
 
   test('ends with 78 when nothing is configured', () => {
-    const { status, stderr, stdout } = start([])
+    const { status, stderr, stdout } = start(['run'])
     expect(status, stdout + stderr).toBe(78)
     expect(stdout + stderr).toContain('platform.baseUrl')
+  })
+
+  test('says that no daemon answers', () => {
+    const { status, stderr } = start(['healthcheck', '--port', '1'])
+    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining('does not answer') as string })
   })
 
   test('takes no development dependency along', () => {

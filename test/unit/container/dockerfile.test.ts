@@ -73,6 +73,7 @@ describe('copies', () => {
 describe('what the image starts', () => {
   test('entry point and health check in exec form: signals reach the process itself, and no shell is needed', () => {
     expect(execForm(only('ENTRYPOINT'))).toEqual(['node', '/app/dist/main.js'])
+    expect(execForm(only('CMD'))).toEqual(['run'])
     expect(execForm(only('HEALTHCHECK'))).toEqual(['node', '/app/dist/main.js', 'healthcheck'])
     expect(text).not.toMatch(/\b(curl|wget)\b/)
   })

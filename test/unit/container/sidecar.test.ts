@@ -1,6 +1,6 @@
 // The Kubernetes manifest: whatever it names has to exist here.
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { z } from 'zod'
@@ -68,6 +68,11 @@ describe('sidecar.yaml', () => {
     expect(documents).toHaveLength(2)
   })
 
+  test('it runs the daemon with the file of the config map', () => {
+    expect(reconciler.args.slice(0, 2)).toEqual(['run', '--config'])
+    expect(Object.keys(settings.data)).toEqual([basename(reconciler.args[2] ?? '')])
+  })
+
   test('its variables are keys', () => {
     const variables = new Set(keys.map(({ environment }) => environment))
     expect(reconciler.env.filter(({ name }) => !variables.has(name))).toEqual([])
@@ -97,7 +102,7 @@ describe('sidecar.yaml', () => {
   test('the files that it names lie in what is mounted, whole and read-only', () => {
     const mounts = reconciler.volumeMounts
     expect(mounts.map(({ readOnly, subPath }) => [readOnly, subPath])).toEqual(mounts.map(() => [true, undefined]))
-    const paths = [reconciler.args[1], config.auth.privateKeyFile]
+    const paths = [reconciler.args[2], config.auth.privateKeyFile]
     expect(paths.map((path) => mounts.findIndex(({ mountPath }) => mountPath === dirname(path ?? '')))).toEqual([0, 1])
     expect(mounts.map(({ name }) => name)).toEqual(pod.volumes.map(({ name }) => name))
     expect(pod.volumes[0]?.configMap?.name).toBe(settings.metadata.name)
