@@ -11,6 +11,9 @@ export interface Bell {
   wait(ms: number | undefined, signal: AbortSignal): Promise<void>
 }
 
+/** Reason of ending a wait. Made once: an abort without one makes an exception with a stack each time. */
+const rang = new Error('the bell rang')
+
 /** Waits without a deadline look up now and then all the same, so that a loop that waits is seen to be alive. */
 const longestWaitMs = 30_000
 
@@ -21,13 +24,13 @@ export function createBell(clock: Clock): Bell {
     ring() {
       const before = rung
       rung = new AbortController()
-      before.abort()
+      before.abort(rang)
     },
     async wait(ms, signal) {
       signal.throwIfAborted()
       const own = new AbortController()
       const end = (): void => {
-        own.abort()
+        own.abort(rang)
       }
       const { signal: ringing } = rung
       ringing.addEventListener('abort', end, { once: true })

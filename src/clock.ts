@@ -1,7 +1,6 @@
 // The one place where time and randomness enter: everything else is given a Clock and a Random.
 import { performance } from 'node:perf_hooks'
 import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 
 /** Where the time comes from. Tests and the simulation put a virtual one in its place. */
 export interface Clock {
@@ -24,23 +23,28 @@ export interface Random {
 /** Timers above this fire at once in Node, so longer sleeps are slept in parts. */
 const longestTimerMs = 2 ** 31 - 1
 
+/** One timer; `ms` no more than the longest. Rejects with the signal's own reason, and makes no error object of its own. */
+function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const cancel = (): void => {
+      clearTimeout(timer)
+      reject(signal?.reason as Error)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', cancel)
+      resolve()
+    }, ms)
+    signal?.addEventListener('abort', cancel, { once: true })
+  })
+}
+
 /** The host's own clock. Sleeping keeps the process alive. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   async sleep(ms, signal) {
     signal?.throwIfAborted()
-    let left = ms
-    while (left > 0) {
-      const part = Math.min(left, longestTimerMs)
-      try {
-        await delay(part, undefined, signal === undefined ? {} : { signal })
-      } catch (error) {
-        signal?.throwIfAborted()
-        throw error
-      }
-      left -= part
-    }
+    for (let left = ms; left > 0; left -= longestTimerMs) await delay(Math.min(left, longestTimerMs), signal)
   },
 }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { UsageError } from './errors.ts'
 
 export interface CredentialsOptions {
-  /** Common name of the certificate, at most 64 characters. */
+  /** Common name of the certificate, 1 to `longestCommonName` characters. */
   commonName: string
   /** Validity, epoch ms. */
   notBefore: number
@@ -27,7 +27,7 @@ export interface Credentials {
 /** @see platform-api.md 8 */
 const keyBits = 4096
 /** @see RFC 5280 appendix A.1, ub-common-name */
-const longestCommonName = 64
+export const longestCommonName = 64
 
 const algorithm = {
   name: 'RSASSA-PKCS1-v1_5',
@@ -43,17 +43,8 @@ function pem(label: string, der: ArrayBuffer): string {
   return `-----BEGIN ${label}-----\n${lines}\n-----END ${label}-----\n`
 }
 
-/**
- * A new RSA-4096 key and its X.509 v3 certificate, signed with SHA-256. Takes seconds.
- * @throws UsageError when the name doesn't fit into a certificate
- */
+/** A new RSA-4096 key and its X.509 v3 certificate, signed with SHA-256. Takes seconds. */
 export async function makeCredentials(options: CredentialsOptions): Promise<Credentials> {
-  const { commonName } = options
-  if (commonName === '' || commonName.length > longestCommonName || /\p{Cc}/u.test(commonName)) {
-    throw new UsageError(
-      `--client-id: 1 to ${longestCommonName} characters and no control characters (it is the certificate's name)`,
-    )
-  }
   // Loaded here, so that the daemon, which shares the program, doesn't carry them.
   await import('reflect-metadata')
   const x509 = await import('@peculiar/x509')
@@ -62,7 +53,7 @@ export async function makeCredentials(options: CredentialsOptions): Promise<Cred
     {
       serialNumber: options.serialNumber,
       // Not as a string: a comma in it would begin another attribute, a # another type.
-      name: new x509.Name([{ CN: [{ utf8String: commonName }] }]),
+      name: new x509.Name([{ CN: [{ utf8String: options.commonName }] }]),
       notBefore: new Date(options.notBefore),
       notAfter: new Date(options.notAfter),
       signingAlgorithm: algorithm,

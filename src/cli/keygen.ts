@@ -2,7 +2,14 @@
 import { Command } from 'commander'
 import type { Clock, Random } from '../clock.ts'
 import { UsageError } from '../errors.ts'
-import { makeCredentials, prepareFolder, writeCredentials, type CredentialFiles, type Credentials } from '../keygen.ts'
+import {
+  longestCommonName,
+  makeCredentials,
+  prepareFolder,
+  writeCredentials,
+  type CredentialFiles,
+  type Credentials,
+} from '../keygen.ts'
 
 export interface KeygenIo {
   stdout: { write(text: string): unknown }
@@ -32,6 +39,14 @@ function parseDays(text: string): number {
   throw new UsageError(`--days: a whole number from 1 to ${maxDays}, not "${text}"`)
 }
 
+/** @throws UsageError when it doesn't fit into a certificate */
+function checkName(name: string): string {
+  if (name !== '' && name.length <= longestCommonName && !/\p{Cc}/u.test(name)) return name
+  throw new UsageError(
+    `--client-id: 1 to ${longestCommonName} characters and no control characters (it is the certificate's name)`,
+  )
+}
+
 function explanation(files: CredentialFiles, credentials: Credentials, notAfter: number): string {
   return [
     `Private key:  ${files.privateKeyFile} (RSA-4096, mode 0600)`,
@@ -50,13 +65,14 @@ function explanation(files: CredentialFiles, credentials: Credentials, notAfter:
 
 async function keygen(options: KeygenOptions, io: KeygenIo): Promise<void> {
   const days = parseDays(options.days)
+  const commonName = checkName(options.clientId)
   const files = await prepareFolder(options.out)
   const now = io.clock.now()
   // Whole seconds: X.509 has no fractions.
   const notAfter = Math.floor((now + days * dayMs) / 1000) * 1000
   io.stderr.write('Making an RSA-4096 key; this takes a few seconds ...\n')
   const credentials = await makeCredentials({
-    commonName: options.clientId,
+    commonName,
     notBefore: now - validBeforeMs,
     notAfter,
     // 01 keeps the number positive; at most 20 bytes are allowed.

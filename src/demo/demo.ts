@@ -1,5 +1,5 @@
 // The quick start: sandbox, real keys, the daemon's own program, and the books of both sides compared at the end.
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Io } from '../cli/io.ts'
@@ -198,6 +198,7 @@ export async function runDemo(io: Io, options: DemoOptions): Promise<boolean> {
   await using cleanup = new AsyncDisposableStack()
   io.stdout.write('Making an RSA-4096 key and a certificate (a few seconds) ...\n')
   const keys = await makeKeys(io)
+  cleanup.defer(() => rm(join(keys.folder, 'keys'), { recursive: true, force: true }))
   const sandbox = await startSandbox({ clock: io.clock, certificatePem: keys.certificatePem })
   cleanup.defer(() => sandbox.close())
   const scene = setScene(sandbox, io.clock.now())

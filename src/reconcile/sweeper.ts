@@ -107,10 +107,18 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     fresh: { running: undefined, restsUntil: -Infinity, failuresInARow: 0 },
   }
   let beyondWindow = 0
+  let timeIsKnown = false
   let bug: unknown
 
   function window(): Span {
     return slidingWindow(client.now(), policy.window, zone)
+  }
+
+  /** The platform's time comes with its answers: before the first one, a wrong host clock would move the window. */
+  async function learnTime(signal: AbortSignal): Promise<void> {
+    if (timeIsKnown) return
+    await client.list({ status: 'failed', page: 0, size: 1 }, signal)
+    timeIsKnown = true
   }
 
   function newestOf(whole: Span): Span {
@@ -164,6 +172,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   /** The newest hour first, then the oldest slices upwards. The newest hour counts as a fresh look. */
   async function fullBody(sweepId: string, tally: Tally, signal: AbortSignal): Promise<void> {
+    await learnTime(signal)
     const whole = window()
     const newest = newestOf(whole)
     backlog.census.begin()
@@ -178,6 +187,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       throw error
     }
     await countBeyond(whole.from, signal)
+  }
+
+  async function freshBody(sweepId: string, tally: Tally, signal: AbortSignal): Promise<void> {
+    await learnTime(signal)
+    await listInto([newestOf(window())], 'fresh', sweepId, tally, signal)
   }
 
   /** Goes on from the oldest hour that had to be left out until the backlog is full. */
@@ -256,8 +270,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const { fresh } = rhythms
     if (fresh.running !== undefined) return 'running'
     if (clock.monotonic() < fresh.restsUntil) return 'resting'
-    const body: Body = (id, tally, ended) => listInto([newestOf(window())], 'fresh', id, tally, ended)
-    start('fresh', false, body, signal)
+    start('fresh', false, freshBody, signal)
     return 'started'
   }
 

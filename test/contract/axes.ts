@@ -1,0 +1,131 @@
+// The readings of what the specification leaves open (design section 5), each by a name that a failing test can be told by.
+import type { Bounds, Readings } from '../../src/sandbox/options.ts'
+
+/** What one value of an axis means. */
+export interface Aspect {
+  readings?: Partial<Readings>
+  env?: Readonly<Record<string, string>>
+  /** Path of the API below its host; default none. */
+  prefix?: string
+  /** Behind the base URL as configured. */
+  slash?: '/'
+  /** How far the daemon's host is ahead of the true time. */
+  hostAheadMs?: number
+  place?: Place
+}
+
+/** A zone, and a moment in it. */
+export interface Place {
+  timeZone: string
+  /** The true time at the start, epoch ms. */
+  now: number
+}
+
+const utc = (text: string): number => Temporal.Instant.from(text).epochMilliseconds
+
+/** Daylight saving in Berlin, 2026: 29 March 01:00Z skips 02:00 to 03:00, 25 October 01:00Z repeats it. The window is six hours. */
+const places = {
+  utc: { timeZone: 'UTC', now: utc('2026-06-15T12:34:56.700Z') },
+  'Berlin, in the repeated hour, first time': { timeZone: 'Europe/Berlin', now: utc('2026-10-25T00:42:00.300Z') },
+  'Berlin, in the repeated hour, second time': { timeZone: 'Europe/Berlin', now: utc('2026-10-25T01:30:00.300Z') },
+  'Berlin, repeated hour inside': { timeZone: 'Europe/Berlin', now: utc('2026-10-25T04:10:00.999Z') },
+  'Berlin, window begins in it, first time': { timeZone: 'Europe/Berlin', now: utc('2026-10-25T06:40:00Z') },
+  'Berlin, window begins in it, second time': { timeZone: 'Europe/Berlin', now: utc('2026-10-25T07:20:00Z') },
+  'Berlin, just after the skipped hour': { timeZone: 'Europe/Berlin', now: utc('2026-03-29T01:05:00.500Z') },
+  'Berlin, skipped hour inside': { timeZone: 'Europe/Berlin', now: utc('2026-03-29T03:20:00Z') },
+  'Berlin, window begins after it': { timeZone: 'Europe/Berlin', now: utc('2026-03-29T07:02:00.100Z') },
+  'Kiritimati, UTC+14': { timeZone: 'Pacific/Kiritimati', now: utc('2026-12-31T10:15:00Z') },
+  "St. John's, UTC-3:30, skipped hour inside": { timeZone: 'America/St_Johns', now: utc('2026-03-08T08:00:00Z') },
+  'Lord Howe, half an hour repeated': { timeZone: 'Australia/Lord_Howe', now: utc('2026-04-04T17:00:00Z') },
+} as const satisfies Record<string, Place>
+
+function boundsOf(precision: Bounds['precision']): Record<string, Aspect> {
+  const sides = ['inclusive', 'exclusive'] as const
+  const entries = sides.flatMap((from) =>
+    sides.map((to): [string, Aspect] => [
+      `from ${from}, to ${to}, by the ${precision}`,
+      { readings: { bounds: { from, to, precision } } },
+    ]),
+  )
+  return Object.fromEntries(entries)
+}
+
+function each<const Value extends string | number>(
+  values: readonly Value[],
+  aspect: (value: Value) => Aspect,
+): Record<string, Aspect> {
+  return Object.fromEntries(values.map((value) => [String(value), aspect(value)]))
+}
+
+/** Every axis with what its values mean. */
+export const aspects = {
+  order: each(['event-asc', 'event-desc', 'id', 'shuffled'], (order) => ({ readings: { order } })),
+  bounds: { ...boundsOf('second'), ...boundsOf('fraction') },
+  refusal: each([400, 200, 409, 422, 404, 500], (errorStatus) => ({ readings: { errorStatus } })),
+  place: each(Object.keys(places), (name) => ({ place: places[name as keyof typeof places] })),
+  delivery: {
+    sync: {},
+    async: { readings: { delivery: { mode: 'async', delayMs: 2 } } },
+    'async, counted at the start': { readings: { delivery: { mode: 'async', delayMs: 0 }, countedAt: 'start' } },
+  },
+  prefix: { none: {}, '/v1/x': { prefix: '/v1/x' }, '/v1/x/': { prefix: '/v1/x', slash: '/' } },
+  host: { exact: {}, 'five minutes ahead': { hostAheadMs: 300_000 }, 'five minutes behind': { hostAheadMs: -300_000 } },
+  counting: each(['attempts', 'retries'], (counting) => ({ readings: { counting } })),
+  scope: {
+    api: {},
+    missing: { readings: { tokenScope: null } },
+    other: { readings: { tokenScope: 'openid' } },
+    'not asked for': { env: { RECONCILER_AUTH_SCOPE: '' }, readings: { tokenScope: null } },
+  },
+  unknown: { none: {}, fields: { readings: { unknownFields: true } } },
+  totals: each(['exact', 'absent', 'low', 'high', 'zero', 'page'], (totals) => ({ readings: { totals } })),
+  pages: { 'of 100': {}, 'of 7': { readings: { maxPageSize: 7 } } },
+  fraction: each(['micro', 'nano', 'grouped', 'trimmed'], (fraction) => ({ readings: { fraction } })),
+  accepted: each([200, 201, 202], (acceptedStatus) => ({ readings: { acceptedStatus } })),
+  encoding: each(['both', 'repeated', 'comma', 'single'], (statusEncoding) => ({ readings: { statusEncoding } })),
+  ignores: {
+    nothing: {},
+    status: { readings: { ignores: ['status'] } },
+    'page.size': { readings: { ignores: ['page.size'] } },
+  },
+  selection: {
+    all: {},
+    'event types': { env: { RECONCILER_SELECT_EVENT_TYPES: 'incoming-transfer-completed,account-activated' } },
+    module: { env: { RECONCILER_SELECT_MODULES: 'accounts,incoming-transfers' } },
+  },
+} as const satisfies Record<string, Readonly<Record<string, Aspect>>>
+
+export type AxisName = keyof typeof aspects
+
+/** The names alone, for `pairwise` and `product`. */
+export const axes = Object.fromEntries(
+  Object.entries(aspects).map(([axis, values]) => [axis, Object.keys(values)]),
+) as Record<AxisName, string[]>
+
+/** Some of the axes. */
+export function only<const Names extends readonly AxisName[]>(...names: Names): Record<Names[number], string[]> {
+  return Object.fromEntries(names.map((name) => [name, axes[name]])) as Record<Names[number], string[]>
+}
+
+/** What a cell means. Axes that it leaves out have their plainest value. */
+export function aspectOf(cell: Readonly<Partial<Record<AxisName, string>>>): Aspect {
+  const chosen = Object.entries(cell).map(([axis, value]) => {
+    const values: Readonly<Record<string, Aspect>> = aspects[axis as AxisName]
+    const aspect = values[value]
+    if (aspect === undefined) throw new RangeError(`the axis ${axis} has no value ${value}`)
+    return aspect
+  })
+  return merge(chosen)
+}
+
+export function merge(parts: readonly Aspect[]): Aspect {
+  return parts.reduce<Aspect>(
+    (whole, part) => ({
+      ...whole,
+      ...part,
+      readings: { ...whole.readings, ...part.readings },
+      env: { ...whole.env, ...part.env },
+    }),
+    { place: places.utc },
+  )
+}

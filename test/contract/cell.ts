@@ -1,0 +1,188 @@
+// Plays one cell of the matrix: a sandbox that reads the specification in its way, an engine, rounds, and the verdict on what was done.
+import type { Clock } from '../../src/clock.ts'
+import type { Fact } from '../../src/facts.ts'
+import { createZone } from '../../src/platform/local-time.ts'
+import type { SweepReport } from '../../src/reconcile/sweeper.ts'
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import { startEngine, type EngineUnderTest } from '../support/engine.ts'
+import { testKeys } from '../support/keys.ts'
+import { createOffsetClock, type OffsetClock } from '../support/offset-clock.ts'
+import { aspectOf, merge, type Aspect, type AxisName, type Place } from './axes.ts'
+import { backoffMs, maxAttempts, populate, windowMs, type Planted } from './population.ts'
+
+export type PartialCell = Readonly<Partial<Record<AxisName, string>>>
+
+export interface Play extends AsyncDisposable {
+  clock: OffsetClock
+  sandbox: Sandbox
+  daemon: EngineUnderTest
+  aspect: Aspect
+}
+
+const env = {
+  RECONCILER_WINDOW_LOOKBACK: '6h',
+  RECONCILER_WINDOW_SETTLE: '10m',
+  RECONCILER_SWEEP_SLICE_RECORDS: '10',
+  RECONCILER_RETRY_MAX_ATTEMPTS: String(maxAttempts),
+  RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
+  RECONCILER_RETRY_BACKOFF_MAX: '10s',
+  RECONCILER_RETRY_CONCURRENCY: '16',
+}
+
+/** Starts the platform on the true clock, and the daemon on its host's. */
+export async function startPlay(cell: PartialCell, more: Aspect = {}): Promise<Play> {
+  const aspect = merge([aspectOf(cell), more])
+  const { certificatePem } = await testKeys()
+  const { place } = aspect
+  const clock = createOffsetClock(place === undefined ? {} : { startAt: place.now })
+  await using started = new AsyncDisposableStack()
+  const sandbox = started.use(
+    await startSandbox({
+      clock,
+      certificatePem,
+      timeZone: place?.timeZone ?? 'UTC',
+      ...(aspect.prefix === undefined ? {} : { pathPrefix: aspect.prefix }),
+      ...aspect.readings,
+    }),
+  )
+  const host: Clock = clock.seenAhead(aspect.hostAheadMs ?? 0)
+  const daemon = started.use(
+    await startEngine(sandbox, {
+      clock: host,
+      env: {
+        ...env,
+        RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl + (aspect.slash ?? ''),
+        RECONCILER_PLATFORM_TIME_ZONE: sandbox.timeZone,
+        ...aspect.env,
+      },
+    }),
+  )
+  const running = started.move()
+  return { clock, sandbox, daemon, aspect, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
+
+const longestRepeatMs = 3_600_000
+
+/** Whether the wall clock is moved near an edge of the window, where records of a repeated hour can't be told apart. */
+export function isBlurred({ timeZone, now }: Place): boolean {
+  const zone = createZone(timeZone)
+  return [now - windowMs.lookback, now - windowMs.settle].some((edge) => {
+    const change = zone.nextTransition(edge - longestRepeatMs)
+    return change !== undefined && change < edge + longestRepeatMs
+  })
+}
+
+function selectsOf({ env: given = {} }: Aspect): (eventType: string) => boolean {
+  const isChosen = given['RECONCILER_SELECT_EVENT_TYPES'] ?? given['RECONCILER_SELECT_MODULES']
+  const chosen = new Set(['incoming-transfer-completed', 'account-activated'])
+  return (eventType) => isChosen === undefined || chosen.has(eventType)
+}
+
+/** What was done to the records, seen from the platform. */
+export interface Verdict {
+  /** What should not have happened, in words; empty when all is well. */
+  violations: string[]
+  sweeps: SweepReport['result'][]
+  rounds: number
+  /** List calls of all sweeps. */
+  listCalls: number
+  facts: Fact[]
+}
+
+const mostRounds = 6
+/** Longer than the longest backoff. */
+const betweenRoundsMs = backoffMs.max + 2000
+
+/** Full rounds until everything is recovered, and one more that must find nothing to do. */
+export async function recoverAll(play: Play): Promise<Verdict> {
+  const { clock, sandbox, daemon, aspect } = play
+  const blurred = aspect.place !== undefined && isBlurred(aspect.place)
+  const planted = await populate(sandbox, clock, { selects: selectsOf(aspect), blurred })
+  const sweeps: Verdict['sweeps'] = []
+  let last = false
+  let rounds = 0
+  const violations: string[] = []
+  while (rounds < mostRounds) {
+    const retriedBefore = retries(sandbox).length
+    sweeps.push((await round(play, rounds === 0 ? planted.filter(({ raced }) => raced) : [])).result)
+    rounds += 1
+    if (last) {
+      if (retries(sandbox).length > retriedBefore) violations.push('retried when nothing was left to do')
+      break
+    }
+    last = planted.every((record) => record.fate !== 'recovered' || isSuccessful(sandbox, record.id))
+    clock.advance(betweenRoundsMs)
+  }
+  violations.push(...violationsOf(play, planted))
+  return { violations, sweeps, rounds, listCalls: count(sandbox, 'list'), facts: daemon.facts }
+}
+
+/** One sweep and what is due after it; in between, somebody else has the given records retried. */
+export async function round({ sandbox, daemon }: Play, raced: readonly Planted[] = []): Promise<SweepReport> {
+  const { engine } = daemon
+  const { signal } = new AbortController()
+  const sweep = await engine.sweeper.full(signal)
+  for (const { id } of raced) await engine.client.retry(id, signal)
+  await engine.dispatcher.run({ stop: signal, kill: signal }, { onlyDueAt: engine.client.now() })
+  await sandbox.idle()
+  return sweep
+}
+
+function count(sandbox: Sandbox, operation: 'list' | 'retry' | 'other'): number {
+  return Object.values(sandbox.stats.requests[operation]).reduce((sum, calls) => sum + calls, 0)
+}
+
+function isSuccessful(sandbox: Sandbox, id: string): boolean {
+  return sandbox.record(id)?.status === 'successful'
+}
+
+interface Retry {
+  id: string
+  at: number
+}
+
+function retries(sandbox: Sandbox): Retry[] {
+  return sandbox
+    .requestLog()
+    .filter(({ operation }) => operation === 'retry')
+    .map(({ target, at }) => ({ id: target.split('/').at(-1)?.toLowerCase() ?? '', at }))
+}
+
+function violationsOf(play: Play, planted: readonly Planted[]): string[] {
+  const { sandbox } = play
+  const byId = new Map(planted.map((record) => [record.id.toLowerCase(), record]))
+  const others = count(sandbox, 'other')
+  return [
+    ...planted.flatMap((record) => wrongsOfRecord(sandbox, record)),
+    ...retries(sandbox).flatMap((retry) => wrongsOfRetry(retry, byId.get(retry.id), play.aspect)),
+    ...(others > 0 ? [`${others} requests to a path that the platform does not have`] : []),
+    ...(sandbox.receiver.counts().repeated > 0 ? ['delivered again what had arrived'] : []),
+    ...(sandbox.stats.tokens.issued === 1 ? [] : [`${sandbox.stats.tokens.issued} tokens issued`]),
+  ]
+}
+
+function wrongsOfRecord(sandbox: Sandbox, { id, why, fate, accepted }: Planted): string[] {
+  const status = sandbox.record(id)?.status ?? 'gone'
+  const times = sandbox.acceptedRetries(id)
+  if (fate === 'either') return times > 1 ? [`${why}: accepted ${times} times`] : []
+  if (fate === 'untouched') return times > 0 ? [`${why}: accepted ${times} times, but is not ours`] : []
+  return [
+    ...(status === 'successful' ? [] : [`${why}: is ${status}`]),
+    ...(times === accepted ? [] : [`${why}: accepted ${times} times, not ${accepted}`]),
+  ]
+}
+
+/** Date headers tell whole seconds, so the daemon knows the time to about half of one. */
+const unsureMs = 1500
+
+function wrongsOfRetry(retry: Retry, record: Planted | undefined, { place }: Aspect): string[] {
+  if (record === undefined) return [`retried what nobody planted`]
+  const { at, why, fate, notBefore } = record
+  const slackMs = unsureMs + (place !== undefined && isBlurred(place) ? longestRepeatMs : 0)
+  return [
+    ...(fate === 'untouched' ? [`${why}: was asked for, but is not ours`] : []),
+    ...(at < retry.at - windowMs.lookback - slackMs ? [`${why}: had left the window`] : []),
+    ...(at > retry.at - windowMs.settle + slackMs ? [`${why}: had not settled`] : []),
+    ...(notBefore !== undefined && retry.at < notBefore ? [`${why}: ${notBefore - retry.at} ms too early`] : []),
+  ]
+}

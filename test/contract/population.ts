@@ -1,0 +1,127 @@
+// The records of a cell: all kinds that must be recovered, and all kinds that must never be touched, each with its fate.
+import type { OffsetClock } from '../support/offset-clock.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { WebhookOptions } from '../../src/sandbox/seed.ts'
+
+/** `either`: at an edge of the window, where either is right. */
+export type Fate = 'recovered' | 'untouched' | 'either'
+
+export interface Planted {
+  id: string
+  /** Event time, epoch ms. */
+  at: number
+  why: string
+  fate: Fate
+  /** Retries that the platform accepts until it is recovered. */
+  accepted: number
+  /** Not to be retried before this moment of the true time, epoch ms. */
+  notBefore?: number
+  /** Between the first sweep and its retries, somebody else has it retried. */
+  raced?: true
+}
+
+/** What the daemon is configured with. */
+export const windowMs = { lookback: 6 * 3_600_000, settle: 600_000 }
+export const maxAttempts = 5
+/** Delays of the backoff: from half of the first, doubling, up to the second. */
+export const backoffMs = { initial: 1000, max: 10_000 }
+
+const minute = 60_000
+const hour = 3_600_000
+
+/** One type of each entity, and one that nobody specified. */
+const eventTypes = ['incoming-transfer-completed', 'outgoing-transfer-released', 'account-activated', 'card-blocked']
+
+export interface Population {
+  /** Record of the given event type, module and so on: whether the configuration selects it. */
+  selects: (eventType: string) => boolean
+  /** True when daylight saving changes near an edge of the window: then an hour around it may go either way. */
+  blurred: boolean
+}
+
+/** Fills the sandbox. No delivery is under way when it resolves. */
+export async function populate(sandbox: Sandbox, clock: OffsetClock, population: Population): Promise<Planted[]> {
+  const now = clock.now()
+  const start = now - windowMs.lookback
+  const end = now - windowMs.settle
+  const planted: Planted[] = []
+  let turn = 0
+
+  function add(why: string, at: number, options: WebhookOptions = {}, particulars: Partial<Planted> = {}): string {
+    const eventType = options.eventType ?? eventTypes[turn++ % eventTypes.length] ?? ''
+    const id = sandbox.addWebhook({ eventInstant: at, lastAttempt: at + 500, attempts: 1, ...options, eventType })
+    const fate = particulars.fate ?? (population.selects(eventType) ? 'recovered' : 'untouched')
+    planted.push({ id, at, why, accepted: 1, ...particulars, fate })
+    return id
+  }
+  const never = { fate: 'untouched', accepted: 0 } as const
+  const selected = { eventType: 'account-activated' }
+  const beyond = population.blurred ? ({ fate: 'either' } as const) : never
+
+  for (let at = start + minute, step = 0; at < end - minute; at += 9 * minute + 0.001, step += 1) {
+    add('spread over the window', at, { attempts: step % maxAttempts })
+  }
+  const second = Math.floor((start + 2 * hour) / 1000) * 1000
+  for (const [index, part] of [0, 0.001, 0.5, 999.999, 1000 / 3].entries()) {
+    for (let copy = 0; copy < 5; copy += 1) add(`many in one second: ${index}`, second + part)
+  }
+  const stretch = Math.floor((start + 4 * hour) / 1000) * 1000
+  for (let index = 0; index < 30; index += 1) {
+    add('one in each second, at its start or its end', stretch + index * 1000 + (index % 2 === 0 ? 0 : 999.999))
+  }
+
+  add('just inside the old edge', start + 3000, selected)
+  add('just inside the new edge', end - 3000, selected)
+  add('just beyond the old edge', start - 3000, selected, beyond)
+  add('half an hour beyond the old edge', start - 30 * minute, selected, beyond)
+  add('long before the window', start - 5 * hour, selected, never)
+  add('not settled when it began', end + 3000, selected, { fate: 'either' })
+  add('not settled all the time', end + 4 * minute, selected, population.blurred ? { fate: 'either' } : never)
+  add('has just happened', now - 100, selected, population.blurred ? { fate: 'either' } : never)
+
+  const inside = start + 3 * hour
+  for (const status of ['successful', 'processing', 'cancelled', 'FAILED', 'expired']) {
+    add(`has status ${status}`, inside, { ...selected, status }, never)
+  }
+  add('is at the limit', inside, { ...selected, attempts: maxAttempts }, never)
+  add('is beyond the limit', inside, { ...selected, attempts: 1000 }, never)
+  add('is one below the limit', inside, { ...selected, attempts: maxAttempts - 1 })
+  add('was never attempted', inside, { ...selected, lastAttempt: null })
+  add(
+    'was attempted just now',
+    inside,
+    { ...selected, attempts: 4, lastAttempt: now - 200 },
+    { notBefore: now - 200 + (8 * backoffMs.initial) / 2 - 1500 },
+  )
+  const large = 'ABCDEF01-2345-6789-ABCD-EF0123456789'
+  add('has an id in capital letters', inside, { ...selected, id: large })
+  add('has neither event id nor subscription', inside, {
+    ...selected,
+    wire: { eventId: undefined, subscriptionId: null },
+  })
+  add('has odd numbers and texts', inside, {
+    ...selected,
+    wire: { numberOfAttempts: 'three', lastAttemptDateTime: 'yesterday', responseStatusCode: '500', responseHeaders: 7 },
+  })
+  add('has no payload', inside, { eventType: 'card-blocked', wire: { requestPayload: null } })
+  add('has an id that climbs', inside, { ...selected, wire: { id: '../../admin' } }, never)
+  add('has an id that is a number', inside, { ...selected, wire: { id: 12 } }, never)
+  add('has no event time', inside, { ...selected, wire: { eventDateTime: undefined } }, never)
+  add('has no status', inside, { ...selected, wire: { status: null } }, never)
+
+  for (let index = 0; index < 3; index += 1) {
+    const id = add('fails once more', inside + index, selected, { accepted: 2 })
+    sandbox.receiver.fail({ webhookIds: [id], status: 503, count: 1 })
+    add('is retried by somebody else', inside + index, selected, { raced: true })
+  }
+
+  sandbox.receiver.down()
+  for (let index = 0; index < 3; index += 1) {
+    const at = inside + index * minute
+    const id = sandbox.emit({ ...selected, eventInstant: at })
+    planted.push({ id, at, why: 'was delivered first just now', fate: 'recovered', accepted: 1 })
+  }
+  await sandbox.idle()
+  sandbox.receiver.up()
+  return planted
+}

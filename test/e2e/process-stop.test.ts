@@ -1,0 +1,133 @@
+// How the daemon's process ends: in good order, in time, at once, and never by a hang-up.
+import { describe, expect, test } from 'vitest'
+import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { sandboxEnv } from '../support/engine.ts'
+import { get, startDaemon, type Program } from '../support/process.ts'
+
+const inFlight = 4
+const concurrency = { RECONCILER_RETRY_CONCURRENCY: String(inFlight) }
+const signals = ['SIGTERM', 'SIGINT'] as const
+
+function accepted(program: Program): number {
+  return program.log().filter(({ msg, result }) => msg === 'retried' && result === 'accepted').length
+}
+
+describe('in mid-recovery', () => {
+  test.each(signals)('%s lets retries in flight finish and starts no other', async (signal) => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('retry', { skip: 10 })] }, gate)
+    seedDue(sandbox, 60)
+    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency })
+    await gate.arrived(inFlight)
+
+    const signalled = performance.now()
+    daemon.kill(signal)
+    const { inFlight: told } = await daemon.said('stopping', { signal })
+    const metrics = await daemon.metrics()
+    const ready = await get(`${daemon.url}/readyz`)
+    const live = await get(`${daemon.url}/livez`)
+    gate.open()
+    const { code, stderr } = await daemon.ended()
+
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(performance.now() - signalled).toBeLessThan(10_000)
+    expect(told).toBe(inFlight)
+    expect(metrics.sum('retries_in_flight')).toBe(inFlight)
+    expect(metrics.sum('retries_total', { result: 'accepted' })).toBe(10)
+    expect(ready).toMatchObject({ status: 503, headers: { connection: 'close' }, body: 'stopping\n' })
+    expect(live).toMatchObject({ status: 200, headers: { connection: 'close' } })
+    expect(sandbox.stats.retries).toMatchObject({ accepted: 10 + inFlight, concurrent: 0 })
+    expect(accepted(daemon)).toBe(10 + inFlight)
+    expect(sandbox.counts()).toMatchObject({ successful: 10 + inFlight, failed: 60 - 10 - inFlight })
+    expect(daemon.log().at(-1)).toMatchObject({ msg: 'stopped', level: 'info', cutOff: 0 })
+  })
+
+  test('what outlasts the grace is cut off, and said to be', async () => {
+    await using sandbox = await startPlatform({ faults: [{ operation: 'retry', fault: { kind: 'hang' } }] })
+    const ids = seedDue(sandbox, 20)
+    const grace = { RECONCILER_SHUTDOWN_GRACE: '200ms', RECONCILER_PLATFORM_REQUEST_TIMEOUT: '1m' }
+    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency, ...grace })
+    await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight')).toBe(inFlight)
+
+    daemon.kill('SIGTERM')
+    const { code, stderr } = await daemon.ended()
+
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const [warning, last] = daemon.log().slice(-2)
+    expect(warning).toMatchObject({ level: 'warn', msg: expect.stringContaining('cut off'), inFlight })
+    expect(last).toMatchObject({ msg: 'stopped', cutOff: inFlight })
+    expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'failed'))
+  })
+
+  test.each([
+    ['SIGTERM', 'SIGTERM'],
+    ['SIGINT', 'SIGINT'],
+    ['SIGTERM', 'SIGINT'],
+  ] as const)('%s, then %s ends at once', async (first, second) => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('retry')] }, gate)
+    seedDue(sandbox, 20)
+    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency })
+    await gate.arrived(inFlight)
+
+    daemon.kill(first)
+    await daemon.said('stopping')
+    daemon.kill(second)
+    const { code, signal } = await daemon.ended()
+
+    expect({ code, signal }).toEqual({ code: 1, signal: null })
+    expect(daemon.log().map(({ msg }) => msg)).not.toContain('stopped')
+    expect(gate.waiting()).toBe(inFlight)
+  })
+
+  test('SIGHUP is told and ignored', async () => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('retry')] }, gate)
+    seedDue(sandbox, 20)
+    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency })
+    await gate.arrived(inFlight)
+
+    daemon.kill('SIGHUP')
+    const told = await daemon.said('SIGHUP ignored: to read the configuration again, restart; nothing is lost by it')
+    daemon.kill('SIGHUP')
+    gate.open()
+    await gate.arrived(20)
+    await expect.poll(() => sandbox.counts().failed).toBe(0)
+    daemon.kill('SIGTERM')
+    const { code } = await daemon.ended()
+
+    expect(told.level).toBe('info')
+    expect(code).toBe(0)
+    expect(sandbox.counts().successful).toBe(20)
+  })
+})
+
+describe('before it works', () => {
+  test.each(['token', 'list'] as const)('SIGTERM while the first %s is awaited', async (operation) => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold(operation)] }, gate)
+    seedDue(sandbox, 20)
+    await using daemon = await startDaemon(await sandboxEnv(sandbox))
+    await gate.arrived(1)
+
+    daemon.kill('SIGTERM')
+    const { code, stderr } = await daemon.ended()
+
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(daemon.log().at(-1)).toMatchObject({ msg: 'stopped' })
+    expect(sandbox.counts().failed).toBe(20)
+  })
+
+  test('SIGTERM while nothing listens at the platform', async () => {
+    const sandbox = await startPlatform()
+    const env = await sandboxEnv(sandbox)
+    await sandbox.close()
+    await using daemon = await startDaemon(env)
+    await daemon.said('no access token for now')
+
+    daemon.kill('SIGTERM')
+    const { code, stderr } = await daemon.ended()
+
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  })
+})

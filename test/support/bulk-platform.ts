@@ -1,0 +1,60 @@
+// A million failed records that cost nothing until they are listed: for counting list calls.
+import type { ListPage, ListQuery, PlatformClient } from '../../src/platform/client.ts'
+import { idOf } from './fake-platform.ts'
+
+export interface BulkPlatform extends PlatformClient {
+  calls(): number
+  /** Highest page number that was asked for. */
+  deepestPage(): number
+}
+
+/** Where in the sorted seconds the first one not below `second` stands. */
+function lowerBound(seconds: Float64Array, second: number): number {
+  let low = 0
+  let high = seconds.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((seconds[middle] ?? Infinity) < second) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** A platform of failed records at these event seconds: oldest first, both bounds inclusive, true totals, pages of 100. */
+export function createBulkPlatform(eventSeconds: Iterable<number>): BulkPlatform {
+  const seconds = Float64Array.from(eventSeconds).sort()
+  let calls = 0
+  let deepest = 0
+
+  function page(query: ListQuery): ListPage {
+    const start = lowerBound(seconds, query.from ?? -Infinity)
+    const end = query.to === undefined ? seconds.length : lowerBound(seconds, query.to + 1)
+    const first = Math.min(end, start + query.page * query.size)
+    const last = Math.min(end, first + query.size)
+    const records = Array.from({ length: last - first }, (_, offset) => ({
+      id: idOf(first + offset),
+      eventId: '',
+      subscriptionId: '',
+      status: 'failed' as const,
+      attempts: 1,
+      eventLocal: (seconds[first + offset] ?? 0) * 1000,
+      lastAttemptLocal: null,
+      eventType: '',
+      module: '',
+      responseStatusCode: null,
+    }))
+    return { records, unreadable: [], rows: records.length, size: query.size, total: end - start }
+  }
+
+  return {
+    list(query) {
+      calls += 1
+      deepest = Math.max(deepest, query.page)
+      return Promise.resolve(page(query))
+    },
+    retry: () => Promise.reject(new Error('nothing is retried here')),
+    now: () => 0,
+    calls: () => calls,
+    deepestPage: () => deepest,
+  }
+}

@@ -1,0 +1,180 @@
+// The platform in memory, as a PlatformClient: every reading of what the specification leaves open, and whatever trouble a test wants.
+import type { Clock } from '../../src/clock.ts'
+import type { ListPage, ListQuery, PlatformClient, RetryAnswer } from '../../src/platform/client.ts'
+import type { UnreadableRow, WebhookRecord } from '../../src/platform/record.ts'
+
+/** How the platform reads what platform-api.md 4.2 does not say. */
+export interface Readings {
+  /** `unstable`: by event second, ties in another order on every page. Default `event-asc`. */
+  order?: 'event-asc' | 'event-desc' | 'id' | 'inserted' | 'unstable'
+  /** Whether the bounds belong to what is asked for. Default both. */
+  fromInclusive?: boolean
+  toInclusive?: boolean
+  /** Whether event times are compared with their fraction of a second. Default without. */
+  precision?: 'second' | 'fraction'
+  /** Parameters that a gateway drops. */
+  ignores?: readonly ('status' | 'from' | 'to' | 'page')[]
+  /** Rows on a page at most, whatever was asked. Default 100. */
+  maxPageSize?: number
+  /** The page size in the answer: its own, an echo of the question, or none. Default `own`. */
+  tellsSize?: 'own' | 'asked' | 'none'
+  /** `all`: of all records, whatever was asked. `huge`: a number that has nothing to do with them. Default `true`. */
+  totals?: 'true' | 'none' | 'all' | 'zero' | 'double' | 'huge'
+}
+
+export interface FakePlatformOptions extends Readings {
+  records?: readonly WebhookRecord[]
+  /** For the platform's time, and how long calls take. Without it the time stands still and calls take none. */
+  clock?: Clock
+  latencyMs?: number
+  /** Called when a list call has arrived, before it is answered: may change the records, or throw what the call rejects with. */
+  onList?: (query: ListQuery, platform: FakePlatform) => void | Promise<void>
+  /** Rows that can't be read, put at the end of every page of these numbers. */
+  unreadable?: (query: ListQuery) => UnreadableRow[]
+  /** What comes of a PATCH; the default is a platform that delivers before it answers. May throw. */
+  onRetry?: (record: WebhookRecord | undefined, platform: FakePlatform, id: string) => RetryAnswer | Promise<RetryAnswer>
+}
+
+export interface FakePlatform extends PlatformClient {
+  /** By id. Change them freely, and call `changed()`. */
+  readonly records: Map<string, WebhookRecord>
+  readonly lists: ListQuery[]
+  /** Ids of the PATCHes in the order they came, and when (platform epoch ms). */
+  readonly retries: { id: string; at: number }[]
+  add(...records: WebhookRecord[]): void
+  set(id: string, fields: Partial<WebhookRecord>): void
+  changed(): void
+  /** Ids of what is failed now. */
+  failedIds(): string[]
+}
+
+let made = 0
+
+/** A uuid that tells its number. */
+export function idOf(number: number): string {
+  return `00000000-0000-4000-8000-${number.toString(16).padStart(12, '0')}`
+}
+
+/** A failed record of an ordinary kind, with the next free id. */
+export function failedRecord(fields: Partial<WebhookRecord> & Pick<WebhookRecord, 'eventLocal'>): WebhookRecord {
+  made += 1
+  const id = idOf(made)
+  return {
+    id,
+    eventId: id.replace(/^0/, 'e'),
+    subscriptionId: 'aaaaaaaa-0000-4000-8000-000000000001',
+    status: 'failed',
+    attempts: 1,
+    lastAttemptLocal: fields.eventLocal + 1000,
+    eventType: 'account-activated',
+    module: 'accounts',
+    responseStatusCode: 503,
+    ...fields,
+  }
+}
+
+export function accepted(record?: WebhookRecord): RetryAnswer {
+  return { result: 'accepted', reason: 'ok', sent: true, ...(record === undefined ? {} : { record: { ...record } }) }
+}
+
+const sorts: Record<NonNullable<Readings['order']>, (a: WebhookRecord, b: WebhookRecord) => number> = {
+  'event-asc': (a, b) => a.eventLocal - b.eventLocal || (a.id < b.id ? -1 : 1),
+  'event-desc': (a, b) => b.eventLocal - a.eventLocal || (a.id < b.id ? -1 : 1),
+  id: (a, b) => (a.id < b.id ? -1 : 1),
+  inserted: () => 0,
+  unstable: (a, b) => Math.floor(a.eventLocal / 1000) - Math.floor(b.eventLocal / 1000),
+}
+
+export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatform {
+  const { clock, order = 'event-asc', precision = 'second', maxPageSize = 100 } = options
+  const ignores = new Set(options.ignores)
+  const records = new Map((options.records ?? []).map((record) => [record.id, { ...record }]))
+  const lists: ListQuery[] = []
+  const retries: { id: string; at: number }[] = []
+  let sorted: WebhookRecord[] | undefined
+
+  const now = (): number => clock?.now() ?? 0
+
+  async function travel(signal: AbortSignal): Promise<void> {
+    if (clock !== undefined && (options.latencyMs ?? 0) > 0) await clock.sleep(options.latencyMs ?? 0, signal)
+    signal.throwIfAborted()
+  }
+
+  function isInside(record: WebhookRecord, query: ListQuery): boolean {
+    const at = precision === 'second' ? Math.floor(record.eventLocal / 1000) : record.eventLocal / 1000
+    const { from, to } = query
+    const afterFrom = from === undefined || ignores.has('from') || at > from || (at === from && options.fromInclusive !== false)
+    const beforeTo = to === undefined || ignores.has('to') || at < to || (at === to && options.toInclusive !== false)
+    return afterFrom && beforeTo && (query.status === undefined || ignores.has('status') || record.status === query.status)
+  }
+
+  function inOrder(): WebhookRecord[] {
+    if (order === 'unstable') {
+      // Ties fall anew each time: reversed by id on every other call.
+      const byId = [...records.values()].sort(sorts.id)
+      return (lists.length % 2 === 0 ? byId : byId.reverse()).sort(sorts.unstable)
+    }
+    sorted ??= [...records.values()].sort(sorts[order])
+    return sorted
+  }
+
+  function total(found: number): number | undefined {
+    const totals = { true: found, none: undefined, all: records.size, zero: 0, double: found * 2, huge: 1_000_000_000 }
+    return totals[options.totals ?? 'true']
+  }
+
+  function page(query: ListQuery): ListPage {
+    const found = inOrder().filter((record) => isInside(record, query))
+    const size = Math.min(query.size, maxPageSize)
+    const first = ignores.has('page') ? 0 : query.page * size
+    const rows = found.slice(first, first + size).map((record) => ({ ...record }))
+    const unreadable = options.unreadable?.(query) ?? []
+    const told = { own: size, asked: query.size, none: undefined }[options.tellsSize ?? 'own']
+    return { records: rows, unreadable, rows: rows.length + unreadable.length, size: told, total: total(found.length) }
+  }
+
+  /** Delivers at once: the answer shows the record as successful. */
+  function deliver(record: WebhookRecord | undefined): RetryAnswer {
+    if (record === undefined) return { result: 'gone', reason: 'not-found', sent: true, doubtful: true }
+    if (record.status !== 'failed') {
+      const found = record.status
+      return { result: 'already-resolved', reason: 'conflict', sent: true, found }
+    }
+    platform.set(record.id, { status: 'successful', attempts: record.attempts + 1, lastAttemptLocal: now() })
+    return accepted(records.get(record.id))
+  }
+
+  const platform: FakePlatform = {
+    records,
+    lists,
+    retries,
+    now,
+    async list(query, signal) {
+      lists.push(query)
+      await travel(signal)
+      await options.onList?.(query, platform)
+      return page(query)
+    },
+    async retry(id, signal) {
+      retries.push({ id, at: now() })
+      await travel(signal)
+      const record = records.get(id)
+      return options.onRetry === undefined ? deliver(record) : options.onRetry(record, platform, id)
+    },
+    add(...more) {
+      for (const record of more) records.set(record.id, { ...record })
+      sorted = undefined
+    },
+    set(id, fields) {
+      const record = records.get(id)
+      if (record === undefined) throw new Error(`the fake platform has no record ${id}`)
+      records.set(id, { ...record, ...fields })
+      sorted = undefined
+    },
+    changed() {
+      sorted = undefined
+    },
+    failedIds: () => [...records.values()].filter(({ status }) => status === 'failed').map(({ id }) => id),
+  }
+  return platform
+}

@@ -1,0 +1,224 @@
+// The program as a real child process: everything that it writes is kept, and it never outlives the test that started it.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { request as ask, Agent, type IncomingHttpHeaders } from 'node:http'
+import { join } from 'node:path'
+import pLimit from 'p-limit'
+import { parseSamples, sumOf, type Samples } from '../../src/demo/scrape.ts'
+import { metricPrefix } from '../../src/metrics/registry.ts'
+
+/** The program's source: Node runs TypeScript natively. */
+export const mainScript = join(import.meta.dirname, '../../src/main.ts')
+
+/** Long enough for a busy machine: only a test that fails ever waits so long. */
+const deadlineMs = 25_000
+/** More would only wait for each other. */
+const processesAtOnce = 3
+
+/** One line of the program's log. */
+export interface LogLine {
+  level: string
+  msg: string
+  instance: string
+  [field: string]: unknown
+}
+
+export interface Ended {
+  /** Exit code; null when a signal killed it. */
+  code: number | null
+  signal: NodeJS.Signals | null
+  stdout: string
+  stderr: string
+}
+
+export interface ProgramOptions {
+  /** The whole environment besides PATH: nothing of the test runner's gets through. */
+  env?: Readonly<Record<string, string>>
+  /** Options of Node's own, before the script. */
+  nodeArgs?: readonly string[]
+  /** Default: the Node that runs the tests, and the source. */
+  node?: string
+  script?: string
+}
+
+export interface Program extends AsyncDisposable {
+  readonly pid: number
+  /** Everything that it wrote so far. */
+  stdout(): string
+  stderr(): string
+  /** Log lines on stdout and stderr so far. */
+  log(): LogLine[]
+  /** The first line with this message (and these fields); rejects when the program ends, or the deadline passes, without one. */
+  said(msg: string, fields?: Readonly<Record<string, unknown>>): Promise<LogLine>
+  kill(signal: NodeJS.Signals): void
+  /** Resolves when it has ended and its output is whole; rejects when the deadline passes before. */
+  ended(): Promise<Ended>
+}
+
+function parseLog(text: string): LogLine[] {
+  return text.split('\n').flatMap((line) => {
+    try {
+      const value: unknown = JSON.parse(line)
+      return typeof value === 'object' && value !== null && 'msg' in value ? [value as LogLine] : []
+    } catch {
+      return []
+    }
+  })
+}
+
+/** Rejects with what was awaited, and with all output, when it takes too long. */
+export async function within<T>(promise: Promise<T>, what: string, context = (): string => ''): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => {
+    late.reject(new Error(`waited ${deadlineMs} ms in vain for: ${what}\n${context()}`))
+  }, deadlineMs)
+  try {
+    return await Promise.race([promise, late.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function isIt(line: LogLine, msg: string, fields: Readonly<Record<string, unknown>>): boolean {
+  return line.msg === msg && Object.entries(fields).every(([name, value]) => line[name] === value)
+}
+
+function spawnProgram(args: readonly string[], options: ProgramOptions): ChildProcess {
+  const { node = process.execPath, script = mainScript, nodeArgs = [], env = {} } = options
+  return spawn(node, [...nodeArgs, script, ...args], {
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+/** Starts the program with these arguments; it is killed, if need be, when the test lets go of it. */
+export function startProgram(args: readonly string[], options: ProgramOptions = {}): Program {
+  const child = spawnProgram(args, options)
+  const looks = new Set<() => void>()
+  let [stdout, stderr] = ['', '']
+  let end: Ended | undefined
+  const closed = Promise.withResolvers<Ended>()
+
+  function look(): void {
+    for (const one of looks) one()
+  }
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+    look()
+  })
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+    look()
+  })
+  child.once('close', (code, signal) => {
+    end = { code, signal, stdout, stderr }
+    closed.resolve(end)
+    look()
+  })
+  const output = (): string => `stdout:\n${stdout}\nstderr:\n${stderr}`
+  const log = (): LogLine[] => [...parseLog(stdout), ...parseLog(stderr)]
+
+  async function said(msg: string, fields: Readonly<Record<string, unknown>> = {}): Promise<LogLine> {
+    const found = Promise.withResolvers<LogLine>()
+    const one = (): void => {
+      const line = log().find((candidate) => isIt(candidate, msg, fields))
+      if (line !== undefined) found.resolve(line)
+      else if (end !== undefined) found.reject(new Error(`ended with ${end.code} and never said: ${msg}\n${output()}`))
+    }
+    looks.add(one)
+    one()
+    try {
+      return await within(found.promise, `the log line "${msg}" ${JSON.stringify(fields)}`, output)
+    } finally {
+      looks.delete(one)
+    }
+  }
+
+  return {
+    pid: child.pid ?? 0,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    log,
+    said,
+    kill(signal) {
+      child.kill(signal)
+    },
+    ended: () => within(closed.promise, 'the end of the program', output),
+    async [Symbol.asyncDispose]() {
+      if (end === undefined) child.kill('SIGKILL')
+      await closed.promise
+    },
+  }
+}
+
+const slots = pLimit(processesAtOnce)
+
+/** Runs the program to its end. Waits for its turn when many are asked for at once. */
+export function runProgram(args: readonly string[], options: ProgramOptions = {}): Promise<Ended> {
+  return slots(async () => {
+    await using program = startProgram(args, options)
+    return await program.ended()
+  })
+}
+
+export interface Daemon extends Program {
+  /** Origin of its ops server. */
+  readonly url: string
+  metrics(): Promise<DaemonMetrics>
+}
+
+/** Starts `run` with its ops server on a free port of this host, and waits until it listens. */
+export async function startDaemon(
+  env: Readonly<Record<string, string>>,
+  options: Omit<ProgramOptions, 'env'> = {},
+): Promise<Daemon> {
+  const own = { RECONCILER_SERVER_HOST: '127.0.0.1', RECONCILER_SERVER_PORT: '0', RECONCILER_LOG_LEVEL: 'debug' }
+  const program = startProgram(['run'], { ...options, env: { ...own, ...env } })
+  try {
+    const { port } = await program.said('started')
+    const url = `http://127.0.0.1:${String(port)}`
+    return Object.assign(program, { url, metrics: () => readMetrics(url) })
+  } catch (error) {
+    await program[Symbol.asyncDispose]()
+    throw error
+  }
+}
+
+export interface DaemonMetrics {
+  samples: Samples
+  /** Sum of the series of one of our metrics, named without its prefix, whose labels contain these. */
+  sum(name: string, labels?: Readonly<Record<string, string>>): number
+}
+
+async function readMetrics(url: string): Promise<DaemonMetrics> {
+  const { body, status } = await get(`${url}/metrics`)
+  if (status !== 200) throw new Error(`/metrics answered ${status}: ${body}`)
+  const samples = parseSamples(body)
+  return { samples, sum: (name, labels) => sumOf(samples, metricPrefix + name, labels) }
+}
+
+export interface OpsAnswer {
+  status: number
+  headers: IncomingHttpHeaders
+  body: string
+}
+
+/** One request, over a connection that would be kept alive if the server were willing. */
+export async function get(url: string, method = 'GET'): Promise<OpsAnswer> {
+  const agent = new Agent({ keepAlive: true })
+  const answered = Promise.withResolvers<OpsAnswer>()
+  const outgoing = ask(url, { method, agent }, (response) => {
+    const chunks: Buffer[] = []
+    response.on('data', (chunk: Buffer) => chunks.push(chunk))
+    response.once('error', answered.reject)
+    response.once('end', () => {
+      const body = Buffer.concat(chunks).toString('utf8')
+      answered.resolve({ status: response.statusCode ?? 0, headers: response.headers, body })
+    })
+  })
+  outgoing.once('error', answered.reject).end()
+  try {
+    return await within(answered.promise, `${method} ${url}`)
+  } finally {
+    agent.destroy()
+  }
+}
