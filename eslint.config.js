@@ -14,16 +14,16 @@ const ambient = [
   { selector: "MemberExpression[object.name='performance'][property.name='now']", message: fromTheClock },
   { selector: "MemberExpression[object.name='process'][property.name='hrtime']", message: fromTheClock },
   { selector: "MemberExpression[object.name='Temporal'][property.name='Now']", message: fromTheClock },
-  { selector: "CallExpression[callee.name=/^set(Timeout|Interval|Immediate)$/]", message: fromTheClock },
+  { selector: 'CallExpression[callee.name=/^set(Timeout|Interval|Immediate)$/]', message: fromTheClock },
   { selector: "MemberExpression[object.name='AbortSignal'][property.name='timeout']", message: fromTheClock },
-  { selector: "ImportDeclaration[source.value=/^(node:)?timers/]", message: fromTheClock },
+  { selector: 'ImportDeclaration[source.value=/^(node:)?timers/]', message: fromTheClock },
   { selector: "MemberExpression[object.name='Math'][property.name='random']", message: fromTheRandom },
   { selector: "CallExpression[callee.name='randomUUID']", message: fromTheRandom },
   { selector: "MemberExpression[property.name='randomUUID']", message: fromTheRandom },
   { selector: "MemberExpression[object.name='process'][property.name='env']", message: fromArguments },
-  { selector: "TSEnumDeclaration", message: 'No enums: use a union of string literals.' },
-  { selector: "ExportDefaultDeclaration", message: 'Named exports only.' },
-  { selector: "ExportAllDeclaration", message: 'No barrel files.' },
+  { selector: 'TSEnumDeclaration', message: 'No enums: use a union of string literals.' },
+  { selector: 'ExportDefaultDeclaration', message: 'Named exports only.' },
+  { selector: 'ExportAllDeclaration', message: 'No barrel files.' },
 ]
 
 export default tseslint.config(
@@ -33,7 +33,10 @@ export default tseslint.config(
     extends: [...tseslint.configs.recommendedTypeChecked, ...tseslint.configs.stylisticTypeChecked],
     plugins: { 'import-x': importX },
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
-    settings: { 'import-x/resolver': { typescript: true, node: true }, 'import-x/extensions': ['.ts'], 'import-x/parsers': { '@typescript-eslint/parser': ['.ts'] } },
+    settings: {
+      'import-x/resolver-next': [importX.createNodeResolver({ extensions: ['.ts', '.js'] })],
+      'import-x/parsers': { '@typescript-eslint/parser': ['.ts'] },
+    },
     rules: {
       '@typescript-eslint/no-explicit-any': 'error',
       '@typescript-eslint/no-non-null-assertion': 'error',
@@ -44,6 +47,8 @@ export default tseslint.config(
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true, allowBoolean: true }],
       'import-x/no-cycle': 'error',
       'import-x/no-default-export': 'error',
+      // Our interfaces are closures made by factories: none of their methods knows a `this`.
+      '@typescript-eslint/unbound-method': 'off',
       eqeqeq: ['error', 'always', { null: 'ignore' }],
       'no-console': 'error',
       'max-lines': ['error', { max: 400, skipBlankLines: true, skipComments: true }],

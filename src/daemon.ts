@@ -1,7 +1,9 @@
 // The daemon: starts the engine's loops, the schedule and the ops server, and takes them down again in order.
 import type { Clock, Random } from './clock.ts'
+import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
 import { createEngine, type Engine } from './engine.ts'
+import { errorFields } from './error-fields.ts'
 import type { Fact } from './facts.ts'
 import type { Log, LogFields } from './log.ts'
 import { publishFact, publishState } from './metrics/publish.ts'
@@ -87,6 +89,24 @@ async function followCertificate(certificate: CertificateSource, log: Log): Prom
   }
 }
 
+/** What a person wants to be sure of when it has started: where it points, and what it may do there. */
+function startedFields({ config, version, nodeVersion }: DaemonOptions, port: number): LogFields {
+  const { platform, retry, schedule, select, window } = config
+  const selected = Object.entries(select).filter(([, names]) => names.length > 0)
+  return {
+    version,
+    nodeVersion,
+    port,
+    platform: platform.baseUrl,
+    issuer: config.auth.issuerUrl,
+    schedule: schedule.cron,
+    lookback: formatDuration(window.lookback),
+    ...(window.notBefore !== undefined && { notBefore: new Date(window.notBefore).toISOString() }),
+    ...(selected.length > 0 && { selectedBy: selected.map(([name]) => name) }),
+    retries: retry.enabled ? 'enabled' : 'observe only',
+  }
+}
+
 function prepareMetrics(options: DaemonOptions): Metrics {
   const metrics = createMetrics({ processMetrics: true })
   metrics.set('build_info', 1, { version: options.version, node_version: options.nodeVersion })
@@ -107,8 +127,11 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const failure = Promise.withResolvers<never>()
   failure.promise.catch(() => undefined)
   let tickDueAt = Infinity
+  let isOver = false
 
   function report(fact: Fact): void {
+    // What is cut off by the end of the process is no failure of anybody.
+    if (isOver) return
     see(seen, fact)
     publishFact(metrics, fact, clock.now())
     narrator.tell(fact)
@@ -134,6 +157,10 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       ...(clock.monotonic() > tickDueAt + longestDelayMs ? ['the schedule is stuck'] : []),
     ],
     ready: () => notReady(seen, stop.aborted),
+    onError: (error) => {
+      log.error('a request to the ops server failed', errorFields(error))
+    },
+    clock,
   })
 
   /** Loops end with `work`; one that ends otherwise met a bug. */
@@ -141,6 +168,25 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     return loop.catch((error: unknown) => {
       if (!work.signal.aborted) failure.reject(error)
     })
+  }
+
+  /** Gives the retries in flight their grace; how many had to be cut off. */
+  async function finish(retries: Promise<void>): Promise<number> {
+    const finished = new AbortController()
+    let cutOff = 0
+    clock.sleep(config.shutdown.grace, finished.signal).then(
+      () => {
+        cutOff = engine.dispatcher.inFlight()
+        log.warn('grace is over: retries in flight are cut off, the next start finds what is still failed', {
+          inFlight: cutOff,
+        })
+        kill.abort()
+      },
+      () => undefined,
+    )
+    await retries
+    finished.abort()
+    return cutOff
   }
 
   const retrying = engine.dispatcher.run({ stop: work.signal, kill: kill.signal })
@@ -160,32 +206,25 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
 
   try {
     options.onListening?.(server.port)
-    log.info('started', {
-      version: options.version,
-      nodeVersion: options.nodeVersion,
-      port: server.port,
-      schedule: config.schedule.cron,
-      retries: config.retry.enabled ? 'enabled' : 'observe only',
-    })
+    log.info('started', startedFields(options, server.port))
     if (!stop.aborted) {
       await schedule.start(tick)
       await Promise.race([aborted(stop), failure.promise])
     }
-    log.info('stopping', { inFlight: engine.dispatcher.inFlight(), graceMs: config.shutdown.grace })
+    server.drain()
+    const { grace } = config.shutdown
+    log.info('stopping', {
+      signal: stop.reason instanceof Error ? stop.reason.message : undefined,
+      inFlight: engine.dispatcher.inFlight(),
+      grace: formatDuration(grace),
+    })
     await schedule.stop()
     work.abort()
-    const finished = new AbortController()
-    clock.sleep(config.shutdown.grace, finished.signal).then(
-      () => {
-        kill.abort()
-      },
-      () => undefined,
-    )
-    await retrying
-    finished.abort()
+    const cutOff = await finish(retrying)
     await Promise.all([...loops, engine.sweeper.idle()])
-    log.info('stopped', { cutOff: kill.signal.aborted })
+    log.info('stopped', { cutOff })
   } finally {
+    isOver = true
     work.abort()
     kill.abort()
     await schedule.stop()

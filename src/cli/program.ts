@@ -3,27 +3,33 @@ import { Command, CommanderError } from 'commander'
 import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../errors.ts'
 import { errorFields } from '../error-fields.ts'
 import { scrub } from '../scrub.ts'
-import { demoCommand } from './demo.ts'
-import { healthcheckCommand } from './healthcheck.ts'
 import type { End, Io } from './io.ts'
-import { keygenCommand } from './keygen.ts'
-import { onceCommand } from './once.ts'
-import { runCommand } from './run.ts'
-import { sandboxCommand } from './sandbox.ts'
 
 const exitCodesHelp = `
 Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentication rejected;
 69 platform unreachable; 70 bug; 78 configuration.`
 
-function program(io: Io, end: End): Command {
-  const commands = [
-    runCommand(io, end),
-    onceCommand(io, end),
-    sandboxCommand(io),
-    demoCommand(io, end),
-    keygenCommand(io),
-    healthcheckCommand(io, end),
-  ]
+type Loader = (io: Io, end: End) => Promise<Command>
+
+/** Each command's modules are loaded only for it: the daemon is not to carry the sandbox and the key maker about. */
+const loaders: Readonly<Record<string, Loader>> = {
+  run: async (io, end) => (await import('./run.ts')).runCommand(io, end),
+  once: async (io, end) => (await import('./once.ts')).onceCommand(io, end),
+  sandbox: async (io) => (await import('./sandbox.ts')).sandboxCommand(io),
+  demo: async (io, end) => (await import('./demo.ts')).demoCommand(io, end),
+  keygen: async (io) => (await import('./keygen.ts')).keygenCommand(io),
+  healthcheck: async (io, end) => (await import('./healthcheck.ts')).healthcheckCommand(io, end),
+}
+
+/** The command that is named, or all of them, for help. */
+async function load(name: string | undefined, io: Io, end: End): Promise<Command[]> {
+  const named = name === undefined || !Object.hasOwn(loaders, name) ? undefined : loaders[name]
+  const wanted = named === undefined ? Object.values(loaders) : [named]
+  return Promise.all(wanted.map((loader) => loader(io, end)))
+}
+
+async function program(args: readonly string[], io: Io, end: End): Promise<Command> {
+  const commands = await load(args[0], io, end)
   const root = new Command('webhook-reconciler')
     .description('Finds webhook deliveries that failed, has the platform send them again, and exports what it sees.')
     .version(io.version, '--version')
@@ -70,10 +76,10 @@ export function tellBug(error: unknown, io: Pick<Io, 'stderr'>): void {
 /** Runs one command line (without node and script). Never rejects. */
 export async function main(args: readonly string[], io: Io): Promise<ExitCode> {
   let code: ExitCode = exitCode.done
-  const root = program(io, (given) => {
-    code = given
-  })
   try {
+    const root = await program(args, io, (given) => {
+      code = given
+    })
     await root.parseAsync([...args], { from: 'user' })
     return code
   } catch (error) {

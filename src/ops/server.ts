@@ -1,5 +1,6 @@
 // The ops server: metrics for Prometheus, probes for the orchestrator. Plain HTTP, read-only, nothing personal on it.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { Clock } from '../clock.ts'
 import { ConfigurationError } from '../errors.ts'
 
 export interface OpsServerOptions {
@@ -11,12 +12,17 @@ export interface OpsServerOptions {
   /** What keeps the process from being alive, or from being ready; empty when nothing does. */
   live: () => readonly string[]
   ready: () => readonly string[]
+  /** Told of what keeps an answer from being made: a bug. The asker gets 500. */
+  onError: (error: unknown) => void
+  clock: Clock
 }
 
 export interface OpsServer {
   /** The port that it really listens on. */
   port: number
-  /** Answers what is under way, with `Connection: close`, and ends. */
+  /** From now on every answer ends its connection (`Connection: close`). */
+  drain(): void
+  /** Takes no more requests, lets answers under way finish within a second, and ends. */
   close(): Promise<void>
 }
 
@@ -24,6 +30,7 @@ interface Answer {
   status: number
   contentType: string
   body: string
+  headers?: Record<string, string>
 }
 
 const text = 'text/plain; charset=utf-8'
@@ -31,6 +38,8 @@ const text = 'text/plain; charset=utf-8'
 /** Clients that send half a request and stay are sent away. */
 const requestTimeoutMs = 10_000
 const maxConnections = 256
+/** A scrape that is read slowly must not hold the end of the process up. */
+const longestLastAnswerMs = 1000
 
 function probe(problems: readonly string[]): Answer {
   if (problems.length === 0) return { status: 200, contentType: text, body: 'ok\n' }
@@ -54,7 +63,8 @@ async function route(path: string, options: OpsServerOptions): Promise<Answer> {
 
 async function answerTo(request: IncomingMessage, options: OpsServerOptions): Promise<Answer> {
   if (request.method !== 'GET' && request.method !== 'HEAD') {
-    return { status: 405, contentType: text, body: 'Only GET and HEAD are answered here.\n' }
+    const headers = { allow: 'GET, HEAD', connection: 'close' }
+    return { status: 405, contentType: text, body: 'Only GET and HEAD are answered here.\n', headers }
   }
   return route((request.url ?? '/').split('?')[0] ?? '/', options)
 }
@@ -68,7 +78,7 @@ const listenProblems: Readonly<Record<string, string>> = {
 
 /** Starts the server. @throws ConfigurationError when the port can't be had. */
 export async function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
-  let closing = false
+  let draining = false
 
   function send(response: ServerResponse, answer: Answer, withBody: boolean): void {
     response.writeHead(answer.status, {
@@ -76,7 +86,8 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
       'content-length': Buffer.byteLength(answer.body),
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
-      ...(closing || answer.status === 405 ? { connection: 'close' } : {}),
+      ...answer.headers,
+      ...(draining ? { connection: 'close' } : {}),
     })
     response.end(withBody ? answer.body : undefined)
   }
@@ -88,7 +99,8 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
         (answer) => {
           send(response, answer, request.method !== 'HEAD')
         },
-        () => {
+        (error: unknown) => {
+          options.onError(error)
           send(response, { status: 500, contentType: text, body: 'The state could not be read; see the log.\n' }, true)
         },
       )
@@ -97,7 +109,12 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
   server.maxConnections = maxConnections
 
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
+    // Stays: an error in taking a connection later on must not end the daemon.
+    server.on('error', (error: NodeJS.ErrnoException) => {
+      if (server.listening) {
+        options.onError(error)
+        return
+      }
       const problem = listenProblems[error.code ?? '']
       const message = problem ?? `listening there fails with ${error.code ?? error.name}`
       const origin = `${options.host}:${options.port}`
@@ -109,15 +126,26 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
 
   return {
     port: typeof address === 'object' && address !== null ? address.port : options.port,
-    close: () =>
-      new Promise((resolve) => {
-        closing = true
-        server.close(() => {
-          resolve()
-        })
-        server.closeIdleConnections()
-        // What does not end by itself now, a scrape that is read slowly, must not hold the process up.
-        server.closeAllConnections()
-      }),
+    drain() {
+      draining = true
+    },
+    async close() {
+      draining = true
+      const closed = Promise.withResolvers<undefined>()
+      server.close(() => {
+        closed.resolve(undefined)
+      })
+      server.closeIdleConnections()
+      const done = new AbortController()
+      const late = options.clock.sleep(longestLastAnswerMs, done.signal).then(
+        () => {
+          server.closeAllConnections()
+        },
+        () => undefined,
+      )
+      await closed.promise
+      done.abort()
+      await late
+    },
   }
 }

@@ -1,8 +1,9 @@
 // Lists one slice whole: pages side by side, ids once, and a verdict whether all of it was seen. @see design section 8
-import pLimit from 'p-limit'
 import { maxPageSize } from '../platform/wire.ts'
 import type { ListPage, PlatformClient } from '../platform/client.ts'
+import { PlatformFailure } from '../platform/failure.ts'
 import type { UnreadableRow, WebhookRecord } from '../platform/record.ts'
+import { readOn } from './pages.ts'
 import { contains, type Span } from './window.ts'
 
 /** What listing a slice gave. */
@@ -17,13 +18,16 @@ export interface Listing {
   unexpected: { time: number; status: number }
   /** True when every page was read and the totals bear it out. */
   complete: boolean
+  /** The total that the first page told, where it speaks of more than was found. */
+  missedTotal: number | undefined
 }
 
 /** A slice that holds too many records to be listed whole. */
 export interface TooMany {
-  /** What the platform tells, or one above the limit when it tells nothing of use. */
-  total: number
-  /** True when the first page showed rows from outside of what was asked. */
+  tooMany: true
+  /** What the platform tells; undefined when it tells nothing of use. */
+  total: number | undefined
+  /** True when a page showed rows from outside of what was asked. */
   showsForeignTimes: boolean
 }
 
@@ -38,143 +42,160 @@ export interface ListingOptions {
   totalsCount: boolean
 }
 
-/** A single second is read whole up to this many rows. */
+/** The platform answers, but not what was asked: going on could list the same records for ever. */
+export class FiltersIgnored extends PlatformFailure {
+  constructor() {
+    super('other', undefined, 'the platform ignores eventDateTimeFrom/To')
+    this.name = 'FiltersIgnored'
+  }
+}
+
+/** A slice of a few seconds is read whole up to this many rows, a single second to no more than these. */
 export const maxRowsPerSlice = 100_000
+
+/**
+ * Slices are not cut shorter than this many seconds without need: the second that is asked for on either side weighs
+ * little then, also where thousands of records stand in each.
+ */
+export const shortSliceSeconds = 15
 
 /** What has been read of a slice so far. */
 interface Reading {
   seen: Map<string, WebhookRecord>
   unreadable: UnreadableRow[]
+  unreadableIds: Set<string>
   time: number
   status: number
 }
 
 /** What is asked for: a second more on either side, as the bounds may be exclusive and compared with fractions or without. */
-function asked(span: Span): { from: number; to: number } {
+export function asked(span: Span): { from: number; to: number } {
   return { from: span.from - 1, to: span.to }
+}
+
+/** True for a row whose own time is not what was asked. */
+export function isForeign(record: WebhookRecord, span: Span): boolean {
+  const { from, to } = asked(span)
+  const second = Math.floor(record.eventLocal / 1000)
+  return second < from || second > to
+}
+
+/** Takes rows that can't be read. Returns true when there was one that was not known yet. */
+function collectUnreadable(reading: Reading, page: ListPage): boolean {
+  // One without an id can't be told from the same on the page before, so it is news only where there is nothing else.
+  let isNew = page.unreadable.length > 0 && page.records.length === 0
+  for (const row of page.unreadable) {
+    const id = row.id?.toLowerCase()
+    if (id !== undefined) {
+      if (reading.unreadableIds.has(id)) continue
+      reading.unreadableIds.add(id)
+      isNew = true
+    }
+    reading.unreadable.push(row)
+  }
+  return isNew
 }
 
 /** Takes a page in. Returns true when it showed anything that was not known yet. */
 function collect(reading: Reading, page: ListPage, span: Span): boolean {
-  const { from, to } = asked(span)
-  let isNew = page.unreadable.length > 0
+  let isNew = collectUnreadable(reading, page)
   for (const record of page.records) {
     const id = record.id.toLowerCase()
     if (reading.seen.has(id)) continue
     isNew = true
     reading.seen.set(id, record)
-    const second = Math.floor(record.eventLocal / 1000)
-    if (second < from || second > to) reading.time += 1
+    if (isForeign(record, span)) reading.time += 1
     if (record.status !== 'failed') reading.status += 1
   }
-  reading.unreadable.push(...page.unreadable)
   return isNew
-}
-
-/** How the reading of a slice ended: at its last page, at a page that told nothing new, or at the limit of what one slice may hold. */
-type End = 'last-page' | 'nothing-new' | 'limit'
-
-interface PageSource {
-  readPage: (index: number) => Promise<ListPage>
-  /** Pages that the first total promises after the first one; they may be read side by side. */
-  promised: number
-  /** Highest page number that is asked for. */
-  lastAllowed: number
-  concurrency: number
-}
-
-/** Without a page size in the answer a short page proves nothing: then only an empty one ends the slice. */
-function isLast(page: ListPage): boolean {
-  return page.size === undefined ? page.rows === 0 : page.rows < page.size
-}
-
-/** Reads the pages after the first. */
-async function readOn(first: ListPage, source: PageSource, take: (page: ListPage) => boolean): Promise<End> {
-  if (isLast(first)) return 'last-page'
-  let lastIndex = Infinity
-  let end: End = 'limit'
-  let failure: unknown
-
-  async function visit(index: number): Promise<void> {
-    if (index > lastIndex || failure !== undefined) return
-    try {
-      const page = await source.readPage(index)
-      const isNew = take(page)
-      if (isNew && !isLast(page)) return
-      lastIndex = Math.min(lastIndex, index)
-      end = isLast(page) ? 'last-page' : end === 'limit' ? 'nothing-new' : end
-    } catch (error) {
-      failure ??= error
-    }
-  }
-
-  const limit = pLimit(source.concurrency)
-  const sideBySide = Math.min(source.promised, source.lastAllowed)
-  await Promise.all(Array.from({ length: sideBySide }, (_, offset) => limit(visit, offset + 1)))
-  for (
-    let index = sideBySide + 1;
-    index <= Math.min(lastIndex, source.lastAllowed) && failure === undefined;
-    index += 1
-  ) {
-    await visit(index)
-  }
-  // Rejected with what the call itself rejected with.
-  if (failure !== undefined) throw failure as Error
-  return end
 }
 
 interface Attempt {
   reading: Reading
   complete: boolean
+  missedTotal: number | undefined
 }
 
-async function listOnce(span: Span, options: ListingOptions, signal: AbortSignal): Promise<Attempt | TooMany> {
-  const { maxRecords, totalsCount } = options
+/** A short page ends the slice. Without a page size in the answer it proves nothing: then only an empty one does. */
+function isShort(page: ListPage): boolean {
+  return page.rows < (page.size ?? 1)
+}
+
+/** For a slice of which more was promised than found: a platform may echo a page size that it does not give. */
+function isEmptyPage(page: ListPage): boolean {
+  return page.rows === 0
+}
+
+function maxRowsOf(span: Span, options: ListingOptions): number {
+  return span.to - span.from > shortSliceSeconds ? options.maxRecords : maxRowsPerSlice
+}
+
+/** One reading of a slice, page by page. */
+async function listOnce(
+  span: Span,
+  options: ListingOptions & { isLast: (page: ListPage) => boolean },
+  signal: AbortSignal,
+): Promise<Attempt | TooMany> {
+  const { isLast, totalsCount } = options
+  const reading: Reading = { seen: new Map(), unreadable: [], unreadableIds: new Set(), time: 0, status: 0 }
   let lastTotal = 0
-  const readPage = async (index: number): Promise<ListPage> => {
+
+  async function readPage(index: number): Promise<ListPage> {
     const page = await options.client.list({ status: 'failed', ...asked(span), page: index, size: maxPageSize }, signal)
     lastTotal = page.total ?? lastTotal
     return page
   }
-  const reading: Reading = { seen: new Map(), unreadable: [], time: 0, status: 0 }
-  const take = (page: ListPage): boolean => collect(reading, page, span)
+
+  function take(page: ListPage): boolean {
+    const isNew = collect(reading, page, span)
+    // However many slices there are, each would show the same: a slice so small can't hold so many others.
+    if (reading.time > options.maxRecords) throw new FiltersIgnored()
+    return isNew
+  }
+
   const first = await readPage(0)
   take(first)
   const total = totalsCount ? first.total : undefined
+  const maxRows = maxRowsOf(span, options)
   const mayBeCut = span.to - span.from > 1
-  const tooMany = { total: total ?? maxRecords + 1, showsForeignTimes: reading.time > 0 }
-  if (total !== undefined && total > maxRecords && !isLast(first) && mayBeCut) return tooMany
+  const tooMany = (known: number | undefined): TooMany => ({
+    tooMany: true,
+    total: known,
+    showsForeignTimes: reading.time > 0,
+  })
+  if (total !== undefined && total > maxRows && !isLast(first) && mayBeCut) return tooMany(total)
 
   const size = first.size ?? maxPageSize
-  const rowsAllowed = total === undefined && mayBeCut ? maxRecords : maxRowsPerSlice
   const promised = Math.floor((total ?? 0) / size)
-  const lastAllowed = Math.ceil(rowsAllowed / size)
-  const end = await readOn(first, { readPage, promised, lastAllowed, concurrency: options.concurrency }, take)
-  if (end === 'limit' && mayBeCut && total === undefined) return tooMany
+  const lastAllowed = Math.ceil(maxRows / size)
+  const { concurrency } = options
+  const end = isLast(first) ? 'last-page' : await readOn({ readPage, take, isLast, promised, lastAllowed, concurrency })
+  if (end === 'limit' && mayBeCut) return tooMany(undefined)
   const rows = reading.seen.size + reading.unreadable.length
-  const totalsAgree = total === undefined || (rows >= total && lastTotal >= total)
-  return { reading, complete: end === 'last-page' && totalsAgree }
+  const missed = total !== undefined && rows < total
+  const shrank = total !== undefined && lastTotal < total
+  return { reading, complete: end === 'last-page' && !missed && !shrank, missedTotal: missed ? total : undefined }
 }
 
 function isTooMany(attempt: Attempt | TooMany): attempt is TooMany {
-  return 'total' in attempt
+  return 'tooMany' in attempt
 }
 
 /**
  * Lists the failed records of a slice, once more when the first reading was not complete.
- * @throws what the list call throws.
+ * @throws FiltersIgnored, and what the list call throws.
  */
 export async function listSlice(span: Span, options: ListingOptions, signal: AbortSignal): Promise<Listing | TooMany> {
   const askedAt = options.monotonic()
-  let attempt = await listOnce(span, options, signal)
+  let attempt = await listOnce(span, { ...options, isLast: isShort }, signal)
   if (isTooMany(attempt)) return attempt
   if (!attempt.complete) {
-    const again = await listOnce(span, options, signal)
+    const again = await listOnce(span, { ...options, isLast: isEmptyPage }, signal)
     if (isTooMany(again)) return again
     again.reading.seen = new Map([...attempt.reading.seen, ...again.reading.seen])
     attempt = again
   }
-  const { reading } = attempt
+  const { reading, complete, missedTotal } = attempt
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   return {
     span,
@@ -182,6 +203,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     records: [...reading.seen.values()].filter((record) => record.status === 'failed' && isOwned(record)),
     unreadable: reading.unreadable,
     unexpected: { time: reading.time, status: reading.status },
-    complete: attempt.complete,
+    complete,
+    missedTotal,
   }
 }

@@ -26,7 +26,7 @@ export interface DeliveryOptions {
 }
 
 export interface DeliveryEngine {
-  /** Takes a failed record on again: it is `processing` when this returns. Resolves when its result is recorded, at once when that comes later. */
+  /** Takes a failed record on again, at once. Resolves when its result is recorded, or at once when it is delivered later. */
   retry(record: number): Promise<void>
   /** Delivers a `processing` record for the first time; resolves when its result is recorded. */
   first(record: number): Promise<void>
@@ -118,10 +118,12 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
 
   return {
     async retry(record) {
-      const { mode, delayMs } = readings().delivery
-      begin(record)
+      const { mode, delayMs, meanwhile = 'processing' } = readings().delivery
+      const waitsFailed = mode === 'async' && meanwhile === 'failed'
+      if (!waitsFailed) begin(record)
       const done = account(async () => {
         if (delayMs > 0) await clock.sleep(delayMs, closing.signal)
+        if (waitsFailed) begin(record)
         return attempt(record)
       })
       if (mode === 'sync') await done

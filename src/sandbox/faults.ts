@@ -41,6 +41,8 @@ export type Fault =
   | { kind: 'refuse-token'; error?: string; description?: string; status?: number }
   /** The answer to a retry shows a record with another id. */
   | { kind: 'wrong-id' }
+  /** The answer has these headers too, such as `age`, or instead of its own. Names in lower case. */
+  | { kind: 'headers'; headers: Record<string, string> }
   /** The answer has no `Date` header. */
   | { kind: 'no-date' }
   /** Deliveries only: never ends, so that the record stays `processing`. */
@@ -194,6 +196,7 @@ function instead(fault: Fault, context: FaultContext): Answer | undefined {
     case 'huge-body':
     case 'expires-in':
     case 'wrong-id':
+    case 'headers':
     case 'no-date':
     case 'stuck':
       return undefined
@@ -221,6 +224,8 @@ export function spoil(answer: Answer, fault: Fault, context: FaultContext): Answ
       return withBody(answer, (body) => ({ ...body, expires_in: fault.value }))
     case 'wrong-id':
       return withBody(answer, (body) => withWrongId(body, context.random))
+    case 'headers':
+      return { ...answer, headers: { ...answer.headers, ...fault.headers } }
     case 'no-date':
       return { ...answer, headers: { ...answer.headers, date: '' } }
     case 'latency':

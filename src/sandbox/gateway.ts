@@ -52,9 +52,11 @@ export function createGateway(options: GatewayOptions): (request: IncomingMessag
   }
 
   return (incoming, response) => {
+    // Kept now: a request that was destroyed has none any more.
+    const { socket } = incoming
     handle(incoming, response).catch(() => {
       // The peer let go, sent too much, or the sandbox is closing: there is nobody left to tell.
-      incoming.socket.destroy()
+      socket.destroy()
     })
   }
 }

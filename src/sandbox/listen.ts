@@ -2,7 +2,10 @@
 import type { IncomingMessage, Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** Listens and tells the origin, such as `http://127.0.0.1:41234`. Rejects when the port is taken. */
+/**
+ * Listens and tells the origin, such as `http://127.0.0.1:41234`; of a server on all addresses, that of loopback.
+ * Rejects when the port is taken.
+ */
 export async function listen(server: Server, host: string, port: number): Promise<string> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -14,7 +17,13 @@ export async function listen(server: Server, host: string, port: number): Promis
   // A peer that lets go in the middle must not end the process.
   server.on('clientError', (_error, socket) => socket.destroy())
   const address = server.address() as AddressInfo
-  return `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`
+  return `http://${hostOf(address)}:${address.port}`
+}
+
+function hostOf({ address, family }: AddressInfo): string {
+  if (address === '0.0.0.0') return '127.0.0.1'
+  if (address === '::') return '[::1]'
+  return family === 'IPv6' ? `[${address}]` : address
 }
 
 /** Ends kept-alive connections at once. */

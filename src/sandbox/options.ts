@@ -34,10 +34,12 @@ export type Totals = 'exact' | 'absent' | 'low' | 'high' | 'zero' | 'page'
 
 export type IgnoredParameter = 'status' | 'eventId' | 'from' | 'to' | 'page.number' | 'page.size'
 
-/** Whether a retry delivers before it answers, or answers `processing` and delivers `delayMs` later. */
+/** Whether a retry delivers before it answers, or answers first; either way it waits `delayMs` before it delivers. */
 export interface DeliveryReading {
   mode: 'sync' | 'async'
   delayMs: number
+  /** Status while an async retry waits; default `processing`. While it is `failed` another retry is accepted too. */
+  meanwhile?: 'processing' | 'failed'
 }
 
 /** Retries by the platform itself after a failed first delivery; the record shows `status` between them. */

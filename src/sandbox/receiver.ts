@@ -129,8 +129,9 @@ export async function startReceiver(options: {
   const server = createServer((request, response) => {
     response.sendDate = false
     response.setHeader('date', new Date(clock.now()).toUTCString())
+    const { socket } = request
     take(request, response).catch(() => {
-      request.socket.destroy()
+      socket.destroy()
     })
   })
   const url = await listen(server, options.host, options.port)

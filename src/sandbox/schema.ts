@@ -53,7 +53,11 @@ const readings = z.strictObject({
   expiresIn: z.number().int().min(1),
   tokenLivesSeconds: z.number().positive().nullable(),
   unknownFields: z.boolean(),
-  delivery: z.strictObject({ mode: z.enum(['sync', 'async']), delayMs: milliseconds }),
+  delivery: z.strictObject({
+    mode: z.enum(['sync', 'async']),
+    delayMs: milliseconds,
+    meanwhile: z.enum(['processing', 'failed']).exactOptional(),
+  }),
   acceptedStatus: status,
   counting: z.enum(['attempts', 'retries']),
   countedAt: z.enum(['start', 'end']),
@@ -108,6 +112,7 @@ const fault = z.discriminatedUnion('kind', [
     status: status.exactOptional(),
   }),
   z.strictObject({ kind: z.literal('wrong-id') }),
+  z.strictObject({ kind: z.literal('headers'), headers }),
   z.strictObject({ kind: z.literal('no-date') }),
   z.strictObject({ kind: z.literal('stuck') }),
 ])

@@ -1,4 +1,5 @@
-// The sandbox on the wire: node:http in, an answer out, whole or broken as told.
+// The sandbox on the wire: node:http in, an answer out, whole or broken as told. Not on a framework, because it must reach the
+// socket: to reset it, to cut a body or to let it drip.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../clock.ts'
 import type { Answer } from './exchange.ts'

@@ -21,7 +21,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
   const { certificatePem } = await testKeys()
   const { privateKeyFile } = await testKeys(keyName)
   const sandbox = await startSandbox({ clock: systemClock, certificatePem, ...options })
-  const { transport, close } = createUndiciTransport({ clock: systemClock, connections: 4 })
+  const http = createUndiciTransport({ clock: systemClock, connections: 4 })
   const { source } = await createKeySource({ file: privateKeyFile })
   const facts: TokenFact[] = []
   const manager = createTokenManager({
@@ -32,7 +32,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
     assertionLifetimeMs: 60_000,
     requestTimeoutMs: 500,
     key: source,
-    transport,
+    transport: http.transport,
     clock: systemClock,
     random: systemRandom,
     skew: createSkew(),
@@ -43,7 +43,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
     manager,
     facts,
     async [Symbol.asyncDispose]() {
-      await close()
+      await http.close()
       await sandbox[Symbol.asyncDispose]()
     },
   }

@@ -13,7 +13,7 @@ async function ask(
     method,
     ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
   })
-  return { status: answer.status, ...((await answer.json()) as object) }
+  return { httpStatus: answer.status, ...((await answer.json()) as object) }
 }
 
 test('an incident, played from outside', async () => {
@@ -29,7 +29,7 @@ test('an incident, played from outside', async () => {
   const platform = await client(sandbox)
   await platform.retry(id)
   expect(await ask(sandbox, `/records/${id}`)).toMatchObject({
-    status: 200,
+    httpStatus: 200,
     numberOfAttempts: 5,
     acceptedRetries: 1,
     deliveries: [],
@@ -100,8 +100,8 @@ test.each([
   ['/nothing', {}, 404, /no such/],
 ])('POST %s with %o is refused with %d', async (path, body, status, message) => {
   await using sandbox = await start()
-  const answer = (await ask(sandbox, path, body)) as { status: number; error: string }
-  expect(answer.status).toBe(status)
+  const answer = (await ask(sandbox, path, body)) as { httpStatus: number; error: string }
+  expect(answer.httpStatus).toBe(status)
   expect(answer.error).toMatch(message)
 })
 

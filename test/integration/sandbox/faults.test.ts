@@ -224,6 +224,14 @@ test.each<[Fault, number, string]>([
   expect(await answer.text()).toContain(body)
 })
 
+test('answers can carry headers of somebody between, such as Age', async () => {
+  await using sandbox = await start()
+  const platform = await raw(sandbox)
+  const date = 'Thu, 01 Jan 1970 00:00:00 GMT'
+  sandbox.faults.set({ operation: 'list', fault: { kind: 'headers', headers: { age: '90', date } } })
+  expect(await platform.list()).toMatchObject({ status: 200, headers: { age: '90', date } })
+})
+
 test('a predicate picks the calls that are hit', async () => {
   await using sandbox = await start()
   const platform = await client(sandbox)

@@ -18,17 +18,17 @@ test('close ends kept-alive connections at once, and every port', async () => {
   const sandbox = await start({ identityPort: 0 })
   const agent = new Agent({ keepAlive: true })
   const headers = { authorization: `Bearer ${await token(sandbox)}` }
-  const closed = await new Promise<Promise<void>>((resolve, reject) => {
+  const socketClosed = Promise.withResolvers<unknown>()
+  await new Promise((resolve, reject) => {
     const outgoing = request(`${sandbox.baseUrl}/webhooks`, { agent, headers }, (answer) => {
-      answer.resume().on('end', () => {
-        resolve(new Promise((done) => answer.socket.on('close', done)))
-      })
+      answer.resume().on('end', resolve)
     })
+    outgoing.on('socket', (socket) => socket.on('close', socketClosed.resolve))
     outgoing.on('error', reject).end()
   })
   const startedAt = systemClock.monotonic()
   await sandbox.close()
-  await closed
+  await socketClosed.promise
   expect(systemClock.monotonic() - startedAt).toBeLessThan(1000)
   agent.destroy()
   const origins = [sandbox.baseUrl, sandbox.authUrl, sandbox.controlUrl, sandbox.receiver.healthUrl]

