@@ -1,5 +1,4 @@
 // Lint rules: the habits of this code that a machine can hold.
-import importX from 'eslint-plugin-import-x'
 import tseslint from 'typescript-eslint'
 
 const fromTheClock = 'Take the time from the injected Clock (src/clock.ts).'
@@ -31,12 +30,7 @@ export default tseslint.config(
   {
     files: ['src/**/*.ts', 'test/**/*.ts'],
     extends: [...tseslint.configs.recommendedTypeChecked, ...tseslint.configs.stylisticTypeChecked],
-    plugins: { 'import-x': importX },
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
-    settings: {
-      'import-x/resolver-next': [importX.createNodeResolver({ extensions: ['.ts', '.js'] })],
-      'import-x/parsers': { '@typescript-eslint/parser': ['.ts'] },
-    },
     rules: {
       '@typescript-eslint/no-explicit-any': 'error',
       '@typescript-eslint/no-non-null-assertion': 'error',
@@ -45,8 +39,6 @@ export default tseslint.config(
       '@typescript-eslint/consistent-type-imports': 'error',
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true, allowBoolean: true }],
-      'import-x/no-cycle': 'error',
-      'import-x/no-default-export': 'error',
       // Our interfaces are closures made by factories: none of their methods knows a `this`.
       '@typescript-eslint/unbound-method': 'off',
       eqeqeq: ['error', 'always', { null: 'ignore' }],
@@ -62,10 +54,5 @@ export default tseslint.config(
     // The two places where time, randomness and the environment enter.
     files: ['src/clock.ts', 'src/main.ts'],
     rules: { 'no-restricted-syntax': 'off' },
-  },
-  {
-    // vitest wants its configuration as a default export.
-    files: ['*.config.ts', 'eslint.config.js'],
-    rules: { 'import-x/no-default-export': 'off' },
   },
 )

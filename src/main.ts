@@ -27,6 +27,13 @@ function stopSignal(): AbortSignal {
 }
 
 async function start(): Promise<void> {
+  // First of all: while the program is being loaded a signal would kill it, or, as PID 1, be lost.
+  const signal = stopSignal()
+  let onHangup = (): void => undefined
+  // Without a listener SIGHUP kills.
+  process.on('SIGHUP', () => {
+    onHangup()
+  })
   enableCompileCache()
   const { main, tellBug } = await import('./cli/program.ts')
   const { systemClock, systemRandom } = await import('./clock.ts')
@@ -40,11 +47,6 @@ async function start(): Promise<void> {
   process.on('unhandledRejection', onBug)
   // Whoever read our output has gone: there is nobody left to tell.
   process.stdout.on('error', () => process.exit(exitCode.incomplete))
-  // Without a listener SIGHUP kills.
-  let onHangup = (): void => undefined
-  process.on('SIGHUP', () => {
-    onHangup()
-  })
 
   const io: Io = {
     stdout: process.stdout,
@@ -57,7 +59,7 @@ async function start(): Promise<void> {
     clock: systemClock,
     random: systemRandom,
     readFile: (path) => readFileSync(path, 'utf8'),
-    signal: stopSignal(),
+    signal,
     onHangup: (listener) => {
       onHangup = listener
     },

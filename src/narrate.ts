@@ -1,7 +1,9 @@
 // Tells the facts as log lines: state changes and full sweeps that did something at info, single records at debug.
 import type { Fact } from './facts.ts'
 import type { Log } from './log.ts'
+import type { Reason } from './platform/http.ts'
 import type { RetryFact } from './reconcile/dispatch.ts'
+import type { Trouble } from './reconcile/guard.ts'
 import type { SweepReport } from './reconcile/sweeper.ts'
 
 export interface Narrator {
@@ -17,10 +19,29 @@ interface Since {
 /** Ids that were told as unreadable; told again at most after so many others. */
 const rememberedIds = 10_000
 
+/** What a person can look at when the list can't be had. The token's own failures bring their advice along. */
+const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
+  connection: 'nothing answers there: check platform.baseUrl and the network path',
+  timeout: 'no whole answer within platform.requestTimeout: check the network path, or allow more time',
+  tls: 'check the certificate authorities that this host trusts (NODE_EXTRA_CA_CERTS)',
+  redirect: 'redirects are not followed: check platform.baseUrl',
+  'not-found': 'check the path in platform.baseUrl: /webhooks is asked for below it',
+  'invalid-body': 'check platform.baseUrl, and that no login page or proxy answers in its place',
+  unauthorized: 'the platform refuses the tokens that it issues: ask its operator, or check platform.baseUrl',
+  forbidden: "have the platform's operator give the service account access to the webhooks",
+}
+const generalAdvice = "if it lasts, ask the platform's operator"
+
+const pauses: Readonly<Record<Trouble, string>> = {
+  platform: 'retries pause: the platform answers neither them nor a list; it is asked until it does',
+  unauthorized: 'retries pause: the platform refuses the token or the permission; it is asked until it does not',
+}
+
 export function createNarrator(log: Log): Narrator {
   let since: Since = { retries: 0, accepted: 0 }
   let sweepTrouble: { key: string; times: number } | undefined
   let tokenTrouble: { key: string; times: number } | undefined
+  let hadToken = false
   let listed = -1
   let unexpectedTold = false
   let offsetTold = false
@@ -70,6 +91,7 @@ export function createNarrator(log: Log): Narrator {
       stage: failure?.stage,
       reason: failure?.reason,
       problem: failure?.message,
+      ...(failure?.stage === 'list' && { advice: adviceByReason[failure.reason] ?? generalAdvice }),
     })
   }
 
@@ -97,7 +119,10 @@ export function createNarrator(log: Log): Narrator {
   function tellToken(fact: Extract<Fact, { type: 'token-refreshed' }>): void {
     if (fact.result === 'success') {
       const fields = { expiresInSeconds: fact.expiresInSeconds, failures: tokenTrouble?.times }
-      log.info(tokenTrouble === undefined ? 'access token renewed' : 'access token to be had again', fields)
+      if (tokenTrouble !== undefined) log.info('access token to be had again', fields)
+      else if (!hadToken) log.info('access token obtained', fields)
+      else log.debug('access token renewed', fields)
+      hadToken = true
       tokenTrouble = undefined
       return
     }
@@ -168,8 +193,8 @@ export function createNarrator(log: Log): Narrator {
           log.error('the changed key file cannot be used, the old key stays', { problem: fact.problem })
           return
         case 'trouble':
-          if (fact.trouble === undefined) log.info('retries go on', {})
-          else log.warn('retries stop', { cause: fact.trouble })
+          if (fact.trouble === undefined) log.info('retries go on')
+          else log.warn(pauses[fact.trouble], { cause: fact.trouble })
           return
         case 'slice-skipped':
           log.warn('a part of the window cannot be listed, it is left out', {
@@ -199,7 +224,9 @@ export function createNarrator(log: Log): Narrator {
           })
           return
         case 'left-window':
-          log.warn('failed records have left the window, nobody retries them any more', { records: fact.records })
+          log.warn('failed records have left the window, nobody retries them any more: see window.lookback', {
+            records: fact.records,
+          })
           return
         case 'time-offset':
           tellOffset(fact)

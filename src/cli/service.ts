@@ -58,7 +58,7 @@ async function openCertificate(
 /** Loads everything. @throws ConfigurationError with all that is wrong. */
 export async function openService(io: Io, options: ConfigOption, logTo: Output): Promise<Service> {
   const { config, origins, passedOver } = loadConfig({ file: options.config, ...io })
-  const log = await createLogger({
+  const log = createLogger({
     level: config.log.level,
     format: config.log.format,
     instance: config.instance.name,

@@ -36,22 +36,24 @@ export interface Rate {
 
 /** While retries wait, sweeps get 20 % of the rate and confirmations 3 % (design section 10). */
 const share: Readonly<Record<RateClass, number>> = { retry: 0.77, list: 0.2, confirm: 0.03 }
+const kinds = ['retry', 'list', 'confirm'] as const satisfies readonly RateClass[]
 /** The rate comes back by this part of the maximum a second. */
 const recoveryPerSecond = 0.05
 const firstPauseMs = 1000
 const maxPauseMs = 300_000
 /** The rate is never cut below one call a second (or the maximum, when that is lower): a stopped clock learns nothing. */
 const lowestPerSecond = 1
-
-interface Waiter {
-  kind: RateClass
-  grant: () => void
-}
+/** Who was served just now keeps its place for so long: it may ask again as soon as it has heard of its grant. */
+const keptPlaceMs = 1
 
 /** A bucket that fills at a rate and holds what one second gives, at least one. */
 interface Bucket {
   level: number
   filledAt: number
+}
+
+function fullBucket(perSecond: number, now: number): Bucket {
+  return { level: Math.max(1, perSecond), filledAt: now }
 }
 
 function fill(bucket: Bucket, perSecond: number, now: number): void {
@@ -60,17 +62,22 @@ function fill(bucket: Bucket, perSecond: number, now: number): void {
   bucket.filledAt = now
 }
 
+/** Milliseconds until the bucket holds one. */
+function untilOne(bucket: Bucket, perSecond: number): number {
+  return Math.max(0, ((1 - bucket.level) / perSecond) * 1000)
+}
+
 export function createRate(options: RateOptions): Rate {
-  const { clock, maxPerSecond } = options
-  const maxRetries = options.maxRetriesPerSecond ?? Infinity
-  const lowest = Math.min(lowestPerSecond, maxPerSecond)
+  const { clock, maxPerSecond, maxRetriesPerSecond } = options
   const start = clock.monotonic()
-  const all: Bucket = { level: Math.max(1, maxPerSecond), filledAt: start }
-  const retries: Bucket = { level: Math.min(Math.max(1, maxRetries), 1e9), filledAt: start }
-  const queues: Record<RateClass, Waiter[]> = { retry: [], list: [], confirm: [] }
+  const all = fullBucket(maxPerSecond, start)
+  const retries = maxRetriesPerSecond === undefined ? undefined : fullBucket(maxRetriesPerSecond, start)
+  /** Grants that are waited for, first come, first served within a class. */
+  const queues: Record<RateClass, (() => void)[]> = { retry: [], list: [], confirm: [] }
   /** Stride scheduling: who has used the least of its share goes next. */
   const used: Record<RateClass, number> = { retry: 0, list: 0, confirm: 0 }
   let usedByNow = 0
+  let lastServed: { kind: RateClass; at: number } | undefined
   let perSecond = maxPerSecond
   let adaptedAt = start
   let cutAt = -Infinity
@@ -80,40 +87,44 @@ export function createRate(options: RateOptions): Rate {
 
   function refill(): void {
     const now = clock.monotonic()
-    perSecond = Math.min(
-      maxPerSecond,
-      perSecond + (Math.max(0, now - adaptedAt) / 1000) * recoveryPerSecond * maxPerSecond,
-    )
+    // A pause shows nothing of what the platform can take: the rate comes back only outside of it.
+    const calmMs = Math.max(0, now - Math.max(adaptedAt, pausedUntil))
+    perSecond = Math.min(maxPerSecond, perSecond + (calmMs / 1000) * recoveryPerSecond * maxPerSecond)
     adaptedAt = now
     fill(all, perSecond, now)
-    if (maxRetries !== Infinity) fill(retries, maxRetries, now)
+    if (retries !== undefined) fill(retries, maxRetriesPerSecond ?? 0, now)
   }
 
   function mayGo(kind: RateClass): boolean {
-    return queues[kind].length > 0 && (kind !== 'retry' || maxRetries === Infinity || retries.level >= 1)
+    return kind !== 'retry' || retries === undefined || retries.level >= 1
   }
 
+  /** Who goes next; undefined when nobody may, or when the last call in the bucket is kept for who was served just now. */
   function nextKind(): RateClass | undefined {
-    const waiting = (['retry', 'list', 'confirm'] as const).filter(mayGo)
-    return waiting.toSorted((a, b) => used[a] - used[b])[0]
+    const isKept = all.level < 2 && lastServed !== undefined && clock.monotonic() < lastServed.at + keptPlaceMs
+    const keptFor = isKept ? lastServed?.kind : undefined
+    const [first] = kinds
+      .filter((kind) => mayGo(kind) && (queues[kind].length > 0 || kind === keptFor))
+      .toSorted((a, b) => used[a] - used[b])
+    return first !== undefined && queues[first].length > 0 ? first : undefined
   }
 
   function take(kind: RateClass): void {
     all.level -= 1
-    if (kind === 'retry' && maxRetries !== Infinity) retries.level -= 1
-    usedByNow = used[kind]
+    if (kind === 'retry' && retries !== undefined) retries.level -= 1
+    // Retries that are held back by their own bound use less than their share: they don't turn this back.
+    usedByNow = Math.max(usedByNow, used[kind])
     used[kind] += 1 / share[kind]
+    lastServed = { kind, at: clock.monotonic() }
   }
 
   /** Milliseconds until the next grant is possible; undefined when nobody waits. */
   function untilNext(): number | undefined {
-    const waiting = queues.list.length + queues.confirm.length + queues.retry.length
-    if (waiting === 0) return undefined
-    const paused = Math.max(0, pausedUntil - clock.monotonic())
-    const forAll = all.level >= 1 ? 0 : ((1 - all.level) / perSecond) * 1000
-    const onlyRetries = queues.retry.length === waiting && maxRetries !== Infinity && retries.level < 1
-    const forRetries = onlyRetries ? ((1 - retries.level) / maxRetries) * 1000 : 0
-    return Math.max(paused, forAll, forRetries)
+    const waiting = kinds.filter((kind) => queues[kind].length > 0)
+    if (waiting.length === 0) return undefined
+    const paused = pausedUntil - clock.monotonic()
+    const forRetries = waiting.some(mayGo) || retries === undefined ? 0 : untilOne(retries, maxRetriesPerSecond ?? 0)
+    return Math.max(0, paused, untilOne(all, perSecond), forRetries)
   }
 
   function pump(): void {
@@ -121,7 +132,7 @@ export function createRate(options: RateOptions): Rate {
     if (clock.monotonic() >= pausedUntil) {
       for (let kind = nextKind(); kind !== undefined && all.level >= 1; kind = nextKind()) {
         take(kind)
-        queues[kind].shift()?.grant()
+        queues[kind].shift()?.()
       }
     }
     rearm()
@@ -143,44 +154,60 @@ export function createRate(options: RateOptions): Rate {
     pausedUntil = Math.max(pausedUntil, clock.monotonic() + Math.min(ms, maxPauseMs))
   }
 
+  function cut(): void {
+    perSecond = Math.max(Math.min(lowestPerSecond, maxPerSecond), perSecond / 2)
+    all.level = Math.min(all.level, Math.max(1, perSecond))
+    cutAt = clock.monotonic()
+  }
+
+  /** Resolves with the grant, or when the signal is aborted before. */
+  function granted(kind: RateClass, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const cancel = (): void => {
+        queues[kind] = queues[kind].filter((other) => other !== grant)
+        reject(signal?.reason as Error)
+        rearm()
+      }
+      const grant = (): void => {
+        signal?.removeEventListener('abort', cancel)
+        resolve()
+      }
+      signal?.addEventListener('abort', cancel, { once: true })
+      queues[kind].push(grant)
+      pump()
+    })
+  }
+
+  function release(kind: RateClass): void {
+    all.level += 1
+    if (kind === 'retry' && retries !== undefined) retries.level += 1
+    used[kind] -= 1 / share[kind]
+    pump()
+  }
+
   return {
     async acquire(kind, signal) {
       signal?.throwIfAborted()
       // Somebody who comes back after a rest must not be owed all that it did not use meanwhile.
       if (queues[kind].length === 0) used[kind] = Math.max(used[kind], usedByNow)
-      await new Promise<void>((resolve, reject) => {
-        const cancel = (): void => {
-          queues[kind] = queues[kind].filter((other) => other !== waiter)
-          reject(signal?.reason as Error)
-        }
-        const waiter: Waiter = {
-          kind,
-          grant: () => {
-            signal?.removeEventListener('abort', cancel)
-            resolve()
-          },
-        }
-        signal?.addEventListener('abort', cancel, { once: true })
-        queues[kind].push(waiter)
-        pump()
-      })
+      await granted(kind, signal)
+      if (signal?.aborted === true) {
+        // Granted, and given up before the caller heard of it.
+        release(kind)
+        throw signal.reason as Error
+      }
     },
-    release(kind) {
-      all.level += 1
-      if (kind === 'retry' && maxRetries !== Infinity) retries.level += 1
-      used[kind] -= 1 / share[kind]
-      pump()
-    },
+    release,
     feedback(answer) {
       refill()
+      // What was sent before the last cut says nothing of what came after it.
+      const isNews = answer.sentAt > cutAt
       if (answer.kind === 'ok') {
-        throttledInARow = 0
+        if (isNews) throttledInARow = 0
         return
       }
-      if (answer.sentAt > cutAt) {
-        perSecond = Math.max(lowest, perSecond / 2)
-        all.level = Math.min(all.level, Math.max(1, perSecond))
-        cutAt = clock.monotonic()
+      if (isNews) {
+        cut()
         if (answer.kind === 'throttled') throttledInARow += 1
       }
       if (answer.retryAfterMs !== undefined) pause(answer.retryAfterMs)

@@ -2,6 +2,7 @@
 import { Agent, request as send, type Dispatcher } from 'undici'
 import type { Clock } from '../clock.ts'
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from './http.ts'
+import { until } from './nap.ts'
 
 export interface UndiciTransportOptions {
   clock: Clock
@@ -110,7 +111,8 @@ export function createUndiciTransport(options: UndiciTransportOptions): UndiciTr
       () => undefined,
     )
     try {
-      return await exchange(request, ended.signal)
+      // undici tells an abort of what still waits for a connection only when it has one.
+      return await until(exchange(request, ended.signal), ended.signal)
     } catch (error) {
       request.signal?.throwIfAborted()
       throw toTransportError(ended.signal.reason === deadline ? deadline : error)

@@ -1,30 +1,13 @@
 // The bounded cache of failed records: a view of the platform, never the truth. @see design section 9
 import type { RetryAnswer } from '../platform/client.ts'
-import { laterReadingNotAfter, type Zone } from '../platform/local-time.ts'
-import type { WebhookRecord } from '../platform/record.ts'
+import type { Zone } from '../platform/local-time.ts'
 import { createCensus, noCounts, type Census, type Counts } from './census.ts'
-import { decide, type Decision, type Known } from './decide.ts'
+import { decide, decisions } from './decide.ts'
+import { createEntry, offsetOf, updateEntry, type Entry, type TimeOffset } from './entry.ts'
 import type { Listing } from './listing.ts'
-import { freshMs, type Policy } from './policy.ts'
+import type { Policy } from './policy.ts'
+import { firstToGo, inOrderOfEntry } from './room.ts'
 import { contains } from './window.ts'
-
-/** A record that the backlog holds. */
-export interface Entry extends Known {
-  eventId: string
-  /** Second of the event on the platform's wall clock. */
-  localSecond: number
-  /** Last attempt on the platform's wall clock as the platform shows it; null when it shows none. */
-  lastAttemptLocal: number | null
-  responseStatusCode: number | null
-  /** Monotonic ms of the last thing that happened to it here; a listing asked for earlier knows less. */
-  touchedAt: number
-}
-
-/** What a PATCH's record, or a later look at it, tells of the platform's wall clock. */
-export interface TimeOffset {
-  /** How far the attempt lies before (negative) or after the time in which it must have been made. */
-  offsetMs: number
-}
 
 /** What learning from a listing changed. */
 export interface Learned {
@@ -47,7 +30,7 @@ export interface Backlog {
   /** Takes a listing in. `now` in epoch ms of the platform's clock; `counting` for the listings of a full sweep. */
   learn(listing: Listing, now: number, counting: boolean): Learned
   /** Notes what came of a PATCH. Times: when it was sent and answered (platform epoch ms), and the monotonic now. */
-  note(entry: Entry, answer: RetryAnswer, at: { sentAt: number; answeredAt: number; monotonic: number }): Noted
+  note(entry: Entry, answer: RetryAnswer, at: NotedAt): Noted
   /** Drops what has left the window. */
   forgetBefore(localSecond: number): Entry[]
   get(id: string): Entry | undefined
@@ -56,6 +39,12 @@ export interface Backlog {
   /** Failed records by decision, held here or only counted. */
   summary(now: number, held: boolean): Summary
   census: Census
+}
+
+export interface NotedAt {
+  sentAt: number
+  answeredAt: number
+  monotonic: number
 }
 
 export interface Noted {
@@ -70,172 +59,121 @@ export interface Summary {
   oldestOpenAt: number | undefined
 }
 
-/** A last attempt this far ahead of the platform's clock is no time that was. */
-const toleratedAheadMs = 60_000
 const youngMs = 600_000
+const maxWords = 20_000
 
-const open = (decision: Decision): boolean => decision !== 'parked' && decision !== 'excluded'
+/** The same few words stand in every record: each is kept once. */
+function createInterner(): (word: string) => string {
+  const words = new Map<string, string>()
+  return (word) => {
+    const known = words.get(word)
+    if (known !== undefined) return known
+    if (words.size >= maxWords) words.clear()
+    words.set(word, word)
+    return word
+  }
+}
 
 export function createBacklog(options: BacklogOptions): Backlog {
   const { policy, zone, maxRecords } = options
   const byId = new Map<string, Entry>()
   const census = createCensus()
-  /** The same few words stand in every record: each is kept once. */
-  const words = new Map<string, string>()
+  const intern = createInterner()
+  const keyOf = (id: string): string => id.toLowerCase()
+  const isHeld = (entry: Entry): boolean => byId.get(keyOf(entry.id)) === entry
 
-  function intern(word: string): string {
-    const known = words.get(word)
-    if (known !== undefined) return known
-    if (words.size >= 20_000) words.clear()
-    words.set(word, word)
-    return word
-  }
-
-  function lastAt(record: WebhookRecord, eventAt: number, now: number): number {
-    if (record.lastAttemptLocal === null) return eventAt
-    const last = laterReadingNotAfter(zone, record.lastAttemptLocal, now + toleratedAheadMs)
-    return last > now + toleratedAheadMs ? eventAt : last
-  }
-
-  function toEntry(record: WebhookRecord, now: number, askedAt: number): Entry {
-    const eventAt = laterReadingNotAfter(zone, record.eventLocal, now)
-    return {
-      id: record.id,
-      eventId: record.eventId,
-      subscriptionId: intern(record.subscriptionId),
-      eventType: intern(record.eventType),
-      module: intern(record.module),
-      eventAt,
-      localSecond: Math.floor(record.eventLocal / 1000),
-      attempts: record.attempts,
-      lastAt: lastAt(record, eventAt, now),
-      lastAttemptLocal: record.lastAttemptLocal,
-      responseStatusCode: record.responseStatusCode,
-      tries: 0,
-      triedAt: 0,
-      awaiting: false,
-      touchedAt: askedAt,
-    }
-  }
-
-  /** How far a changed last attempt lies outside the time between our PATCH and the look that saw it. */
-  function offsetOf(entry: Entry, record: WebhookRecord, seenAt: number): TimeOffset | undefined {
-    const last = record.lastAttemptLocal
-    if (entry.tries === 0 || last === null || last === entry.lastAttemptLocal) return undefined
-    const offsets = zone
-      .toInstants(last)
-      // Attempts are told to the second by some platforms.
-      .map((instant) => (instant < entry.triedAt - 1000 ? instant - entry.triedAt : Math.max(0, instant - seenAt)))
-    return { offsetMs: offsets.reduce((least, offset) => (Math.abs(offset) < Math.abs(least) ? offset : least)) }
-  }
-
-  function update(entry: Entry, record: WebhookRecord, now: number): void {
-    entry.attempts = record.attempts
-    entry.lastAttemptLocal = record.lastAttemptLocal
-    entry.lastAt = lastAt(record, entry.eventAt, now)
-    entry.responseStatusCode = record.responseStatusCode
-  }
-
-  /** Who gives way first when there is no room: the lower number. @see design section 9 */
-  function rank(entry: Entry, now: number): number {
+  function counted(entry: Entry, now: number): Parameters<Census['addListed']>[0] {
     const { decision } = decide(entry, policy, { now, held: false })
-    if (decision === 'awaiting') return 4
-    if (decision === 'parked' || decision === 'backing-off') return 0
-    return now - entry.eventAt < freshMs ? 2 : 1
+    return { decision, localSecond: entry.localSecond, eventAt: entry.eventAt }
   }
 
-  /** Those that give way to newcomers, first the lowest rank, in it the newest events. */
-  function evict(count: number, below: number, now: number): Entry[] {
-    if (below === 0) return []
-    const candidates = [...byId.values()]
-      .map((entry) => ({ entry, rank: rank(entry, now) }))
-      .filter((candidate) => candidate.rank < below)
-      .toSorted((a, b) => a.rank - b.rank || b.entry.eventAt - a.entry.eventAt)
-      .slice(0, count)
-      .map((candidate) => candidate.entry)
-    for (const entry of candidates) drop(entry, now)
-    return candidates
-  }
-
-  function leaveOut(entry: Entry, now: number): void {
-    census.add(decide(entry, policy, { now, held: false }).decision, entry.localSecond, entry.eventAt)
-  }
-
-  function drop(entry: Entry, now: number): void {
-    byId.delete(entry.id.toLowerCase())
-    leaveOut(entry, now)
-  }
-
-  /** Lets newcomers in as far as there is room, or somebody gives way. */
-  function admit(newcomers: Entry[], now: number, learned: Learned): void {
-    const ranked = newcomers.map((entry) => ({ entry, rank: rank(entry, now) }))
-    ranked.sort((a, b) => b.rank - a.rank || a.entry.eventAt - b.entry.eventAt)
-    for (const [index, { entry, rank: own }] of ranked.entries()) {
+  /** Lets newcomers in as far as there is room, or somebody gives way. Returns those that stay outside. */
+  function admit(newcomers: readonly Entry[], now: number, learned: Learned): Entry[] {
+    const ranked = inOrderOfEntry(newcomers, policy, now)
+    for (const [index, { entry, rank }] of ranked.entries()) {
       if (byId.size >= maxRecords) {
-        const same = ranked.slice(index).filter((other) => other.rank === own).length
-        learned.removed.push(...evict(same, own, now))
+        const count = ranked.slice(index).filter((other) => other.rank === rank).length
+        for (const loser of firstToGo(byId.values(), policy, { count, below: rank, now })) {
+          byId.delete(keyOf(loser.id))
+          census.addEvicted(counted(loser, now))
+          learned.removed.push(loser)
+        }
       }
-      if (byId.size >= maxRecords) {
-        for (const { entry: late } of ranked.slice(index)) leaveOut(late, now)
-        return
-      }
-      byId.set(entry.id.toLowerCase(), entry)
+      if (byId.size >= maxRecords) return ranked.slice(index).map((late) => late.entry)
+      byId.set(keyOf(entry.id), entry)
       learned.changed.push(entry)
     }
+    return []
   }
 
-  function learn(listing: Listing, now: number, counting: boolean): Learned {
-    const learned: Learned = { changed: [], removed: [], offsets: [], earlyAtLimit: 0 }
-    const listed = new Set<string>()
+  /** Updates what is known, and returns what is not. Excluded records are only counted. */
+  function meet(listing: Listing, now: number, learned: Learned): { newcomers: Entry[]; excluded: Entry[] } {
     const newcomers: Entry[] = []
+    const excluded: Entry[] = []
     for (const record of listing.records) {
-      const key = record.id.toLowerCase()
-      listed.add(key)
-      const known = byId.get(key)
+      const known = byId.get(keyOf(record.id))
       if (known !== undefined) {
         if (known.touchedAt >= listing.askedAt) continue
-        const offset = offsetOf(known, record, now)
-        if (offset !== undefined) learned.offsets.push(offset)
-        update(known, record, now)
+        if (known.awaiting) {
+          const offset = offsetOf(known, record, { zone, triedAt: known.triedAt, seenAt: now })
+          if (offset !== undefined) learned.offsets.push(offset)
+        }
+        updateEntry(known, record, { zone, now })
         known.awaiting = false
         known.touchedAt = listing.askedAt
         learned.changed.push(known)
         continue
       }
-      const entry = toEntry(record, now, listing.askedAt)
+      const entry = createEntry(record, { zone, now, askedAt: listing.askedAt })
+      entry.subscriptionId = intern(entry.subscriptionId)
+      entry.eventType = intern(entry.eventType)
+      entry.module = intern(entry.module)
       const { decision } = decide(entry, policy, { now, held: false })
       if (decision === 'parked' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
-      if (decision !== 'excluded') newcomers.push(entry)
-      else if (counting) leaveOut(entry, now)
+      if (decision === 'excluded') excluded.push(entry)
+      else newcomers.push(entry)
     }
-    if (listing.complete) {
-      for (const [key, entry] of byId) {
-        if (listed.has(key) || !contains(listing.span, entry.localSecond) || entry.touchedAt >= listing.askedAt)
-          continue
-        byId.delete(key)
-        learned.removed.push(entry)
-      }
+    return { newcomers, excluded }
+  }
+
+  /** What a complete listing does not show is no longer failed. */
+  function dropAbsent(listing: Listing, learned: Learned): void {
+    const listed = new Set(listing.records.map(({ id }) => keyOf(id)))
+    for (const [key, entry] of byId) {
+      if (listed.has(key) || !contains(listing.span, entry.localSecond) || entry.touchedAt >= listing.askedAt) continue
+      byId.delete(key)
+      learned.removed.push(entry)
     }
-    admit(newcomers, now, learned)
+  }
+
+  function learn(listing: Listing, now: number, counting: boolean): Learned {
+    const learned: Learned = { changed: [], removed: [], offsets: [], earlyAtLimit: 0 }
+    if (counting) census.cover(listing.span)
+    const { newcomers, excluded } = meet(listing, now, learned)
+    if (listing.complete) dropAbsent(listing, learned)
+    const outside = admit(newcomers, now, learned)
+    // A fresh look sees again and again what a full sweep counts once.
+    if (counting) for (const entry of [...outside, ...excluded]) census.addListed(counted(entry, now))
+    learned.changed = learned.changed.filter(isHeld)
     return learned
   }
 
-  function note(
-    entry: Entry,
-    answer: RetryAnswer,
-    at: { sentAt: number; answeredAt: number; monotonic: number },
-  ): Noted {
+  function note(entry: Entry, answer: RetryAnswer, at: NotedAt): Noted {
     entry.touchedAt = at.monotonic
     if (!answer.sent) return { resolved: false, offset: undefined }
     entry.tries += 1
     entry.triedAt = at.sentAt
     if (answer.result !== 'accepted') return { resolved: false, offset: undefined }
     const { record } = answer
-    const offset = record === undefined ? undefined : offsetOf(entry, record, at.answeredAt)
-    if (record !== undefined) update(entry, record, at.answeredAt)
     entry.awaiting = record?.status !== 'failed'
-    const resolved = record?.status === 'successful'
-    if (resolved) byId.delete(entry.id.toLowerCase())
+    if (record === undefined) return { resolved: false, offset: undefined }
+    // While it is processing, the last attempt may still be somebody else's.
+    const isFinal = record.status === 'failed' || record.status === 'successful'
+    const when = { zone, triedAt: at.sentAt, seenAt: at.answeredAt }
+    const offset = isFinal ? offsetOf(entry, record, when) : undefined
+    updateEntry(entry, record, { zone, now: at.answeredAt })
+    const resolved = record.status === 'successful'
+    if (resolved && isHeld(entry)) byId.delete(keyOf(entry.id))
     return { resolved, offset }
   }
 
@@ -244,11 +182,11 @@ export function createBacklog(options: BacklogOptions): Backlog {
     note,
     forgetBefore(localSecond) {
       const gone = [...byId.values()].filter((entry) => entry.localSecond < localSecond)
-      for (const entry of gone) byId.delete(entry.id.toLowerCase())
+      for (const entry of gone) byId.delete(keyOf(entry.id))
       census.forgetBefore(localSecond)
       return gone
     },
-    get: (id) => byId.get(id.toLowerCase()),
+    get: (id) => byId.get(keyOf(id)),
     entries: () => byId.values(),
     size: () => byId.size,
     summary(now, held) {
@@ -257,10 +195,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
       for (const entry of byId.values()) {
         const { decision } = decide(entry, policy, { now, held })
         counts[decision] += 1
-        if (open(decision)) oldest = Math.min(oldest, entry.eventAt)
+        if (decision !== 'parked' && decision !== 'excluded') oldest = Math.min(oldest, entry.eventAt)
       }
-      const counted = census.counts()
-      for (const decision of Object.keys(counts) as Decision[]) counts[decision] += counted[decision]
+      const outside = census.counts()
+      for (const decision of decisions) counts[decision] += outside[decision]
       return { counts, oldestOpenAt: oldest === Infinity ? undefined : oldest }
     },
     census,

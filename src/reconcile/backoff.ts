@@ -19,5 +19,5 @@ export function unitHash(text: string): number {
 export function backoffDelayMs(id: string, n: number, policy: BackoffPolicy): number {
   const attempts = Math.max(1, n)
   const grown = policy.initialMs * policy.multiplier ** (attempts - 1)
-  return Math.min(policy.maxMs, grown) * (1 - policy.jitter * unitHash(`${id}/${attempts}`))
+  return Math.min(policy.maxMs, grown) * (1 - policy.jitter * unitHash(`${id.toLowerCase()}/${attempts}`))
 }

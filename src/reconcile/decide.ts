@@ -49,7 +49,8 @@ export function dueAt(known: Known, policy: Policy): number {
   const last = Math.max(known.lastAt, known.triedAt)
   const due = last + backoffDelayMs(known.id, Math.max(known.attempts, known.tries), policy.backoff)
   const leavesAt = known.eventAt + policy.window.lookbackMs
-  const lastChance = leavesAt - 2 * policy.periodMs
+  // Attempts may be told to the second: one made at the last chance must not seem to have been made before it.
+  const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000
   return due > leavesAt && last < lastChance ? lastChance : due
 }
 

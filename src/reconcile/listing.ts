@@ -163,7 +163,7 @@ async function listOnce(
     total: known,
     showsForeignTimes: reading.time > 0,
   })
-  if (total !== undefined && total > maxRows && !isLast(first) && mayBeCut) return tooMany(total)
+  if (total !== undefined && total > maxRows && !isShort(first) && mayBeCut) return tooMany(total)
 
   const size = first.size ?? maxPageSize
   const promised = Math.floor((total ?? 0) / size)

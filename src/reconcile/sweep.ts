@@ -89,7 +89,7 @@ async function checkTotals(span: Span, total: number | undefined, context: Conte
     showsForeignTimes ||= page.records.some((record) => isForeign(record, end))
   }
   if (showsForeignTimes) throw new FiltersIgnored()
-  findings.totalsCount = total === undefined
+  if (total !== undefined) findings.totalsCount = false
 }
 
 /** The parts that a slice is to be cut into: of about `sliceRecords`, but not shorter than need be. */

@@ -1,6 +1,6 @@
 // Whose turn it is: due records take turns between subscriptions, fresh and old apart, oldest event first. @see design section 10
 import TinyQueue from 'tinyqueue'
-import type { Entry } from './backlog.ts'
+import type { Entry } from './entry.ts'
 import { decide } from './decide.ts'
 import { freshMs, type Policy } from './policy.ts'
 import { contains, type Span } from './window.ts'

@@ -1,6 +1,6 @@
 // The sliding window of event time, and spans of it, in seconds of the platform's wall clock.
 import type { Zone } from '../platform/local-time.ts'
-import type { WindowPolicy } from './policy.ts'
+import { freshMs, type WindowPolicy } from './policy.ts'
 
 /** The event seconds `[from, to)` of the platform's wall clock. */
 export interface Span {
@@ -26,11 +26,11 @@ function leastFrom(zone: Zone, instant: number): number {
   return change === undefined || change > instant + longestRepeatMs ? reading : Math.min(reading, zone.toLocal(change))
 }
 
-/** The most that the wall clock read at or shortly before an instant. */
+/** The least that is above all that the wall clock read at or shortly before an instant, to the second. */
 function mostUntil(zone: Zone, instant: number): number {
   const change = zone.nextTransition(instant - longestRepeatMs)
   const reading = zone.toLocal(instant)
-  return change === undefined || change > instant ? reading : Math.max(reading, zone.toLocal(change - 1))
+  return change === undefined || change > instant ? reading : Math.max(reading, zone.toLocal(change - 1) + 1)
 }
 
 /**
@@ -44,6 +44,11 @@ export function slidingWindow(now: number, policy: WindowPolicy, zone: Zone): Sp
     from: Math.floor(leastFrom(zone, start) / 1000),
     to: Math.floor(mostUntil(zone, now - policy.settleMs) / 1000),
   }
+}
+
+/** The part of the window whose events settled within the last hour, also where the wall clock was put forward in it. */
+export function newestHour(now: number, policy: WindowPolicy, zone: Zone): Span {
+  return slidingWindow(now, { ...policy, lookbackMs: Math.min(policy.lookbackMs, policy.settleMs + freshMs) }, zone)
 }
 
 /** Cuts a span into at most `parts` equal spans of whole seconds, earliest first. */

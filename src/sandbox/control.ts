@@ -17,8 +17,8 @@
 //   POST   /reset
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { z } from 'zod'
+import type { Handle } from './handle.ts'
 import { closeServer, listen, readBody } from './listen.ts'
-import type { Sandbox } from './sandbox.ts'
 import {
   eventSchema,
   faultRuleSchema,
@@ -35,7 +35,6 @@ export interface Control {
   close(): Promise<void>
 }
 
-type Handle = Omit<Sandbox, 'controlUrl' | 'close' | typeof Symbol.asyncDispose>
 type Action = (handle: Handle, body: unknown, rest: string) => unknown
 
 /** Always on 127.0.0.1: whoever reaches it owns the sandbox. Rejects when the port is taken. */

@@ -1,7 +1,8 @@
 // Sends events to their subscribers and records what came of it: first deliveries, retries, and the platform's own retries.
 import { Agent } from 'undici'
 import type { Clock } from '../clock.ts'
-import { latencyOf, type FaultDraw } from './faults.ts'
+import { latencyOf } from './fault-effects.ts'
+import type { FaultDraw } from './faults.ts'
 import { hash, type Sequence } from './hash.ts'
 import type { Readings } from './options.ts'
 import { post } from './post.ts'

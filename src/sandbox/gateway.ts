@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../clock.ts'
 import type { Answer, SandboxRequest } from './exchange.ts'
-import { answerInstead, latencyOf, spoil } from './faults.ts'
+import { answerInstead, latencyOf, spoil } from './fault-effects.ts'
 import { readBody } from './listen.ts'
 import { answer, route, type Paths } from './routes.ts'
 import { send, targetOf } from './transport.ts'

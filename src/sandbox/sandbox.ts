@@ -1,53 +1,19 @@
 // The platform emulator: puts its parts together and gives tests, demo and benchmark their handle on it.
 import { createServer } from 'node:http'
 import { startControl } from './control.ts'
-import { createFaults, type Faults } from './faults.ts'
+import { createFaults } from './faults.ts'
 import { createGateway } from './gateway.ts'
+import type { Handle } from './handle.ts'
 import { createSequence, hash } from './hash.ts'
 import { closeServer, listen } from './listen.ts'
 import { readingsOf, type Readings, type SandboxOptions } from './options.ts'
 import { startReceiver, type Receiver } from './receiver.ts'
 import { createRecords, type Records } from './records.ts'
-import type { LoggedRequest, StatsSnapshot } from './stats.ts'
 import { createWorld, type World } from './world.ts'
 
-export interface Sandbox extends Records, AsyncDisposable {
-  /** What `platform.baseUrl` gets; with the prefix, without a trailing slash. */
-  readonly baseUrl: string
-  /** What `auth.authUrl` gets. */
-  readonly authUrl: string
-  readonly realm: string
-  /** The audience of assertions. */
-  readonly issuerUrl: string
-  readonly clientId: string
-  /** IANA zone of the date-times: what `platform.timeZone` gets. */
-  readonly timeZone: string
+export interface Sandbox extends Handle, AsyncDisposable {
   /** Origin of the control API (control.ts). */
   readonly controlUrl: string
-  readonly receiver: Receiver
-  readonly faults: Faults
-  /** Counters as they are now: a copy. */
-  readonly stats: StatsSnapshot
-  /** The last 2,000 requests or more, oldest first. */
-  requestLog(): readonly LoggedRequest[]
-
-  /** What is played now. */
-  readonly readings: Readings
-  /** Changes what is played from now on. */
-  read(readings: Partial<Readings>): void
-  /** The server's clock moves to this far ahead of the given one, in milliseconds. */
-  setSkew(skewMs: Readings['skewMs']): void
-  /** All tokens issued so far are refused from now on. */
-  revokeTokens(): void
-  /** Replaces the registered certificates. Throws TypeError when one can't be read. */
-  registerCertificates(pems: readonly string[]): void
-  /** Sends the events of a subscription to this URL; undefined: to the built-in receiver again. */
-  setSubscriber(subscriptionId: string, url: string | undefined): void
-
-  /** Resolves when no delivery is under way or waits for its delay: tests wait for this, they never sleep. */
-  idle(): Promise<void>
-  /** Throws away records, tokens, counters, faults and deliveries; readings, faults and certificates are those of the options again. */
-  reset(): Promise<void>
   /** Ends everything at once, kept-alive connections too. */
   close(): Promise<void>
 }
@@ -168,8 +134,6 @@ function createState(options: SandboxOptions, receiver: Receiver): State {
 
   return state
 }
-
-type Handle = Omit<Sandbox, 'controlUrl' | 'close' | typeof Symbol.asyncDispose>
 
 function createHandle(state: State, parts: Place & Records & { receiver: Receiver }): Handle {
   return {

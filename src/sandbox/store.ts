@@ -1,5 +1,6 @@
 // The webhook records, in columns of numbers: a million of them take some 40 MiB. What can be computed from the seed is not stored.
 import { webhookStatuses, type WebhookStatus } from '../platform/wire.ts'
+import { emptyColumns, grown } from './columns.ts'
 import { createIds, type Ids } from './ids.ts'
 import { createInterned, type Interned } from './interned.ts'
 import { createOrderedIndex, type OrderedIndex } from './ordered-index.ts'
@@ -83,17 +84,6 @@ export interface Store {
   /** Called with every record added alone, and once with none after many were. */
   onAdded(listener: (record?: number) => void): void
   onMoved(listener: (record: number, before: number, after: number) => void): void
-}
-
-interface Columns {
-  event: Float64Array
-  lastAttempt: Float64Array
-  status: Uint8Array
-  attempts: Uint16Array
-  accepted: Uint16Array
-  subscription: Uint32Array
-  eventType: Uint16Array
-  result: Uint32Array
 }
 
 export function createStore(seed: number): Store {
@@ -223,30 +213,4 @@ function mergedNumbers(index: OrderedIndex, first: number, size: number): Uint32
   for (const record of index.walk()) numbers[at++] = record
   for (let record = first; record < size; record++) numbers[at++] = record
   return numbers
-}
-
-function emptyColumns(capacity: number): Columns {
-  return {
-    event: new Float64Array(capacity),
-    lastAttempt: new Float64Array(capacity),
-    status: new Uint8Array(capacity),
-    attempts: new Uint16Array(capacity),
-    accepted: new Uint16Array(capacity),
-    subscription: new Uint32Array(capacity),
-    eventType: new Uint16Array(capacity),
-    result: new Uint32Array(capacity),
-  }
-}
-
-function grown(columns: Columns, capacity: number): Columns {
-  const next = emptyColumns(capacity)
-  next.event.set(columns.event)
-  next.lastAttempt.set(columns.lastAttempt)
-  next.status.set(columns.status)
-  next.attempts.set(columns.attempts)
-  next.accepted.set(columns.accepted)
-  next.subscription.set(columns.subscription)
-  next.eventType.set(columns.eventType)
-  next.result.set(columns.result)
-  return next
 }

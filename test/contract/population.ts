@@ -90,8 +90,9 @@ export async function populate(sandbox: Sandbox, clock: OffsetClock, population:
   add(
     'was attempted just now',
     inside,
-    { ...selected, attempts: 4, lastAttempt: now - 200 },
-    { notBefore: now - 200 + (8 * backoffMs.initial) / 2 - 1500 },
+    { ...selected, attempts: 4, lastAttempt: now - 1000 },
+    // Half of the fourth delay at least; the daemon knows the time to about half a second.
+    { notBefore: now - 1000 + (8 * backoffMs.initial) / 2 - 1000 },
   )
   const large = 'ABCDEF01-2345-6789-ABCD-EF0123456789'
   add('has an id in capital letters', inside, { ...selected, id: large })

@@ -2,10 +2,11 @@
 import { describe, expect, test } from 'vitest'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { sandboxEnv } from '../support/engine.ts'
-import { get, startDaemon, type Program } from '../support/process.ts'
+import { get, makeFolder, startDaemon, startProgram, type Program } from '../support/process.ts'
 
-const inFlight = 4
-const concurrency = { RECONCILER_RETRY_CONCURRENCY: String(inFlight) }
+/** Of three subscriptions one retry each: the last slot is kept for one that has none in flight. */
+const inFlight = 3
+const concurrency = { RECONCILER_RETRY_CONCURRENCY: '4' }
 const signals = ['SIGTERM', 'SIGINT'] as const
 
 function accepted(program: Program): number {
@@ -103,6 +104,30 @@ describe('in mid-recovery', () => {
 })
 
 describe('before it works', () => {
+  test('SIGTERM while the program is still being loaded', async () => {
+    await using sandbox = await startPlatform()
+    await using folder = await makeFolder()
+    // Comes with the first module that the entry point loads: as early as a signal can be answered for.
+    const early = await folder.write(
+      'early.mjs',
+      `import { registerHooks } from 'node:module'
+       registerHooks({ load(url, context, next) {
+         if (url.endsWith('/src/cli/program.ts')) process.kill(process.pid, 'SIGTERM')
+         return next(url, context)
+       } })`,
+    )
+    await using program = startProgram(['run'], {
+      env: { ...(await sandboxEnv(sandbox)), RECONCILER_SERVER_PORT: '0', RECONCILER_SERVER_HOST: '127.0.0.1' },
+      nodeArgs: ['--import', early],
+    })
+
+    const { code, signal, stderr } = await program.ended()
+
+    expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' })
+    expect(program.log().map(({ msg }) => msg)).toEqual(['started', 'stopping', 'stopped'])
+    expect(sandbox.stats.requests.retry).toEqual({})
+  })
+
   test.each(['token', 'list'] as const)('SIGTERM while the first %s is awaited', async (operation) => {
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold(operation)] }, gate)

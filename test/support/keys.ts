@@ -1,6 +1,6 @@
 // RSA-4096 key pairs with a self-signed certificate for tests: made at run time, kept in the temp folder, never in the repository.
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { tmpdir, userInfo } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { makeCredentials } from '../../src/keygen.ts'
 
@@ -21,7 +21,7 @@ const certificateName = 'certificate.pem'
  * Another name gives another key pair.
  */
 export async function testKeys(name = 'default'): Promise<TestKeys> {
-  const folder = join(tmpdir(), `webhook-reconciler-test-keys-${userInfo().uid}-${name}`)
+  const folder = join(tmpdir(), `webhook-reconciler-test-keys-${process.getuid?.() ?? 'any'}-${name}`)
   const cached = await read(folder)
   if (cached !== undefined) return cached
   await make(folder)

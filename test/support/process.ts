@@ -1,6 +1,8 @@
 // The program as a real child process: everything that it writes is kept, and it never outlives the test that started it.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { request as ask, Agent, type IncomingHttpHeaders } from 'node:http'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pLimit from 'p-limit'
 import { parseSamples, sumOf, type Samples } from '../../src/demo/scrape.ts'
@@ -9,8 +11,8 @@ import { metricPrefix } from '../../src/metrics/registry.ts'
 /** The program's source: Node runs TypeScript natively. */
 export const mainScript = join(import.meta.dirname, '../../src/main.ts')
 
-/** Long enough for a busy machine: only a test that fails ever waits so long. */
-const deadlineMs = 25_000
+/** Long enough for a busy machine, and for a token that may be asked for only twice in 30 s: only a test that fails waits so long. */
+const deadlineMs = 40_000
 /** More would only wait for each other. */
 const processesAtOnce = 3
 
@@ -220,5 +222,24 @@ export async function get(url: string, method = 'GET'): Promise<OpsAnswer> {
     return await within(answered.promise, `${method} ${url}`)
   } finally {
     agent.destroy()
+  }
+}
+
+export interface Folder extends AsyncDisposable {
+  readonly path: string
+  /** Writes a file into it; its path. */
+  write(name: string, text: string): Promise<string>
+}
+
+/** A temporary folder, removed with all that is in it when the test lets go of it. */
+export async function makeFolder(): Promise<Folder> {
+  const path = await mkdtemp(join(tmpdir(), 'webhook-reconciler-e2e-'))
+  return {
+    path,
+    async write(name, text) {
+      await writeFile(join(path, name), text)
+      return join(path, name)
+    },
+    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
   }
 }

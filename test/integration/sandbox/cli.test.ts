@@ -65,8 +65,8 @@ test('runs until it is stopped, and says what the daemon needs', async () => {
     'me',
   ]
   const { output, ended, stop } = await run(['--certificate', certificateFile, ...anyPorts, ...options])
-  const environment = Object.fromEntries(
-    [...output.matchAll(/export (\w+)='(.*)'/g)].map(([, name, value]) => [name, value]),
+  const environment: Record<string, string> = Object.fromEntries(
+    [...output.matchAll(/export (\w+)='(.*)'/g)].map(([, name = '', value = '']) => [name, value]),
   )
   expect(environment).toMatchObject({
     RECONCILER_PLATFORM_BASE_URL: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/v1\/demo$/) as string,

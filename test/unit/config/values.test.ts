@@ -208,6 +208,12 @@ describe('a value in the environment', () => {
     expect(problems[0]?.message).toMatch(text.trim() === '' ? /^is empty: / : /^must (be|have) /)
   })
 
+  test('a token in a wrong place is not shown', () => {
+    const token = 'eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJjIn0.c2ln'
+    const [problem] = problemsOf(() => loadWith({ env: { RECONCILER_LOG_LEVEL: token } }))
+    expect(problem?.message).toMatch(/, not "\[token\]"$/)
+  })
+
   test('a refused value is shown, but not all of a long one, and nothing that could forge a line', () => {
     const [problem] = problemsOf(() =>
       loadWith({ env: { RECONCILER_LOG_LEVEL: `loud\u001b[31m\u2028${'x'.repeat(500)}` } }),

@@ -44,10 +44,11 @@ function setUp(maxPerSecond: number, maxRetriesPerSecond?: number): Setup {
 function excess(grants: Setup['grants'], perSecond: number): number {
   const burst = Math.max(1, perSecond)
   let worst = -Infinity
-  for (const [first, { at: from }] of grants.entries()) {
-    for (const [index, { at }] of grants.slice(first).entries()) {
-      worst = Math.max(worst, index + 1 - (((at - from) / 1000) * perSecond + burst))
-    }
+  let least = Infinity
+  for (const [index, { at }] of grants.entries()) {
+    const ahead = index - (at / 1000) * perSecond
+    least = Math.min(least, ahead)
+    worst = Math.max(worst, ahead - least + 1 - burst)
   }
   return worst
 }

@@ -1,14 +1,8 @@
 // Which calls a fault hits, and what it makes of an answer.
 import { expect, test } from 'vitest'
 import { jsonAnswer, type Operation, type SandboxRequest } from '../../../src/sandbox/exchange.ts'
-import {
-  answerInstead,
-  createFaults,
-  latencyOf,
-  spoil,
-  type FaultContext,
-  type FaultRule,
-} from '../../../src/sandbox/faults.ts'
+import { answerInstead, latencyOf, spoil, type FaultContext } from '../../../src/sandbox/fault-effects.ts'
+import { createFaults, type FaultRule } from '../../../src/sandbox/faults.ts'
 import { createSequence } from '../../../src/sandbox/hash.ts'
 
 const context: FaultContext = {

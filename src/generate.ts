@@ -4,8 +4,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Scalar, stringify } from 'yaml'
 import { z } from 'zod'
-import type { Key, KeyDescription } from './key.ts'
-import { keys, schema } from './schema.ts'
+import type { Key, KeyDescription } from './config/key.ts'
+import { keys, schema } from './config/schema.ts'
+import { metricDefinitions, metricPrefix, type MetricDefinition } from './metrics/registry.ts'
 
 /** A file, or a part of one, that is made from code. */
 export interface Target {
@@ -113,11 +114,26 @@ function jsonSchema(): string {
   return `${JSON.stringify({ title, ...whole }, null, 2)}\n`
 }
 
+function metricsTable(): string {
+  const labels = (definition: MetricDefinition): string =>
+    Object.entries(definition.labels ?? {})
+      .map(([label, values]) => (values.length === 0 ? `\`${label}\`` : `\`${label}\`: ${values.join(', ')}`))
+      .join('<br>')
+  const rows = Object.entries<MetricDefinition>(metricDefinitions).map(([name, definition]) => [
+    `\`${metricPrefix}${name}\``,
+    definition.type,
+    labels(definition),
+    definition.help,
+  ])
+  return markdownTable(['Metric', 'Type', 'Labels', 'Meaning'], rows)
+}
+
 /** Everything that is generated. */
 export const targets: readonly Target[] = [
   wholeFile('config/default.yaml', defaultYaml),
   wholeFile('config/schema.json', jsonSchema),
   markdownPart('README.md', 'configuration', configurationTable),
+  markdownPart('README.md', 'metrics', metricsTable),
 ]
 
 /** Files as the generator sees them. */
@@ -165,7 +181,7 @@ function filesOf(root: string): Files {
 }
 
 if (import.meta.main) {
-  const { ok, lines } = generate(targets, filesOf(join(import.meta.dirname, '../..')), process.argv.includes('--check'))
+  const { ok, lines } = generate(targets, filesOf(join(import.meta.dirname, '..')), process.argv.includes('--check'))
   for (const line of lines) process.stdout.write(`${line}\n`)
   process.exitCode = ok ? 0 : 1
 }

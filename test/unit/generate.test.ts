@@ -4,12 +4,12 @@ import { format } from 'prettier'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { generate, markdownPart, markdownTable, targets, wholeFile } from '../../../src/config/generate.ts'
-import type { Files } from '../../../src/config/generate.ts'
-import { keys } from '../../../src/config/schema.ts'
-import { load, loadWith, problemsOf } from '../../support/configuration.ts'
+import { generate, markdownPart, markdownTable, targets, wholeFile } from '../../src/generate.ts'
+import type { Files } from '../../src/generate.ts'
+import { keys } from '../../src/config/schema.ts'
+import { load, loadWith, problemsOf } from '../support/configuration.ts'
 
-const root = join(import.meta.dirname, '../../..')
+const root = join(import.meta.dirname, '../..')
 const file = (path: string): string => readFileSync(join(root, path), 'utf8')
 
 /** Files in memory. */

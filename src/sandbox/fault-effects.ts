@@ -1,0 +1,134 @@
+// What a fault makes of a call: how long it is held up, what answers in its place, and how an answer is spoilt.
+import { textAnswer, type Answer } from './exchange.ts'
+import type { Fault, RetryAfter } from './faults.ts'
+import type { Sequence } from './hash.ts'
+
+export interface FaultContext {
+  /** The server's time, epoch milliseconds. */
+  now: number
+  random: Sequence
+  /** An error body with this code. @see platform-api.md 7 */
+  errorAnswer(status: number, code: string, message: string): Answer
+}
+
+const htmlPage =
+  '<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Service unavailable</h1></body></html>'
+
+/** How long the faults hold the call up, in milliseconds. */
+export function latencyOf(faults: readonly Fault[], random: Sequence): number {
+  let ms = 0
+  for (const fault of faults) {
+    if (fault.kind === 'latency') ms += fault.ms + random.next() * Math.max(0, (fault.maxMs ?? fault.ms) - fault.ms)
+  }
+  return ms
+}
+
+/** The answer that the first of the faults that gives one gives in place of the call's work. */
+export function answerInstead(faults: readonly Fault[], context: FaultContext): Answer | undefined {
+  for (const fault of faults) {
+    const answer = instead(fault, context)
+    if (answer !== undefined) return answer
+  }
+  return undefined
+}
+
+function instead(fault: Fault, context: FaultContext): Answer | undefined {
+  switch (fault.kind) {
+    case 'status':
+      return fault.applied === true ? undefined : statusAnswer(fault, context)
+    case 'throttle':
+      return throttleAnswer(fault.status ?? 429, fault.retryAfter, context)
+    case 'reset':
+      return fault.when === 'after' ? undefined : { ...textAnswer(503, ''), wire: { kind: 'reset' } }
+    case 'hang':
+      return fault.applied === true ? undefined : { ...textAnswer(503, ''), wire: { kind: 'hang' } }
+    case 'redirect':
+      return textAnswer(fault.status ?? 302, '', { location: fault.location })
+    case 'refuse-token':
+      return refusal(fault)
+    case 'latency':
+    case 'cut':
+    case 'drip':
+    case 'broken-json':
+    case 'huge-body':
+    case 'expires-in':
+    case 'wrong-id':
+    case 'headers':
+    case 'no-date':
+    case 'stuck':
+      return undefined
+  }
+}
+
+/** What a fault makes of an answer. */
+export function spoil(answer: Answer, fault: Fault, context: FaultContext): Answer {
+  switch (fault.kind) {
+    case 'status':
+      return fault.applied === true ? statusAnswer(fault, context) : answer
+    case 'reset':
+      return fault.when === 'after' ? { ...answer, wire: { kind: 'reset' } } : answer
+    case 'hang':
+      return { ...answer, wire: { kind: 'hang' } }
+    case 'cut':
+      return { ...answer, wire: { kind: 'cut', share: fault.share ?? 0.5 } }
+    case 'drip':
+      return { ...answer, wire: { kind: 'drip', bytes: fault.bytes ?? 16, everyMs: fault.everyMs ?? 100 } }
+    case 'broken-json':
+      return { ...answer, body: answer.body.slice(0, Math.ceil(answer.body.length / 2)) }
+    case 'huge-body':
+      return { ...answer, body: answer.body.padEnd(Math.ceil(fault.mebibytes * 2 ** 20), ' ') }
+    case 'expires-in':
+      return withBody(answer, (body) => ({ ...body, expires_in: fault.value }))
+    case 'wrong-id':
+      return withBody(answer, (body) => withWrongId(body, context.random))
+    case 'headers':
+      return { ...answer, headers: { ...answer.headers, ...fault.headers } }
+    case 'no-date':
+      return { ...answer, headers: { ...answer.headers, date: '' } }
+    case 'latency':
+    case 'throttle':
+    case 'redirect':
+    case 'refuse-token':
+    case 'stuck':
+      return answer
+  }
+}
+
+function statusAnswer(fault: Extract<Fault, { kind: 'status' }>, context: FaultContext): Answer {
+  const { status, body = 'error', code = 'sandbox.fault', headers = {} } = fault
+  if (body === 'html') return textAnswer(status, htmlPage, { 'content-type': 'text/html', ...headers })
+  if (body === 'empty') return { status, headers, body: '', wire: { kind: 'whole' } }
+  if (body === 'error') {
+    const answer = context.errorAnswer(status, code, 'A fault of the sandbox.')
+    return { ...answer, headers: { ...answer.headers, ...headers } }
+  }
+  return textAnswer(status, body.text, { 'content-type': body.contentType ?? 'application/json', ...headers })
+}
+
+/** Also the answer of the rate limit. */
+export function throttleAnswer(status: number, retryAfter: RetryAfter, context: FaultContext): Answer {
+  const answer = context.errorAnswer(status, 'sandbox.throttled', 'Too many requests.')
+  if (retryAfter === 'absent') return answer
+  const { seconds, form = 'seconds' } = retryAfter
+  const value = form === 'seconds' ? String(seconds) : new Date(context.now + seconds * 1000).toUTCString()
+  return { ...answer, headers: { ...answer.headers, 'retry-after': value } }
+}
+
+function refusal({
+  error = 'invalid_client',
+  description,
+  status = 401,
+}: Extract<Fault, { kind: 'refuse-token' }>): Answer {
+  const body = { error, error_description: description ?? 'Refused by a fault of the sandbox.' }
+  return textAnswer(status, JSON.stringify(body), { 'content-type': 'application/json' })
+}
+
+function withBody(answer: Answer, change: (body: Record<string, unknown>) => Record<string, unknown>): Answer {
+  if (answer.status >= 300) return answer
+  return { ...answer, body: JSON.stringify(change(JSON.parse(answer.body) as Record<string, unknown>)) }
+}
+
+function withWrongId(body: Record<string, unknown>, random: Sequence): Record<string, unknown> {
+  const data = body['data'] as { webhook?: object } | undefined
+  return data?.webhook === undefined ? body : { ...body, data: { webhook: { ...data.webhook, id: random.uuid() } } }
+}

@@ -1,0 +1,44 @@
+// What a running sandbox lets one see and change: for tests in the same process, and for the control API.
+import type { Faults } from './faults.ts'
+import type { Readings } from './options.ts'
+import type { Receiver } from './receiver.ts'
+import type { Records } from './records.ts'
+import type { LoggedRequest, StatsSnapshot } from './stats.ts'
+
+/** Everything that can be seen and changed of a running sandbox. */
+export interface Handle extends Records {
+  /** What `platform.baseUrl` gets; with the prefix, without a trailing slash. */
+  readonly baseUrl: string
+  /** What `auth.authUrl` gets. */
+  readonly authUrl: string
+  readonly realm: string
+  /** The audience of assertions. */
+  readonly issuerUrl: string
+  readonly clientId: string
+  /** IANA zone of the date-times: what `platform.timeZone` gets. */
+  readonly timeZone: string
+  readonly receiver: Receiver
+  readonly faults: Faults
+  /** Counters as they are now: a copy. */
+  readonly stats: StatsSnapshot
+  /** The last 2,000 requests or more, oldest first. */
+  requestLog(): readonly LoggedRequest[]
+
+  /** What is played now. */
+  readonly readings: Readings
+  /** Changes what is played from now on. */
+  read(readings: Partial<Readings>): void
+  /** The server's clock moves to this far ahead of the given one, in milliseconds. */
+  setSkew(skewMs: Readings['skewMs']): void
+  /** All tokens issued so far are refused from now on. */
+  revokeTokens(): void
+  /** Replaces the registered certificates. Throws TypeError when one can't be read. */
+  registerCertificates(pems: readonly string[]): void
+  /** Sends the events of a subscription to this URL; undefined: to the built-in receiver again. */
+  setSubscriber(subscriptionId: string, url: string | undefined): void
+
+  /** Resolves when no delivery is under way or waits for its delay: tests wait for this, they never sleep. */
+  idle(): Promise<void>
+  /** Throws away records, tokens, counters, faults and deliveries; readings, faults and certificates are those of the options again. */
+  reset(): Promise<void>
+}

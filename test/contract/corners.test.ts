@@ -1,0 +1,133 @@
+// Corners of the matrix that no cross reaches: clocks that nobody can know, pages that are not what they say, a platform that retries by itself.
+import { describe, expect, test } from 'vitest'
+import { only, type Aspect } from './axes.ts'
+import { recoverAll, round, startPlay } from './cell.ts'
+import { product } from './pairwise.ts'
+import { maxAttempts, windowMs } from './population.ts'
+
+const fiveMinutes = 300_000
+const hour = 3_600_000
+
+async function expectRecovered(aspect: Aspect): Promise<void> {
+  await using play = await startPlay({}, aspect)
+  const { violations, missing, sweeps } = await recoverAll(play)
+  expect({ violations, missing, sweeps: new Set(sweeps) }).toEqual({
+    violations: [],
+    missing: [],
+    sweeps: new Set(['complete']),
+  })
+}
+
+describe('clocks', () => {
+  test.each([
+    [fiveMinutes, 0],
+    [-fiveMinutes, 0],
+    [fiveMinutes, -fiveMinutes],
+    [-fiveMinutes, fiveMinutes],
+    [12 * hour, -12 * hour],
+  ])('the identity host is %i ms ahead of the API, the daemon %i ms', async (identity, hostAheadMs) => {
+    await expectRecovered({ hostAheadMs, readings: { skewMs: { identity, api: 0 } } })
+  })
+
+  test('no Date header, and a host whose clock is right', async () => {
+    await expectRecovered({ readings: { dateHeader: false } })
+  })
+
+  test('no Date header, and a host five minutes ahead: no token, so nothing is touched, and it says so', async () => {
+    await using play = await startPlay({}, { hostAheadMs: fiveMinutes, readings: { dateHeader: false } })
+    const { violations, missing, sweeps, facts } = await recoverAll(play)
+    expect(violations).toEqual(['0 tokens issued'])
+    expect(missing.length).toBeGreaterThan(100)
+    expect(new Set(sweeps)).toEqual(new Set(['failed']))
+    const failures = facts.flatMap((fact) => (fact.type === 'sweep' ? [fact.report.failure] : []))
+    expect(failures[0]).toMatchObject({ stage: 'token', rejected: true })
+    expect(play.sandbox.stats.requests.list).toEqual({})
+  })
+})
+
+describe('a page size that is only echoed', () => {
+  test.each(product({ ...only('order'), totals: ['exact', 'absent'] }))(
+    '$order, totals $totals: all is found',
+    async (cell) => {
+      await using play = await startPlay(cell, { readings: { maxPageSize: 7, pageSizeTold: 'asked' } })
+      const { violations, missing } = await recoverAll(play)
+      expect({ violations, missing }).toEqual({ violations: [], missing: [] })
+    },
+  )
+
+  // Two lies at once can't be found out; but each sweep must bring it further.
+  test.each(['low', 'high', 'zero', 'page'] as const)('and totals that lie too (%s): each round recovers more', async (totals) => {
+    await using play = await startPlay({ totals }, { readings: { maxPageSize: 7, pageSizeTold: 'asked' } })
+    const { violations, missing, rounds } = await recoverAll(play)
+    expect(violations).toEqual([])
+    expect(missing.length).toBeLessThan(115 - 7 * rounds)
+  })
+})
+
+describe('a platform that retries by itself', () => {
+  test.each(['processing', 'failed'] as const)('records are %s in between: nothing is delivered twice', async (status) => {
+    await using play = await startPlay({}, { readings: { automaticRetries: { delaysMs: [3, 3, 3], status } } })
+    const { clock, sandbox } = play
+    sandbox.receiver.fail({ status: 503, count: 40 })
+    const ids = Array.from({ length: 20 }, (_, index) =>
+      sandbox.emit({ eventInstant: clock.now() - windowMs.settle - (index + 1) * 60_000 }),
+    )
+    for (let turn = 0; turn < 4; turn += 1) {
+      await round(play)
+      clock.advance(12_000)
+    }
+    await sandbox.idle()
+    expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'successful'))
+    expect(ids.map((id) => sandbox.receiver.deliveries(id).length)).toEqual(ids.map(() => 1))
+  })
+
+  test('young records at the limit are told, not retried', async () => {
+    await using play = await startPlay({}, { env: { RECONCILER_WINDOW_SETTLE: '0s' } })
+    const { clock, daemon, sandbox } = play
+    const id = sandbox.addWebhook({ eventInstant: clock.now() - 120_000, attempts: maxAttempts })
+    await round(play)
+    expect(daemon.facts).toContainEqual(expect.objectContaining({ type: 'early-at-limit', records: 1 }))
+    expect(sandbox.acceptedRetries(id)).toBe(0)
+  })
+})
+
+// A verdict that is always good would let everything pass: each of these daemons does something wrong on purpose.
+describe('the verdict finds out', () => {
+  test.each<[string, Aspect, { missing?: string; violation?: string }]>([
+    [
+      'a daemon that takes the zone for another',
+      { env: { RECONCILER_PLATFORM_TIME_ZONE: 'America/Los_Angeles' } },
+      { missing: 'spread over the window', violation: 'long before the window: was asked for, but is not ours' },
+    ],
+    [
+      'a daemon that does not wait until events have settled',
+      { env: { RECONCILER_WINDOW_SETTLE: '0s' } },
+      { violation: 'has just happened: was asked for, but is not ours' },
+    ],
+    [
+      'a daemon that looks back too far',
+      { env: { RECONCILER_WINDOW_LOOKBACK: '12h' } },
+      { violation: 'long before the window: accepted 1 times, not 0' },
+    ],
+    [
+      'a daemon that knows no limit',
+      { env: { RECONCILER_RETRY_MAX_ATTEMPTS: '10000' } },
+      { violation: 'is at the limit: accepted 1 times, not 0' },
+    ],
+    [
+      'a daemon that does not back off',
+      { env: { RECONCILER_RETRY_BACKOFF_INITIAL: '100ms', RECONCILER_RETRY_BACKOFF_MAX: '100ms' } },
+      { violation: expect.stringMatching(/^was attempted just now: \d+ ms too early$/) as string },
+    ],
+    [
+      'a daemon that passes most types over',
+      { env: { RECONCILER_SELECT_SUBSCRIPTION_IDS: '00000000-0000-4000-8000-000000000000' } },
+      { missing: 'many in one second: 0' },
+    ],
+  ])('%s', async (_, aspect, { missing, violation }) => {
+    await using play = await startPlay({}, aspect)
+    const verdict = await recoverAll(play)
+    if (missing !== undefined) expect(verdict.missing).toContain(missing)
+    if (violation !== undefined) expect(verdict.violations).toContainEqual(violation)
+  })
+})

@@ -1,0 +1,47 @@
+// Zones, daylight saving and a wrong host clock, crossed with the bounds in full: the very first sweep sees the whole window.
+import { describe, expect, test } from 'vitest'
+import { readingsOf } from '../../src/sandbox/options.ts'
+import { createOffsetClock } from '../support/offset-clock.ts'
+import { aspectOf, axes, only, type Aspect } from './axes.ts'
+import { isBlurred, startDaemon, startPlatform } from './cell.ts'
+import { product } from './pairwise.ts'
+import { populate, windowMs } from './population.ts'
+
+/** What the first sweep of a new daemon gets wrong. */
+async function firstSweep(aspect: Aspect): Promise<string[]> {
+  const { place } = aspect
+  const clock = createOffsetClock({ startAt: place?.now ?? 0 })
+  await using sandbox = await startPlatform(clock, { ...aspect, readings: readingsOf(aspect.readings ?? {}) })
+  const blurred = place !== undefined && isBlurred(place)
+  const planted = await populate(sandbox, clock, { selects: () => true, blurred })
+  await using daemon = await startDaemon(sandbox, clock, aspect)
+
+  const { result } = await daemon.engine.sweeper.full(new AbortController().signal)
+
+  const { backlog, client } = daemon.engine
+  const seen = new Set([...backlog.entries()].map(({ id }) => id))
+  const hostErrorMs = Math.abs(client.now() - clock.now())
+  return [
+    ...(result === 'complete' ? [] : [result]),
+    ...(hostErrorMs < 1000 ? [] : [`the time is known to ${hostErrorMs} ms only`]),
+    ...planted.filter(({ id, fate }) => fate === 'recovered' && !seen.has(id)).map(({ why }) => `missed: ${why}`),
+    ...planted
+      .filter(({ id, at, fate }) => fate === 'untouched' && seen.has(id) && !isInside(at, clock.now()))
+      .map(({ why }) => `not of the window: ${why}`),
+  ]
+}
+
+function isInside(at: number, now: number): boolean {
+  return at >= now - windowMs.lookback && at <= now - windowMs.settle
+}
+
+describe.each(only('place').place)('%s', (place) => {
+  test.each(axes.host)('host clock: %s', async (host) => {
+    const wrong: unknown[] = []
+    for (const cell of product(only('bounds'))) {
+      const problems = await firstSweep(aspectOf({ place, host, ...cell }))
+      if (problems.length > 0) wrong.push({ ...cell, problems })
+    }
+    expect(wrong).toEqual([])
+  })
+})

@@ -1,0 +1,101 @@
+// A bug ends the program with 70, and says where it is without what it carries. Broken from outside, so that it is a real one.
+import { describe, expect, test } from 'vitest'
+import { seedDue, startPlatform } from '../support/gate.ts'
+import { sandboxEnv } from '../support/engine.ts'
+import { makeFolder, startDaemon, startProgram } from '../support/process.ts'
+
+const canary = 'canary-77ab'
+const secret = `Bearer eyJhbGciOiJSUzI1NiJ9.${canary}.sig DE89370400440532013000 ${canary}`
+
+/** Thrown where nobody catches: by a listener that the test's signal calls. */
+const thrown = `process.on('SIGUSR2', () => { throw Object.assign(new TypeError(${JSON.stringify(secret)}), { body: ${JSON.stringify(secret)} }) })`
+const rejected = `process.on('SIGUSR2', () => { void Promise.reject(new RangeError(${JSON.stringify(secret)}, { cause: new Error(${JSON.stringify(secret)}) })) })`
+const noError = `process.on('SIGUSR2', () => { void Promise.reject(${JSON.stringify(secret)}) })`
+
+/** Puts a function that throws in place of one of the program's own. */
+function broken(file: string, name: string): string {
+  const source = `export function ${name}() { throw new TypeError(${JSON.stringify(secret)}) }`
+  return `import { registerHooks } from 'node:module'
+    registerHooks({ load(url, context, next) {
+      return url.endsWith('/src/${file}')
+        ? { format: 'module', source: ${JSON.stringify(source)}, shortCircuit: true }
+        : next(url, context)
+    } })`
+}
+
+interface Told {
+  level: string
+  msg: string
+  errorName: string
+  errorStack?: string[]
+}
+
+function toldOf(stderr: string): Told {
+  return JSON.parse(stderr) as Told
+}
+
+describe('run ends with 70', () => {
+  test.each([
+    ['an exception that nobody catches', thrown, 'TypeError'],
+    ['a rejection that nobody handles', rejected, 'RangeError'],
+    ['a rejection with something that is no error', noError, 'thrown string'],
+  ])('%s', async (_name, code, errorName) => {
+    await using sandbox = await startPlatform()
+    await using folder = await makeFolder()
+    const file = await folder.write('bug.mjs', code)
+    await using daemon = await startDaemon(await sandboxEnv(sandbox), { nodeArgs: ['--import', file] })
+    await daemon.said('full sweep')
+
+    daemon.kill('SIGUSR2')
+    const { code: exit, stdout, stderr } = await daemon.ended()
+
+    expect(exit).toBe(70)
+    expect(toldOf(stderr)).toMatchObject({ level: 'fatal', errorName })
+    expect(stdout + stderr).not.toContain(canary)
+    expect(stdout + stderr).not.toContain('DE89')
+  })
+
+  test.each([
+    ['in the sweep', 'platform/record.ts', 'readRecord', { RECONCILER_RETRY_ENABLED: 'false' }],
+    ['in a decision', 'reconcile/backoff.ts', 'backoffDelayMs', {}],
+    ['in a retry', 'platform/retry-url.ts', 'retryUrl', {}],
+  ])('a function of our own that throws %s', async (_name, file, name, env) => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 5)
+    await using folder = await makeFolder()
+    const bug = await folder.write('bug.mjs', broken(file, name))
+    await using daemon = await startDaemon(
+      { ...(await sandboxEnv(sandbox)), ...env },
+      { nodeArgs: ['--import', bug] },
+    )
+
+    const { code, stdout, stderr } = await daemon.ended()
+
+    expect(code, stderr).toBe(70)
+    expect(toldOf(stderr)).toMatchObject({ level: 'fatal', errorName: 'TypeError' })
+    expect(toldOf(stderr).errorStack?.join()).toContain(file)
+    expect(stdout + stderr).not.toContain(canary)
+  })
+})
+
+test('a bug while metrics are read is a 500 and a line in the log; the daemon goes on', async () => {
+  await using sandbox = await startPlatform()
+  await using folder = await makeFolder()
+})
+
+test('once ends with 70, too', async () => {
+  await using sandbox = await startPlatform()
+  seedDue(sandbox, 5)
+  await using folder = await makeFolder()
+  const bug = await folder.write('bug.mjs', broken('reconcile/backoff.ts', 'backoffDelayMs'))
+  await using program = startProgram(['once', '--json'], {
+    env: await sandboxEnv(sandbox),
+    nodeArgs: ['--import', bug],
+  })
+
+  const { code, stdout, stderr } = await program.ended()
+
+  expect({ code, stdout }, stderr).toEqual({ code: 70, stdout: '' })
+  expect(stderr).toContain('"level":"fatal"')
+  expect(stderr).not.toContain(canary)
+})

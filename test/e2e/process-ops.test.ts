@@ -1,0 +1,215 @@
+// What the daemon's ops server shows: before the first token, while it works, while the platform is down, while it is busy.
+import { connect, createServer, type AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { metricDefinitions, metricPrefix } from '../../src/metrics/registry.ts'
+import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { sandboxEnv } from '../support/engine.ts'
+import { get, startDaemon, type Daemon, type OpsAnswer } from '../support/process.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+const everySecond = { RECONCILER_SCHEDULE_CRON: '* * * * * *' }
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+function messages(daemon: Daemon, ...levels: string[]): string[] {
+  return daemon.log().flatMap(({ level, msg }) => (levels.includes(level) ? [msg] : []))
+}
+
+describe('an answer', () => {
+  let sandbox: Awaited<ReturnType<typeof startPlatform>>
+  let daemon: Daemon
+
+  beforeAll(async () => {
+    sandbox = await startPlatform()
+    daemon = await startDaemon(await sandboxEnv(sandbox))
+  })
+
+  afterAll(async () => {
+    await daemon[Symbol.asyncDispose]()
+    await sandbox.close()
+  })
+
+  test.each([
+    ['GET', '/', 404, 'text/plain'],
+    ['GET', '/metrics/', 404, 'text/plain'],
+    ['GET', '/..%2fetc/passwd', 404, 'text/plain'],
+    ['GET', '/livez?verbose=1', 200, 'text/plain'],
+    ['HEAD', '/metrics', 200, 'text/plain; version=0.0.4'],
+    ['HEAD', '/livez', 200, 'text/plain'],
+    ['HEAD', '/nowhere', 404, 'text/plain'],
+    ['POST', '/metrics', 405, 'text/plain'],
+    ['PUT', '/livez', 405, 'text/plain'],
+    ['DELETE', '/', 405, 'text/plain'],
+    ['OPTIONS', '/metrics', 405, 'text/plain'],
+  ] as const)('to %s %s is %i', async (method, path, status, type) => {
+    const { status: answered, headers, body } = await get(`${daemon.url}${path}`, method)
+    expect(answered).toBe(status)
+    expect(headers['content-type']).toContain(type)
+    expect(headers).toMatchObject({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
+    expect(Number(headers['content-length'])).toBeGreaterThan(0)
+    expect(body === '').toBe(method === 'HEAD')
+    expect(headers.allow).toBe(status === 405 ? 'GET, HEAD' : undefined)
+    expect(headers.connection).toBe(status === 405 ? 'close' : 'keep-alive')
+  })
+
+  test('that nobody fetches does not hold the end up', async () => {
+    await using own = await startDaemon(await sandboxEnv(sandbox))
+    const { port } = new URL(own.url)
+    const half = connect(Number(port), '127.0.0.1')
+    half.on('error', () => undefined)
+    await new Promise<void>((resolve) => {
+      half.write('GET /metrics HTTP/1.1\r\nHost: x\r\n', () => {
+        resolve()
+      })
+    })
+    // A whole request on another connection: the half one has come, too, by then.
+    await get(`${own.url}/livez`)
+    own.kill('SIGTERM')
+    const started = performance.now()
+    const { code } = await own.ended()
+    half.destroy()
+    expect(code).toBe(0)
+    expect(performance.now() - started).toBeLessThan(8000)
+  })
+})
+
+test('not ready before the first token and the first page, but alive; all metrics are there from the start', async () => {
+  const gate = createGate()
+  await using sandbox = await startPlatform({ faults: [gate.hold('token'), gate.hold('list')] }, gate)
+  seedDue(sandbox, 5)
+  await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_ENABLED: 'false' })
+  const look = (path: string): Promise<OpsAnswer> => get(`${daemon.url}${path}`)
+
+  await gate.arrived(1)
+  const nothingYet = { status: 503, body: 'no access token yet\nno list page of the platform yet\n' }
+  expect(await look('/readyz')).toMatchObject(nothingYet)
+  expect(await look('/livez')).toMatchObject({ status: 200, body: 'ok\n' })
+  const { headers, body } = await look('/metrics')
+  expect(headers['content-type']).toContain('text/plain; version=0.0.4')
+  for (const [name, { type }] of Object.entries(metricDefinitions)) {
+    expect(body).toContain(`# TYPE ${metricPrefix}${name} ${type}\n`)
+  }
+  const before = await daemon.metrics()
+  expect(before.sum('access_token_expiry_timestamp_seconds')).toBe(0)
+  expect(before.sum('next_sweep_timestamp_seconds') * 1000).toBeGreaterThan(Date.now() - 1000)
+  expect([...before.samples.keys()].filter((series) => series.includes('client_certificate'))).toEqual([])
+
+  gate.release()
+  await gate.arrived(2)
+  expect(await look('/readyz')).toMatchObject({ status: 503, body: 'no list page of the platform yet\n' })
+  expect((await daemon.metrics()).sum('access_token_expiry_timestamp_seconds') * 1000).toBeGreaterThan(Date.now())
+
+  gate.open()
+  await daemon.said('full sweep')
+  expect(await look('/readyz')).toMatchObject({ status: 200, body: 'ok\n' })
+  const after = await daemon.metrics()
+  expect(after.sum('failed_webhooks', { decision: 'held' })).toBe(5)
+  expect(after.sum('sweeps_total', { kind: 'full', result: 'complete' })).toBe(1)
+  expect(after.sum('last_complete_sweep_timestamp_seconds') * 1000).toBeGreaterThan(Date.now() - 60_000)
+})
+
+test('a platform that is not there yet: stays up, says so once, and begins by itself when it comes', async () => {
+  const port = await freePort()
+  const absent = await startPlatform({ port })
+  const env = { ...(await sandboxEnv(absent)), ...everySecond }
+  await absent.close()
+  await using daemon = await startDaemon(env)
+  await daemon.said('sweep failed, trying again', { stage: 'token', reason: 'connection' })
+
+  await using sandbox = await startPlatform({ port })
+  expect(await get(`${daemon.url}/readyz`)).toMatchObject({ status: 503 })
+  expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
+  seedDue(sandbox, 5)
+  await daemon.said('access token to be had again')
+  await daemon.said('sweeps work again')
+  await daemon.said('retried', { result: 'accepted' })
+
+  expect(await get(`${daemon.url}/readyz`)).toMatchObject({ status: 200 })
+  expect(messages(daemon, 'warn', 'error')).toEqual(['no access token for now', 'sweep failed, trying again'])
+})
+
+test('an outage of the platform: stays up and alive, says so once, and goes on, with a new token, when it is over', async () => {
+  const first = await startPlatform()
+  const env = { ...(await sandboxEnv(first)), ...everySecond }
+  await using daemon = await startDaemon(env)
+  // The second one, by the schedule, sees nothing new.
+  await daemon.said('full sweep', { level: 'debug' })
+  await first.close()
+  const told = await daemon.said('sweep failed, trying again', { stage: 'list', reason: 'connection' })
+  await daemon.said('sweep failed again', { level: 'debug', kind: 'full' })
+
+  expect(told['advice']).toContain('platform.baseUrl')
+  expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
+  const failed = await daemon.metrics()
+  expect(failed.sum('sweeps_total', { result: 'failed' })).toBeGreaterThanOrEqual(2)
+  expect(failed.sum('ticks_skipped_total', { reason: 'overlap' })).toBe(0)
+
+  await using second = await startPlatform({ port: Number(new URL(first.baseUrl).port) })
+  seedDue(second, 5)
+  const { failures } = await daemon.said('sweeps work again')
+  await expect.poll(() => second.counts().successful, { timeout: 20_000 }).toBe(5)
+  expect(failures).toBeGreaterThanOrEqual(2)
+  expect(second.stats.tokens.issued).toBe(1)
+  expect(messages(daemon, 'warn', 'error')).toEqual(['sweep failed, trying again'])
+})
+
+test('a refused assertion: stays up, says why once, and asks at most twice in 30 s', async () => {
+  const refusal = { kind: 'refuse-token', description: 'No such client.' } as const
+  await using sandbox = await startPlatform({ faults: [{ operation: 'token', fault: refusal }] })
+  await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...everySecond })
+
+  const told = await daemon.said('the platform refuses our assertion', { level: 'error' })
+  await daemon.said('no access token again')
+  // The sweeps go on asking; what they get is the refusal that is known already.
+  await expect
+    .poll(async () => (await daemon.metrics()).sum('sweeps_total', { result: 'failed' }), { timeout: 15_000 })
+    .toBeGreaterThanOrEqual(4)
+
+  expect(told).toMatchObject({ oauthError: 'invalid_client', description: 'No such client.', result: 'rejected' })
+  expect(daemon.log().find(({ msg }) => msg === 'sweep failed, trying again')?.['problem']).toContain('auth.clientId')
+  expect(messages(daemon, 'warn', 'error')).toEqual([told.msg, 'sweep failed, trying again'])
+  expect(sandbox.requestLog().filter(({ operation }) => operation === 'token')).toHaveLength(2)
+  expect(sandbox.stats.requests.list).toEqual({})
+  expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
+  expect(await get(`${daemon.url}/readyz`)).toMatchObject({ status: 503 })
+  daemon.kill('SIGTERM')
+  expect((await daemon.ended()).code).toBe(0)
+})
+
+test('scrapes are answered while thousands are recovered, and never show more than the platform has', async () => {
+  const count = 3000
+  await using sandbox = await startPlatform()
+  seedDue(sandbox, count)
+  await using daemon = await startDaemon({
+    ...(await sandboxEnv(sandbox)),
+    RECONCILER_LOG_LEVEL: 'info',
+    RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000',
+    RECONCILER_RETRY_CONCURRENCY: '32',
+  })
+  const seen: number[] = []
+  let slowestMs = 0
+  for (let accepted = 0; accepted < count; seen.push(accepted)) {
+    const started = performance.now()
+    const metrics = await daemon.metrics()
+    slowestMs = Math.max(slowestMs, performance.now() - started)
+    accepted = metrics.sum('retries_total', { result: 'accepted' })
+    const answered = metrics.sum('platform_requests_total', { operation: 'retry', reason: 'ok' })
+    expect(answered).toBeGreaterThanOrEqual(accepted)
+    expect(sandbox.stats.retries.accepted).toBeGreaterThanOrEqual(answered)
+    expect(metrics.sum('failed_webhooks') + accepted).toBeLessThanOrEqual(count)
+  }
+  expect(seen).toEqual(seen.toSorted((a, b) => a - b))
+  expect(new Set(seen).size).toBeGreaterThan(3)
+  expect(slowestMs).toBeLessThan(2000)
+  expect(sandbox.counts()).toMatchObject({ failed: 0, successful: count })
+  expect((await daemon.metrics()).sum('failed_webhooks')).toBe(0)
+})

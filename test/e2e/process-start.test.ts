@@ -1,0 +1,191 @@
+// What keeps the daemon from starting is said by name, all at once, without secrets; the exit code tells whose turn it is.
+import { generateKeyPairSync } from 'node:crypto'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startPlatform } from '../support/gate.ts'
+import { testKeys } from '../support/keys.ts'
+import { sandboxEnv } from '../support/engine.ts'
+import { makeFolder, runProgram, startDaemon, type Ended, type Folder } from '../support/process.ts'
+
+const canary = 'canary-4c1d0f'
+
+/** Where nobody listens: what is wrong is found before anything is sent. */
+const nowhere = {
+  RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:9',
+  RECONCILER_AUTH_ISSUER_URL: 'http://127.0.0.1:9/auth/realms/main',
+  RECONCILER_AUTH_CLIENT_ID: 'client',
+  RECONCILER_SERVER_HOST: '127.0.0.1',
+  RECONCILER_SERVER_PORT: '0',
+}
+
+let folder: Folder
+
+beforeAll(async () => {
+  folder = await makeFolder()
+})
+
+afterAll(() => folder[Symbol.asyncDispose]())
+
+function expectRefused({ code, stdout, stderr }: Ended, words: readonly string[]): void {
+  expect({ code, stdout }, stderr).toEqual({ code: 78, stdout: '' })
+  for (const word of words) expect(stderr).toContain(word)
+  expect(stderr).not.toContain(canary)
+  expect(stderr).not.toMatch(/^\s+at /m)
+}
+
+describe('configuration', () => {
+  const problems: [string, Record<string, string>, string | undefined, string[]][] = [
+    ['nothing at all', {}, undefined, ['problems', 'platform.baseUrl', 'auth.issuerUrl', 'auth.clientId', 'README']],
+    [
+      'many problems at once',
+      {
+        RECONCILER_PLATFORM_BASE_URL: 'http://example.com',
+        RECONCILER_AUTH_ISSUER_URL: 'nonsense',
+        RECONCILER_RETRY_BACKOFF_INITIAL: '1 minute',
+        RECONCILER_SERVER_PORT: '70000',
+        RECONCILER_SCHEDULE_CRON: '* *',
+        RECONCILER_LOG_LEVEL: 'loud',
+      },
+      undefined,
+      [
+        'platform.baseUrl (RECONCILER_PLATFORM_BASE_URL): must start with https://',
+        'auth.issuerUrl (RECONCILER_AUTH_ISSUER_URL)',
+        'auth.clientId (missing)',
+        'auth.privateKeyFile (missing)',
+        'retry.backoff.initial (RECONCILER_RETRY_BACKOFF_INITIAL)',
+        'server.port (RECONCILER_SERVER_PORT)',
+        'schedule.cron (RECONCILER_SCHEDULE_CRON)',
+        'log.level (RECONCILER_LOG_LEVEL)',
+      ],
+    ],
+    [
+      'an unknown variable',
+      { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: '/nowhere', RECONCILER_RETRY_ENABELD: 'false' },
+      undefined,
+      ['a problem:', 'RECONCILER_RETRY_ENABELD (environment)', 'RECONCILER_RETRY_ENABLED?'],
+    ],
+    [
+      'no YAML',
+      {},
+      'platform: [unclosed\nretry:\n\tenabled: true\n',
+      ['config.yaml:', 'a tab in the indentation', 'indentation does not fit'],
+    ],
+    ['a YAML list', {}, '- a\n- b\n', ['config.yaml', 'must hold sections']],
+    [
+      'a misspelt and an ill-typed key',
+      nowhere,
+      'retry:\n  enbled: true\n  maxAttempts: many\n',
+      ['config.yaml:2', 'retry.enabled?', 'retry.maxAttempts', 'config.yaml:3', 'auth.privateKeyFile (missing)'],
+    ],
+    [
+      'a secret in the wrong place',
+      { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY: canary, RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE: `/${canary}` },
+      undefined,
+      ['auth.privateKey (RECONCILER_AUTH_PRIVATE_KEY)', 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE'],
+    ],
+  ]
+
+  test.concurrent.each(problems)('%s', async (_name, env, yaml, words) => {
+    await using own = await makeFolder()
+    const args = yaml === undefined ? [] : ['--config', await own.write('config.yaml', yaml)]
+    expectRefused(await runProgram(['run', ...args], { env }), words)
+  })
+
+  test.concurrent.each(['run', 'once'])('%s with a file that is not there', async (command) => {
+    const path = join(folder.path, 'no-such.yaml')
+    const ended = await runProgram([command, '--config', path], { env: nowhere })
+    expectRefused(ended, ['--config', path, 'there is no such file'])
+  })
+})
+
+describe('private key', () => {
+  const passphrase = { RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE: canary }
+  const rsa = (modulusLength: number): string =>
+    generateKeyPairSync('rsa', { modulusLength }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+  const encrypted = (): string =>
+    generateKeyPairSync('rsa', {
+      modulusLength: 2048,
+      publicKeyEncoding: { type: 'spki', format: 'pem' },
+      privateKeyEncoding: { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'right' },
+    }).privateKey
+  const ec = (): string =>
+    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+  const certificate = async (): Promise<string> => (await testKeys()).certificatePem
+
+  const cases: [string, () => string | Promise<string>, Record<string, string>, string[]][] = [
+    ['is not RSA', ec, {}, ['auth.privateKeyFile', 'type ec', 'RSA only']],
+    ['is too short', () => rsa(1024), {}, ['auth.privateKeyFile', '1024 bits', '4096']],
+    ['is encrypted, no passphrase', encrypted, {}, ['auth.privateKeyPassphrase (missing)', 'encrypted']],
+    ['is encrypted, wrong passphrase', encrypted, passphrase, ['auth.privateKeyPassphrase', 'wrong']],
+    ['is a certificate', certificate, {}, ['auth.privateKeyFile', 'a certificate', 'private key that belongs to']],
+    ['is empty', () => '', {}, ['auth.privateKeyFile', 'empty']],
+    ['is a note', () => `the key is in the safe ${canary}\n`, {}, ['auth.privateKeyFile', 'private key in PEM']],
+  ]
+
+  test.concurrent.each(cases)('%s', async (_name, content, more, words) => {
+    await using own = await makeFolder()
+    const file = await own.write('key.pem', await content())
+    const env = { ...nowhere, ...more, RECONCILER_AUTH_PRIVATE_KEY_FILE: file }
+    expectRefused(await runProgram(['run'], { env }), [...words, file])
+  })
+
+  test.concurrent.each([
+    ['is not there', 'missing.pem'],
+    ['is a folder', '.'],
+  ])('%s', async (_name, path) => {
+    const file = join(folder.path, path)
+    const env = { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: file }
+    expectRefused(await runProgram(['run'], { env }), ['auth.privateKeyFile', file])
+  })
+
+  test('of 2048 bits works, with a warning', async () => {
+    await using own = await makeFolder()
+    const file = await own.write('key.pem', rsa(2048))
+    await using daemon = await startDaemon({ ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: file })
+    const warning = await daemon.said('the signing key should be put right', { level: 'warn' })
+    expect(warning['problem']).toContain('2048 bits')
+  })
+})
+
+test('a certificate that is none', async () => {
+  const { privateKeyFile } = await testKeys()
+  const env = {
+    ...nowhere,
+    RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
+    RECONCILER_AUTH_CERTIFICATE_FILE: privateKeyFile,
+  }
+  expectRefused(await runProgram(['run'], { env }), ['auth.certificateFile', privateKeyFile])
+})
+
+describe('port', () => {
+  test('taken: says so before anything is asked of the platform', async () => {
+    await using sandbox = await startPlatform()
+    const blocker = createServer()
+    await new Promise<void>((resolve) => {
+      blocker.listen(0, '127.0.0.1', resolve)
+    })
+    const { port } = blocker.address() as AddressInfo
+    try {
+      const env = {
+        ...(await sandboxEnv(sandbox)),
+        RECONCILER_SERVER_HOST: '127.0.0.1',
+        RECONCILER_SERVER_PORT: String(port),
+      }
+      expectRefused(await runProgram(['run'], { env }), ['server.port', `127.0.0.1:${port}`, 'taken'])
+      expect(sandbox.stats.requests.token).toEqual({})
+    } finally {
+      blocker.close()
+    }
+  })
+
+  test('on an address of another host', async () => {
+    const { privateKeyFile } = await testKeys()
+    const env = {
+      ...nowhere,
+      RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
+      RECONCILER_SERVER_HOST: '192.0.2.1',
+    }
+    expectRefused(await runProgram(['run'], { env }), ['192.0.2.1', 'no such address'])
+  })
+})

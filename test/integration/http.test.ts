@@ -1,0 +1,171 @@
+// The real transport against servers on loopback: whole answers, odd ones, too large ones, redirects and TLS.
+import { once } from 'node:events'
+import { createServer as createHttpsServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { inspect } from 'node:util'
+import { gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import { testKeys } from '../support/keys.ts'
+import { startRawServer } from '../support/raw-server.ts'
+import { failureOf, json, maxBytes, ok, says, useTransport } from '../support/transport.ts'
+
+const http = useTransport()
+
+describe('a whole answer', () => {
+  test('is given as it is: status, first of each header, body', async () => {
+    await using server = await startRawServer(
+      says(`${json}X-Twice: one\r\nX-Twice: two\r\nDATE: now\r\nContent-Length: 13\r\n\r\n{"a":"ä€"}`),
+    )
+    const answer = await http.request(server.url)
+    expect(answer).toMatchObject({ status: 200, body: '{"a":"ä€"}' })
+    expect(answer.headers).toMatchObject({ 'x-twice': 'one', date: 'now', 'content-type': 'application/json' })
+  })
+
+  test('may cut a character in two between packets', async () => {
+    const euro = Buffer.from('€')
+    await using server = await startRawServer((socket) => {
+      socket.setNoDelay(true)
+      socket.write(`${json}Content-Length: 3\r\n\r\n`)
+      socket.write(euro.subarray(0, 1), () => socket.write(euro.subarray(1)))
+    })
+    expect((await http.request(server.url)).body).toBe('€')
+  })
+
+  test.each([
+    ['no content', 'HTTP/1.1 204 No Content\r\n\r\n', 204, ''],
+    ['early hints before', `HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n${json}Content-Length: 2\r\n\r\n{}`, 200, '{}'],
+    ['chunks', `${json}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n`, 200, '{}'],
+    ['an error', 'HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno', 500, 'no'],
+    ['a status of its own', 'HTTP/1.1 799 Oh\r\nContent-Length: 0\r\n\r\n', 799, ''],
+  ])('with %s', async (_, bytes, status, body) => {
+    await using server = await startRawServer(says(bytes))
+    expect(await http.request(server.url)).toMatchObject({ status, body })
+  })
+
+  test('of HTTP/1.0 ends with the connection', async () => {
+    await using server = await startRawServer((socket) => socket.end('HTTP/1.0 200 OK\r\n\r\n{"data":{}}'))
+    expect((await http.request(server.url)).body).toBe('{"data":{}}')
+  })
+
+  test('carries the times of the host clock: sent before, received when the head had come', async () => {
+    const clock = http.clock()
+    const before = clock.now()
+    await using server = await startRawServer((socket) => {
+      const answer = async (): Promise<void> => {
+        await clock.advance(300)
+        socket.write(`${json}Content-Length: 2\r\n\r\n`)
+        await clock.advance(500)
+        socket.write('{}')
+      }
+      void answer()
+    })
+    const { sentAt, receivedAt } = await http.request(server.url)
+    expect(sentAt).toBe(before)
+    expect(receivedAt).toBeGreaterThanOrEqual(before + 300)
+    expect(receivedAt).toBeLessThanOrEqual(before + 800)
+  })
+})
+
+describe('what is sent', () => {
+  test('a PATCH with its body, a GET without one, both as asked', async () => {
+    await using server = await startRawServer(says(ok))
+    const headers = { accept: 'application/json', 'accept-encoding': 'identity', authorization: 'Bearer t' }
+    await http.request(server.url, { method: 'PATCH', body: '{"ä":1}', headers })
+    await http.request(server.url, { headers })
+    const [patch = '', get = ''] = server.requests.map((text) => Buffer.from(text, 'latin1').toString())
+    expect(patch).toMatch(/^PATCH \/webhooks HTTP\/1\.1\r\n/)
+    expect(patch).toMatch(/content-length: 8\r\n/i)
+    expect(patch.endsWith('\r\n\r\n{"ä":1}')).toBe(true)
+    expect(get).toMatch(/^GET \/webhooks HTTP\/1\.1\r\n/)
+    expect(get.endsWith('\r\n\r\n')).toBe(true)
+    for (const text of [patch, get]) {
+      expect(text).toContain('accept-encoding: identity\r\n')
+      expect(text).toContain('authorization: Bearer t\r\n')
+    }
+  })
+
+  test.each(['a\r\nX-Evil: 1', 'a\nb', 'a\0b', '\u{1F600}'])(
+    'a header value %j never goes out, and is not told',
+    async (value) => {
+      await using server = await startRawServer(says(ok))
+      const failure = await failureOf(http.request(server.url, { headers: { authorization: `Bearer CANARY${value}` } }))
+      expect(inspect(failure, { depth: 9, showHidden: true })).not.toContain('CANARY')
+      expect(server.requests).toEqual([])
+    },
+  )
+})
+
+describe('the size', () => {
+  const chunked = (bytes: number): string =>
+    `${json}Transfer-Encoding: chunked\r\n\r\n${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`
+
+  test('at the limit is read, with and without a length', async () => {
+    await using server = await startRawServer((socket, index) => {
+      socket.write(
+        index === 0
+          ? `${json}Content-Length: ${maxBytes}\r\n\r\n${'x'.repeat(maxBytes)}`
+          : `${chunked(maxBytes)}0\r\n\r\n`,
+      )
+    })
+    expect((await http.request(server.url)).body).toHaveLength(maxBytes)
+    expect((await http.request(server.url)).body).toHaveLength(maxBytes)
+  })
+
+  test.each<[string, string]>([
+    ['told in advance, before a byte of it is read', `${json}Content-Length: ${maxBytes + 1}\r\n\r\n`],
+    ['told as beyond all bounds', `${json}Content-Length: 9007199254740991\r\n\r\n`],
+    ['not told in advance', chunked(maxBytes + 1)],
+    ['not told, in small pieces', `${chunked(maxBytes)}1\r\nx\r\n`],
+  ])('above the limit, %s, ends the connection', async (_, bytes) => {
+    await using server = await startRawServer(says(bytes))
+    expect((await failureOf(http.request(server.url))).reason).toBe('too-large')
+    await server.idle()
+  })
+
+  test('counts what comes over the wire: nothing is unpacked', async () => {
+    const packed = gzipSync('x'.repeat(5_000_000))
+    await using server = await startRawServer((socket) => {
+      socket.write(`${json}Content-Encoding: gzip\r\nContent-Length: ${packed.length}\r\n\r\n`)
+      socket.write(packed)
+    })
+    const answer = await http.request(server.url, { maxBytes: packed.length })
+    expect(answer.body.length).toBeLessThanOrEqual(packed.length)
+    expect(answer.body.startsWith('\u001f')).toBe(true)
+  })
+})
+
+describe('redirects', () => {
+  test.each([301, 302, 303, 307, 308])('%i is an answer, the other place is never asked', async (status) => {
+    await using elsewhere = await startRawServer(says(ok))
+    await using server = await startRawServer(
+      says(`HTTP/1.1 ${status} Over there\r\nLocation: ${elsewhere.url.href}\r\nContent-Length: 0\r\n\r\n`),
+    )
+    expect(await http.request(server.url)).toMatchObject({ status, body: '' })
+    expect(elsewhere.connections()).toBe(0)
+  })
+})
+
+describe('TLS', () => {
+  test('a self-signed certificate is refused before anything is sent', async () => {
+    const { privateKeyPem, certificatePem } = await testKeys()
+    let asked = 0
+    const server = createHttpsServer({ key: privateKeyPem, cert: certificatePem }, () => {
+      asked += 1
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const url = new URL(`https://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`)
+    const failure = await failureOf(http.request(url, { headers: { authorization: 'Bearer CANARY' } }))
+    expect(failure).toMatchObject({ reason: 'tls', code: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
+    expect(asked).toBe(0)
+    server.close()
+    await once(server, 'close')
+  })
+
+  test('a server that speaks plain HTTP there', async () => {
+    await using server = await startRawServer(says(''), 'HTTP/1.1 400 Bad Request\r\n\r\n')
+    const failure = await failureOf(http.request(new URL(`https://127.0.0.1:${server.url.port}/`)))
+    expect(failure.reason).toBe('tls')
+    await server.idle()
+  })
+})

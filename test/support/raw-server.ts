@@ -1,0 +1,79 @@
+// A TCP server that answers with whatever bytes a test gives it: what no HTTP server would send.
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
+
+export interface RawServer extends AsyncDisposable {
+  url: URL
+  /** Whole requests as they came, head and body. */
+  requests: string[]
+  /** Connections so far. */
+  connections(): number
+  /** Resolves when so many connections have come, or so many whole requests. */
+  connected(count: number): Promise<void>
+  received(count: number): Promise<void>
+  /** Resolves when no connection is open. */
+  idle(): Promise<void>
+}
+
+/** Called for each whole request, with its index over all connections. */
+export type OnRequest = (socket: Socket, index: number) => void
+
+/** Length of the first whole request in the text; undefined while it is not whole. */
+function requestLength(text: string): number | undefined {
+  const headEnd = text.indexOf('\r\n\r\n')
+  if (headEnd < 0) return undefined
+  const length = headEnd + 4 + Number(/^content-length: (\d+)/im.exec(text)?.[1] ?? 0)
+  return text.length >= length ? length : undefined
+}
+
+/** Listens on loopback, on any free port. `greeting` is written as soon as somebody has connected. */
+export async function startRawServer(onRequest: OnRequest, greeting?: string): Promise<RawServer> {
+  const requests: string[] = []
+  const open = new Set<Socket>()
+  const changed = new EventTarget()
+  const change = (): boolean => changed.dispatchEvent(new Event('change'))
+  let connections = 0
+
+  const server = createServer((socket) => {
+    connections += 1
+    open.add(socket)
+    change()
+    if (greeting !== undefined) socket.write(greeting)
+    let text = ''
+    socket.setEncoding('latin1')
+    socket.on('data', (chunk: string) => {
+      text += chunk
+      for (let length = requestLength(text); length !== undefined; length = requestLength(text)) {
+        requests.push(text.slice(0, length))
+        text = text.slice(length)
+        onRequest(socket, requests.length - 1)
+        change()
+      }
+    })
+    socket.on('error', () => undefined)
+    socket.on('close', () => {
+      open.delete(socket)
+      change()
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+
+  async function until(isSo: () => boolean): Promise<void> {
+    while (!isSo()) await once(changed, 'change')
+  }
+
+  return {
+    url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`),
+    requests,
+    connections: () => connections,
+    connected: (count) => until(() => connections >= count),
+    received: (count) => until(() => requests.length >= count),
+    idle: () => until(() => open.size === 0),
+    async [Symbol.asyncDispose]() {
+      for (const socket of open) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}

@@ -1,0 +1,71 @@
+// The real transport for one test after the other, on a virtual clock, with the check that it leaves nothing behind.
+import { afterEach, beforeEach, expect } from 'vitest'
+import { TransportError, type HttpRequest, type HttpResponse } from '../../src/platform/http.ts'
+import {
+  createUndiciTransport,
+  type UndiciTransport,
+  type UndiciTransportOptions,
+} from '../../src/platform/undici-transport.ts'
+import type { OnRequest } from './raw-server.ts'
+import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
+
+export const timeoutMs = 10_000
+export const maxBytes = 1_000
+/** The beginning of a good answer's head. */
+export const json = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
+/** A whole good answer. */
+export const ok = `${json}Content-Length: 2\r\n\r\n{}`
+
+export interface TransportUnderTest {
+  clock(): VirtualClock
+  /** A GET with the time and size limits above, unless told otherwise. */
+  request(url: URL, changes?: Partial<HttpRequest>): Promise<HttpResponse>
+  /** Puts another transport in its place, on the same clock. */
+  reopen(options: Omit<UndiciTransportOptions, 'clock'>): Promise<void>
+  close(): Promise<void>
+}
+
+/** Opens one before each test of the file, and closes it after it. */
+export function useTransport(): TransportUnderTest {
+  let clock: VirtualClock
+  let http: UndiciTransport
+
+  beforeEach(() => {
+    clock = createVirtualClock()
+    http = createUndiciTransport({ clock, connections: 4 })
+  })
+
+  afterEach(async () => {
+    await http.close()
+    // The deadline's timer ends with its exchange.
+    expect(clock.sleepers()).toBe(0)
+  })
+
+  return {
+    clock: () => clock,
+    request: (url, changes = {}) =>
+      http.transport({ method: 'GET', url, headers: {}, timeoutMs, maxBytes, ...changes }),
+    async reopen(options) {
+      await http.close()
+      http = createUndiciTransport({ clock, ...options })
+    },
+    close: () => http.close(),
+  }
+}
+
+/** What a request failed with. */
+export async function failureOf(answer: Promise<HttpResponse>): Promise<TransportError> {
+  const error = await answer.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  expect(error).toBeInstanceOf(TransportError)
+  return error as TransportError
+}
+
+/** A server that writes these parts for each request, and leaves the connection open. */
+export function says(...parts: (string | Buffer)[]): OnRequest {
+  return (socket) => {
+    for (const part of parts) socket.write(part)
+  }
+}

@@ -1,0 +1,94 @@
+// The shape of the source, held by a test: no import circles, data goes one way, nothing reaches round its layer.
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { expect, test } from 'vitest'
+
+const root = join(import.meta.dirname, '../../src')
+
+/** Modules by path from src/, each with the modules of src/ that it imports, types and lazy imports included. */
+function readImports(): Map<string, string[]> {
+  const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+  const pattern = /(?:from|import\()\s*'(\.[^']+)'/g
+  return new Map(
+    files.map((file) => {
+      const text = readFileSync(join(root, file), 'utf8')
+      const targets = [...text.matchAll(pattern)].map((match) => match[1] ?? '')
+      return [file, targets.map((target) => relative(root, join(root, dirname(file), target)))]
+    }),
+  )
+}
+
+/** The modules of a circle, in order; undefined when there is none. */
+function findCircle(imports: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+  const done = new Set<string>()
+  const visit = (module: string, path: readonly string[]): string[] | undefined => {
+    if (path.includes(module)) return [...path.slice(path.indexOf(module)), module]
+    if (done.has(module)) return undefined
+    for (const target of imports.get(module) ?? []) {
+      const circle = visit(target, [...path, module])
+      if (circle !== undefined) return circle
+    }
+    done.add(module)
+    return undefined
+  }
+  for (const module of imports.keys()) {
+    const circle = visit(module, [])
+    if (circle !== undefined) return circle
+  }
+  return undefined
+}
+
+/** What a folder may import besides itself. */
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  config: ['errors.ts', 'scrub.ts'],
+  platform: ['bell.ts', 'clock.ts', 'errors.ts', 'scrub.ts'],
+  reconcile: ['bell.ts', 'clock.ts', 'errors.ts', 'platform'],
+  metrics: ['facts.ts', 'platform', 'reconcile'],
+  ops: ['clock.ts', 'errors.ts'],
+  sandbox: ['clock.ts', 'platform/wire.ts'],
+}
+
+const imports = readImports()
+
+test('the files are found, and their imports', () => {
+  expect(imports.size).toBeGreaterThan(40)
+  expect(imports.get('engine.ts')).toContain('platform/client.ts')
+})
+
+test('a circle would be found', () => {
+  const circular = new Map([
+    ['a.ts', ['b.ts']],
+    ['b.ts', ['c.ts']],
+    ['c.ts', ['b.ts']],
+  ])
+  expect(findCircle(circular)).toEqual(['b.ts', 'c.ts', 'b.ts'])
+})
+
+test('no import circles', () => {
+  expect(findCircle(imports)).toBeUndefined()
+})
+
+test('every import leads to a module', () => {
+  const missing = [...imports].flatMap(([file, targets]) =>
+    targets.filter((target) => !imports.has(target)).map((target) => `${file} -> ${target}`),
+  )
+  expect(missing).toEqual([])
+})
+
+test.each(Object.keys(mayImport))('%s imports only what comes before it', (folder) => {
+  const allowed = [folder, ...(mayImport[folder] ?? [])]
+  const stray = [...imports]
+    .filter(([file]) => file.startsWith(`${folder}/`))
+    .flatMap(([file, targets]) =>
+      targets
+        .filter((target) => !allowed.some((place) => target === place || target.startsWith(`${place}/`)))
+        .map((target) => `${file} -> ${target}`),
+    )
+  expect(stray).toEqual([])
+})
+
+test.each([...imports.keys()])('%s says in its first line what it is for', (file) => {
+  const lines = readFileSync(join(root, file), 'utf8').split('\n')
+  const first = lines[0]?.startsWith('#!') === true ? lines[1] : lines[0]
+  expect(first).toMatch(/^\/\/ \S.{20,}/)
+})

@@ -1,0 +1,164 @@
+// What the policy says of a record: the order of the rules, and when a record becomes due.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { backoffDelayMs } from '../../../src/reconcile/backoff.ts'
+import { decide, dueAt, type Known } from '../../../src/reconcile/decide.ts'
+import type { Policy } from '../../../src/reconcile/policy.ts'
+
+const minute = 60_000
+const hour = 60 * minute
+const day = 24 * hour
+const now = Date.UTC(2026, 0, 15, 12)
+
+const policy: Policy = {
+  window: { lookbackMs: 7 * day, settleMs: minute, notBefore: undefined },
+  select: { eventTypes: [], modules: [], subscriptionIds: [] },
+  backoff: { initialMs: minute, multiplier: 2, maxMs: 6 * hour, jitter: 0.5 },
+  maxAttempts: 30,
+  enabled: true,
+  periodMs: 30_000,
+}
+
+const record: Known = {
+  id: '3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f',
+  subscriptionId: 'aaaaaaaa-0000-4000-8000-000000000001',
+  eventType: 'account-activated',
+  module: 'accounts',
+  eventAt: now - day,
+  attempts: 1,
+  lastAt: now - day,
+  tries: 0,
+  triedAt: 0,
+  awaiting: false,
+}
+
+describe('the first rule that matches wins', () => {
+  const elsewhere: Policy = { ...policy, select: { ...policy.select, modules: ['incoming-transfers'] } }
+  const resting = { lastAt: now - 1000 }
+  const atLimit = { attempts: 30 }
+  const cases: [string, Partial<Known>, Policy, boolean, string][] = [
+    ['nothing against it', {}, policy, false, 'due'],
+    ['trouble', {}, policy, true, 'held'],
+    ['observe only', {}, { ...policy, enabled: false }, false, 'held'],
+    ['resting', resting, policy, true, 'backing-off'],
+    ['resting while only observed', resting, { ...policy, enabled: false }, false, 'backing-off'],
+    ['at the limit by the platform', atLimit, policy, false, 'parked'],
+    ['at the limit by what we did', { tries: 30 }, policy, false, 'parked'],
+    ['above the limit', { attempts: 1e9 }, policy, false, 'parked'],
+    ['one below the limit', { attempts: 29, tries: 29 }, policy, false, 'due'],
+    ['at the limit and resting', { ...atLimit, ...resting }, policy, true, 'parked'],
+    ['awaited, at the limit and resting', { ...atLimit, ...resting, awaiting: true }, policy, true, 'awaiting'],
+    ['not selected, awaited, at the limit', { ...atLimit, awaiting: true }, elsewhere, true, 'excluded'],
+    ['before notBefore', {}, { ...policy, window: { ...policy.window, notBefore: now - day + 1 } }, false, 'excluded'],
+    ['exactly at notBefore', {}, { ...policy, window: { ...policy.window, notBefore: now - day } }, false, 'due'],
+  ]
+
+  test.each(cases)('%s', (_, fields, rules, held, decision) => {
+    expect(decide({ ...record, ...fields }, rules, { now, held }).decision).toBe(decision)
+  })
+
+  test('a record is due from its very millisecond on', () => {
+    const at = dueAt(record, policy)
+    expect(decide(record, policy, { now: at, held: false }).decision).toBe('due')
+    expect(decide(record, policy, { now: at - 1, held: false })).toEqual({ decision: 'backing-off', dueAt: at })
+  })
+})
+
+describe('the selection', () => {
+  const { eventType, module, subscriptionId } = record
+  test.each([
+    ['nothing named', {}, true],
+    ['its event type', { eventTypes: ['other', eventType] }, true],
+    ['another event type', { eventTypes: ['other'] }, false],
+    ['its module', { modules: [module] }, true],
+    ['its subscription', { subscriptionIds: [subscriptionId] }, true],
+    ['another subscription', { subscriptionIds: [subscriptionId.replace('1', '2')] }, false],
+    ['all of them', { eventTypes: [eventType], modules: [module], subscriptionIds: [subscriptionId] }, true],
+    ['two that fit and one that does not', { eventTypes: [eventType], modules: ['x'], subscriptionIds: [subscriptionId] }, false],
+  ])('%s', (_, select, mine) => {
+    const rules = { ...policy, select: { ...policy.select, ...select } }
+    expect(decide(record, rules, { now, held: false }).decision).toBe(mine ? 'due' : 'excluded')
+  })
+})
+
+describe('when a record becomes due', () => {
+  test.each([
+    ['the larger count: the platform’s', { attempts: 5, tries: 2 }, 5],
+    ['the larger count: ours', { attempts: 2, tries: 5 }, 5],
+    ['no attempt counts as one', { attempts: 0 }, 1],
+  ])('%s', (_, fields, n) => {
+    const known = { ...record, ...fields }
+    expect(dueAt(known, policy)).toBe(known.lastAt + backoffDelayMs(known.id, n, policy.backoff))
+  })
+
+  test.each([
+    ['the platform’s', { lastAt: now - hour, triedAt: now - 2 * hour }],
+    ['ours', { lastAt: now - 2 * hour, triedAt: now - hour }],
+  ])('the later attempt counts: %s', (_, fields) => {
+    expect(dueAt({ ...record, ...fields }, policy)).toBe(now - hour + backoffDelayMs(record.id, 1, policy.backoff))
+  })
+
+  /** A record at that age whose backoff of hours would end after it has left the window. */
+  function leaving(lastBeforeEnd: number): Known {
+    const eventAt = now - 6 * day
+    return { ...record, eventAt, attempts: 20, lastAt: eventAt + 7 * day - lastBeforeEnd }
+  }
+  const end = now + day
+  const lastChance = end - 2 * policy.periodMs
+
+  test('a backoff that would end after the window is cut to two periods before', () => {
+    expect(dueAt(leaving(hour), policy)).toBe(lastChance)
+  })
+
+  test('a backoff that ends within the window is not', () => {
+    const known = leaving(12 * hour)
+    expect(dueAt(known, policy)).toBe(known.lastAt + backoffDelayMs(known.id, 20, policy.backoff))
+  })
+
+  test.each([
+    ['told to the millisecond', 250, 1],
+    ['told to the second, so that it seems to lie before its own due time', 250, 1000],
+    ['within a minute of the event’s fraction', 999, 1000],
+  ])('only once: after an attempt then, %s, the backoff stands', (_, fraction, precision) => {
+    const known = { ...leaving(hour), eventAt: now - 6 * day + fraction }
+    const at = dueAt(known, policy)
+    expect(at).toBeLessThanOrEqual(now + day + fraction - 2 * policy.periodMs)
+    const lastAt = Math.floor((at + 20) / precision) * precision
+    expect(dueAt({ ...known, attempts: 21, lastAt }, policy)).toBeGreaterThan(now + day + fraction)
+  })
+
+  test('a schedule slower than half the window is never cut into the past', () => {
+    const rules = { ...policy, periodMs: 4 * day }
+    const known = leaving(hour)
+    expect(dueAt(known, rules)).toBeGreaterThan(known.lastAt)
+  })
+
+  test('whatever the record: retried when due, it is due again later, and the cut happens once', () => {
+    const known = fc.record({
+      age: fc.integer({ min: 0, max: 8 * day }),
+      sinceLast: fc.integer({ min: 0, max: 8 * day }),
+      attempts: fc.integer({ min: 0, max: 40 }),
+      periodMs: fc.constantFrom(1000, 30_000, hour, day),
+      jitter: fc.constantFrom(0, 0.5, 1),
+    })
+    fc.assert(
+      fc.property(known, ({ age, sinceLast, attempts, periodMs, jitter }) => {
+        const rules = { ...policy, periodMs, backoff: { ...policy.backoff, jitter } }
+        const eventAt = now - age
+        let state: Known = { ...record, eventAt, attempts, lastAt: eventAt + Math.min(age, sinceLast) }
+        const leavesAt = eventAt + rules.window.lookbackMs
+        let cuts = 0
+        for (let round = 0; round < 50; round += 1) {
+          const due = dueAt(state, rules)
+          expect(due).toBeGreaterThan(state.lastAt)
+          const full = state.lastAt + backoffDelayMs(state.id, state.attempts, rules.backoff)
+          expect(due).toBeLessThanOrEqual(full)
+          if (due < full) cuts += 1
+          state = { ...state, attempts: state.attempts + 1, lastAt: due }
+          if (due > leavesAt) break
+        }
+        expect(cuts).toBeLessThanOrEqual(1)
+      }),
+    )
+  })
+})

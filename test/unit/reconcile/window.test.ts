@@ -1,0 +1,149 @@
+// The window's edges on the platform's wall clock, over both changes of daylight saving, and the cutting of spans.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createZone } from '../../../src/platform/local-time.ts'
+import type { WindowPolicy } from '../../../src/reconcile/policy.ts'
+import { contains, cut, isEmpty, newestHour, slidingWindow } from '../../../src/reconcile/window.ts'
+
+const minute = 60_000
+const hour = 60 * minute
+const policy: WindowPolicy = { lookbackMs: 2 * hour, settleMs: minute, notBefore: undefined }
+const at = (text: string): number => Temporal.Instant.from(text).epochMilliseconds
+const local = (text: string): number => Temporal.PlainDateTime.from(text).toZonedDateTime('UTC').epochMilliseconds / 1000
+const read = (second: number): string => new Date(second * 1000).toISOString().slice(5, 19)
+
+function windowAt(zone: string, now: string, rules: Partial<WindowPolicy> = {}): [string, string] {
+  const { from, to } = slidingWindow(at(now), { ...policy, ...rules }, createZone(zone))
+  return [read(from), read(to)]
+}
+
+describe('the edges', () => {
+  test.each([
+    ['UTC', '2026-01-15T12:00:00Z', '01-15T10:00:00', '01-15T11:59:00'],
+    ['UTC, within a second', '2026-01-15T12:00:00.999Z', '01-15T10:00:00', '01-15T11:59:00'],
+    ['Asia/Kolkata', '2026-01-15T12:00:00Z', '01-15T15:30:00', '01-15T17:29:00'],
+    ['America/New_York', '2026-01-15T02:00:00Z', '01-14T19:00:00', '01-14T20:59:00'],
+  ])('%s', (zone, now, from, to) => {
+    expect(windowAt(zone.split(',')[0] ?? '', now)).toEqual([from, to])
+  })
+
+  // Berlin puts its clock back on 2025-10-26 at 01:00 UTC: 02:00 to 03:00 comes twice.
+  test.each([
+    ['an hour before', '2025-10-26T00:00:00Z', '10-26T00:00:00', '10-26T01:59:00'],
+    ['in the hour that will come again', '2025-10-26T00:30:00Z', '10-26T00:30:00', '10-26T02:29:00'],
+    ['the last moment before', '2025-10-26T01:00:59Z', '10-26T01:00:59', '10-26T02:59:59'],
+    ['just after: what was settled before is still inside', '2025-10-26T01:01:00Z', '10-26T01:01:00', '10-26T03:00:00'],
+    ['in the hour that came again', '2025-10-26T01:30:00Z', '10-26T01:30:00', '10-26T03:00:00'],
+    ['after it, when the start lies in the first pass', '2025-10-26T02:30:00Z', '10-26T02:00:00', '10-26T03:29:00'],
+    ['when the start lies in the second pass', '2025-10-26T03:30:00Z', '10-26T02:30:00', '10-26T04:29:00'],
+  ])('put back: %s', (_, now, from, to) => {
+    expect(windowAt('Europe/Berlin', now)).toEqual([from, to])
+  })
+
+  // ... and forward on 2026-03-29 at 01:00 UTC: 02:00 to 03:00 does not come at all.
+  test.each([
+    ['just before', '2026-03-29T01:00:30Z', '03-29T00:00:30', '03-29T01:59:30'],
+    ['just after', '2026-03-29T01:01:30Z', '03-29T00:01:30', '03-29T03:00:30'],
+    ['when the start has passed it', '2026-03-29T03:30:00Z', '03-29T03:30:00', '03-29T05:29:00'],
+  ])('put forward: %s', (_, now, from, to) => {
+    expect(windowAt('Europe/Berlin', now)).toEqual([from, to])
+  })
+
+  test.each([
+    ['inside the window', '2026-01-15T11:00:00Z', '01-15T11:00:00'],
+    ['long ago', '2020-01-01T00:00:00Z', '01-15T10:00:00'],
+  ])('notBefore %s', (_, notBefore, from) => {
+    expect(windowAt('UTC', '2026-01-15T12:00:00Z', { notBefore: at(notBefore) })[0]).toBe(from)
+  })
+
+  test.each([
+    ['notBefore in the future', { notBefore: at('2027-01-01T00:00:00Z') }],
+    ['notBefore within the time to settle', { notBefore: at('2026-01-15T11:59:30Z') }],
+    ['a time to settle as long as the lookback', { settleMs: 2 * hour }],
+    ['a time to settle longer than the lookback', { settleMs: 3 * hour }],
+  ])('%s: an empty window', (_, rules) => {
+    expect(isEmpty(slidingWindow(at('2026-01-15T12:00:00Z'), { ...policy, ...rules }, createZone('UTC')))).toBe(true)
+  })
+
+  test.each(['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Africa/Casablanca', 'Asia/Kolkata', 'UTC'])(
+    'in %s every settled event of the lookback is inside, whenever one looks',
+    (name) => {
+      const zone = createZone(name)
+      const rules = { ...policy, lookbackMs: 3 * 24 * hour }
+      const years = { min: at('2024-01-01T00:00:00Z'), max: at('2027-01-01T00:00:00Z') }
+      const near = [...transitions(name)].map((change) => fc.integer({ min: -4 * hour, max: 4 * hour }).map((off) => change + off))
+      fc.assert(
+        fc.property(
+          fc.oneof(fc.integer(years), ...near),
+          fc.oneof(fc.integer({ min: 0, max: 3 * 24 * hour }), fc.integer({ min: 0, max: 2 * hour })),
+          (now, age) => {
+            const span = slidingWindow(now, rules, zone)
+            const second = Math.floor(zone.toLocal(now - age) / 1000)
+            // The second in which the time to settle ends comes with the next sweep.
+            if (age >= rules.settleMs + 1000 && age <= rules.lookbackMs) expect(contains(span, second)).toBe(true)
+            const seconds = span.to - span.from
+            expect(Math.abs(seconds - rules.lookbackMs / 1000)).toBeLessThanOrEqual(2 * 3600 + 61)
+          },
+        ),
+        { numRuns: 400 },
+      )
+    },
+  )
+})
+
+function* transitions(name: string): Generator<number> {
+  let now = Temporal.ZonedDateTime.from(`2024-01-01T00:00[${name}]`)
+  for (let count = 0; count < 6; count += 1) {
+    const next = now.getTimeZoneTransition('next')
+    if (next === null) return
+    yield next.epochMilliseconds
+    now = next
+  }
+}
+
+describe('the newest hour', () => {
+  const zone = createZone('Europe/Berlin')
+  const week = { ...policy, lookbackMs: 7 * 24 * hour }
+
+  test.each([
+    ['on an ordinary day', '2026-01-15T12:00:00Z', week, '01-15T11:59:00', '01-15T12:59:00'],
+    ['right after the clock was put forward', '2026-03-29T01:11:00Z', week, '03-29T01:10:00', '03-29T03:10:00'],
+    ['while the hour comes again', '2025-10-26T01:31:00Z', week, '10-26T02:00:00', '10-26T03:00:00'],
+    ['when the window is shorter', '2026-01-15T12:00:00Z', { ...week, lookbackMs: 10 * minute }, '01-15T12:50:00', '01-15T12:59:00'],
+    ['not before notBefore', '2026-01-15T12:00:00Z', { ...week, notBefore: at('2026-01-15T11:30:00Z') }, '01-15T12:30:00', '01-15T12:59:00'],
+  ])('%s', (_, now, rules, from, to) => {
+    const span = newestHour(at(now), rules, zone)
+    expect([read(span.from), read(span.to)]).toEqual([from, to])
+    expect(span.to).toBe(slidingWindow(at(now), rules, zone).to)
+  })
+
+  test('is never empty the wrong way round', () => {
+    const span = newestHour(at('2026-01-15T12:00:00Z'), { ...week, settleMs: 8 * 24 * hour }, zone)
+    expect(isEmpty(span)).toBe(true)
+  })
+})
+
+describe('cutting', () => {
+  test('whatever the span: the parts are whole, in order, without gap or overlap, none empty, about equal', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: -1e9, max: 2e9 }), fc.integer({ min: 1, max: 1e6 }), fc.integer({ min: 0, max: 500 }), (from, seconds, parts) => {
+        const spans = cut({ from, to: from + seconds }, parts)
+        expect(spans.length).toBe(Math.max(1, Math.min(parts, seconds)))
+        let edge = from
+        for (const span of spans) {
+          expect(span.from).toBe(edge)
+          expect(Number.isInteger(span.to)).toBe(true)
+          expect(Math.abs(span.to - span.from - seconds / spans.length)).toBeLessThanOrEqual(1)
+          expect(isEmpty(span)).toBe(false)
+          edge = span.to
+        }
+        expect(edge).toBe(from + seconds)
+      }),
+    )
+  })
+
+  test('a second has one owner', () => {
+    const span = { from: local('2026-01-15T12:00:00'), to: local('2026-01-15T12:00:01') }
+    expect([span.from - 1, span.from, span.to].map((second) => contains(span, second))).toEqual([false, true, false])
+  })
+})
