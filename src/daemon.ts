@@ -14,6 +14,7 @@ import type { CertificateSource } from './platform/certificate.ts'
 import type { Transport } from './platform/http.ts'
 import type { KeySource } from './platform/private-key.ts'
 import type { Schedule } from './schedule.ts'
+import { createGrace, untilAborted } from './shutdown.ts'
 
 export interface DaemonOptions {
   config: Config
@@ -28,8 +29,6 @@ export interface DaemonOptions {
   certificate: CertificateSource | undefined
   /** Aborted to stop in good order. */
   stop: AbortSignal
-  /** Told once, when the ops server listens. */
-  onListening?: (port: number) => void
 }
 
 const heartbeatMs = 900_000
@@ -43,11 +42,14 @@ const longestDelayMs = 120_000
 interface Seen {
   token: boolean
   page: boolean
+  /** When a sweep last ended without failing, epoch ms. */
+  sweptAt: number | undefined
 }
 
-function see(seen: Seen, fact: Fact): void {
+function see(seen: Seen, fact: Fact, now: number): void {
   if (fact.type === 'token-refreshed' && fact.result === 'success') seen.token = true
   if (fact.type === 'platform-request' && fact.operation === 'list' && fact.reason === 'ok') seen.page = true
+  if (fact.type === 'sweep' && fact.report.result !== 'failed') seen.sweptAt = now
 }
 
 function notReady(seen: Seen, stopping: boolean): string[] {
@@ -58,14 +60,17 @@ function notReady(seen: Seen, stopping: boolean): string[] {
   ]
 }
 
-function heartbeat(engine: Engine, now: number): LogFields {
+function heartbeat(engine: Engine, now: number, sweptAt: number | undefined): LogFields {
   const { summary, rateLimit, inFlight, backlogRecords } = engine.state()
   const { oldestOpenAt } = summary
+  const seconds = (since: number | undefined): number | undefined =>
+    since === undefined ? undefined : Math.round((now - since) / 1000)
   return {
     ...summary.counts,
     backlogRecords,
     inFlight,
-    oldestAgeSeconds: oldestOpenAt === undefined ? 0 : Math.round((now - oldestOpenAt) / 1000),
+    oldestAgeSeconds: seconds(oldestOpenAt) ?? 0,
+    lastSweepAgeSeconds: seconds(sweptAt),
     requestsPerSecond: Math.round(rateLimit * 10) / 10,
     trouble: engine.guard.trouble(),
   }
@@ -113,38 +118,115 @@ function prepareMetrics(options: DaemonOptions): Metrics {
   return metrics
 }
 
+/** The ticks of the schedule, and whether they still come. */
+interface Ticker {
+  tick(signal: AbortSignal, onBug: (error: unknown) => void): void
+  isLate(): boolean
+}
+
+function createTicker(engine: Engine, { clock, schedule }: DaemonOptions): Ticker {
+  let dueAt = Infinity
+  return {
+    tick(signal, onBug) {
+      dueAt = clock.monotonic() + (schedule.nextAt() ?? Infinity) - clock.now()
+      engine.sweeper.tick(signal)
+      engine.sweeper.idle().catch(onBug)
+    },
+    isLate: () => clock.monotonic() > dueAt + longestDelayMs,
+  }
+}
+
+/** What keeps the process from being alive. While it stops its loops rest, and that is as it should be. */
+function notAlive(engine: Engine, ticker: Ticker, stopping: boolean): string[] {
+  if (stopping) return []
+  return [
+    ...(engine.dispatcher.silentForMs() > longestBeatMs ? ['the dispatch loop is stuck'] : []),
+    ...(ticker.isLate() ? ['the schedule is stuck'] : []),
+  ]
+}
+
+/** Everything that goes on beside the retries. A loop ends with `signal`; one that ends otherwise met a bug. */
+async function background(
+  engine: Engine,
+  options: DaemonOptions,
+  signal: AbortSignal,
+  lastSweepAt: () => number | undefined,
+): Promise<void> {
+  const { certificate, clock, log } = options
+  const loops = [
+    engine.tokens.start(signal),
+    engine.guard.run(signal),
+    every(heartbeatMs, clock, signal, () => {
+      log.info('heartbeat', heartbeat(engine, clock.now(), lastSweepAt()))
+    }),
+  ]
+  if (certificate !== undefined) {
+    loops.push(every(certificateCheckMs, clock, signal, () => followCertificate(certificate, log)))
+  }
+  await Promise.all(
+    loops.map((loop) =>
+      loop.catch((error: unknown) => {
+        if (!signal.aborted) throw error
+      }),
+    ),
+  )
+}
+
+interface Work {
+  engine: Engine
+  ticker: Ticker
+  /** Ends retries in flight. */
+  kill: AbortSignal
+  /** Called when the wish to stop has come. */
+  onStop: () => void
+  lastSweepAt: () => number | undefined
+}
+
+/** Sweeps and retries until `stop`; resolves when all has ended. Rejects with the first bug, at once. */
+async function work(options: DaemonOptions, { engine, ticker, kill, onStop, lastSweepAt }: Work): Promise<void> {
+  const { schedule, stop } = options
+  const ending = new AbortController()
+  const bug = Promise.withResolvers<never>()
+  try {
+    const retrying = engine.dispatcher.run({ stop: ending.signal, kill })
+    const rest = background(engine, options, ending.signal, lastSweepAt)
+    for (const part of [retrying, rest, bug.promise]) part.catch(bug.reject)
+    await schedule.start(() => {
+      ticker.tick(ending.signal, bug.reject)
+    })
+    await Promise.race([untilAborted(stop), bug.promise])
+    onStop()
+    await schedule.stop()
+    ending.abort()
+    await retrying
+    await Promise.all([rest, engine.sweeper.idle()])
+  } finally {
+    ending.abort()
+    await schedule.stop()
+  }
+}
+
 /**
  * Runs until `stop` is aborted, then lets retries in flight finish within `shutdown.grace`.
  * @throws ConfigurationError when the port is taken; anything else that it throws is a bug.
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const { certificate, clock, config, log, schedule, stop } = options
+  const { clock, config, log, schedule, stop } = options
   const metrics = prepareMetrics(options)
   const narrator = createNarrator(log)
-  const seen: Seen = { token: false, page: false }
-  const work = new AbortController()
-  const kill = new AbortController()
-  const failure = Promise.withResolvers<never>()
-  failure.promise.catch(() => undefined)
-  let tickDueAt = Infinity
+  const seen: Seen = { token: false, page: false, sweptAt: undefined }
   let isOver = false
 
   function report(fact: Fact): void {
-    // What is cut off by the end of the process is no failure of anybody.
+    // What the end of the process cuts off is nobody's failure.
     if (isOver) return
-    see(seen, fact)
+    see(seen, fact, clock.now())
     publishFact(metrics, fact, clock.now())
     narrator.tell(fact)
   }
 
   const engine = createEngine({ ...options, periodMs: schedule.periodMs, report })
-
-  function tick(): void {
-    tickDueAt = clock.monotonic() + (schedule.nextAt() ?? Infinity) - clock.now()
-    engine.sweeper.tick(work.signal)
-    engine.sweeper.idle().catch(failure.reject)
-  }
-
+  const ticker = createTicker(engine, options)
   const server = await startOpsServer({
     host: config.server.host,
     port: config.server.port,
@@ -152,96 +234,26 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       publishState(metrics, { ...engine.state(), nextTickAt: schedule.nextAt() })
       return { text: await metrics.text(), contentType: metrics.contentType }
     },
-    live: () => [
-      ...(engine.dispatcher.silentForMs() > longestBeatMs ? ['the dispatch loop is stuck'] : []),
-      ...(clock.monotonic() > tickDueAt + longestDelayMs ? ['the schedule is stuck'] : []),
-    ],
+    live: () => notAlive(engine, ticker, stop.aborted),
     ready: () => notReady(seen, stop.aborted),
     onError: (error) => {
       log.error('a request to the ops server failed', errorFields(error))
     },
     clock,
   })
-
-  /** Loops end with `work`; one that ends otherwise met a bug. */
-  function background(loop: Promise<void>): Promise<void> {
-    return loop.catch((error: unknown) => {
-      if (!work.signal.aborted) failure.reject(error)
-    })
-  }
-
-  /** Gives the retries in flight their grace; how many had to be cut off. */
-  async function finish(retries: Promise<void>): Promise<number> {
-    const finished = new AbortController()
-    let cutOff = 0
-    clock.sleep(config.shutdown.grace, finished.signal).then(
-      () => {
-        cutOff = engine.dispatcher.inFlight()
-        log.warn('grace is over: retries in flight are cut off, the next start finds what is still failed', {
-          inFlight: cutOff,
-        })
-        kill.abort()
-      },
-      () => undefined,
-    )
-    await retries
-    finished.abort()
-    return cutOff
-  }
-
-  const retrying = engine.dispatcher.run({ stop: work.signal, kill: kill.signal })
-  retrying.catch(failure.reject)
-  const loops = [
-    background(engine.tokens.start(work.signal)),
-    background(engine.guard.run(work.signal)),
-    background(
-      every(heartbeatMs, clock, work.signal, () => {
-        log.info('heartbeat', heartbeat(engine, clock.now()))
-      }),
-    ),
-    ...(certificate === undefined
-      ? []
-      : [background(every(certificateCheckMs, clock, work.signal, () => followCertificate(certificate, log)))]),
-  ]
-
+  log.info('started', startedFields(options, server.port))
+  const { inFlight } = engine.dispatcher
+  const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
-    options.onListening?.(server.port)
-    log.info('started', startedFields(options, server.port))
-    if (!stop.aborted) {
-      await schedule.start(tick)
-      await Promise.race([aborted(stop), failure.promise])
+    const onStop = (): void => {
+      server.drain()
     }
-    server.drain()
-    const { grace } = config.shutdown
-    log.info('stopping', {
-      signal: stop.reason instanceof Error ? stop.reason.message : undefined,
-      inFlight: engine.dispatcher.inFlight(),
-      grace: formatDuration(grace),
-    })
-    await schedule.stop()
-    work.abort()
-    const cutOff = await finish(retrying)
-    await Promise.all([...loops, engine.sweeper.idle()])
-    log.info('stopped', { cutOff })
+    if (!stop.aborted)
+      await work(options, { engine, ticker, kill: grace.signal, onStop, lastSweepAt: () => seen.sweptAt })
+    log.info('stopped', { cutOff: grace.cutOff() })
   } finally {
     isOver = true
-    work.abort()
-    kill.abort()
-    await schedule.stop()
+    grace.end()
     await server.close()
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    else
-      signal.addEventListener(
-        'abort',
-        () => {
-          resolve()
-        },
-        { once: true },
-      )
-  })
 }

@@ -45,8 +45,12 @@ async function start(): Promise<void> {
   }
   process.on('uncaughtException', onBug)
   process.on('unhandledRejection', onBug)
-  // Whoever read our output has gone: there is nobody left to tell.
-  process.stdout.on('error', () => process.exit(exitCode.incomplete))
+  // Whoever read our output has gone: there is nobody left to tell. What goes to stderr is not what a command is for.
+  let onOutputLost = (): void => process.exit(exitCode.incomplete)
+  process.stdout.on('error', () => {
+    onOutputLost()
+  })
+  process.stderr.on('error', () => undefined)
 
   const io: Io = {
     stdout: process.stdout,
@@ -62,6 +66,9 @@ async function start(): Promise<void> {
     signal,
     onHangup: (listener) => {
       onHangup = listener
+    },
+    onOutputLost: (listener) => {
+      onOutputLost = listener
     },
   }
   process.exit(await main(process.argv.slice(2), io))

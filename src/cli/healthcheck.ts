@@ -12,7 +12,9 @@ const defaultPort = '10964'
 const timeoutMs = 3000
 
 function portOf(options: HealthcheckOptions, io: Io): number {
-  const text = options.port ?? io.env['RECONCILER_SERVER_PORT'] ?? defaultPort
+  const variable = io.env['RECONCILER_SERVER_PORT']
+  // Kubernetes sets it to a `tcp://` address where a Service is called reconciler-server.
+  const text = options.port ?? (variable?.startsWith('tcp://') === true ? undefined : variable) ?? defaultPort
   const port = Number(text)
   if (/^\d{1,5}$/.test(text) && port >= 1 && port <= 65_535) return port
   throw new UsageError(`--port: a port from 1 to 65535, not "${text}"`)

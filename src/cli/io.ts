@@ -27,6 +27,8 @@ export interface Io {
   signal: AbortSignal
   /** Called at SIGHUP. */
   onHangup: (listener: () => void) => void
+  /** Called in place of the program's end when stdout can't be written any more. */
+  onOutputLost: (listener: () => void) => void
 }
 
 /** How a command hands its exit code up. */

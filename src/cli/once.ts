@@ -4,12 +4,14 @@ import type { Config } from '../config/schema.ts'
 import { createEngine, type Engine } from '../engine.ts'
 import { exitCode, type ExitCode } from '../errors.ts'
 import type { Fact } from '../facts.ts'
+import type { Log } from '../log.ts'
 import { createNarrator } from '../narrate.ts'
 import { retryResults, type RetryResult } from '../platform/client.ts'
 import type { Counts } from '../reconcile/census.ts'
 import { decisions } from '../reconcile/decide.ts'
 import type { SweepReport } from '../reconcile/sweeper.ts'
 import { createSchedule } from '../schedule.ts'
+import { createGrace } from '../shutdown.ts'
 import type { End, Io } from './io.ts'
 import { openService, type ConfigOption, type Service } from './service.ts'
 
@@ -38,8 +40,10 @@ export interface OnceReport {
   failed: Counts
   /** Records for which there was no room in memory; another run comes to them. */
   leftOut: boolean
-  /** Retries that were sent, by result. */
+  /** Retries that were answered, by result. */
   retries: Record<RetryResult, number>
+  /** Retries that were in flight when `shutdown.grace` was over: what came of them is not known. */
+  cutOff: number
   /** What stopped the retries before all that was due had been sent. */
   stoppedBy: 'unauthorized' | 'platform' | 'signal' | null
   exitCode: ExitCode
@@ -48,44 +52,81 @@ export interface OnceReport {
 /** Results after which a record is as good as it can be for now. */
 const good = new Set<RetryResult>(['accepted', 'already-resolved'])
 
-function judge(report: Omit<OnceReport, 'exitCode'>, sweep: SweepReport): ExitCode {
-  if (report.stoppedBy === 'unauthorized' || sweep.failure?.rejected === true) return exitCode.authenticationRejected
-  if (report.stoppedBy === 'platform' || sweep.result === 'failed') return exitCode.platformUnreachable
+function told({ result, listed, slices, incompleteSlices, skippedSlices, failure }: SweepReport): OnceReport['sweep'] {
+  return {
+    result,
+    listed,
+    slices,
+    incompleteSlices,
+    skippedSlices,
+    ...(failure && { failure: { stage: failure.stage, reason: failure.reason } }),
+  }
+}
+
+function judge(report: Omit<OnceReport, 'exitCode'>, sweep: SweepReport | undefined): ExitCode {
+  if (report.stoppedBy === 'unauthorized' || sweep?.failure?.rejected === true) return exitCode.authenticationRejected
+  if (report.stoppedBy === 'platform' || sweep?.result === 'failed') return exitCode.platformUnreachable
   const bad = retryResults.some((result) => !good.has(result) && report.retries[result] > 0)
-  const partial = sweep.result === 'incomplete' || report.leftOut || report.stoppedBy === 'signal'
+  const partial = report.sweep.result === 'incomplete' || report.leftOut || report.stoppedBy === 'signal'
   return bad || partial ? exitCode.incomplete : exitCode.done
 }
 
+/** What is known of a sweep that was stopped in the middle. */
+function stoppedSweep(failed: Counts): OnceReport['sweep'] {
+  const listed = Object.values(failed).reduce((sum, count) => sum + count, 0)
+  return { result: 'incomplete', listed, slices: 0, incompleteSlices: 0, skippedSlices: 0 }
+}
+
+/** The full sweep; undefined when it was stopped before its end. */
+async function sweepOnce(engine: Engine, stop: AbortSignal): Promise<SweepReport | undefined> {
+  try {
+    return await engine.sweeper.full(stop)
+  } catch (error) {
+    if (stop.aborted) return undefined
+    throw error
+  }
+}
+
 /** Retries what was due when the sweep ended; what becomes due meanwhile is for another run. */
-async function retryDue(engine: Engine, signal: AbortSignal): Promise<void> {
+async function retryDue(engine: Engine, signals: { stop: AbortSignal; kill: AbortSignal }): Promise<void> {
   const work = new AbortController()
   const probing = engine.guard.run(work.signal).catch(() => undefined)
-  const kill = new AbortController()
   try {
-    await engine.dispatcher.run({ stop: signal, kill: kill.signal }, { onlyDueAt: engine.client.now() })
+    await engine.dispatcher.run(signals, { onlyDueAt: engine.client.now() })
   } finally {
     work.abort()
     await probing
   }
 }
 
-async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Promise<OnceReport> {
-  const { config, log, key, certificate, http } = service
-  const { clock, random } = io
+/** Counts the retries that were answered, and tells all facts on. */
+function countRetries(log: Log): { retries: OnceReport['retries']; report: (fact: Fact) => void } {
   const narrator = createNarrator(log)
-  const retries = Object.fromEntries(retryResults.map((result) => [result, 0])) as Record<RetryResult, number>
-  const report = (fact: Fact): void => {
-    if (fact.type === 'retry' && fact.answer.sent) retries[fact.answer.result] += 1
-    narrator.tell(fact)
+  const retries = Object.fromEntries(retryResults.map((result) => [result, 0])) as OnceReport['retries']
+  return {
+    retries,
+    report(fact) {
+      if (fact.type === 'retry' && fact.answer.sent) retries[fact.answer.result] += 1
+      narrator.tell(fact)
+    },
   }
+}
+
+async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Promise<OnceReport> {
+  const { config, log, http } = service
+  const { clock, random, signal: stop } = io
+  const { retries, report } = countRetries(log)
   const { periodMs } = createSchedule(config.schedule)
-  const engine = createEngine({ config, periodMs, clock, random, transport: http.transport, key, certificate, report })
+  const engine = createEngine({ ...service, periodMs, clock, random, transport: http.transport, report })
+  const { inFlight } = engine.dispatcher
+  const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   const startedAt = clock.now()
   const started = clock.monotonic()
-  const sweep = await engine.sweeper.full(io.signal)
+  const sweep = await sweepOnce(engine, stop)
   const { counts: failed } = engine.backlog.summary(engine.client.now(), false)
-  const mayRetry = options.dryRun !== true && config.retry.enabled && sweep.result !== 'failed'
-  if (mayRetry) await retryDue(engine, io.signal)
+  const mayRetry = options.dryRun !== true && config.retry.enabled
+  if (mayRetry && sweep !== undefined && sweep.result !== 'failed') await retryDue(engine, { stop, kill: grace.signal })
+  grace.end()
   const body: Omit<OnceReport, 'exitCode'> = {
     schemaVersion: 1,
     instance: config.instance.name,
@@ -93,18 +134,12 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
     dryRun: options.dryRun === true,
     startedAt: new Date(startedAt).toISOString(),
     seconds: Math.round(clock.monotonic() - started) / 1000,
-    sweep: {
-      result: sweep.result,
-      listed: sweep.listed,
-      slices: sweep.slices,
-      incompleteSlices: sweep.incompleteSlices,
-      skippedSlices: sweep.skippedSlices,
-      ...(sweep.failure && { failure: { stage: sweep.failure.stage, reason: sweep.failure.reason } }),
-    },
+    sweep: sweep === undefined ? stoppedSweep(failed) : told(sweep),
     failed,
     leftOut: engine.backlog.census.leftOut(),
     retries,
-    stoppedBy: io.signal.aborted ? 'signal' : (engine.guard.trouble() ?? null),
+    cutOff: grace.cutOff(),
+    stoppedBy: stop.aborted ? 'signal' : (engine.guard.trouble() ?? null),
   }
   return { ...body, exitCode: judge(body, sweep) }
 }
@@ -125,6 +160,7 @@ function asText(report: OnceReport, config: Config): string {
   if (report.dryRun) lines.push('dry run: nothing was touched')
   else if (!config.retry.enabled) lines.push('retry.enabled is false: nothing was touched')
   else lines.push(`retries: ${nonZero(report.retries, retryResults)}`)
+  if (report.cutOff > 0) lines.push(`cut off: ${report.cutOff}; what came of them is not known, the next run sees it`)
   if (report.stoppedBy !== null) lines.push(`stopped early by: ${report.stoppedBy}`)
   return `${lines.join('\n')}\n`
 }

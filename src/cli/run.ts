@@ -11,6 +11,8 @@ async function run(options: ConfigOption, io: Io): Promise<void> {
   io.onHangup(() => {
     log.info('SIGHUP ignored: to read the configuration again, restart; nothing is lost by it')
   })
+  // Stdout is only the log here, and without a log the retries are still wanted; metrics and probes tell of them.
+  io.onOutputLost(() => undefined)
   try {
     await runDaemon({
       config,

@@ -135,6 +135,14 @@ const resultOfReason = {
   other: 'rejected',
 } as const satisfies Record<Reason, RetryResult>
 
+/** What is asked for, and for whose share of the rate. */
+interface Call {
+  operation: RequestFact['operation']
+  kind: RateClass
+  /** Whether a good answer's body holds what was asked for; else it is no good answer. */
+  holds: (body: unknown) => boolean
+}
+
 /** One exchange, with or without an answer. */
 interface Exchange {
   answer: ReadAnswer
@@ -143,6 +151,15 @@ interface Exchange {
 
 function member(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
+}
+
+function rowsOf(body: unknown): unknown {
+  return member(member(body, 'data'), 'webhooks')
+}
+
+function isRecordOf(body: unknown, id: string): boolean {
+  const answered = member(member(member(body, 'data'), 'webhook'), 'id')
+  return typeof answered === 'string' && answered.toLowerCase() === id.toLowerCase()
 }
 
 function wholeNumber(value: unknown): number | undefined {
@@ -198,7 +215,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
 
   /** One exchange with one token. Rejects only with the signal's reason. */
   async function once(
-    operation: RequestFact['operation'],
+    { operation, holds }: Call,
     request: Omit<HttpRequest, 'headers' | 'timeoutMs' | 'maxBytes'>,
     token: string,
   ): Promise<Exchange> {
@@ -218,7 +235,8 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
         timeoutMs: options.requestTimeoutMs,
         maxBytes: maxAnswerBytes,
       })
-      const answer = readAnswer(response)
+      const read = readAnswer(response)
+      const answer = read.reason === 'ok' && !holds(read.body) ? { ...read, reason: 'invalid-body' as const } : read
       learn(response, answer, sentAt)
       tell(answer.reason)
       return { answer, status: response.status }
@@ -234,19 +252,18 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
 
   /** One exchange, replayed once after a 401: with a new token, or with the same when it is so young that it may not be known yet. */
   async function authenticated(
-    operation: RequestFact['operation'],
-    kind: RateClass,
+    call: Call,
     request: Omit<HttpRequest, 'headers' | 'timeoutMs' | 'maxBytes'> & { signal: AbortSignal },
   ): Promise<Exchange> {
     const token = await tokens.get(request.signal)
-    const first = await once(operation, request, token.value)
+    const first = await once(call, request, token.value)
     if (first.answer.reason !== 'unauthorized') return first
     const young = clock.monotonic() - token.obtainedAt < youngTokenMs
     if (young) await clock.sleep(youngTokenReplayMs, request.signal)
     else tokens.void(token)
     const again = young ? token : await tokens.get(request.signal)
-    await rate.acquire(kind, request.signal)
-    const second = await once(operation, request, again.value)
+    await rate.acquire(call.kind, request.signal)
+    const second = await once(call, request, again.value)
     if (second.answer.reason === 'unauthorized') tokens.void(again)
     return second
   }
@@ -254,7 +271,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
   function readPage(exchange: Exchange): ListPage {
     const { answer, status } = exchange
     if (answer.reason !== 'ok') throw new PlatformFailure(answer.reason, status, 'list')
-    const rows = member(member(answer.body, 'data'), 'webhooks')
+    const rows = rowsOf(answer.body)
     if (!Array.isArray(rows)) throw new PlatformFailure('invalid-body', status, 'list')
     const page = member(member(answer.body, 'metadata'), 'page')
     const read = rows.map((row) => readRecord(row, zone))
@@ -273,9 +290,8 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     for (let tries = 1; ; tries += 1) {
       await rate.acquire('list', signal)
       try {
-        return readPage(
-          await authenticated('list', 'list', { method: 'GET', url: listUrl(options.baseUrl, query), signal }),
-        )
+        const call: Call = { operation: 'list', kind: 'list', holds: (body) => Array.isArray(rowsOf(body)) }
+        return readPage(await authenticated(call, { method: 'GET', url: listUrl(options.baseUrl, query), signal }))
       } catch (error) {
         const again = error instanceof PlatformFailure && repeatable.has(error.reason) && tries < maxTries
         if (!again || repeatCredit < 1) throw error
@@ -285,17 +301,12 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     }
   }
 
-  function readRetry(exchange: Exchange, id: string): RetryAnswer {
+  function readRetry(exchange: Exchange): RetryAnswer {
     const { answer, status } = exchange
     if (answer.knownCode)
       return { result: 'already-resolved', reason: answer.reason, sent: true, found: foundStatus(answer.body) }
     if (answer.reason === 'ok') {
-      const row = member(member(answer.body, 'data'), 'webhook')
-      const answered = member(row, 'id')
-      if (typeof answered !== 'string' || answered.toLowerCase() !== id.toLowerCase()) {
-        return { result: 'platform-error', reason: 'invalid-body', sent: true }
-      }
-      const record = readRecord(row, zone)
+      const record = readRecord(member(member(answer.body, 'data'), 'webhook'), zone)
       return { result: 'accepted', reason: 'ok', sent: true, ...(isUnreadable(record) ? {} : { record }) }
     }
     const isClientError = status !== undefined && status < 500
@@ -306,16 +317,17 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
   async function retry(id: string, signal: AbortSignal): Promise<RetryAnswer> {
     const url = retryUrl(options.baseUrl, id)
     const body = JSON.stringify(retryRequestBody)
+    const call: Call = { operation: 'retry', kind: 'retry', holds: (answer) => isRecordOf(answer, id) }
     let exchange: Exchange
     try {
-      exchange = await authenticated('retry', 'retry', { method: 'PATCH', url, body, signal })
+      exchange = await authenticated(call, { method: 'PATCH', url, body, signal })
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof TokenError)) throw error
       // Without a token nothing was sent, or the 401 that was answered stands.
       return { result: 'unauthorized', reason: 'unauthorized', sent: false }
     }
-    return readRetry(exchange, id)
+    return readRetry(exchange)
   }
 
   return { list, retry, now: platformNow }

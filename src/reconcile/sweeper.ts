@@ -1,17 +1,9 @@
-// When and what to sweep: full sweeps, fresh looks, and going on where there was no room. @see design section 8
-import type { Clock, Random } from '../clock.ts'
-import type { PlatformClient } from '../platform/client.ts'
-import { PlatformFailure } from '../platform/failure.ts'
+// When to sweep: full sweeps, fresh looks, and going on where there was no room; one of a kind at a time. @see design section 8
+import type { Random } from '../clock.ts'
 import type { Reason } from '../platform/http.ts'
-import type { Zone } from '../platform/local-time.ts'
-import type { UnreadableRow } from '../platform/record.ts'
-import { TokenError } from '../platform/token.ts'
-import type { Backlog } from './backlog.ts'
-import type { Entry } from './entry.ts'
-import type { Dispatcher, TimeOffsetFact } from './dispatch.ts'
-import { freshMs, type Policy } from './policy.ts'
-import { sweep, type SweepStep } from './sweep.ts'
-import { slidingWindow, type Span } from './window.ts'
+import { TokenError } from '../platform/token-error.ts'
+import { createPasses, isPlatformTrouble, type Pass, type PassFact, type PassOptions, type Tally } from './passes.ts'
+import { createRhythm, type Rhythm } from './rhythm.ts'
 
 export const sweepKinds = ['full', 'fresh'] as const
 export type SweepKind = (typeof sweepKinds)[number]
@@ -20,7 +12,7 @@ export type SweepResult = (typeof sweepResults)[number]
 export const skipReasons = ['overlap', 'paused', 'backoff'] as const
 export type SkipReason = (typeof skipReasons)[number]
 
-export interface SweepReport {
+export interface SweepReport extends Tally {
   /** Stands on every log line of this sweep. */
   id: string
   kind: SweepKind
@@ -28,37 +20,19 @@ export interface SweepReport {
   continued: boolean
   result: SweepResult
   seconds: number
-  slices: number
-  /** Failed records listed. */
-  listed: number
-  /** Slices that were not seen whole, and slices that could not be listed at all. */
-  incompleteSlices: number
-  skippedSlices: number
   /** With `failed`: why. `token` means that no access token could be had. */
   failure?: { reason: Reason; stage: 'token' | 'list'; rejected: boolean; message: string }
 }
 
 export type SweeperFact =
   | { type: 'sweep'; report: SweepReport }
-  | { type: 'slice-skipped'; sweepId: string; span: Span; reason: Reason }
   | { type: 'tick-skipped'; reason: SkipReason }
-  | { type: 'unreadable'; sweepId: string; rows: readonly UnreadableRow[] }
-  | { type: 'unexpected'; sweepId: string; time: number; status: number }
-  | { type: 'early-at-limit'; sweepId: string; records: number }
+  /** Records that left the window while they were failed, as far as is known. */
   | { type: 'left-window'; records: number }
-  | TimeOffsetFact
+  | PassFact
 
-export interface SweeperOptions {
-  client: PlatformClient
-  backlog: Backlog
-  dispatcher: Pick<Dispatcher, 'offer' | 'fence'>
-  policy: Policy
-  zone: Zone
-  clock: Clock
+export interface SweeperOptions extends PassOptions {
   random: Random
-  sliceRecords: number
-  concurrency: number
-  maxRecords: number
   report: (fact: SweeperFact) => void
 }
 
@@ -75,223 +49,128 @@ export interface Sweeper {
 
 /** A sweep rests for this many times its own duration: listing stays near 5 % of the calls while there is work. */
 const restFactor = 20
-const firstFailureRestMs = 1000
-const longestFailureRestMs = 300_000
 
-/** When a kind of sweep may go again. */
-interface Rhythm {
-  running: Promise<void> | undefined
-  restsUntil: number
-  failuresInARow: number
+/** A sweep to be run. */
+interface Plan {
+  kind: SweepKind
+  continued: boolean
+  rhythm: Rhythm
+  body: (pass: Pass) => Promise<void>
 }
 
-interface Tally {
-  slices: number
-  listed: number
-  incompleteSlices: number
-  skippedSlices: number
-}
-
-function failureOf(error: unknown): NonNullable<SweepReport['failure']> | undefined {
-  if (error instanceof TokenError) {
-    return { reason: error.reason, stage: 'token', rejected: error.kind === 'rejected', message: error.message }
-  }
-  if (!(error instanceof PlatformFailure)) return undefined
-  const rejected = error.reason === 'unauthorized' || error.reason === 'forbidden'
-  return { reason: error.reason, stage: 'list', rejected, message: error.message }
+/** Undefined for a bug. */
+function failureOf(error: unknown): SweepReport['failure'] {
+  if (!isPlatformTrouble(error)) return undefined
+  const { message, reason } = error
+  if (error instanceof TokenError) return { reason, stage: 'token', rejected: error.kind === 'rejected', message }
+  return { reason, stage: 'list', rejected: reason === 'unauthorized' || reason === 'forbidden', message }
 }
 
 export function createSweeper(options: SweeperOptions): Sweeper {
-  const { backlog, client, clock, dispatcher, policy, random, report, zone } = options
-  const rhythms: Record<SweepKind, Rhythm> = {
-    full: { running: undefined, restsUntil: -Infinity, failuresInARow: 0 },
-    fresh: { running: undefined, restsUntil: -Infinity, failuresInARow: 0 },
+  const { backlog, clock, random, report } = options
+  const passes = createPasses(options)
+  const rhythms = {
+    full: createRhythm({ clock, random, restFactor }),
+    fresh: createRhythm({ clock, random, restFactor }),
+    leftOut: createRhythm({ clock, random, restFactor: 0 }),
   }
-  let beyondWindow = 0
-  let timeIsKnown = false
+  const running = new Set<Promise<void>>()
   let bug: unknown
 
-  function window(): Span {
-    return slidingWindow(client.now(), policy.window, zone)
+  const fresh: Plan = { kind: 'fresh', continued: false, rhythm: rhythms.fresh, body: (pass) => passes.newest(pass) }
+  const leftOut: Plan = {
+    kind: 'full',
+    continued: true,
+    rhythm: rhythms.leftOut,
+    body: (pass) => passes.leftOut(pass),
   }
+  const full: Plan = { kind: 'full', continued: false, rhythm: rhythms.full, body: fullBody }
 
-  /** The platform's time comes with its answers: before the first one, a wrong host clock would move the window. */
-  async function learnTime(signal: AbortSignal): Promise<void> {
-    if (timeIsKnown) return
-    await client.list({ status: 'failed', page: 0, size: 1 }, signal)
-    timeIsKnown = true
-  }
-
-  function newestOf(whole: Span): Span {
-    return { from: Math.max(whole.from, whole.to - freshMs / 1000), to: whole.to }
-  }
-
-  function absorb(step: SweepStep, kind: SweepKind, sweepId: string, tally: Tally): Entry[] {
-    tally.slices += 1
-    if ('skipped' in step) {
-      tally.skippedSlices += 1
-      report({ type: 'slice-skipped', sweepId, ...step.skipped })
-      return []
-    }
-    const { listed } = step
-    const learned = backlog.learn(listed, client.now(), kind === 'full')
-    dispatcher.offer(learned.changed)
-    tally.listed += listed.records.length
-    if (!listed.complete) tally.incompleteSlices += 1
-    if (listed.unreadable.length > 0) report({ type: 'unreadable', sweepId, rows: listed.unreadable })
-    const { time, status } = listed.unexpected
-    if (time + status > 0) report({ type: 'unexpected', sweepId, time, status })
-    if (learned.offsets.length > 0) report({ type: 'time-offset', offsets: learned.offsets })
-    if (learned.earlyAtLimit > 0) report({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
-    return learned.changed
-  }
-
-  async function listInto(
-    spans: Span[],
-    kind: SweepKind,
-    sweepId: string,
-    tally: Tally,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { concurrency, sliceRecords } = options
-    const fence = (span: Span, ended: AbortSignal): Promise<() => void> => dispatcher.fence(span, ended)
-    const monotonic = (): number => clock.monotonic()
-    for await (const step of sweep(spans, { client, monotonic, concurrency, sliceRecords, fence }, signal)) {
-      absorb(step, kind, sweepId, tally)
-    }
-  }
-
-  /** Counts what lies before the window: nobody retries it any more. The sweep does not depend on it. */
-  async function countBeyond(start: number, signal: AbortSignal): Promise<void> {
+  /** Begins with the newest hour, which is a fresh look: no other is needed meanwhile. */
+  async function fullBody(pass: Pass): Promise<void> {
+    const startedAt = clock.monotonic()
+    const endFresh = rhythms.fresh.begin()
     try {
-      const page = await client.list({ status: 'failed', to: start - 1, page: 0, size: 1 }, signal)
-      beyondWindow = page.total ?? beyondWindow
-    } catch (error) {
-      if (failureOf(error) === undefined) throw error
+      await passes.full(pass, () => {
+        rhythms.fresh.ended((clock.monotonic() - startedAt) / 1000)
+        endFresh()
+      })
+    } finally {
+      endFresh()
     }
   }
 
-  /** The newest hour first, then the oldest slices upwards. The newest hour counts as a fresh look. */
-  async function fullBody(sweepId: string, tally: Tally, signal: AbortSignal): Promise<void> {
-    await learnTime(signal)
-    const whole = window()
-    const newest = newestOf(whole)
-    backlog.census.begin()
-    try {
-      const startedAt = clock.monotonic()
-      await listInto([newest], 'full', sweepId, tally, signal)
-      rest(rhythms.fresh, startedAt)
-      await listInto([{ from: whole.from, to: newest.from }], 'full', sweepId, tally, signal)
-      backlog.census.commit()
-    } catch (error) {
-      backlog.census.abandon()
-      throw error
-    }
-    await countBeyond(whole.from, signal)
-  }
-
-  async function freshBody(sweepId: string, tally: Tally, signal: AbortSignal): Promise<void> {
-    await learnTime(signal)
-    await listInto([newestOf(window())], 'fresh', sweepId, tally, signal)
-  }
-
-  /** Goes on from the oldest hour that had to be left out until the backlog is full. */
-  async function continueBody(sweepId: string, tally: Tally, signal: AbortSignal): Promise<void> {
-    const whole = window()
-    while (backlog.size() < options.maxRecords) {
-      const hour = backlog.census.takeOldest()
-      if (hour === undefined) return
-      const span = { from: Math.max(hour.from, whole.from), to: Math.min(hour.to, whole.to) }
-      await listInto([span], 'full', sweepId, tally, signal)
-    }
-  }
-
-  function rest(rhythm: Rhythm, startedAt: number): void {
-    const now = clock.monotonic()
-    rhythm.failuresInARow = 0
-    rhythm.restsUntil = now + restFactor * (now - startedAt)
-  }
-
-  function restAfterFailure(rhythm: Rhythm): void {
-    const longest = Math.min(longestFailureRestMs, firstFailureRestMs * 2 ** Math.min(rhythm.failuresInARow, 20))
-    rhythm.failuresInARow += 1
-    rhythm.restsUntil = clock.monotonic() + longest * (1 - random.next() / 2)
-  }
-
-  type Body = (sweepId: string, tally: Tally, signal: AbortSignal) => Promise<void>
-
-  async function run(kind: SweepKind, continued: boolean, body: Body, signal: AbortSignal): Promise<SweepReport> {
+  async function run(plan: Plan, signal: AbortSignal): Promise<SweepReport> {
     const startedAt = clock.monotonic()
     const id = random.uuid().slice(0, 8)
     const tally: Tally = { slices: 0, listed: 0, incompleteSlices: 0, skippedSlices: 0 }
+    const seconds = (): number => (clock.monotonic() - startedAt) / 1000
+    const end = plan.rhythm.begin()
     let failure: SweepReport['failure']
     try {
-      await body(id, tally, signal)
-      if (!continued) rest(rhythms[kind], startedAt)
+      await plan.body({ sweepId: id, tally, signal })
+      plan.rhythm.ended(seconds())
     } catch (error) {
       signal.throwIfAborted()
       failure = failureOf(error)
       if (failure === undefined) throw error
-      restAfterFailure(rhythms[kind])
+      plan.rhythm.failed()
+    } finally {
+      end()
     }
     const partial = tally.incompleteSlices + tally.skippedSlices > 0
     const result = failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete'
-    const seconds = (clock.monotonic() - startedAt) / 1000
-    const done: SweepReport = { id, kind, continued, result, seconds, ...tally, ...(failure && { failure }) }
+    const { kind, continued } = plan
+    const done: SweepReport = { id, kind, continued, result, seconds: seconds(), ...tally, ...(failure && { failure }) }
     report({ type: 'sweep', report: done })
     return done
   }
 
-  function start(kind: SweepKind, continued: boolean, body: Body, signal: AbortSignal): void {
-    const rhythm = rhythms[kind]
-    rhythm.running = run(kind, continued, body, signal)
+  function start(plan: Plan, signal: AbortSignal): void {
+    const sweeping = run(plan, signal)
       .then(
         () => undefined,
         (error: unknown) => {
           if (!signal.aborted) bug ??= error
         },
       )
-      .finally(() => {
-        rhythm.running = undefined
-      })
+      .finally(() => running.delete(sweeping))
+    running.add(sweeping)
   }
 
-  function startFull(signal: AbortSignal): 'started' | 'resting' | 'running' {
-    const { full } = rhythms
-    if (full.running !== undefined) return 'running'
-    const rested = clock.monotonic() >= full.restsUntil
+  /** The full sweep that is due, or the one that goes on where there had been no room. */
+  function dueFull(): Plan | undefined {
+    const state = rhythms.full.state()
+    if (state === 'running' || rhythms.leftOut.state() === 'running') return undefined
+    if (state === 'ready') return full
+    if (state === 'backs-off' || rhythms.leftOut.state() === 'backs-off') return undefined
     const roomAgain = backlog.census.leftOut() && backlog.size() < options.maxRecords / 2
-    if (rested) start('full', false, fullBody, signal)
-    else if (roomAgain && full.failuresInARow === 0) start('full', true, continueBody, signal)
-    else return 'resting'
-    return 'started'
+    return roomAgain ? leftOut : undefined
   }
 
-  function startFresh(signal: AbortSignal): 'started' | 'resting' | 'running' {
-    const { fresh } = rhythms
-    if (fresh.running !== undefined) return 'running'
-    if (clock.monotonic() < fresh.restsUntil) return 'resting'
-    start('fresh', false, freshBody, signal)
-    return 'started'
+  function forget(): void {
+    const gone = backlog.forgetBefore(passes.window().from)
+    const lapsed = gone.filter(({ awaiting }) => !awaiting).length
+    if (lapsed > 0) report({ type: 'left-window', records: lapsed })
   }
 
   return {
     tick(signal) {
-      const gone = backlog.forgetBefore(window().from)
-      if (gone.length > 0) report({ type: 'left-window', records: gone.length })
-      const full = startFull(signal)
-      // A full sweep that starts now begins with the newest hour itself.
-      const fresh = full === 'started' ? 'resting' : startFresh(signal)
-      if (full === 'started' || fresh === 'started') return
-      if (rhythms.full.failuresInARow + rhythms.fresh.failuresInARow > 0)
-        report({ type: 'tick-skipped', reason: 'backoff' })
-      else if (full === 'running' || fresh === 'running') report({ type: 'tick-skipped', reason: 'overlap' })
+      forget()
+      const plan = dueFull()
+      if (plan !== undefined) start(plan, signal)
+      const looksFresh = rhythms.fresh.state() === 'ready'
+      if (looksFresh) start(fresh, signal)
+      if (plan !== undefined || looksFresh) return
+      const states = Object.values(rhythms).map((rhythm) => rhythm.state())
+      if (states.includes('running')) report({ type: 'tick-skipped', reason: 'overlap' })
+      else if (states.includes('backs-off')) report({ type: 'tick-skipped', reason: 'backoff' })
     },
-    full: (signal) => run('full', false, fullBody, signal),
+    full: (signal) => run(full, signal),
     async idle() {
-      await Promise.all([rhythms.full.running, rhythms.fresh.running])
+      await Promise.all(running)
       if (bug !== undefined) throw bug as Error
     },
-    beyondWindow: () => beyondWindow,
+    beyondWindow: () => passes.beyondWindow(),
   }
 }

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { sandboxEnv } from '../support/engine.ts'
-import { makeFolder, startDaemon, startProgram } from '../support/process.ts'
+import { get, makeFolder, startDaemon, startProgram } from '../support/process.ts'
 
 const canary = 'canary-77ab'
 const secret = `Bearer eyJhbGciOiJSUzI1NiJ9.${canary}.sig DE89370400440532013000 ${canary}`
@@ -12,14 +12,14 @@ const thrown = `process.on('SIGUSR2', () => { throw Object.assign(new TypeError(
 const rejected = `process.on('SIGUSR2', () => { void Promise.reject(new RangeError(${JSON.stringify(secret)}, { cause: new Error(${JSON.stringify(secret)}) })) })`
 const noError = `process.on('SIGUSR2', () => { void Promise.reject(${JSON.stringify(secret)}) })`
 
-/** Puts a function that throws in place of one of the program's own. */
+/** Puts a function that throws in place of one that a module of ours exports. */
 function broken(file: string, name: string): string {
-  const source = `export function ${name}() { throw new TypeError(${JSON.stringify(secret)}) }`
+  const throwing = `export function ${name}() { throw new TypeError(${JSON.stringify(secret)}) }`
   return `import { registerHooks } from 'node:module'
     registerHooks({ load(url, context, next) {
-      return url.endsWith('/src/${file}')
-        ? { format: 'module', source: ${JSON.stringify(source)}, shortCircuit: true }
-        : next(url, context)
+      if (!url.endsWith('/src/${file}')) return next(url, context)
+      const source = \`export * from '\${url}?whole'; ${throwing}\`
+      return { format: 'module', source, shortCircuit: true }
     } })`
 }
 
@@ -58,16 +58,13 @@ describe('run ends with 70', () => {
   test.each([
     ['in the sweep', 'platform/record.ts', 'readRecord', { RECONCILER_RETRY_ENABLED: 'false' }],
     ['in a decision', 'reconcile/backoff.ts', 'backoffDelayMs', {}],
-    ['in a retry', 'platform/retry-url.ts', 'retryUrl', {}],
+    ['when an answer to a retry is noted', 'reconcile/entry.ts', 'offsetOf', {}],
   ])('a function of our own that throws %s', async (_name, file, name, env) => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 5)
     await using folder = await makeFolder()
     const bug = await folder.write('bug.mjs', broken(file, name))
-    await using daemon = await startDaemon(
-      { ...(await sandboxEnv(sandbox)), ...env },
-      { nodeArgs: ['--import', bug] },
-    )
+    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...env }, { nodeArgs: ['--import', bug] })
 
     const { code, stdout, stderr } = await daemon.ended()
 
@@ -81,6 +78,17 @@ describe('run ends with 70', () => {
 test('a bug while metrics are read is a 500 and a line in the log; the daemon goes on', async () => {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
+  const bug = await folder.write('bug.mjs', broken('metrics/publish.ts', 'publishState'))
+  await using daemon = await startDaemon(await sandboxEnv(sandbox), { nodeArgs: ['--import', bug] })
+
+  const { status, body } = await get(`${daemon.url}/metrics`)
+  const told = await daemon.said('a request to the ops server failed', { level: 'error', errorName: 'TypeError' })
+
+  expect({ status, body }).toEqual({ status: 500, body: 'The state could not be read; see the log.\n' })
+  expect(JSON.stringify(told)).not.toContain(canary)
+  expect((await get(`${daemon.url}/livez`)).status).toBe(200)
+  daemon.kill('SIGTERM')
+  expect((await daemon.ended()).code).toBe(0)
 })
 
 test('once ends with 70, too', async () => {

@@ -156,3 +156,49 @@ describe('before it works', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   })
 })
+
+describe('when nobody reads what it writes', () => {
+  test('the daemon goes on', async () => {
+    await using sandbox = await startPlatform()
+    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_SCHEDULE_CRON: '* * * * * *' }
+    await using daemon = await startDaemon(env)
+    await daemon.said('full sweep')
+    daemon.deafen('stdout')
+    daemon.deafen('stderr')
+    seedDue(sandbox, 20)
+    await expect.poll(() => sandbox.counts().successful, { timeout: 20_000 }).toBe(20)
+    // It wrote a line for each.
+    expect((await daemon.metrics()).sum('retries_total', { result: 'accepted' })).toBe(20)
+
+    daemon.kill('SIGTERM')
+    expect(await daemon.ended()).toMatchObject({ code: 0, signal: null })
+  })
+
+  test('once goes on without its log, and tells what it did', async () => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('list', { count: 1 })] }, gate)
+    seedDue(sandbox, 20)
+    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_LOG_LEVEL: 'debug' }
+    await using program = startProgram(['once', '--json'], { env })
+    await gate.arrived(1)
+    program.deafen('stderr')
+    gate.open()
+    const { code, stdout } = await program.ended()
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toMatchObject({ exitCode: 0, retries: { accepted: 20 } })
+  })
+
+  test('once has done its work, and ends without success when the report can not be told', async () => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('list', { count: 1 })] }, gate)
+    seedDue(sandbox, 20)
+    await using program = startProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
+    await gate.arrived(1)
+    program.deafen('stdout')
+    gate.open()
+    const { code, stderr } = await program.ended()
+    expect(code, stderr).toBe(1)
+    expect(stderr).not.toContain('bug')
+    expect(sandbox.counts().successful).toBe(20)
+  })
+})

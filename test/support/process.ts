@@ -52,15 +52,21 @@ export interface Program extends AsyncDisposable {
   /** The first line with this message (and these fields); rejects when the program ends, or the deadline passes, without one. */
   said(msg: string, fields?: Readonly<Record<string, unknown>>): Promise<LogLine>
   kill(signal: NodeJS.Signals): void
+  /** Stops reading one of its streams: what it writes there then fails. */
+  deafen(stream: 'stdout' | 'stderr'): void
   /** Resolves when it has ended and its output is whole; rejects when the deadline passes before. */
   ended(): Promise<Ended>
+}
+
+function isLogLine(value: unknown): value is LogLine {
+  return typeof value === 'object' && value !== null && 'msg' in value && 'level' in value
 }
 
 function parseLog(text: string): LogLine[] {
   return text.split('\n').flatMap((line) => {
     try {
       const value: unknown = JSON.parse(line)
-      return typeof value === 'object' && value !== null && 'msg' in value ? [value as LogLine] : []
+      return isLogLine(value) ? [value] : []
     } catch {
       return []
     }
@@ -143,6 +149,9 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
     said,
     kill(signal) {
       child.kill(signal)
+    },
+    deafen(stream) {
+      child[stream]?.destroy()
     },
     ended: () => within(closed.promise, 'the end of the program', output),
     async [Symbol.asyncDispose]() {

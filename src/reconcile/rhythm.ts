@@ -1,0 +1,52 @@
+// When a kind of sweep may go again: not while one is under way, after a rest, and later the more often it failed.
+import type { Clock, Random } from '../clock.ts'
+
+export interface Rhythm {
+  /** `rests` after one that ended, `backs-off` after one that failed. */
+  state(): 'ready' | 'running' | 'rests' | 'backs-off'
+  /** Counts as running until the returned function is called; more calls of it do nothing. */
+  begin(): () => void
+  /** Notes that one ended, `seconds` after it had begun, also where something else did its work. */
+  ended(seconds: number): void
+  failed(): void
+}
+
+export interface RhythmOptions {
+  clock: Clock
+  random: Random
+  /** It rests for this many times its own duration. */
+  restFactor: number
+}
+
+const firstBackoffMs = 1000
+const longestBackoffMs = 300_000
+
+export function createRhythm({ clock, random, restFactor }: RhythmOptions): Rhythm {
+  const running = new Set<object>()
+  let restsUntil = -Infinity
+  let failuresInARow = 0
+
+  return {
+    state() {
+      if (running.size > 0) return 'running'
+      if (clock.monotonic() >= restsUntil) return 'ready'
+      return failuresInARow > 0 ? 'backs-off' : 'rests'
+    },
+    begin() {
+      const own = {}
+      running.add(own)
+      return () => {
+        running.delete(own)
+      }
+    },
+    ended(seconds) {
+      failuresInARow = 0
+      restsUntil = clock.monotonic() + restFactor * seconds * 1000
+    },
+    failed() {
+      const longest = Math.min(longestBackoffMs, firstBackoffMs * 2 ** Math.min(failuresInARow, 20))
+      failuresInARow += 1
+      restsUntil = clock.monotonic() + longest * (1 - random.next() / 2)
+    },
+  }
+}

@@ -1,0 +1,226 @@
+// `once` as a process: its report, its exit codes, and what it leaves alone.
+import { describe, expect, test } from 'vitest'
+import type { OnceReport } from '../../src/cli/once.ts'
+import type { FaultRule } from '../../src/sandbox/faults.ts'
+import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { testKeys } from '../support/keys.ts'
+import { sandboxEnv } from '../support/engine.ts'
+import { runProgram, startProgram, type Ended } from '../support/process.ts'
+
+function reportOf({ stdout }: Ended): OnceReport {
+  return JSON.parse(stdout) as OnceReport
+}
+
+/** Every line of the log is on stderr, and is one. */
+function logOf({ stderr }: Ended): { msg: string; level: string }[] {
+  return stderr
+    .trim()
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as { msg: string; level: string })
+}
+
+describe('recovers what is due', () => {
+  test('and says so in words', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 25)
+    const { code, stdout } = await runProgram(['once'], { env: await sandboxEnv(sandbox) })
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^test at 127\.0\.0\.1:\d+: one full sweep in [\d.]+ s, complete\n/)
+    expect(stdout).toContain('failed records in the window: 25 due\n')
+    expect(stdout).toContain('retries: 25 accepted\n')
+    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 25 })
+  })
+
+  test('and in one JSON document, with the log on stderr', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 25)
+    const ended = await runProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
+    expect(reportOf(ended)).toEqual({
+      schemaVersion: 1,
+      instance: 'test',
+      platform: new URL(sandbox.baseUrl).host,
+      dryRun: false,
+      startedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
+      seconds: expect.any(Number) as number,
+      sweep: { result: 'complete', listed: 25, slices: 2, incompleteSlices: 0, skippedSlices: 0 },
+      failed: { due: 25, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },
+      leftOut: false,
+      retries: {
+        accepted: 25,
+        'already-resolved': 0,
+        gone: 0,
+        rejected: 0,
+        throttled: 0,
+        unauthorized: 0,
+        'platform-error': 0,
+        unreachable: 0,
+      },
+      cutOff: 0,
+      stoppedBy: null,
+      exitCode: 0,
+    })
+    expect(ended.code).toBe(0)
+    expect(logOf(ended).map(({ msg }) => msg)).toContain('full sweep')
+  })
+
+  test('nothing to do is done', async () => {
+    await using sandbox = await startPlatform()
+    const ended = await runProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
+    expect(ended.code).toBe(0)
+    expect(reportOf(ended).sweep).toMatchObject({ result: 'complete', listed: 0 })
+  })
+})
+
+describe('touches nothing', () => {
+  test.each([
+    ['--dry-run', ['--dry-run'], {}, 'dry run: nothing was touched', 'due'],
+    ['retry.enabled: false', [], { RECONCILER_RETRY_ENABLED: 'false' }, 'retry.enabled is false', 'held'],
+  ] as const)('with %s', async (_name, args, more, words, decision) => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 25)
+    const env = { ...(await sandboxEnv(sandbox)), ...more }
+    const asText = await runProgram(['once', ...args], { env })
+    const asJson = await runProgram(['once', '--json', ...args], { env })
+    expect(asText.code).toBe(0)
+    expect(asText.stdout).toContain(words)
+    expect(reportOf(asJson)).toMatchObject({ exitCode: 0, dryRun: args.length > 0, failed: { [decision]: 25 } })
+    expect(sandbox.stats.requests.retry).toEqual({})
+    expect(sandbox.counts().failed).toBe(25)
+  })
+})
+
+describe('exit codes', () => {
+  const onRetry = (fault: FaultRule['fault'], count?: number): FaultRule[] => [
+    { operation: 'retry', fault, ...(count === undefined ? {} : { count }) },
+  ]
+  const onList = (fault: FaultRule['fault']): FaultRule[] => [{ operation: 'list', fault }]
+  const onToken = (fault: FaultRule['fault']): FaultRule[] => [{ operation: 'token', fault }]
+  const forbidden = { kind: 'status', status: 403 } as const
+
+  const cases: [string, FaultRule[], Record<string, string>, number, Record<string, unknown>][] = [
+    ['one retry is rejected', onRetry({ kind: 'status', status: 400 }, 1), {}, 1, { stoppedBy: null }],
+    ['one retry fails on the platform', onRetry({ kind: 'status', status: 500 }, 1), {}, 1, { stoppedBy: null }],
+    ['records are left out', [], { RECONCILER_BACKLOG_MAX_RECORDS: '10' }, 1, { leftOut: true }],
+    ['the assertion is refused', onToken({ kind: 'refuse-token' }), {}, 4, { sweep: { failure: { stage: 'token' } } }],
+    ['the list is forbidden', onList(forbidden), {}, 4, { sweep: { failure: { reason: 'forbidden' } } }],
+    ['the retry is forbidden', onRetry(forbidden), {}, 4, { stoppedBy: 'unauthorized' }],
+    ['tokens are refused', onList({ kind: 'status', status: 401 }), {}, 4, { sweep: { result: 'failed' } }],
+    ['the token endpoint fails', onToken({ kind: 'status', status: 503 }), {}, 69, { sweep: { result: 'failed' } }],
+    ['a login page answers', onToken({ kind: 'status', status: 200, body: 'html' }), {}, 69, {}],
+    ['the list fails', onList({ kind: 'status', status: 500 }), {}, 69, { sweep: { failure: { stage: 'list' } } }],
+    ['the list redirects', onList({ kind: 'redirect', location: 'https://example.com/' }), {}, 69, {}],
+    [
+      'no retry is answered, nor a list any more',
+      [
+        ...onRetry({ kind: 'reset', when: 'before' }),
+        { operation: 'list', fault: { kind: 'reset', when: 'before' }, skip: 4 },
+      ],
+      {},
+      69,
+      { stoppedBy: 'platform' },
+    ],
+  ]
+
+  test.concurrent.each(cases)('%s', async (_name, faults, more, code, report) => {
+    await using sandbox = await startPlatform({ faults })
+    seedDue(sandbox, 25)
+    const env = { ...(await sandboxEnv(sandbox)), ...more }
+    const ended = await runProgram(['once', '--json'], { env })
+    expect(ended.code, ended.stdout + ended.stderr).toBe(code)
+    expect(reportOf(ended)).toMatchObject({ ...report, exitCode: code })
+    expect(ended.stderr).not.toMatch(/Bearer|eyJ|PRIVATE KEY/)
+  })
+
+  test.concurrent('nothing listens there: 69', async () => {
+    const sandbox = await startPlatform()
+    const env = await sandboxEnv(sandbox)
+    await sandbox.close()
+    const ended = await runProgram(['once', '--json'], { env })
+    expect(ended.code).toBe(69)
+    expect(reportOf(ended)).toMatchObject({
+      exitCode: 69,
+      sweep: { failure: { stage: 'token', reason: 'connection' } },
+    })
+  })
+
+  test.concurrent('another key than the registered one: 4, and what to check', async () => {
+    await using sandbox = await startPlatform()
+    const { privateKeyFile } = await testKeys('other')
+    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile }
+    const ended = await runProgram(['once'], { env })
+    expect(ended.code).toBe(4)
+    expect(ended.stdout).toContain('failed (token: unauthorized)')
+    expect(ended.stderr).toContain('the certificate registered for it is of this key')
+  })
+
+  test.concurrent.each([
+    ['an unknown option', ['--dry'], "unknown option '--dry'"],
+    ['an option without its value', ['--config'], 'argument missing'],
+    ['an argument too many', ['now'], 'too many arguments'],
+  ])('%s: 2', async (_name, args, words) => {
+    const { code, stdout, stderr } = await runProgram(['once', ...args])
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toContain(words)
+  })
+})
+
+describe('stopped', () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s in mid-retry: those in flight finish, the report is partial',
+    async (signal) => {
+      const gate = createGate()
+      await using sandbox = await startPlatform({ faults: [gate.hold('retry', { skip: 10 })] }, gate)
+      seedDue(sandbox, 60)
+      const env = { ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_CONCURRENCY: '4' }
+      await using program = startProgram(['once', '--json'], { env })
+      await gate.arrived(3)
+      program.kill(signal)
+      await program.said('stopping', { signal })
+      gate.open()
+      const ended = await program.ended()
+
+      expect(ended.code).toBe(1)
+      expect(reportOf(ended)).toMatchObject({ stoppedBy: 'signal', exitCode: 1, retries: { accepted: 13 } })
+      expect(sandbox.stats.retries.accepted).toBe(13)
+    },
+  )
+
+  test('in mid-sweep: nothing was touched, and the report says so', async () => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('list', { skip: 1 })] }, gate)
+    seedDue(sandbox, 60)
+    await using program = startProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
+    await gate.arrived(1)
+    program.kill('SIGTERM')
+    const ended = await program.ended()
+
+    expect(ended.code, ended.stderr).toBe(1)
+    expect(reportOf(ended)).toMatchObject({ stoppedBy: 'signal', exitCode: 1, sweep: { result: 'incomplete' } })
+    expect(sandbox.stats.requests.retry).toEqual({})
+  })
+
+  test('what outlasts the grace is cut off; a second signal does not wait for it', async () => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('retry')] }, gate)
+    seedDue(sandbox, 20)
+    const env = {
+      ...(await sandboxEnv(sandbox)),
+      RECONCILER_RETRY_CONCURRENCY: '4',
+      RECONCILER_PLATFORM_REQUEST_TIMEOUT: '1m',
+    }
+    await using short = startProgram(['once', '--json'], { env: { ...env, RECONCILER_SHUTDOWN_GRACE: '200ms' } })
+    await gate.arrived(3)
+    short.kill('SIGTERM')
+    const ended = await short.ended()
+    expect(ended.code, ended.stderr).toBe(1)
+    expect(reportOf(ended)).toMatchObject({ stoppedBy: 'signal', cutOff: 3 })
+
+    await using hurried = startProgram(['once', '--json'], { env })
+    await gate.arrived(6)
+    hurried.kill('SIGTERM')
+    await hurried.said('stopping')
+    hurried.kill('SIGTERM')
+    expect(await hurried.ended()).toMatchObject({ code: 1, stdout: '' })
+  })
+})

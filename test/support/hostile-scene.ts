@@ -1,0 +1,151 @@
+// A daemon's engine with failed records to recover, and a platform that is about to misbehave; its time goes fast, so that pauses cost nothing.
+import { createServer } from 'node:http'
+import type { Fact } from '../../src/facts.ts'
+import { retryResults, type RetryResult } from '../../src/platform/client.ts'
+import type { Reason } from '../../src/platform/http.ts'
+import type { SweepReport } from '../../src/reconcile/sweeper.ts'
+import { closeServer, listen } from '../../src/sandbox/listen.ts'
+import type { Readings } from '../../src/sandbox/options.ts'
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import { startEngine, type EngineUnderTest } from './engine.ts'
+import { startGateway, type Gateway } from './gateway.ts'
+import { testKeys } from './keys.ts'
+import { createOffsetClock, type OffsetClock } from './offset-clock.ts'
+
+export interface SceneOptions {
+  /** Failed records that are due; default 12. */
+  records?: number
+  readings?: Partial<Readings>
+  env?: Readonly<Record<string, string>>
+  /** The daemon reaches the platform through the gateway; default false. */
+  behindGateway?: boolean
+}
+
+export interface Round {
+  sweep: SweepReport
+  /** Retries that were sent in this round, by result. */
+  retries: Partial<Record<RetryResult, number>>
+}
+
+export interface Scene extends AsyncDisposable {
+  clock: OffsetClock
+  sandbox: Sandbox
+  gateway: Gateway
+  daemon: EngineUnderTest
+  /** Ids of the records, oldest event first. */
+  ids: readonly string[]
+  round(): Promise<Round>
+  /** Requests that came to the platform, by operation. */
+  calls(): Record<'token' | 'list' | 'retry' | 'other', number>
+  /** How the calls of an operation ended, as the daemon classified them. */
+  reasons(operation: 'token' | 'list' | 'retry'): Partial<Record<Reason, number>>
+  failures(): NonNullable<SweepReport['failure']>[]
+  /** Time passes, and rounds are made, until all is recovered; at most `rounds` (default 6). Tells what is wrong then. */
+  recover(rounds?: number): Promise<string[]>
+}
+
+const minute = 60_000
+/** Of the daemon's time to the real one: pauses of seconds take milliseconds. */
+const speed = 25
+/** Longer than what the daemon waits after a failure: Retry-After, the token's limit of 30 s, the backoff of records. */
+const restMs = 120_000
+
+const env = {
+  // Deadlines are real, whatever the speed.
+  RECONCILER_PLATFORM_REQUEST_TIMEOUT: '250ms',
+  RECONCILER_RETRY_BACKOFF_INITIAL: '30s',
+  RECONCILER_RETRY_BACKOFF_MAX: '60s',
+  RECONCILER_RETRY_CONCURRENCY: '4',
+}
+
+export async function startScene(options: SceneOptions = {}): Promise<Scene> {
+  const { certificatePem } = await testKeys()
+  const { records = 12 } = options
+  const clock = createOffsetClock({ speed })
+  await using starting = new AsyncDisposableStack()
+  const sandbox = starting.use(await startSandbox({ clock, certificatePem, ...options.readings }))
+  const gateway = starting.use(await startGateway(sandbox.baseUrl))
+  const now = clock.now()
+  const ids = sandbox
+    .seed({ count: records, from: now - 600 * minute, to: now - 120 * minute, attempts: 1, spread: 'even' })
+    .ids()
+  const daemon = starting.use(
+    await startEngine(sandbox, {
+      clock,
+      env: {
+        ...env,
+        RECONCILER_PLATFORM_BASE_URL: options.behindGateway === true ? gateway.origin : sandbox.baseUrl,
+        ...options.env,
+      },
+    }),
+  )
+  const running = starting.move()
+
+  const isLeft = (id: string): boolean => sandbox.record(id)?.status !== 'successful'
+  const twice = (): string[] => ids.filter((id) => sandbox.receiver.deliveries(id).length > 1)
+
+  async function round(): Promise<Round> {
+    const made = await daemon.round()
+    await sandbox.idle()
+    return made
+  }
+
+  return {
+    clock,
+    sandbox,
+    gateway,
+    daemon,
+    ids,
+    round,
+    calls() {
+      const { requests } = sandbox.stats
+      const sum = (counts: Readonly<Record<string, number>>): number =>
+        Object.values(counts).reduce((all, count) => all + count, 0)
+      return { token: sum(requests.token), list: sum(requests.list), retry: sum(requests.retry), other: sum(requests.other) }
+    },
+    reasons: (operation) => countReasons(daemon.facts, operation),
+    failures: () =>
+      daemon.facts.flatMap((fact) => (fact.type === 'sweep' && fact.report.failure ? [fact.report.failure] : [])),
+    async recover(rounds = 6) {
+      for (let turn = 0; turn < rounds && ids.some(isLeft); turn += 1) {
+        clock.advance(restMs)
+        await round()
+      }
+      return [
+        ...ids.filter(isLeft).map((id) => `${id} is ${sandbox.record(id)?.status ?? 'gone'}`),
+        ...twice().map((id) => `${id} was delivered twice`),
+        ...Object.keys(sandbox.stats.requests.other).map((status) => `asked for a path that is none: ${status}`),
+      ]
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+function countReasons(facts: readonly Fact[], operation: 'token' | 'list' | 'retry'): Partial<Record<Reason, number>> {
+  const counts: Partial<Record<Reason, number>> = {}
+  for (const fact of facts) {
+    const isOne = operation === 'token' ? fact.type === 'token-request' : isRequest(fact, operation)
+    if (isOne && 'reason' in fact) counts[fact.reason as Reason] = (counts[fact.reason as Reason] ?? 0) + 1
+  }
+  return counts
+}
+
+function isRequest(fact: Fact, operation: 'list' | 'retry'): boolean {
+  return fact.type === 'platform-request' && fact.operation === operation
+}
+
+/** A host to which a redirect would lead: nothing must ever come there. */
+export async function startTrap(): Promise<{ url: string; visits: string[] } & AsyncDisposable> {
+  const visits: string[] = []
+  const server = createServer((request, response) => {
+    visits.push(`${request.method} ${request.url}`)
+    response.end('{}')
+  })
+  const url = await listen(server, '127.0.0.1', 0)
+  return { url, visits, [Symbol.asyncDispose]: () => closeServer(server) }
+}
+
+/** No retry result but these was seen. */
+export function onlyResults(round: Round): RetryResult[] {
+  return retryResults.filter((result) => (round.retries[result] ?? 0) > 0)
+}

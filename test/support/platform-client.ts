@@ -1,0 +1,165 @@
+// The platform client with the net off: answers are laid out beforehand, and each must be fetched.
+import { MockAgent } from 'undici'
+import type { Random } from '../../src/clock.ts'
+import { createPlatformClient, type PlatformClient, type RequestFact } from '../../src/platform/client.ts'
+import { createZone } from '../../src/platform/local-time.ts'
+import { createRate, type Rate, type RateFeedback } from '../../src/platform/rate.ts'
+import { createSkew } from '../../src/platform/skew.ts'
+import { TokenError } from '../../src/platform/token.ts'
+import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
+import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
+
+export interface Reply {
+  status?: number
+  /** An object is sent as JSON. */
+  body?: unknown
+  headers?: Record<string, string>
+  /** The connection fails with this code instead. */
+  breaks?: string
+}
+
+export interface SentRequest {
+  method: string
+  url: string
+  headers: Record<string, string>
+  body: string | undefined
+  /** Monotonic ms. */
+  at: number
+}
+
+export interface FakeTokens {
+  /** Values of the tokens that were voided. */
+  voided: string[]
+  /** When set, no token can be had. */
+  error: TokenError | undefined
+  /** How old the present token is made to look. */
+  ageMs(ms: number): void
+}
+
+export interface ClientUnderTest extends AsyncDisposable {
+  client: PlatformClient
+  clock: VirtualClock
+  rate: Rate
+  /** Net number of grants that were taken by class. */
+  taken: Record<'retry' | 'list' | 'confirm', number>
+  feedback: RateFeedback[]
+  facts: RequestFact[]
+  tokens: FakeTokens
+  sent: SentRequest[]
+  /** Lays out answers, in the order in which they will be given. */
+  replies(...replies: Reply[]): void
+  /** Gives this one to whatever is asked from now on. */
+  always(reply: Reply): void
+}
+
+export const noToken = new TokenError('no access token: the network is down', {
+  kind: 'transient',
+  reason: 'connection',
+})
+
+interface ClientTestOptions {
+  baseUrl?: string
+  maxPerSecond?: number
+  random?: Random
+}
+
+type Scope = Pick<ReturnType<ReturnType<ReturnType<MockAgent['get']>['intercept']>['reply']>, 'persist'>
+
+const origin = 'https://api.test'
+
+function asText(body: unknown): string {
+  if (typeof body === 'string') return body
+  return body === undefined ? '' : JSON.stringify(body)
+}
+
+export function createClientUnderTest(options: ClientTestOptions = {}): ClientUnderTest {
+  const clock = createVirtualClock()
+  const agent = new MockAgent()
+  agent.disableNetConnect()
+  const pool = agent.get(origin)
+  const http = createUndiciTransport({ clock, connections: 1, dispatcher: agent })
+  const sent: SentRequest[] = []
+  const facts: RequestFact[] = []
+  const feedback: RateFeedback[] = []
+  const taken = { retry: 0, list: 0, confirm: 0 }
+  const rate = createRate({ clock, maxPerSecond: options.maxPerSecond ?? 1000 })
+  const recording: Rate = {
+    ...rate,
+    async acquire(kind, signal) {
+      await rate.acquire(kind, signal)
+      taken[kind] += 1
+    },
+    release(kind) {
+      taken[kind] -= 1
+      rate.release(kind)
+    },
+    feedback(answer) {
+      feedback.push(answer)
+      rate.feedback(answer)
+    },
+  }
+  let issued = 1
+  let token = { value: 'token-1', obtainedAt: clock.monotonic() - 3_600_000 }
+  const tokens: FakeTokens = {
+    voided: [],
+    error: undefined,
+    ageMs(ms) {
+      token = { ...token, obtainedAt: clock.monotonic() - ms }
+    },
+  }
+
+  function lay(reply: Reply): Scope {
+    const interceptor = pool.intercept({ path: () => true, method: () => true })
+    if (reply.breaks !== undefined)
+      return interceptor.replyWithError(Object.assign(new Error(), { code: reply.breaks }))
+    return interceptor.reply(reply.status ?? 200, asText(reply.body), { headers: reply.headers ?? {} })
+  }
+
+  return {
+    client: createPlatformClient({
+      baseUrl: options.baseUrl ?? `${origin}/v1/instance`,
+      requestTimeoutMs: 10_000,
+      zone: createZone('UTC'),
+      tokens: {
+        async get(signal) {
+          signal?.throwIfAborted()
+          if (tokens.error !== undefined) throw tokens.error
+          return Promise.resolve(token)
+        },
+        void(used) {
+          tokens.voided.push(used.value)
+          if (used !== token) return
+          issued += 1
+          token = { value: `token-${issued}`, obtainedAt: clock.monotonic() }
+        },
+      },
+      transport(request) {
+        const { method, url, headers, body } = request
+        sent.push({ method, url: url.href, headers, body, at: clock.monotonic() })
+        return http.transport(request)
+      },
+      rate: recording,
+      skew: createSkew(),
+      clock,
+      random: options.random ?? { next: () => 0.5, uuid: () => 'unused' },
+      report: (fact) => facts.push(fact),
+    }),
+    clock,
+    rate,
+    taken,
+    feedback,
+    facts,
+    tokens,
+    sent,
+    replies(...replies) {
+      for (const reply of replies) lay(reply)
+    },
+    always(reply) {
+      lay(reply).persist()
+    },
+    async [Symbol.asyncDispose]() {
+      agent.assertNoPendingInterceptors()
+      await agent.close()
+    },
+  }
+}
