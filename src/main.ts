@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // The program: gives the command line what it needs of the process, and ends with the exit code that it returns.
 import { readFileSync } from 'node:fs'
-import { enableCompileCache } from 'node:module'
+// Not by name: an older Node lacks it, and would end before it could say what it is too old for.
+import * as nodeModule from 'node:module'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Io } from './cli/io.ts'
@@ -34,7 +35,7 @@ async function start(): Promise<void> {
   process.on('SIGHUP', () => {
     onHangup()
   })
-  enableCompileCache()
+  nodeModule.enableCompileCache()
   const { main, tellBug } = await import('./cli/program.ts')
   const { systemClock, systemRandom } = await import('./clock.ts')
   const { exitCode } = await import('./errors.ts')

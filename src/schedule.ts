@@ -1,13 +1,15 @@
 // The ticks: one at once, then by cron, jittered so that many sidecars don't ask the platform in the same moment.
-import { createTask } from 'node-cron'
+import { createTask, type ScheduledTask } from 'node-cron'
+import { ConfigurationError } from './errors.ts'
 
 export interface Schedule {
-  /** When the next tick is due, in epoch ms; undefined when there is none any more. */
+  /** When the next tick is due, in epoch ms; undefined before the start, and when there is none any more. */
   nextAt(): number | undefined
   /** Time between two ticks (the longest of the next few), in ms. */
   periodMs: number
-  /** Ticks at once, then as scheduled. */
+  /** Ticks at once, then as scheduled. What a later tick throws ends the process as an uncaught exception. */
   start(onTick: () => void): Promise<void>
+  /** No tick comes after it; it can't be started again. */
   stop(): Promise<void>
 }
 
@@ -20,44 +22,119 @@ export interface ScheduleOptions {
 
 const jitterShare = 0.1
 const longestJitterMs = 60_000
-/** Runs that are looked at to find the period of an uneven schedule. */
+/** Runs that are looked at to find the gaps of an uneven schedule. */
 const looksAhead = 10
+const halfAYearMs = 183 * 86_400_000
+const hourNs = 3_600_000_000_000
 
-/** Makes a schedule of node-cron's. How far ticks are spread by chance is node-cron's own draw. */
-export function createSchedule(options: ScheduleOptions): Schedule {
-  let onTick = (): void => undefined
-  const settings = { timezone: options.timeZone, suppressMissedWarning: true }
-  const probe = createTask(options.cron, () => undefined, settings)
-  const periodMs = longestGap(probe.getNextRuns(looksAhead))
-  void probe.destroy()
-  const maxRandomDelay = Math.floor(Math.min(longestJitterMs, periodMs * jitterShare))
-  const task = createTask(
-    options.cron,
-    () => {
-      onTick()
-    },
-    { ...settings, maxRandomDelay },
-  )
-  // A tick that a busy process missed is not lost: it comes late.
-  task.on('execution:missed', () => {
-    onTick()
+const quiet = (): void => undefined
+/** node-cron prints what a task throws; here everything that is printed is a log line of ours. */
+const silent = { info: quiet, warn: quiet, error: quiet, debug: quiet }
+
+interface Timing {
+  timezone: string
+  /** Gaps between the next few runs, ms. */
+  longestMs: number
+  shortestMs: number
+}
+
+/** True when the zone's minutes are those of UTC, in summer and winter. */
+function hasWholeHours(timeZone: string, at: number): boolean {
+  return [at, at + halfAYearMs].every((instant) => {
+    const { offsetNanoseconds } = Temporal.Instant.fromEpochMilliseconds(instant).toZonedDateTimeISO(timeZone)
+    return offsetNanoseconds % hourNs === 0
   })
+}
 
+/**
+ * The zone to count in. node-cron passes over the hour that daylight saving repeats, so a schedule for which the zone
+ * makes no difference is counted in UTC.
+ */
+function zoneOf({ cron, timeZone }: ScheduleOptions, at: number): string {
+  const [, minute, ...coarser] = cron.trim().split(/\s+/)
+  if (coarser.some((field) => field !== '*')) return timeZone
+  return minute === '*' || hasWholeHours(timeZone, at) ? 'UTC' : timeZone
+}
+
+function timingOf(options: ScheduleOptions): Timing {
+  const probe = createTask(options.cron, quiet, { timezone: options.timeZone })
+  const runs = probe.getNextRuns(looksAhead).map((run) => run.getTime())
+  void probe.destroy()
+  const [first = 0, ...later] = runs
+  const gaps = later.map((run, index) => run - (runs[index] ?? 0))
   return {
-    nextAt: () => task.getNextRun()?.getTime(),
-    periodMs,
-    async start(tick) {
-      onTick = tick
-      await task.start()
-      tick()
-    },
-    async stop() {
-      await task.destroy()
-    },
+    timezone: zoneOf(options, first),
+    longestMs: Math.max(1000, ...gaps),
+    shortestMs: Math.min(...gaps),
   }
 }
 
-function longestGap(runs: readonly Date[]): number {
-  const gaps = runs.slice(1).map((run, index) => run.getTime() - (runs[index]?.getTime() ?? 0))
-  return Math.max(1000, ...gaps)
+/** @throws ConfigurationError for a cron without a next run: some combinations of days never come. */
+function plan(options: ScheduleOptions): Timing {
+  try {
+    return timingOf(options)
+  } catch {
+    const message = `"${options.cron}" names moments that never come; choose others, such as */30 * * * * *`
+    throw new ConfigurationError([{ key: 'schedule.cron', origin: 'configuration', message }])
+  }
+}
+
+/** One call for any number of them that come in one go. */
+function once(act: () => void): () => void {
+  let isComing = false
+  return () => {
+    if (isComing) return
+    isComing = true
+    queueMicrotask(() => {
+      isComing = false
+      act()
+    })
+  }
+}
+
+/**
+ * Makes a schedule of node-cron's. How far ticks are spread by chance is node-cron's own draw.
+ * @throws ConfigurationError when the schedule never ticks
+ */
+export function createSchedule(options: ScheduleOptions): Schedule {
+  const { timezone, longestMs, shortestMs } = plan(options)
+  let onTick = quiet
+  let state: 'new' | 'started' | 'stopped' = 'new'
+
+  /** node-cron swallows what a task throws. */
+  function tick(): void {
+    if (state !== 'started') return
+    try {
+      onTick()
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error as Error
+      })
+    }
+  }
+
+  const task: ScheduledTask = createTask(options.cron, tick, {
+    timezone,
+    logger: silent,
+    // By the shortest gap, so that no tick comes after its successor: node-cron forgets all but the last that waits.
+    maxRandomDelay: Math.floor(Math.min(longestJitterMs, shortestMs * jitterShare)),
+  })
+  // Ticks that a busy process missed are not lost: one comes late for all of them.
+  task.on('execution:missed', once(tick))
+
+  return {
+    nextAt: () => (state === 'started' ? task.getNextRun()?.getTime() : undefined),
+    periodMs: longestMs,
+    async start(listener) {
+      if (state !== 'new') return
+      state = 'started'
+      onTick = listener
+      await task.start()
+      listener()
+    },
+    async stop() {
+      state = 'stopped'
+      await task.destroy()
+    },
+  }
 }

@@ -37,6 +37,7 @@ const text = 'text/plain; charset=utf-8'
 
 /** Clients that send half a request and stay are sent away. */
 const requestTimeoutMs = 10_000
+const requestCheckMs = 5_000
 const maxConnections = 256
 /** A scrape that is read slowly must not hold the end of the process up. */
 const longestLastAnswerMs = 1000
@@ -69,11 +70,14 @@ async function answerTo(request: IncomingMessage, options: OpsServerOptions): Pr
   return route((request.url ?? '/').split('?')[0] ?? '/', options)
 }
 
-/** @see https://nodejs.org/api/errors.html#common-system-errors */
-const listenProblems: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the port is taken by another process; choose another one, or end that process',
-  EACCES: 'this user may not listen on that port; choose one above 1023',
-  EADDRNOTAVAIL: 'this host has no such address; choose one of its own, or 0.0.0.0',
+/** Which key is to be put right, and how. @see https://nodejs.org/api/errors.html#common-system-errors */
+const listenProblems: Readonly<Record<string, readonly [key: string, message: string]>> = {
+  EADDRINUSE: ['server.port', 'the port is taken by another process; choose another one, or end that process'],
+  EACCES: ['server.port', 'this user may not listen on that port; choose one above 1023'],
+  EADDRNOTAVAIL: ['server.host', 'this host has no such address; choose one of its own, or 0.0.0.0'],
+  EAFNOSUPPORT: ['server.host', 'this host has no addresses of that family; choose 0.0.0.0 or ::'],
+  ENOTFOUND: ['server.host', 'no host of that name is known; choose an address of this host, or 0.0.0.0'],
+  EAI_AGAIN: ['server.host', 'the host name can not be looked up now; choose an address of this host, or 0.0.0.0'],
 }
 
 /** Starts the server. @throws ConfigurationError when the port can't be had. */
@@ -93,7 +97,11 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
   }
 
   const server = createServer(
-    { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs },
+    {
+      requestTimeout: requestTimeoutMs,
+      headersTimeout: requestTimeoutMs,
+      connectionsCheckingInterval: requestCheckMs,
+    },
     (request, response) => {
       answerTo(request, options).then(
         (answer) => {
@@ -115,10 +123,9 @@ export async function startOpsServer(options: OpsServerOptions): Promise<OpsServ
         options.onError(error)
         return
       }
-      const problem = listenProblems[error.code ?? '']
-      const message = problem ?? `listening there fails with ${error.code ?? error.name}`
-      const origin = `${options.host}:${options.port}`
-      reject(new ConfigurationError([{ key: 'server.port', origin, message }]))
+      const general = ['server.port', `listening there fails with ${error.code ?? error.name}`] as const
+      const [key, message] = listenProblems[error.code ?? ''] ?? general
+      reject(new ConfigurationError([{ key, origin: `${options.host}:${options.port}`, message }]))
     })
     server.listen(options.port, options.host, resolve)
   })

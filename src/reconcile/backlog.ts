@@ -1,7 +1,7 @@
 // The bounded cache of failed records: a view of the platform, never the truth. @see design section 9
 import type { RetryAnswer } from '../platform/client.ts'
 import type { Zone } from '../platform/local-time.ts'
-import { createCensus, noCounts, type Census, type Counts } from './census.ts'
+import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
 import { decide, decisions } from './decide.ts'
 import { createEntry, offsetOf, updateEntry, type Entry, type TimeOffset } from './entry.ts'
 import type { Listing } from './listing.ts'
@@ -27,8 +27,8 @@ export interface BacklogOptions {
 }
 
 export interface Backlog {
-  /** Takes a listing in. `now` in epoch ms of the platform's clock; `counting` for the listings of a full sweep. */
-  learn(listing: Listing, now: number, counting: boolean): Learned
+  /** Takes a listing in. `now` in epoch ms of the platform's clock; what is not kept goes into `count`. */
+  learn(listing: Listing, now: number, count: Count): Learned
   /** Notes what came of a PATCH. Times: when it was sent and answered (platform epoch ms), and the monotonic now. */
   note(entry: Entry, answer: RetryAnswer, at: NotedAt): Noted
   /** Drops what has left the window. */
@@ -82,7 +82,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   const keyOf = (id: string): string => id.toLowerCase()
   const isHeld = (entry: Entry): boolean => byId.get(keyOf(entry.id)) === entry
 
-  function counted(entry: Entry, now: number): Parameters<Census['addListed']>[0] {
+  function counted(entry: Entry, now: number): Counted {
     const { decision } = decide(entry, policy, { now, held: false })
     return { decision, localSecond: entry.localSecond, eventAt: entry.eventAt }
   }
@@ -146,14 +146,13 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
   }
 
-  function learn(listing: Listing, now: number, counting: boolean): Learned {
+  function learn(listing: Listing, now: number, count: Count): Learned {
     const learned: Learned = { changed: [], removed: [], offsets: [], earlyAtLimit: 0 }
-    if (counting) census.cover(listing.span)
+    count.cover(listing.span)
     const { newcomers, excluded } = meet(listing, now, learned)
     if (listing.complete) dropAbsent(listing, learned)
     const outside = admit(newcomers, now, learned)
-    // A fresh look sees again and again what a full sweep counts once.
-    if (counting) for (const entry of [...outside, ...excluded]) census.addListed(counted(entry, now))
+    for (const entry of [...outside, ...excluded]) count.add(counted(entry, now))
     learned.changed = learned.changed.filter(isHeld)
     return learned
   }

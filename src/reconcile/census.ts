@@ -1,6 +1,6 @@
-// Counts of the failed records that the backlog does not hold, by the hour of their event: bounded, however many there are.
+// Counts of the failed records that the backlog does not hold, by ten minutes of event time: bounded, however many there are.
 import { decisions, type Decision } from './decide.ts'
-import { contains, type Span } from './window.ts'
+import { censusSeconds, contains, type Span } from './window.ts'
 
 export type Counts = Record<Decision, number>
 
@@ -17,31 +17,28 @@ export interface Counted {
   eventAt: number
 }
 
-/** An hour that was taken out of the count to be listed again. */
-export interface TakenHour {
-  span: Span
-  /** Puts the old count back: the hour could not be listed. */
-  putBack(): void
+/** A new count of a span, made beside the present one. One of `commit` and `abandon` ends it. */
+export interface Count {
+  /** Tells it of a part of its span that has been listed. */
+  cover(span: Span): void
+  /** Counts a record that was listed and not kept. */
+  add(record: Counted): void
+  /** Puts it in the place of what was counted of its span before. */
+  commit(): void
+  /** The listing failed: what was counted before stays the best that is known. */
+  abandon(): void
 }
 
 /** Records that were seen and not kept: excluded ones, and those for which there was no room. */
 export interface Census {
-  /** Starts a new count beside the present one: a full sweep counts everything anew. */
-  begin(): void
-  /** Tells the new count of a span that is listed for it. */
-  cover(span: Span): void
-  /** Puts the new count in the place of the old. */
-  commit(): void
-  /** Drops the new count: the sweep failed, the last one that ended stays the best that is known. */
-  abandon(): void
-  /** Counts a record that was listed and not kept. */
-  addListed(record: Counted): void
-  /** Counts a record that was kept until it had to give way. What the new count has not come to, it will list itself. */
+  /** Starts a new count. Its span begins at a whole multiple of `censusSeconds`; without one it is a count of everything. */
+  begin(span?: Span): Count
+  /** Counts a record that was kept until it had to give way. What a new count has not come to, it will list itself. */
   addEvicted(record: Counted): void
-  /** Forgets the hours before a local second, as the window moves on. */
+  /** Forgets what lies before a local second, as the window moves on. */
   forgetBefore(localSecond: number): void
-  /** Takes the oldest hour with records that had no room out of the count, so that it can be listed again. */
-  takeOldest(): TakenHour | undefined
+  /** The oldest span, of an hour at most, with records that had no room. */
+  oldestLeftOut(): Span | undefined
   /** True when some record had no room. */
   leftOut(): boolean
   counts(): Counts
@@ -49,83 +46,96 @@ export interface Census {
   oldestOpenAt(): number | undefined
 }
 
-interface Hour {
+interface Bucket {
   counts: Counts
   oldestOpenAt: number
 }
 
-type Hours = Map<number, Hour>
+type Buckets = Map<number, Bucket>
 
-/** A count that a full sweep is making, and how far it has come. */
-interface Coming {
-  hours: Hours
+interface OpenCount {
   covered: Span[]
+  buckets: Buckets
 }
 
-const hourSeconds = 3600
+const longestLeftOutSeconds = 3600
+const everything: Span = { from: -Infinity, to: Infinity }
+const keyOf = (localSecond: number): number => Math.floor(localSecond / censusSeconds)
 
-function hasLeftOut(hour: Hour): boolean {
-  return decisions.some((decision) => decision !== 'excluded' && hour.counts[decision] > 0)
+function hasLeftOut(bucket: Bucket): boolean {
+  return decisions.some((decision) => decision !== 'excluded' && bucket.counts[decision] > 0)
 }
 
-function addTo(hours: Hours, { decision, localSecond, eventAt }: Counted): void {
-  const key = Math.floor(localSecond / hourSeconds)
-  const hour = hours.get(key) ?? { counts: noCounts(), oldestOpenAt: Infinity }
-  hours.set(key, hour)
-  hour.counts[decision] += 1
-  if (decision !== 'parked' && decision !== 'excluded') hour.oldestOpenAt = Math.min(hour.oldestOpenAt, eventAt)
+function addTo(buckets: Buckets, { decision, localSecond, eventAt }: Counted): void {
+  const key = keyOf(localSecond)
+  const bucket = buckets.get(key) ?? { counts: noCounts(), oldestOpenAt: Infinity }
+  buckets.set(key, bucket)
+  bucket.counts[decision] += 1
+  if (decision !== 'parked' && decision !== 'excluded') bucket.oldestOpenAt = Math.min(bucket.oldestOpenAt, eventAt)
+}
+
+function replace(old: Buckets, span: Span, fresh: Buckets): void {
+  const [first, end] = [keyOf(span.from), Math.ceil(span.to / censusSeconds)]
+  for (const key of old.keys()) if (key >= first && key < end) old.delete(key)
+  for (const [key, bucket] of fresh) old.set(key, { ...bucket, counts: { ...bucket.counts } })
 }
 
 export function createCensus(): Census {
-  let present: Hours = new Map()
-  let coming: Coming | undefined
+  const present: Buckets = new Map()
+  let open: OpenCount[] = []
+
+  function has(count: OpenCount, localSecond: number): boolean {
+    return count.covered.some((span) => contains(span, localSecond))
+  }
 
   return {
-    begin() {
-      coming = { hours: new Map(), covered: [] }
-    },
-    cover(span) {
-      const last = coming?.covered.at(-1)
-      if (last?.to === span.from) last.to = span.to
-      else coming?.covered.push({ ...span })
-    },
-    commit() {
-      present = coming?.hours ?? present
-      coming = undefined
-    },
-    abandon() {
-      coming = undefined
-    },
-    addListed(record) {
-      addTo(coming?.hours ?? present, record)
+    begin(span = everything) {
+      const own: OpenCount = { covered: [], buckets: new Map() }
+      open.push(own)
+      const end = (): void => {
+        open = open.filter((other) => other !== own)
+      }
+      return {
+        cover(part) {
+          const last = own.covered.at(-1)
+          if (last?.to === part.from) last.to = part.to
+          else own.covered.push({ ...part })
+        },
+        add(record) {
+          addTo(own.buckets, record)
+        },
+        commit() {
+          // A longer count that has been here already knows less of this part.
+          const older = open.slice(0, open.indexOf(own)).filter((count) => has(count, span.from))
+          for (const buckets of [present, ...older.map((count) => count.buckets)]) replace(buckets, span, own.buckets)
+          end()
+        },
+        abandon: end,
+      }
     },
     addEvicted(record) {
       addTo(present, record)
-      const isCovered = coming?.covered.some((span) => contains(span, record.localSecond)) === true
-      if (coming !== undefined && isCovered) addTo(coming.hours, record)
+      for (const count of open) if (has(count, record.localSecond)) addTo(count.buckets, record)
     },
     forgetBefore(localSecond) {
-      const first = Math.floor(localSecond / hourSeconds)
-      for (const key of present.keys()) if (key < first) present.delete(key)
+      for (const key of present.keys()) if (key < keyOf(localSecond)) present.delete(key)
     },
-    takeOldest() {
-      let key = Infinity
-      for (const [other, hour] of present) if (other < key && hasLeftOut(hour)) key = other
-      const hour = present.get(key)
-      if (hour === undefined) return undefined
-      present.delete(key)
-      const span = { from: key * hourSeconds, to: (key + 1) * hourSeconds }
-      return { span, putBack: () => present.set(key, hour) }
+    oldestLeftOut() {
+      let first = Infinity
+      for (const [key, bucket] of present) if (key < first && hasLeftOut(bucket)) first = key
+      if (first === Infinity) return undefined
+      const from = first * censusSeconds
+      return { from, to: from + longestLeftOutSeconds }
     },
     leftOut: () => [...present.values()].some(hasLeftOut),
     counts() {
       const sum = noCounts()
-      for (const hour of present.values()) for (const decision of decisions) sum[decision] += hour.counts[decision]
+      for (const bucket of present.values()) for (const decision of decisions) sum[decision] += bucket.counts[decision]
       return sum
     },
     oldestOpenAt() {
       let oldest = Infinity
-      for (const hour of present.values()) oldest = Math.min(oldest, hour.oldestOpenAt)
+      for (const bucket of present.values()) oldest = Math.min(oldest, bucket.oldestOpenAt)
       return oldest === Infinity ? undefined : oldest
     },
   }

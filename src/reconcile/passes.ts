@@ -7,6 +7,7 @@ import type { Zone } from '../platform/local-time.ts'
 import type { UnreadableRow } from '../platform/record.ts'
 import { TokenError } from '../platform/token-error.ts'
 import type { Backlog } from './backlog.ts'
+import type { Count } from './census.ts'
 import type { Dispatcher, TimeOffsetFact } from './dispatch.ts'
 import type { Listing } from './listing.ts'
 import type { Policy } from './policy.ts'
@@ -56,7 +57,7 @@ export interface Passes {
   /** The newest hour first, then the oldest slices upwards. `onNewest` is called when the newest hour is listed. */
   full(pass: Pass, onNewest: () => void): Promise<void>
   newest(pass: Pass): Promise<void>
-  /** Goes on from the oldest hour that had to be left out until the backlog is full. */
+  /** Goes on from the oldest records that had to be left out until the backlog is full. */
   leftOut(pass: Pass): Promise<void>
   /** Failed records beyond the window, as the last full pass saw them. */
   beyondWindow(): number
@@ -71,8 +72,8 @@ export function createPasses(options: PassOptions): Passes {
   const { backlog, client, clock, dispatcher, policy, report, zone } = options
   let beyondWindow = 0
 
-  function absorb(listed: Listing, counting: boolean, { sweepId, tally }: Pass): void {
-    const learned = backlog.learn(listed, client.now(), counting)
+  function absorb(listed: Listing, count: Count, { sweepId, tally }: Pass): void {
+    const learned = backlog.learn(listed, client.now(), count)
     dispatcher.offer(learned.changed)
     tally.listed += listed.records.length
     if (!listed.complete) tally.incompleteSlices += 1
@@ -83,18 +84,30 @@ export function createPasses(options: PassOptions): Passes {
     if (learned.earlyAtLimit > 0) report({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
   }
 
-  async function list(span: Span, counting: boolean, pass: Pass): Promise<void> {
+  async function list(span: Span, count: Count, pass: Pass): Promise<void> {
     const { concurrency, sliceRecords } = options
     const fence = (fenced: Span, ended: AbortSignal): Promise<() => void> => dispatcher.fence(fenced, ended)
     const monotonic = (): number => clock.monotonic()
     for await (const step of sweep([span], { client, monotonic, concurrency, sliceRecords, fence }, pass.signal)) {
       pass.tally.slices += 1
-      if ('listed' in step) absorb(step.listed, counting, pass)
+      if ('listed' in step) absorb(step.listed, count, pass)
       else {
         pass.tally.skippedSlices += 1
         report({ type: 'slice-skipped', sweepId: pass.sweepId, ...step.skipped })
       }
     }
+  }
+
+  /** Lists a span for a new count of it, or of everything. */
+  async function recount(span: Span | undefined, body: (count: Count) => Promise<void>): Promise<void> {
+    const count = backlog.census.begin(span)
+    try {
+      await body(count)
+    } catch (error) {
+      count.abandon()
+      throw error
+    }
+    count.commit()
   }
 
   /** Counts what lies before the window: nobody retries it any more. The sweep does not depend on it. */
@@ -114,30 +127,24 @@ export function createPasses(options: PassOptions): Passes {
       const now = client.now()
       const whole = slidingWindow(now, policy.window, zone)
       const newest = newestHour(now, policy.window, zone)
-      backlog.census.begin()
-      try {
-        await list(newest, true, pass)
+      await recount(undefined, async (count) => {
+        await list(newest, count, pass)
         onNewest()
-        await list({ from: whole.from, to: newest.from }, true, pass)
-        backlog.census.commit()
-      } catch (error) {
-        backlog.census.abandon()
-        throw error
-      }
+        await list({ from: whole.from, to: newest.from }, count, pass)
+      })
       await countBeyond(whole.from, pass.signal)
     },
-    newest: (pass) => list(newestHour(client.now(), policy.window, zone), false, pass),
+    newest(pass) {
+      const span = newestHour(client.now(), policy.window, zone)
+      return recount(span, (count) => list(span, count, pass))
+    },
     async leftOut(pass) {
       const whole = slidingWindow(client.now(), policy.window, zone)
       while (backlog.size() < options.maxRecords) {
-        const hour = backlog.census.takeOldest()
-        if (hour === undefined) return
-        try {
-          await list({ from: Math.max(hour.span.from, whole.from), to: Math.min(hour.span.to, whole.to) }, true, pass)
-        } catch (error) {
-          hour.putBack()
-          throw error
-        }
+        const span = backlog.census.oldestLeftOut()
+        if (span === undefined) return
+        const inside = { from: Math.max(span.from, whole.from), to: Math.min(span.to, whole.to) }
+        await recount(span, (count) => list(inside, count, pass))
       }
     },
     beyondWindow: () => beyondWindow,

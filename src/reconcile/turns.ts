@@ -16,6 +16,8 @@ export interface Turns {
   nextDueAt(): number | undefined
   /** Keeps the records of a span back until it is released. */
   fence(span: Span): () => void
+  /** Places in all queues, those included that have become void and were not cleared away yet. */
+  places(): number
 }
 
 export interface TurnsOptions {
@@ -43,18 +45,23 @@ interface Lane {
 }
 
 const earliestFirst = (a: Place, b: Place): number => a.at - b.at
+/** So many void places may stand in the queues, or as many as there are others. */
+const toleratedVoids = 1000
 
 export function createTurns(options: TurnsOptions): Turns {
   /** Whether retries are enabled or held is the dispatcher's question; the order of turns does not depend on it. */
   const policy: Policy = { ...options.policy, enabled: true }
   /** The first lane has the next turn; a lane that had its turn goes to the end. */
   const lanes = new Map<string, Lane>()
-  const resting = new TinyQueue<Place>([], earliestFirst)
+  let resting = new TinyQueue<Place>([], earliestFirst)
   /** The one valid place of a record; places that are not it are passed over. */
   const places = new WeakMap<Entry, Place>()
   const fences = new Set<Span>()
   /** Places whose turn came while their slice was being listed. */
   let keptBack: Place[] = []
+  /** Places in all queues, and how many of them were valid when the void ones were last cleared away. */
+  let standing = 0
+  let validOnce = 0
 
   const isVoid = (place: Place): boolean => places.get(place.entry) !== place || !options.isHeld(place.entry)
   const isFenced = (entry: Entry): boolean => [...fences].some((span) => contains(span, entry.localSecond))
@@ -63,8 +70,30 @@ export function createTurns(options: TurnsOptions): Turns {
     return `${now - entry.eventAt < freshMs ? 'fresh' : 'old'} ${entry.subscriptionId}`
   }
 
+  /** While nothing may go out, nobody comes to the void places: they would pile up with every sweep. */
+  function clearAway(): void {
+    const isValid = (place: Place): boolean => !isVoid(place)
+    resting = new TinyQueue(resting.data.filter(isValid), earliestFirst)
+    keptBack = keptBack.filter(isValid)
+    standing = resting.length + keptBack.length
+    for (const lane of lanes.values()) {
+      lane.queue = new TinyQueue(lane.queue.data.filter(isValid), earliestFirst)
+      standing += lane.queue.length
+      if (lane.queue.length === 0) lanes.delete(lane.key)
+    }
+    validOnce = standing
+  }
+
+  /** Takes the first place away; its record has none then, unless it was given another. */
+  function pop(queue: TinyQueue<Place>): void {
+    const place = queue.pop()
+    standing -= 1
+    if (place !== undefined && places.get(place.entry) === place) places.delete(place.entry)
+  }
+
   function stand(place: Place): void {
     places.set(place.entry, place)
+    standing += 1
     if (place.lane === undefined) {
       resting.push(place)
       return
@@ -94,7 +123,7 @@ export function createTurns(options: TurnsOptions): Turns {
 
   function wake(now: number): void {
     for (let place = resting.peek(); place !== undefined && place.at <= now; place = resting.peek()) {
-      resting.pop()
+      pop(resting)
       if (isVoid(place)) continue
       places.delete(place.entry)
       put(place.entry, now)
@@ -112,6 +141,7 @@ export function createTurns(options: TurnsOptions): Turns {
     if (isVoid(place)) return
     if (isFenced(place.entry)) {
       keptBack.push(place)
+      standing += 1
       return
     }
     places.delete(place.entry)
@@ -122,7 +152,7 @@ export function createTurns(options: TurnsOptions): Turns {
   function front(lane: Lane, now: number): Place | undefined {
     for (let place = lane.queue.peek(); place !== undefined; place = lane.queue.peek()) {
       if (isUsable(place, now)) return place
-      lane.queue.pop()
+      pop(lane.queue)
       passOver(place, now)
     }
     return undefined
@@ -142,11 +172,12 @@ export function createTurns(options: TurnsOptions): Turns {
   return {
     offer(entries, now) {
       for (const entry of entries) put(entry, now)
+      if (standing > 2 * validOnce + toleratedVoids) clearAway()
     },
     next(now, idleOnly) {
       const found = find(now, idleOnly)
       if (found === undefined) return undefined
-      found.lane.queue.pop()
+      pop(found.lane.queue)
       places.delete(found.place.entry)
       lanes.delete(found.lane.key)
       lanes.set(found.lane.key, found.lane)
@@ -154,7 +185,7 @@ export function createTurns(options: TurnsOptions): Turns {
     },
     ready: (now, idleOnly) => find(now, idleOnly) !== undefined,
     nextDueAt() {
-      for (let place = resting.peek(); place !== undefined && isVoid(place); place = resting.peek()) resting.pop()
+      for (let place = resting.peek(); place !== undefined && isVoid(place); place = resting.peek()) pop(resting)
       return resting.peek()?.at
     },
     fence(span) {
@@ -164,8 +195,10 @@ export function createTurns(options: TurnsOptions): Turns {
         fences.delete(own)
         const back = keptBack
         keptBack = []
+        standing -= back.length
         for (const place of back) if (!isVoid(place)) stand(place)
       }
     },
+    places: () => standing,
   }
 }

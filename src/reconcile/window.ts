@@ -16,6 +16,9 @@ export function contains(span: Span, localSecond: number): boolean {
   return span.from <= localSecond && localSecond < span.to
 }
 
+/** Records that are only counted are counted by so many seconds of event time. */
+export const censusSeconds = 600
+
 /** Clocks are put back by two hours at the most; three leave room. */
 const longestRepeatMs = 3 * 3_600_000
 
@@ -46,9 +49,14 @@ export function slidingWindow(now: number, policy: WindowPolicy, zone: Zone): Sp
   }
 }
 
-/** The part of the window whose events settled within the last hour, also where the wall clock was put forward in it. */
+/**
+ * The part of the window whose events settled within the last hour, also where the wall clock was put forward in it.
+ * It begins at a whole multiple of `censusSeconds`, or with the window.
+ */
 export function newestHour(now: number, policy: WindowPolicy, zone: Zone): Span {
-  return slidingWindow(now, { ...policy, lookbackMs: Math.min(policy.lookbackMs, policy.settleMs + freshMs) }, zone)
+  const whole = slidingWindow(now, policy, zone)
+  const hour = slidingWindow(now, { ...policy, lookbackMs: policy.settleMs + freshMs }, zone)
+  return { from: Math.max(whole.from, Math.floor(hour.from / censusSeconds) * censusSeconds), to: whole.to }
 }
 
 /** Cuts a span into at most `parts` equal spans of whole seconds, earliest first. */

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { metricDefinitions, metricPrefix } from '../../src/metrics/registry.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { sandboxEnv } from '../support/engine.ts'
-import { get, startDaemon, type Daemon, type OpsAnswer } from '../support/process.ts'
+import { get, startDaemon, type Daemon, type OpsAnswer, patience } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
@@ -151,12 +151,11 @@ test('an outage of the platform: stays up and alive, says so once, and goes on, 
   expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
   const failed = await daemon.metrics()
   expect(failed.sum('sweeps_total', { result: 'failed' })).toBeGreaterThanOrEqual(2)
-  expect(failed.sum('ticks_skipped_total', { reason: 'overlap' })).toBe(0)
 
   await using second = await startPlatform({ port: Number(new URL(first.baseUrl).port) })
   seedDue(second, 5)
   const { failures } = await daemon.said('sweeps work again')
-  await expect.poll(() => second.counts().successful, { timeout: 20_000 }).toBe(5)
+  await expect.poll(() => second.counts().successful, patience).toBe(5)
   expect(failures).toBeGreaterThanOrEqual(2)
   expect(second.stats.tokens.issued).toBe(1)
   expect(messages(daemon, 'warn', 'error')).toEqual(['sweep failed, trying again'])
@@ -171,7 +170,7 @@ test('a refused assertion: stays up, says why once, and asks at most twice in 30
   await daemon.said('no access token again')
   // The sweeps go on asking; what they get is the refusal that is known already.
   await expect
-    .poll(async () => (await daemon.metrics()).sum('sweeps_total', { result: 'failed' }), { timeout: 15_000 })
+    .poll(async () => (await daemon.metrics()).sum('sweeps_total', { result: 'failed' }), patience)
     .toBeGreaterThanOrEqual(4)
 
   expect(told).toMatchObject({ oauthError: 'invalid_client', description: 'No such client.', result: 'rejected' })

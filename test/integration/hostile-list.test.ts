@@ -4,7 +4,7 @@ import type { Reason } from '../../src/platform/http.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'
 import type { Exchange } from '../support/gateway.ts'
-import { startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
+import { patient, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
 
 const listFault = (fault: Fault, more: Partial<FaultRule> = {}): FaultRule => ({ operation: 'list', fault, ...more })
 const text = (body: string, contentType = 'application/json'): Fault => ({
@@ -55,7 +55,7 @@ const permanent: [string, Fault, Reason][] = [
 
 describe('every list call', () => {
   test.each(permanent)('%s: the sweep fails, nothing is retried, calls are few', async (_, fault, reason) => {
-    await using scene = await startScene()
+    await using scene = await startScene(fault.kind === 'huge-body' ? { env: patient } : {})
     scene.sandbox.faults.set(listFault(fault))
 
     const { sweep, retries } = await scene.round()
@@ -180,7 +180,10 @@ describe('a part of the list', () => {
     ['too large', { kind: 'huge-body', mebibytes: 33 }],
     ['no answer', { kind: 'hang' }],
   ])('that can never be listed (%s): the rest is recovered, and it is told what is left out', async (_, fault) => {
-    await using scene = await startScene({ env: { RECONCILER_PLATFORM_REQUEST_TIMEOUT: '100ms' } })
+    const requestTimeout = fault.kind === 'hang' ? '100ms' : '10s'
+    await using scene = await startScene({
+      env: { RECONCILER_PLATFORM_REQUEST_TIMEOUT: requestTimeout, RECONCILER_WINDOW_LOOKBACK: '11h' },
+    })
     const poisoned = scene.ids[5] ?? ''
     const { eventDateTime } = scene.sandbox.record(poisoned) ?? { eventDateTime: '' }
     scene.sandbox.faults.set(listFault(fault, { when: ({ query }) => asksFor(query, eventDateTime) }))
@@ -193,7 +196,7 @@ describe('a part of the list', () => {
     expect(scene.sandbox.acceptedRetries(poisoned)).toBe(0)
     const skipped = scene.daemon.facts.flatMap((fact) => (fact.type === 'slice-skipped' ? [fact.span] : []))
     expect(skipped.every(({ from, to }) => to - from === 1)).toBe(true)
-    // Halving a week of seconds takes twenty steps, each with a look whether the platform answers at all.
+    // Halving half a day of seconds takes sixteen steps, each with a look whether the platform answers at all.
     expect(scene.calls().list).toBeLessThan(150)
     await expectRecovered(scene)
   })
@@ -376,7 +379,7 @@ describe('records', () => {
 
 describe('bodies that the sandbox does not play', () => {
   test('33 MiB that never announce their length', async () => {
-    await using scene = await startScene({ behindGateway: true, env: { RECONCILER_PLATFORM_REQUEST_TIMEOUT: '10s' } })
+    await using scene = await startScene({ behindGateway: true, env: patient })
     const mebibyte = Buffer.alloc(2 ** 20, ' ')
     scene.gateway.change(() => (response) => {
       let left = 33

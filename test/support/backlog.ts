@@ -1,7 +1,7 @@
 // Policies, listings and records for the tests of what happens inside the reconcile folder.
 import { createZone } from '../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
-import { createBacklog, type Backlog } from '../../src/reconcile/backlog.ts'
+import { createBacklog, type Backlog, type Learned } from '../../src/reconcile/backlog.ts'
 import type { Entry } from '../../src/reconcile/entry.ts'
 import type { Listing } from '../../src/reconcile/listing.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
@@ -45,6 +45,14 @@ export function listingOf(records: WebhookRecord[], fields: Partial<Listing> = {
     missedTotal: undefined,
     ...fields,
   }
+}
+
+/** Takes a listing in, and into the count of its span, as a sweep does. */
+export function learn(backlog: Backlog, listing: Listing, now: number): Learned {
+  const count = backlog.census.begin(listing.span)
+  const learned = backlog.learn(listing, now, count)
+  count.commit()
+  return learned
 }
 
 /** The entry of a record that must be there. */

@@ -1,7 +1,7 @@
 // A daemon's engine with failed records to recover, and a platform that is about to misbehave; its time goes fast, so that pauses cost nothing.
 import { createServer } from 'node:http'
 import type { Fact } from '../../src/facts.ts'
-import { retryResults, type RetryResult } from '../../src/platform/client.ts'
+import type { RetryResult } from '../../src/platform/client.ts'
 import type { Reason } from '../../src/platform/http.ts'
 import type { SweepReport } from '../../src/reconcile/sweeper.ts'
 import { closeServer, listen } from '../../src/sandbox/listen.ts'
@@ -47,23 +47,28 @@ export interface Scene extends AsyncDisposable {
 const minute = 60_000
 /** Of the daemon's time to the real one: pauses of seconds take milliseconds. */
 const speed = 25
-/** Longer than what the daemon waits after a failure: Retry-After, the token's limit of 30 s, the backoff of records. */
-const restMs = 120_000
+/** Longer than all that the daemon waits for after a failure: Retry-After, the token's backoff, that of records. */
+export const restMs = 21 * minute
 
 const env = {
   // Deadlines are real, whatever the speed.
-  RECONCILER_PLATFORM_REQUEST_TIMEOUT: '250ms',
-  RECONCILER_RETRY_BACKOFF_INITIAL: '30s',
-  RECONCILER_RETRY_BACKOFF_MAX: '60s',
+  RECONCILER_PLATFORM_REQUEST_TIMEOUT: '400ms',
+  // Longer than any round takes.
+  RECONCILER_RETRY_BACKOFF_INITIAL: '10m',
+  RECONCILER_RETRY_BACKOFF_MAX: '20m',
   RECONCILER_RETRY_CONCURRENCY: '4',
 }
+
+/** For faults that take real time to read. */
+export const patient = { RECONCILER_PLATFORM_REQUEST_TIMEOUT: '10s' }
 
 export async function startScene(options: SceneOptions = {}): Promise<Scene> {
   const { certificatePem } = await testKeys()
   const { records = 12 } = options
   const clock = createOffsetClock({ speed })
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await startSandbox({ clock, certificatePem, ...options.readings }))
+  // A token outlives the scene: its renewal in the background would meet the moves of the clock.
+  const sandbox = starting.use(await startSandbox({ clock, certificatePem, expiresIn: 86_400, ...options.readings }))
   const gateway = starting.use(await startGateway(sandbox.baseUrl))
   const now = clock.now()
   const ids = sandbox
@@ -143,9 +148,4 @@ export async function startTrap(): Promise<{ url: string; visits: string[] } & A
   })
   const url = await listen(server, '127.0.0.1', 0)
   return { url, visits, [Symbol.asyncDispose]: () => closeServer(server) }
-}
-
-/** No retry result but these was seen. */
-export function onlyResults(round: Round): RetryResult[] {
-  return retryResults.filter((result) => (round.retries[result] ?? 0) > 0)
 }

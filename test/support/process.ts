@@ -13,6 +13,8 @@ export const mainScript = join(import.meta.dirname, '../../src/main.ts')
 
 /** Long enough for a busy machine, and for a token that may be asked for only twice in 30 s: only a test that fails waits so long. */
 const deadlineMs = 40_000
+/** For `expect.poll`: what is asked for comes soon, or the test fails. */
+export const patience = { timeout: 20_000, interval: 50 }
 /** More would only wait for each other. */
 const processesAtOnce = 3
 

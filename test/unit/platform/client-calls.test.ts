@@ -102,15 +102,6 @@ describe('401 that lasts', () => {
     for (let i = 0; i < 200; i += 1) await call(under, 'list').catch(() => undefined)
     expect(under.sent.length).toBeLessThan(200 * 2 * 1.15)
   })
-
-  test('no new token to be had: the list tells why', async () => {
-    await using under = createClientUnderTest()
-    under.replies(refused)
-    const listing = under.client.list({ page: 0, size: 1 }, live)
-    await under.clock.settle()
-    expect(under.tokens.voided).toEqual(['token-1'])
-    await under.clock.run(listing.catch(() => undefined)).catch(() => undefined)
-  })
 })
 
 describe('no token for the replay', () => {
@@ -189,10 +180,10 @@ describe('giving up', () => {
 
 describe('what is learned from answers', () => {
   test.each<[string, Reply, object]>([
-    ['200', good.list, { kind: 'ok', retryAfterMs: undefined }],
+    ['200', good.retry, { kind: 'ok', retryAfterMs: undefined }],
     [
       '200 with Retry-After',
-      { ...good.list, headers: { 'retry-after': '60' } },
+      { ...good.retry, headers: { 'retry-after': '60' } },
       { kind: 'ok', retryAfterMs: undefined },
     ],
     ['404', { status: 404 }, { kind: 'ok', retryAfterMs: undefined }],
@@ -221,12 +212,8 @@ describe('what is learned from answers', () => {
   ])('%s goes to the rate', async (_, reply, feedback) => {
     await using under = createClientUnderTest()
     under.replies(reply)
-    const calling = calls.list(under.client, AbortSignal.any([live]))
-    calling.catch(() => undefined)
-    await under.clock.settle()
-    expect(under.feedback[0]).toMatchObject(feedback)
-    if (under.sent.length === 1 && reply.status !== undefined && reply.status >= 429) under.replies(good.list)
-    await under.clock.run(calling.catch(() => undefined))
+    await call(under, 'retry')
+    expect(under.feedback).toMatchObject([feedback])
   })
 
   test('no answer says nothing to the rate', async () => {

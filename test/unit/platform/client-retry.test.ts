@@ -158,6 +158,7 @@ describe('everything else', () => {
     ['502', { status: 502, body: { code: 'svc.x' } }, 'platform-error', 'server-error'],
     ['503', { status: 503 }, 'platform-error', 'server-error'],
     ['600', { status: 600 }, 'platform-error', 'other'],
+    ['more than 32 MiB', { headers: { 'content-length': '33554433' } }, 'platform-error', 'too-large'],
     ['a reset', { breaks: 'ECONNRESET' }, 'unreachable', 'connection'],
     ['refused', { breaks: 'ECONNREFUSED' }, 'unreachable', 'connection'],
     ['no answer in time', { breaks: 'UND_ERR_HEADERS_TIMEOUT' }, 'unreachable', 'timeout'],

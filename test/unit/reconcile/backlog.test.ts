@@ -9,6 +9,7 @@ import {
   defaultPolicy,
   entryOf,
   hourMs,
+  learn,
   listingOf,
   minuteMs,
   testBacklog,
@@ -36,11 +37,11 @@ describe('learning from a listing', () => {
   test('new records enter, known ones are updated, what a complete listing no longer shows leaves', () => {
     const backlog = testBacklog()
     const [stays, leaves, comes] = [due(), due(), due()]
-    const first = backlog.learn(listingOf([stays, leaves]), now, true)
+    const first = learn(backlog, listingOf([stays, leaves]), now)
     expect(first.changed.map(({ id }) => id)).toEqual([stays.id, leaves.id])
 
     const again = { ...stays, attempts: 7, lastAttemptLocal: now - minuteMs, responseStatusCode: 404 }
-    const second = backlog.learn(listingOf([again, comes], { askedAt: 2000 }), now, true)
+    const second = learn(backlog, listingOf([again, comes], { askedAt: 2000 }), now)
 
     expect(second.removed.map(({ id }) => id)).toEqual([leaves.id])
     expect(new Set(second.changed.map(({ id }) => id))).toEqual(new Set([stays.id, comes.id]))
@@ -51,8 +52,8 @@ describe('learning from a listing', () => {
   test('the case of an id does not make another record of it', () => {
     const backlog = testBacklog()
     const record = due({ id: 'abcdef00-0000-4000-8000-00000000000a' })
-    backlog.learn(listingOf([record]), now, true)
-    backlog.learn(listingOf([{ ...record, id: record.id.toUpperCase() }], { askedAt: 2000 }), now, true)
+    learn(backlog, listingOf([record]), now)
+    learn(backlog, listingOf([{ ...record, id: record.id.toUpperCase() }], { askedAt: 2000 }), now)
     expect(backlog.size()).toBe(1)
     expect(backlog.get(record.id.toUpperCase())).toBe(backlog.get(record.id))
   })
@@ -64,8 +65,8 @@ describe('learning from a listing', () => {
     ['a listing asked for earlier still', { askedAt: 500 }],
   ])('%s takes nothing away', (_, fields) => {
     const backlog = testBacklog()
-    backlog.learn(listingOf([due()]), now, true)
-    expect(backlog.learn(listingOf([], { askedAt: 2000, ...fields }), now, true).removed).toEqual([])
+    learn(backlog, listingOf([due()]), now)
+    expect(learn(backlog, listingOf([], { askedAt: 2000, ...fields }), now).removed).toEqual([])
     expect(backlog.size()).toBe(1)
   })
 
@@ -73,25 +74,25 @@ describe('learning from a listing', () => {
     const backlog = testBacklog()
     const second = Math.floor((now - dayMs) / 1000)
     const records = [-1, 0, 59, 60].map((offset) => due({ eventLocal: (second + offset) * 1000 + 999 }))
-    backlog.learn(listingOf(records), now, true)
-    const { removed } = backlog.learn(listingOf([], { askedAt: 2000, span: { from: second, to: second + 60 } }), now, true)
+    learn(backlog, listingOf(records), now)
+    const { removed } = learn(backlog, listingOf([], { askedAt: 2000, span: { from: second, to: second + 60 } }), now)
     expect(removed.map(({ localSecond }) => localSecond - second)).toEqual([0, 59])
   })
 
   test('a listing asked for before a PATCH changes nothing of what came after it', () => {
     const backlog = testBacklog()
     const record = due()
-    backlog.learn(listingOf([record]), now, true)
+    learn(backlog, listingOf([record]), now)
     noted(backlog, record, accepted(), 2000)
 
     const stale = { ...record, attempts: 1 }
     for (const askedAt of [1500, 2000]) {
-      backlog.learn(listingOf([stale], { askedAt }), now, true)
+      learn(backlog, listingOf([stale], { askedAt }), now)
       expect(decisionOf(backlog, record)).toBe('awaiting')
-      backlog.learn(listingOf([], { askedAt }), now, true)
+      learn(backlog, listingOf([], { askedAt }), now)
       expect(decisionOf(backlog, record)).toBe('awaiting')
     }
-    backlog.learn(listingOf([{ ...record, attempts: 2, lastAttemptLocal: now }], { askedAt: 2001 }), now + 500, true)
+    learn(backlog, listingOf([{ ...record, attempts: 2, lastAttemptLocal: now }], { askedAt: 2001 }), now + 500)
     expect(decisionOf(backlog, record)).toBe('backing-off')
     expect(entryOf(backlog, record)).toMatchObject({ attempts: 2, awaiting: false })
   })
@@ -99,23 +100,20 @@ describe('learning from a listing', () => {
   test('an awaited record that a later complete listing does not show is forgotten', () => {
     const backlog = testBacklog()
     const record = due()
-    backlog.learn(listingOf([record]), now, true)
+    learn(backlog, listingOf([record]), now)
     noted(backlog, record, accepted())
-    backlog.learn(listingOf([], { askedAt: 3000 }), now, true)
+    learn(backlog, listingOf([], { askedAt: 3000 }), now)
     expect(backlog.size()).toBe(0)
   })
 
-  test('records that are not selected are counted, not kept; by a fresh look not even counted again', () => {
+  test('records that are not selected are counted, not kept, and not counted again at every look', () => {
     const backlog = testBacklog({ policy: { select: { ...defaultPolicy.select, modules: ['accounts'] } } })
     const records = [due(), due({ module: 'other' }), due({ module: '' })]
-    for (let look = 1; look <= 5; look += 1) backlog.learn(listingOf(records, { askedAt: look * 1000 }), now, false)
-    expect(backlog.summary(now, false).counts).toMatchObject({ due: 1, excluded: 0 })
-    backlog.census.begin()
-    backlog.learn(listingOf(records, { askedAt: 9000 }), now, true)
-    backlog.census.commit()
-    for (let look = 10; look <= 15; look += 1) backlog.learn(listingOf(records, { askedAt: look * 1000 }), now, false)
-    expect(backlog.size()).toBe(1)
-    expect(backlog.summary(now, false).counts).toMatchObject({ due: 1, excluded: 2 })
+    for (let look = 1; look <= 5; look += 1) {
+      learn(backlog, listingOf(records, { askedAt: look * 1000 }), now)
+      expect(backlog.size()).toBe(1)
+      expect(backlog.summary(now, false).counts).toMatchObject({ due: 1, excluded: 2 })
+    }
   })
 
   test.each([
@@ -124,15 +122,15 @@ describe('learning from a listing', () => {
   ])('a record at the limit whose event is %s', (_, minutes, early) => {
     const backlog = testBacklog()
     const record = due({ eventLocal: now - minutes * minuteMs, attempts: 30 })
-    expect(backlog.learn(listingOf([record]), now, true).earlyAtLimit).toBe(early)
+    expect(learn(backlog, listingOf([record]), now).earlyAtLimit).toBe(early)
     // Told once for each record.
-    expect(backlog.learn(listingOf([record], { askedAt: 2000 }), now, true).earlyAtLimit).toBe(0)
+    expect(learn(backlog, listingOf([record], { askedAt: 2000 }), now).earlyAtLimit).toBe(0)
   })
 
   test('what has left the window is dropped', () => {
     const backlog = testBacklog()
     const records = [due({ eventLocal: now - 2 * dayMs }), due({ eventLocal: now - hourMs })]
-    backlog.learn(listingOf(records), now, true)
+    learn(backlog, listingOf(records), now)
     const gone = backlog.forgetBefore((now - dayMs) / 1000)
     expect(gone.map(({ id }) => id)).toEqual([records[0]?.id])
     expect(backlog.size()).toBe(1)
@@ -154,7 +152,7 @@ describe('what a PATCH leaves behind', () => {
   test.each(results)('%s: the record is %s, and our try is remembered', (result, decision) => {
     const backlog = testBacklog()
     const record = due()
-    backlog.learn(listingOf([record]), now, true)
+    learn(backlog, listingOf([record]), now)
     expect(decisionOf(backlog, record)).toBe('due')
     noted(backlog, record, { result, reason: 'other', sent: true })
     expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now })
@@ -164,7 +162,7 @@ describe('what a PATCH leaves behind', () => {
   test('a retry that was never sent is no attempt', () => {
     const backlog = testBacklog()
     const record = due()
-    backlog.learn(listingOf([record]), now, true)
+    learn(backlog, listingOf([record]), now)
     noted(backlog, record, { result: 'unauthorized', reason: 'unauthorized', sent: false })
     expect(entryOf(backlog, record)).toMatchObject({ tries: 0, triedAt: 0 })
     expect(decisionOf(backlog, record)).toBe('due')
@@ -177,7 +175,7 @@ describe('what a PATCH leaves behind', () => {
       const record = due()
       const sentAt: number[] = []
       for (let at = now; at < now + 20 * dayMs; at += 10 * minuteMs) {
-        backlog.learn(listingOf([record], { askedAt: at }), at, true)
+        learn(backlog, listingOf([record], { askedAt: at }), at)
         if (decisionOf(backlog, record, at) !== 'due') continue
         sentAt.push(at)
         noted(backlog, record, { result, reason: 'other', sent: true }, at + 1, at)
@@ -192,7 +190,7 @@ describe('what a PATCH leaves behind', () => {
   test('the answer’s record is taken in: failed again backs off, successful leaves, processing is awaited', () => {
     const backlog = testBacklog()
     const [again, done, busy, odd] = [due(), due(), due(), due()]
-    backlog.learn(listingOf([again, done, busy, odd]), now, true)
+    learn(backlog, listingOf([again, done, busy, odd]), now)
     const after = { attempts: 2, lastAttemptLocal: now }
     expect(noted(backlog, again, accepted({ ...again, ...after })).resolved).toBe(false)
     expect(noted(backlog, done, accepted({ ...done, ...after, status: 'successful' })).resolved).toBe(true)
@@ -208,10 +206,10 @@ describe('what a PATCH leaves behind', () => {
   test('an answer that comes when the record has been dropped and has come anew does not take the new one away', () => {
     const backlog = testBacklog()
     const record = due()
-    backlog.learn(listingOf([record]), now, true)
+    learn(backlog, listingOf([record]), now)
     const old = entryOf(backlog, record)
-    backlog.learn(listingOf([], { askedAt: 2000 }), now, true)
-    backlog.learn(listingOf([record], { askedAt: 3000 }), now, true)
+    learn(backlog, listingOf([], { askedAt: 2000 }), now)
+    learn(backlog, listingOf([record], { askedAt: 3000 }), now)
     backlog.note(old, accepted({ ...record, status: 'successful' }), { sentAt: now, answeredAt: now, monotonic: 4000 })
     expect(backlog.size()).toBe(1)
   })
@@ -231,7 +229,7 @@ describe('the last attempt', () => {
   ])('that is ambiguous, %s', (_, at, lastAt) => {
     const backlog = testBacklog({ zone: 'Europe/Berlin' })
     const record = due({ eventLocal: Date.UTC(2025, 9, 26, 0, 15), lastAttemptLocal: wall })
-    backlog.learn(listingOf([record], { span: { from: 0, to: 2e9 } }), at, true)
+    learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), at)
     expect(entryOf(backlog, record).lastAt).toBe(lastAt)
   })
 
@@ -242,7 +240,7 @@ describe('the last attempt', () => {
   ])('that is %s counts as the event time', (_, lastAttemptLocal) => {
     const backlog = testBacklog()
     const record = due({ lastAttemptLocal })
-    backlog.learn(listingOf([record]), now, true)
+    learn(backlog, listingOf([record]), now)
     expect(entryOf(backlog, record).lastAt).toBe(now - dayMs)
     expect(decisionOf(backlog, record)).toBe('due')
   })
@@ -250,7 +248,7 @@ describe('the last attempt', () => {
   test('that is a minute ahead is believed', () => {
     const backlog = testBacklog()
     const record = due({ lastAttemptLocal: now + minuteMs })
-    backlog.learn(listingOf([record]), now, true)
+    learn(backlog, listingOf([record]), now)
     expect(entryOf(backlog, record).lastAt).toBe(now + minuteMs)
   })
 
@@ -258,7 +256,7 @@ describe('the last attempt', () => {
     const backlog = testBacklog({ zone: 'Europe/Berlin' })
     const record = due({ eventLocal: wall, lastAttemptLocal: wall + 1000 })
     const at = firstPass + 5 * minuteMs
-    backlog.learn(listingOf([record], { span: { from: 0, to: 2e9 } }), at, true)
+    learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), at)
     expect(entryOf(backlog, record).eventAt).toBe(firstPass)
     expect(decisionOf(backlog, record, at)).toBe('due')
   })
@@ -269,10 +267,10 @@ describe('the platform’s clock', () => {
   function offsets(zone: string, answer: (record: WebhookRecord) => RetryAnswer, shown: number | null): (number | undefined)[] {
     const backlog = testBacklog({ zone })
     const record = due()
-    backlog.learn(listingOf([record], { span: { from: 0, to: 2e9 } }), now, true)
+    learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), now)
     const { offset } = noted(backlog, record, answer(record))
     const seen = { ...record, lastAttemptLocal: shown }
-    const learned = backlog.learn(listingOf([seen], { askedAt: 3000, span: { from: 0, to: 2e9 } }), now + minuteMs, true)
+    const learned = learn(backlog, listingOf([seen], { askedAt: 3000, span: { from: 0, to: 2e9 } }), now + minuteMs)
     return [offset?.offsetMs, learned.offsets[0]?.offsetMs]
   }
   const answered = (): RetryAnswer => accepted()
@@ -314,19 +312,19 @@ describe('the platform’s clock', () => {
     const backlog = testBacklog({ zone: 'Europe/Berlin' })
     const at = Date.UTC(2025, 9, 26, 0, 30)
     const record = due({ eventLocal: Date.UTC(2025, 9, 25, 12) })
-    backlog.learn(listingOf([record], { span: { from: 0, to: 2e9 } }), at, true)
+    learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), at)
     noted(backlog, record, accepted(), 2000, at)
     const seen = { ...record, lastAttemptLocal: Date.UTC(2025, 9, 26, 2, 31) }
     const later = listingOf([seen], { askedAt: 3000, span: { from: 0, to: 2e9 } })
-    expect(backlog.learn(later, at + 5 * minuteMs, true).offsets).toEqual([{ offsetMs: 0 }])
+    expect(learn(backlog, later, at + 5 * minuteMs).offsets).toEqual([{ offsetMs: 0 }])
   })
 
   test('records that nobody retried tell nothing', () => {
     const backlog = testBacklog()
     const record = due()
-    backlog.learn(listingOf([record]), now, true)
+    learn(backlog, listingOf([record]), now)
     const later = listingOf([{ ...record, lastAttemptLocal: now - 5 * hourMs }], { askedAt: 2000 })
-    expect(backlog.learn(later, now, true).offsets).toEqual([])
+    expect(learn(backlog, later, now).offsets).toEqual([])
   })
 })
 
@@ -340,8 +338,8 @@ describe('when there is no room', () => {
   /** Fills a backlog of one with `first`, then lists `second` too; gives who is held then. */
   function whoStays(first: WebhookRecord, second: WebhookRecord): string {
     const backlog = testBacklog({ maxRecords: 1 })
-    backlog.learn(listingOf([first], { complete: false }), now, true)
-    backlog.learn(listingOf([second], { askedAt: 2000, complete: false }), now, true)
+    learn(backlog, listingOf([first], { complete: false }), now)
+    learn(backlog, listingOf([second], { askedAt: 2000, complete: false }), now)
     expect(backlog.size()).toBe(1)
     return backlog.get(second.id) === undefined ? 'first' : 'second'
   }
@@ -361,9 +359,9 @@ describe('when there is no room', () => {
   test('an awaited record stays', () => {
     const backlog = testBacklog({ maxRecords: 1 })
     const record = due()
-    backlog.learn(listingOf([record]), now, true)
+    learn(backlog, listingOf([record]), now)
     noted(backlog, record, accepted())
-    backlog.learn(listingOf([kinds.due(10 * minuteMs)], { askedAt: 1500, complete: false }), now, true)
+    learn(backlog, listingOf([kinds.due(10 * minuteMs)], { askedAt: 1500, complete: false }), now)
     expect(decisionOf(backlog, record)).toBe('awaiting')
     expect(backlog.size()).toBe(1)
   })
@@ -371,9 +369,9 @@ describe('when there is no room', () => {
   test('of many newcomers the oldest due ones enter, and just as many give way, newest first', () => {
     const backlog = testBacklog({ maxRecords: 10 })
     const there = Array.from({ length: 10 }, (_, index) => kinds.backingOff((index + 1) * dayMs * 0.5))
-    backlog.learn(listingOf(there, { complete: false }), now, true)
+    learn(backlog, listingOf(there, { complete: false }), now)
     const come = Array.from({ length: 4 }, (_, index) => kinds.due((index + 1) * dayMs))
-    const { removed, changed } = backlog.learn(listingOf(come, { askedAt: 2000, complete: false }), now, true)
+    const { removed, changed } = learn(backlog, listingOf(come, { askedAt: 2000, complete: false }), now)
     expect(removed.map(({ id }) => id)).toEqual(there.slice(0, 4).map(({ id }) => id))
     expect(changed).toHaveLength(4)
     expect(backlog.size()).toBe(10)
@@ -383,9 +381,9 @@ describe('when there is no room', () => {
   test('those that we have tried give way last: else a record listed for ever would be PATCHed on every sweep', () => {
     const backlog = testBacklog({ maxRecords: 2 })
     const [poison, rests] = [due({ eventLocal: now - hourMs * 2 }), kinds.backingOff(3 * dayMs)]
-    backlog.learn(listingOf([poison, rests]), now, true)
+    learn(backlog, listingOf([poison, rests]), now)
     noted(backlog, poison, { result: 'gone', reason: 'not-found', sent: true })
-    backlog.learn(listingOf([kinds.due(dayMs)], { askedAt: 3000, complete: false }), now, true)
+    learn(backlog, listingOf([kinds.due(dayMs)], { askedAt: 3000, complete: false }), now)
     expect(decisionOf(backlog, poison)).toBe('backing-off')
     expect(backlog.get(rests.id)).toBeUndefined()
   })
@@ -393,8 +391,8 @@ describe('when there is no room', () => {
   test('what is told as changed is held', () => {
     const backlog = testBacklog({ maxRecords: 1 })
     const [rests, fresh] = [kinds.backingOff(dayMs), kinds.due(10 * minuteMs)]
-    backlog.learn(listingOf([rests]), now, true)
-    const { changed } = backlog.learn(listingOf([rests, fresh], { askedAt: 2000 }), now, true)
+    learn(backlog, listingOf([rests]), now)
+    const { changed } = learn(backlog, listingOf([rests, fresh], { askedAt: 2000 }), now)
     expect(changed.map(({ id }) => id)).toEqual([fresh.id])
   })
 })
@@ -409,7 +407,7 @@ describe('the summary', () => {
       due({ eventLocal: now - 4 * dayMs }),
       due({ eventLocal: now - 3 * dayMs }),
     ]
-    backlog.learn(listingOf(records), now, true)
+    learn(backlog, listingOf(records), now)
     expect(backlog.summary(now, false)).toEqual({
       counts: { due: 2, parked: 1, excluded: 1, 'backing-off': 0, held: 0, awaiting: 0 },
       oldestOpenAt: now - 4 * dayMs,
@@ -419,8 +417,8 @@ describe('the summary', () => {
 
   test('knows the oldest open event also when there was no room for it', () => {
     const backlog = testBacklog({ maxRecords: 1 })
-    backlog.learn(listingOf([due({ eventLocal: now - hourMs / 2 })]), now, true)
-    backlog.learn(listingOf([due({ eventLocal: now - 4 * dayMs })], { askedAt: 2000, complete: false }), now, true)
+    learn(backlog, listingOf([due({ eventLocal: now - hourMs / 2 })]), now)
+    learn(backlog, listingOf([due({ eventLocal: now - 4 * dayMs })], { askedAt: 2000, complete: false }), now)
     expect(backlog.summary(now, false).oldestOpenAt).toBe(now - 4 * dayMs)
   })
 })

@@ -1,4 +1,4 @@
-// What is only counted: by the hour, so that it stays small however much there is.
+// What is only counted: in pieces of event time, so that it stays small however much there is.
 import { describe, expect, test } from 'vitest'
 import { createCensus, type Census, type Counted } from '../../../src/reconcile/census.ts'
 
@@ -10,33 +10,38 @@ function counted(localSecond: number, decision: Counted['decision'] = 'due'): Co
 
 function censusOf(...records: Counted[]): Census {
   const census = createCensus()
-  for (const record of records) census.addListed(record)
+  const count = census.begin()
+  for (const record of records) count.add(record)
+  count.commit()
   return census
 }
 
-describe('two counts', () => {
-  test('the new one is seen only when it is whole', () => {
+describe('a new count', () => {
+  test('is seen only when it is whole', () => {
     const census = censusOf(counted(0), counted(1))
-    census.begin()
-    census.addListed(counted(0, 'parked'))
+    const count = census.begin()
+    count.add(counted(0, 'parked'))
     expect(census.counts()).toMatchObject({ due: 2, parked: 0 })
-    census.commit()
+    count.commit()
     expect(census.counts()).toMatchObject({ due: 0, parked: 1 })
   })
 
-  test('an abandoned one leaves no trace', () => {
+  test('that is abandoned leaves no trace', () => {
     const census = censusOf(counted(0))
-    census.begin()
-    census.addListed(counted(0))
-    census.abandon()
-    census.addListed(counted(0))
+    const count = census.begin()
+    count.add(counted(0))
+    count.abandon()
+    census.addEvicted(counted(0))
     expect(census.counts().due).toBe(2)
   })
 
-  test('a commit without a new count changes nothing', () => {
-    const census = censusOf(counted(0))
-    census.commit()
-    expect(census.counts().due).toBe(1)
+  test('of a span replaces what was counted there, and nothing else', () => {
+    const census = censusOf(counted(599), counted(600), counted(1799), counted(1800))
+    const count = census.begin({ from: 600, to: 1750 })
+    count.add(counted(1300, 'parked'))
+    count.commit()
+    expect(census.counts()).toMatchObject({ due: 2, parked: 1 })
+    expect(census.oldestOpenAt()).toBe(599_000)
   })
 
   test.each([
@@ -44,48 +49,71 @@ describe('two counts', () => {
     ['already listed', 150, 1],
     ['listed in an adjacent slice', 250, 1],
     ['on the edge that is not listed', 300, 0],
-  ])('a record that gives way during a sweep, its slice %s', (_, localSecond, inNew) => {
+  ])('while it is made a record gives way, its slice %s', (_, localSecond, inNew) => {
     const census = createCensus()
-    census.begin()
-    census.cover({ from: 100, to: 200 })
-    census.cover({ from: 200, to: 300 })
+    const count = census.begin()
+    count.cover({ from: 100, to: 200 })
+    count.cover({ from: 200, to: 300 })
     census.addEvicted(counted(localSecond))
     expect(census.counts().due).toBe(1)
-    census.commit()
+    count.commit()
     expect(census.counts().due).toBe(inNew)
+  })
+
+  test.each([
+    ['has been there: the newer one counts', { from: 6 * hour, to: 7 * hour }, 1],
+    ['has not been there: it will see for itself', { from: 2 * hour, to: 3 * hour }, 2],
+  ])('made during a longer one that %s', (_, covered, due) => {
+    const census = createCensus()
+    const full = census.begin()
+    full.cover(covered)
+    full.add(counted(6 * hour))
+    full.add(counted(6 * hour))
+    const fresh = census.begin({ from: 6 * hour, to: 7 * hour })
+    fresh.cover({ from: 6 * hour, to: 7 * hour })
+    fresh.add(counted(6 * hour))
+    fresh.commit()
+    expect(census.counts().due).toBe(1)
+    full.commit()
+    expect(census.counts().due).toBe(due)
+  })
+
+  test('begun before a longer one does not disturb it', () => {
+    const census = createCensus()
+    const fresh = census.begin({ from: 6 * hour, to: 7 * hour })
+    const full = census.begin()
+    full.cover({ from: 6 * hour, to: 7 * hour })
+    full.add(counted(6 * hour))
+    fresh.commit()
+    full.commit()
+    expect(census.counts().due).toBe(1)
   })
 })
 
-describe('hours', () => {
-  test('the oldest with records that had no room is taken out of the count, excluded ones and all', () => {
-    const census = censusOf(counted(0, 'excluded'), counted(5 * hour, 'excluded'), counted(5 * hour + 1), counted(9 * hour))
-    expect(census.takeOldest()?.span).toEqual({ from: 5 * hour, to: 6 * hour })
-    expect(census.counts()).toMatchObject({ due: 1, excluded: 1 })
+describe('what had no room', () => {
+  test('the oldest is told, an hour of it at most; excluded records are not meant', () => {
+    const census = censusOf(counted(0, 'excluded'), counted(5 * hour + 700), counted(9 * hour, 'parked'))
+    expect(census.oldestLeftOut()).toEqual({ from: 5 * hour + 600, to: 6 * hour + 600 })
     expect(census.leftOut()).toBe(true)
-    expect(census.takeOldest()?.span.from).toBe(9 * hour)
-    expect(census.takeOldest()).toBeUndefined()
-    expect(census.leftOut()).toBe(false)
-    expect(census.counts().excluded).toBe(1)
   })
 
-  test('one that could not be listed is put back as it was', () => {
-    const census = censusOf(counted(0), counted(1, 'parked'))
-    const taken = census.takeOldest()
-    census.addListed(counted(0))
-    taken?.putBack()
-    expect(census.counts()).toMatchObject({ due: 1, parked: 1 })
+  test.each([
+    ['nothing', []],
+    ['only excluded records', [counted(0, 'excluded')]],
+  ])('%s', (_, records) => {
+    expect(censusOf(...records).oldestLeftOut()).toBeUndefined()
+    expect(censusOf(...records).leftOut()).toBe(false)
   })
 
-  test('before the window they are forgotten, the one the window begins in is not', () => {
-    const census = censusOf(counted(0), counted(hour), counted(2 * hour - 1), counted(2 * hour))
-    census.forgetBefore(hour + 1800)
-    expect(census.counts().due).toBe(3)
-    expect(census.oldestOpenAt()).toBe(hour * 1000)
+  test('before 1970 too', () => {
+    expect(censusOf(counted(-1), counted(-600)).oldestLeftOut()).toEqual({ from: -600, to: 3000 })
   })
 
-  test('before 1970 they are hours too', () => {
-    const census = censusOf(counted(-1), counted(-hour))
-    expect(census.takeOldest()?.span).toEqual({ from: -hour, to: 0 })
+  test('before the window it is forgotten, in the ten minutes the window begins in it is not', () => {
+    const census = censusOf(counted(0), counted(599), counted(600), counted(1200))
+    census.forgetBefore(700)
+    expect(census.counts().due).toBe(2)
+    expect(census.oldestOpenAt()).toBe(600_000)
   })
 })
 
@@ -98,10 +126,10 @@ describe('the oldest open event', () => {
     expect(censusOf(...records).oldestOpenAt()).toBe(oldest)
   })
 
-  test('of a hundred thousand hours costs no stack', () => {
+  test('of ten years costs no stack', () => {
     const census = createCensus()
-    for (let index = 0; index < 150_000; index += 1) census.addListed(counted(index * hour))
+    for (let index = 0; index < 500_000; index += 1) census.addEvicted(counted(index * 600))
     expect(census.oldestOpenAt()).toBe(0)
-    expect(census.takeOldest()?.span.from).toBe(0)
+    expect(census.oldestLeftOut()?.from).toBe(0)
   })
 })

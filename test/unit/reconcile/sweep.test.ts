@@ -222,7 +222,7 @@ describe('what cannot be listed', () => {
   })
 
   test.each([
-    ['no token', () => new TokenError('transient', 'timeout', 'no token')],
+    ['no token', () => new TokenError('no token', { kind: 'transient', reason: 'timeout' })],
     ['a bug', () => new TypeError('undefined is not a function')],
   ])('%s is not gone round', async (_, make) => {
     const error = make()

@@ -106,7 +106,8 @@ describe('the newest hour', () => {
   const week = { ...policy, lookbackMs: 7 * 24 * hour }
 
   test.each([
-    ['on an ordinary day', '2026-01-15T12:00:00Z', week, '01-15T11:59:00', '01-15T12:59:00'],
+    ['on an ordinary day, from a round ten minutes on', '2026-01-15T12:00:00Z', week, '01-15T11:50:00', '01-15T12:59:00'],
+    ['a moment after round ten minutes', '2026-01-15T12:01:00Z', week, '01-15T12:00:00', '01-15T13:00:00'],
     ['right after the clock was put forward', '2026-03-29T01:11:00Z', week, '03-29T01:10:00', '03-29T03:10:00'],
     ['while the hour comes again', '2025-10-26T01:31:00Z', week, '10-26T02:00:00', '10-26T03:00:00'],
     ['when the window is shorter', '2026-01-15T12:00:00Z', { ...week, lookbackMs: 10 * minute }, '01-15T12:50:00', '01-15T12:59:00'],

@@ -1,0 +1,189 @@
+// What the daemon promises to those who watch it from outside: ticks find what fails later, limits hold, a kill loses nothing.
+import { describe, expect, test, vi } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { sandboxEnv } from '../support/engine.ts'
+import { startDaemon, type Daemon, patience } from '../support/process.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+const hourMs = 3_600_000
+const everySecond = { RECONCILER_SCHEDULE_CRON: '* * * * * *' }
+const atOnce = {
+  ...everySecond,
+  RECONCILER_WINDOW_SETTLE: '0s',
+  RECONCILER_RETRY_BACKOFF_INITIAL: '100ms',
+  RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
+}
+
+/** Ids of the records that were retried, in order. */
+function retried(daemon: Daemon): string[] {
+  return daemon.log().flatMap(({ msg, webhookId }) => (msg === 'retried' ? [String(webhookId)] : []))
+}
+
+test('the schedule ticks: what fails later is found by the next tick, and delivered', async () => {
+  await using sandbox = await startPlatform()
+  await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...atOnce })
+  await daemon.said('full sweep')
+  const before = await daemon.metrics()
+
+  const undo = sandbox.receiver.fail({ status: 503 })
+  const ids = Array.from({ length: 3 }, () => sandbox.emit())
+  await sandbox.idle()
+  expect(sandbox.counts().failed).toBe(3)
+  undo()
+  await Promise.all(ids.map((webhookId) => daemon.said('retried', { webhookId, result: 'accepted' })))
+  await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0, successful: 3 })
+  expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 3, repeated: 0 })
+
+  // The seconds go by without anything to do: ticks go on, and say nothing at info.
+  const lines = daemon.log().filter(({ level }) => level !== 'debug').length
+  const sweeps = async (): Promise<number> => (await daemon.metrics()).sum('sweeps_total')
+  const now = await sweeps()
+  expect(now).toBeGreaterThan(before.sum('sweeps_total'))
+  await expect.poll(sweeps, patience).toBeGreaterThanOrEqual(now + 3)
+  expect(daemon.log().filter(({ level }) => level !== 'debug').length - lines).toBeLessThanOrEqual(1)
+})
+
+test('a record that keeps failing backs off, and is parked at the limit', async () => {
+  await using sandbox = await startPlatform()
+  sandbox.receiver.fail({ status: 500 })
+  const [id = ''] = seedDue(sandbox, 1)
+  const env = { ...(await sandboxEnv(sandbox)), ...atOnce, RECONCILER_RETRY_MAX_ATTEMPTS: '4' }
+  await using daemon = await startDaemon(env)
+
+  const parked = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'parked' })
+  await expect.poll(parked, patience).toBe(1)
+  const [sweeps, sent] = [(await daemon.metrics()).sum('sweeps_total'), sandbox.acceptedRetries(id)]
+  // Two ticks more don't touch it.
+  await expect
+    .poll(async () => (await daemon.metrics()).sum('sweeps_total'), patience)
+    .toBeGreaterThanOrEqual(sweeps + 2)
+  expect(sent).toBe(3)
+  expect(sandbox.acceptedRetries(id)).toBe(3)
+  expect(sandbox.record(id)).toMatchObject({ status: 'failed', numberOfAttempts: 4 })
+})
+
+describe('observing only', () => {
+  test('retry.enabled: false shows what would be done, and touches nothing', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 50)
+    sandbox.seed({
+      count: 7,
+      from: systemClock.now() - 90 * hourMs,
+      to: systemClock.now() - 80 * hourMs,
+      attempts: 30,
+    })
+    await using daemon = await startDaemon({
+      ...(await sandboxEnv(sandbox)),
+      ...everySecond,
+      RECONCILER_RETRY_ENABLED: 'false',
+    })
+    const { retries } = await daemon.said('started')
+    // The second full sweep comes by the schedule, and tells nothing new.
+    await daemon.said('full sweep', { level: 'debug' })
+
+    const metrics = await daemon.metrics()
+    expect(retries).toBe('observe only')
+    expect(metrics.sum('failed_webhooks', { decision: 'held' })).toBe(50)
+    expect(metrics.sum('failed_webhooks', { decision: 'parked' })).toBe(7)
+    expect(metrics.sum('failed_webhooks')).toBe(57)
+    expect(metrics.sum('oldest_failed_event_timestamp_seconds')).toBeGreaterThan(0)
+    expect(metrics.sum('retries_total')).toBe(0)
+    expect(sandbox.stats.requests.retry).toEqual({})
+  })
+})
+
+describe('selection', () => {
+  const mine = '11111111-2222-4333-8444-555555555555'
+  const other = '99999999-2222-4333-8444-555555555555'
+  const types = [
+    'outgoing-transfer-completed',
+    'outgoing-transfer-released',
+    'incoming-transfer-completed',
+    'account-activated',
+  ]
+
+  test.each([
+    ['event types', { RECONCILER_SELECT_EVENT_TYPES: 'account-activated, incoming-transfer-completed' }, 4],
+    ['modules', { RECONCILER_SELECT_MODULES: 'outgoing-transfers' }, 4],
+    ['subscriptions', { RECONCILER_SELECT_SUBSCRIPTION_IDS: mine.toUpperCase() }, 4],
+    ['all of them', { RECONCILER_SELECT_MODULES: 'accounts', RECONCILER_SELECT_SUBSCRIPTION_IDS: mine }, 1],
+    ['something that there is none of', { RECONCILER_SELECT_EVENT_TYPES: 'account-closed' }, 0],
+  ])('by %s', async (_name, select, selected) => {
+    await using sandbox = await startPlatform()
+    const eventInstant = systemClock.now() - 50 * hourMs
+    const records = [mine, other].flatMap((subscriptionId) => types.map((eventType) => ({ subscriptionId, eventType })))
+    const ids = records.map((record) => sandbox.addWebhook({ ...record, eventInstant }))
+    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...select })
+    await daemon.said('full sweep')
+    await expect.poll(() => sandbox.counts().successful, patience).toBe(selected)
+
+    const delivered = ids.flatMap((id, index) => (sandbox.record(id)?.status === 'successful' ? [records[index]] : []))
+    const metrics = await daemon.metrics()
+    expect(metrics.sum('failed_webhooks', { decision: 'excluded' })).toBe(8 - selected)
+    expect(metrics.sum('failed_webhooks')).toBe(8 - selected)
+    expect(sandbox.stats.retries.accepted).toBe(selected)
+    for (const record of delivered) {
+      if ('RECONCILER_SELECT_SUBSCRIPTION_IDS' in select) expect(record?.subscriptionId).toBe(mine)
+      if ('RECONCILER_SELECT_EVENT_TYPES' in select)
+        expect(select.RECONCILER_SELECT_EVENT_TYPES).toContain(record?.eventType)
+      if ('RECONCILER_SELECT_MODULES' in select) expect(record?.eventType).toMatch(/^(outgoing|account)/)
+    }
+  })
+
+  test('window.notBefore: nothing older is ever touched', async () => {
+    await using sandbox = await startPlatform()
+    const now = systemClock.now()
+    const boundary = Math.floor((now - 50 * hourMs) / 1000) * 1000
+    const at = (offsetMs: number): string => sandbox.addWebhook({ eventInstant: boundary + offsetMs })
+    const [older, younger] = [[-hourMs, -1000, -1].map(at), [0, 1000, hourMs].map(at)]
+    await using daemon = await startDaemon({
+      ...(await sandboxEnv(sandbox)),
+      RECONCILER_WINDOW_NOT_BEFORE: new Date(boundary).toISOString(),
+    })
+    await daemon.said('full sweep')
+    await Promise.all(younger.map((webhookId) => daemon.said('retried', { webhookId, result: 'accepted' })))
+
+    expect(older.map((id) => sandbox.record(id)?.status)).toEqual(['failed', 'failed', 'failed'])
+    expect(new Set(retried(daemon))).toEqual(new Set(younger))
+    expect((await daemon.metrics()).sum('failed_webhooks', { decision: 'due' })).toBe(0)
+  })
+})
+
+test('killed in mid-recovery and started again: nothing is lost, and nothing delivered twice', async () => {
+  const gate = createGate()
+  await using sandbox = await startPlatform({ faults: [gate.hold('retry', { skip: 40 })] }, gate)
+  const ids = seedDue(sandbox, 120)
+  const env = {
+    ...(await sandboxEnv(sandbox)),
+    ...everySecond,
+    RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000',
+    RECONCILER_RETRY_CONCURRENCY: '9',
+  }
+  await using first = await startDaemon(env)
+  await gate.arrived(8)
+  first.kill('SIGKILL')
+  expect((await first.ended()).signal).toBe('SIGKILL')
+  expect(sandbox.counts()).toMatchObject({ successful: 40, failed: 80 })
+
+  // What was in flight arrives at the platform late: when the next process has sent the same retries.
+  await using second = await startDaemon(env)
+  await gate.arrived(16)
+  gate.open()
+  await expect.poll(() => sandbox.counts(), patience).toEqual({ processing: 0, successful: 120, failed: 0 })
+  await expect.poll(async () => (await second.metrics()).sum('retries_in_flight'), patience).toBe(0)
+
+  expect(ids.map((id) => sandbox.acceptedRetries(id))).toEqual(ids.map(() => 1))
+  expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 120, repeated: 0 })
+  const metrics = await second.metrics()
+  const resolved = metrics.sum('retries_total', { result: 'already-resolved' })
+  expect(metrics.sum('retries_total', { result: 'accepted' }) + resolved).toBe(80)
+  expect(resolved).toBe(metrics.sum('already_resolved_total'))
+  // What was resolved already stays counted until a sweep has seen that it is.
+  const open = async (): Promise<number> => (await second.metrics()).sum('failed_webhooks')
+  await expect.poll(open, patience).toBe(0)
+  expect(second.log().filter(({ level }) => level === 'warn' || level === 'error')).toEqual([])
+  second.kill('SIGTERM')
+  expect((await second.ended()).code).toBe(0)
+})

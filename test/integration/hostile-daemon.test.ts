@@ -1,0 +1,122 @@
+// The whole daemon through a bad day: whatever the platform does, it stays up, answers its probes, counts what it sees, and goes on.
+import { describe, expect, test, vi } from 'vitest'
+import type { FaultRule } from '../../src/sandbox/faults.ts'
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import { startDaemon, type RunningDaemon } from '../support/daemon.ts'
+import { testKeys } from '../support/keys.ts'
+import { createOffsetClock, type OffsetClock } from '../support/offset-clock.ts'
+
+const env = {
+  RECONCILER_PLATFORM_REQUEST_TIMEOUT: '300ms',
+  RECONCILER_RETRY_BACKOFF_INITIAL: '10s',
+  RECONCILER_RETRY_BACKOFF_MAX: '20s',
+}
+const hour = 3_600_000
+
+interface Day extends AsyncDisposable {
+  clock: OffsetClock
+  sandbox: Sandbox
+  daemon: RunningDaemon
+  /** Ticks in a time that goes on, until the condition holds. */
+  until(condition: () => void | Promise<void>): Promise<void>
+}
+
+async function begin(): Promise<Day> {
+  const { certificatePem } = await testKeys()
+  const clock = createOffsetClock({ speed: 25 })
+  await using starting = new AsyncDisposableStack()
+  const sandbox = starting.use(await startSandbox({ clock, certificatePem }))
+  const now = clock.now()
+  sandbox.seed({ count: 60, from: now - 20 * hour, to: now - 2 * hour, attempts: 1 })
+  const daemon = starting.use(await startDaemon(sandbox, { clock, env }))
+  const running = starting.move()
+  return {
+    clock,
+    sandbox,
+    daemon,
+    until: (condition) =>
+      vi.waitFor(
+        async () => {
+          clock.advance(5000)
+          daemon.tick()
+          await condition()
+        },
+        { timeout: 20_000, interval: 20 },
+      ),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+/** The value of a series such as `retries_total{result="gone"}`. */
+async function metric(daemon: RunningDaemon, series: string): Promise<number> {
+  const { body } = await daemon.get('/metrics')
+  const line = body.split('\n').find((text) => text.startsWith(`webhook_reconciler_${series} `))
+  return Number(line?.split(' ').at(-1))
+}
+
+const troubles: [string, FaultRule[], string][] = [
+  ['the assertion is refused', [{ operation: 'token', fault: { kind: 'refuse-token' } }], 'access_token_refreshes_total{result="rejected"}'],
+  ['a portal answers for the identity host', [{ operation: 'token', fault: { kind: 'status', status: 200, body: 'html' } }], 'platform_requests_total{operation="token",reason="invalid-body"}'],
+  ['the list answers nothing', [{ operation: 'list', fault: { kind: 'hang' } }], 'platform_requests_total{operation="list",reason="timeout"}'],
+  ['the list is in HTML', [{ operation: 'list', fault: { kind: 'status', status: 502, body: 'html' } }], 'sweeps_total{kind="full",result="failed"}'],
+  ['the list has no data', [{ operation: 'list', fault: { kind: 'status', status: 200, body: { text: '{}' } } }], 'platform_requests_total{operation="list",reason="invalid-body"}'],
+  ['retries are forbidden', [{ operation: 'retry', fault: { kind: 'status', status: 403 } }], 'retries_total{result="unauthorized"}'],
+  ['retries are gone', [{ operation: 'retry', fault: { kind: 'status', status: 404, body: 'html' } }], 'retries_total{result="gone"}'],
+  ['answers to retries are lost', [{ operation: 'retry', fault: { kind: 'reset', when: 'after' } }], 'retries_total{result="unreachable"}'],
+  ['the platform throttles', [{ operation: 'api', fault: { kind: 'throttle', retryAfter: { seconds: 5 } } }], 'platform_requests_total{operation="list",reason="throttled"}'],
+  ['everything is reset', [{ operation: 'any', fault: { kind: 'reset', when: 'before' } }], 'platform_requests_total{operation="token",reason="connection"}'],
+]
+
+describe('from the start', () => {
+  test.each(troubles)('%s: counted, alive, and all is recovered afterwards', async (_, faults, series) => {
+    await using day = await begin()
+    const { daemon, sandbox } = day
+    sandbox.faults.set(...faults)
+
+    await day.until(async () => {
+      expect(await metric(daemon, series)).toBeGreaterThan(0)
+    })
+    expect(await daemon.get('/livez')).toEqual({ status: 200, body: 'ok\n' })
+
+    sandbox.faults.clear()
+    await day.until(() => {
+      expect(sandbox.counts()).toMatchObject({ successful: 60, failed: 0 })
+    })
+    await day.until(async () => {
+      expect(await daemon.get('/readyz')).toEqual({ status: 200, body: 'ok\n' })
+    })
+    expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 60, repeated: 0 })
+    await daemon.stop()
+  })
+})
+
+test('not ready before a token and a page were seen, whatever else was answered', async () => {
+  await using day = await begin()
+  const { daemon, sandbox } = day
+  sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 200, body: { text: '{"data":{}}' } } })
+  await day.until(async () => {
+    expect(await metric(daemon, 'platform_requests_total{operation="list",reason="invalid-body"}')).toBeGreaterThan(0)
+  })
+  expect(await daemon.get('/readyz')).toEqual({ status: 503, body: 'no list page of the platform yet\n' })
+})
+
+test('one trouble after the other, in one life', async () => {
+  await using day = await begin()
+  const { clock, daemon, sandbox } = day
+  for (const [, faults] of troubles) {
+    sandbox.addWebhook({ eventInstant: clock.now() - 2 * hour })
+    sandbox.faults.set(...faults)
+    for (let turn = 0; turn < 3; turn += 1) {
+      clock.advance(5000)
+      daemon.tick()
+      await sandbox.idle()
+    }
+    expect((await daemon.get('/livez')).status).toBe(200)
+  }
+  sandbox.faults.clear()
+  await day.until(() => {
+    expect(sandbox.counts().failed).toBe(0)
+  })
+  expect(sandbox.receiver.counts().repeated).toBe(0)
+  await daemon.stop()
+})

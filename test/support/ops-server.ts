@@ -1,0 +1,100 @@
+// An ops server for a test, and clients of every kind for it.
+import { once } from 'node:events'
+import { request as send, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { expect } from 'vitest'
+import { startOpsServer, type OpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
+import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
+
+export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** A server that answers well, with a clock on which its end can be waited for. */
+export interface Running extends OpsServer, AsyncDisposable {
+  clock: VirtualClock
+}
+
+export async function start(changes: Partial<OpsServerOptions> = {}): Promise<Running> {
+  const clock = createVirtualClock()
+  const server = await startOpsServer({
+    host: '127.0.0.1',
+    port: 0,
+    metrics: () => Promise.resolve({ text: 'up 1 # ä\n', contentType }),
+    live: () => [],
+    ready: () => [],
+    onError: (error) => {
+      throw error as Error
+    },
+    clock,
+    ...changes,
+  })
+  return {
+    ...server,
+    clock,
+    async [Symbol.asyncDispose]() {
+      await clock.run(server.close())
+      expect(clock.sleepers()).toBe(0)
+    },
+  }
+}
+
+export interface Answer {
+  status: number | undefined
+  headers: IncomingHttpHeaders
+  body: string
+}
+
+export async function ask(port: number, path: string, method = 'GET'): Promise<Answer> {
+  const request = send({ host: '127.0.0.1', port, path, method, agent: false })
+  request.end()
+  const [response] = (await once(request, 'response')) as [IncomingMessage]
+  let body = ''
+  for await (const chunk of response.setEncoding('utf8')) body += String(chunk)
+  return { status: response.statusCode, headers: response.headers, body }
+}
+
+/** Writes these bytes, and gives all that comes until the server closes. */
+export async function talk(port: number, bytes: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  socket.write(bytes)
+  let text = ''
+  for await (const chunk of socket.setEncoding('latin1')) text += String(chunk)
+  return text
+}
+
+/** A connection of a client that says what it is told to, and takes what comes. */
+export function dial(port: number, bytes: string): Socket {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => undefined)
+  socket.write(bytes)
+  return socket
+}
+
+export async function closed(socket: Socket): Promise<void> {
+  socket.resume()
+  if (!socket.closed) await once(socket, 'close')
+}
+
+/** A server whose metrics come when the test lets them. */
+export interface Slow extends Running {
+  /** Resolves when somebody has asked for them. */
+  asked: Promise<undefined>
+  answer(text: string): void
+}
+
+export async function startSlow(): Promise<Slow> {
+  const { promise, resolve } = Promise.withResolvers<{ text: string; contentType: string }>()
+  const asked = Promise.withResolvers<undefined>()
+  const server = await start({
+    metrics: () => {
+      asked.resolve(undefined)
+      return promise
+    },
+  })
+  return {
+    ...server,
+    asked: asked.promise,
+    answer: (text) => {
+      resolve({ text, contentType })
+    },
+  }
+}
