@@ -2,6 +2,7 @@
 import pLimit from 'p-limit'
 import { createBell } from '../bell.ts'
 import type { Clock } from '../clock.ts'
+import { isAbort } from '../errors.ts'
 import type { PlatformClient, RetryAnswer } from '../platform/client.ts'
 import type { Rate } from '../platform/rate.ts'
 import type { Backlog } from './backlog.ts'
@@ -47,7 +48,7 @@ export interface Dispatcher {
   /**
    * Retries until `stop` is aborted, then waits for those in flight; `kill` ends these too.
    * With `onlyDueAt` (epoch ms of the platform's clock) it retries what was due then, and ends when that is done, or
-   * trouble stops it. Rejects only for a bug.
+   * trouble stops it. Rejects only for a bug, at once: those in flight are left to `kill`.
    */
   run(signals: { stop: AbortSignal; kill: AbortSignal }, round?: { onlyDueAt: number }): Promise<void>
   inFlight(): number
@@ -74,7 +75,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   })
   let beatAt = clock.monotonic()
   let waitsForRate = false
-  let bug: unknown
+  /** Aborted with the first bug that a retry met. */
+  const broken = new AbortController()
   /** In a single round, the moment at which what is due was decided. */
   let roundAt: number | undefined
   const now = (): number => roundAt ?? client.now()
@@ -105,7 +107,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const done = limit(attempt, entry, kill)
       .catch((error: unknown) => {
         // A record whose PATCH was cut off by the end of the process is still failed: nothing is lost.
-        if (!kill.aborted) bug ??= error
+        if (!isAbort(error, kill)) broken.abort(error)
       })
       .then(() => {
         flights.delete(entry.id)
@@ -117,20 +119,20 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   /** Picks after the rate has let it: what was due before the wait may not be any more. */
-  async function sendNext(stop: AbortSignal, kill: AbortSignal): Promise<void> {
+  async function sendNext(halt: AbortSignal, kill: AbortSignal): Promise<void> {
     waitsForRate = true
-    await rate.acquire('retry', stop).finally(() => {
+    await rate.acquire('retry', halt).finally(() => {
       waitsForRate = false
       beatAt = clock.monotonic()
     })
-    const entry = mayRetry() ? turns.next(now(), idleOnly()) : undefined
+    const entry = mayRetry() && !halt.aborted ? turns.next(now(), idleOnly()) : undefined
     if (entry === undefined) rate.release('retry')
     else send(entry, kill)
   }
 
-  /** Milliseconds until something may become due. */
+  /** Milliseconds until something may become due; in a single round nothing does. */
   function untilDue(): number | undefined {
-    const dueAt = turns.nextDueAt()
+    const dueAt = roundAt === undefined ? turns.nextDueAt() : undefined
     return dueAt === undefined ? undefined : Math.max(1, dueAt - client.now())
   }
 
@@ -140,17 +142,16 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     return !policy.enabled || guard.trouble() !== undefined || (mayRetry() && !turns.ready(roundAt, false))
   }
 
-  async function loop(stop: AbortSignal, kill: AbortSignal): Promise<void> {
+  async function loop(halt: AbortSignal, kill: AbortSignal): Promise<void> {
     for (;;) {
-      if (bug !== undefined) throw bug as Error
-      stop.throwIfAborted()
+      halt.throwIfAborted()
       beatAt = clock.monotonic()
       if (mayRetry() && turns.ready(now(), idleOnly())) {
-        await sendNext(stop, kill)
+        await sendNext(halt, kill)
         continue
       }
       if (isRoundOver()) return
-      await bell.wait(mayRetry() ? untilDue() : undefined, stop)
+      await bell.wait(mayRetry() ? untilDue() : undefined, halt)
     }
   }
 
@@ -181,13 +182,12 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     async run({ stop, kill }, round) {
       roundAt = round?.onlyDueAt
       try {
-        await loop(stop, kill)
+        await loop(AbortSignal.any([stop, broken.signal]), kill)
       } catch (error) {
-        if (!stop.aborted || bug !== undefined) throw error
-      } finally {
-        await Promise.all([...flights.values()].map(({ done }) => done))
+        if (broken.signal.aborted || !isAbort(error, stop)) throw error
       }
-      if (bug !== undefined) throw bug as Error
+      await Promise.all([...flights.values()].map(({ done }) => done))
+      broken.signal.throwIfAborted()
     },
     inFlight: () => flights.size,
     silentForMs: () => (waitsForRate ? 0 : clock.monotonic() - beatAt),

@@ -2,6 +2,7 @@
 import { createBell } from '../bell.ts'
 import type { Clock, Random } from '../clock.ts'
 import type { RetryAnswer } from '../platform/client.ts'
+import { isPlatformTrouble } from './platform-trouble.ts'
 
 /** Why nothing is retried at present. */
 export type Trouble = 'unauthorized' | 'platform'
@@ -28,7 +29,7 @@ export interface Guard {
   trouble(): Trouble | undefined
   /** Takes in what came of a PATCH. */
   note(answer: RetryAnswer): void
-  /** Asks the platform while there is trouble; ends with the signal. */
+  /** Asks the platform while there is trouble. Rejects with the signal's reason, or for a bug of the probe. */
   run(signal: AbortSignal): Promise<void>
 }
 
@@ -81,8 +82,9 @@ export function createGuard(options: GuardOptions): Guard {
     try {
       await options.probe(signal)
       return true
-    } catch {
+    } catch (error) {
       signal.throwIfAborted()
+      if (!isPlatformTrouble(error)) throw error
       return false
     }
   }
@@ -93,10 +95,16 @@ export function createGuard(options: GuardOptions): Guard {
     await clock.sleep(longest * (1 - random.next() / 2), signal)
   }
 
+  function stillSuspected(): boolean {
+    return state.name === 'suspected'
+  }
+
   /** One round of finding out; does nothing while there is no question. */
   async function ask(signal: AbortSignal): Promise<void> {
     if (state.name === 'suspected') {
-      enter((await answers(signal)) ? { name: 'clear' } : { name: 'blocked', trouble: 'platform' })
+      const next: State = (await answers(signal)) ? { name: 'clear' } : { name: 'blocked', trouble: 'platform' }
+      // A refusal may have come meanwhile: it is the better answer.
+      if (stillSuspected()) enter(next)
     } else if (state.name === 'blocked') {
       const known = state.trouble
       await pause(signal)
@@ -116,8 +124,11 @@ export function createGuard(options: GuardOptions): Guard {
       }
       const failed = isFailure(answer)
       failuresInARow = failed ? failuresInARow + 1 : 0
-      // Any answer to the trial other than a refusal of us shows that the permission is back.
-      if (state.name === 'trial') enter({ name: 'clear' })
+      if (state.name === 'trial') {
+        // Whether we are let in shows only when the platform comes so far as to look at what we ask.
+        const tellsNothing = failed || answer.result === 'throttled'
+        enter(tellsNothing ? { name: 'blocked', trouble: 'unauthorized' } : { name: 'clear' })
+      }
       if (state.name === 'clear' && (failuresInARow >= suspiciousRow || doubtfulInARow >= suspiciousRow)) {
         enter({ name: 'suspected' })
       }

@@ -1,16 +1,15 @@
 // What a sweep lists: all of the window, its newest hour, or what had no room before; and what the backlog learns of it. @see design section 8
 import type { Clock } from '../clock.ts'
 import type { PlatformClient } from '../platform/client.ts'
-import { PlatformFailure } from '../platform/failure.ts'
 import type { Reason } from '../platform/http.ts'
 import type { Zone } from '../platform/local-time.ts'
 import type { UnreadableRow } from '../platform/record.ts'
-import { TokenError } from '../platform/token-error.ts'
 import type { Backlog } from './backlog.ts'
 import type { Count } from './census.ts'
 import type { Dispatcher, TimeOffsetFact } from './dispatch.ts'
 import type { Listing } from './listing.ts'
 import type { Policy } from './policy.ts'
+import { isPlatformTrouble } from './platform-trouble.ts'
 import { sweep } from './sweep.ts'
 import { newestHour, slidingWindow, type Span } from './window.ts'
 
@@ -61,11 +60,6 @@ export interface Passes {
   leftOut(pass: Pass): Promise<void>
   /** Failed records beyond the window, as the last full pass saw them. */
   beyondWindow(): number
-}
-
-/** True for what the platform or the token endpoint can do to us; anything else is a bug. */
-export function isPlatformTrouble(error: unknown): error is PlatformFailure | TokenError {
-  return error instanceof PlatformFailure || error instanceof TokenError
 }
 
 export function createPasses(options: PassOptions): Passes {

@@ -2,7 +2,8 @@
 import type { Random } from '../clock.ts'
 import type { Reason } from '../platform/http.ts'
 import { TokenError } from '../platform/token-error.ts'
-import { createPasses, isPlatformTrouble, type Pass, type PassFact, type PassOptions, type Tally } from './passes.ts'
+import { createPasses, type Pass, type PassFact, type PassOptions, type Tally } from './passes.ts'
+import { isPlatformTrouble } from './platform-trouble.ts'
 import { createRhythm, type Rhythm } from './rhythm.ts'
 
 export const sweepKinds = ['full', 'fresh'] as const

@@ -70,25 +70,38 @@ export function createTurns(options: TurnsOptions): Turns {
     return `${now - entry.eventAt < freshMs ? 'fresh' : 'old'} ${entry.subscriptionId}`
   }
 
+  /** True for a place that still counts; what is void is forgotten. */
+  function keep(place: Place): boolean {
+    if (!isVoid(place)) return true
+    forget(place)
+    return false
+  }
+
+  function forget(place: Place): void {
+    if (places.get(place.entry) === place) places.delete(place.entry)
+  }
+
   /** While nothing may go out, nobody comes to the void places: they would pile up with every sweep. */
   function clearAway(): void {
-    const isValid = (place: Place): boolean => !isVoid(place)
-    resting = new TinyQueue(resting.data.filter(isValid), earliestFirst)
-    keptBack = keptBack.filter(isValid)
+    resting = new TinyQueue(resting.data.filter(keep), earliestFirst)
+    keptBack = keptBack.filter(keep)
     standing = resting.length + keptBack.length
     for (const lane of lanes.values()) {
-      lane.queue = new TinyQueue(lane.queue.data.filter(isValid), earliestFirst)
+      lane.queue = new TinyQueue(lane.queue.data.filter(keep), earliestFirst)
       standing += lane.queue.length
       if (lane.queue.length === 0) lanes.delete(lane.key)
     }
     validOnce = standing
   }
 
-  /** Takes the first place away; its record has none then, unless it was given another. */
-  function pop(queue: TinyQueue<Place>): void {
+  /** Takes the first place out of a queue; its record has none then. Undefined when it was void. */
+  function take(queue: TinyQueue<Place>): Place | undefined {
     const place = queue.pop()
+    if (place === undefined) return undefined
     standing -= 1
-    if (place !== undefined && places.get(place.entry) === place) places.delete(place.entry)
+    const isValid = !isVoid(place)
+    forget(place)
+    return isValid ? place : undefined
   }
 
   function stand(place: Place): void {
@@ -122,11 +135,9 @@ export function createTurns(options: TurnsOptions): Turns {
   }
 
   function wake(now: number): void {
-    for (let place = resting.peek(); place !== undefined && place.at <= now; place = resting.peek()) {
-      pop(resting)
-      if (isVoid(place)) continue
-      places.delete(place.entry)
-      put(place.entry, now)
+    for (let first = resting.peek(); first !== undefined && first.at <= now; first = resting.peek()) {
+      const place = take(resting)
+      if (place !== undefined) put(place.entry, now)
     }
   }
 
@@ -138,22 +149,21 @@ export function createTurns(options: TurnsOptions): Turns {
 
   /** What becomes of a place that may not be used: kept back while its slice is listed, decided anew, or dropped. */
   function passOver(place: Place, now: number): void {
-    if (isVoid(place)) return
     if (isFenced(place.entry)) {
+      places.set(place.entry, place)
       keptBack.push(place)
       standing += 1
-      return
+    } else if (!options.isInFlight(place.entry)) {
+      // A record in flight is offered again when its answer is there.
+      put(place.entry, now)
     }
-    places.delete(place.entry)
-    // A record in flight is offered again when its answer is there.
-    if (!options.isInFlight(place.entry)) put(place.entry, now)
   }
 
   function front(lane: Lane, now: number): Place | undefined {
-    for (let place = lane.queue.peek(); place !== undefined; place = lane.queue.peek()) {
-      if (isUsable(place, now)) return place
-      pop(lane.queue)
-      passOver(place, now)
+    for (let first = lane.queue.peek(); first !== undefined; first = lane.queue.peek()) {
+      if (isUsable(first, now)) return first
+      const place = take(lane.queue)
+      if (place !== undefined) passOver(place, now)
     }
     return undefined
   }
@@ -177,15 +187,14 @@ export function createTurns(options: TurnsOptions): Turns {
     next(now, idleOnly) {
       const found = find(now, idleOnly)
       if (found === undefined) return undefined
-      pop(found.lane.queue)
-      places.delete(found.place.entry)
+      take(found.lane.queue)
       lanes.delete(found.lane.key)
       lanes.set(found.lane.key, found.lane)
       return found.place.entry
     },
     ready: (now, idleOnly) => find(now, idleOnly) !== undefined,
     nextDueAt() {
-      for (let place = resting.peek(); place !== undefined && isVoid(place); place = resting.peek()) pop(resting)
+      for (let place = resting.peek(); place !== undefined && isVoid(place); place = resting.peek()) take(resting)
       return resting.peek()?.at
     },
     fence(span) {
@@ -196,7 +205,7 @@ export function createTurns(options: TurnsOptions): Turns {
         const back = keptBack
         keptBack = []
         standing -= back.length
-        for (const place of back) if (!isVoid(place)) stand(place)
+        for (const place of back.filter(keep)) stand(place)
       }
     },
     places: () => standing,

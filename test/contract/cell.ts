@@ -35,6 +35,7 @@ export async function startPlatform(clock: OffsetClock, { place, prefix, reading
     clock,
     certificatePem,
     timeZone: place?.timeZone ?? 'UTC',
+    deliveryTimeoutMs: null,
     ...(prefix === undefined ? {} : { pathPrefix: prefix }),
     ...readings,
   })

@@ -25,7 +25,7 @@ async function begin(): Promise<Day> {
   const { certificatePem } = await testKeys()
   const clock = createOffsetClock({ speed: 25 })
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await startSandbox({ clock, certificatePem }))
+  const sandbox = starting.use(await startSandbox({ clock, certificatePem, deliveryTimeoutMs: null }))
   const now = clock.now()
   sandbox.seed({ count: 60, from: now - 20 * hour, to: now - 2 * hour, attempts: 1 })
   const daemon = starting.use(await startDaemon(sandbox, { clock, env }))
@@ -37,7 +37,7 @@ async function begin(): Promise<Day> {
     until: (condition) =>
       vi.waitFor(
         async () => {
-          clock.advance(5000)
+          clock.advance(10_000)
           daemon.tick()
           await condition()
         },

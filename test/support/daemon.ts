@@ -15,8 +15,8 @@ import type { OffsetClock } from './offset-clock.ts'
 
 export interface DaemonOptions {
   clock: OffsetClock
-  /** Environment variables besides those that the sandbox needs. */
-  env?: Readonly<Record<string, string>>
+  /** Environment variables besides those that the sandbox needs; undefined takes one of these away. */
+  env?: Readonly<Record<string, string | undefined>>
   /** Gets every line of the log as it is written. */
   write?: (line: string) => void
   /** Stands between the daemon and the network. */

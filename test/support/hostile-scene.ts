@@ -68,7 +68,9 @@ export async function startScene(options: SceneOptions = {}): Promise<Scene> {
   const clock = createOffsetClock({ speed })
   await using starting = new AsyncDisposableStack()
   // A token outlives the scene: its renewal in the background would meet the moves of the clock.
-  const sandbox = starting.use(await startSandbox({ clock, certificatePem, expiresIn: 86_400, ...options.readings }))
+  const sandbox = starting.use(
+    await startSandbox({ clock, certificatePem, expiresIn: 86_400, deliveryTimeoutMs: null, ...options.readings }),
+  )
   const gateway = starting.use(await startGateway(sandbox.baseUrl))
   const now = clock.now()
   const ids = sandbox

@@ -1,0 +1,215 @@
+// Tells what sweeps saw as log lines: what changed once, what goes on in the sweep's own line, and never more than a few lines a sweep.
+import type { LogFields, Log } from './log.ts'
+import type { Reason } from './platform/http.ts'
+import type { SweeperFact, SweepKind, SweepReport } from './reconcile/sweeper.ts'
+
+type FactOf<Type extends SweeperFact['type']> = Extract<SweeperFact, { type: Type }>
+
+export interface SweepNarrator {
+  tell(fact: SweeperFact): void
+  /** Counts a retry for the next full sweep's line. */
+  noteRetry(isAccepted: boolean): void
+}
+
+/** What happened since the last full sweep. */
+interface Since {
+  retries: number
+  accepted: number
+  leftWindow: number
+}
+
+/** Ids that are told as unreadable one by one. */
+const mostUnreadableTold = 1_000
+/** Parts of the window that are told as left out, until a full sweep leaves none out. */
+const mostSkippedTold = 20
+/** Attempt times that are off by more mean another zone. */
+const wrongZoneMs = 600_000
+
+/** What a person can look at when the list can't be had. The token's own failures bring their advice along. */
+const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
+  connection: 'nothing answers there: check platform.baseUrl and the network path',
+  timeout: 'no whole answer within platform.requestTimeout: check the network path, or allow more time',
+  tls: 'check the certificate authorities that this host trusts (NODE_EXTRA_CA_CERTS)',
+  redirect: 'redirects are not followed: check platform.baseUrl',
+  'not-found': 'check the path in platform.baseUrl: /webhooks is asked for below it',
+  'invalid-body': 'check platform.baseUrl, and that no login page or proxy answers in its place',
+  unauthorized: 'the platform refuses the tokens that it issues: ask its operator, or check platform.baseUrl',
+  forbidden: "have the platform's operator give the service account access to the webhooks",
+}
+const generalAdvice = "if it lasts, ask the platform's operator"
+
+function nothing(): Since {
+  return { retries: 0, accepted: 0, leftWindow: 0 }
+}
+
+function fieldsOf(report: SweepReport): LogFields {
+  return {
+    sweepId: report.id,
+    kind: report.kind,
+    result: report.result,
+    seconds: Math.round(report.seconds * 1000) / 1000,
+    slices: report.slices,
+    listed: report.listed,
+    ...(report.continued && { continued: true }),
+    ...(report.incompleteSlices > 0 && { incompleteSlices: report.incompleteSlices }),
+    ...(report.skippedSlices > 0 && { skippedSlices: report.skippedSlices }),
+  }
+}
+
+/** What makes two failures the same. The token's message quotes the other side, which may say it anew each time. */
+function keyOf({ failure }: SweepReport): string {
+  return failure?.stage === 'token' ? `token ${failure.reason}` : `${failure?.reason} ${failure?.message}`
+}
+
+export function createSweepNarrator(log: Log): SweepNarrator {
+  /** Kinds of sweep that fail at present, and why. */
+  const troubles = new Map<SweepKind, string>()
+  let failures = 0
+  const unreadableTold = new Set<string>()
+  const skippedTold = new Set<string>()
+  /** Warnings that need to be given once. */
+  const warned = new Set<SweeperFact['type']>()
+  let since = nothing()
+  let losing = false
+  let listed = -1
+
+  function warnOnce(type: SweeperFact['type'], message: string, fields: LogFields): void {
+    if (warned.has(type)) log.debug(message, fields)
+    else log.warn(message, fields)
+    warned.add(type)
+  }
+
+  /** A repeated identical failure is told once, and its count when it is over. */
+  function tellFailure(report: SweepReport): void {
+    const { failure, kind } = report
+    const key = keyOf(report)
+    const isKnown = [...troubles.values()].includes(key)
+    troubles.set(kind, key)
+    failures += 1
+    if (isKnown) {
+      log.debug('sweep failed again', { ...fieldsOf(report), reason: failure?.reason })
+      return
+    }
+    log.error('sweep failed, trying again', {
+      ...fieldsOf(report),
+      stage: failure?.stage,
+      reason: failure?.reason,
+      problem: failure?.message,
+      ...(failure?.stage === 'list' && { advice: adviceByReason[failure.reason] ?? generalAdvice }),
+    })
+  }
+
+  function tellFull(report: SweepReport): void {
+    const { leftWindow, ...retries } = since
+    const didSomething = retries.retries + leftWindow > 0 || report.listed !== listed || report.result !== 'complete'
+    const fields = { ...fieldsOf(report), ...retries, ...(leftWindow > 0 && { leftWindow }) }
+    if (didSomething) log.info('full sweep', fields)
+    else log.debug('full sweep', fields)
+    losing = leftWindow > 0
+    since = nothing()
+    listed = report.listed
+    if (report.skippedSlices === 0) skippedTold.clear()
+  }
+
+  function tellSweep(report: SweepReport): void {
+    if (report.result === 'failed') {
+      tellFailure(report)
+      return
+    }
+    if (troubles.delete(report.kind) && troubles.size === 0) {
+      log.info('sweeps work again', { sweepId: report.id, failures })
+      failures = 0
+    }
+    if (report.kind === 'full') tellFull(report)
+    else log.debug('fresh look', fieldsOf(report))
+  }
+
+  function tellSkipped({ sweepId, span, reason }: FactOf<'slice-skipped'>): void {
+    const key = `${span.from} ${span.to} ${reason}`
+    const fields = {
+      sweepId,
+      seconds: span.to - span.from,
+      from: new Date(span.from * 1000).toISOString().slice(0, 19),
+      reason,
+    }
+    const message = 'a part of the window cannot be listed, it is left out'
+    if (skippedTold.has(key) || skippedTold.size >= mostSkippedTold) log.debug(message, fields)
+    else log.warn(message, fields)
+    if (skippedTold.size < mostSkippedTold) skippedTold.add(key)
+  }
+
+  function tellUnreadable({ rows, sweepId }: FactOf<'unreadable'>): void {
+    for (const row of rows) {
+      if (unreadableTold.size >= mostUnreadableTold) return
+      const key = row.id ?? `without id: ${row.field}`
+      if (unreadableTold.has(key)) continue
+      unreadableTold.add(key)
+      log.warn('a listed record cannot be read, it is passed over', { sweepId, webhookId: row.id, field: row.field })
+      if (unreadableTold.size < mostUnreadableTold) continue
+      log.warn('too many records cannot be read to tell them one by one: see the metric unreadable_records_total', {
+        sweepId,
+      })
+    }
+  }
+
+  function tellLeftWindow({ records }: FactOf<'left-window'>): void {
+    const message = 'failed records have left the window, nobody retries them any more: see window.lookback'
+    if (losing) log.debug(message, { records })
+    else log.warn(message, { records })
+    losing = true
+    since.leftWindow += records
+  }
+
+  /** A wrong zone moves every attempt; a single one may have been made by somebody else. */
+  function tellOffset({ offsets }: FactOf<'time-offset'>): void {
+    const least = Math.min(...offsets.map(({ offsetMs }) => Math.abs(offsetMs)))
+    if (offsets.length === 0 || least <= wrongZoneMs) return
+    warnOnce('time-offset', 'attempt times do not fit: is platform.timeZone right?', {
+      offsetSeconds: Math.round(least / 1000),
+    })
+  }
+
+  return {
+    noteRetry(isAccepted) {
+      since.retries += 1
+      if (isAccepted) since.accepted += 1
+    },
+    tell(fact) {
+      switch (fact.type) {
+        case 'sweep':
+          tellSweep(fact.report)
+          return
+        case 'slice-skipped':
+          tellSkipped(fact)
+          return
+        case 'unreadable':
+          tellUnreadable(fact)
+          return
+        case 'unexpected':
+          warnOnce(fact.type, 'the platform lists records that were not asked for, they are not retried', {
+            sweepId: fact.sweepId,
+            wrongTime: fact.time,
+            wrongStatus: fact.status,
+          })
+          return
+        case 'early-at-limit':
+          warnOnce(
+            fact.type,
+            'records younger than ten minutes are at the attempt limit: does the platform retry by itself?',
+            { sweepId: fact.sweepId, records: fact.records },
+          )
+          return
+        case 'left-window':
+          tellLeftWindow(fact)
+          return
+        case 'time-offset':
+          tellOffset(fact)
+          return
+        case 'tick-skipped':
+          return
+        default:
+          fact satisfies never
+      }
+    },
+  }
+}

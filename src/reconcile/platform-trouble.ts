@@ -1,0 +1,7 @@
+// Tells what the platform and its token endpoint can do to us from what is a bug of ours.
+import { PlatformFailure } from '../platform/failure.ts'
+import { TokenError } from '../platform/token-error.ts'
+
+export function isPlatformTrouble(error: unknown): error is PlatformFailure | TokenError {
+  return error instanceof PlatformFailure || error instanceof TokenError
+}

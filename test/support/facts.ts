@@ -1,0 +1,87 @@
+// One fact of every kind, and sweeps as a test needs them.
+import type { Fact } from '../../src/facts.ts'
+import type { SweepReport } from '../../src/reconcile/sweeper.ts'
+import { webhookId } from './webhooks.ts'
+
+type FactType = Fact['type']
+export type FactOf<Type extends FactType> = Extract<Fact, { type: Type }>
+
+/** A full sweep that saw the whole, empty window. */
+export function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
+  return {
+    id: 'abcd1234',
+    kind: 'full',
+    continued: false,
+    result: 'complete',
+    seconds: 1.23456,
+    slices: 1,
+    listed: 0,
+    incompleteSlices: 0,
+    skippedSlices: 0,
+    ...changes,
+  }
+}
+
+export function sweepFact(changes: Partial<SweepReport> = {}): FactOf<'sweep'> {
+  return { type: 'sweep', report: sweepReport(changes) }
+}
+
+/** A sweep that failed because the list could not be had. */
+export function failedSweep(
+  changes: Partial<SweepReport> = {},
+  failure: Partial<SweepReport['failure']> = {},
+): FactOf<'sweep'> {
+  const why = { reason: 'timeout', stage: 'list', rejected: false, message: 'list: timeout', ...failure } as const
+  return sweepFact({ result: 'failed', failure: why, ...changes })
+}
+
+export function retryFact(answer: FactOf<'retry'>['answer']): FactOf<'retry'> {
+  return {
+    type: 'retry',
+    id: webhookId,
+    eventId: webhookId.replaceAll('1', '2'),
+    subscriptionId: webhookId.replaceAll('1', '3'),
+    eventType: 'account-activated',
+    answer,
+  }
+}
+
+export const tokenHad: FactOf<'token-refreshed'> = {
+  type: 'token-refreshed',
+  result: 'success',
+  reason: 'ok',
+  expiresInSeconds: 3600,
+}
+
+export function tokenRefused(changes: Partial<Exclude<FactOf<'token-refreshed'>, { result: 'success' }>> = {}): Fact {
+  return {
+    type: 'token-refreshed',
+    result: 'rejected',
+    reason: 'unauthorized',
+    oauthError: 'invalid_client',
+    description: 'no such client',
+    retryInMs: 1234.5,
+    tokenHeld: false,
+    ...changes,
+  }
+}
+
+/** One of each: a fact that is missing here does not compile. */
+export const everyFact = {
+  'token-request': { type: 'token-request', reason: 'ok', seconds: 0.1 },
+  'platform-request': { type: 'platform-request', operation: 'list', reason: 'server-error', seconds: 0.2 },
+  'token-refreshed': tokenHad,
+  'token-scope-missing': { type: 'token-scope-missing', requested: 'api', granted: 'none' },
+  'key-reloaded': { type: 'key-reloaded', bits: 4096, fingerprint: 'aa' },
+  'key-reload-failed': { type: 'key-reload-failed', problem: 'not a key' },
+  retry: retryFact({ result: 'accepted', reason: 'ok', sent: true }),
+  trouble: { type: 'trouble', trouble: 'platform' },
+  sweep: sweepFact(),
+  'tick-skipped': { type: 'tick-skipped', reason: 'overlap' },
+  'slice-skipped': { type: 'slice-skipped', sweepId: 'abcd1234', span: { from: 60, to: 61 }, reason: 'timeout' },
+  unreadable: { type: 'unreadable', sweepId: 'abcd1234', rows: [{ unreadable: true, id: webhookId, field: 'status' }] },
+  unexpected: { type: 'unexpected', sweepId: 'abcd1234', time: 2, status: 3 },
+  'early-at-limit': { type: 'early-at-limit', sweepId: 'abcd1234', records: 4 },
+  'left-window': { type: 'left-window', records: 5 },
+  'time-offset': { type: 'time-offset', offsets: [{ offsetMs: 3_600_000 }] },
+} as const satisfies { [Type in FactType]: FactOf<Type> }

@@ -1,0 +1,120 @@
+// The reconcile parts put together over a platform in memory and a clock that stands still until a test moves it.
+import { createZone } from '../../src/platform/local-time.ts'
+import { createRate, type Rate } from '../../src/platform/rate.ts'
+import type { Backlog } from '../../src/reconcile/backlog.ts'
+import { createBacklog } from '../../src/reconcile/backlog.ts'
+import { createDispatcher, type Dispatcher, type RetryFact, type TimeOffsetFact } from '../../src/reconcile/dispatch.ts'
+import { createGuard, type Guard, type TroubleFact } from '../../src/reconcile/guard.ts'
+import type { Policy } from '../../src/reconcile/policy.ts'
+import { createSweeper, type Sweeper, type SweeperFact, type SweepReport } from '../../src/reconcile/sweeper.ts'
+import type { Random } from '../../src/clock.ts'
+import { defaultPolicy, testNow } from './backlog.ts'
+import { createFakePlatform, type FakePlatform, type FakePlatformOptions } from './fake-platform.ts'
+import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
+
+export type ReconcileFact = RetryFact | TimeOffsetFact | TroubleFact | SweeperFact
+
+export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
+  policy?: Partial<Policy>
+  zone?: string
+  startMs?: number
+  maxRecords?: number
+  sliceRecords?: number
+  /** Retries in flight; pages asked for at once. */
+  concurrency?: number
+  pages?: number
+  maxPerSecond?: number
+}
+
+export interface Reconcile extends AsyncDisposable {
+  clock: VirtualClock
+  platform: FakePlatform
+  backlog: Backlog
+  rate: Rate
+  guard: Guard
+  dispatcher: Dispatcher
+  sweeper: Sweeper
+  facts: ReconcileFact[]
+  /** Reports of the sweeps so far. */
+  sweeps(): SweepReport[]
+  stop: AbortController
+  kill: AbortController
+  /** Starts dispatcher and guard; both are ended with the test. */
+  start(): Promise<void>
+  /** One full sweep. */
+  sweep(): Promise<SweepReport>
+}
+
+/** Always the middle: sleeps and jitter are the same each time. */
+export const steadyRandom: Random = { next: () => 0.5, uuid: () => '11111111-2222-4333-8444-555555555555' }
+
+export function reconcile(options: ReconcileOptions = {}): Reconcile {
+  const clock = createVirtualClock(options.startMs ?? testNow)
+  const policy: Policy = { ...defaultPolicy, ...options.policy }
+  const zone = createZone(options.zone ?? 'UTC')
+  const facts: ReconcileFact[] = []
+  const report = (fact: ReconcileFact): void => {
+    facts.push(fact)
+  }
+  const platform = createFakePlatform({ latencyMs: 20, ...options, clock })
+  const maxRecords = options.maxRecords ?? 100_000
+  const backlog = createBacklog({ policy, zone, maxRecords })
+  const rate = createRate({ clock, maxPerSecond: options.maxPerSecond ?? 1000 })
+  const stop = new AbortController()
+  const kill = new AbortController()
+  const guard = createGuard({
+    clock,
+    random: steadyRandom,
+    report,
+    probe: async (signal) => {
+      await platform.list({ status: 'failed', page: 0, size: 1 }, signal)
+    },
+    wake: () => {
+      dispatcher.wake()
+    },
+  })
+  const { concurrency = 8 } = options
+  const dispatcher = createDispatcher({ client: platform, backlog, policy, rate, guard, clock, concurrency, report })
+  const { sliceRecords = 5000, pages = 4 } = options
+  const sweeper = createSweeper({
+    client: platform,
+    backlog,
+    dispatcher,
+    policy,
+    zone,
+    clock,
+    random: steadyRandom,
+    sliceRecords,
+    concurrency: pages,
+    maxRecords,
+    report,
+  })
+  const running: Promise<unknown>[] = []
+  let retrying: Promise<void> | undefined
+
+  return {
+    clock,
+    platform,
+    backlog,
+    rate,
+    guard,
+    dispatcher,
+    sweeper,
+    facts,
+    stop,
+    kill,
+    sweeps: () => facts.flatMap((fact) => (fact.type === 'sweep' ? [fact.report] : [])),
+    start() {
+      running.push(guard.run(stop.signal).catch(() => undefined))
+      retrying = dispatcher.run({ stop: stop.signal, kill: kill.signal })
+      running.push(retrying.catch(() => undefined))
+      return retrying
+    },
+    sweep: () => clock.run(sweeper.full(stop.signal)),
+    async [Symbol.asyncDispose]() {
+      stop.abort(new Error('the test is over'))
+      kill.abort(new Error('the test is over'))
+      await clock.run(Promise.all([...running, sweeper.idle().catch(() => undefined)]))
+    },
+  }
+}

@@ -1,0 +1,32 @@
+// What the narrator makes of facts: the lines, or their levels and messages.
+import type { Fact } from '../../src/facts.ts'
+import type { Log, LogFields } from '../../src/log.ts'
+import { createNarrator } from '../../src/narrate.ts'
+
+export interface Line {
+  level: keyof Log
+  message: string
+  fields: LogFields
+}
+
+/** The lines that the facts give, from the level on. */
+export function told(facts: Iterable<Fact>, from: keyof Log = 'debug'): Line[] {
+  const levels: (keyof Log)[] = ['debug', 'info', 'warn', 'error']
+  const lines: Line[] = []
+  const at =
+    (level: keyof Log) =>
+    (message: string, fields: LogFields = {}): void => {
+      lines.push({ level, message, fields })
+    }
+  const narrator = createNarrator({ debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') })
+  for (const fact of facts) narrator.tell(fact)
+  return lines.filter(({ level }) => levels.indexOf(level) >= levels.indexOf(from))
+}
+
+export function messages(facts: Iterable<Fact>, from: keyof Log = 'info'): string[] {
+  return told(facts, from).map(({ level, message }) => `${level}: ${message}`)
+}
+
+export function times<T>(count: number, make: (index: number) => T): T[] {
+  return Array.from({ length: count }, (_, index) => make(index))
+}

@@ -1,0 +1,331 @@
+// The guard: what stops the retries, how gently it asks whether they may go on, and what lets them.
+import { afterEach, describe, expect, test } from 'vitest'
+import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
+import { PlatformFailure } from '../../../src/platform/failure.ts'
+import { TokenError } from '../../../src/platform/token-error.ts'
+import { createGuard, type Guard, type TroubleFact } from '../../../src/reconcile/guard.ts'
+import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
+
+const answer = (result: RetryResult, more: Partial<RetryAnswer> = {}): RetryAnswer => ({
+  result,
+  reason: 'other',
+  sent: true,
+  ...more,
+})
+const doubtful = answer('gone', { doubtful: true })
+const down = new PlatformFailure('server-error', 500, 'list')
+
+interface World {
+  clock: VirtualClock
+  guard: Guard
+  facts: TroubleFact[]
+  /** When the platform was asked, in ms since the start. */
+  probes: number[]
+  /** What the list answers from now on. */
+  list: { error: unknown; takesMs: number }
+  wakes: () => number
+  run: Promise<void>
+  /** Notes answers one after the other, and lets everything settle. */
+  note(...answers: (RetryAnswer | RetryResult)[]): Promise<void>
+}
+
+const ends: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end()
+})
+
+function start(random = 0): World {
+  const clock = createVirtualClock()
+  const origin = clock.monotonic()
+  const stop = new AbortController()
+  const facts: TroubleFact[] = []
+  const probes: number[] = []
+  const list: World['list'] = { error: undefined, takesMs: 0 }
+  let wakes = 0
+  const guard = createGuard({
+    clock,
+    random: { next: () => random, uuid: () => '' },
+    report: (fact) => facts.push(fact),
+    wake: () => (wakes += 1),
+    probe: async (signal) => {
+      probes.push(clock.monotonic() - origin)
+      const { error, takesMs } = list
+      if (takesMs > 0) await clock.sleep(takesMs, signal)
+      if (error !== undefined) throw error as Error
+    },
+  })
+  const run = guard.run(stop.signal)
+  run.catch(() => undefined)
+  ends.push(async () => {
+    stop.abort(new Error('the test is over'))
+    await run.catch(() => undefined)
+    expect(clock.sleepers()).toBe(0)
+  })
+  const world: World = {
+    clock,
+    guard,
+    facts,
+    probes,
+    list,
+    wakes: () => wakes,
+    run,
+    async note(...answers) {
+      for (const one of answers) guard.note(typeof one === 'string' ? answer(one) : one)
+      await clock.settle()
+    },
+  }
+  return world
+}
+
+/** A platform that refuses us, found out. */
+async function refused(random = 0): Promise<World> {
+  const world = start(random)
+  await world.note('unauthorized')
+  expect(world.guard.trouble()).toBe('unauthorized')
+  return world
+}
+
+describe('what is no trouble', () => {
+  const other: RetryResult[] = ['accepted', 'already-resolved', 'gone', 'rejected', 'throttled']
+  test.each(other)('%s, however often', async (result) => {
+    const { guard, note, probes } = start()
+    await note(...Array.from({ length: 100 }, () => result))
+    expect(guard.allows(7)).toBe(true)
+    expect(probes).toEqual([])
+  })
+
+  test.each([
+    ['unreachable', 'unreachable', 'accepted'],
+    ['platform-error', 'platform-error', 'gone'],
+    ['unreachable', 'platform-error', 'throttled'],
+    ['unreachable', 'unreachable', 'already-resolved'],
+  ] as const)('two failures and then another answer, again and again: %s, %s, %s', async (...answers) => {
+    const { guard, note, probes } = start()
+    for (let round = 0; round < 50; round += 1) await note(...answers)
+    expect(guard.allows(7)).toBe(true)
+    expect(probes).toEqual([])
+  })
+
+  test('404 of records that are gone, among others', async () => {
+    const { note, probes } = start()
+    for (let round = 0; round < 50; round += 1) await note(doubtful, doubtful, 'accepted')
+    expect(probes).toEqual([])
+  })
+})
+
+describe('three failures in a row', () => {
+  const rows: [string, RetryAnswer[]][] = [
+    ['unreachable', Array.from({ length: 3 }, () => answer('unreachable'))],
+    ['platform-error', Array.from({ length: 3 }, () => answer('platform-error'))],
+    ['both', [answer('unreachable'), answer('platform-error'), answer('unreachable')]],
+    ['404 that may be a misrouted gateway’s', [doubtful, doubtful, doubtful]],
+  ]
+
+  test.each(rows)('%s: one list is sent; if it answers, the records are the trouble and all goes on', async (_, answers) => {
+    const { guard, note, probes, facts } = start()
+    await note(...answers)
+    expect(probes).toEqual([0])
+    expect(guard.allows(7)).toBe(true)
+    expect(guard.trouble()).toBeUndefined()
+    expect(facts).toEqual([])
+  })
+
+  test.each(rows)('%s: if it does not, nothing goes out', async (_, answers) => {
+    const { guard, note, list, facts } = start()
+    list.error = down
+    await note(...answers)
+    expect(guard.allows(0)).toBe(false)
+    expect(guard.trouble()).toBe('platform')
+    expect(facts).toEqual([{ type: 'trouble', trouble: 'platform' }])
+  })
+
+  test('nothing goes out while the question is open', async () => {
+    const { clock, guard, note, list } = start()
+    list.takesMs = 500
+    await note('unreachable', 'unreachable', 'unreachable')
+    expect(guard.allows(0)).toBe(false)
+    expect(guard.trouble()).toBeUndefined()
+    await clock.advance(500)
+    expect(guard.allows(7)).toBe(true)
+  })
+
+  test('the row begins anew after it', async () => {
+    const { note, probes } = start()
+    await note('unreachable', 'unreachable', 'unreachable')
+    await note('unreachable', 'unreachable')
+    expect(probes).toHaveLength(1)
+    await note('unreachable')
+    expect(probes).toHaveLength(2)
+  })
+
+  test('a refusal that comes while the question is open is not forgotten by its answer', async () => {
+    const { clock, guard, note, list } = start()
+    list.takesMs = 500
+    await note('unreachable', 'unreachable', 'unreachable')
+    await note('unauthorized')
+    await clock.advance(500)
+    expect(guard.trouble()).toBe('unauthorized')
+    expect(guard.allows(1)).toBe(false)
+  })
+})
+
+describe('the platform is down', () => {
+  async function isDown(random = 0): Promise<World> {
+    const world = start(random)
+    world.list.error = down
+    await world.note('unreachable', 'unreachable', 'unreachable')
+    return world
+  }
+
+  test('it is asked after 1 s, doubling to 5 min, with jitter only ever earlier', async () => {
+    const { clock, probes } = await isDown(0)
+    await clock.advance(30 * 60_000)
+    const gaps = probes.slice(1).map((at, index) => (at - (probes[index] ?? 0)) / 1000)
+    expect(gaps.slice(0, 10)).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 300])
+    expect(new Set(gaps.slice(10))).toEqual(new Set([300]))
+
+    const jittered = await isDown(0.999)
+    await jittered.clock.advance(30 * 60_000)
+    const [, second = 0, third = 0] = jittered.probes
+    expect(second / 1000).toBeCloseTo(0.5, 2)
+    expect((third - second) / 1000).toBeCloseTo(1, 2)
+  })
+
+  test('when it answers again everything goes on, and the pauses begin anew next time', async () => {
+    const { clock, guard, note, list, facts, wakes, probes } = await isDown()
+    await clock.advance(100_000)
+    expect(guard.allows(0)).toBe(false)
+    list.error = undefined
+    const before = wakes()
+    await clock.advance(130_000)
+    expect(guard.allows(7)).toBe(true)
+    expect(wakes()).toBeGreaterThan(before)
+    expect(facts.map(({ trouble }) => trouble)).toEqual(['platform', undefined])
+    list.error = down
+    await note('unreachable', 'unreachable', 'unreachable')
+    const first = probes.at(-1) ?? 0
+    await clock.advance(1000)
+    expect((probes.at(-1) ?? 0) - first).toBe(1000)
+  })
+
+  test('answers that come late change nothing, neither good nor bad ones', async () => {
+    const { guard, note, probes } = await isDown()
+    await note('accepted', 'unreachable', 'unauthorized', 'gone')
+    expect(guard.trouble()).toBe('platform')
+    expect(guard.allows(0)).toBe(false)
+    expect(probes).toHaveLength(1)
+  })
+
+  test.each([
+    ['no token', new TokenError('none', { kind: 'transient', reason: 'timeout' })],
+    ['401 of the list', new PlatformFailure('unauthorized', 401, 'list')],
+    ['429 of the list', new PlatformFailure('throttled', 429, 'list')],
+  ])('%s is no answer either', async (_, error) => {
+    const { guard, note, list } = start()
+    list.error = error
+    await note('unreachable', 'unreachable', 'unreachable')
+    expect(guard.trouble()).toBe('platform')
+  })
+})
+
+describe('we are refused', () => {
+  test.each([
+    ['a refusal', answer('unauthorized')],
+    ['no token to be had', answer('unauthorized', { sent: false })],
+  ])('%s stops everything at once', async (_, refusal) => {
+    const { guard, note, facts, probes } = start()
+    await note(refusal)
+    expect(guard.allows(0)).toBe(false)
+    expect(facts).toEqual([{ type: 'trouble', trouble: 'unauthorized' }])
+    expect(probes).toEqual([])
+  })
+
+  test('the list is asked in growing pauses; while it is refused too, no PATCH goes out', async () => {
+    const { clock, guard, list, probes } = await refused()
+    list.error = new PlatformFailure('forbidden', 403, 'list')
+    await clock.advance(60 * 60_000)
+    expect(guard.allows(0)).toBe(false)
+    expect(probes.length).toBeLessThanOrEqual(22)
+  })
+
+  test('when the list is allowed, one PATCH at a time may try', async () => {
+    const { clock, guard, facts } = await refused()
+    await clock.advance(1000)
+    expect(guard.allows(0)).toBe(true)
+    expect(guard.allows(1)).toBe(false)
+    expect(guard.trouble()).toBe('unauthorized')
+    expect(facts).toHaveLength(1)
+  })
+
+  test('a PATCH that is refused while the list is allowed: one PATCH a pause, 1 s doubling to 5 min', async () => {
+    const { clock, guard, note } = await refused()
+    const tried: number[] = []
+    const origin = clock.monotonic()
+    while (clock.monotonic() - origin < 60 * 60_000) {
+      await clock.advance(500)
+      if (!guard.allows(0)) continue
+      tried.push(clock.monotonic() - origin)
+      await note('unauthorized')
+    }
+    const gaps = tried.slice(1).map((at, index) => (at - (tried[index] ?? 0)) / 1000)
+    expect(gaps.slice(0, 8)).toEqual([2, 4, 8, 16, 32, 64, 128, 256])
+    expect(new Set(gaps.slice(8))).toEqual(new Set([300]))
+  })
+
+  test.each(['accepted', 'already-resolved', 'gone', 'rejected'] as const)('a trial that gives %s shows that we are let in', async (result) => {
+    const { clock, guard, note, facts } = await refused()
+    await clock.advance(1000)
+    await note(result)
+    expect(guard.allows(7)).toBe(true)
+    expect(facts.at(-1)).toEqual({ type: 'trouble', trouble: undefined })
+  })
+
+  test.each(['unreachable', 'platform-error', 'throttled'] as const)(
+    'a trial that gives %s shows nothing: the next comes a longer pause later',
+    async (result) => {
+      const { clock, guard, note } = await refused()
+      await clock.advance(1000)
+      await note(result)
+      expect(guard.allows(0)).toBe(false)
+      await clock.advance(1999)
+      expect(guard.allows(0)).toBe(false)
+      await clock.advance(1)
+      expect(guard.allows(0)).toBe(true)
+      expect(guard.allows(1)).toBe(false)
+    },
+  )
+
+  test('refusals of others that were in flight do not make the pause longer', async () => {
+    const { clock, guard, note } = await refused()
+    await note(...Array.from({ length: 7 }, () => 'unauthorized' as const))
+    await clock.advance(1000)
+    expect(guard.allows(0)).toBe(true)
+  })
+})
+
+describe('the loop', () => {
+  test('ends with its signal, whatever it waits for', async () => {
+    for (const prepare of [
+      () => Promise.resolve(start()),
+      () => refused(),
+      async () => {
+        const world = start()
+        world.list.takesMs = 1_000_000
+        await world.note('unreachable', 'unreachable', 'unreachable')
+        return world
+      },
+    ]) {
+      const { run } = await prepare()
+      await ends.pop()?.()
+      await expect(run).rejects.toThrow('the test is over')
+    }
+  })
+
+  test('a bug in the probe is a bug, not a platform that is down', async () => {
+    const { run, note, list } = start()
+    const bug = new TypeError('undefined is not a function')
+    list.error = bug
+    await note('unreachable', 'unreachable', 'unreachable')
+    await expect(run).rejects.toBe(bug)
+  })
+})
