@@ -116,7 +116,11 @@ export function createSweepNarrator(log: Log): SweepNarrator {
       tellFailure(report)
       return
     }
-    if (troubles.delete(report.kind) && troubles.size === 0) {
+    const wasTrouble = troubles.size > 0
+    troubles.delete(report.kind)
+    // A full sweep begins with what a fresh look sees; while there is nothing to rest from, no other look comes.
+    if (report.kind === 'full') troubles.delete('fresh')
+    if (wasTrouble && troubles.size === 0) {
       log.info('sweeps work again', { sweepId: report.id, failures })
       failures = 0
     }

@@ -16,8 +16,12 @@ const pauses: Readonly<Record<Trouble, string>> = {
   unauthorized: 'retries pause: the platform refuses the token or the permission; it is asked until it does not',
 }
 
+/** So many calls without a 429 in a row, and it is over: at its limit the platform refuses one now and then. */
+const calmCalls = 500
+
 export function createNarrator(log: Log): Narrator {
   const sweeps = createSweepNarrator(log)
+  let throttled: { calls: number; calm: number } | undefined
   let tokenTrouble: { key: string; times: number } | undefined
   let hadToken = false
 
@@ -33,6 +37,16 @@ export function createNarrator(log: Log): Narrator {
       reason: answer.reason,
       found: answer.found,
     })
+  }
+
+  function tellCall(isThrottled: boolean): void {
+    if (isThrottled) {
+      if (throttled === undefined) log.warn('the platform throttles: calls slow down, and speed up again by themselves')
+      throttled = { calls: (throttled?.calls ?? 0) + 1, calm: 0 }
+    } else if (throttled !== undefined && ++throttled.calm >= calmCalls) {
+      log.info('the platform throttles no more', { throttledCalls: throttled.calls })
+      throttled = undefined
+    }
   }
 
   function tellToken(fact: Extract<TokenRefreshed, { result: 'success' }>): void {
@@ -88,8 +102,10 @@ export function createNarrator(log: Log): Narrator {
           if (fact.trouble === undefined) log.info('retries go on')
           else log.warn(pauses[fact.trouble], { cause: fact.trouble })
           return
-        case 'token-request':
         case 'platform-request':
+          tellCall(fact.reason === 'throttled')
+          return
+        case 'token-request':
           return
         case 'sweep':
         case 'tick-skipped':

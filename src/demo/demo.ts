@@ -87,21 +87,20 @@ interface Watched {
 /** Follows the daemon's metrics until nothing is open; the colleague acts as soon as the daemon has seen the records. */
 async function watch(opsUrl: string, io: Io, scene: Scene, act: () => Promise<void>): Promise<Watched> {
   const started = io.clock.monotonic()
-  const progress = createProgress(io.stdout, scene.failed - scene.atLimit)
+  const toDo = scene.failed - scene.atLimit
+  const progress = createProgress(io.stdout, toDo)
   let colleague: Promise<void> | undefined
   for (;;) {
     const samples = await scrape(`${opsUrl}/metrics`)
     const elapsedMs = io.clock.monotonic() - started
     if (samples !== undefined) {
-      if (sumOf(samples, metric('last_complete_sweep_timestamp_seconds')) > 0) colleague ??= act()
+      const hasSwept = sumOf(samples, metric('last_complete_sweep_timestamp_seconds')) > 0
       progress.show({
-        done:
-          sumOf(samples, metric('retries_total'), { result: 'accepted' }) +
-          sumOf(samples, metric('already_resolved_total')),
-        open: openRecords(samples),
+        open: hasSwept ? openRecords(samples) : toDo,
         parked: sumOf(samples, metric('failed_webhooks'), { decision: 'parked' }),
         elapsedMs,
       })
+      if (hasSwept) colleague ??= act()
     }
     const isOver = elapsedMs > longestMs
     if (samples !== undefined && (isOver || (colleague !== undefined && isDone(samples)))) {

@@ -2,7 +2,7 @@
 import type { Output } from '../cli/io.ts'
 
 export interface ProgressState {
-  done: number
+  /** What is left to do. */
   open: number
   parked: number
   elapsedMs: number
@@ -26,7 +26,8 @@ export function createProgress(output: Output, total: number): Progress {
   const isLive = output.isTTY === true
   let shownAt = -Infinity
 
-  function line({ done, open, parked, elapsedMs }: ProgressState): string {
+  function line({ open, parked, elapsedMs }: ProgressState): string {
+    const done = Math.max(0, total - open)
     const seconds = (elapsedMs / 1000).toFixed(1).padStart(5)
     return `${seconds} s  ${bar(done / total)}  ${done} of ${total} done, ${open} open, ${parked} parked`
   }

@@ -59,8 +59,9 @@ export function publishFact(metrics: Metrics, fact: Fact, now: number): void {
       metrics.add('unexpected_records_total', { kind: 'status' }, fact.status)
       return
     case 'time-offset': {
-      const latest = fact.offsets.at(-1)
-      if (latest !== undefined) metrics.set('platform_time_offset_seconds', latest.offsetMs / 1000)
+      // A wrong zone moves every attempt; a single one may have been made by somebody else.
+      const [least] = fact.offsets.toSorted((a, b) => Math.abs(a.offsetMs) - Math.abs(b.offsetMs))
+      if (least !== undefined) metrics.set('platform_time_offset_seconds', least.offsetMs / 1000)
       return
     }
     case 'token-scope-missing':

@@ -1,7 +1,7 @@
 // Every metric of the daemon in one table: name, type, help, labels and their values. README's table is made from it.
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
-import { retryResults } from '../platform/client.ts'
 import { reasons } from '../platform/http.ts'
+import { foundStatuses, retryResults } from '../platform/retry-answer.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweeper.ts'
 
@@ -72,7 +72,7 @@ export const metricDefinitions = {
   already_resolved_total: {
     type: 'counter',
     help: 'Retries of records that were no longer failed, by the status that the platform found.',
-    labels: { found: ['processing', 'successful', 'other'] },
+    labels: { found: foundStatuses },
   },
   platform_requests_total: {
     type: 'counter',
@@ -129,22 +129,36 @@ export const metricDefinitions = {
   },
 } as const satisfies Record<string, MetricDefinition>
 
-export type MetricName = keyof typeof metricDefinitions
-type Labels = Readonly<Record<string, string>>
+type Definitions = typeof metricDefinitions
+export type MetricName = keyof Definitions
+type NameOf<Type extends MetricDefinition['type']> = {
+  [Name in MetricName]: Definitions[Name]['type'] extends Type ? Name : never
+}[MetricName]
+
+type ValueOf<Values extends readonly string[]> = Values extends readonly [] ? string : Values[number]
+/** The labels of a metric with the values that it knows: no other series can come about. */
+type LabelsOf<Name extends MetricName> = Definitions[Name] extends {
+  labels: infer All extends Record<string, readonly string[]>
+}
+  ? { readonly [Label in keyof All]: ValueOf<All[Label]> }
+  : Readonly<Record<string, never>>
 
 export interface Metrics {
   /** Adds to a counter. */
-  add(name: MetricName, labels?: Labels, by?: number): void
+  add<Name extends NameOf<'counter'>>(name: Name, labels: LabelsOf<Name>, by?: number): void
   /** Sets a gauge. */
-  set(name: MetricName, value: number, labels?: Labels): void
+  set<Name extends NameOf<'gauge'>>(name: Name, value: number, labels?: LabelsOf<Name>): void
   /** Takes a measurement of a histogram, in seconds. */
-  observe(name: MetricName, value: number, labels?: Labels): void
+  observe<Name extends NameOf<'histogram'>>(name: Name, value: number, labels: LabelsOf<Name>): void
   /** The text exposition format, and its content type. */
   text(): Promise<string>
   contentType: string
 }
 
 type Instrument = Counter | Gauge | Histogram
+
+/** When nothing was sampled since the last scrape, prom-client shows what an empty histogram of Node's says. */
+const unmeasuredLag = /^nodejs_eventloop_lag_\w+ (?:9223372036\S*|NaN)\n/gim
 
 /** All combinations of a definition's label values. */
 function series(labels: Readonly<Record<string, readonly string[]>>): Record<string, string>[] {
@@ -191,22 +205,22 @@ export function createMetrics(options: { processMetrics: boolean }): Metrics {
   if (options.processMetrics) collectDefaultMetrics({ register: registry })
 
   return {
-    add(name, labels = {}, by = 1) {
+    add(name, labels, by = 1) {
       const instrument = instruments.get(name)
       if (!(instrument instanceof Counter)) throw new TypeError(`${name} is no counter`)
       instrument.inc(labels, by)
     },
-    set(name, value, labels = {}) {
+    set(name, value, labels) {
       const instrument = instruments.get(name)
       if (!(instrument instanceof Gauge)) throw new TypeError(`${name} is no gauge`)
-      instrument.set(labels, value)
+      instrument.set(labels ?? {}, value)
     },
-    observe(name, value, labels = {}) {
+    observe(name, value, labels) {
       const instrument = instruments.get(name)
       if (!(instrument instanceof Histogram)) throw new TypeError(`${name} is no histogram`)
       instrument.observe(labels, value)
     },
-    text: () => registry.metrics(),
+    text: async () => (await registry.metrics()).replace(unmeasuredLag, ''),
     contentType: registry.contentType,
   }
 }

@@ -63,6 +63,8 @@ export interface Caller {
   send(call: Call, signal: AbortSignal, mayReplay: boolean): Promise<CallResult>
   /** The platform's time as far as it is known, in epoch ms. */
   now(): number
+  /** Whether an answer has told the platform's time yet; before, `now` is the host's. */
+  knowsTime(): boolean
 }
 
 /** Answers above this are not read on. */
@@ -177,5 +179,6 @@ export function createCaller(options: CallerOptions): Caller {
       return { ...first, replayed: false }
     },
     now,
+    knowsTime: () => skew.interval() !== undefined,
   }
 }

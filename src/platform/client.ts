@@ -33,6 +33,8 @@ export interface PlatformClient {
   retry(id: string, signal: AbortSignal): Promise<RetryAnswer>
   /** The platform's time as far as it is known, in epoch ms. */
   now(): number
+  /** Whether an answer has told the platform's time yet; before, `now` is the host's. */
+  knowsTime(): boolean
 }
 
 const maxTries = 3
@@ -95,5 +97,5 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     }
   }
 
-  return { list, retry, now: () => caller.now() }
+  return { list, retry, now: () => caller.now(), knowsTime: () => caller.knowsTime() }
 }

@@ -65,6 +65,14 @@ export interface Passes {
 export function createPasses(options: PassOptions): Passes {
   const { backlog, client, clock, dispatcher, policy, report, zone } = options
   let beyondWindow = 0
+  let hasAskedTime = false
+
+  /** The platform's time comes with its answers: before the first one, a wrong host clock would move the window. */
+  async function learnTime(signal: AbortSignal): Promise<void> {
+    if (hasAskedTime || client.knowsTime()) return
+    await client.list({ status: 'failed', page: 0, size: 1 }, signal)
+    hasAskedTime = true
+  }
 
   function absorb(listed: Listing, count: Count, { sweepId, tally }: Pass): void {
     const learned = backlog.learn(listed, client.now(), count)
@@ -118,6 +126,7 @@ export function createPasses(options: PassOptions): Passes {
   return {
     window: () => slidingWindow(client.now(), policy.window, zone),
     async full(pass, onNewest) {
+      await learnTime(pass.signal)
       const now = client.now()
       const whole = slidingWindow(now, policy.window, zone)
       const newest = newestHour(now, policy.window, zone)
@@ -128,9 +137,10 @@ export function createPasses(options: PassOptions): Passes {
       })
       await countBeyond(whole.from, pass.signal)
     },
-    newest(pass) {
+    async newest(pass) {
+      await learnTime(pass.signal)
       const span = newestHour(client.now(), policy.window, zone)
-      return recount(span, (count) => list(span, count, pass))
+      await recount(span, (count) => list(span, count, pass))
     },
     async leftOut(pass) {
       const whole = slidingWindow(client.now(), policy.window, zone)

@@ -56,30 +56,36 @@ describe('a page size that is only echoed', () => {
   )
 
   // Two lies at once can't be found out; but each sweep must bring it further.
-  test.each(['low', 'high', 'zero', 'page'] as const)('and totals that lie too (%s): each round recovers more', async (totals) => {
-    await using play = await startPlay({ totals }, { readings: { maxPageSize: 7, pageSizeTold: 'asked' } })
-    const { violations, missing, rounds } = await recoverAll(play)
-    expect(violations).toEqual([])
-    expect(missing.length).toBeLessThan(115 - 7 * rounds)
-  })
+  test.each(['low', 'high', 'zero', 'page'] as const)(
+    'and totals that lie too (%s): each round recovers more',
+    async (totals) => {
+      await using play = await startPlay({ totals }, { readings: { maxPageSize: 7, pageSizeTold: 'asked' } })
+      const { violations, missing, rounds } = await recoverAll(play)
+      expect(violations).toEqual([])
+      expect(missing.length).toBeLessThan(115 - 7 * rounds)
+    },
+  )
 })
 
 describe('a platform that retries by itself', () => {
-  test.each(['processing', 'failed'] as const)('records are %s in between: nothing is delivered twice', async (status) => {
-    await using play = await startPlay({}, { readings: { automaticRetries: { delaysMs: [3, 3, 3], status } } })
-    const { clock, sandbox } = play
-    sandbox.receiver.fail({ status: 503, count: 40 })
-    const ids = Array.from({ length: 20 }, (_, index) =>
-      sandbox.emit({ eventInstant: clock.now() - windowMs.settle - (index + 1) * 60_000 }),
-    )
-    for (let turn = 0; turn < 4; turn += 1) {
-      await round(play)
-      clock.advance(12_000)
-    }
-    await sandbox.idle()
-    expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'successful'))
-    expect(ids.map((id) => sandbox.receiver.deliveries(id).length)).toEqual(ids.map(() => 1))
-  })
+  test.each(['processing', 'failed'] as const)(
+    'records are %s in between: nothing is delivered twice',
+    async (status) => {
+      await using play = await startPlay({}, { readings: { automaticRetries: { delaysMs: [3, 3, 3], status } } })
+      const { clock, sandbox } = play
+      sandbox.receiver.fail({ status: 503, count: 40 })
+      const ids = Array.from({ length: 20 }, (_, index) =>
+        sandbox.emit({ eventInstant: clock.now() - windowMs.settle - (index + 1) * 60_000 }),
+      )
+      for (let turn = 0; turn < 4; turn += 1) {
+        await round(play)
+        clock.advance(12_000)
+      }
+      await sandbox.idle()
+      expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'successful'))
+      expect(ids.map((id) => sandbox.receiver.deliveries(id).length)).toEqual(ids.map(() => 1))
+    },
+  )
 
   test('young records at the limit are told, not retried', async () => {
     await using play = await startPlay({}, { env: { RECONCILER_WINDOW_SETTLE: '0s' } })

@@ -22,7 +22,9 @@ beforeAll(async () => {
 afterAll(() => sandbox.close())
 
 /** What one sweep sees under these readings, and what it should not have missed or seen. */
-async function look(cell: PartialCell): Promise<{ cell: PartialCell; result: string; missed: string[]; alien: string[] }> {
+async function look(
+  cell: PartialCell,
+): Promise<{ cell: PartialCell; result: string; missed: string[]; alien: string[] }> {
   const aspect = aspectOf(cell)
   sandbox.read(readingsOf(aspect.readings ?? {}))
   await using daemon = await startDaemon(sandbox, clock, aspect)

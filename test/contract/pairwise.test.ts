@@ -22,7 +22,9 @@ test('the matrix is covered by few cells, the same each time', () => {
   for (const [axis, values] of Object.entries(axes)) {
     for (const [other, others] of Object.entries(axes)) {
       if (axis === other) continue
-      const seen = new Set(cells.map((cell) => `${cell[axis as keyof typeof cell]} ${cell[other as keyof typeof cell]}`))
+      const seen = new Set(
+        cells.map((cell) => `${cell[axis as keyof typeof cell]} ${cell[other as keyof typeof cell]}`),
+      )
       expect(seen.size, `${axis} x ${other}`).toBe(values.length * others.length)
     }
   }

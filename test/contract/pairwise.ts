@@ -35,9 +35,7 @@ function pairsOf(cell: Readonly<Record<string, string>>, names: readonly string[
   return given.flatMap((axis, index) =>
     given
       .slice(index + 1)
-      .map((otherAxis) =>
-        keyOf({ axis, value: cell[axis] ?? '', otherAxis, otherValue: cell[otherAxis] ?? '' }),
-      ),
+      .map((otherAxis) => keyOf({ axis, value: cell[axis] ?? '', otherAxis, otherValue: cell[otherAxis] ?? '' })),
   )
 }
 

@@ -102,7 +102,12 @@ export async function populate(sandbox: Sandbox, clock: OffsetClock, population:
   })
   add('has odd numbers and texts', inside, {
     ...selected,
-    wire: { numberOfAttempts: 'three', lastAttemptDateTime: 'yesterday', responseStatusCode: '500', responseHeaders: 7 },
+    wire: {
+      numberOfAttempts: 'three',
+      lastAttemptDateTime: 'yesterday',
+      responseStatusCode: '500',
+      responseHeaders: 7,
+    },
   })
   add('has no payload', inside, { eventType: 'card-blocked', wire: { requestPayload: null } })
   add('has an id that climbs', inside, { ...selected, wire: { id: '../../admin' } }, never)

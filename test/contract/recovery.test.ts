@@ -24,7 +24,10 @@ describe('every pair of readings', () => {
 })
 
 describe('refusal x delivery x prefix', () => {
-  test.each(product(only('refusal', 'delivery', 'prefix')))('HTTP $refusal, $delivery, prefix $prefix', async (cell) => {
-    await expectRecovered(cell)
-  })
+  test.each(product(only('refusal', 'delivery', 'prefix')))(
+    'HTTP $refusal, $delivery, prefix $prefix',
+    async (cell) => {
+      await expectRecovered(cell)
+    },
+  )
 })

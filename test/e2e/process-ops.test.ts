@@ -117,54 +117,60 @@ test('not ready before the first token and the first page, but alive; all metric
   expect(after.sum('last_complete_sweep_timestamp_seconds') * 1000).toBeGreaterThan(Date.now() - 60_000)
 })
 
-test('a platform that is not there yet: stays up, says so once, and begins by itself when it comes', async () => {
-  const port = await freePort()
-  const absent = await startPlatform({ port })
-  const env = { ...(await sandboxEnv(absent)), ...everySecond }
-  await absent.close()
-  await using daemon = await startDaemon(env)
-  await daemon.said('sweep failed, trying again', { stage: 'token', reason: 'connection' })
+test.concurrent(
+  'a platform that is not there yet: stays up, says so once, and begins by itself when it comes',
+  async ({ expect }) => {
+    const port = await freePort()
+    const absent = await startPlatform({ port })
+    const env = { ...(await sandboxEnv(absent)), ...everySecond }
+    await absent.close()
+    await using daemon = await startDaemon(env)
+    await daemon.said('sweep failed, trying again', { stage: 'token', reason: 'connection' })
 
-  await using sandbox = await startPlatform({ port })
-  expect(await get(`${daemon.url}/readyz`)).toMatchObject({ status: 503 })
-  expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
-  seedDue(sandbox, 5)
-  await daemon.said('access token to be had again')
-  await daemon.said('sweeps work again')
-  await daemon.said('retried', { result: 'accepted' })
+    await using sandbox = await startPlatform({ port })
+    expect(await get(`${daemon.url}/readyz`)).toMatchObject({ status: 503 })
+    expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
+    seedDue(sandbox, 5)
+    await daemon.said('access token to be had again')
+    await daemon.said('sweeps work again')
+    await daemon.said('retried', { result: 'accepted' })
 
-  expect(await get(`${daemon.url}/readyz`)).toMatchObject({ status: 200 })
-  expect(messages(daemon, 'warn', 'error')).toEqual(['no access token for now', 'sweep failed, trying again'])
-})
+    expect(await get(`${daemon.url}/readyz`)).toMatchObject({ status: 200 })
+    expect(messages(daemon, 'warn', 'error')).toEqual(['no access token for now', 'sweep failed, trying again'])
+  },
+)
 
-test('an outage of the platform: stays up and alive, says so once, and goes on, with a new token, when it is over', async () => {
-  const first = await startPlatform()
-  const env = { ...(await sandboxEnv(first)), ...everySecond }
-  await using daemon = await startDaemon(env)
-  // The second one, by the schedule, sees nothing new.
-  await daemon.said('full sweep', { level: 'debug' })
-  await first.close()
-  const told = await daemon.said('sweep failed, trying again', { stage: 'list', reason: 'connection' })
-  await daemon.said('sweep failed again', { level: 'debug', kind: 'full' })
+test.concurrent(
+  'an outage of the platform: stays up and alive, says so once, and goes on, with a new token, when it is over',
+  async ({ expect }) => {
+    const first = await startPlatform()
+    const env = { ...(await sandboxEnv(first)), ...everySecond }
+    await using daemon = await startDaemon(env)
+    // The second one, by the schedule, sees nothing new.
+    await daemon.said('full sweep', { level: 'debug' })
+    await first.close()
+    const told = await daemon.said('sweep failed, trying again', { stage: 'list', reason: 'connection' })
+    await daemon.said('sweep failed again', { level: 'debug', kind: 'full' })
 
-  expect(told['advice']).toContain('platform.baseUrl')
-  expect(messages(daemon, 'warn', 'error')).toEqual(['sweep failed, trying again'])
-  expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
-  const failed = await daemon.metrics()
-  expect(failed.sum('sweeps_total', { result: 'failed' })).toBeGreaterThanOrEqual(2)
+    expect(told['advice']).toContain('platform.baseUrl')
+    expect(messages(daemon, 'warn', 'error')).toEqual(['sweep failed, trying again'])
+    expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
+    const failed = await daemon.metrics()
+    expect(failed.sum('sweeps_total', { result: 'failed' })).toBeGreaterThanOrEqual(2)
 
-  await using second = await startPlatform({ port: Number(new URL(first.baseUrl).port) })
-  seedDue(second, 5)
-  const { failures } = await daemon.said('sweeps work again')
-  await expect.poll(() => second.counts().successful, patience).toBe(5)
-  expect(failures).toBeGreaterThanOrEqual(1)
-  expect(second.stats.tokens.issued).toBe(1)
-  // Once for the outage, and at most once for a token so young that it was tried a second time.
-  expect(new Set(messages(daemon, 'warn', 'error'))).toEqual(new Set(['sweep failed, trying again']))
-  expect(messages(daemon, 'error').length).toBeLessThanOrEqual(2)
-})
+    await using second = await startPlatform({ port: Number(new URL(first.baseUrl).port) })
+    seedDue(second, 5)
+    const { failures } = await daemon.said('sweeps work again')
+    await expect.poll(() => second.counts().successful, patience).toBe(5)
+    expect(failures).toBeGreaterThanOrEqual(1)
+    expect(second.stats.tokens.issued).toBe(1)
+    // Once for the outage, and at most once for a token so young that it was tried a second time.
+    expect(new Set(messages(daemon, 'warn', 'error'))).toEqual(new Set(['sweep failed, trying again']))
+    expect(messages(daemon, 'error').length).toBeLessThanOrEqual(2)
+  },
+)
 
-test('a refused assertion: stays up, says why once, and asks at most twice in 30 s', async () => {
+test.concurrent('a refused assertion: stays up, says why once, and asks at most twice in 30 s', async ({ expect }) => {
   const refusal = { kind: 'refuse-token', description: 'No such client.' } as const
   await using sandbox = await startPlatform({ faults: [{ operation: 'token', fault: refusal }] })
   await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...everySecond })

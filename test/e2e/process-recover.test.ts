@@ -21,7 +21,7 @@ function retried(daemon: Daemon): string[] {
   return daemon.log().flatMap(({ msg, webhookId }) => (msg === 'retried' ? [String(webhookId)] : []))
 }
 
-test('the schedule ticks: what fails later is found by the next tick, and delivered', async () => {
+test.concurrent('the schedule ticks: what fails later is found by the next tick, and delivered', async ({ expect }) => {
   await using sandbox = await startPlatform()
   await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...atOnce })
   await daemon.said('full sweep')
@@ -45,7 +45,7 @@ test('the schedule ticks: what fails later is found by the next tick, and delive
   expect(daemon.log().filter(({ level }) => level !== 'debug').length - lines).toBeLessThanOrEqual(1)
 })
 
-test('a record that keeps failing backs off, and is parked at the limit', async () => {
+test.concurrent('a record that keeps failing backs off, and is parked at the limit', async ({ expect }) => {
   await using sandbox = await startPlatform()
   sandbox.receiver.fail({ status: 500 })
   const [id = ''] = seedDue(sandbox, 1)

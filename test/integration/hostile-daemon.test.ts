@@ -55,16 +55,56 @@ async function metric(daemon: RunningDaemon, series: string): Promise<number> {
 }
 
 const troubles: [string, FaultRule[], string][] = [
-  ['the assertion is refused', [{ operation: 'token', fault: { kind: 'refuse-token' } }], 'access_token_refreshes_total{result="rejected"}'],
-  ['a portal answers for the identity host', [{ operation: 'token', fault: { kind: 'status', status: 200, body: 'html' } }], 'platform_requests_total{operation="token",reason="invalid-body"}'],
-  ['the list answers nothing', [{ operation: 'list', fault: { kind: 'hang' } }], 'platform_requests_total{operation="list",reason="timeout"}'],
-  ['the list is in HTML', [{ operation: 'list', fault: { kind: 'status', status: 502, body: 'html' } }], 'sweeps_total{kind="full",result="failed"}'],
-  ['the list has no data', [{ operation: 'list', fault: { kind: 'status', status: 200, body: { text: '{}' } } }], 'platform_requests_total{operation="list",reason="invalid-body"}'],
-  ['retries are forbidden', [{ operation: 'retry', fault: { kind: 'status', status: 403 } }], 'retries_total{result="unauthorized"}'],
-  ['retries are gone', [{ operation: 'retry', fault: { kind: 'status', status: 404, body: 'html' } }], 'retries_total{result="gone"}'],
-  ['answers to retries are lost', [{ operation: 'retry', fault: { kind: 'reset', when: 'after' } }], 'retries_total{result="unreachable"}'],
-  ['the platform throttles', [{ operation: 'api', fault: { kind: 'throttle', retryAfter: { seconds: 5 } } }], 'platform_requests_total{operation="list",reason="throttled"}'],
-  ['everything is reset', [{ operation: 'any', fault: { kind: 'reset', when: 'before' } }], 'platform_requests_total{operation="token",reason="connection"}'],
+  [
+    'the assertion is refused',
+    [{ operation: 'token', fault: { kind: 'refuse-token' } }],
+    'access_token_refreshes_total{result="rejected"}',
+  ],
+  [
+    'a portal answers for the identity host',
+    [{ operation: 'token', fault: { kind: 'status', status: 200, body: 'html' } }],
+    'platform_requests_total{operation="token",reason="invalid-body"}',
+  ],
+  [
+    'the list answers nothing',
+    [{ operation: 'list', fault: { kind: 'hang' } }],
+    'platform_requests_total{operation="list",reason="timeout"}',
+  ],
+  [
+    'the list is in HTML',
+    [{ operation: 'list', fault: { kind: 'status', status: 502, body: 'html' } }],
+    'sweeps_total{kind="full",result="failed"}',
+  ],
+  [
+    'the list has no data',
+    [{ operation: 'list', fault: { kind: 'status', status: 200, body: { text: '{}' } } }],
+    'platform_requests_total{operation="list",reason="invalid-body"}',
+  ],
+  [
+    'retries are forbidden',
+    [{ operation: 'retry', fault: { kind: 'status', status: 403 } }],
+    'retries_total{result="unauthorized"}',
+  ],
+  [
+    'retries are gone',
+    [{ operation: 'retry', fault: { kind: 'status', status: 404, body: 'html' } }],
+    'retries_total{result="gone"}',
+  ],
+  [
+    'answers to retries are lost',
+    [{ operation: 'retry', fault: { kind: 'reset', when: 'after' } }],
+    'retries_total{result="unreachable"}',
+  ],
+  [
+    'the platform throttles',
+    [{ operation: 'api', fault: { kind: 'throttle', retryAfter: { seconds: 5 } } }],
+    'platform_requests_total{operation="list",reason="throttled"}',
+  ],
+  [
+    'everything is reset',
+    [{ operation: 'any', fault: { kind: 'reset', when: 'before' } }],
+    'platform_requests_total{operation="token",reason="connection"}',
+  ],
 ]
 
 describe('from the start', () => {

@@ -83,12 +83,12 @@ describe('every list call', () => {
     expect(trap.visits).toEqual([])
   })
 
-  test('for an hour of ticks at once: the repeats inside of calls stay rare', async () => {
+  test('for sixty sweeps at once: the repeats inside of calls stay rare', async () => {
     await using scene = await startScene()
     scene.sandbox.faults.set(listFault({ kind: 'status', status: 500 }))
     for (let turn = 0; turn < 60; turn += 1) await scene.round()
-    // One call each, and a few repeats on account of all together.
-    expect(scene.calls().list).toBeLessThanOrEqual(60 * 1.1 + 5)
+    // A slice and a look whether the platform answers at all; of these a tenth again, and a few to begin with.
+    expect(scene.calls().list).toBeLessThanOrEqual(60 * 2 * 1.1 + 5)
     await expectRecovered(scene)
   })
 })

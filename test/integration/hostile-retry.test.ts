@@ -13,7 +13,9 @@ const text = (status: number, body: unknown): Fault => ({
   body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
 })
 
-function retryFacts(scene: Scene): { id: string; result: RetryResult; reason: Reason; found: FoundStatus | undefined }[] {
+function retryFacts(
+  scene: Scene,
+): { id: string; result: RetryResult; reason: Reason; found: FoundStatus | undefined }[] {
   return scene.daemon.facts.flatMap((fact) =>
     fact.type === 'retry'
       ? [{ id: fact.id, result: fact.answer.result, reason: fact.answer.reason, found: fact.answer.found }]
@@ -186,7 +188,11 @@ describe('the answer is lost, or can not be believed, though the retry was done'
 
 describe('the record is not failed any more', () => {
   const statuses = [200, 202, 302, 400, 401, 403, 404, 409, 410, 418, 422, 425, 429, 500, 502, 503]
-  const error = { timestamp: '2026-01-15T12:00:00.123456', code: invalidStatusCode, message: 'Webhook status must be Failed.' }
+  const error = {
+    timestamp: '2026-01-15T12:00:00.123456',
+    code: invalidStatusCode,
+    message: 'Webhook status must be Failed.',
+  }
 
   test.each(statuses)('told under HTTP %i: nobody is to blame', async (status) => {
     await using scene = await startScene({ records: 5 })

@@ -68,7 +68,9 @@ describe('no token', () => {
 
     const [failure] = scene.failures()
     expect(failure).toMatchObject({ stage: 'token', rejected: kind === 'rejected', reason })
-    expect(failure?.message).toMatch(kind === 'rejected' ? /^the platform rejected the token request: / : /^no access token: /)
+    expect(failure?.message).toMatch(
+      kind === 'rejected' ? /^the platform rejected the token request: / : /^no access token: /,
+    )
     expect(Object.keys(scene.reasons('token'))).toEqual([reason])
     expect(scene.reasons('token')[reason]).toBeLessThanOrEqual(mostTries)
     expect(scene.calls().token).toBeLessThanOrEqual(mostTries)
@@ -157,6 +159,10 @@ describe('a token whose life is not told as it should be', () => {
   test('an odd scope is told, and used all the same', async () => {
     await using scene = await startScene({ readings: { tokenScope: 'openid profile' } })
     expect((await scene.round()).sweep.result).toBe('complete')
-    expect(scene.daemon.facts).toContainEqual({ type: 'token-scope-missing', requested: 'api', granted: 'openid profile' })
+    expect(scene.daemon.facts).toContainEqual({
+      type: 'token-scope-missing',
+      requested: 'api',
+      granted: 'openid profile',
+    })
   })
 })

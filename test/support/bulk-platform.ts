@@ -54,6 +54,7 @@ export function createBulkPlatform(eventSeconds: Iterable<number>): BulkPlatform
     },
     retry: () => Promise.reject(new Error('nothing is retried here')),
     now: () => 0,
+    knowsTime: () => true,
     calls: () => calls,
     deepestPage: () => deepest,
   }

@@ -27,6 +27,8 @@ export interface FakePlatformOptions extends Readings {
   /** For the platform's time, and how long calls take. Without it the time stands still and calls take none. */
   clock?: Clock
   latencyMs?: number
+  /** Whether an answer has told the platform's time. Default yes. */
+  knowsTime?: () => boolean
   /** Called when a list call has arrived, before it is answered: may change the records, or throw what the call rejects with. */
   onList?: (query: ListQuery, platform: FakePlatform) => void | Promise<void>
   /** Rows that can't be read, put at the end of every page of these numbers. */
@@ -38,7 +40,8 @@ export interface FakePlatformOptions extends Readings {
 export interface FakePlatform extends PlatformClient {
   /** By id. Change them freely, and call `changed()`. */
   readonly records: Map<string, WebhookRecord>
-  readonly lists: ListQuery[]
+  /** List calls in the order they came, and when (platform epoch ms). */
+  readonly lists: (ListQuery & { at: number })[]
   /** Ids of the PATCHes in the order they came, and when (platform epoch ms). */
   readonly retries: { id: string; at: number }[]
   add(...records: WebhookRecord[]): void
@@ -89,7 +92,7 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
   const { clock, order = 'event-asc', precision = 'second', maxPageSize = 100 } = options
   const ignores = new Set(options.ignores)
   const records = new Map((options.records ?? []).map((record) => [record.id, { ...record }]))
-  const lists: ListQuery[] = []
+  const lists: (ListQuery & { at: number })[] = []
   const retries: { id: string; at: number }[] = []
   let sorted: WebhookRecord[] | undefined
 
@@ -149,8 +152,9 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
     lists,
     retries,
     now,
+    knowsTime: () => options.knowsTime?.() ?? true,
     async list(query, signal) {
-      lists.push(query)
+      lists.push({ ...query, at: now() })
       await travel(signal)
       await options.onList?.(query, platform)
       return page(query)

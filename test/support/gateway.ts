@@ -13,8 +13,7 @@ export interface Exchange {
 
 /** What goes out instead; left out means as it came. A function writes the answer itself. */
 export type Change =
-  | { status?: number; headers?: Record<string, string>; body?: string | Buffer }
-  | ((response: ServerResponse) => void)
+  { status?: number; headers?: Record<string, string>; body?: string | Buffer } | ((response: ServerResponse) => void)
 
 export interface Gateway extends AsyncDisposable {
   /** Stands in the place of the origin behind it. */
@@ -37,7 +36,13 @@ export async function startGateway(behind: string): Promise<Gateway> {
       body: method === 'PATCH' ? body : null,
     })
     const { pathname, searchParams } = new URL(request.url ?? '', behind)
-    const came = { method, path: pathname, query: searchParams, status: answer.statusCode, body: await answer.body.text() }
+    const came = {
+      method,
+      path: pathname,
+      query: searchParams,
+      status: answer.statusCode,
+      body: await answer.body.text(),
+    }
     const change = changeOf(came) ?? {}
     if (typeof change === 'function') {
       change(response)

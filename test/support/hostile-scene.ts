@@ -108,7 +108,12 @@ export async function startScene(options: SceneOptions = {}): Promise<Scene> {
       const { requests } = sandbox.stats
       const sum = (counts: Readonly<Record<string, number>>): number =>
         Object.values(counts).reduce((all, count) => all + count, 0)
-      return { token: sum(requests.token), list: sum(requests.list), retry: sum(requests.retry), other: sum(requests.other) }
+      return {
+        token: sum(requests.token),
+        list: sum(requests.list),
+        retry: sum(requests.retry),
+        other: sum(requests.other),
+      }
     },
     reasons: (operation) => countReasons(daemon.facts, operation),
     failures: () =>

@@ -59,6 +59,15 @@ describe('sweeps that fail', () => {
     ])
   })
 
+  test('in both kinds are over with a full sweep, which begins with a fresh look', () => {
+    const facts = [failedSweep(), failedSweep({ kind: 'fresh' }), sweepFact()]
+    expect(told(facts, 'info')).toMatchObject([
+      { message: 'sweep failed, trying again' },
+      { message: 'sweeps work again', fields: { failures: 2 } },
+      { message: 'full sweep' },
+    ])
+  })
+
   test('for want of a token are one failure, whatever the other side says of it each time', () => {
     const facts = times(20, (i) =>
       failedSweep({}, { stage: 'token', reason: 'server-error', message: `no access token: trace ${i}` }),

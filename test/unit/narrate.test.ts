@@ -51,6 +51,37 @@ describe('retries', () => {
   })
 })
 
+describe('throttling', () => {
+  const call = (reason: 'ok' | 'throttled'): Fact => ({
+    type: 'platform-request',
+    operation: 'retry',
+    reason,
+    seconds: 0.01,
+  })
+  const began = 'warn: the platform throttles: calls slow down, and speed up again by themselves'
+  const over = 'info: the platform throttles no more'
+
+  test('is told once, and once again when it has been over for a while', () => {
+    const facts = [
+      call('throttled'),
+      ...times(499, () => call('ok')),
+      call('throttled'),
+      ...times(500, () => call('ok')),
+    ]
+    expect(messages(facts)).toEqual([began, over])
+    expect(told(facts).at(-1)?.fields).toEqual({ throttledCalls: 2 })
+    expect(messages([...facts, call('throttled')])).toEqual([began, over, began])
+  })
+
+  test('at the rate that the platform allows is not told time and again', () => {
+    expect(messages(times(5000, (i) => call(i % 100 === 0 ? 'throttled' : 'ok')))).toEqual([began])
+  })
+
+  test('is not what other failures are', () => {
+    expect(messages(times(1000, () => ({ ...call('ok'), reason: 'server-error' }) as Fact))).toEqual([])
+  })
+})
+
 describe('warnings for people', () => {
   test.each(['unexpected', 'early-at-limit', 'time-offset'] as const)('%s is told once', (type) => {
     expect(messages(times(100, () => everyFact[type]))).toHaveLength(1)

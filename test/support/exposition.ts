@@ -1,0 +1,35 @@
+// Reads Prometheus' text exposition format. @see https://prometheus.io/docs/instrumenting/exposition_formats/
+
+export interface Family {
+  type: string
+  help: string
+  /** Value by series: `name{label="value"}`, labels in the order in which they were written. */
+  samples: Map<string, number>
+}
+
+const sampleLine = /^([a-zA-Z_:][\w:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*\})? (\S+)$/
+
+/** Histograms and summaries write several names for one family. */
+function familyOf(name: string, families: Map<string, Family>): string {
+  return families.has(name) ? name : name.replace(/_(?:bucket|sum|count)$/, '')
+}
+
+/** @throws Error for a line that Prometheus would not take */
+export function parseExposition(text: string): Map<string, Family> {
+  if (!text.endsWith('\n')) throw new Error('the text must end with a line break')
+  const families = new Map<string, Family>()
+  for (const line of text.split('\n').filter((candidate) => candidate !== '')) {
+    const [, kind, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? []
+    const family = families.get(name) ?? { type: '', help: '', samples: new Map<string, number>() }
+    if (kind === 'HELP') families.set(name, { ...family, help: rest })
+    else if (kind === 'TYPE') families.set(name, { ...family, type: rest })
+    else {
+      const [, sample = '', labels = '', value = ''] = sampleLine.exec(line) ?? []
+      const owner = families.get(familyOf(sample, families))
+      if (owner === undefined) throw new Error(`no sample of a known family: ${line}`)
+      if (owner.samples.has(sample + labels)) throw new Error(`twice: ${line}`)
+      owner.samples.set(sample + labels, Number(value.replace(/^[+]Inf$/, 'Infinity').replace(/^-Inf$/, '-Infinity')))
+    }
+  }
+  return families
+}

@@ -1,0 +1,225 @@
+// From facts and state to series: each fact moves what it should, and nothing else.
+import { describe, expect, test } from 'vitest'
+import type { Fact } from '../../../src/facts.ts'
+import { publishFact, publishState, type State } from '../../../src/metrics/publish.ts'
+import { createMetrics, metricPrefix, type Metrics } from '../../../src/metrics/registry.ts'
+import { retryResults } from '../../../src/platform/client.ts'
+import { reasons } from '../../../src/platform/http.ts'
+import { noCounts } from '../../../src/reconcile/census.ts'
+import { parseExposition } from '../../support/exposition.ts'
+import { everyFact, failedSweep, retryFact, sweepFact, tokenRefused } from '../../support/facts.ts'
+
+const now = Date.UTC(2026, 0, 15, 12)
+
+/** Every series that is not 0, without the prefix and without buckets. */
+async function nonZero(metrics: Metrics): Promise<Record<string, number>> {
+  const samples = [...parseExposition(await metrics.text()).values()].flatMap((family) => [...family.samples])
+  const shown = samples.filter(([series, value]) => value !== 0 && !series.includes('_bucket'))
+  return Object.fromEntries(shown.map(([series, value]) => [series.replace(metricPrefix, ''), value]))
+}
+
+async function moved(...facts: Fact[]): Promise<Record<string, number>> {
+  const metrics = createMetrics({ processMetrics: false })
+  for (const fact of facts) publishFact(metrics, fact, now)
+  return nonZero(metrics)
+}
+
+describe('every fact', () => {
+  test.each<[string, Fact, Record<string, number>]>([
+    [
+      'token request',
+      everyFact['token-request'],
+      {
+        'platform_requests_total{operation="token",reason="ok"}': 1,
+        'platform_request_duration_seconds_sum{operation="token"}': 0.1,
+        'platform_request_duration_seconds_count{operation="token"}': 1,
+      },
+    ],
+    [
+      'platform request',
+      everyFact['platform-request'],
+      {
+        'platform_requests_total{operation="list",reason="server-error"}': 1,
+        'platform_request_duration_seconds_sum{operation="list"}': 0.2,
+        'platform_request_duration_seconds_count{operation="list"}': 1,
+      },
+    ],
+    ['token had', everyFact['token-refreshed'], { 'access_token_refreshes_total{result="success"}': 1 }],
+    ['token refused', tokenRefused(), { 'access_token_refreshes_total{result="rejected"}': 1 }],
+    [
+      'token not to be had',
+      tokenRefused({ result: 'transient', reason: 'timeout' }),
+      { 'access_token_refreshes_total{result="transient"}': 1 },
+    ],
+    ['retry', everyFact.retry, { 'retries_total{result="accepted"}': 1 }],
+    [
+      'retry of what was resolved',
+      retryFact({ result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' }),
+      { 'retries_total{result="already-resolved"}': 1, 'already_resolved_total{found="successful"}': 1 },
+    ],
+    ['retry that was not sent', retryFact({ result: 'unauthorized', reason: 'unauthorized', sent: false }), {}],
+    ['tick skipped', everyFact['tick-skipped'], { 'ticks_skipped_total{reason="overlap"}': 1 }],
+    ['unreadable', everyFact.unreadable, { unreadable_records_total: 1 }],
+    [
+      'unexpected',
+      everyFact.unexpected,
+      { 'unexpected_records_total{kind="time"}': 2, 'unexpected_records_total{kind="status"}': 3 },
+    ],
+    ['time offset', everyFact['time-offset'], { platform_time_offset_seconds: 3600 }],
+    [
+      // A wrong zone moves every attempt; a single one may have been made by somebody else.
+      'time offsets of which one is small',
+      { type: 'time-offset', offsets: [{ offsetMs: 7_200_000 }, { offsetMs: -500 }, { offsetMs: -7_200_000 }] },
+      { platform_time_offset_seconds: -0.5 },
+    ],
+    ['no time offset', { type: 'time-offset', offsets: [] }, {}],
+    ['token scope', everyFact['token-scope-missing'], {}],
+    ['key reloaded', everyFact['key-reloaded'], {}],
+    ['key not reloaded', everyFact['key-reload-failed'], {}],
+    ['trouble', everyFact.trouble, {}],
+    ['slice skipped', everyFact['slice-skipped'], {}],
+    ['early at limit', everyFact['early-at-limit'], {}],
+    ['left window', everyFact['left-window'], {}],
+  ])('%s', async (_, fact, expected) => {
+    expect(await moved(fact)).toEqual(expected)
+  })
+
+  test('moves a metric, or is known not to', async () => {
+    const silent = Object.values(everyFact).map(
+      async (fact) => [fact.type, Object.keys(await moved(fact)).length] as const,
+    )
+    const moving = (await Promise.all(silent)).filter(([, series]) => series > 0).map(([type]) => type)
+    expect(moving.toSorted()).toEqual([
+      'platform-request',
+      'retry',
+      'sweep',
+      'tick-skipped',
+      'time-offset',
+      'token-refreshed',
+      'token-request',
+      'unexpected',
+      'unreadable',
+    ])
+  })
+})
+
+describe('sweeps', () => {
+  const at = now / 1000
+
+  test.each<[string, Fact, Record<string, number>]>([
+    [
+      'whole',
+      sweepFact(),
+      {
+        last_sweep_timestamp_seconds: at,
+        last_complete_sweep_timestamp_seconds: at,
+        'sweeps_total{kind="full",result="complete"}': 1,
+      },
+    ],
+    [
+      'not whole',
+      sweepFact({ result: 'incomplete' }),
+      { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="full",result="incomplete"}': 1 },
+    ],
+    [
+      'going on',
+      sweepFact({ continued: true }),
+      { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="full",result="complete"}': 1 },
+    ],
+    [
+      'fresh',
+      sweepFact({ kind: 'fresh' }),
+      { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="fresh",result="complete"}': 1 },
+    ],
+    ['failed', failedSweep(), { 'sweeps_total{kind="full",result="failed"}': 1 }],
+  ])('%s', async (_, fact, expected) => {
+    const kind = expected['sweeps_total{kind="fresh",result="complete"}'] === 1 ? 'fresh' : 'full'
+    expect(await moved(fact)).toEqual({
+      ...expected,
+      [`sweep_duration_seconds_sum{kind="${kind}"}`]: 1.23456,
+      [`sweep_duration_seconds_count{kind="${kind}"}`]: 1,
+    })
+  })
+})
+
+describe('every value of a closed list has its series', () => {
+  test('reasons of requests', async () => {
+    const facts = reasons.map((reason): Fact => ({ type: 'platform-request', operation: 'retry', reason, seconds: 1 }))
+    const series = await moved(...facts)
+    for (const reason of reasons)
+      expect(series[`platform_requests_total{operation="retry",reason="${reason}"}`]).toBe(1)
+  })
+
+  test('results of retries', async () => {
+    const series = await moved(...retryResults.map((result) => retryFact({ result, reason: 'ok', sent: true })))
+    expect(Object.keys(series)).toEqual(retryResults.map((result) => `retries_total{result="${result}"}`))
+  })
+
+  test('so that no fact makes a new one', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    const count = async (): Promise<number> =>
+      [...parseExposition(await metrics.text()).values()].reduce((sum, { samples }) => sum + samples.size, 0)
+    const before = await count()
+    for (const fact of Object.values(everyFact)) publishFact(metrics, fact, now)
+    publishFact(metrics, tokenRefused({ description: 'text from outside' }), now)
+    expect(await count()).toBe(before)
+  })
+})
+
+describe('the state', () => {
+  const empty: State = {
+    summary: { counts: noCounts(), oldestOpenAt: undefined },
+    backlogRecords: 0,
+    beyondWindow: 0,
+    inFlight: 0,
+    rateLimit: 0,
+    tokenExpiresAt: undefined,
+    certificateExpiresAt: undefined,
+    skewMs: { auth: 0, api: 0 },
+    nextTickAt: undefined,
+  }
+
+  test('of nothing is nothing', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    publishState(metrics, empty)
+    expect(await nonZero(metrics)).toEqual({})
+    expect(await metrics.text()).not.toMatch(/client_certificate_expiry_timestamp_seconds \d/)
+  })
+
+  test('is shown in base units, and what is over goes back to 0', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    const counts = { due: 1, 'backing-off': 2, parked: 3, excluded: 4, held: 5, awaiting: 6 }
+    publishState(metrics, {
+      summary: { counts, oldestOpenAt: 1_500 },
+      backlogRecords: 17,
+      beyondWindow: 8,
+      inFlight: 9,
+      rateLimit: 12.5,
+      tokenExpiresAt: 2_500,
+      certificateExpiresAt: 3_500,
+      skewMs: { auth: -250, api: 40_000 },
+      nextTickAt: 4_500,
+    })
+    expect(await nonZero(metrics)).toEqual({
+      ...Object.fromEntries(
+        Object.entries(counts).map(([decision, n]) => [`failed_webhooks{decision="${decision}"}`, n]),
+      ),
+      oldest_failed_event_timestamp_seconds: 1.5,
+      backlog_records: 17,
+      failed_webhooks_beyond_window: 8,
+      retries_in_flight: 9,
+      platform_request_rate_limit: 12.5,
+      access_token_expiry_timestamp_seconds: 2.5,
+      client_certificate_expiry_timestamp_seconds: 3.5,
+      'clock_skew_seconds{origin="auth"}': -0.25,
+      'clock_skew_seconds{origin="api"}': 40,
+      next_sweep_timestamp_seconds: 4.5,
+    })
+    publishState(metrics, { ...empty, certificateExpiresAt: 3_500 })
+    expect(await nonZero(metrics)).toEqual({
+      client_certificate_expiry_timestamp_seconds: 3.5,
+      // There is no next one to tell of while the process ends.
+      next_sweep_timestamp_seconds: 4.5,
+    })
+  })
+})

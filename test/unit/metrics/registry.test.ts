@@ -1,0 +1,174 @@
+// The registry: every metric is there from the start, named as Prometheus wants it, with labels that can't grow.
+import { describe, expect, test } from 'vitest'
+import {
+  createMetrics,
+  metricDefinitions,
+  metricPrefix,
+  type MetricDefinition,
+  type Metrics,
+} from '../../../src/metrics/registry.ts'
+import { parseExposition, type Family } from '../../support/exposition.ts'
+
+const definitions = Object.entries<MetricDefinition>(metricDefinitions)
+
+async function families(metrics: Metrics): Promise<Map<string, Family>> {
+  return parseExposition(await metrics.text())
+}
+
+async function familyOf(metrics: Metrics, name: string): Promise<Family> {
+  const family = (await families(metrics)).get(metricPrefix + name)
+  expect(family).toBeDefined()
+  return family ?? { type: '', help: '', samples: new Map() }
+}
+
+function combinations(definition: MetricDefinition): number {
+  return Object.values(definition.labels ?? {}).reduce((product, values) => product * values.length, 1)
+}
+
+describe('at the start', () => {
+  test.each(definitions)('%s has its help, its type and all its series', async (name, definition) => {
+    const { type, help, samples } = await familyOf(createMetrics({ processMetrics: false }), name)
+    expect({ type, help }).toEqual({ type: definition.type, help: definition.help })
+    const values = [...samples.values()]
+    if (definition.presence === 'when-set') expect(values).toEqual([])
+    else if (definition.type === 'histogram') {
+      const buckets = (definition.buckets?.length ?? 0) + 1
+      expect(values).toHaveLength(combinations(definition) * (buckets + 2))
+    } else expect(values).toHaveLength(combinations(definition))
+    expect(values.every((value) => value === 0)).toBe(true)
+  })
+
+  test('nothing else is there but what was asked for', async () => {
+    const own = await families(createMetrics({ processMetrics: false }))
+    expect([...own.keys()]).toEqual(definitions.map(([name]) => metricPrefix + name))
+    const all = await families(createMetrics({ processMetrics: true }))
+    for (const name of ['process_cpu_seconds_total', 'process_resident_memory_bytes', 'nodejs_eventloop_lag_seconds']) {
+      expect([...all.keys()]).toContain(name)
+    }
+  })
+
+  test('each registry is its own: two in one process do not meet', async () => {
+    const [one, other] = [createMetrics({ processMetrics: true }), createMetrics({ processMetrics: true })]
+    one.add('sweeps_total', { kind: 'full', result: 'complete' })
+    expect([...(await familyOf(one, 'sweeps_total')).samples.values()]).toContain(1)
+    expect([...(await familyOf(other, 'sweeps_total')).samples.values()]).not.toContain(1)
+  })
+})
+
+describe('names and labels', () => {
+  test.each(definitions)('%s follows the naming rules', (name, { type, help, labels = {} }) => {
+    expect(metricPrefix + name).toMatch(/^webhook_reconciler_[a-z]+(?:_[a-z]+)*$/)
+    expect(name.endsWith('_total')).toBe(type === 'counter')
+    if (type === 'histogram') expect(name).toMatch(/_seconds$/)
+    // Times and durations are in seconds, and say so.
+    if (/timestamp|duration|skew|offset/.test(name)) expect(name).toMatch(/_seconds$/)
+    expect(help).toMatch(/^[A-Z].*\.$/)
+    for (const label of Object.keys(labels)) expect(label).toMatch(/^[a-z]+(?:_[a-z]+)*$/)
+  })
+
+  test.each(definitions)('%s has a bounded number of series', (name, definition) => {
+    for (const [label, values] of Object.entries(definition.labels ?? {})) {
+      expect(new Set(values).size, label).toBe(values.length)
+      // The versions do not change while the process lives.
+      if (name !== 'build_info') expect(values.length, label).toBeGreaterThan(0)
+      for (const value of values) expect(value).toMatch(/^[a-z]+(?:-[a-z]+)*$/)
+    }
+    expect(combinations(definition)).toBeLessThanOrEqual(50)
+  })
+
+  test('are those of the contract', () => {
+    const contract = {
+      sweeps_total: ['kind', 'result'],
+      sweep_duration_seconds: ['kind'],
+      ticks_skipped_total: ['reason'],
+      last_sweep_timestamp_seconds: [],
+      last_complete_sweep_timestamp_seconds: [],
+      next_sweep_timestamp_seconds: [],
+      failed_webhooks: ['decision'],
+      failed_webhooks_beyond_window: [],
+      backlog_records: [],
+      oldest_failed_event_timestamp_seconds: [],
+      retries_total: ['result'],
+      already_resolved_total: ['found'],
+      platform_requests_total: ['operation', 'reason'],
+      platform_request_duration_seconds: ['operation'],
+      platform_request_rate_limit: [],
+      access_token_expiry_timestamp_seconds: [],
+      access_token_refreshes_total: ['result'],
+      client_certificate_expiry_timestamp_seconds: [],
+      retries_in_flight: [],
+      clock_skew_seconds: ['origin'],
+      platform_time_offset_seconds: [],
+      unreadable_records_total: [],
+      unexpected_records_total: ['kind'],
+      build_info: ['version', 'node_version'],
+    }
+    const labels = definitions.map(([name, definition]) => [name, Object.keys(definition.labels ?? {})])
+    expect(Object.fromEntries(labels)).toMatchObject(contract)
+  })
+
+  test.each([
+    ['sweeps_total', ['full', 'fresh', 'complete', 'incomplete', 'failed']],
+    ['ticks_skipped_total', ['overlap', 'paused', 'backoff']],
+    ['already_resolved_total', ['processing', 'successful', 'other']],
+    ['access_token_refreshes_total', ['success', 'transient', 'rejected']],
+    ['clock_skew_seconds', ['auth', 'api']],
+    ['unexpected_records_total', ['time', 'status']],
+  ] as const)('%s has the values of the contract', (name, values) => {
+    const { labels = {} }: MetricDefinition = metricDefinitions[name]
+    expect(Object.values(labels).flat()).toEqual(values)
+  })
+})
+
+describe('writing', () => {
+  test('counts up, sets, and measures', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    metrics.add('retries_total', { result: 'accepted' })
+    metrics.add('retries_total', { result: 'accepted' }, 4)
+    metrics.add('unreadable_records_total', {}, 0)
+    metrics.set('backlog_records', 7)
+    metrics.set('clock_skew_seconds', -1.5, { origin: 'api' })
+    metrics.observe('sweep_duration_seconds', 61, { kind: 'full' })
+    const text = await metrics.text()
+    for (const line of [
+      'retries_total{result="accepted"} 5',
+      'unreadable_records_total 0',
+      'backlog_records 7',
+      'clock_skew_seconds{origin="api"} -1.5',
+      'sweep_duration_seconds_bucket{le="60",kind="full"} 0',
+      'sweep_duration_seconds_bucket{le="300",kind="full"} 1',
+      'sweep_duration_seconds_sum{kind="full"} 61',
+    ]) {
+      expect(text).toContain(`\n${metricPrefix}${line}\n`)
+    }
+  })
+
+  test('what is left out until it is set', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    metrics.set('client_certificate_expiry_timestamp_seconds', 1_768_478_400)
+    const { samples } = await familyOf(metrics, 'client_certificate_expiry_timestamp_seconds')
+    expect([...samples.values()]).toEqual([1_768_478_400])
+  })
+
+  test('a version with odd characters is still one line', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    metrics.set('build_info', 1, { version: '1.0.0-"x"\n\\', node_version: 'v26' })
+    expect([...(await familyOf(metrics, 'build_info')).samples.values()]).toEqual([1])
+  })
+
+  test('the content type is that of the text format', () => {
+    expect(createMetrics({ processMetrics: false }).contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
+  })
+})
+
+test('asked twice at once, there are no numbers that nobody measured', async () => {
+  const metrics = createMetrics({ processMetrics: true })
+  for (let i = 0; i < 5; i += 1) {
+    for (const [name, { samples }] of await families(metrics)) {
+      for (const [series, value] of samples) {
+        expect(Number.isNaN(value), series).toBe(false)
+        if (name.startsWith('nodejs_eventloop_lag')) expect(value, series).toBeLessThan(3_600)
+      }
+    }
+  }
+})

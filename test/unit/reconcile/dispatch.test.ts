@@ -1,0 +1,450 @@
+// The dispatcher: how many at once, never where it is being listed, fair, and it ends as it is told to.
+import { describe, expect, test } from 'vitest'
+import type { RetryAnswer } from '../../../src/platform/client.ts'
+import { PlatformFailure } from '../../../src/platform/failure.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { contains, type Span } from '../../../src/reconcile/window.ts'
+import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
+import { accepted, failedRecord } from '../../support/fake-platform.ts'
+import { reconcile, type Reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
+
+const subscription = (number: number): string => `aaaaaaaa-0000-4000-8000-${String(number).padStart(12, '0')}`
+
+/** Records that are due, one a minute, oldest first. */
+function due(count: number, fields: Partial<WebhookRecord> = {}): WebhookRecord[] {
+  return Array.from({ length: count }, (_, index) =>
+    failedRecord({ eventLocal: testNow - 2 * dayMs + index * minuteMs, ...fields }),
+  )
+}
+
+/** The dispatcher with these records in its backlog, as if a sweep had brought them. */
+function holding(records: WebhookRecord[], options: ReconcileOptions = {}): Reconcile {
+  const world = reconcile({ ...options, records })
+  world.dispatcher.offer(learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow).changed)
+  return world
+}
+
+/** Counts what is in flight, of all and of each id. */
+function watching(takesMs: (record: WebhookRecord) => number): {
+  onRetry: NonNullable<ReconcileOptions['onRetry']>
+  bind: (world: Reconcile) => void
+  most: { all: number; ofOneId: number; bySubscription: Map<string, number> }
+} {
+  const flying: WebhookRecord[] = []
+  const most = { all: 0, ofOneId: 0, bySubscription: new Map<string, number>() }
+  let world: Reconcile | undefined
+  return {
+    most,
+    bind: (one) => {
+      world = one
+    },
+    async onRetry(record, platform) {
+      if (record === undefined) throw new Error('a record that does not exist was retried')
+      flying.push(record)
+      const of = (key: 'id' | 'subscriptionId'): number => flying.filter((other) => other[key] === record[key]).length
+      most.all = Math.max(most.all, flying.length)
+      most.ofOneId = Math.max(most.ofOneId, of('id'))
+      const before = most.bySubscription.get(record.subscriptionId) ?? 0
+      most.bySubscription.set(record.subscriptionId, Math.max(before, of('subscriptionId')))
+      await world?.clock.sleep(takesMs(record))
+      flying.splice(flying.indexOf(record), 1)
+      platform.set(record.id, { status: 'successful' })
+      return accepted({ ...record, status: 'successful' })
+    },
+  }
+}
+
+describe('how many at once', () => {
+  test.each([1, 2, 8, 64])('no more than %i, one of each record, all of them in the end', async (concurrency) => {
+    const watch = watching(({ id }) => 50 + (id.charCodeAt(35) % 7) * 100)
+    const records = due(300)
+    await using world = holding(records, { concurrency, onRetry: watch.onRetry, latencyMs: 0 })
+    watch.bind(world)
+    void world.start()
+    // Sweeps come by all the time and offer again what is under way.
+    for (let round = 0; round < 5; round += 1) {
+      await world.clock.advance(500)
+      await world.sweep()
+    }
+    await world.clock.advance(10 * minuteMs)
+    // Of one subscription the last slot stays free for another.
+    expect(watch.most.all).toBe(Math.max(1, concurrency - 1))
+    expect(watch.most.ofOneId).toBe(1)
+    expect(world.platform.failedIds()).toEqual([])
+    expect(world.platform.retries).toHaveLength(300)
+    expect(world.dispatcher.inFlight()).toBe(0)
+  })
+
+  test('the last free slot is for a subscription that has none in flight', async () => {
+    const slow = due(50, { subscriptionId: subscription(1) })
+    const quick = failedRecord({ eventLocal: testNow - dayMs, subscriptionId: subscription(2) })
+    const watch = watching(({ subscriptionId }) => (subscriptionId === subscription(1) ? hourMs : 10))
+    await using world = holding(slow, { concurrency: 4, onRetry: watch.onRetry, latencyMs: 0 })
+    watch.bind(world)
+    void world.start()
+    await world.clock.advance(minuteMs)
+    expect(world.dispatcher.inFlight()).toBe(3)
+    world.platform.add(quick)
+    const answer = learn(world.backlog, listingOf([quick], { complete: false, askedAt: world.clock.monotonic() }), testNow)
+    world.dispatcher.offer(answer.changed)
+    await world.clock.advance(1000)
+    expect(world.platform.records.get(quick.id)?.status).toBe('successful')
+    expect(watch.most.bySubscription.get(subscription(1))).toBe(3)
+  })
+
+  test('no faster than the rate', async () => {
+    await using world = holding(due(200), { maxPerSecond: 5 })
+    void world.start()
+    await world.clock.advance(10_000)
+    expect(world.platform.retries.length).toBeLessThanOrEqual(5 + 10 * 5)
+    expect(world.platform.retries.length).toBeGreaterThanOrEqual(50)
+  })
+})
+
+describe('the fence', () => {
+  test('no PATCH is in flight where a slice is being listed, however sweeps and retries meet', async () => {
+    const open = new Set<Span>()
+    const seen = { insideFence: 0, whileListing: 0, maxOpen: 0 }
+    const check = (record: WebhookRecord | undefined): void => {
+      const second = Math.floor((record?.eventLocal ?? 0) / 1000)
+      if ([...open].some((span) => contains(span, second))) seen.insideFence += 1
+      if (open.size > 0) seen.whileListing += 1
+    }
+    const records = due(1500, {}).map((record, index) => ({ ...record, eventLocal: testNow - 2 * dayMs + index * 20_000 }))
+    await using world = reconcile({
+      records,
+      sliceRecords: 50,
+      maxPerSecond: 100,
+      onRetry: async (record, platform) => {
+        check(record)
+        await world.clock.sleep(150)
+        check(record)
+        if (record !== undefined) platform.set(record.id, { status: 'successful' })
+        return accepted()
+      },
+    })
+    const fence = world.dispatcher.fence.bind(world.dispatcher)
+    world.dispatcher.fence = async (span, signal) => {
+      const release = await fence(span, signal)
+      open.add(span)
+      seen.maxOpen = Math.max(seen.maxOpen, open.size)
+      return () => {
+        open.delete(span)
+        release()
+      }
+    }
+    void world.start()
+    for (let round = 0; round < 4; round += 1) await world.sweep()
+    await world.clock.advance(minuteMs)
+    await world.sweep()
+    expect(seen).toEqual({ insideFence: 0, whileListing: expect.any(Number) as number, maxOpen: 1 })
+    expect(seen.whileListing).toBeGreaterThan(10)
+    expect(world.platform.failedIds()).toEqual([])
+    expect(new Set(world.platform.retries.map(({ id }) => id)).size).toBe(world.platform.retries.length)
+    expect(world.sweeps().every(({ result }) => result === 'complete')).toBe(true)
+  })
+
+  test('waits for what is in flight inside, not for what is outside', async () => {
+    const [inside, outside] = [failedRecord({ eventLocal: testNow - dayMs }), failedRecord({ eventLocal: testNow - 2 * dayMs })]
+    const takes = new Map([
+      [inside.id, 500],
+      [outside.id, 60_000],
+    ])
+    const watch = watching(({ id }) => takes.get(id) ?? 0)
+    await using world = holding([inside, { ...outside, subscriptionId: subscription(2) }], { onRetry: watch.onRetry, latencyMs: 0 })
+    watch.bind(world)
+    void world.start()
+    await world.clock.settle()
+    expect(world.dispatcher.inFlight()).toBe(2)
+    const second = Math.floor(inside.eventLocal / 1000)
+    const release = await world.clock.run(world.dispatcher.fence({ from: second, to: second + 1 }, world.stop.signal), 1000)
+    expect(world.dispatcher.inFlight()).toBe(1)
+    release()
+  })
+
+  test('that is given up while it waits is taken down again', async () => {
+    const [first, second] = due(2)
+    const watch = watching(() => 1000)
+    await using world = holding([first, second].filter((one) => one !== undefined), {
+      concurrency: 2,
+      onRetry: watch.onRetry,
+      latencyMs: 0,
+    })
+    watch.bind(world)
+    void world.start()
+    await world.clock.settle()
+    const sweep = new AbortController()
+    const fencing = world.dispatcher.fence({ from: 0, to: 4e9 }, sweep.signal)
+    fencing.catch(() => undefined)
+    sweep.abort(new Error('the sweep was given up'))
+    await world.clock.advance(1000)
+    await expect(fencing).rejects.toThrow('given up')
+    await world.clock.advance(5000)
+    expect(world.platform.failedIds()).toEqual([])
+  })
+})
+
+describe('what goes out', () => {
+  test('is decided when it goes: a record that is seen resolved while it waits for the rate is left alone', async () => {
+    const records = due(40)
+    await using world = holding(records, { maxPerSecond: 1 })
+    void world.start()
+    await world.clock.advance(100)
+    const rest = records.slice(0, 5)
+    const later = listingOf(rest, { askedAt: world.clock.monotonic() + 1 })
+    learn(world.backlog, later, testNow)
+    await world.clock.advance(10 * minuteMs)
+    const retried = new Set(world.platform.retries.map(({ id }) => id))
+    expect([...retried].every((id) => rest.some((record) => record.id === id))).toBe(true)
+  })
+
+  test('nothing, while retries are not enabled', async () => {
+    await using world = holding(due(10), { policy: { enabled: false } })
+    void world.start()
+    await world.clock.advance(dayMs)
+    expect(world.platform.retries).toEqual([])
+    expect(world.backlog.summary(world.platform.now(), false).counts.held).toBe(10)
+  })
+
+  test('records that back off, when they are due, and no sooner', async () => {
+    const record = failedRecord({ eventLocal: testNow - dayMs, lastAttemptLocal: testNow - 1000, attempts: 3 })
+    await using world = holding([record])
+    void world.start()
+    await world.clock.advance(2 * minuteMs - 1000)
+    expect(world.platform.retries).toEqual([])
+    await world.clock.advance(2 * minuteMs + 1000)
+    expect(world.platform.retries).toHaveLength(1)
+  })
+
+  test('ten records that always answer 500 do not keep the others from being retried', async () => {
+    const poison = due(10)
+    const others = due(200)
+    const ids = new Set(poison.map(({ id }) => id))
+    await using world = holding([...poison, ...others], {
+      onRetry: (record, platform, id) => {
+        if (ids.has(id)) return { result: 'platform-error', reason: 'server-error', sent: true }
+        platform.set(id, { status: 'successful' })
+        return accepted(record === undefined ? undefined : { ...record, status: 'successful' })
+      },
+    })
+    void world.start()
+    await world.clock.advance(20_000)
+    expect(world.platform.failedIds().toSorted()).toEqual([...ids].toSorted())
+    await world.clock.advance(hourMs)
+    // Each on its own backoff: 1, 2, 4, 8, 16, 32 min, less the jitter.
+    expect(world.platform.retries.length - others.length).toBeLessThanOrEqual(10 * 8)
+    expect(world.guard.trouble()).toBeUndefined()
+  })
+
+  test('a retry that was never sent is no attempt, and none is reported as sent', async () => {
+    const answer: RetryAnswer = { result: 'unauthorized', reason: 'unauthorized', sent: false }
+    await using world = holding(due(3), { onRetry: () => answer })
+    void world.start()
+    await world.clock.advance(10 * minuteMs)
+    expect([...world.backlog.entries()].every(({ tries }) => tries === 0)).toBe(true)
+    expect(world.facts.some((fact) => fact.type === 'retry' && fact.answer.sent)).toBe(false)
+    expect(world.guard.trouble()).toBe('unauthorized')
+  })
+})
+
+describe('a single round', () => {
+  /** Runs one, with the guard beside it. */
+  async function round(world: Reconcile, limitMs?: number): Promise<void> {
+    const guarding = world.guard.run(world.stop.signal).catch(() => undefined)
+    const signals = { stop: world.stop.signal, kill: world.kill.signal }
+    await world.clock.run(world.dispatcher.run(signals, { onlyDueAt: world.platform.now() }), limitMs)
+    world.stop.abort(new Error('the round is over'))
+    await guarding
+  }
+
+  test.each([0, 1, 7, 100])('of %i records ends when each has been retried', async (count) => {
+    await using world = holding(due(count))
+    await round(world)
+    expect(world.platform.retries).toHaveLength(count)
+    expect(world.platform.failedIds()).toEqual([])
+  })
+
+  test('leaves what becomes due while it runs', async () => {
+    const soon = failedRecord({ eventLocal: testNow - dayMs, lastAttemptLocal: testNow - 29_000 })
+    await using world = holding([...due(300), soon], { maxPerSecond: 2 })
+    await round(world)
+    expect(world.platform.retries).toHaveLength(300)
+    expect(world.platform.failedIds()).toEqual([soon.id])
+  })
+
+  test('tries each once, also those that fail', async () => {
+    const fails: RetryAnswer[] = [
+      { result: 'rejected', reason: 'bad-request', sent: true },
+      { result: 'platform-error', reason: 'server-error', sent: true },
+      { result: 'throttled', reason: 'throttled', sent: true },
+    ]
+    let count = 0
+    await using world = holding(due(60), { onRetry: () => fails[count++ % 3] ?? accepted() })
+    await round(world, hourMs)
+    expect(world.platform.retries).toHaveLength(60)
+  })
+
+  test('does not wake up again and again for what is not part of it', async () => {
+    const resting = Array.from({ length: 5 }, () => failedRecord({ eventLocal: testNow - dayMs, lastAttemptLocal: testNow - 1000 }))
+    const [slow] = due(1)
+    const watch = watching(() => 10 * minuteMs)
+    await using world = holding([...resting, ...(slow === undefined ? [] : [slow])], { onRetry: watch.onRetry, latencyMs: 0 })
+    watch.bind(world)
+    let sleeps = 0
+    const sleep = world.clock.sleep.bind(world.clock)
+    world.clock.sleep = (ms, signal) => {
+      sleeps += 1
+      return sleep(ms, signal)
+    }
+    await round(world)
+    expect(world.platform.retries).toHaveLength(1)
+    expect(sleeps).toBeLessThan(100)
+  })
+
+  test.each([
+    ['refused', { result: 'unauthorized', reason: 'forbidden', sent: true }, false, 'unauthorized'],
+    ['down', { result: 'unreachable', reason: 'connection', sent: true }, true, 'platform'],
+  ] as const)('ends when we are %s, after few PATCHes', async (_, answer, listFails, trouble) => {
+    await using world = holding(due(500), {
+      onRetry: () => answer,
+      onList: () => {
+        if (listFails) throw new PlatformFailure('connection', undefined, 'list')
+      },
+    })
+    await round(world, hourMs)
+    expect(world.platform.retries.length).toBeLessThanOrEqual(16)
+    expect(world.guard.trouble()).toBe(trouble)
+  })
+
+  test('ends at once when retries are not enabled', async () => {
+    await using world = holding(due(3), { policy: { enabled: false } })
+    await round(world, 1)
+    expect(world.platform.retries).toEqual([])
+  })
+})
+
+describe('stopping', () => {
+  test('no new PATCH goes out, those in flight finish, and it ends', async () => {
+    const watch = watching(() => 5000)
+    await using world = holding(due(100), { onRetry: watch.onRetry, latencyMs: 0 })
+    watch.bind(world)
+    const run = world.start()
+    await world.clock.advance(100)
+    world.stop.abort()
+    await world.clock.advance(1000)
+    expect(world.dispatcher.inFlight()).toBe(7)
+    await world.clock.run(run, 10_000)
+    expect(world.platform.retries).toHaveLength(7)
+    expect(world.platform.failedIds()).toHaveLength(93)
+    expect(world.dispatcher.inFlight()).toBe(0)
+  })
+
+  test('kill ends those in flight too', async () => {
+    await using world = holding(due(100), { latencyMs: hourMs })
+    const run = world.start()
+    await world.clock.advance(100)
+    world.stop.abort()
+    await world.clock.advance(1000)
+    world.kill.abort()
+    await world.clock.run(run, 1)
+    expect(world.dispatcher.inFlight()).toBe(0)
+    expect(world.platform.failedIds()).toHaveLength(100)
+  })
+
+  test('before it has begun: nothing goes out', async () => {
+    await using world = holding(due(3))
+    world.stop.abort()
+    await world.start()
+    expect(world.platform.retries).toEqual([])
+  })
+
+  test('while it waits for the rate: nothing more goes out', async () => {
+    await using world = holding(due(30), { maxPerSecond: 1 })
+    const run = world.start()
+    await world.clock.advance(500)
+    const sent = world.platform.retries.length
+    world.stop.abort()
+    await world.clock.run(run, 10_000)
+    await world.clock.advance(minuteMs)
+    expect(world.platform.retries).toHaveLength(sent)
+  })
+
+  test('in the moment in which the rate lets one go: it does not go', async () => {
+    await using world = holding(due(3))
+    const { rate } = world
+    const acquire = rate.acquire.bind(rate)
+    rate.acquire = async (kind, signal) => {
+      await acquire(kind, signal)
+      world.stop.abort()
+    }
+    await world.start()
+    expect(world.platform.retries).toEqual([])
+  })
+})
+
+describe('a bug', () => {
+  const bug = new TypeError('undefined is not a function')
+
+  test('in the client makes run() reject, and nothing hangs', async () => {
+    await using world = holding(due(20), {
+      onRetry: () => {
+        throw bug
+      },
+    })
+    const run = world.start()
+    await expect(world.clock.run(run)).rejects.toBe(bug)
+    expect(world.platform.retries.length).toBeLessThanOrEqual(8)
+    await world.clock.advance(minuteMs)
+    const release = await world.clock.run(world.dispatcher.fence({ from: 0, to: 4e9 }, world.stop.signal))
+    release()
+    expect(world.dispatcher.inFlight()).toBe(0)
+  })
+
+  test('is told at once, although others in flight take long and the rate is paused', async () => {
+    const records = due(20)
+    await using world = holding(records, {
+      latencyMs: 0,
+      onRetry: async (record) => {
+        if (record?.id !== records[3]?.id) await world.clock.sleep(hourMs, world.kill.signal)
+        else {
+          world.rate.feedback({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
+          await world.clock.sleep(100)
+          throw bug
+        }
+        return accepted()
+      },
+    })
+    await expect(world.clock.run(world.start(), 1000)).rejects.toBe(bug)
+  })
+
+  test('in what takes the facts in is one of ours as well', async () => {
+    await using world = holding(due(3))
+    world.facts.push = () => {
+      throw bug
+    }
+    await expect(world.clock.run(world.start())).rejects.toBe(bug)
+  })
+})
+
+describe('being alive', () => {
+  test('an idle loop turns at least every half minute, one that waits for the rate is not silent', async () => {
+    await using world = holding([])
+    void world.start()
+    for (let at = 0; at < 200; at += 1) {
+      await world.clock.advance(1000)
+      expect(world.dispatcher.silentForMs()).toBeLessThanOrEqual(30_000)
+    }
+    world.rate.feedback({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
+    const [record] = due(1)
+    if (record !== undefined) world.dispatcher.offer(learn(world.backlog, listingOf([record]), testNow).changed)
+    await world.clock.advance(250_000)
+    expect(world.dispatcher.silentForMs()).toBe(0)
+    expect(world.platform.retries).toEqual([])
+  })
+
+  test('before it runs, and after it has ended, it is silent', async () => {
+    await using world = holding([])
+    await world.clock.advance(hourMs)
+    expect(world.dispatcher.silentForMs()).toBe(hourMs)
+  })
+})

@@ -1,0 +1,467 @@
+// Ticks: what is swept when, what waits, and how the sweeper comes through a platform that fails.
+import { describe, expect, test } from 'vitest'
+import type { ListQuery } from '../../../src/platform/client.ts'
+import { PlatformFailure } from '../../../src/platform/failure.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { TokenError } from '../../../src/platform/token-error.ts'
+import { dayMs, defaultPolicy, entryOf, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import { accepted, failedRecord, idOf } from '../../support/fake-platform.ts'
+import { reconcile, type Reconcile } from '../../support/reconcile.ts'
+
+const trouble = (reason: PlatformFailure['reason']): PlatformFailure => new PlatformFailure(reason, undefined, 'list')
+
+function due(count: number, fields: Partial<WebhookRecord> = {}): WebhookRecord[] {
+  return Array.from({ length: count }, (_, index) =>
+    failedRecord({ eventLocal: testNow - 3 * dayMs + index * 10 * minuteMs, ...fields }),
+  )
+}
+
+/** Ticks now, then every `periodMs`, for `forMs`. */
+async function ticks(world: Reconcile, periodMs: number, forMs: number): Promise<void> {
+  for (let at = 0; at < forMs; at += periodMs) {
+    world.sweeper.tick(world.stop.signal)
+    await world.clock.advance(periodMs)
+  }
+}
+
+/** After the sweep that a start begins with, and its rest: as if it had been running for long. */
+async function runningFor(world: Reconcile, ms: number): Promise<number> {
+  await world.sweep()
+  await world.clock.advance(ms)
+  world.facts.length = 0
+  world.platform.lists.length = 0
+  return world.platform.now()
+}
+
+function isFreshLook({ from, to }: ListQuery): boolean {
+  return from !== undefined && to !== undefined && to - from < 2 * 3600
+}
+
+function skipped(world: Reconcile): string[] {
+  return world.facts.flatMap((fact) => (fact.type === 'tick-skipped' ? [fact.reason] : []))
+}
+
+describe('when', () => {
+  test('a full sweep rests for twenty times its duration, a fresh look for twenty times its own', async () => {
+    // One call a second: the newest hour takes 1 s, the rest and what lies beyond another 2 s.
+    await using world = reconcile({ latencyMs: 1000 })
+    const origin = await runningFor(world, hourMs)
+    await ticks(world, 1000, 150_000)
+    const ended = world.sweeps().map(({ kind, seconds }) => `${kind} ${seconds}`)
+    const round = ['full 3', 'fresh 1', 'fresh 1']
+    expect(ended).toEqual([...round, ...round, ...round].slice(0, 8))
+    const newest = world.platform.lists.filter(isFreshLook).map(({ at }) => Math.round((at - origin) / 1000))
+    expect(newest).toEqual([0, 21, 42, 63, 84, 105, 126, 147])
+    expect(skipped(world).filter((reason) => reason === 'backoff')).toEqual([])
+  })
+
+  test('one full sweep at a time, with fresh looks beside it but not while it looks at the newest hour itself', async () => {
+    let slow = 0
+    await using world = reconcile({
+      latencyMs: 10,
+      onList: async (query) => {
+        // The first call is the newest hour, the second the rest.
+        if (slow > 0) await world.clock.sleep(isFreshLook(query) ? 5 * minuteMs : 6 * hourMs)
+        slow -= 1
+      },
+    })
+    await runningFor(world, hourMs)
+    slow = 2
+    await ticks(world, 30_000, 5 * minuteMs)
+    expect(world.platform.lists).toHaveLength(1)
+    expect(new Set(skipped(world))).toEqual(new Set(['overlap']))
+    await ticks(world, 30_000, 6 * hourMs + minuteMs)
+    const kinds = world.sweeps().map(({ kind }) => kind)
+    expect(kinds.filter((kind) => kind === 'full')).toHaveLength(1)
+    expect(kinds.filter((kind) => kind === 'fresh').length).toBeGreaterThan(3)
+    expect(kinds.indexOf('full')).toBeGreaterThan(3)
+  })
+
+  test('a quiet platform is swept on every tick', async () => {
+    await using world = reconcile({ latencyMs: 20 })
+    await runningFor(world, hourMs)
+    await ticks(world, 30_000, 10 * minuteMs)
+    expect(world.sweeps().map(({ kind }) => kind)).toEqual(Array.from({ length: 20 }, () => 'full'))
+    expect(world.platform.lists).toHaveLength(3 * 20)
+    expect(skipped(world)).toEqual([])
+  })
+})
+
+describe('a failing platform', () => {
+  test('sweeps back off to five minutes whatever the schedule, and come back at once when one works', async () => {
+    let failing = true
+    await using world = reconcile({
+      onList: () => {
+        if (failing) throw trouble('server-error')
+      },
+    })
+    await ticks(world, 1000, 4 * hourMs)
+    const failed = world.sweeps()
+    expect(failed.every(({ result }) => result === 'failed')).toBe(true)
+    // Two kinds, each 1 s doubling to 5 min, less the jitter.
+    expect(failed.length).toBeLessThan(2 * (12 + (4 * hourMs) / (0.75 * 300_000)))
+    expect(failed.length).toBeGreaterThan(60)
+    expect(skipped(world).every((reason) => reason === 'backoff')).toBe(true)
+
+    failing = false
+    await ticks(world, 1000, 5 * minuteMs)
+    const before = world.sweeps().length
+    await ticks(world, 30_000, 5 * minuteMs)
+    const after = world.sweeps().slice(before)
+    expect(after.every(({ result }) => result === 'complete')).toBe(true)
+    expect(after.filter(({ kind }) => kind === 'full').length).toBeGreaterThanOrEqual(9)
+  })
+
+  test.each([
+    ['401', () => trouble('unauthorized'), { reason: 'unauthorized', stage: 'list', rejected: true }],
+    ['403', () => trouble('forbidden'), { reason: 'forbidden', stage: 'list', rejected: true }],
+    ['429', () => trouble('throttled'), { reason: 'throttled', stage: 'list', rejected: false }],
+    ['no answer', () => trouble('timeout'), { reason: 'timeout', stage: 'list', rejected: false }],
+    [
+      'no token',
+      () => new TokenError('no token to be had', { kind: 'transient', reason: 'timeout' }),
+      { reason: 'timeout', stage: 'token', rejected: false },
+    ],
+    [
+      'a refused assertion',
+      () => new TokenError('refused', { kind: 'rejected', reason: 'bad-request' }),
+      { reason: 'bad-request', stage: 'token', rejected: true },
+    ],
+  ])('%s fails the sweep, after one or two calls', async (_, make, failure) => {
+    await using world = reconcile({
+      onList: () => {
+        throw make()
+      },
+    })
+    const report = await world.sweep()
+    expect(report).toMatchObject({ result: 'failed', failure })
+    expect(world.platform.lists.length).toBeLessThanOrEqual(2)
+  })
+
+  test('401 in mid-sweep: what was listed so far is kept and retried, the last count stands', async () => {
+    let calls = 0
+    let refusing = false
+    await using world = reconcile({
+      records: due(300),
+      sliceRecords: 20,
+      maxRecords: 100,
+      onList: () => {
+        calls += 1
+        if (refusing && calls === 12) throw trouble('unauthorized')
+      },
+    })
+    await world.sweep()
+    const { counts } = world.backlog.summary(testNow, false)
+    expect(counts.due).toBe(300)
+    refusing = true
+    calls = 0
+    expect(await world.sweep()).toMatchObject({ result: 'failed' })
+    expect(world.backlog.summary(testNow, false).counts).toEqual(counts)
+    expect(world.backlog.size()).toBe(100)
+  })
+
+  test('a page that always fails: the rest is listed and retried, and the sweep says that it is incomplete', async () => {
+    const records = due(400)
+    const bad = records[200]?.eventLocal ?? 0
+    await using world = reconcile({
+      records,
+      sliceRecords: 100,
+      onList: ({ from = Infinity, to = 0, size }) => {
+        if (size > 1 && from <= bad / 1000 && bad / 1000 <= to) throw trouble('server-error')
+      },
+    })
+    void world.start()
+    const report = await world.sweep()
+    expect(report).toMatchObject({ result: 'incomplete', listed: 399 })
+    expect(report.skippedSlices).toBeGreaterThan(0)
+    expect(report.skippedSlices).toBeLessThanOrEqual(3)
+    expect(world.facts.filter(({ type }) => type === 'slice-skipped')).toHaveLength(report.skippedSlices)
+    await world.clock.advance(minuteMs)
+    expect(world.platform.failedIds()).toEqual([records[200]?.id])
+    expect(world.platform.lists.length).toBeLessThan(200)
+  })
+
+  test('a platform that ignores eventDateTimeFrom/To is told by name', async () => {
+    await using world = reconcile({ records: due(400), sliceRecords: 100, ignores: ['from', 'to'] })
+    const report = await world.sweep()
+    expect(report.failure).toMatchObject({ reason: 'other', stage: 'list', rejected: false })
+    expect(report.failure?.message).toContain('the platform ignores eventDateTimeFrom/To')
+    expect(world.platform.lists.length).toBeLessThan(10)
+  })
+
+  test('when going on with what had no room fails, the full sweep’s rest is not cut short, and nothing is forgotten', async () => {
+    let failing = false
+    await using world = reconcile({
+      records: due(290),
+      maxRecords: 100,
+      latencyMs: 1000,
+      onList: () => {
+        if (failing) throw trouble('server-error')
+      },
+      onRetry: (record, platform, id) => {
+        platform.set(id, { status: 'successful' })
+        return accepted(record === undefined ? undefined : { ...record, status: 'successful' })
+      },
+    })
+    world.sweeper.tick(world.stop.signal)
+    await world.clock.run(world.sweeper.idle())
+    expect(world.sweeps()[0]?.seconds).toBe(4)
+    void world.start()
+    await world.clock.advance(16_000)
+    expect(world.backlog.size()).toBe(0)
+    failing = true
+    await ticks(world, 1000, 30_000)
+    const full = world.sweeps().filter(({ kind, continued }) => kind === 'full' && !continued)
+    expect(full).toHaveLength(1)
+    const tries = world.sweeps().filter(({ continued }) => continued)
+    expect(tries.length).toBeGreaterThan(2)
+    expect(tries.length).toBeLessThan(10)
+    expect(world.backlog.census.counts().due).toBe(190)
+    failing = false
+    await ticks(world, 1000, 10 * minuteMs)
+    expect(world.platform.failedIds()).toEqual([])
+  })
+})
+
+describe('no room', () => {
+  test('it goes on from the oldest that was left out whenever the backlog is half empty, until all is done', async () => {
+    await using world = reconcile({ records: due(430), maxRecords: 50, latencyMs: 500, maxPerSecond: 20 })
+    void world.start()
+    let most = 0
+    for (let round = 0; round < 100 && world.platform.failedIds().length > 0; round += 1) {
+      world.sweeper.tick(world.stop.signal)
+      for (let part = 0; part < 10; part += 1) {
+        await world.clock.advance(1000)
+        most = Math.max(most, world.backlog.size())
+      }
+    }
+    expect(most).toBeLessThanOrEqual(50)
+    expect(world.platform.failedIds()).toEqual([])
+    expect(world.sweeps().some(({ continued }) => continued)).toBe(true)
+    expect(new Set(world.platform.retries.map(({ id }) => id)).size).toBe(world.platform.retries.length)
+    const order = world.platform.retries
+      .map(({ id }) => world.platform.records.get(id)?.eventLocal ?? 0)
+      .filter((eventLocal) => eventLocal < testNow - 2 * hourMs)
+    expect(order).toEqual([...order].sort((a, b) => a - b))
+  })
+
+  test('while going on takes long, fresh looks go on too', async () => {
+    await using world = reconcile({ records: due(300), maxRecords: 60, latencyMs: 3000 })
+    void world.start()
+    await ticks(world, 10_000, 30 * minuteMs)
+    const reports = world.sweeps()
+    expect(reports.some(({ continued }) => continued)).toBe(true)
+    const fresh = reports.filter(({ kind }) => kind === 'fresh')
+    expect(fresh.length).toBeGreaterThan(15)
+  })
+})
+
+describe('time goes on', () => {
+  /** A failure a minute, each seen `failed` half a minute after its event; gives how long each waited for its retry. */
+  async function waits(options: { zone: string; startMs: number; minutes: number; latencyMs: number }): Promise<number[]> {
+    await using world = reconcile({ ...options, policy: { window: { ...defaultPolicy.window, lookbackMs: 2 * dayMs } } })
+    const zone = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(options.zone).timeZoneId
+    const toLocal = (ms: number): number =>
+      ms + Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(zone).offsetNanoseconds / 1e6
+    const events = new Map<string, number>()
+    void world.start()
+    for (let minute = 0; minute < options.minutes + 10; minute += 1) {
+      for (const half of [0, 30_000]) {
+        const now = Math.floor(world.platform.now())
+        if (half === 30_000 && minute < options.minutes) {
+          const record = failedRecord({ eventLocal: toLocal(now - 30_000), lastAttemptLocal: toLocal(now - 29_000) })
+          events.set(record.id, now - 30_000)
+          world.platform.add(record)
+        }
+        world.sweeper.tick(world.stop.signal)
+        await world.clock.advance(30_000)
+      }
+    }
+    expect(world.platform.retries).toHaveLength(options.minutes)
+    return world.platform.retries.map(({ id, at }) => at - (events.get(id) ?? 0))
+  }
+
+  test.each([
+    ['UTC', 'UTC', '2026-01-15T12:00:00Z'],
+    ['the clock is put back in Berlin', 'Europe/Berlin', '2025-10-25T23:30:00Z'],
+    ['the clock is put forward in Berlin', 'Europe/Berlin', '2026-03-28T23:30:00Z'],
+    ['the clock is put back in New York', 'America/New_York', '2025-11-02T04:30:00Z'],
+    ['the clock is put back by half an hour', 'Australia/Lord_Howe', '2026-04-04T13:30:00Z'],
+  ])('%s: each failure is retried within minutes', async (_, zone, from) => {
+    const startMs = Temporal.Instant.from(from).epochMilliseconds
+    const seen = await waits({ zone, startMs, minutes: 240, latencyMs: 20 })
+    expect(Math.max(...seen)).toBeLessThan(4 * minuteMs)
+    // Never before it has settled, but for the hour that comes twice.
+    if (zone === 'UTC') expect(Math.min(...seen)).toBeGreaterThanOrEqual(minuteMs)
+  })
+
+  test('what fails while a long sweep is under way is not lost between two of them', async () => {
+    const seen = await waits({ zone: 'UTC', startMs: testNow, minutes: 120, latencyMs: 4000 })
+    expect(Math.max(...seen)).toBeLessThan(6 * minuteMs)
+  })
+
+  test('nothing before notBefore is ever touched; it is counted as beyond the window', async () => {
+    const notBefore = testNow - dayMs
+    const [old, young] = [due(20, { eventLocal: notBefore - 1000 }), due(20, { eventLocal: notBefore })]
+    await using world = reconcile({
+      records: [...old, ...young],
+      policy: { window: { ...defaultPolicy.window, notBefore } },
+    })
+    void world.start()
+    await ticks(world, 30_000, hourMs)
+    expect(world.platform.failedIds().toSorted()).toEqual(old.map(({ id }) => id).toSorted())
+    expect(world.sweeper.beyondWindow()).toBe(20)
+  })
+
+  test('notBefore within a second keeps the earlier part of that second out', async () => {
+    const notBefore = testNow - dayMs + 500
+    const [old, young] = [failedRecord({ eventLocal: notBefore - 1 }), failedRecord({ eventLocal: notBefore })]
+    await using world = reconcile({ records: [old, young], policy: { window: { ...defaultPolicy.window, notBefore } } })
+    void world.start()
+    await ticks(world, 30_000, 5 * minuteMs)
+    expect(world.platform.failedIds()).toEqual([old.id])
+  })
+
+  test('what leaves the window failed is told once, what was retried and not seen since is not', async () => {
+    const lookbackMs = 2 * hourMs
+    const [failed, awaited] = [failedRecord({ eventLocal: testNow - lookbackMs + minuteMs }), failedRecord({ eventLocal: testNow - lookbackMs + minuteMs })]
+    await using world = reconcile({
+      records: [{ ...failed, attempts: 30 }, awaited],
+      policy: { window: { ...defaultPolicy.window, lookbackMs } },
+      // Listings that are never complete take nothing away.
+      totals: 'double',
+      onRetry: (_, platform, id) => {
+        platform.set(id, { status: 'processing' })
+        return accepted()
+      },
+    })
+    void world.start()
+    await world.sweep()
+    await world.clock.advance(500)
+    expect(entryOf(world.backlog, awaited).awaiting).toBe(true)
+    await ticks(world, 30_000, 5 * minuteMs)
+    expect(world.facts.filter(({ type }) => type === 'left-window')).toEqual([{ type: 'left-window', records: 1 }])
+    expect(world.backlog.size()).toBe(0)
+  })
+})
+
+describe('beyond the window', () => {
+  const beyond = due(7, { eventLocal: testNow - 8 * dayMs })
+
+  test.each([
+    ['counted', {}, 7],
+    ['not known without a total', { totals: 'none' }, 0],
+    ['not believed when the row shows that the bound is ignored', { ignores: ['to'], order: 'event-desc' }, 0],
+  ] as const)('%s', async (_, readings, count) => {
+    await using world = reconcile({ ...readings, records: [...beyond, ...due(5)] })
+    await world.sweep()
+    expect(world.sweeper.beyondWindow()).toBe(count)
+  })
+
+  test('when it cannot be asked the sweep is not the worse for it', async () => {
+    await using world = reconcile({
+      records: [...beyond, ...due(5)],
+      onList: ({ from, to }) => {
+        if (from === undefined && to !== undefined) throw trouble('server-error')
+      },
+    })
+    expect(await world.sweep()).toMatchObject({ result: 'complete', listed: 5 })
+  })
+})
+
+describe('what is told', () => {
+  test('unreadable rows, rows that were not asked for, records early at the limit, and offsets', async () => {
+    const row = { unreadable: true, id: idOf(999_999), field: 'status' } as const
+    const early = failedRecord({ eventLocal: testNow - 5 * minuteMs, attempts: 30 })
+    const retried = due(1)
+    await using world = reconcile({
+      records: [...retried, early, failedRecord({ eventLocal: testNow - dayMs, status: 'successful' })],
+      ignores: ['status'],
+      unreadable: ({ size }) => (size > 1 ? [row] : []),
+      onRetry: () => accepted(),
+    })
+    void world.start()
+    await world.sweep()
+    await world.clock.advance(1000)
+    world.platform.set(retried[0]?.id ?? '', { lastAttemptLocal: testNow - 2 * hourMs, attempts: 2 })
+    await world.sweep()
+    const told = (type: string): unknown[] => world.facts.filter((fact) => fact.type === type)
+    expect(told('unreadable')[0]).toMatchObject({ rows: [row] })
+    expect(told('unexpected')[0]).toMatchObject({ time: 0, status: 1 })
+    expect(told('early-at-limit')).toHaveLength(1)
+    expect(told('time-offset')).toHaveLength(1)
+    expect(told('time-offset')[0]).toMatchObject({ offsets: [{ offsetMs: expect.closeTo(-2 * hourMs, -4) as number }] })
+  })
+})
+
+describe('a record that is listed failed for ever', () => {
+  test.each([
+    ['gone', { result: 'gone', reason: 'not-found', sent: true }],
+    ['already-resolved', { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' }],
+    ['rejected', { result: 'rejected', reason: 'bad-request', sent: true }],
+    ['accepted', accepted()],
+  ] as const)('after %s backs off instead of being PATCHed on every sweep', async (_, answer) => {
+    await using world = reconcile({ records: due(1), onRetry: () => answer })
+    void world.start()
+    await ticks(world, 30_000, dayMs)
+    // 1, 2, 4, ... 256 min, then 6 h, less the jitter: ten to fifteen in a day, of 2,880 sweeps.
+    expect(world.platform.retries.length).toBeGreaterThan(8)
+    expect(world.platform.retries.length).toBeLessThan(16)
+  })
+})
+
+describe('a host clock that is wrong', () => {
+  test.each([
+    ['behind', -2 * hourMs],
+    ['ahead', 2 * hourMs],
+  ])('%s does not move the window: the first answer tells the time before anything is listed', async (_, wrongMs) => {
+    let isKnown = false
+    await using world = reconcile({
+      records: [failedRecord({ eventLocal: testNow - 5 * minuteMs })],
+      startMs: testNow + wrongMs,
+      knowsTime: () => isKnown,
+      onList: () => {
+        if (!isKnown) world.clock.jump(-wrongMs)
+        isKnown = true
+      },
+    })
+    expect(await world.sweep()).toMatchObject({ listed: 1, result: 'complete' })
+    expect(world.platform.lists[0]).toMatchObject({ size: 1 })
+    expect(world.platform.lists[0]?.from).toBeUndefined()
+  })
+
+  test('a platform that never tells the time is asked for it once', async () => {
+    await using world = reconcile({ knowsTime: () => false })
+    for (let round = 0; round < 3; round += 1) await world.sweep()
+    expect(world.platform.lists.filter(({ from, to }) => from === undefined && to === undefined)).toHaveLength(1)
+  })
+})
+
+describe('ends', () => {
+  test('an abort ends what is under way, and is no failure', async () => {
+    await using world = reconcile({ latencyMs: hourMs })
+    world.sweeper.tick(world.stop.signal)
+    await world.clock.advance(1000)
+    world.stop.abort()
+    await world.clock.run(world.sweeper.idle(), 1)
+    expect(world.sweeps()).toEqual([])
+  })
+
+  test('a bug in a sweep comes out of idle(), not as a failed sweep', async () => {
+    const bug = new TypeError('undefined is not a function')
+    await using world = reconcile({
+      onList: () => {
+        throw bug
+      },
+    })
+    world.sweeper.tick(world.stop.signal)
+    await expect(world.clock.run(world.sweeper.idle())).rejects.toBe(bug)
+    expect(world.sweeps()).toEqual([])
+    await expect(world.clock.run(world.sweeper.full(world.stop.signal))).rejects.toBe(bug)
+  })
+
+  test('with nothing under way, idle() is at once', async () => {
+    await using world = reconcile()
+    await world.clock.run(world.sweeper.idle(), 0)
+  })
+})
