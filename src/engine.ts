@@ -63,9 +63,19 @@ export function connectionsOf(config: Config): number {
   return config.retry.concurrency + 2 * config.sweep.concurrency + 1
 }
 
+/** Tells when a request was sent and answered on the clock that the engine lives by: the host's may have been set meanwhile. */
+function timedBy(clock: Clock, host: Clock, transport: Transport): Transport {
+  return async (request) => {
+    const answer = await transport(request)
+    const ahead = clock.now() - host.now()
+    return { ...answer, sentAt: answer.sentAt + ahead, receivedAt: answer.receivedAt + ahead }
+  }
+}
+
 export function createEngine(options: EngineOptions): Engine {
-  const { config, random, report, transport } = options
+  const { config, random, report } = options
   const clock = createSteadyClock(options.clock)
+  const transport = timedBy(clock, options.clock, options.transport)
   const policy = toPolicy(config, options.periodMs)
   const zone = createZone(config.platform.timeZone)
   const skews = { auth: createSkew(), api: createSkew() }

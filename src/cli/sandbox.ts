@@ -3,6 +3,7 @@ import { Command } from 'commander'
 import { UsageError } from '../errors.ts'
 import type { SandboxOptions } from '../sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
+import { untilAborted } from '../shutdown.ts'
 import { defaultPorts, defaultRecords, planOf, readText, type Flags, type PlanIo } from './sandbox-plan.ts'
 
 export interface SandboxIo extends PlanIo {
@@ -58,15 +59,6 @@ function explanation(sandbox: Sandbox): string {
     'Ctrl-C ends it.',
     '',
   ].join('\n')
-}
-
-async function untilAborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  await new Promise<void>((resolve) => {
-    signal.addEventListener('abort', () => {
-      resolve()
-    })
-  })
 }
 
 async function run(flags: Flags, io: SandboxIo): Promise<void> {

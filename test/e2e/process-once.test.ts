@@ -132,6 +132,15 @@ describe('exit codes', () => {
     expect(ended.stderr).not.toMatch(/Bearer|eyJ|PRIVATE KEY/)
   })
 
+  test.concurrent('the platform says that it has more than it lists: 1, and what was listed is done', async () => {
+    await using sandbox = await startPlatform({ totals: 'high' })
+    seedDue(sandbox, 25)
+    const ended = await runProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
+    expect(ended.code, ended.stdout + ended.stderr).toBe(1)
+    expect(reportOf(ended)).toMatchObject({ exitCode: 1, stoppedBy: null, sweep: { result: 'incomplete' } })
+    expect(sandbox.counts().successful).toBe(25)
+  })
+
   test.concurrent('nothing listens there: 69', async () => {
     const sandbox = await startPlatform()
     const env = await sandboxEnv(sandbox)

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
 import { sandboxEnv } from '../support/engine.ts'
-import { makeFolder, runProgram, startDaemon, type Ended, type Folder } from '../support/process.ts'
+import { makeFolder, runProgram, startDaemon, startProgram, type Ended, type Folder } from '../support/process.ts'
 
 const canary = 'canary-4c1d0f'
 
@@ -96,6 +96,34 @@ describe('configuration', () => {
     const path = join(folder.path, 'no-such.yaml')
     const ended = await runProgram([command, '--config', path], { env: nowhere })
     expectRefused(ended, ['--config', path, 'there is no such file'])
+  })
+})
+
+test('a file, and the environment over it, is what it starts with', async () => {
+  const { privateKeyFile } = await testKeys()
+  await using own = await makeFolder()
+  const yaml = [
+    `platform: { baseUrl: '${nowhere.RECONCILER_PLATFORM_BASE_URL}/' }`,
+    `auth: { issuerUrl: '${nowhere.RECONCILER_AUTH_ISSUER_URL}', clientId: from-file, privateKeyFile: ${privateKeyFile} }`,
+    'instance: { name: from-file }',
+    'server: { host: 127.0.0.1, port: 0 }',
+    'window: { lookback: 36h, notBefore: 2026-01-02T03:04:05+02:00 }',
+    'select: { modules: [accounts] }',
+    'retry: { enabled: true }',
+    'schedule: { cron: 0 0 4 * * * }',
+  ]
+  const file = await own.write('config.yaml', yaml.join('\n'))
+  const env = { RECONCILER_INSTANCE_NAME: 'from-environment', RECONCILER_RETRY_ENABLED: 'false' }
+  await using program = startProgram(['run', '--config', file], { env })
+  expect(await program.said('started')).toMatchObject({
+    instance: 'from-environment',
+    platform: nowhere.RECONCILER_PLATFORM_BASE_URL,
+    issuer: nowhere.RECONCILER_AUTH_ISSUER_URL,
+    schedule: '0 0 4 * * *',
+    lookback: '36h',
+    notBefore: '2026-01-02T01:04:05.000Z',
+    selectedBy: ['modules'],
+    retries: 'observe only',
   })
 })
 

@@ -37,7 +37,7 @@ async function begin(): Promise<Day> {
     until: (condition) =>
       vi.waitFor(
         async () => {
-          clock.advance(10_000)
+          clock.advance(20_000)
           daemon.tick()
           await condition()
         },

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Reason } from '../../src/platform/http.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'
+import type { IgnoredParameter } from '../../src/sandbox/options.ts'
 import type { Exchange } from '../support/gateway.ts'
 import { patient, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
 
@@ -123,13 +124,13 @@ describe('some list calls', () => {
     ['date', 0],
   ] as const)('Retry-After in %s is waited for', async (form, least) => {
     await using scene = await startScene()
-    scene.sandbox.faults.set(listFault({ kind: 'throttle', retryAfter: { seconds: 20, form } }, { skip: 1, count: 1 }))
+    scene.sandbox.faults.set(listFault({ kind: 'throttle', retryAfter: { seconds: 12, form } }, { skip: 1, count: 1 }))
     await scene.round()
     const lists = scene.sandbox.requestLog().filter(({ operation }) => operation === 'list')
     const refused = lists.findIndex(({ status }) => status === 429)
     const waited = (lists[refused + 1]?.at ?? 0) - (lists[refused]?.at ?? 0)
     // The date tells whole seconds.
-    expect(waited).toBeGreaterThanOrEqual(18_000 + least)
+    expect(waited).toBeGreaterThanOrEqual(10_500 + least)
     expect(waited).toBeLessThan(60_000)
   })
 
@@ -413,6 +414,31 @@ describe('bodies that the sandbox does not play', () => {
     await using scene = await startScene({ behindGateway: true })
     scene.gateway.change(({ body }) => ({ body: `\ufeff${body}` }))
     expect((await scene.round()).retries).toEqual({ accepted: scene.ids.length })
+  })
+})
+
+describe('filters that are ignored', () => {
+  test.each<[string, IgnoredParameter[], { time: number; status: number }]>([
+    ['status', ['status'], { time: 0, status: 5 }],
+    ['from and to', ['from', 'to'], { time: 3, status: 0 }],
+    ['all of them', ['status', 'from', 'to', 'eventId'], { time: 3, status: 5 }],
+  ])('%s: counted, and what was not asked for is not touched', async (_, ignores, unexpected) => {
+    await using scene = await startScene({ readings: { ignores } })
+    const { clock, sandbox } = scene
+    const strangers = [
+      ...['successful', 'successful', 'processing', 'cancelled', 'Failed'].map((status) => ({ status, days: 0.2 })),
+      ...[8, 9, 400].map((days) => ({ status: 'failed', days })),
+    ].map(({ status, days }) => sandbox.addWebhook({ status, eventInstant: clock.now() - days * 86_400_000 }))
+
+    const { sweep, retries } = await scene.round()
+
+    expect(sweep.result).toBe('complete')
+    expect(retries).toEqual({ accepted: scene.ids.length })
+    expect(strangers.map((id) => sandbox.acceptedRetries(id))).toEqual(strangers.map(() => 0))
+    expect(sandbox.stats.retries.invalidStatus).toBe(0)
+    const facts = scene.daemon.facts.filter((fact) => fact.type === 'unexpected')
+    expect(Math.max(...facts.map(({ time }) => time))).toBeGreaterThanOrEqual(unexpected.time)
+    expect(Math.max(...facts.map(({ status }) => status))).toBe(unexpected.status)
   })
 })
 

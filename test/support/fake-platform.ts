@@ -34,7 +34,11 @@ export interface FakePlatformOptions extends Readings {
   /** Rows that can't be read, put at the end of every page of these numbers. */
   unreadable?: (query: ListQuery) => UnreadableRow[]
   /** What comes of a PATCH; the default is a platform that delivers before it answers. May throw. */
-  onRetry?: (record: WebhookRecord | undefined, platform: FakePlatform, id: string) => RetryAnswer | Promise<RetryAnswer>
+  onRetry?: (
+    record: WebhookRecord | undefined,
+    platform: FakePlatform,
+    id: string,
+  ) => RetryAnswer | Promise<RetryAnswer>
 }
 
 export interface FakePlatform extends PlatformClient {
@@ -106,9 +110,12 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
   function isInside(record: WebhookRecord, query: ListQuery): boolean {
     const at = precision === 'second' ? Math.floor(record.eventLocal / 1000) : record.eventLocal / 1000
     const { from, to } = query
-    const afterFrom = from === undefined || ignores.has('from') || at > from || (at === from && options.fromInclusive !== false)
+    const afterFrom =
+      from === undefined || ignores.has('from') || at > from || (at === from && options.fromInclusive !== false)
     const beforeTo = to === undefined || ignores.has('to') || at < to || (at === to && options.toInclusive !== false)
-    return afterFrom && beforeTo && (query.status === undefined || ignores.has('status') || record.status === query.status)
+    return (
+      afterFrom && beforeTo && (query.status === undefined || ignores.has('status') || record.status === query.status)
+    )
   }
 
   function inOrder(): WebhookRecord[] {

@@ -145,7 +145,11 @@ test('going on where there was no room, as the backlog is worked off: in the end
       const { backlog, list, fullSweep } = worldOf(setting)
       fullSweep(all)
       const resolved = new Set<string>()
-      const open = new Set(inside(all, window).filter((one) => one.module === 'accounts').map(({ id }) => id))
+      const open = new Set(
+        inside(all, window)
+          .filter((one) => one.module === 'accounts')
+          .map(({ id }) => id),
+      )
       for (let round = 0; resolved.size < open.size; round += 1) {
         expect(round).toBeLessThan(200)
         for (const entry of [...backlog.entries()]) {

@@ -264,7 +264,11 @@ describe('the last attempt', () => {
 
 describe('the platform’s clock', () => {
   /** Retries a record at `now` with that answer, then looks at it a minute later; gives what both tell. */
-  function offsets(zone: string, answer: (record: WebhookRecord) => RetryAnswer, shown: number | null): (number | undefined)[] {
+  function offsets(
+    zone: string,
+    answer: (record: WebhookRecord) => RetryAnswer,
+    shown: number | null,
+  ): (number | undefined)[] {
     const backlog = testBacklog({ zone })
     const record = due()
     learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), now)
@@ -304,7 +308,8 @@ describe('the platform’s clock', () => {
     ['failed', -hourMs],
     ['processing', undefined],
   ] as const)('the record of the answer, %s', (status, offset) => {
-    const answer = (record: WebhookRecord): RetryAnswer => accepted({ ...record, status, lastAttemptLocal: now - hourMs })
+    const answer = (record: WebhookRecord): RetryAnswer =>
+      accepted({ ...record, status, lastAttemptLocal: now - hourMs })
     expect(offsets('UTC', answer, now - hourMs)[0]).toBe(offset)
   })
 
@@ -350,7 +355,12 @@ describe('when there is no room', () => {
     ['fresh before old', kinds.due(dayMs), kinds.due(10 * minuteMs), 'second'],
     ['old not before fresh', kinds.due(10 * minuteMs), kinds.due(dayMs), 'first'],
     ['parked not before due', kinds.due(dayMs), kinds.parked(dayMs), 'first'],
-    ['a fresh one that backs off not before an old one that is due', kinds.due(dayMs), kinds.backingOff(minuteMs), 'first'],
+    [
+      'a fresh one that backs off not before an old one that is due',
+      kinds.due(dayMs),
+      kinds.backingOff(minuteMs),
+      'first',
+    ],
     ['of equals the one that is there', kinds.due(dayMs), kinds.due(2 * dayMs), 'first'],
   ])('%s', (_, first, second, stays) => {
     expect(whoStays(first, second)).toBe(stays)

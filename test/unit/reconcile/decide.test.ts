@@ -74,7 +74,11 @@ describe('the selection', () => {
     ['its subscription', { subscriptionIds: [subscriptionId] }, true],
     ['another subscription', { subscriptionIds: [subscriptionId.replace('1', '2')] }, false],
     ['all of them', { eventTypes: [eventType], modules: [module], subscriptionIds: [subscriptionId] }, true],
-    ['two that fit and one that does not', { eventTypes: [eventType], modules: ['x'], subscriptionIds: [subscriptionId] }, false],
+    [
+      'two that fit and one that does not',
+      { eventTypes: [eventType], modules: ['x'], subscriptionIds: [subscriptionId] },
+      false,
+    ],
   ])('%s', (_, select, mine) => {
     const rules = { ...policy, select: { ...policy.select, ...select } }
     expect(decide(record, rules, { now, held: false }).decision).toBe(mine ? 'due' : 'excluded')

@@ -85,7 +85,11 @@ describe('how many at once', () => {
     await world.clock.advance(minuteMs)
     expect(world.dispatcher.inFlight()).toBe(3)
     world.platform.add(quick)
-    const answer = learn(world.backlog, listingOf([quick], { complete: false, askedAt: world.clock.monotonic() }), testNow)
+    const answer = learn(
+      world.backlog,
+      listingOf([quick], { complete: false, askedAt: world.clock.monotonic() }),
+      testNow,
+    )
     world.dispatcher.offer(answer.changed)
     await world.clock.advance(1000)
     expect(world.platform.records.get(quick.id)?.status).toBe('successful')
@@ -110,7 +114,10 @@ describe('the fence', () => {
       if ([...open].some((span) => contains(span, second))) seen.insideFence += 1
       if (open.size > 0) seen.whileListing += 1
     }
-    const records = due(1500, {}).map((record, index) => ({ ...record, eventLocal: testNow - 2 * dayMs + index * 20_000 }))
+    const records = due(1500, {}).map((record, index) => ({
+      ...record,
+      eventLocal: testNow - 2 * dayMs + index * 20_000,
+    }))
     await using world = reconcile({
       records,
       sliceRecords: 50,
@@ -145,19 +152,28 @@ describe('the fence', () => {
   })
 
   test('waits for what is in flight inside, not for what is outside', async () => {
-    const [inside, outside] = [failedRecord({ eventLocal: testNow - dayMs }), failedRecord({ eventLocal: testNow - 2 * dayMs })]
+    const [inside, outside] = [
+      failedRecord({ eventLocal: testNow - dayMs }),
+      failedRecord({ eventLocal: testNow - 2 * dayMs }),
+    ]
     const takes = new Map([
       [inside.id, 500],
       [outside.id, 60_000],
     ])
     const watch = watching(({ id }) => takes.get(id) ?? 0)
-    await using world = holding([inside, { ...outside, subscriptionId: subscription(2) }], { onRetry: watch.onRetry, latencyMs: 0 })
+    await using world = holding([inside, { ...outside, subscriptionId: subscription(2) }], {
+      onRetry: watch.onRetry,
+      latencyMs: 0,
+    })
     watch.bind(world)
     void world.start()
     await world.clock.settle()
     expect(world.dispatcher.inFlight()).toBe(2)
     const second = Math.floor(inside.eventLocal / 1000)
-    const release = await world.clock.run(world.dispatcher.fence({ from: second, to: second + 1 }, world.stop.signal), 1000)
+    const release = await world.clock.run(
+      world.dispatcher.fence({ from: second, to: second + 1 }, world.stop.signal),
+      1000,
+    )
     expect(world.dispatcher.inFlight()).toBe(1)
     release()
   })
@@ -165,11 +181,14 @@ describe('the fence', () => {
   test('that is given up while it waits is taken down again', async () => {
     const [first, second] = due(2)
     const watch = watching(() => 1000)
-    await using world = holding([first, second].filter((one) => one !== undefined), {
-      concurrency: 2,
-      onRetry: watch.onRetry,
-      latencyMs: 0,
-    })
+    await using world = holding(
+      [first, second].filter((one) => one !== undefined),
+      {
+        concurrency: 2,
+        onRetry: watch.onRetry,
+        latencyMs: 0,
+      },
+    )
     watch.bind(world)
     void world.start()
     await world.clock.settle()
@@ -285,10 +304,15 @@ describe('a single round', () => {
   })
 
   test('does not wake up again and again for what is not part of it', async () => {
-    const resting = Array.from({ length: 5 }, () => failedRecord({ eventLocal: testNow - dayMs, lastAttemptLocal: testNow - 1000 }))
+    const resting = Array.from({ length: 5 }, () =>
+      failedRecord({ eventLocal: testNow - dayMs, lastAttemptLocal: testNow - 1000 }),
+    )
     const [slow] = due(1)
     const watch = watching(() => 10 * minuteMs)
-    await using world = holding([...resting, ...(slow === undefined ? [] : [slow])], { onRetry: watch.onRetry, latencyMs: 0 })
+    await using world = holding([...resting, ...(slow === undefined ? [] : [slow])], {
+      onRetry: watch.onRetry,
+      latencyMs: 0,
+    })
     watch.bind(world)
     let sleeps = 0
     const sleep = world.clock.sleep.bind(world.clock)

@@ -121,14 +121,17 @@ describe('three failures in a row', () => {
     ['404 that may be a misrouted gateway’s', [doubtful, doubtful, doubtful]],
   ]
 
-  test.each(rows)('%s: one list is sent; if it answers, the records are the trouble and all goes on', async (_, answers) => {
-    const { guard, note, probes, facts } = start()
-    await note(...answers)
-    expect(probes).toEqual([0])
-    expect(guard.allows(7)).toBe(true)
-    expect(guard.trouble()).toBeUndefined()
-    expect(facts).toEqual([])
-  })
+  test.each(rows)(
+    '%s: one list is sent; if it answers, the records are the trouble and all goes on',
+    async (_, answers) => {
+      const { guard, note, probes, facts } = start()
+      await note(...answers)
+      expect(probes).toEqual([0])
+      expect(guard.allows(7)).toBe(true)
+      expect(guard.trouble()).toBeUndefined()
+      expect(facts).toEqual([])
+    },
+  )
 
   test.each(rows)('%s: if it does not, nothing goes out', async (_, answers) => {
     const { guard, note, list, facts } = start()
@@ -272,13 +275,16 @@ describe('we are refused', () => {
     expect(new Set(gaps.slice(8))).toEqual(new Set([300]))
   })
 
-  test.each(['accepted', 'already-resolved', 'gone', 'rejected'] as const)('a trial that gives %s shows that we are let in', async (result) => {
-    const { clock, guard, note, facts } = await refused()
-    await clock.advance(1000)
-    await note(result)
-    expect(guard.allows(7)).toBe(true)
-    expect(facts.at(-1)).toEqual({ type: 'trouble', trouble: undefined })
-  })
+  test.each(['accepted', 'already-resolved', 'gone', 'rejected'] as const)(
+    'a trial that gives %s shows that we are let in',
+    async (result) => {
+      const { clock, guard, note, facts } = await refused()
+      await clock.advance(1000)
+      await note(result)
+      expect(guard.allows(7)).toBe(true)
+      expect(facts.at(-1)).toEqual({ type: 'trouble', trouble: undefined })
+    },
+  )
 
   test.each(['unreachable', 'platform-error', 'throttled'] as const)(
     'a trial that gives %s shows nothing: the next comes a longer pause later',

@@ -6,7 +6,13 @@ import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { FiltersIgnored, listSlice, type Listing, type TooMany } from '../../../src/reconcile/listing.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
 import { createBulkPlatform } from '../../support/bulk-platform.ts'
-import { createFakePlatform, failedRecord, idOf, type FakePlatform, type FakePlatformOptions } from '../../support/fake-platform.ts'
+import {
+  createFakePlatform,
+  failedRecord,
+  idOf,
+  type FakePlatform,
+  type FakePlatformOptions,
+} from '../../support/fake-platform.ts'
 
 const start = 1_700_000_000
 const minute: Span = { from: start, to: start + 60 }
@@ -14,7 +20,9 @@ const never = new AbortController().signal
 
 /** One failed record in each of the first `count` seconds (and round again). */
 function failed(count: number, seconds = 60): WebhookRecord[] {
-  return Array.from({ length: count }, (_, index) => failedRecord({ eventLocal: (start + (index % seconds)) * 1000 + 7 }))
+  return Array.from({ length: count }, (_, index) =>
+    failedRecord({ eventLocal: (start + (index % seconds)) * 1000 + 7 }),
+  )
 }
 
 interface Setting {
@@ -25,7 +33,10 @@ interface Setting {
   signal?: AbortSignal
 }
 
-function list(client: FakePlatform | ReturnType<typeof createBulkPlatform>, setting: Setting = {}): Promise<Listing | TooMany> {
+function list(
+  client: FakePlatform | ReturnType<typeof createBulkPlatform>,
+  setting: Setting = {},
+): Promise<Listing | TooMany> {
   const { span = minute, maxRecords = 1000, totalsCount = true, concurrency = 3, signal = never } = setting
   return listSlice(span, { client, monotonic: () => 42, concurrency, maxRecords, totalsCount }, signal)
 }
@@ -94,9 +105,17 @@ describe('answers that lie or lack something', () => {
     ['a total of zero', { totals: 'zero' }, { complete: true, calls: 4 }],
     ['a total twice the truth', { totals: 'double' }, { complete: false, calls: 12 }],
     ['a page size that only echoes the question', { tellsSize: 'asked' }, { complete: true, calls: 6 }],
-    ['a page size that only echoes the question, no total', { tellsSize: 'asked', totals: 'none' }, { complete: true, calls: 1 }],
+    [
+      'a page size that only echoes the question, no total',
+      { tellsSize: 'asked', totals: 'none' },
+      { complete: true, calls: 1 },
+    ],
     ['the same page again and again', { ignores: ['page'] }, { complete: false, calls: 9 }],
-    ['the same page again and again, no metadata', { ignores: ['page'], totals: 'none', tellsSize: 'none' }, { complete: false, calls: 4 }],
+    [
+      'the same page again and again, no metadata',
+      { ignores: ['page'], totals: 'none', tellsSize: 'none' },
+      { complete: false, calls: 4 },
+    ],
     ['ties in another order on every page', { order: 'unstable' }, { complete: true, calls: 8 }],
   ]
 
@@ -114,7 +133,9 @@ describe('answers that lie or lack something', () => {
       records: [
         ...failed(20),
         ...[-90, 500].map((second) => failedRecord({ eventLocal: (start + second) * 1000 })),
-        ...(['successful', 'processing', 'other'] as const).map((status) => failedRecord({ eventLocal: start * 1000, status })),
+        ...(['successful', 'processing', 'other'] as const).map((status) =>
+          failedRecord({ eventLocal: start * 1000, status }),
+        ),
       ],
       ignores: ['from', 'to', 'status'],
       maxPageSize: 7,
@@ -134,7 +155,11 @@ describe('answers that lie or lack something', () => {
 
 describe('rows that cannot be read', () => {
   const row = (number?: number) =>
-    ({ unreadable: true, id: number === undefined ? undefined : idOf(number), field: number === undefined ? 'row' : 'status' }) as const
+    ({
+      unreadable: true,
+      id: number === undefined ? undefined : idOf(number),
+      field: number === undefined ? 'row' : 'status',
+    }) as const
 
   test('the rest of their page goes on, and each is told once', async () => {
     const platform = createFakePlatform({
@@ -164,7 +189,11 @@ describe('rows that cannot be read', () => {
   })
 
   test('pages of nothing but unreadable rows are read on to what can be read', async () => {
-    const platform = createFakePlatform({ totals: 'none', tellsSize: 'none', unreadable: ({ page }) => (page < 5 ? [row(), row()] : []) })
+    const platform = createFakePlatform({
+      totals: 'none',
+      tellsSize: 'none',
+      unreadable: ({ page }) => (page < 5 ? [row(), row()] : []),
+    })
     const result = await listing(platform)
     expect(result.unreadable).toHaveLength(10)
     expect(result.complete).toBe(true)
@@ -173,7 +202,11 @@ describe('rows that cannot be read', () => {
 
 describe('a list that changes while it is read', () => {
   /** Calls `change` once, when the page with this number of the first reading is asked for. */
-  function changing(options: FakePlatformOptions, page: number, change: (platform: FakePlatform) => void): FakePlatform {
+  function changing(
+    options: FakePlatformOptions,
+    page: number,
+    change: (platform: FakePlatform) => void,
+  ): FakePlatform {
     let done = false
     return createFakePlatform({
       maxPageSize: 10,
@@ -270,7 +303,9 @@ describe('too many', () => {
   })
 
   test('a platform that answers a second with everything it has is not read to the end', async () => {
-    const elsewhere = Array.from({ length: 300 }, (_, index) => failedRecord({ eventLocal: (start + 1000 + index) * 1000 }))
+    const elsewhere = Array.from({ length: 300 }, (_, index) =>
+      failedRecord({ eventLocal: (start + 1000 + index) * 1000 }),
+    )
     const platform = createFakePlatform({ records: elsewhere, ignores: ['from', 'to'], maxPageSize: 10 })
     const one = list(platform, { span: { from: start, to: start + 1 }, maxRecords: 50 })
     await expect(one).rejects.toBeInstanceOf(FiltersIgnored)
@@ -279,18 +314,21 @@ describe('too many', () => {
 })
 
 describe('calls that fail', () => {
-  test.each([0, 1, 2, 3])('page %i: the listing rejects with what the call rejected with, and stops asking', async (bad) => {
-    const failure = new PlatformFailure('server-error', 500, 'list')
-    const platform = createFakePlatform({
-      records: failed(200),
-      maxPageSize: 10,
-      onList: ({ page }) => {
-        if (page === bad) throw failure
-      },
-    })
-    await expect(list(platform)).rejects.toBe(failure)
-    expect(platform.lists.length).toBeLessThanOrEqual(bad + 5)
-  })
+  test.each([0, 1, 2, 3])(
+    'page %i: the listing rejects with what the call rejected with, and stops asking',
+    async (bad) => {
+      const failure = new PlatformFailure('server-error', 500, 'list')
+      const platform = createFakePlatform({
+        records: failed(200),
+        maxPageSize: 10,
+        onList: ({ page }) => {
+          if (page === bad) throw failure
+        },
+      })
+      await expect(list(platform)).rejects.toBe(failure)
+      expect(platform.lists.length).toBeLessThanOrEqual(bad + 5)
+    },
+  )
 
   test('an abort ends it', async () => {
     const stop = new AbortController()

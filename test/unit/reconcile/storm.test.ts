@@ -7,7 +7,9 @@ import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../suppor
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 import { reconcile } from '../../support/reconcile.ts'
 
-const records = Array.from({ length: 10_000 }, (_, index) => failedRecord({ eventLocal: testNow - 3 * dayMs + index * 20_000 }))
+const records = Array.from({ length: 10_000 }, (_, index) =>
+  failedRecord({ eventLocal: testNow - 3 * dayMs + index * 20_000 }),
+)
 
 interface Storm {
   patch: RetryAnswer
@@ -28,7 +30,10 @@ const noToken: RetryAnswer = { result: 'unauthorized', reason: 'unauthorized', s
 const storms: [string, Storm][] = [
   ['401 of everything', { patch: refused('unauthorized'), list: failure('unauthorized'), most: 7 }],
   ['403 of everything', { patch: refused('forbidden'), list: failure('forbidden'), most: 7 }],
-  ['no token', { patch: noToken, list: new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }), most: 7 }],
+  [
+    'no token',
+    { patch: noToken, list: new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }), most: 7 },
+  ],
   ['403 of the PATCH, while the list is allowed', { patch: refused('forbidden'), list: undefined, most: 7 + 12 }],
   ['5xx of everything', { patch: serverError, list: failure('server-error'), most: 7 + 2 }],
   ['no answer to anything', { patch: unreachable, list: failure('timeout'), most: 7 + 2 }],

@@ -70,7 +70,10 @@ describe('parameters that are ignored', () => {
 
   test.each(
     all.flatMap((order) =>
-      ([['from'], ['to']] as const).map((ignores): [string, Readings] => [`${ignores[0]}, order ${order}`, { order, ignores }]),
+      ([['from'], ['to']] as const).map((ignores): [string, Readings] => [
+        `${ignores[0]}, order ${order}`,
+        { order, ignores },
+      ]),
     ),
   )('one bound (%s): the sweep fails, or lists everything; it never goes on without end', async (_, readings) => {
     const platform = createFakePlatform({ records: failed(500), maxPageSize: 10, ...readings })
@@ -149,8 +152,17 @@ describe('what cannot be listed', () => {
     const lost = swept.skipped.map(({ span }) => span)
     expect(lost.length).toBeLessThanOrEqual(3)
     expect(lost.every(({ from, to }) => to - from === 1 && Math.abs(from - bad) <= 1)).toBe(true)
-    const near = new Set([...platform.records.values()].filter(({ eventLocal }) => Math.abs(eventLocal / 1000 - bad) <= 1).map(({ id }) => id))
-    expect(swept.ids.toSorted()).toEqual(platform.failedIds().filter((id) => !near.has(id)).toSorted())
+    const near = new Set(
+      [...platform.records.values()]
+        .filter(({ eventLocal }) => Math.abs(eventLocal / 1000 - bad) <= 1)
+        .map(({ id }) => id),
+    )
+    expect(swept.ids.toSorted()).toEqual(
+      platform
+        .failedIds()
+        .filter((id) => !near.has(id))
+        .toSorted(),
+    )
     expect(platform.lists.length).toBeLessThan(300)
   })
 

@@ -258,8 +258,16 @@ describe('no room', () => {
 
 describe('time goes on', () => {
   /** A failure a minute, each seen `failed` half a minute after its event; gives how long each waited for its retry. */
-  async function waits(options: { zone: string; startMs: number; minutes: number; latencyMs: number }): Promise<number[]> {
-    await using world = reconcile({ ...options, policy: { window: { ...defaultPolicy.window, lookbackMs: 2 * dayMs } } })
+  async function waits(options: {
+    zone: string
+    startMs: number
+    minutes: number
+    latencyMs: number
+  }): Promise<number[]> {
+    await using world = reconcile({
+      ...options,
+      policy: { window: { ...defaultPolicy.window, lookbackMs: 2 * dayMs } },
+    })
     const zone = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(options.zone).timeZoneId
     const toLocal = (ms: number): number =>
       ms + Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(zone).offsetNanoseconds / 1e6
@@ -324,7 +332,10 @@ describe('time goes on', () => {
 
   test('what leaves the window failed is told once, what was retried and not seen since is not', async () => {
     const lookbackMs = 2 * hourMs
-    const [failed, awaited] = [failedRecord({ eventLocal: testNow - lookbackMs + minuteMs }), failedRecord({ eventLocal: testNow - lookbackMs + minuteMs })]
+    const [failed, awaited] = [
+      failedRecord({ eventLocal: testNow - lookbackMs + minuteMs }),
+      failedRecord({ eventLocal: testNow - lookbackMs + minuteMs }),
+    ]
     await using world = reconcile({
       records: [{ ...failed, attempts: 30 }, awaited],
       policy: { window: { ...defaultPolicy.window, lookbackMs } },

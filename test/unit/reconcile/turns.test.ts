@@ -46,14 +46,23 @@ describe('the order', () => {
   test('within a subscription the oldest event first, whatever the order of offers', () => {
     const all = world()
     const ages = [3, 9, 2, 40, 5, 100].map((hours) => hours * hourMs)
-    offer(all, ages.map((age) => entry(age)))
+    offer(
+      all,
+      ages.map((age) => entry(age)),
+    )
     expect(drain(all).map(({ eventAt }) => now - eventAt)).toEqual([...ages].sort((a, b) => b - a))
   })
 
   test('subscriptions take turns: one with a thousand records does not keep the others waiting', () => {
     const all = world()
-    offer(all, Array.from({ length: 1000 }, (_, index) => entry(dayMs + index, { subscriptionId: subscription(1) })))
-    offer(all, Array.from({ length: 3 }, () => entry(2 * hourMs, { subscriptionId: subscription(2) })))
+    offer(
+      all,
+      Array.from({ length: 1000 }, (_, index) => entry(dayMs + index, { subscriptionId: subscription(1) })),
+    )
+    offer(
+      all,
+      Array.from({ length: 3 }, () => entry(2 * hourMs, { subscriptionId: subscription(2) })),
+    )
     offer(all, [entry(2 * hourMs, { subscriptionId: subscription(3) })])
     const given = drain(all)
     expect(given).toHaveLength(1004)
@@ -64,15 +73,24 @@ describe('the order', () => {
 
   test('fresh and old records of a subscription take turns too', () => {
     const all = world()
-    offer(all, Array.from({ length: 5 }, (_, index) => entry(10 * minuteMs + index)))
-    offer(all, Array.from({ length: 5 }, (_, index) => entry(dayMs + index)))
+    offer(
+      all,
+      Array.from({ length: 5 }, (_, index) => entry(10 * minuteMs + index)),
+    )
+    offer(
+      all,
+      Array.from({ length: 5 }, (_, index) => entry(dayMs + index)),
+    )
     const fresh = drain(all).map(({ eventAt }) => now - eventAt < hourMs)
     expect(fresh).toEqual(Array.from({ length: 10 }, (_, index) => index % 2 === 0))
   })
 
   test('a subscription whose queue is filled again and again does not push the others back', () => {
     const all = world()
-    offer(all, Array.from({ length: 50 }, () => entry(dayMs, { subscriptionId: subscription(2) })))
+    offer(
+      all,
+      Array.from({ length: 50 }, () => entry(dayMs, { subscriptionId: subscription(2) })),
+    )
     let quiet = 0
     for (let turn = 0; turn < 100; turn += 1) {
       offer(all, [entry(dayMs * 2, { subscriptionId: subscription(1) })])
@@ -83,7 +101,10 @@ describe('the order', () => {
 
   test('for the last free slot only a subscription with none in flight is taken', () => {
     const all = world()
-    const [busy, idle] = [entry(dayMs * 3, { subscriptionId: subscription(1) }), entry(dayMs, { subscriptionId: subscription(2) })]
+    const [busy, idle] = [
+      entry(dayMs * 3, { subscriptionId: subscription(1) }),
+      entry(dayMs, { subscriptionId: subscription(2) }),
+    ]
     all.inFlight.add(entry(dayMs, { subscriptionId: subscription(1) }))
     offer(all, [busy])
     expect(all.turns.ready(now, true)).toBe(false)
@@ -145,7 +166,8 @@ describe('those that back off', () => {
 
 describe('a fence', () => {
   const second = Math.floor((now - dayMs) / 1000)
-  const at = (offset: number): Entry => entry(0, { eventAt: (second + offset) * 1000, localSecond: second + offset, lastAt: now - dayMs })
+  const at = (offset: number): Entry =>
+    entry(0, { eventAt: (second + offset) * 1000, localSecond: second + offset, lastAt: now - dayMs })
 
   test('keeps back what lies in its span, and gives it back', () => {
     const all = world()

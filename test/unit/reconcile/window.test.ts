@@ -9,7 +9,8 @@ const minute = 60_000
 const hour = 60 * minute
 const policy: WindowPolicy = { lookbackMs: 2 * hour, settleMs: minute, notBefore: undefined }
 const at = (text: string): number => Temporal.Instant.from(text).epochMilliseconds
-const local = (text: string): number => Temporal.PlainDateTime.from(text).toZonedDateTime('UTC').epochMilliseconds / 1000
+const local = (text: string): number =>
+  Temporal.PlainDateTime.from(text).toZonedDateTime('UTC').epochMilliseconds / 1000
 const read = (second: number): string => new Date(second * 1000).toISOString().slice(5, 19)
 
 function windowAt(zone: string, now: string, rules: Partial<WindowPolicy> = {}): [string, string] {
@@ -71,7 +72,9 @@ describe('the edges', () => {
       const zone = createZone(name)
       const rules = { ...policy, lookbackMs: 3 * 24 * hour }
       const years = { min: at('2024-01-01T00:00:00Z'), max: at('2027-01-01T00:00:00Z') }
-      const near = [...transitions(name)].map((change) => fc.integer({ min: -4 * hour, max: 4 * hour }).map((off) => change + off))
+      const near = [...transitions(name)].map((change) =>
+        fc.integer({ min: -4 * hour, max: 4 * hour }).map((off) => change + off),
+      )
       fc.assert(
         fc.property(
           fc.oneof(fc.integer(years), ...near),
@@ -106,12 +109,30 @@ describe('the newest hour', () => {
   const week = { ...policy, lookbackMs: 7 * 24 * hour }
 
   test.each([
-    ['on an ordinary day, from a round ten minutes on', '2026-01-15T12:00:00Z', week, '01-15T11:50:00', '01-15T12:59:00'],
+    [
+      'on an ordinary day, from a round ten minutes on',
+      '2026-01-15T12:00:00Z',
+      week,
+      '01-15T11:50:00',
+      '01-15T12:59:00',
+    ],
     ['a moment after round ten minutes', '2026-01-15T12:01:00Z', week, '01-15T12:00:00', '01-15T13:00:00'],
     ['right after the clock was put forward', '2026-03-29T01:11:00Z', week, '03-29T01:10:00', '03-29T03:10:00'],
     ['while the hour comes again', '2025-10-26T01:31:00Z', week, '10-26T02:00:00', '10-26T03:00:00'],
-    ['when the window is shorter', '2026-01-15T12:00:00Z', { ...week, lookbackMs: 10 * minute }, '01-15T12:50:00', '01-15T12:59:00'],
-    ['not before notBefore', '2026-01-15T12:00:00Z', { ...week, notBefore: at('2026-01-15T11:30:00Z') }, '01-15T12:30:00', '01-15T12:59:00'],
+    [
+      'when the window is shorter',
+      '2026-01-15T12:00:00Z',
+      { ...week, lookbackMs: 10 * minute },
+      '01-15T12:50:00',
+      '01-15T12:59:00',
+    ],
+    [
+      'not before notBefore',
+      '2026-01-15T12:00:00Z',
+      { ...week, notBefore: at('2026-01-15T11:30:00Z') },
+      '01-15T12:30:00',
+      '01-15T12:59:00',
+    ],
   ])('%s', (_, now, rules, from, to) => {
     const span = newestHour(at(now), rules, zone)
     expect([read(span.from), read(span.to)]).toEqual([from, to])
@@ -127,19 +148,24 @@ describe('the newest hour', () => {
 describe('cutting', () => {
   test('whatever the span: the parts are whole, in order, without gap or overlap, none empty, about equal', () => {
     fc.assert(
-      fc.property(fc.integer({ min: -1e9, max: 2e9 }), fc.integer({ min: 1, max: 1e6 }), fc.integer({ min: 0, max: 500 }), (from, seconds, parts) => {
-        const spans = cut({ from, to: from + seconds }, parts)
-        expect(spans.length).toBe(Math.max(1, Math.min(parts, seconds)))
-        let edge = from
-        for (const span of spans) {
-          expect(span.from).toBe(edge)
-          expect(Number.isInteger(span.to)).toBe(true)
-          expect(Math.abs(span.to - span.from - seconds / spans.length)).toBeLessThanOrEqual(1)
-          expect(isEmpty(span)).toBe(false)
-          edge = span.to
-        }
-        expect(edge).toBe(from + seconds)
-      }),
+      fc.property(
+        fc.integer({ min: -1e9, max: 2e9 }),
+        fc.integer({ min: 1, max: 1e6 }),
+        fc.integer({ min: 0, max: 500 }),
+        (from, seconds, parts) => {
+          const spans = cut({ from, to: from + seconds }, parts)
+          expect(spans.length).toBe(Math.max(1, Math.min(parts, seconds)))
+          let edge = from
+          for (const span of spans) {
+            expect(span.from).toBe(edge)
+            expect(Number.isInteger(span.to)).toBe(true)
+            expect(Math.abs(span.to - span.from - seconds / spans.length)).toBeLessThanOrEqual(1)
+            expect(isEmpty(span)).toBe(false)
+            edge = span.to
+          }
+          expect(edge).toBe(from + seconds)
+        },
+      ),
     )
   })
 
