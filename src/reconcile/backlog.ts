@@ -60,6 +60,7 @@ export interface Summary {
 }
 
 const youngMs = 600_000
+const longestAwaitMs = 900_000
 const maxWords = 20_000
 
 /** The same few words stand in every record: each is kept once. */
@@ -136,11 +137,17 @@ export function createBacklog(options: BacklogOptions): Backlog {
     return { newcomers, excluded }
   }
 
-  /** What a complete listing does not show is no longer failed. */
+  /**
+   * What a complete listing does not show is no longer failed. Where none is ever complete, what was accepted long ago
+   * is given up all the same, or the backlog would fill with it: if it is still failed, it comes again.
+   */
   function dropAbsent(listing: Listing, learned: Learned): void {
     const listed = new Set(listing.records.map(({ id }) => keyOf(id)))
     for (const [key, entry] of byId) {
-      if (listed.has(key) || !contains(listing.span, entry.localSecond) || entry.touchedAt >= listing.askedAt) continue
+      const { awaiting, localSecond, touchedAt } = entry
+      if (listed.has(key) || !contains(listing.span, localSecond) || touchedAt >= listing.askedAt) continue
+      const isLongAgo = awaiting && listing.askedAt - touchedAt >= longestAwaitMs
+      if (!listing.complete && !isLongAgo) continue
       byId.delete(key)
       learned.removed.push(entry)
     }
@@ -150,7 +157,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const learned: Learned = { changed: [], removed: [], offsets: [], earlyAtLimit: 0 }
     count.cover(listing.span)
     const { newcomers, excluded } = meet(listing, now, learned)
-    if (listing.complete) dropAbsent(listing, learned)
+    dropAbsent(listing, learned)
     const outside = admit(newcomers, now, learned)
     for (const entry of [...outside, ...excluded]) count.add(counted(entry, now))
     learned.changed = learned.changed.filter(isHeld)

@@ -1,5 +1,5 @@
 // Every reading of the list, crossed in full: one sweep sees each failed record of the window, and nothing else.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { readingsOf } from '../../src/sandbox/options.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 import { createOffsetClock, type OffsetClock } from '../support/offset-clock.ts'
@@ -12,14 +12,19 @@ let clock: OffsetClock
 let sandbox: Sandbox
 let planted: Planted[]
 
-beforeAll(async () => {
+// Time goes on: a population of its own for each test, so that nothing leaves the window meanwhile.
+beforeEach(async () => {
   const plain = aspectOf({})
   clock = createOffsetClock({ startAt: plain.place?.now ?? 0 })
   sandbox = await startPlatform(clock, plain)
   planted = await populate(sandbox, clock, { selects: () => true, blurred: false })
 })
 
-afterAll(() => sandbox.close())
+afterEach(async () => {
+  const { retry, other } = sandbox.stats.requests
+  await sandbox.close()
+  expect({ retry, other }, 'looking touches nothing').toEqual({ retry: {}, other: {} })
+})
 
 /** What one sweep sees under these readings, and what it should not have missed or seen. */
 async function look(
@@ -33,7 +38,7 @@ async function look(
   const ours = planted.filter(({ fate }) => fate !== 'untouched')
   const parked = planted.filter(({ why }) => why.endsWith('the limit'))
   const known = new Set([...ours, ...parked].map(({ id }) => id.toLowerCase()))
-  // Time goes on meanwhile; the edges have a test of their own.
+  // The edges have a test of their own.
   const mayMiss = new Set(['not settled when it began', 'just inside the old edge'])
   return {
     cell,
@@ -68,9 +73,4 @@ describe('order x ignored parameters x totals x pages', () => {
   test.each(product({ ...only('order'), ignores: ['status', 'page.size'] }))('$order, $ignores', async (outer) => {
     await expectAllSeen(totalsAndPages.map((inner) => ({ ...outer, ...inner })))
   })
-})
-
-test('nothing was touched by all this', () => {
-  expect(sandbox.stats.requests.retry).toEqual({})
-  expect(sandbox.stats.requests.other).toEqual({})
 })

@@ -29,8 +29,14 @@ export const backoffMs = { initial: 1000, max: 10_000 }
 const minute = 60_000
 const hour = 3_600_000
 
-/** One type of each entity, and one that nobody specified. */
-const eventTypes = ['incoming-transfer-completed', 'outgoing-transfer-released', 'account-activated', 'card-blocked']
+/** One type of each entity with its module, and one that nobody specified. */
+const modules: Readonly<Record<string, string>> = {
+  'incoming-transfer-completed': 'incoming-transfers',
+  'outgoing-transfer-released': 'outgoing-transfers',
+  'account-activated': 'accounts',
+  'card-blocked': 'cards',
+}
+const eventTypes = Object.keys(modules)
 
 export interface Population {
   /** Record of the given event type, module and so on: whether the configuration selects it. */
@@ -49,7 +55,10 @@ export async function populate(sandbox: Sandbox, clock: OffsetClock, population:
 
   function add(why: string, at: number, options: WebhookOptions = {}, particulars: Partial<Planted> = {}): string {
     const eventType = options.eventType ?? eventTypes[turn++ % eventTypes.length] ?? ''
-    const id = sandbox.addWebhook({ eventInstant: at, lastAttempt: at + 500, attempts: 1, ...options, eventType })
+    // Small payloads: there are thousands of pages to be read.
+    const requestPayload = { webhook: { type: eventType, module: modules[eventType] } }
+    const common = { eventInstant: at, lastAttempt: at + 500, attempts: 1, requestPayload }
+    const id = sandbox.addWebhook({ ...common, ...options, eventType })
     const fate = particulars.fate ?? (population.selects(eventType) ? 'recovered' : 'untouched')
     planted.push({ id, at, why, accepted: 1, ...particulars, fate })
     return id

@@ -5,7 +5,7 @@ import { listParameter } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'
 import type { IgnoredParameter } from '../../src/sandbox/options.ts'
 import type { Exchange } from '../support/gateway.ts'
-import { patient, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
+import { deadlineFor, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
 
 const listFault = (fault: Fault, more: Partial<FaultRule> = {}): FaultRule => ({ operation: 'list', fault, ...more })
 const text = (body: string, contentType = 'application/json'): Fault => ({
@@ -56,7 +56,7 @@ const permanent: [string, Fault, Reason][] = [
 
 describe('every list call', () => {
   test.each(permanent)('%s: the sweep fails, nothing is retried, calls are few', async (_, fault, reason) => {
-    await using scene = await startScene(fault.kind === 'huge-body' ? { env: patient } : {})
+    await using scene = await startScene({ env: deadlineFor(fault) })
     scene.sandbox.faults.set(listFault(fault))
 
     const { sweep, retries } = await scene.round()
@@ -108,7 +108,7 @@ describe('some list calls', () => {
     ['no answer once', { kind: 'hang' }, 1],
     ['401 once', { kind: 'status', status: 401 }, 1],
   ])('%s, in the middle of a sweep: it is whole all the same', async (_, fault, count) => {
-    await using scene = await startScene()
+    await using scene = await startScene({ env: deadlineFor(fault) })
     scene.sandbox.faults.set(listFault(fault, { skip: 2, count }))
 
     const { sweep, retries } = await scene.round()
@@ -181,10 +181,7 @@ describe('a part of the list', () => {
     ['too large', { kind: 'huge-body', mebibytes: 33 }],
     ['no answer', { kind: 'hang' }],
   ])('that can never be listed (%s): the rest is recovered, and it is told what is left out', async (_, fault) => {
-    const requestTimeout = fault.kind === 'hang' ? '100ms' : '10s'
-    await using scene = await startScene({
-      env: { RECONCILER_PLATFORM_REQUEST_TIMEOUT: requestTimeout, RECONCILER_WINDOW_LOOKBACK: '11h' },
-    })
+    await using scene = await startScene({ env: { RECONCILER_WINDOW_LOOKBACK: '11h', ...deadlineFor(fault) } })
     const poisoned = scene.ids[5] ?? ''
     const { eventDateTime } = scene.sandbox.record(poisoned) ?? { eventDateTime: '' }
     scene.sandbox.faults.set(listFault(fault, { when: ({ query }) => asksFor(query, eventDateTime) }))
@@ -380,7 +377,7 @@ describe('records', () => {
 
 describe('bodies that the sandbox does not play', () => {
   test('33 MiB that never announce their length', async () => {
-    await using scene = await startScene({ behindGateway: true, env: patient })
+    await using scene = await startScene({ behindGateway: true })
     const mebibyte = Buffer.alloc(2 ** 20, ' ')
     scene.gateway.change(() => (response) => {
       let left = 33

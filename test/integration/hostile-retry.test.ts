@@ -4,7 +4,7 @@ import type { FoundStatus, RetryResult } from '../../src/platform/client.ts'
 import type { Reason } from '../../src/platform/http.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'
-import { patient, restMs, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
+import { deadlineFor, restMs, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
 
 const retryFault = (fault: Fault, more: Partial<FaultRule> = {}): FaultRule => ({ operation: 'retry', fault, ...more })
 const text = (status: number, body: unknown): Fault => ({
@@ -60,7 +60,7 @@ const refused: [string, Fault, RetryResult, Reason][] = [
 
 describe('every retry is refused', () => {
   test.each(refused)('%s: each record is asked for once, then it backs off', async (_, fault, result, reason) => {
-    await using scene = await startScene()
+    await using scene = await startScene({ env: deadlineFor(fault) })
     scene.sandbox.faults.set(retryFault(fault))
 
     const first = await scene.round()
@@ -146,7 +146,7 @@ describe('the answer is lost, or can not be believed, though the retry was done'
     ['429', { kind: 'status', status: 429, applied: true, headers: { 'retry-after': '1' } }, 'throttled', 'throttled'],
     ['of another record', { kind: 'wrong-id' }, 'platform-error', 'invalid-body'],
   ])('%s: it is not sent again', async (_, fault, result, reason) => {
-    await using scene = await startScene({ records: 6, ...(fault.kind === 'huge-body' && { env: patient }) })
+    await using scene = await startScene({ records: 6, env: deadlineFor(fault) })
     scene.sandbox.faults.set(retryFault(fault))
 
     const { retries } = await scene.round()
@@ -255,11 +255,14 @@ describe('the record is not failed any more', () => {
 describe('a few bad records among many good ones', () => {
   test.each<[string, Fault, RetryResult]>([
     ['answer 500', { kind: 'status', status: 500 }, 'platform-error'],
-    ['answer nothing', { kind: 'hang' }, 'unreachable'],
+    ['break off', { kind: 'reset', when: 'before' }, 'unreachable'],
     ['are gone', { kind: 'status', status: 404 }, 'gone'],
     ['are refused', { kind: 'status', status: 400 }, 'rejected'],
   ])('ten that always %s keep nobody else waiting', async (_, fault, result) => {
-    await using scene = await startScene({ records: 510, env: { RECONCILER_RETRY_CONCURRENCY: '8' } })
+    await using scene = await startScene({
+      records: 510,
+      env: { RECONCILER_RETRY_CONCURRENCY: '8', ...deadlineFor(fault) },
+    })
     // The oldest: their turn comes first.
     const bad = scene.ids.slice(0, 10)
     scene.sandbox.faults.set(retryFault(fault, { webhookIds: bad }))

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Reason } from '../../src/platform/http.ts'
 import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'
-import { patient, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
+import { deadlineFor, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
 
 const json = (body: unknown): Fault => ({
   kind: 'status',
@@ -56,7 +56,7 @@ async function expectRecovered(scene: Scene): Promise<void> {
 
 describe('no token', () => {
   test.each(refusals)('%s', async (_, fault, reason, kind) => {
-    await using scene = await startScene(fault.kind === 'huge-body' ? { env: patient } : {})
+    await using scene = await startScene({ env: deadlineFor(fault) })
     scene.sandbox.faults.set(tokenFault(fault))
 
     // A hurried operator, or a schedule of seconds: rounds follow each other at once.

@@ -118,3 +118,11 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     },
   }
 }
+
+/** Ticks now, then every `periodMs`, for `forMs`. */
+export async function ticks(world: Reconcile, periodMs: number, forMs: number): Promise<void> {
+  for (let at = 0; at < forMs; at += periodMs) {
+    world.sweeper.tick(world.stop.signal)
+    await world.clock.advance(periodMs)
+  }
+}

@@ -1,6 +1,6 @@
-// The backlog: what a listing may change, what a PATCH is remembered for, who gives way, and what the clocks tell.
+// The backlog: what a listing may change, who gives way, and what the summary tells.
 import { describe, expect, test } from 'vitest'
-import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
+import type { RetryAnswer } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import type { Backlog, Noted } from '../../../src/reconcile/backlog.ts'
 import { decide, type Decision } from '../../../src/reconcile/decide.ts'
@@ -106,6 +106,20 @@ describe('learning from a listing', () => {
     expect(backlog.size()).toBe(0)
   })
 
+  test.each([
+    ['not before a quarter of an hour', 15 * minuteMs - 1, 1],
+    ['after it', 15 * minuteMs, 0],
+  ])('where no listing is ever complete, an accepted record that is not shown is given up: %s', (_, laterMs, size) => {
+    const backlog = testBacklog()
+    const [record, untouched] = [due(), due()]
+    learn(backlog, listingOf([record, untouched]), now)
+    noted(backlog, record, accepted(), 2000)
+    learn(backlog, listingOf([untouched], { askedAt: 2000 + laterMs, complete: false }), now)
+    expect(backlog.size()).toBe(1 + size)
+    learn(backlog, listingOf([], { askedAt: 2001 + laterMs, complete: false }), now)
+    expect(backlog.get(untouched.id)).toBeDefined()
+  })
+
   test('records that are not selected are counted, not kept, and not counted again at every look', () => {
     const backlog = testBacklog({ policy: { select: { ...defaultPolicy.select, modules: ['accounts'] } } })
     const records = [due(), due({ module: 'other' }), due({ module: '' })]
@@ -134,202 +148,6 @@ describe('learning from a listing', () => {
     const gone = backlog.forgetBefore((now - dayMs) / 1000)
     expect(gone.map(({ id }) => id)).toEqual([records[0]?.id])
     expect(backlog.size()).toBe(1)
-  })
-})
-
-describe('what a PATCH leaves behind', () => {
-  const results: [RetryResult, Decision][] = [
-    ['accepted', 'awaiting'],
-    ['already-resolved', 'backing-off'],
-    ['gone', 'backing-off'],
-    ['rejected', 'backing-off'],
-    ['throttled', 'backing-off'],
-    ['unauthorized', 'backing-off'],
-    ['platform-error', 'backing-off'],
-    ['unreachable', 'backing-off'],
-  ]
-
-  test.each(results)('%s: the record is %s, and our try is remembered', (result, decision) => {
-    const backlog = testBacklog()
-    const record = due()
-    learn(backlog, listingOf([record]), now)
-    expect(decisionOf(backlog, record)).toBe('due')
-    noted(backlog, record, { result, reason: 'other', sent: true })
-    expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now })
-    expect(decisionOf(backlog, record)).toBe(decision)
-  })
-
-  test('a retry that was never sent is no attempt', () => {
-    const backlog = testBacklog()
-    const record = due()
-    learn(backlog, listingOf([record]), now)
-    noted(backlog, record, { result: 'unauthorized', reason: 'unauthorized', sent: false })
-    expect(entryOf(backlog, record)).toMatchObject({ tries: 0, triedAt: 0 })
-    expect(decisionOf(backlog, record)).toBe('due')
-  })
-
-  test.each(['gone', 'already-resolved', 'rejected', 'platform-error', 'unreachable'] as const)(
-    'listed failed for ever after %s: it backs off, and is parked at the limit in the end',
-    (result) => {
-      const backlog = testBacklog({ policy: { window: { ...defaultPolicy.window, lookbackMs: 60 * dayMs } } })
-      const record = due()
-      const sentAt: number[] = []
-      for (let at = now; at < now + 20 * dayMs; at += 10 * minuteMs) {
-        learn(backlog, listingOf([record], { askedAt: at }), at)
-        if (decisionOf(backlog, record, at) !== 'due') continue
-        sentAt.push(at)
-        noted(backlog, record, { result, reason: 'other', sent: true }, at + 1, at)
-      }
-      expect(sentAt).toHaveLength(30)
-      const gaps = sentAt.slice(1).map((at, index) => at - (sentAt[index] ?? 0))
-      expect(Math.min(...gaps.slice(12))).toBeGreaterThanOrEqual(3 * hourMs)
-      expect(decisionOf(backlog, record, now + 20 * dayMs)).toBe('parked')
-    },
-  )
-
-  test('the answer’s record is taken in: failed again backs off, successful leaves, processing is awaited', () => {
-    const backlog = testBacklog()
-    const [again, done, busy, odd] = [due(), due(), due(), due()]
-    learn(backlog, listingOf([again, done, busy, odd]), now)
-    const after = { attempts: 2, lastAttemptLocal: now }
-    expect(noted(backlog, again, accepted({ ...again, ...after })).resolved).toBe(false)
-    expect(noted(backlog, done, accepted({ ...done, ...after, status: 'successful' })).resolved).toBe(true)
-    noted(backlog, busy, accepted({ ...busy, status: 'processing' }))
-    noted(backlog, odd, accepted({ ...odd, status: 'other' }))
-    expect(decisionOf(backlog, again)).toBe('backing-off')
-    expect(entryOf(backlog, again).attempts).toBe(2)
-    expect(backlog.get(done.id)).toBeUndefined()
-    expect(decisionOf(backlog, busy)).toBe('awaiting')
-    expect(decisionOf(backlog, odd)).toBe('awaiting')
-  })
-
-  test('an answer that comes when the record has been dropped and has come anew does not take the new one away', () => {
-    const backlog = testBacklog()
-    const record = due()
-    learn(backlog, listingOf([record]), now)
-    const old = entryOf(backlog, record)
-    learn(backlog, listingOf([], { askedAt: 2000 }), now)
-    learn(backlog, listingOf([record], { askedAt: 3000 }), now)
-    backlog.note(old, accepted({ ...record, status: 'successful' }), { sentAt: now, answeredAt: now, monotonic: 4000 })
-    expect(backlog.size()).toBe(1)
-  })
-})
-
-describe('the last attempt', () => {
-  // Berlin: 02:00 to 03:00 came twice on 2025-10-26, at 00:00 and at 01:00 UTC.
-  const wall = Date.UTC(2025, 9, 26, 2, 30)
-  const firstPass = Date.UTC(2025, 9, 26, 0, 30)
-  const secondPass = Date.UTC(2025, 9, 26, 1, 30)
-
-  test.each([
-    ['long past: the later reading', secondPass + dayMs, secondPass],
-    ['just past: the later reading', secondPass, secondPass],
-    ['the later reading within a minute ahead', secondPass - minuteMs, secondPass],
-    ['the later reading still to come', secondPass - minuteMs - 1, firstPass],
-  ])('that is ambiguous, %s', (_, at, lastAt) => {
-    const backlog = testBacklog({ zone: 'Europe/Berlin' })
-    const record = due({ eventLocal: Date.UTC(2025, 9, 26, 0, 15), lastAttemptLocal: wall })
-    learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), at)
-    expect(entryOf(backlog, record).lastAt).toBe(lastAt)
-  })
-
-  test.each([
-    ['missing', null],
-    ['more than a minute ahead', now + minuteMs + 1],
-    ['years ahead', now + 5000 * dayMs],
-  ])('that is %s counts as the event time', (_, lastAttemptLocal) => {
-    const backlog = testBacklog()
-    const record = due({ lastAttemptLocal })
-    learn(backlog, listingOf([record]), now)
-    expect(entryOf(backlog, record).lastAt).toBe(now - dayMs)
-    expect(decisionOf(backlog, record)).toBe('due')
-  })
-
-  test('that is a minute ahead is believed', () => {
-    const backlog = testBacklog()
-    const record = due({ lastAttemptLocal: now + minuteMs })
-    learn(backlog, listingOf([record]), now)
-    expect(entryOf(backlog, record).lastAt).toBe(now + minuteMs)
-  })
-
-  test('of an ambiguous event that has just failed does not make it wait an hour', () => {
-    const backlog = testBacklog({ zone: 'Europe/Berlin' })
-    const record = due({ eventLocal: wall, lastAttemptLocal: wall + 1000 })
-    const at = firstPass + 5 * minuteMs
-    learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), at)
-    expect(entryOf(backlog, record).eventAt).toBe(firstPass)
-    expect(decisionOf(backlog, record, at)).toBe('due')
-  })
-})
-
-describe('the platform’s clock', () => {
-  /** Retries a record at `now` with that answer, then looks at it a minute later; gives what both tell. */
-  function offsets(
-    zone: string,
-    answer: (record: WebhookRecord) => RetryAnswer,
-    shown: number | null,
-  ): (number | undefined)[] {
-    const backlog = testBacklog({ zone })
-    const record = due()
-    learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), now)
-    const { offset } = noted(backlog, record, answer(record))
-    const seen = { ...record, lastAttemptLocal: shown }
-    const learned = learn(backlog, listingOf([seen], { askedAt: 3000, span: { from: 0, to: 2e9 } }), now + minuteMs)
-    return [offset?.offsetMs, learned.offsets[0]?.offsetMs]
-  }
-  const answered = (): RetryAnswer => accepted()
-  const before = due().lastAttemptLocal
-
-  test.each([
-    ['in between', now + 30_000, 0],
-    ['at the PATCH, told to the second', now - 999, 0],
-    ['at the look', now + minuteMs, 0],
-    ['an hour early: the zone is wrong', now - hourMs, -hourMs],
-    ['two hours late', now + 2 * hourMs, 2 * hourMs - minuteMs],
-  ])('an attempt seen %s', (_, shown, offset) => {
-    expect(offsets('UTC', answered, shown)).toEqual([undefined, offset])
-  })
-
-  test.each([
-    ['unchanged', before],
-    ['none', null],
-  ])('a last attempt that is %s tells nothing', (_, shown) => {
-    expect(offsets('UTC', answered, shown)).toEqual([undefined, undefined])
-  })
-
-  test.each([
-    ['a retry that was refused', () => ({ result: 'already-resolved', reason: 'conflict', sent: true }) as const],
-    ['a retry that was never sent', () => ({ result: 'unauthorized', reason: 'unauthorized', sent: false }) as const],
-  ])('%s: the attempt that is seen then is somebody else’s', (_, answer) => {
-    expect(offsets('UTC', answer, now - hourMs)).toEqual([undefined, undefined])
-  })
-
-  test.each([
-    ['failed', -hourMs],
-    ['processing', undefined],
-  ] as const)('the record of the answer, %s', (status, offset) => {
-    const answer = (record: WebhookRecord): RetryAnswer =>
-      accepted({ ...record, status, lastAttemptLocal: now - hourMs })
-    expect(offsets('UTC', answer, now - hourMs)[0]).toBe(offset)
-  })
-
-  test('of two readings of an ambiguous attempt the better one counts', () => {
-    const backlog = testBacklog({ zone: 'Europe/Berlin' })
-    const at = Date.UTC(2025, 9, 26, 0, 30)
-    const record = due({ eventLocal: Date.UTC(2025, 9, 25, 12) })
-    learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), at)
-    noted(backlog, record, accepted(), 2000, at)
-    const seen = { ...record, lastAttemptLocal: Date.UTC(2025, 9, 26, 2, 31) }
-    const later = listingOf([seen], { askedAt: 3000, span: { from: 0, to: 2e9 } })
-    expect(learn(backlog, later, at + 5 * minuteMs).offsets).toEqual([{ offsetMs: 0 }])
-  })
-
-  test('records that nobody retried tell nothing', () => {
-    const backlog = testBacklog()
-    const record = due()
-    learn(backlog, listingOf([record]), now)
-    const later = listingOf([{ ...record, lastAttemptLocal: now - 5 * hourMs }], { askedAt: 2000 })
-    expect(learn(backlog, later, now).offsets).toEqual([])
   })
 })
 

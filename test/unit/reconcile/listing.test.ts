@@ -248,6 +248,25 @@ describe('a list that changes while it is read', () => {
     expect(result.complete).toBe(true)
   })
 
+  test('as many rows as were promised, but fewer than that in the end: it is read again', async () => {
+    const records = failed(20)
+    const late = failedRecord({ eventLocal: (start + 59) * 1000 + 900 })
+    const seen = new Set<number>()
+    const platform = createFakePlatform({
+      records,
+      maxPageSize: 10,
+      onList: ({ page }, list) => {
+        if (seen.has(page)) return
+        seen.add(page)
+        if (page === 1) list.add(late)
+        if (page === 2) for (const { id } of records.slice(0, 2)) list.set(id, { status: 'successful' })
+      },
+    })
+    const result = await listing(platform, { concurrency: 1 })
+    expect(ids(result)).toContain(late.id)
+    expect(result.complete).toBe(true)
+  })
+
   test('one that never comes to rest is told as incomplete', async () => {
     const records = failed(95)
     const platform = createFakePlatform({

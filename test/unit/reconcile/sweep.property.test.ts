@@ -44,7 +44,7 @@ function recordsIn(seconds: number): fc.Arbitrary<WebhookRecord[]> {
     fc
       .record({ second, fraction: fc.constantFrom(0, 1, 500, 999), status })
       .map(({ second, fraction, status }) =>
-        failedRecord({ eventLocal: (start + second) * 1000 + fraction, status: status as WebhookRecord['status'] }),
+        failedRecord({ eventLocal: (start + second) * 1000 + fraction, status: status }),
       ),
     { maxLength: 80, size: 'max' },
   )
@@ -78,16 +78,14 @@ function ownedIds(platform: FakePlatform, span: Span): string[] {
 }
 
 describe('without concurrent change', () => {
-  const world = fc
-    .oneof(fc.integer({ min: 0, max: 100 }), fc.integer({ min: 100, max: 5000 }))
-    .chain((seconds) =>
-      fc.record({
-        seconds: fc.constant(seconds),
-        records: recordsIn(seconds),
-        readings,
-        sliceRecords: fc.integer({ min: 1, max: 20 }),
-      }),
-    )
+  const world = fc.oneof(fc.integer({ min: 0, max: 100 }), fc.integer({ min: 100, max: 5000 })).chain((seconds) =>
+    fc.record({
+      seconds: fc.constant(seconds),
+      records: recordsIn(seconds),
+      readings,
+      sliceRecords: fc.integer({ min: 1, max: 20 }),
+    }),
+  )
 
   test('every failed record of the window is listed exactly once, under every reading', async () => {
     await fc.assert(

@@ -1,0 +1,52 @@
+// The dispatcher with records in its backlog, and an eye on what is in flight.
+import type { WebhookRecord } from '../../src/platform/record.ts'
+import { dayMs, learn, listingOf, minuteMs, testNow } from './backlog.ts'
+import { accepted, failedRecord } from './fake-platform.ts'
+import { reconcile, type Reconcile, type ReconcileOptions } from './reconcile.ts'
+
+/** A subscription by its number. */
+export const subscription = (number: number): string => `aaaaaaaa-0000-4000-8000-${String(number).padStart(12, '0')}`
+
+/** Records that are due, one a minute, oldest first. */
+export function due(count: number, fields: Partial<WebhookRecord> = {}): WebhookRecord[] {
+  return Array.from({ length: count }, (_, index) =>
+    failedRecord({ eventLocal: testNow - 2 * dayMs + index * minuteMs, ...fields }),
+  )
+}
+
+/** The dispatcher with these records in its backlog, as if a sweep had brought them. */
+export function holding(records: WebhookRecord[], options: ReconcileOptions = {}): Reconcile {
+  const world = reconcile({ ...options, records })
+  world.dispatcher.offer(learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow).changed)
+  return world
+}
+
+/** Counts what is in flight, of all and of each id. */
+export function watching(takesMs: (record: WebhookRecord) => number): {
+  onRetry: NonNullable<ReconcileOptions['onRetry']>
+  bind: (world: Reconcile) => void
+  most: { all: number; ofOneId: number; bySubscription: Map<string, number> }
+} {
+  const flying: WebhookRecord[] = []
+  const most = { all: 0, ofOneId: 0, bySubscription: new Map<string, number>() }
+  let world: Reconcile | undefined
+  return {
+    most,
+    bind: (one) => {
+      world = one
+    },
+    async onRetry(record, platform) {
+      if (record === undefined) throw new Error('a record that does not exist was retried')
+      flying.push(record)
+      const of = (key: 'id' | 'subscriptionId'): number => flying.filter((other) => other[key] === record[key]).length
+      most.all = Math.max(most.all, flying.length)
+      most.ofOneId = Math.max(most.ofOneId, of('id'))
+      const before = most.bySubscription.get(record.subscriptionId) ?? 0
+      most.bySubscription.set(record.subscriptionId, Math.max(before, of('subscriptionId')))
+      await world?.clock.sleep(takesMs(record))
+      flying.splice(flying.indexOf(record), 1)
+      platform.set(record.id, { status: 'successful' })
+      return accepted({ ...record, status: 'successful' })
+    },
+  }
+}

@@ -1,0 +1,215 @@
+// How the dispatcher ends: a single round, a stop, a kill, a bug; and that it is seen to be alive until then.
+import { describe, expect, test } from 'vitest'
+import type { RetryAnswer } from '../../../src/platform/client.ts'
+import { PlatformFailure } from '../../../src/platform/failure.ts'
+import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
+import { due, holding, watching } from '../../support/dispatching.ts'
+import { accepted, failedRecord } from '../../support/fake-platform.ts'
+import type { Reconcile } from '../../support/reconcile.ts'
+
+describe('a single round', () => {
+  /** Runs one, with the guard beside it. */
+  async function round(world: Reconcile, limitMs?: number): Promise<void> {
+    const guarding = world.guard.run(world.stop.signal).catch(() => undefined)
+    const signals = { stop: world.stop.signal, kill: world.kill.signal }
+    await world.clock.run(world.dispatcher.run(signals, { onlyDueAt: world.platform.now() }), limitMs)
+    world.stop.abort(new Error('the round is over'))
+    await guarding
+  }
+
+  test.each([0, 1, 7, 100])('of %i records ends when each has been retried', async (count) => {
+    await using world = holding(due(count))
+    await round(world)
+    expect(world.platform.retries).toHaveLength(count)
+    expect(world.platform.failedIds()).toEqual([])
+  })
+
+  test('leaves what becomes due while it runs', async () => {
+    const soon = failedRecord({ eventLocal: testNow - dayMs, lastAttemptLocal: testNow - 29_000 })
+    await using world = holding([...due(300), soon], { maxPerSecond: 2 })
+    await round(world)
+    expect(world.platform.retries).toHaveLength(300)
+    expect(world.platform.failedIds()).toEqual([soon.id])
+  })
+
+  test('tries each once, also those that fail', async () => {
+    const fails: RetryAnswer[] = [
+      { result: 'rejected', reason: 'bad-request', sent: true },
+      { result: 'platform-error', reason: 'server-error', sent: true },
+      { result: 'throttled', reason: 'throttled', sent: true },
+    ]
+    let count = 0
+    await using world = holding(due(60), { onRetry: () => fails[count++ % 3] ?? accepted() })
+    await round(world, hourMs)
+    expect(world.platform.retries).toHaveLength(60)
+  })
+
+  test('does not wake up again and again for what is not part of it', async () => {
+    const resting = Array.from({ length: 5 }, () =>
+      failedRecord({ eventLocal: testNow - dayMs, lastAttemptLocal: testNow - 1000 }),
+    )
+    const [slow] = due(1)
+    const watch = watching(() => 10 * minuteMs)
+    await using world = holding([...resting, ...(slow === undefined ? [] : [slow])], {
+      onRetry: watch.onRetry,
+      latencyMs: 0,
+    })
+    watch.bind(world)
+    let sleeps = 0
+    const sleep = world.clock.sleep.bind(world.clock)
+    world.clock.sleep = (ms, signal) => {
+      sleeps += 1
+      return sleep(ms, signal)
+    }
+    await round(world)
+    expect(world.platform.retries).toHaveLength(1)
+    expect(sleeps).toBeLessThan(100)
+  })
+
+  test.each([
+    ['refused', { result: 'unauthorized', reason: 'forbidden', sent: true }, false, 'unauthorized'],
+    ['down', { result: 'unreachable', reason: 'connection', sent: true }, true, 'platform'],
+  ] as const)('ends when we are %s, after few PATCHes', async (_, answer, listFails, trouble) => {
+    await using world = holding(due(500), {
+      onRetry: () => answer,
+      onList: () => {
+        if (listFails) throw new PlatformFailure('connection', undefined, 'list')
+      },
+    })
+    await round(world, hourMs)
+    expect(world.platform.retries.length).toBeLessThanOrEqual(16)
+    expect(world.guard.trouble()).toBe(trouble)
+  })
+
+  test('ends at once when retries are not enabled', async () => {
+    await using world = holding(due(3), { policy: { enabled: false } })
+    await round(world, 1)
+    expect(world.platform.retries).toEqual([])
+  })
+})
+
+describe('stopping', () => {
+  test('no new PATCH goes out, those in flight finish, and it ends', async () => {
+    const watch = watching(() => 5000)
+    await using world = holding(due(100), { onRetry: watch.onRetry, latencyMs: 0 })
+    watch.bind(world)
+    const run = world.start()
+    await world.clock.advance(100)
+    world.stop.abort()
+    await world.clock.advance(1000)
+    expect(world.dispatcher.inFlight()).toBe(7)
+    await world.clock.run(run, 10_000)
+    expect(world.platform.retries).toHaveLength(7)
+    expect(world.platform.failedIds()).toHaveLength(93)
+    expect(world.dispatcher.inFlight()).toBe(0)
+  })
+
+  test('kill ends those in flight too', async () => {
+    await using world = holding(due(100), { latencyMs: hourMs })
+    const run = world.start()
+    await world.clock.advance(100)
+    world.stop.abort()
+    await world.clock.advance(1000)
+    world.kill.abort()
+    await world.clock.run(run, 1)
+    expect(world.dispatcher.inFlight()).toBe(0)
+    expect(world.platform.failedIds()).toHaveLength(100)
+  })
+
+  test('before it has begun: nothing goes out', async () => {
+    await using world = holding(due(3))
+    world.stop.abort()
+    await world.start()
+    expect(world.platform.retries).toEqual([])
+  })
+
+  test('while it waits for the rate: nothing more goes out', async () => {
+    await using world = holding(due(30), { maxPerSecond: 1 })
+    const run = world.start()
+    await world.clock.advance(500)
+    const sent = world.platform.retries.length
+    world.stop.abort()
+    await world.clock.run(run, 10_000)
+    await world.clock.advance(minuteMs)
+    expect(world.platform.retries).toHaveLength(sent)
+  })
+
+  test('in the moment in which the rate lets one go: it does not go', async () => {
+    await using world = holding(due(3))
+    const { rate } = world
+    const acquire = rate.acquire.bind(rate)
+    rate.acquire = async (kind, signal) => {
+      await acquire(kind, signal)
+      world.stop.abort()
+    }
+    await world.start()
+    expect(world.platform.retries).toEqual([])
+  })
+})
+
+describe('a bug', () => {
+  const bug = new TypeError('undefined is not a function')
+
+  test('in the client makes run() reject, and nothing hangs', async () => {
+    await using world = holding(due(20), {
+      onRetry: () => {
+        throw bug
+      },
+    })
+    const run = world.start()
+    await expect(world.clock.run(run)).rejects.toBe(bug)
+    expect(world.platform.retries.length).toBeLessThanOrEqual(8)
+    await world.clock.advance(minuteMs)
+    const release = await world.clock.run(world.dispatcher.fence({ from: 0, to: 4e9 }, world.stop.signal))
+    release()
+    expect(world.dispatcher.inFlight()).toBe(0)
+  })
+
+  test('is told at once, although others in flight take long and the rate is paused', async () => {
+    const records = due(20)
+    await using world = holding(records, {
+      latencyMs: 0,
+      onRetry: async (record) => {
+        if (record?.id !== records[3]?.id) await world.clock.sleep(hourMs, world.kill.signal)
+        else {
+          world.rate.feedback({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
+          await world.clock.sleep(100)
+          throw bug
+        }
+        return accepted()
+      },
+    })
+    await expect(world.clock.run(world.start(), 1000)).rejects.toBe(bug)
+  })
+
+  test('in what takes the facts in is one of ours as well', async () => {
+    await using world = holding(due(3))
+    world.facts.push = () => {
+      throw bug
+    }
+    await expect(world.clock.run(world.start())).rejects.toBe(bug)
+  })
+})
+
+describe('being alive', () => {
+  test('an idle loop turns at least every half minute, one that waits for the rate is not silent', async () => {
+    await using world = holding([])
+    void world.start()
+    for (let at = 0; at < 200; at += 1) {
+      await world.clock.advance(1000)
+      expect(world.dispatcher.silentForMs()).toBeLessThanOrEqual(30_000)
+    }
+    world.rate.feedback({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
+    const [record] = due(1)
+    if (record !== undefined) world.dispatcher.offer(learn(world.backlog, listingOf([record]), testNow).changed)
+    await world.clock.advance(250_000)
+    expect(world.dispatcher.silentForMs()).toBe(0)
+    expect(world.platform.retries).toEqual([])
+  })
+
+  test('before it runs, and after it has ended, it is silent', async () => {
+    await using world = holding([])
+    await world.clock.advance(hourMs)
+    expect(world.dispatcher.silentForMs()).toBe(hourMs)
+  })
+})
