@@ -35,7 +35,7 @@ const heartbeatMs = 900_000
 const certificateCheckMs = 60_000
 /** A loop that has not turned for so long is stuck. */
 const longestBeatMs = 120_000
-/** The schedule may be so late: jitter, and a process that was busy. */
+/** Ticks may be so late, besides: jitter, and a process that was busy. */
 const longestDelayMs = 120_000
 
 /** What has been seen to work since the start. */
@@ -121,18 +121,30 @@ function prepareMetrics(options: DaemonOptions): Metrics {
 /** The ticks of the schedule, and whether they still come. */
 interface Ticker {
   tick(signal: AbortSignal, onBug: (error: unknown) => void): void
+  /** Ticks by itself when the schedule has not for two periods; until the signal is aborted. */
+  standIn(signal: AbortSignal, onBug: (error: unknown) => void): Promise<void>
   isLate(): boolean
 }
 
+/** The schedule goes by the host's wall clock: set back by an hour, it would rest for an hour. */
 function createTicker(engine: Engine, { clock, schedule }: DaemonOptions): Ticker {
-  let dueAt = Infinity
+  const { periodMs } = schedule
+  let tickedAt = clock.monotonic()
+  const silentForMs = (): number => clock.monotonic() - tickedAt
+
+  function tick(signal: AbortSignal, onBug: (error: unknown) => void): void {
+    tickedAt = clock.monotonic()
+    engine.sweeper.tick(signal)
+    engine.sweeper.idle().catch(onBug)
+  }
+
   return {
-    tick(signal, onBug) {
-      dueAt = clock.monotonic() + (schedule.nextAt() ?? Infinity) - clock.now()
-      engine.sweeper.tick(signal)
-      engine.sweeper.idle().catch(onBug)
-    },
-    isLate: () => clock.monotonic() > dueAt + longestDelayMs,
+    tick,
+    standIn: (signal, onBug) =>
+      every(periodMs, clock, signal, () => {
+        if (silentForMs() >= 2 * periodMs) tick(signal, onBug)
+      }),
+    isLate: () => silentForMs() > 3 * periodMs + longestDelayMs,
   }
 }
 
@@ -193,6 +205,9 @@ async function work(options: DaemonOptions, { engine, ticker, kill, onStop, last
     for (const part of [retrying, rest, bug.promise]) part.catch(bug.reject)
     await schedule.start(() => {
       ticker.tick(ending.signal, bug.reject)
+    })
+    ticker.standIn(ending.signal, bug.reject).catch((error: unknown) => {
+      if (!ending.signal.aborted) bug.reject(error)
     })
     await Promise.race([untilAborted(stop), bug.promise])
     onStop()

@@ -50,6 +50,7 @@ function fieldsOf(report: SweepReport): LogFields {
     seconds: Math.round(report.seconds * 1000) / 1000,
     slices: report.slices,
     listed: report.listed,
+    ...Object.fromEntries(Object.entries(report.failed ?? {}).filter(([, count]) => count > 0)),
     ...(report.continued && { continued: true }),
     ...(report.incompleteSlices > 0 && { incompleteSlices: report.incompleteSlices }),
     ...(report.skippedSlices > 0 && { skippedSlices: report.skippedSlices }),

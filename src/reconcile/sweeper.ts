@@ -2,6 +2,7 @@
 import type { Random } from '../clock.ts'
 import type { Reason } from '../platform/http.ts'
 import { TokenError } from '../platform/token-error.ts'
+import type { Counts } from './census.ts'
 import { createPasses, type Pass, type PassFact, type PassOptions, type Tally } from './passes.ts'
 import { isPlatformTrouble } from './platform-trouble.ts'
 import { createRhythm, type Rhythm } from './rhythm.ts'
@@ -21,6 +22,8 @@ export interface SweepReport extends Tally {
   continued: boolean
   result: SweepResult
   seconds: number
+  /** After a full sweep that did not fail: the failed records of the window by decision. */
+  failed?: Counts
   /** With `failed`: why. `token` means that no access token could be had. */
   failure?: { reason: Reason; stage: 'token' | 'list'; rejected: boolean; message: string }
 }
@@ -122,7 +125,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const partial = tally.incompleteSlices + tally.skippedSlices > 0
     const result = failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete'
     const { kind, continued } = plan
-    const done: SweepReport = { id, kind, continued, result, seconds: seconds(), ...tally, ...(failure && { failure }) }
+    const known = kind === 'full' && failure === undefined
+    const done: SweepReport = {
+      id,
+      kind,
+      continued,
+      result,
+      seconds: seconds(),
+      ...tally,
+      ...(known && { failed: backlog.summary(options.client.now(), false).counts }),
+      ...(failure && { failure }),
+    }
     report({ type: 'sweep', report: done })
     return done
   }

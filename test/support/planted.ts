@@ -7,7 +7,9 @@ import { endsOf, ibanOf, linesOfPem, numbersOfKey, type Canaries } from './canar
 import { testKeys } from './keys.ts'
 
 const hour = 3_600_000
+/** Of the encrypted key. */
 export const passphrase = 'passphrase-canary-Xk27'
+/** Of the sender in every payload; valid, so that it is known by its looks. */
 export const iban = ibanOf('0532013000')
 const otherIban = ibanOf('0648489890')
 /** Looks like an assertion, and is nobody's. */
@@ -60,6 +62,7 @@ const receiverTexts = {
   lastAttemptErrorMessage: `${planted['receiver error']} for ${planted.name}`,
 }
 
+/** A dozen records that can be recovered, and some that are odd, all with planted payloads and receiver texts. */
 export function plantRecords(sandbox: Sandbox, now: number): void {
   const common = { eventInstant: now - 3 * hour, requestPayload: payload, ...receiverTexts }
   for (let index = 0; index < 12; index += 1) {
@@ -81,11 +84,13 @@ const json = (body: unknown): { text: string } => ({ text: JSON.stringify(body) 
 const page = `<html><body>${planted['text of a page']} ${planted.name} ${iban}</body></html>`
 const headers = { 'x-canary': planted['a header of the platform'], 'www-authenticate': `Bearer ${strayJwt}` }
 
+/** The token endpoint tells the assertion back. */
 export const refusedAssertion: Fault = {
   kind: 'refuse-token',
   description: `Assertion ${strayJwt} of account ${otherIban} is refused`,
 }
 const unknownError = json({ ...errorBody, code: planted['code of an error'] })
+/** Errors whose message, parameters and headers are planted. */
 export const forbidden: Fault = { kind: 'status', status: 403, body: unknownError, headers }
 export const notFailed: Fault = {
   kind: 'status',
@@ -121,6 +126,7 @@ export interface Secrets {
   watch: FaultRule
 }
 
+/** Takes the key apart, and gathers what is sent while `watch` is among the faults. */
 export function collectSecrets(keyPem: string, encryptedPem: string): Secrets {
   const found = new Map<string, string>([
     ...Object.entries(planted),
@@ -151,6 +157,7 @@ export function collectSecrets(keyPem: string, encryptedPem: string): Secrets {
   }
 }
 
+/** The test key in PKCS#8, plain and encrypted with the planted passphrase. */
 export async function encryptedKey(): Promise<{ pem: string; encrypted: string }> {
   const { privateKeyPem: pem } = await testKeys()
   const encrypted = createPrivateKey(pem).export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase })

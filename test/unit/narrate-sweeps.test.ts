@@ -20,6 +20,13 @@ describe('sweeps', () => {
   })
 })
 
+test('a full sweep says what is decided of the records, a fresh look does not', () => {
+  const failed = { due: 3, 'backing-off': 2, parked: 1, excluded: 0, held: 0, awaiting: 0 }
+  const [full] = told([sweepFact({ listed: 6, failed })], 'info')
+  expect(full?.fields).toMatchObject({ listed: 6, due: 3, 'backing-off': 2, parked: 1 })
+  expect(full?.fields).not.toHaveProperty('held')
+})
+
 describe('sweeps that fail', () => {
   test('in the same way are told once, with advice, and their number when it is over', () => {
     const lines = told([...times(50, () => failedSweep()), sweepFact()], 'info')
