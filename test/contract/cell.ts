@@ -179,8 +179,8 @@ function wrongsOfRecord(sandbox: Sandbox, { id, why, fate, accepted }: Planted):
   return times <= most ? [] : [`${why}: accepted ${times} times, not ${most}`]
 }
 
-/** Date headers tell whole seconds, so the daemon knows the time to about half of one. */
-const unsureMs = 1500
+/** Date headers tell whole seconds, so the daemon knows the time to about half of one; on a busy host less well. */
+const unsureMs = 4000
 
 function wrongsOfRetry(retry: Retry, record: Planted | undefined, { place }: Aspect): string[] {
   if (record === undefined) return [`retried what nobody planted`]

@@ -28,6 +28,8 @@ export const backoffMs = { initial: 1000, max: 10_000 }
 
 const minute = 60_000
 const hour = 3_600_000
+/** The daemon knows the time to about half a second, on a busy host less well. */
+const edgeMs = 8000
 
 /** One type of each entity with its module, and one that nobody specified. */
 const modules: Readonly<Record<string, string>> = {
@@ -79,12 +81,12 @@ export async function populate(sandbox: Sandbox, clock: OffsetClock, population:
     add('one in each second, at its start or its end', stretch + index * 1000 + (index % 2 === 0 ? 0 : 999.999))
   }
 
-  add('just inside the old edge', start + 3000, selected)
-  add('just inside the new edge', end - 3000, selected)
-  add('just beyond the old edge', start - 3000, selected, beyond)
+  add('just inside the old edge', start + edgeMs, selected)
+  add('just inside the new edge', end - edgeMs, selected)
+  add('just beyond the old edge', start - edgeMs, selected, beyond)
   add('half an hour beyond the old edge', start - 30 * minute, selected, beyond)
   add('long before the window', start - 5 * hour, selected, never)
-  add('not settled when it began', end + 3000, selected, { fate: 'either' })
+  add('not settled when it began', end + edgeMs, selected, { fate: 'either' })
   add('not settled all the time', end + 4 * minute, selected, population.blurred ? { fate: 'either' } : never)
   add('has just happened', now - 100, selected, population.blurred ? { fate: 'either' } : never)
 

@@ -16,14 +16,14 @@ async function firstSweep(aspect: Aspect): Promise<string[]> {
   const planted = await populate(sandbox, clock, { selects: () => true, blurred })
   await using daemon = await startDaemon(sandbox, clock, aspect)
 
-  const { result } = await daemon.engine.sweeper.full(new AbortController().signal)
+  const { result, failure } = await daemon.engine.sweeper.full(new AbortController().signal)
 
   const { backlog, client } = daemon.engine
   const seen = new Set([...backlog.entries()].map(({ id }) => id))
   const hostErrorMs = Math.abs(client.now() - clock.now())
   return [
-    ...(result === 'complete' ? [] : [result]),
-    ...(hostErrorMs < 1000 ? [] : [`the time is known to ${hostErrorMs} ms only`]),
+    ...(result === 'complete' ? [] : [`${result}: ${failure?.message ?? 'not seen whole'}`]),
+    ...(hostErrorMs < 2000 ? [] : [`the time is known to ${hostErrorMs} ms only`]),
     ...planted.filter(({ id, fate }) => fate === 'recovered' && !seen.has(id)).map(({ why }) => `missed: ${why}`),
     ...planted
       .filter(({ id, at, fate }) => fate === 'untouched' && seen.has(id) && !isInside(at, clock.now()))

@@ -4,7 +4,7 @@ import type { ListQuery } from '../../../src/platform/client.ts'
 import { PlatformFailure } from '../../../src/platform/failure.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { TokenError } from '../../../src/platform/token-error.ts'
-import { dayMs, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import { dayMs, entryOf, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 import { reconcile, ticks, type Reconcile } from '../../support/reconcile.ts'
 
@@ -237,6 +237,27 @@ describe('no room', () => {
     expect(order).toEqual([...order].sort((a, b) => a - b))
   })
 
+  test('not before the backlog is under half full', async () => {
+    await using world = reconcile({ records: due(30), maxRecords: 20, latencyMs: 1000 })
+    world.sweeper.tick(world.stop.signal)
+    await world.clock.run(world.sweeper.idle())
+    const [next, ...others] = [...world.backlog.entries()].slice(0, 11)
+    const resolve = ({ id }: { id: string }): void => {
+      const entry = entryOf(world.backlog, { id })
+      const done = failedRecord({ eventLocal: entry.localSecond * 1000, id, status: 'successful' })
+      world.backlog.note(entry, accepted(done), { sentAt: 0, answeredAt: 0, monotonic: world.clock.monotonic() })
+      world.platform.set(id, { status: 'successful' })
+    }
+    for (const entry of others) resolve(entry)
+    expect(world.backlog.size()).toBe(10)
+    await ticks(world, 1000, 10_000)
+    expect(world.backlog.size()).toBe(10)
+    if (next !== undefined) resolve(next)
+    await ticks(world, 1000, 10_000)
+    expect(world.backlog.size()).toBe(19)
+    expect(world.sweeps().filter(({ continued }) => continued)).toHaveLength(1)
+  })
+
   test('while going on takes long, fresh looks go on too', async () => {
     await using world = reconcile({ records: due(300), maxRecords: 60, latencyMs: 3000 })
     void world.start()
@@ -258,11 +279,14 @@ describe('ends', () => {
     expect(world.sweeps()).toEqual([])
   })
 
-  test('a bug in a sweep comes out of idle(), not as a failed sweep', async () => {
+  test.each([
+    ['in a sweep', () => true],
+    ['in counting what lies beyond the window', ({ from, to }: ListQuery) => from === undefined && to !== undefined],
+  ])('a bug %s comes out of idle(), not as a failed sweep', async (_, isBug) => {
     const bug = new TypeError('undefined is not a function')
     await using world = reconcile({
-      onList: () => {
-        throw bug
+      onList: (query) => {
+        if (isBug(query)) throw bug
       },
     })
     world.sweeper.tick(world.stop.signal)
