@@ -46,6 +46,9 @@ const lowestPerSecond = 1
 /** Who was served just now keeps its place for so long: it may ask again as soon as it has heard of its grant. */
 const keptPlaceMs = 1
 
+/** Reason of sending the sleeper to sleep anew. Made once: an abort without one makes an exception with a stack each time. */
+const changed = new Error('the rate has changed')
+
 /** A bucket that fills at a rate and holds what one second gives, at least one. */
 interface Bucket {
   level: number
@@ -140,7 +143,7 @@ export function createRate(options: RateOptions): Rate {
 
   /** One sleeper for all who wait; a change of the rate sends it to sleep anew. */
   function rearm(): void {
-    wakeUp?.abort()
+    wakeUp?.abort(changed)
     wakeUp = undefined
     const wait = untilNext()
     if (wait === undefined) return

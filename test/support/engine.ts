@@ -59,9 +59,9 @@ export async function startEngine(sandbox: Sandbox, options: EngineTestOptions =
     clock,
     random: systemRandom,
     transport: async (request) => {
+      const sentAt = clock.now()
       const answer = await http.transport(request)
-      const elapsed = answer.receivedAt - answer.sentAt
-      return { ...answer, receivedAt: clock.now(), sentAt: clock.now() - elapsed }
+      return { ...answer, sentAt, receivedAt: clock.now() }
     },
     key,
     certificate: undefined,
