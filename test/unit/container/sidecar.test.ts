@@ -119,7 +119,7 @@ describe('sidecar.yaml', () => {
       capabilities: { drop: ['ALL'] },
       seccompProfile: { type: 'RuntimeDefault' },
     })
-    expect(reconciler.resources).toMatchObject({ requests: { memory: '128Mi' }, limits: { memory: '256Mi' } })
+    expect(reconciler.resources).toMatchObject({ requests: { memory: '192Mi' }, limits: { memory: '512Mi' } })
   })
 
   test('the selector finds the pod', () => {
