@@ -1,11 +1,14 @@
 // Policies, listings and records for the tests of what happens inside the reconcile folder.
+import type { RetryAnswer } from '../../src/platform/client.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
-import { createBacklog, type Backlog, type Learned } from '../../src/reconcile/backlog.ts'
+import { createBacklog, type Backlog, type Learned, type Noted } from '../../src/reconcile/backlog.ts'
+import { decide, type Decision } from '../../src/reconcile/decide.ts'
 import type { Entry } from '../../src/reconcile/entry.ts'
 import type { Listing } from '../../src/reconcile/listing.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Span } from '../../src/reconcile/window.ts'
+import { failedRecord } from './fake-platform.ts'
 
 export const secondMs = 1000
 export const minuteMs = 60_000
@@ -60,4 +63,24 @@ export function entryOf(backlog: Backlog, record: Pick<WebhookRecord, 'id'>): En
   const entry = backlog.get(record.id)
   if (entry === undefined) throw new Error(`the backlog does not hold ${record.id}`)
   return entry
+}
+
+/** A failed record of yesterday, which is due. */
+export function due(fields: Partial<WebhookRecord> = {}): WebhookRecord {
+  return failedRecord({ eventLocal: testNow - dayMs, ...fields })
+}
+
+export function decisionOf(backlog: Backlog, record: WebhookRecord, at = testNow): Decision {
+  return decide(entryOf(backlog, record), defaultPolicy, { now: at, held: false }).decision
+}
+
+/** What is noted of a PATCH of this record that was answered 100 ms after it was sent. */
+export function noted(
+  backlog: Backlog,
+  record: WebhookRecord,
+  answer: RetryAnswer,
+  monotonic = 2000,
+  sentAt = testNow,
+): Noted {
+  return backlog.note(entryOf(backlog, record), answer, { sentAt, answeredAt: sentAt + 100, monotonic })
 }

@@ -1,37 +1,24 @@
 // The backlog: what a listing may change, who gives way, and what the summary tells.
 import { describe, expect, test } from 'vitest'
-import type { RetryAnswer } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import type { Backlog, Noted } from '../../../src/reconcile/backlog.ts'
-import { decide, type Decision } from '../../../src/reconcile/decide.ts'
 import {
   dayMs,
+  decisionOf,
   defaultPolicy,
+  due,
   entryOf,
   hourMs,
   learn,
   listingOf,
   minuteMs,
+  noted,
   testBacklog,
   testNow,
   testWindow,
 } from '../../support/backlog.ts'
-import { accepted, failedRecord } from '../../support/fake-platform.ts'
+import { accepted } from '../../support/fake-platform.ts'
 
 const now = testNow
-
-/** A record that is due. */
-function due(fields: Partial<WebhookRecord> = {}): WebhookRecord {
-  return failedRecord({ eventLocal: now - dayMs, ...fields })
-}
-
-function decisionOf(backlog: Backlog, record: WebhookRecord, at = now): Decision {
-  return decide(entryOf(backlog, record), defaultPolicy, { now: at, held: false }).decision
-}
-
-function noted(backlog: Backlog, record: WebhookRecord, answer: RetryAnswer, monotonic = 2000, sentAt = now): Noted {
-  return backlog.note(entryOf(backlog, record), answer, { sentAt, answeredAt: sentAt + 100, monotonic })
-}
 
 describe('learning from a listing', () => {
   test('new records enter, known ones are updated, what a complete listing no longer shows leaves', () => {
