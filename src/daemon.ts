@@ -15,6 +15,7 @@ import type { Transport } from './platform/http.ts'
 import type { KeySource } from './platform/private-key.ts'
 import type { Schedule } from './schedule.ts'
 import { createGrace, untilAborted } from './shutdown.ts'
+import { createTicker, every, type Ticker } from './ticker.ts'
 
 export interface DaemonOptions {
   config: Config
@@ -35,8 +36,6 @@ const heartbeatMs = 900_000
 const certificateCheckMs = 60_000
 /** A loop that has not turned for so long is stuck. */
 const longestBeatMs = 120_000
-/** Ticks may be so late, besides: jitter, and a process that was busy. */
-const longestDelayMs = 120_000
 
 /** What has been seen to work since the start. */
 interface Seen {
@@ -76,13 +75,6 @@ function heartbeat(engine: Engine, now: number, sweptAt: number | undefined): Lo
   }
 }
 
-async function every(ms: number, clock: Clock, signal: AbortSignal, act: () => Promise<void> | void): Promise<void> {
-  while (!signal.aborted) {
-    await clock.sleep(ms, signal)
-    await act()
-  }
-}
-
 /** Follows auth.certificateFile; a file that can't be read keeps the last certificate, and is told once. */
 async function followCertificate(certificate: CertificateSource, log: Log): Promise<void> {
   try {
@@ -116,36 +108,6 @@ function prepareMetrics(options: DaemonOptions): Metrics {
   const metrics = createMetrics({ processMetrics: true })
   metrics.set('build_info', 1, { version: options.version, node_version: options.nodeVersion })
   return metrics
-}
-
-/** The ticks of the schedule, and whether they still come. */
-interface Ticker {
-  tick(signal: AbortSignal, onBug: (error: unknown) => void): void
-  /** Ticks by itself when the schedule has not for two periods; until the signal is aborted. */
-  standIn(signal: AbortSignal, onBug: (error: unknown) => void): Promise<void>
-  isLate(): boolean
-}
-
-/** The schedule goes by the host's wall clock: set back by an hour, it would rest for an hour. */
-function createTicker(engine: Engine, { clock, schedule }: DaemonOptions): Ticker {
-  const { periodMs } = schedule
-  let tickedAt = clock.monotonic()
-  const silentForMs = (): number => clock.monotonic() - tickedAt
-
-  function tick(signal: AbortSignal, onBug: (error: unknown) => void): void {
-    tickedAt = clock.monotonic()
-    engine.sweeper.tick(signal)
-    engine.sweeper.idle().catch(onBug)
-  }
-
-  return {
-    tick,
-    standIn: (signal, onBug) =>
-      every(periodMs, clock, signal, () => {
-        if (silentForMs() >= 2 * periodMs) tick(signal, onBug)
-      }),
-    isLate: () => silentForMs() > 3 * periodMs + longestDelayMs,
-  }
 }
 
 /** What keeps the process from being alive. While it stops its loops rest, and that is as it should be. */
@@ -241,7 +203,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   }
 
   const engine = createEngine({ ...options, periodMs: schedule.periodMs, report })
-  const ticker = createTicker(engine, options)
+  const ticker = createTicker({ sweeper: engine.sweeper, clock: options.clock, periodMs: options.schedule.periodMs })
   const server = await startOpsServer({
     host: config.server.host,
     port: config.server.port,

@@ -7,6 +7,8 @@ import { makeCredentials, prepareFolder, writeCredentials } from '../keygen.ts'
 import { metricPrefix } from '../metrics/registry.ts'
 import { createUndiciTransport } from '../platform/undici-transport.ts'
 import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
+import { untilAborted } from '../shutdown.ts'
+import { compareBooks, type Books } from './books.ts'
 import { startDaemonProcess } from './daemon-process.ts'
 import { createProgress } from './progress.ts'
 import { createColleague, setScene, type Scene } from './scene.ts'
@@ -84,8 +86,11 @@ interface Watched {
   seconds: number
 }
 
-/** Follows the daemon's metrics until nothing is open; the colleague acts as soon as the daemon has seen the records. */
-async function watch(opsUrl: string, io: Io, scene: Scene, act: () => Promise<void>): Promise<Watched> {
+/**
+ * Follows the daemon's metrics until nothing is open; the colleague acts as soon as the daemon has seen the records.
+ * Undefined when the daemon does not answer.
+ */
+async function watch(opsUrl: string, io: Io, scene: Scene, act: () => Promise<void>): Promise<Watched | undefined> {
   const started = io.clock.monotonic()
   const toDo = scene.failed - scene.atLimit
   const progress = createProgress(io.stdout, toDo)
@@ -108,21 +113,9 @@ async function watch(opsUrl: string, io: Io, scene: Scene, act: () => Promise<vo
       progress.end()
       return { samples, seconds: elapsedMs / 1000 }
     }
-    if (isOver) throw new Error('the daemon does not answer')
+    if (isOver) return undefined
     await io.clock.sleep(watchEveryMs, io.signal)
   }
-}
-
-/** One line that sets two counts side by side. */
-function compare(
-  what: string,
-  daemon: number,
-  platform: number,
-  words: [string, string],
-): { line: string; equal: boolean } {
-  const equal = daemon === platform
-  const verdict = equal ? 'EQUAL' : 'NOT EQUAL'
-  return { line: `${what}daemon: ${daemon} ${words[0]} · platform: ${platform} ${words[1]} · ${verdict}`, equal }
 }
 
 interface Colleague {
@@ -130,36 +123,25 @@ interface Colleague {
   calls: number
 }
 
-function summary(
-  sandbox: Sandbox,
-  scene: Scene,
-  watched: Watched,
-  colleague: Colleague,
-): { text: string; equal: boolean } {
-  const { samples } = watched
-  const accepted = sumOf(samples, metric('retries_total'), { result: 'accepted' })
-  const successful = sandbox.counts().successful - scene.delivered - colleague.resolved
-  const books = compare('', accepted, successful, ['accepted', 'successful'])
-  const requests = Object.entries(sandbox.stats.requests)
-    .filter(([operation]) => operation === 'list' || operation === 'retry')
-    .flatMap(([, byStatus]) => Object.values(byStatus))
-    .reduce((sum, count) => sum + count, 0)
-  const calls =
-    sumOf(samples, metric('platform_requests_total'), { operation: 'list' }) +
-    sumOf(samples, metric('platform_requests_total'), { operation: 'retry' })
-  const perRecord = (calls / Math.max(1, accepted)).toFixed(2)
-  const twice = sandbox.retriedMoreThanOnce().length
+function readBooks(sandbox: Sandbox, scene: Scene, { samples, seconds }: Watched, colleague: Colleague): Books {
+  const operations = ['list', 'retry'] as const
+  const counted = operations.flatMap((operation) => Object.values(sandbox.stats.requests[operation]))
+  const told = operations.map((operation) => sumOf(samples, metric('platform_requests_total'), { operation }))
+  const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
   return {
-    text: [
-      '',
-      books.line,
-      `calls to the API: ${calls}, ${perRecord} per recovered record (the platform counted ${requests - colleague.calls})`,
-      `records touched twice: ${twice} · parked at their limit: ${scene.atLimit}`,
-      `retried by a colleague meanwhile, and left alone: ${colleague.resolved}`,
-      `took ${watched.seconds.toFixed(1)} s`,
-      '',
-    ].join('\n'),
-    equal: books.equal && twice === 0 && openRecords(samples) === 0,
+    daemon: {
+      accepted: sumOf(samples, metric('retries_total'), { result: 'accepted' }),
+      calls: sum(told),
+      open: openRecords(samples),
+    },
+    platform: {
+      successful: sandbox.counts().successful - scene.delivered - colleague.resolved,
+      calls: sum(counted) - colleague.calls,
+      touchedTwice: sandbox.retriedMoreThanOnce().length,
+    },
+    atLimit: scene.atLimit,
+    byOthers: colleague.resolved,
+    seconds,
   }
 }
 
@@ -177,19 +159,6 @@ function introduce(io: Io, sandbox: Sandbox, scene: Scene, logFile: string): voi
       '',
     ].join('\n'),
   )
-}
-
-async function untilStopped(io: Io): Promise<void> {
-  await new Promise<void>((resolve) => {
-    if (io.signal.aborted) resolve()
-    io.signal.addEventListener(
-      'abort',
-      () => {
-        resolve()
-      },
-      { once: true },
-    )
-  })
 }
 
 /** Runs the demo. True when the books of both sides are equal. Rejects with the signal's reason when it is stopped. */
@@ -218,21 +187,28 @@ export async function runDemo(io: Io, options: DemoOptions): Promise<boolean> {
   cleanup.defer(async () => {
     await daemon.stop()
   })
-  const opsUrl = await daemon.opsUrl
-  const watched = await watch(opsUrl, io, scene, async () => {
-    for (const id of scene.colleagues) {
-      const { result } = await client.retry(id, io.signal)
-      colleague.calls += 1
-      if (result === 'accepted') colleague.resolved += 1
-    }
-  })
-  const { text, equal } = summary(sandbox, scene, watched, colleague)
-  io.stdout.write(text)
+  const opsUrl = await daemon.opsUrl.catch(() => undefined)
+  const watched =
+    opsUrl === undefined
+      ? undefined
+      : await watch(opsUrl, io, scene, async () => {
+          for (const id of scene.colleagues) {
+            const { result } = await client.retry(id, io.signal)
+            colleague.calls += 1
+            if (result === 'accepted') colleague.resolved += 1
+          }
+        })
+  if (watched === undefined) {
+    io.stderr.write(`The daemon does not answer; its log says why: ${logFile}\n`)
+    return false
+  }
+  const { text, equal } = compareBooks(readBooks(sandbox, scene, watched, colleague))
+  io.stdout.write(`\n${text}`)
   if (options.keep) {
     io.stdout.write(
       `\nStill up; Ctrl-C ends it.\n  daemon:  ${opsUrl}/metrics\n  sandbox: ${sandbox.controlUrl}/stats\n`,
     )
-    await untilStopped(io)
+    await untilAborted(io.signal)
   }
   return equal
 }
