@@ -99,4 +99,6 @@ export const checks: readonly Check[] = [
   oneKey,
   ordered('window.settle', 'window.lookback', false),
   ordered('retry.backoff.initial', 'retry.backoff.max', true),
+  ordered('circuit.cooldown', 'circuit.maxCooldown', true),
+  ordered('outcome.firstLook', 'outcome.giveUpAfter', true),
 ]

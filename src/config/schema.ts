@@ -21,7 +21,7 @@ import {
 } from './kinds.ts'
 import { hostNamed, listKeys, optional, required, setting } from './key.ts'
 import type { Key } from './key.ts'
-import { baseUrl, exactUrl } from './url.ts'
+import { baseUrl, exactUrl, healthUrl } from './url.ts'
 
 /**
  * All keys. A key is one entry here; the rest (environment name, files, tables) follows from it.
@@ -92,6 +92,11 @@ export const schema = z.strictObject({
       "How old an event must be, to leave the platform's own delivery its time.",
     ),
     notBefore: optional(instant(), 'Events before this moment are never touched.'),
+    expiryWarning: setting(
+      duration('0s', '3650d'),
+      '6h',
+      'How long before it leaves the window a failed record counts as expiring.',
+    ),
   }),
   sweep: z.strictObject({
     sliceRecords: setting(integer(1, 100_000), 5000, 'About how many records are listed in one piece.'),
@@ -119,6 +124,49 @@ export const schema = z.strictObject({
         'Share of a wait that is cut at random, so that records do not come back all at once.',
       ),
     }),
+    orderPerEntity: setting(
+      flag(),
+      false,
+      'Retry the events of one transfer or account in their order, the next only when the one before is done with.',
+    ),
+  }),
+  outcome: z.strictObject({
+    firstLook: setting(
+      duration('10ms', '1h'),
+      '500ms',
+      'When a retry is first looked after; then twice as late each time.',
+    ),
+    giveUpAfter: setting(duration('1s', '30d'), '1h', 'How long an outcome is looked for before it counts as unknown.'),
+    stuckAfter: setting(duration('1m', '30d'), '15m', 'How long a record may be processing before it counts as stuck.'),
+  }),
+  circuit: z.strictObject({
+    enabled: setting(flag(), true, 'false: retry at full pace, also into a receiver that is down.'),
+    initialAllowance: setting(
+      integer(1, 1000),
+      10,
+      'Retries without a known outcome at first, of a subscription and of all; each that arrives adds one.',
+    ),
+    maxAllowance: setting(integer(1, 100_000), 10_000, 'The most that it grows to.'),
+    failureRatio: setting(
+      decimal(0.01, 1),
+      0.9,
+      'Share of the last outcomes that must have failed again to begin a pause.',
+    ),
+    cooldown: setting(duration('100ms', '1d'), '30s', 'First pause; it doubles while the receiver stays down.'),
+    maxCooldown: setting(duration('100ms', '1d'), '10m', 'Longest pause.'),
+    probeTimeout: setting(
+      duration('1s', '1d'),
+      '2m',
+      'How long a retry without an outcome takes up a place of the allowance.',
+    ),
+  }),
+  receiver: z.strictObject({
+    healthUrl: optional(
+      healthUrl(),
+      'Health address of the receiver, http or https; while it does not answer 2xx nothing is retried.',
+    ),
+    interval: setting(duration('100ms', '1h'), '5s', 'How often it is asked while there is work.'),
+    timeout: setting(duration('10ms', '1m'), '2s', 'How long its answer may take.'),
   }),
   select: z.strictObject({
     eventTypes: setting(names(), [], 'Only these event types; empty: all.'),
@@ -128,6 +176,14 @@ export const schema = z.strictObject({
   server: z.strictObject({
     host: setting(listenHost(), '0.0.0.0', 'Address on which metrics, probes and status are served.'),
     port: setting(integer(0, 65_535), 10_964, 'Its port; 0 takes any free one.'),
+  }),
+  control: z.strictObject({
+    host: setting(listenHost(), '127.0.0.1', 'Address on which pause, resume and sweep can be asked for.'),
+    port: setting(integer(0, 65_535), 10_965, 'Its port; 0 takes any free one.'),
+    token: optional(secretText(), 'Bearer token that is asked for there; without one nothing listens.', {
+      secret: true,
+      fileTwin: true,
+    }),
   }),
   shutdown: z.strictObject({
     grace: setting(duration('0s', '10m'), '25s', 'How long retries in flight may take to finish on SIGTERM.'),

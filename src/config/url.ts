@@ -8,26 +8,31 @@ export function isLoopback(url: URL): boolean {
 }
 
 /** Why a text can't be a base URL; undefined when it can. The text may hold a password, so no message repeats it. */
-function refusal(text: string): string | undefined {
+function refusal(text: string, example: string): string | undefined {
   // URL() would silently drop or turn these.
   if (/[\s\\\p{Cc}]/u.test(text)) return 'must be a URL without spaces, line breaks and backslashes'
   if (text.includes('?') || text.includes('#')) return 'must be a URL without query and fragment (? and #)'
   const url = URL.parse(text)
-  if (url === null) return 'must be a URL such as https://api.example.com/v1'
+  if (url === null) return `must be a URL such as ${example}`
   if (/^https?:\/\/[^/]*@/i.test(text)) return 'must be a URL without user name and password'
   return undefined
 }
 
+const apiExample = 'https://api.example.com/v1'
+
 const withoutTrailingSlashes = (text: string): string => text.replace(/\/+$/, '')
 
-function urlKind(normalize: (text: string) => string): Kind<z.ZodType<string, string>> {
-  const error = 'must be a URL that starts with https://, such as https://api.example.com/v1'
+function urlKind(
+  normalize: (text: string) => string,
+  example: string,
+  error = `must be a URL that starts with https://, such as ${example}`,
+): Kind<z.ZodType<string, string>> {
   const schema = z
     .string({ error })
     .regex(/^https?:\/\/[^/]/i, { error })
     .transform((text, context) => {
-      const message = refusal(text)
-      if (message === undefined) return withoutTrailingSlashes(normalize(text))
+      const message = refusal(text, example)
+      if (message === undefined) return normalize(text)
       context.addIssue({ code: 'custom', message, input: text })
       return z.NEVER
     })
@@ -36,10 +41,20 @@ function urlKind(normalize: (text: string) => string): Kind<z.ZodType<string, st
 
 /** A base URL with any path, in the form that URL() gives it, without trailing slash. */
 export function baseUrl(): Kind<z.ZodType<string, string>> {
-  return urlKind((text) => new URL(text).href)
+  return urlKind((text) => withoutTrailingSlashes(new URL(text).href), apiExample)
 }
 
 /** A URL that is compared as text by the other side (the audience of assertions): as written, only without trailing slash. */
 export function exactUrl(): Kind<z.ZodType<string, string>> {
-  return urlKind((text) => text)
+  return urlKind(withoutTrailingSlashes, apiExample)
+}
+
+/** A URL that is only asked whether it answers, so plain http is taken; with its path as it was written. */
+export function healthUrl(): Kind<z.ZodType<string, string>> {
+  const example = 'http://receiver:8080/healthz'
+  return urlKind(
+    (text) => new URL(text).href,
+    example,
+    `must be a URL that starts with http:// or https://, such as ${example}`,
+  )
 }
