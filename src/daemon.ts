@@ -1,21 +1,33 @@
-// The daemon: starts the engine's loops, the schedule and the ops server, and takes them down again in order.
+// The daemon: starts the engine's loops, the schedule and its listeners, and takes them down again in order.
 import type { Clock, Random } from './clock.ts'
-import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
+import { heartbeat, nothingSeen, notReady, see, startedFields, statusState, type Seen } from './daemon-view.ts'
 import { createEngine, type Engine } from './engine.ts'
 import { errorFields } from './error-fields.ts'
-import type { Fact } from './facts.ts'
-import type { Log, LogFields } from './log.ts'
+import type { Fact, Report } from './facts.ts'
+import type { Log } from './log.ts'
 import { publishFact, publishState } from './metrics/publish.ts'
 import { createMetrics, type Metrics } from './metrics/registry.ts'
 import { createNarrator } from './narrate.ts'
+import { startControl, type SweepAsked } from './ops/control.ts'
+import type { Listener } from './ops/listen.ts'
 import { startOpsServer } from './ops/server.ts'
+import { toStatus } from './ops/status.ts'
 import type { CertificateSource } from './platform/certificate.ts'
 import type { Transport } from './platform/http.ts'
 import type { KeySource } from './platform/private-key.ts'
 import type { Schedule } from './schedule.ts'
 import { createGrace, untilAborted } from './shutdown.ts'
 import { createTicker, every, type Ticker } from './ticker.ts'
+
+/** What a simulation puts in the place of the host: no sockets, no metrics of this process, and it hears every fact. */
+export interface DaemonHost {
+  startServer: typeof startOpsServer
+  /** Called only with `control.token`. */
+  startControl?: typeof startControl
+  processMetrics: boolean
+  report: Report
+}
 
 export interface DaemonOptions {
   config: Config
@@ -30,50 +42,14 @@ export interface DaemonOptions {
   certificate: CertificateSource | undefined
   /** Aborted to stop in good order. */
   stop: AbortSignal
+  /** Default: the host itself. */
+  host?: DaemonHost
 }
 
 const heartbeatMs = 900_000
 const certificateCheckMs = 60_000
 /** A loop that has not turned for so long is stuck. */
 const longestBeatMs = 120_000
-
-/** What has been seen to work since the start. */
-interface Seen {
-  token: boolean
-  page: boolean
-  /** When a sweep last ended without failing, epoch ms. */
-  sweptAt: number | undefined
-}
-
-function see(seen: Seen, fact: Fact, now: number): void {
-  if (fact.type === 'token-refreshed' && fact.result === 'success') seen.token = true
-  if (fact.type === 'platform-request' && fact.operation === 'list' && fact.reason === 'ok') seen.page = true
-  if (fact.type === 'sweep' && fact.report.result !== 'failed') seen.sweptAt = now
-}
-
-function notReady(seen: Seen, stopping: boolean): string[] {
-  return [
-    ...(stopping ? ['stopping'] : []),
-    ...(seen.token ? [] : ['no access token yet']),
-    ...(seen.page ? [] : ['no list page of the platform yet']),
-  ]
-}
-
-function heartbeat(engine: Engine, now: number, sweptAt: number | undefined): LogFields {
-  const { summary, rateLimit, inFlight, backlogRecords } = engine.state()
-  const { oldestOpenAt } = summary
-  const seconds = (since: number | undefined): number | undefined =>
-    since === undefined ? undefined : Math.round((now - since) / 1000)
-  return {
-    ...summary.counts,
-    backlogRecords,
-    inFlight,
-    oldestAgeSeconds: seconds(oldestOpenAt) ?? 0,
-    lastSweepAgeSeconds: seconds(sweptAt),
-    requestsPerSecond: Math.round(rateLimit * 10) / 10,
-    trouble: engine.guard.trouble(),
-  }
-}
 
 /** Follows auth.certificateFile; a file that can't be read keeps the last certificate, and is told once. */
 async function followCertificate(certificate: CertificateSource, log: Log): Promise<void> {
@@ -86,26 +62,8 @@ async function followCertificate(certificate: CertificateSource, log: Log): Prom
   }
 }
 
-/** What a person wants to be sure of when it has started: where it points, and what it may do there. */
-function startedFields({ config, version, nodeVersion }: DaemonOptions, port: number): LogFields {
-  const { platform, retry, schedule, select, window } = config
-  const selected = Object.entries(select).filter(([, names]) => names.length > 0)
-  return {
-    version,
-    nodeVersion,
-    port,
-    platform: platform.baseUrl,
-    issuer: config.auth.issuerUrl,
-    schedule: schedule.cron,
-    lookback: formatDuration(window.lookback),
-    ...(window.notBefore !== undefined && { notBefore: new Date(window.notBefore).toISOString() }),
-    ...(selected.length > 0 && { selectedBy: selected.map(([name]) => name) }),
-    retries: retry.enabled ? 'enabled' : 'observe only',
-  }
-}
-
 function prepareMetrics(options: DaemonOptions): Metrics {
-  const metrics = createMetrics({ processMetrics: true })
+  const metrics = createMetrics({ processMetrics: options.host?.processMetrics ?? true })
   metrics.set('build_info', 1, { version: options.version, node_version: options.nodeVersion })
   return metrics
 }
@@ -130,6 +88,8 @@ async function background(
   const loops = [
     engine.tokens.start(signal),
     engine.guard.run(signal),
+    engine.receiver.run(signal),
+    engine.confirmer.run(signal),
     every(heartbeatMs, clock, signal, () => {
       log.info('heartbeat', heartbeat(engine, clock.now(), lastSweepAt()))
     }),
@@ -146,9 +106,23 @@ async function background(
   )
 }
 
+/** What ends the loops of one life of the daemon, and where their bugs end up. */
+interface Life {
+  ending: AbortController
+  bug: PromiseWithResolvers<never>
+}
+
+function createLife(): Life {
+  const bug = Promise.withResolvers<never>()
+  // Somebody listens only while there is work.
+  bug.promise.catch(() => undefined)
+  return { ending: new AbortController(), bug }
+}
+
 interface Work {
   engine: Engine
   ticker: Ticker
+  life: Life
   /** Ends retries in flight. */
   kill: AbortSignal
   /** Called when the wish to stop has come. */
@@ -156,15 +130,14 @@ interface Work {
   lastSweepAt: () => number | undefined
 }
 
-/** Sweeps and retries until `stop`; resolves when all has ended. Rejects with the first bug, at once. */
-async function work(options: DaemonOptions, { engine, ticker, kill, onStop, lastSweepAt }: Work): Promise<void> {
+/** Sweeps, retries and confirms until `stop`; resolves when all has ended. Rejects with the first bug, at once. */
+async function work(options: DaemonOptions, { engine, ticker, life, kill, onStop, lastSweepAt }: Work): Promise<void> {
   const { schedule, stop } = options
-  const ending = new AbortController()
-  const bug = Promise.withResolvers<never>()
+  const { bug, ending } = life
   try {
     const retrying = engine.dispatcher.run({ stop: ending.signal, kill })
     const rest = background(engine, options, ending.signal, lastSweepAt)
-    for (const part of [retrying, rest, bug.promise]) part.catch(bug.reject)
+    for (const part of [retrying, rest]) part.catch(bug.reject)
     await schedule.start(() => {
       ticker.tick(ending.signal, bug.reject)
     })
@@ -174,6 +147,7 @@ async function work(options: DaemonOptions, { engine, ticker, kill, onStop, last
     await Promise.race([untilAborted(stop), bug.promise])
     onStop()
     await schedule.stop()
+    // Looking after retries ends at once with the rest: it only reads, and the next start sees what became of them.
     ending.abort()
     await retrying
     await Promise.all([rest, engine.sweeper.idle()])
@@ -183,28 +157,17 @@ async function work(options: DaemonOptions, { engine, ticker, kill, onStop, last
   }
 }
 
-/**
- * Runs until `stop` is aborted, then lets retries in flight finish within `shutdown.grace`.
- * @throws ConfigurationError when the port is taken; anything else that it throws is a bug.
- */
-export async function runDaemon(options: DaemonOptions): Promise<void> {
+interface Shown {
+  engine: Engine
+  metrics: Metrics
+  seen: Seen
+  ticker: Ticker
+  life: Life
+}
+
+function openOpsServer(options: DaemonOptions, { engine, metrics, seen, ticker }: Shown): Promise<Listener> {
   const { clock, config, log, schedule, stop } = options
-  const metrics = prepareMetrics(options)
-  const narrator = createNarrator(log)
-  const seen: Seen = { token: false, page: false, sweptAt: undefined }
-  let isOver = false
-
-  function report(fact: Fact): void {
-    // What the end of the process cuts off is nobody's failure.
-    if (isOver) return
-    see(seen, fact, clock.now())
-    publishFact(metrics, fact, clock.now())
-    narrator.tell(fact)
-  }
-
-  const engine = createEngine({ ...options, periodMs: schedule.periodMs, report })
-  const ticker = createTicker({ sweeper: engine.sweeper, clock: options.clock, periodMs: options.schedule.periodMs })
-  const server = await startOpsServer({
+  return (options.host?.startServer ?? startOpsServer)({
     host: config.server.host,
     port: config.server.port,
     metrics: async () => {
@@ -213,24 +176,106 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     },
     live: () => notAlive(engine, ticker, stop.aborted),
     ready: () => notReady(seen, stop.aborted),
+    status: () => toStatus(statusState(engine, options, { seen, now: clock.now(), nextTickAt: schedule.nextAt() })),
     onError: (error) => {
       log.error('a request to the ops server failed', errorFields(error))
     },
     clock,
   })
-  log.info('started', startedFields(options, server.port))
+}
+
+/** Undefined without `control.token`: then nothing listens. */
+async function openControl(options: DaemonOptions, shown: Shown): Promise<Listener | undefined> {
+  const { clock, config, log, stop } = options
+  const { host, port, token } = config.control
+  if (token === undefined) return undefined
+  const { bug, ending } = shown.life
+
+  function sweep(): SweepAsked {
+    if (stop.aborted) return 'stopping'
+    if (!shown.ticker.sweepNow(ending.signal, bug.reject)) return 'under-way'
+    log.info('full sweep started by the operator')
+    return 'started'
+  }
+
+  return (options.host?.startControl ?? startControl)({
+    host,
+    port,
+    token,
+    pause: shown.engine.pause,
+    sweep,
+    onError: (error) => {
+      log.error('a request to the control listener failed', errorFields(error))
+    },
+    clock,
+  })
+}
+
+interface Listeners {
+  port: number
+  controlPort: number | undefined
+  drain(): void
+  close(): Promise<void>
+}
+
+/** Opens all listeners, or none. */
+async function openListeners(options: DaemonOptions, shown: Shown): Promise<Listeners> {
+  const server = await openOpsServer(options, shown)
+  try {
+    const control = await openControl(options, shown)
+    return {
+      port: server.port,
+      controlPort: control?.port,
+      drain() {
+        server.drain()
+        control?.drain()
+      },
+      async close() {
+        await Promise.all([server.close(), control?.close()])
+      },
+    }
+  } catch (error) {
+    await server.close()
+    throw error
+  }
+}
+
+/**
+ * Runs until `stop` is aborted, then lets retries in flight finish within `shutdown.grace`.
+ * @throws ConfigurationError when a port is taken; anything else that it throws is a bug.
+ */
+export async function runDaemon(options: DaemonOptions): Promise<void> {
+  const { clock, config, log, schedule, stop } = options
+  const metrics = prepareMetrics(options)
+  const narrator = createNarrator(log)
+  const seen = nothingSeen(clock.now())
+  let isOver = false
+
+  function report(fact: Fact): void {
+    // What the end of the process cuts off is nobody's failure.
+    if (isOver) return
+    see(seen, fact, clock.now())
+    publishFact(metrics, fact, clock.now())
+    narrator.tell(fact)
+    options.host?.report(fact)
+  }
+
+  const engine = createEngine({ ...options, periodMs: schedule.periodMs, report })
+  const ticker = createTicker({ sweeper: engine.sweeper, clock, periodMs: schedule.periodMs })
+  const life = createLife()
+  const listeners = await openListeners(options, { engine, metrics, seen, ticker, life })
+  log.info('started', startedFields(options, listeners))
   const { inFlight } = engine.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
-    const onStop = (): void => {
-      server.drain()
+    if (!stop.aborted) {
+      const onStop = listeners.drain
+      await work(options, { engine, ticker, life, kill: grace.signal, onStop, lastSweepAt: () => seen.sweptAt })
     }
-    if (!stop.aborted)
-      await work(options, { engine, ticker, kill: grace.signal, onStop, lastSweepAt: () => seen.sweptAt })
     log.info('stopped', { cutOff: grace.cutOff() })
   } finally {
     isOver = true
     grace.end()
-    await server.close()
+    await listeners.close()
   }
 }

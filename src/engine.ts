@@ -1,7 +1,7 @@
 // Puts the parts together: platform and reconcile, as the daemon and the one-off commands use them. Starts nothing by itself.
 import { createSteadyClock, type Clock, type Random } from './clock.ts'
 import type { Config } from './config/schema.ts'
-import type { Report } from './facts.ts'
+import type { Fact, Report } from './facts.ts'
 import type { State } from './metrics/publish.ts'
 import type { CertificateSource } from './platform/certificate.ts'
 import { createPlatformClient, type PlatformClient } from './platform/client.ts'
@@ -12,11 +12,19 @@ import { createRate } from './platform/rate.ts'
 import { createSkew } from './platform/skew.ts'
 import { createTokenManager, type TokenManager } from './platform/token.ts'
 import { tokenPath } from './platform/wire.ts'
-import { createBacklog, type Backlog } from './reconcile/backlog.ts'
+import { createAllowance, type CircuitView } from './reconcile/allowance.ts'
+import { createBacklog, type Backlog, type Settled } from './reconcile/backlog.ts'
+import { createConfirmer, type Confirmer } from './reconcile/confirm.ts'
+import { noCounts, type Counts } from './reconcile/census.ts'
+import { decide, decisions } from './reconcile/decide.ts'
 import { createDispatcher, type Dispatcher } from './reconcile/dispatch.ts'
 import { createGuard, type Guard } from './reconcile/guard.ts'
+import { verdictOf } from './reconcile/outcome.ts'
+import { createPause, type Pause } from './reconcile/pause.ts'
 import type { Policy } from './reconcile/policy.ts'
+import { createReceiver, type Receiver } from './reconcile/receiver.ts'
 import { createSweeper, type Sweeper } from './reconcile/sweeper.ts'
+import { expiringBefore } from './reconcile/window.ts'
 
 export interface EngineOptions {
   config: Config
@@ -35,16 +43,31 @@ export interface Engine {
   tokens: TokenManager
   backlog: Backlog
   dispatcher: Dispatcher
+  confirmer: Confirmer
   guard: Guard
+  receiver: Receiver
+  pause: Pause
   sweeper: Sweeper
+  /** The circuits that are not closed; the receiver as a whole first. */
+  circuits(): CircuitView[]
+  /** How long a Retry-After lets nothing go out, in ms; 0 when it does not. */
+  throttledForMs(): number
   /** What metrics and reports show of the present moment. */
-  state(): Omit<State, 'nextTickAt'>
+  state(): EngineState
 }
 
+/** All that metrics show of the present moment, but for the schedule. */
+type EngineState = Omit<State, 'nextTickAt'>
+
 export function toPolicy(config: Config, periodMs: number): Policy {
-  const { window, retry, select } = config
+  const { circuit, outcome, window, retry, select } = config
   return {
-    window: { lookbackMs: window.lookback, settleMs: window.settle, notBefore: window.notBefore },
+    window: {
+      lookbackMs: window.lookback,
+      settleMs: window.settle,
+      notBefore: window.notBefore,
+      expiryWarningMs: window.expiryWarning,
+    },
     select,
     backoff: {
       initialMs: retry.backoff.initial,
@@ -54,13 +77,25 @@ export function toPolicy(config: Config, periodMs: number): Policy {
     },
     maxAttempts: retry.maxAttempts,
     enabled: retry.enabled,
+    orderPerEntity: retry.orderPerEntity,
+    outcome: {
+      firstLookMs: outcome.firstLook,
+      giveUpAfterMs: outcome.giveUpAfter,
+      lostAfterMs: Math.min(outcome.giveUpAfter, circuit.probeTimeout),
+    },
     periodMs,
   }
 }
 
-/** Connections to each origin: what retries, sweeps and a probe can use at the same time. */
+/** Connections to each origin: what retries, sweeps, looks and a probe can use at the same time. */
 export function connectionsOf(config: Config): number {
-  return config.retry.concurrency + 2 * config.sweep.concurrency + 1
+  return config.retry.concurrency + 3 * config.sweep.concurrency + 1
+}
+
+function sumOf(a: Counts, b: Counts): Counts {
+  const sum = noCounts()
+  for (const decision of decisions) sum[decision] = a[decision] + b[decision]
+  return sum
 }
 
 /** Tells when a request was sent and answered on the clock that the engine lives by: the host's may have been set meanwhile. */
@@ -73,7 +108,7 @@ function timedBy(clock: Clock, host: Clock, transport: Transport): Transport {
 }
 
 export function createEngine(options: EngineOptions): Engine {
-  const { config, random, report } = options
+  const { config, random } = options
   const clock = createSteadyClock(options.clock)
   const transport = timedBy(clock, options.clock, options.transport)
   const policy = toPolicy(config, options.periodMs)
@@ -110,7 +145,41 @@ export function createEngine(options: EngineOptions): Engine {
     random,
     report,
   })
-  const backlog = createBacklog({ policy, zone, maxRecords: config.backlog.maxRecords })
+  const allowance = createAllowance(
+    {
+      enabled: config.circuit.enabled,
+      initialAllowance: config.circuit.initialAllowance,
+      maxAllowance: config.circuit.maxAllowance,
+      failureRatio: config.circuit.failureRatio,
+      cooldownMs: config.circuit.cooldown,
+      maxCooldownMs: config.circuit.maxCooldown,
+      probeTimeoutMs: config.circuit.probeTimeout,
+    },
+    report,
+  )
+  const backlog = createBacklog({
+    policy,
+    zone,
+    maxRecords: config.backlog.maxRecords,
+    isShut: (subscriptionId) => allowance.isOpen(subscriptionId),
+    onSettled,
+    onNotTaken: ({ ticket }) => {
+      allowance.settle(ticket, 'neutral', clock.monotonic())
+    },
+  })
+  const wake = (): void => {
+    dispatcher.wake()
+  }
+  const pause = createPause({ now: () => options.clock.now(), wake, report })
+  const receiver = createReceiver({
+    healthUrl: config.receiver.healthUrl,
+    intervalMs: config.receiver.interval,
+    timeoutMs: config.receiver.timeout,
+    transport,
+    clock,
+    wake,
+    report,
+  })
   const guard = createGuard({
     clock,
     random,
@@ -118,9 +187,7 @@ export function createEngine(options: EngineOptions): Engine {
     probe: async (signal) => {
       await client.list({ status: 'failed', page: 0, size: 1 }, signal)
     },
-    wake: () => {
-      dispatcher.wake()
-    },
+    wake,
   })
   const dispatcher = createDispatcher({
     client,
@@ -128,8 +195,23 @@ export function createEngine(options: EngineOptions): Engine {
     policy,
     rate,
     guard,
+    allowance,
+    receiver,
+    isPaused: () => pause.since() !== undefined,
     clock,
     concurrency: config.retry.concurrency,
+    follow: (entry) => {
+      confirmer.follow(entry)
+    },
+    report,
+  })
+  const confirmer = createConfirmer({
+    client,
+    backlog,
+    clock,
+    random,
+    concurrency: config.sweep.concurrency,
+    waitsForOutcomes: () => dispatcher.waitsForOutcomes(),
     report,
   })
   const sweeper = createSweeper({
@@ -143,20 +225,67 @@ export function createEngine(options: EngineOptions): Engine {
     sliceRecords: config.sweep.sliceRecords,
     concurrency: config.sweep.concurrency,
     maxRecords: config.backlog.maxRecords,
+    stuckAfterMs: config.outcome.stuckAfter,
+    pausedForMs: rate.pausedForMs,
+    pausedMs: rate.pausedMs,
     report,
   })
 
-  return {
-    client,
-    tokens,
-    backlog,
-    dispatcher,
-    guard,
-    sweeper,
-    state: () => ({
-      summary: backlog.summary(client.now(), guard.trouble() !== undefined),
+  function onSettled({ awaited, entry, monotonic, outcome, seenAt }: Settled): void {
+    allowance.settle(awaited.ticket, verdictOf(outcome, entry.responseStatusCode), clock.monotonic())
+    report({
+      type: 'outcome',
+      id: entry.id,
+      eventId: entry.eventId,
+      subscriptionId: entry.subscriptionId,
+      eventType: entry.eventType,
+      outcome,
+      sinceEventMs: seenAt - entry.eventAt,
+      sinceRetryMs: monotonic - awaited.sentAt,
+      responseStatusCode: outcome === 'unknown' ? null : entry.responseStatusCode,
+    })
+    dispatcher.settled(entry)
+  }
+
+  /** What a full sweep has shown lets others go on, and others be forgotten. */
+  function afterFullSweep(): void {
+    const open = new Set<string>()
+    for (const entry of backlog.entries()) {
+      const { decision } = decide(entry, policy, { now: client.now(), held: false })
+      if (decision !== 'parked') open.add(entry.subscriptionId)
+    }
+    allowance.forgetIdle((subscriptionId) => open.has(subscriptionId), clock.monotonic())
+    if (policy.orderPerEntity) dispatcher.offer(backlog.entries())
+  }
+
+  function report(fact: Fact): void {
+    if (fact.type === 'sweep' && fact.report.failed !== undefined) afterFullSweep()
+    options.report(fact)
+  }
+
+  /** Whether anything holds the retries of a subscription, so that nothing of it is due. */
+  function isHeld(subscriptionId: string): boolean {
+    return (
+      pause.since() !== undefined ||
+      receiver.up() === false ||
+      guard.trouble() !== undefined ||
+      !allowance.allows(subscriptionId, clock.monotonic())
+    )
+  }
+
+  function state(): EngineState {
+    const now = client.now()
+    const summary = backlog.summary(now, isHeld)
+    return {
+      summary,
+      expiring: sumOf(summary.expiring, backlog.census.expiringBefore(expiringBefore(now, policy.window, zone))),
+      awaiting: backlog.awaited().size,
       backlogRecords: backlog.size(),
       beyondWindow: sweeper.beyondWindow(),
+      stuckProcessing: sweeper.stuckProcessing(),
+      circuits: allowance.counts(),
+      receiverUp: receiver.up(),
+      paused: pause.since() !== undefined,
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
       tokenExpiresAt: tokens.expiresAt(),
@@ -166,6 +295,21 @@ export function createEngine(options: EngineOptions): Engine {
         auth: skews.auth.estimate() + clock.now() - options.clock.now(),
         api: skews.api.estimate() + clock.now() - options.clock.now(),
       },
-    }),
+    }
+  }
+
+  return {
+    client,
+    tokens,
+    backlog,
+    dispatcher,
+    confirmer,
+    guard,
+    receiver,
+    pause,
+    sweeper,
+    circuits: () => allowance.views(clock.monotonic()),
+    throttledForMs: () => rate.pausedForMs(),
+    state,
   }
 }

@@ -7,16 +7,26 @@ type FactOf<Type extends SweeperFact['type']> = Extract<SweeperFact, { type: Typ
 
 export interface SweepNarrator {
   tell(fact: SweeperFact): void
-  /** Counts a retry for the next full sweep's line. */
-  noteRetry(isAccepted: boolean): void
+  /** Counts what has happened, for the next full sweep's line. */
+  note(what: Noted, by?: number): void
 }
 
-/** What happened since the last full sweep. */
-interface Since {
-  retries: number
-  accepted: number
-  leftWindow: number
-}
+/** What is counted from one full sweep to the next, in the order in which its line tells it. */
+const notable = [
+  'retries',
+  'accepted',
+  'recovered',
+  'failedAgain',
+  'unknown',
+  'lapsed',
+  'circuitsOpened',
+  'circuitsClosed',
+] as const
+export type Noted = (typeof notable)[number]
+type Since = Record<Noted, number>
+
+/** Told also when there was none of it. */
+const alwaysTold: ReadonlySet<string> = new Set<Noted>(['retries', 'accepted', 'recovered', 'failedAgain'])
 
 /** Ids that are told as unreadable one by one. */
 const mostUnreadableTold = 1_000
@@ -39,7 +49,7 @@ const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
 const generalAdvice = "if it lasts, ask the platform's operator"
 
 function nothing(): Since {
-  return { retries: 0, accepted: 0, leftWindow: 0 }
+  return Object.fromEntries(notable.map((what) => [what, 0])) as Since
 }
 
 function fieldsOf(report: SweepReport): LogFields {
@@ -71,7 +81,7 @@ export function createSweepNarrator(log: Log): SweepNarrator {
   /** Warnings that need to be given once. */
   const warned = new Set<SweeperFact['type']>()
   let since = nothing()
-  let losing = false
+  let isLosing = false
   let listed = -1
 
   function warnOnce(type: SweeperFact['type'], message: string, fields: LogFields): void {
@@ -101,12 +111,14 @@ export function createSweepNarrator(log: Log): SweepNarrator {
   }
 
   function tellFull(report: SweepReport): void {
-    const { leftWindow, ...retries } = since
-    const didSomething = retries.retries + leftWindow > 0 || report.listed !== listed || report.result !== 'complete'
-    const fields = { ...fieldsOf(report), ...retries, ...(leftWindow > 0 && { leftWindow }) }
+    const noted = Object.entries(since)
+    const didSomething =
+      noted.some(([, count]) => count > 0) || report.listed !== listed || report.result !== 'complete'
+    const shown = noted.filter(([what, count]) => count > 0 || alwaysTold.has(what))
+    const fields = { ...fieldsOf(report), ...Object.fromEntries(shown) }
     if (didSomething) log.info('full sweep', fields)
     else log.debug('full sweep', fields)
-    losing = leftWindow > 0
+    isLosing = since.lapsed > 0
     since = nothing()
     listed = report.listed
     if (report.skippedSlices === 0) skippedTold.clear()
@@ -157,12 +169,29 @@ export function createSweepNarrator(log: Log): SweepNarrator {
     }
   }
 
-  function tellLeftWindow({ records }: FactOf<'left-window'>): void {
+  function note(what: Noted, by = 1): void {
+    since[what] += by
+  }
+
+  function tellLapsed({ records }: FactOf<'lapsed'>): void {
     const message = 'failed records have left the window, nobody retries them any more: see window.lookback'
-    if (losing) log.debug(message, { records })
+    if (isLosing) log.debug(message, { records })
     else log.warn(message, { records })
-    losing = true
-    since.leftWindow += records
+    isLosing = true
+    note('lapsed', records)
+  }
+
+  /** What nobody here saw leave: who was down or blind can only tell how many lie there now. */
+  function tellAway({ beyond, meanwhile, blindForMs }: FactOf<'away'>): void {
+    const fields = {
+      lapsedMeanwhile: meanwhile,
+      beyondWindow: beyond,
+      ...(blindForMs !== undefined && { blindForSeconds: Math.round(blindForMs / 1000) }),
+    }
+    if (meanwhile <= 0) log.info('failed records lie beyond the window, none left it in the last day', fields)
+    else if (blindForMs === undefined)
+      log.warn('failed records left the window in the day before this start, nobody retries them any more', fields)
+    else log.warn('failed records left the window while it could not be swept, nobody retries them any more', fields)
   }
 
   /** A wrong zone moves every attempt; a single one may have been made by somebody else. */
@@ -175,10 +204,7 @@ export function createSweepNarrator(log: Log): SweepNarrator {
   }
 
   return {
-    noteRetry(isAccepted) {
-      since.retries += 1
-      if (isAccepted) since.accepted += 1
-    },
+    note,
     tell(fact) {
       switch (fact.type) {
         case 'sweep':
@@ -204,8 +230,11 @@ export function createSweepNarrator(log: Log): SweepNarrator {
             { sweepId: fact.sweepId, records: fact.records },
           )
           return
-        case 'left-window':
-          tellLeftWindow(fact)
+        case 'lapsed':
+          tellLapsed(fact)
+          return
+        case 'away':
+          tellAway(fact)
           return
         case 'time-offset':
           tellOffset(fact)

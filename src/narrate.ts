@@ -1,9 +1,12 @@
 // Tells the facts as log lines: state changes and full sweeps that did something at info, single records at debug.
 import type { Fact } from './facts.ts'
 import type { Log } from './log.ts'
-import { createSweepNarrator } from './narrate-sweeps.ts'
+import { createCircuitNarrator } from './narrate-circuits.ts'
+import { createSweepNarrator, type Noted } from './narrate-sweeps.ts'
 import type { RetryFact } from './reconcile/dispatch.ts'
 import type { Trouble } from './reconcile/guard.ts'
+import type { Outcome, OutcomeFact } from './reconcile/outcome.ts'
+import type { ReceiverFact } from './reconcile/receiver.ts'
 
 export interface Narrator {
   tell(fact: Fact): void
@@ -16,18 +19,31 @@ const pauses: Readonly<Record<Trouble, string>> = {
   unauthorized: 'retries pause: the platform refuses the token or the permission; it is asked until it does not',
 }
 
+const notedAs: Readonly<Record<Outcome, Noted>> = {
+  recovered: 'recovered',
+  'failed-again': 'failedAgain',
+  unknown: 'unknown',
+}
+
 /** So many calls without a 429 in a row, and it is over: at its limit the platform refuses one now and then. */
 const calmCalls = 500
 
 export function createNarrator(log: Log): Narrator {
   const sweeps = createSweepNarrator(log)
+  const circuits = createCircuitNarrator({
+    log,
+    note: (what) => {
+      sweeps.note(what)
+    },
+  })
   let throttled: { calls: number; calm: number } | undefined
   let tokenTrouble: { key: string; times: number } | undefined
   let hadToken = false
 
   function tellRetry({ answer, ...fact }: RetryFact): void {
     if (!answer.sent) return
-    sweeps.noteRetry(answer.result === 'accepted')
+    sweeps.note('retries')
+    if (answer.result === 'accepted') sweeps.note('accepted')
     log.debug('retried', {
       webhookId: fact.id,
       eventId: fact.eventId,
@@ -37,6 +53,25 @@ export function createNarrator(log: Log): Narrator {
       reason: answer.reason,
       found: answer.found,
     })
+  }
+
+  function tellOutcome(fact: OutcomeFact): void {
+    sweeps.note(notedAs[fact.outcome])
+    log.debug('outcome', {
+      webhookId: fact.id,
+      eventId: fact.eventId,
+      subscriptionId: fact.subscriptionId,
+      eventType: fact.eventType,
+      outcome: fact.outcome,
+      sinceEventMs: Math.round(fact.sinceEventMs),
+      sinceRetryMs: Math.round(fact.sinceRetryMs),
+      responseStatusCode: fact.responseStatusCode ?? undefined,
+    })
+  }
+
+  function tellReceiver({ up, detail }: ReceiverFact): void {
+    if (up) log.info('the receiver is up', { detail })
+    else log.warn('the receiver is down: retries are held until it answers 2xx again', { detail })
   }
 
   function tellCall(isThrottled: boolean): void {
@@ -82,6 +117,19 @@ export function createNarrator(log: Log): Narrator {
         case 'retry':
           tellRetry(fact)
           return
+        case 'outcome':
+          tellOutcome(fact)
+          return
+        case 'circuit':
+          circuits.tell(fact)
+          return
+        case 'receiver':
+          tellReceiver(fact)
+          return
+        case 'paused':
+          if (fact.paused) log.info('retries paused by the operator, until they are resumed or this process restarts')
+          else log.info('retries resumed by the operator')
+          return
         case 'token-refreshed':
           if (fact.result === 'success') tellToken(fact)
           else tellNoToken(fact)
@@ -108,12 +156,16 @@ export function createNarrator(log: Log): Narrator {
         case 'token-request':
           return
         case 'sweep':
+          sweeps.tell(fact)
+          circuits.noteSweep()
+          return
         case 'tick-skipped':
         case 'slice-skipped':
         case 'unreadable':
         case 'unexpected':
         case 'early-at-limit':
-        case 'left-window':
+        case 'lapsed':
+        case 'away':
         case 'time-offset':
           sweeps.tell(fact)
           return

@@ -23,11 +23,13 @@ export interface Ticker {
   tick(signal: AbortSignal, onBug: (error: unknown) => void): void
   /** Ticks by itself when the schedule has not for two periods; until the signal is aborted. */
   standIn(signal: AbortSignal, onBug: (error: unknown) => void): Promise<void>
+  /** Starts a full sweep now, beside the ticks; false, and nothing, while one is under way. */
+  sweepNow(signal: AbortSignal, onBug: (error: unknown) => void): boolean
   isLate(): boolean
 }
 
 export interface TickerOptions {
-  sweeper: Pick<Sweeper, 'tick' | 'idle'>
+  sweeper: Pick<Sweeper, 'tick' | 'sweepNow' | 'idle'>
   clock: Clock
   /** Time between two ticks of the schedule, in ms. */
   periodMs: number
@@ -50,6 +52,11 @@ export function createTicker({ sweeper, clock, periodMs }: TickerOptions): Ticke
       every(periodMs, clock, signal, () => {
         if (silentForMs() >= 2 * periodMs) tick(signal, onBug)
       }),
+    sweepNow(signal, onBug) {
+      if (!sweeper.sweepNow(signal)) return false
+      sweeper.idle().catch(onBug)
+      return true
+    },
     isLate: () => silentForMs() > 3 * periodMs + longestDelayMs,
   }
 }

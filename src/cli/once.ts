@@ -1,18 +1,24 @@
-// `webhook-reconciler once`: one full sweep, a retry of what is due in it, and a report.
+// `webhook-reconciler once`: one full sweep, a retry of what is due in it, the outcomes of these, and a report.
 import { Command } from 'commander'
-import type { Config } from '../config/schema.ts'
-import { createEngine, type Engine } from '../engine.ts'
-import { exitCode, type ExitCode } from '../errors.ts'
+import { createEngine, toPolicy, type Engine } from '../engine.ts'
 import type { Fact } from '../facts.ts'
-import type { Log } from '../log.ts'
 import { createNarrator } from '../narrate.ts'
-import { retryResults, type RetryResult } from '../platform/client.ts'
-import type { Counts } from '../reconcile/census.ts'
-import { decisions } from '../reconcile/decide.ts'
+import { decide } from '../reconcile/decide.ts'
+import type { Policy } from '../reconcile/policy.ts'
 import type { SweepReport } from '../reconcile/sweeper.ts'
 import { createSchedule } from '../schedule.ts'
 import { createGrace } from '../shutdown.ts'
 import type { End, Io } from './io.ts'
+import {
+  asText,
+  emptyTally,
+  judge,
+  stoppedSweep,
+  tallyRetry,
+  toldSweep,
+  type OnceReport,
+  type StoppedBy,
+} from './once-report.ts'
 import { openService, type ConfigOption, type Service } from './service.ts'
 
 interface OnceOptions extends ConfigOption {
@@ -20,61 +26,9 @@ interface OnceOptions extends ConfigOption {
   json?: true
 }
 
-/** The report, as `--json` prints it. `schemaVersion` follows SemVer's major: fields are added, not changed. */
-export interface OnceReport {
-  schemaVersion: 1
-  instance: string
-  platform: string
-  dryRun: boolean
-  startedAt: string
-  seconds: number
-  sweep: {
-    result: SweepReport['result']
-    listed: number
-    slices: number
-    incompleteSlices: number
-    skippedSlices: number
-    failure?: { stage: string; reason: string }
-  }
-  /** Failed records of the window by decision, when the sweep had ended. */
-  failed: Counts
-  /** Records for which there was no room in memory; another run comes to them. */
-  leftOut: boolean
-  /** Retries that were answered, by result. */
-  retries: Record<RetryResult, number>
-  /** Retries that were in flight when `shutdown.grace` was over: what came of them is not known. */
-  cutOff: number
-  /** What stopped the retries before all that was due had been sent. */
-  stoppedBy: 'unauthorized' | 'platform' | 'signal' | null
-  exitCode: ExitCode
-}
-
-/** Results after which a record is as good as it can be for now. */
-const good = new Set<RetryResult>(['accepted', 'already-resolved'])
-
-function told({ result, listed, slices, incompleteSlices, skippedSlices, failure }: SweepReport): OnceReport['sweep'] {
-  return {
-    result,
-    listed,
-    slices,
-    incompleteSlices,
-    skippedSlices,
-    ...(failure && { failure: { stage: failure.stage, reason: failure.reason } }),
-  }
-}
-
-function judge(report: Omit<OnceReport, 'exitCode'>, sweep: SweepReport | undefined): ExitCode {
-  if (report.stoppedBy === 'unauthorized' || sweep?.failure?.rejected === true) return exitCode.authenticationRejected
-  if (report.stoppedBy === 'platform' || sweep?.result === 'failed') return exitCode.platformUnreachable
-  const bad = retryResults.some((result) => !good.has(result) && report.retries[result] > 0)
-  const partial = report.sweep.result === 'incomplete' || report.leftOut || report.stoppedBy === 'signal'
-  return bad || partial ? exitCode.incomplete : exitCode.done
-}
-
-/** What is known of a sweep that was stopped in the middle. */
-function stoppedSweep(failed: Counts): OnceReport['sweep'] {
-  const listed = Object.values(failed).reduce((sum, count) => sum + count, 0)
-  return { result: 'incomplete', listed, slices: 0, incompleteSlices: 0, skippedSlices: 0 }
+interface Signals {
+  stop: AbortSignal
+  kill: AbortSignal
 }
 
 /** The full sweep; undefined when it was stopped before its end. */
@@ -87,46 +41,70 @@ async function sweepOnce(engine: Engine, stop: AbortSignal): Promise<SweepReport
   }
 }
 
-/** Retries what was due when the sweep ended; what becomes due meanwhile is for another run. */
-async function retryDue(engine: Engine, signals: { stop: AbortSignal; kill: AbortSignal }): Promise<void> {
-  const work = new AbortController()
-  const probing = engine.guard.run(work.signal).catch(() => undefined)
-  try {
-    await engine.dispatcher.run(signals, { onlyDueAt: engine.client.now() })
-  } finally {
-    work.abort()
-    await probing
-  }
+/** Records that were due at that moment and have not been retried since. */
+function countDue(engine: Engine, policy: Policy, now: number): number {
+  return [...engine.backlog.entries()].filter((entry) => decide(entry, policy, { now, held: false }).decision === 'due')
+    .length
 }
 
-/** Counts the retries that were answered, and tells all facts on. */
-function countRetries(log: Log): { retries: OnceReport['retries']; report: (fact: Fact) => void } {
-  const narrator = createNarrator(log)
-  const retries = Object.fromEntries(retryResults.map((result) => [result, 0])) as OnceReport['retries']
-  return {
-    retries,
-    report(fact) {
-      if (fact.type === 'retry' && fact.answer.sent) retries[fact.answer.result] += 1
-      narrator.tell(fact)
-    },
+/**
+ * Retries what was due when the sweep ended, and follows it to its outcome; what becomes due meanwhile is for another
+ * run. Returns how many of these records were left. Rejects with the first bug that any part met.
+ */
+async function retryDue(engine: Engine, policy: Policy, { stop, kill }: Signals): Promise<number> {
+  const over = new AbortController()
+  const bug = Promise.withResolvers<never>()
+  bug.promise.catch(() => undefined)
+  const beside = [engine.guard, engine.receiver, engine.confirmer].map((part) =>
+    part.run(over.signal).catch((error: unknown) => {
+      if (!over.signal.aborted) bug.reject(error)
+    }),
+  )
+  const onlyDueAt = engine.client.now()
+  try {
+    const signals = { stop: AbortSignal.any([stop, over.signal]), kill }
+    await Promise.race([engine.dispatcher.run(signals, { onlyDueAt }), bug.promise])
+  } finally {
+    over.abort(new Error('the run is over'))
+    await Promise.all(beside)
   }
+  return countDue(engine, policy, onlyDueAt)
+}
+
+/** What ended the run while something was left; null when nothing did. */
+function whatStopped(engine: Engine, stop: AbortSignal, left: { held: number; awaiting: number }): StoppedBy | null {
+  if (stop.aborted) return 'signal'
+  const trouble = engine.guard.trouble()
+  if (trouble !== undefined) return trouble
+  if (left.held + left.awaiting > 0 && engine.receiver.up() === false) return 'receiver'
+  return left.held > 0 && engine.circuits().some(({ state }) => state === 'open') ? 'circuit' : null
 }
 
 async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Promise<OnceReport> {
   const { config, log, http } = service
   const { clock, random, signal: stop } = io
-  const { retries, report } = countRetries(log)
   const { periodMs } = createSchedule(config.schedule)
+  const tally = emptyTally()
+  const narrator = createNarrator(log)
+  function report(fact: Fact): void {
+    if (fact.type === 'retry' && fact.answer.sent) tallyRetry(tally, fact.answer)
+    if (fact.type === 'outcome') tally.outcomes[fact.outcome] += 1
+    narrator.tell(fact)
+    // A receiver that is down wakes nobody by itself, but here it ends the run.
+    if (fact.type === 'receiver') engine.dispatcher.wake()
+  }
   const engine = createEngine({ ...service, periodMs, clock, random, transport: http.transport, report })
   const { inFlight } = engine.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   const startedAt = clock.now()
   const started = clock.monotonic()
   const sweep = await sweepOnce(engine, stop)
-  const { counts: failed } = engine.backlog.summary(engine.client.now(), false)
-  const mayRetry = options.dryRun !== true && config.retry.enabled
-  if (mayRetry && sweep !== undefined && sweep.result !== 'failed') await retryDue(engine, { stop, kill: grace.signal })
+  const { counts: failed } = engine.backlog.summary(engine.client.now(), () => false)
+  const mayRetry = options.dryRun !== true && config.retry.enabled && sweep !== undefined && sweep.result !== 'failed'
+  const signals = { stop, kill: grace.signal }
+  const held = mayRetry ? await retryDue(engine, toPolicy(config, periodMs), signals) : 0
   grace.end()
+  const awaiting = engine.backlog.awaited().size
   const body: Omit<OnceReport, 'exitCode'> = {
     schemaVersion: 1,
     instance: config.instance.name,
@@ -134,40 +112,25 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
     dryRun: options.dryRun === true,
     startedAt: new Date(startedAt).toISOString(),
     seconds: Math.round(clock.monotonic() - started) / 1000,
-    sweep: sweep === undefined ? stoppedSweep(failed) : told(sweep),
+    sweep: sweep === undefined ? stoppedSweep(failed) : toldSweep(sweep),
     failed,
     leftOut: engine.backlog.census.leftOut(),
-    retries,
+    retries: tally.retries,
+    outcomes: tally.outcomes,
+    held,
+    awaiting,
     cutOff: grace.cutOff(),
-    stoppedBy: stop.aborted ? 'signal' : (engine.guard.trouble() ?? null),
+    stoppedBy: whatStopped(engine, stop, { held, awaiting }),
   }
-  return { ...body, exitCode: judge(body, sweep) }
-}
-
-function asText(report: OnceReport, config: Config): string {
-  const nonZero = (counts: Readonly<Record<string, number>>, names: readonly string[]): string =>
-    names
-      .filter((name) => (counts[name] ?? 0) > 0)
-      .map((name) => `${counts[name]} ${name}`)
-      .join(', ') || 'none'
-  const lines = [
-    `${report.instance} at ${report.platform}: one full sweep in ${report.seconds} s, ${report.sweep.result}${
-      report.sweep.failure ? ` (${report.sweep.failure.stage}: ${report.sweep.failure.reason})` : ''
-    }`,
-    `failed records in the window: ${nonZero(report.failed, decisions)}`,
-  ]
-  if (report.leftOut) lines.push('there was no room for all of them (backlog.maxRecords): run again for the rest')
-  if (report.dryRun) lines.push('dry run: nothing was touched')
-  else if (!config.retry.enabled) lines.push('retry.enabled is false: nothing was touched')
-  else lines.push(`retries: ${nonZero(report.retries, retryResults)}`)
-  if (report.cutOff > 0) lines.push(`cut off: ${report.cutOff}; what came of them is not known, the next run sees it`)
-  if (report.stoppedBy !== null) lines.push(`stopped early by: ${report.stoppedBy}`)
-  return `${lines.join('\n')}\n`
+  return {
+    ...body,
+    exitCode: judge(body, { rejected: sweep?.failure?.rejected === true, refused: tally.refused }),
+  }
 }
 
 export function onceCommand(io: Io, end: End): Command {
   return new Command('once')
-    .description('make one full sweep, retry what is due in it, report, and exit')
+    .description('make one full sweep, retry what is due in it, see what became of it, report, and exit')
     .option('--config <file>', 'configuration file (YAML); environment variables RECONCILER_* go before it')
     .option('--dry-run', 'decide, but touch nothing')
     .option('--json', 'print the report as JSON')
@@ -175,7 +138,8 @@ export function onceCommand(io: Io, end: End): Command {
       const service = await openService(io, options, io.stderr)
       try {
         const report = await reconcileOnce(service, options, io)
-        io.stdout.write(options.json === true ? `${JSON.stringify(report, null, 2)}\n` : asText(report, service.config))
+        const enabled = service.config.retry.enabled
+        io.stdout.write(options.json === true ? `${JSON.stringify(report, null, 2)}\n` : asText(report, enabled))
         end(report.exitCode)
       } finally {
         await service.http.close()

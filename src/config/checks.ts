@@ -91,14 +91,58 @@ function ordered(smaller: string, larger: string, orEqual: boolean): Check {
   }
 }
 
+/** A limit that would silently cut the other down. */
+const allowanceFits: Check = (config) => {
+  const [initial, max] = [config.value('circuit.initialAllowance'), config.value('circuit.maxAllowance')]
+  if (typeof initial !== 'number' || typeof max !== 'number' || initial <= max) return none()
+  const origin = config.origin('circuit.maxAllowance')
+  const message = `is ${initial}, but must be at most circuit.maxAllowance, which is ${max} (${origin})`
+  return [{ key: 'circuit.initialAllowance', origin: config.origin('circuit.initialAllowance'), message }]
+}
+
+/** What the control listener compares stands alone between an attacker and a pause. */
+const shortestToken = 16
+
+/**
+ * A token goes through a header: of visible characters, as spaces and line breaks at its end don't come through, and
+ * what isn't ASCII comes through as whatever the client's encoding makes of it. @see RFC 6750 section 2.1
+ */
+const safeToken: Check = (config) => {
+  const token = config.value('control.token')
+  if (typeof token !== 'string') return none()
+  const refuse = (message: string): ConfigurationProblem[] => [
+    { key: 'control.token', origin: config.origin('control.token'), message },
+  ]
+  if (!/^[!-~]*$/.test(token)) {
+    return refuse('must hold only ASCII letters, digits and signs: no spaces, no line break at its end, nothing else')
+  }
+  if (token.length >= shortestToken) return none()
+  return refuse(`must be at least ${shortestToken} characters long; take a random one, such as: openssl rand -hex 32`)
+}
+
+const everyAddress = new Set(['0.0.0.0', '::'])
+
+/** Without it, the daemon would say that another process has the port. */
+const portsApart: Check = (config) => {
+  const [port, serverPort] = [config.value('control.port'), config.value('server.port')]
+  if (!config.isSet('control.token') || typeof port !== 'number' || port === 0 || port !== serverPort) return none()
+  const hosts = [config.value('control.host'), config.value('server.host')]
+  if (hosts[0] !== hosts[1] && !hosts.some((host) => typeof host === 'string' && everyAddress.has(host))) return none()
+  const message = `is ${port}, which is server.port too (${config.origin('server.port')}): give each a port of its own`
+  return [{ key: 'control.port', origin: config.origin('control.port'), message }]
+}
+
 /** All of them; their order is that of their messages. */
 export const checks: readonly Check[] = [
   encrypted,
   oneIssuer,
   issuerNotTwice,
   oneKey,
+  safeToken,
+  portsApart,
   ordered('window.settle', 'window.lookback', false),
   ordered('retry.backoff.initial', 'retry.backoff.max', true),
+  allowanceFits,
   ordered('circuit.cooldown', 'circuit.maxCooldown', true),
   ordered('outcome.firstLook', 'outcome.giveUpAfter', true),
 ]

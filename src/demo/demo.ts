@@ -6,13 +6,15 @@ import type { Io } from '../cli/io.ts'
 import { makeCredentials, prepareFolder, writeCredentials } from '../keygen.ts'
 import { metricPrefix } from '../metrics/registry.ts'
 import { createUndiciTransport } from '../platform/undici-transport.ts'
+import type { Outcome } from '../reconcile/outcome.ts'
 import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
 import { untilAborted } from '../shutdown.ts'
 import { compareBooks, type Books } from './books.ts'
 import { startDaemonProcess } from './daemon-process.ts'
 import { createProgress } from './progress.ts'
 import { createColleague, setScene, type Scene } from './scene.ts'
-import { scrape, sumOf, type Samples } from './scrape.ts'
+import { readStatus, scrape, sumOf, type Samples } from './scrape.ts'
+import { isDone, tellChange, viewOf, type View } from './view.ts'
 
 export interface DemoOptions {
   /** Stay up at the end, so that one can look around. */
@@ -25,14 +27,24 @@ const day = 86_400_000
 const watchEveryMs = 250
 const longestMs = 90_000
 
-/** What the daemon is told besides where the sandbox is: everything else is its default. */
+/** What the daemon is told besides where the sandbox is: everything else is its default. Shorter times, so that nobody waits. */
 const settings = {
   RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '60',
   RECONCILER_SCHEDULE_CRON: '*/5 * * * * *',
+  RECONCILER_CIRCUIT_COOLDOWN: '5s',
+  RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
+  RECONCILER_RETRY_BACKOFF_MAX: '5s',
   RECONCILER_SERVER_HOST: '127.0.0.1',
   RECONCILER_SERVER_PORT: '0',
   RECONCILER_INSTANCE_NAME: 'demo',
 }
+
+/** The platform answers a retry first, and delivers so much later: its answer tells nothing of the outcome. */
+const delivery = { mode: 'async', delayMs: 300 } as const
+/** The receiver comes up so long after the circuit has opened. */
+const repairMs = 2000
+/** Or then, should the circuit not open. */
+const longestDownMs = 30_000
 
 const metric = (name: string): string => metricPrefix + name
 
@@ -69,78 +81,106 @@ function environment(sandbox: Sandbox, keys: Credentials): Record<string, string
   }
 }
 
-/** Failed records that the daemon is not done with. */
-function openRecords(samples: Samples): number {
-  return ['due', 'held', 'awaiting', 'backing-off']
-    .map((decision) => sumOf(samples, metric('failed_webhooks'), { decision }))
-    .reduce((sum, count) => sum + count, 0)
+/** What happens in the scene while the daemon works. */
+interface Play {
+  io: Io
+  sandbox: Sandbox
+  scene: Scene
+  /** Retries one record by hand; true when the platform took it. */
+  retryByHand: (id: string) => Promise<boolean>
 }
 
-function isDone(samples: Samples): boolean {
-  const swept = sumOf(samples, metric('last_complete_sweep_timestamp_seconds')) > 0
-  return swept && openRecords(samples) === 0 && sumOf(samples, metric('retries_in_flight')) === 0
+/** What happened that only the scene knows. */
+interface Happened {
+  deliveriesWhileDown: number
+  byHand: { resolved: number; calls: number }
+}
+
+/** Somebody repairs the receiver, and a colleague retries some records by hand. */
+async function repair({ io, retryByHand, sandbox, scene }: Play, say: (text: string) => void): Promise<Happened> {
+  await io.clock.sleep(repairMs, io.signal)
+  const { received } = sandbox.receiver.counts()
+  sandbox.receiver.up()
+  const byHand = { resolved: 0, calls: 0 }
+  say(`the receiver is up again, after ${received} deliveries into it`)
+  for (const id of scene.colleagues) {
+    byHand.calls += 1
+    if (await retryByHand(id)) byHand.resolved += 1
+  }
+  say(`a colleague has retried ${byHand.resolved} by hand, without telling the daemon`)
+  return { deliveriesWhileDown: received, byHand }
 }
 
 interface Watched {
-  samples: Samples
+  view: View
+  happened: Happened
   seconds: number
 }
 
 /**
- * Follows the daemon's metrics until nothing is open; the colleague acts as soon as the daemon has seen the records.
- * Undefined when the daemon does not answer.
+ * Follows the daemon's status until nothing is open; the receiver is repaired once the circuit has opened. Undefined
+ * when the daemon does not answer.
  */
-async function watch(opsUrl: string, io: Io, scene: Scene, act: () => Promise<void>): Promise<Watched | undefined> {
+async function watch(opsUrl: string, play: Play): Promise<Watched | undefined> {
+  const { io, scene } = play
   const started = io.clock.monotonic()
+  const elapsed = (): number => io.clock.monotonic() - started
   const toDo = scene.failed - scene.atLimit
   const progress = createProgress(io.stdout, toDo)
-  let colleague: Promise<void> | undefined
-  for (;;) {
-    const samples = await scrape(`${opsUrl}/metrics`)
-    const elapsedMs = io.clock.monotonic() - started
-    if (samples !== undefined) {
-      const hasSwept = sumOf(samples, metric('last_complete_sweep_timestamp_seconds')) > 0
-      progress.show({
-        open: hasSwept ? openRecords(samples) : toDo,
-        parked: sumOf(samples, metric('failed_webhooks'), { decision: 'parked' }),
-        elapsedMs,
-      })
-      if (hasSwept) colleague ??= act()
+  const say = (text: string): void => {
+    progress.say(text, elapsed())
+  }
+  let repairing: Promise<Happened> | undefined
+  let isRepaired = false
+  let view: View | undefined
+  while (elapsed() < longestMs && !(view !== undefined && isRepaired && isDone(view))) {
+    const status = await readStatus(`${opsUrl}/status`)
+    if (status !== undefined) {
+      const now = viewOf(status)
+      for (const text of tellChange(view, now)) say(text)
+      view = now
+      const { awaiting, circuitText, hasSwept, open } = now
+      progress.show({ open: hasSwept ? open : toDo, awaiting, circuit: circuitText, elapsedMs: elapsed() })
     }
-    const isOver = elapsedMs > longestMs
-    if (samples !== undefined && (isOver || (colleague !== undefined && isDone(samples)))) {
-      await colleague
-      progress.end()
-      return { samples, seconds: elapsedMs / 1000 }
+    if (repairing === undefined && (view?.circuit === 'open' || elapsed() > longestDownMs)) {
+      repairing = repair(play, say)
+      repairing.then(
+        () => (isRepaired = true),
+        () => undefined,
+      )
     }
-    if (isOver) return undefined
     await io.clock.sleep(watchEveryMs, io.signal)
   }
+  progress.end()
+  if (view === undefined || repairing === undefined) return undefined
+  return { view, happened: await repairing, seconds: elapsed() / 1000 }
 }
 
-interface Colleague {
-  resolved: number
-  calls: number
-}
-
-function readBooks(sandbox: Sandbox, scene: Scene, { samples, seconds }: Watched, colleague: Colleague): Books {
-  const operations = ['list', 'retry'] as const
-  const counted = operations.flatMap((operation) => Object.values(sandbox.stats.requests[operation]))
-  const told = operations.map((operation) => sumOf(samples, metric('platform_requests_total'), { operation }))
+function readBooks(sandbox: Sandbox, scene: Scene, { happened, seconds, view }: Watched, samples: Samples): Books {
+  const { requests, deliveries } = sandbox.stats
+  const counted = (['list', 'retry'] as const).flatMap((operation) => Object.values(requests[operation]))
+  const told = ['list', 'retry', 'confirm'].map((operation) =>
+    sumOf(samples, metric('platform_requests_total'), { operation }),
+  )
   const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
+  const outcomes = (outcome: Outcome): number => sumOf(samples, metric('outcomes_total'), { outcome })
+  const { byHand, deliveriesWhileDown } = happened
   return {
     daemon: {
-      accepted: sumOf(samples, metric('retries_total'), { result: 'accepted' }),
+      recovered: outcomes('recovered'),
+      failedAgain: outcomes('failed-again'),
       calls: sum(told),
-      open: openRecords(samples),
+      open: view.open,
     },
     platform: {
-      successful: sandbox.counts().successful - scene.delivered - colleague.resolved,
-      calls: sum(counted) - colleague.calls,
-      touchedTwice: sandbox.retriedMoreThanOnce().length,
+      successful: sandbox.counts().successful - scene.delivered - byHand.resolved,
+      failedAgain: deliveries.failed,
+      calls: sum(counted) - byHand.calls,
     },
+    receiver: { whileDown: deliveriesWhileDown, twice: sandbox.receiver.counts().repeated },
+    due: scene.failed - scene.atLimit,
     atLimit: scene.atLimit,
-    byOthers: colleague.resolved,
+    byOthers: byHand.resolved,
     seconds,
   }
 }
@@ -151,7 +191,8 @@ function introduce(io: Io, sandbox: Sandbox, scene: Scene, logFile: string): voi
     [
       `Platform (sandbox): ${sandbox.baseUrl}`,
       `It holds ${failed} failed deliveries of an outage of the receiver, of four event types and two subscriptions;`,
-      `${retriedBefore} of them were retried before in vain, ${atLimit} are at their limit. The receiver is up again.`,
+      `${retriedBefore} of them were retried before in vain, ${atLimit} are at their limit. The receiver is still down.`,
+      `A retry is answered first, and delivered ${delivery.delayMs} ms later: accepted is not arrived.`,
       '',
       `Daemon: its log is in ${logFile}; what differs from its defaults:`,
       ...Object.entries(settings).map(([name, value]) => `  ${name}=${value}`),
@@ -167,9 +208,10 @@ export async function runDemo(io: Io, options: DemoOptions): Promise<boolean> {
   io.stdout.write('Making an RSA-4096 key and a certificate (a few seconds) ...\n')
   const keys = await makeKeys(io)
   cleanup.defer(() => rm(join(keys.folder, 'keys'), { recursive: true, force: true }))
-  const sandbox = await startSandbox({ clock: io.clock, certificatePem: keys.certificatePem })
+  const sandbox = await startSandbox({ clock: io.clock, certificatePem: keys.certificatePem, delivery })
   cleanup.defer(() => sandbox.close())
   const scene = setScene(sandbox, io.clock.now())
+  sandbox.receiver.down()
   const http = createUndiciTransport({ clock: io.clock, connections: 2 })
   cleanup.defer(() => http.close())
   const logFile = join(keys.folder, 'daemon.log')
@@ -182,31 +224,27 @@ export async function runDemo(io: Io, options: DemoOptions): Promise<boolean> {
     clock: io.clock,
     random: io.random,
   })
-  const colleague: Colleague = { resolved: 0, calls: 0 }
+  const retryByHand = async (id: string): Promise<boolean> => {
+    const { result } = await client.retry(id, io.signal)
+    return result === 'accepted'
+  }
   const daemon = startDaemonProcess(options.program, environment(sandbox, keys), logFile)
   cleanup.defer(async () => {
     await daemon.stop()
   })
   const opsUrl = await daemon.opsUrl.catch(() => undefined)
-  const watched =
-    opsUrl === undefined
-      ? undefined
-      : await watch(opsUrl, io, scene, async () => {
-          for (const id of scene.colleagues) {
-            const { result } = await client.retry(id, io.signal)
-            colleague.calls += 1
-            if (result === 'accepted') colleague.resolved += 1
-          }
-        })
-  if (watched === undefined) {
+  const watched = opsUrl === undefined ? undefined : await watch(opsUrl, { io, sandbox, scene, retryByHand })
+  await sandbox.idle()
+  const samples = opsUrl === undefined ? undefined : await scrape(`${opsUrl}/metrics`)
+  if (watched === undefined || samples === undefined) {
     io.stderr.write(`The daemon does not answer; its log says why: ${logFile}\n`)
     return false
   }
-  const { text, equal } = compareBooks(readBooks(sandbox, scene, watched, colleague))
+  const { text, equal } = compareBooks(readBooks(sandbox, scene, watched, samples))
   io.stdout.write(`\n${text}`)
   if (options.keep) {
     io.stdout.write(
-      `\nStill up; Ctrl-C ends it.\n  daemon:  ${opsUrl}/metrics\n  sandbox: ${sandbox.controlUrl}/stats\n`,
+      `\nStill up; Ctrl-C ends it.\n  daemon:  ${opsUrl}/ and ${opsUrl}/metrics\n  sandbox: ${sandbox.controlUrl}/stats\n`,
     )
     await untilAborted(io.signal)
   }

@@ -1,5 +1,6 @@
-// Reads the daemon's metrics as Prometheus would: over HTTP, from the text.
+// Reads what the daemon shows of itself: its metrics as Prometheus would, from the text, and its status.
 import { request } from 'undici'
+import type { StatusDocument } from '../ops/status.ts'
 
 /** Samples by name with labels, as they stand in the text: `name{label="value"}`. */
 export type Samples = ReadonlyMap<string, number>
@@ -27,13 +28,25 @@ export function sumOf(samples: Samples, name: string, labels: Readonly<Record<st
   return sum
 }
 
-/** One scrape; undefined while nobody answers. */
-export async function scrape(url: string): Promise<Samples | undefined> {
+/** The body of a 200; undefined while nobody answers. */
+async function read(url: string): Promise<string | undefined> {
   try {
     const { statusCode, body } = await request(url, { headersTimeout: timeoutMs, bodyTimeout: timeoutMs })
     const text = await body.text()
-    return statusCode === 200 ? parseSamples(text) : undefined
+    return statusCode === 200 ? text : undefined
   } catch {
     return undefined
   }
+}
+
+/** One scrape; undefined while nobody answers. */
+export async function scrape(url: string): Promise<Samples | undefined> {
+  const text = await read(url)
+  return text === undefined ? undefined : parseSamples(text)
+}
+
+/** The daemon's own document: nothing else answers there. Undefined while nobody does. */
+export async function readStatus(url: string): Promise<StatusDocument | undefined> {
+  const text = await read(url)
+  return text === undefined ? undefined : (JSON.parse(text) as StatusDocument)
 }

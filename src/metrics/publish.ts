@@ -1,15 +1,28 @@
 // The only writer of metrics: counts facts as they are told, and reads the state when Prometheus asks.
 import type { Fact } from '../facts.ts'
-import type { Decision } from '../reconcile/decide.ts'
+import type { CircuitState } from '../reconcile/allowance.ts'
 import type { Summary } from '../reconcile/backlog.ts'
+import type { Decision } from '../reconcile/decide.ts'
+import type { OutcomeFact } from '../reconcile/outcome.ts'
 import type { SweepReport } from '../reconcile/sweeper.ts'
-import type { Metrics } from './registry.ts'
+import { expiringDecisions, type ExpiringDecision, type Metrics } from './registry.ts'
 
 /** What is read at scrape time. Times in epoch ms of this host's clock. */
 export interface State {
-  summary: Summary
+  /** The summary's own `expiring` knows nothing of what had no room in the backlog. */
+  summary: Omit<Summary, 'expiring'>
   backlogRecords: number
   beyondWindow: number
+  /** Selected records within `window.expiryWarning` of leaving the window, those without room in the backlog too. */
+  expiring: Readonly<Record<ExpiringDecision, number>>
+  /** Retried records whose outcome is not known yet. */
+  awaiting: number
+  stuckProcessing: number
+  /** The receiver as a whole counts as one. */
+  circuits: Readonly<Record<CircuitState, number>>
+  /** Undefined without `receiver.healthUrl`, and before the first answer. */
+  receiverUp: boolean | undefined
+  paused: boolean
   inFlight: number
   rateLimit: number
   tokenExpiresAt: number | undefined
@@ -24,6 +37,14 @@ function publishSweep(metrics: Metrics, report: SweepReport, now: number): void 
   if (report.result !== 'failed') metrics.set('last_sweep_timestamp_seconds', now / 1000)
   const whole = report.kind === 'full' && !report.continued && report.result === 'complete'
   if (whole) metrics.set('last_complete_sweep_timestamp_seconds', now / 1000)
+}
+
+/** Nothing was seen of an unknown outcome, so nothing is measured. Clocks that differ must not make a sum shrink. */
+function publishOutcome(metrics: Metrics, { outcome, sinceEventMs, sinceRetryMs }: OutcomeFact): void {
+  metrics.add('outcomes_total', { outcome })
+  if (outcome === 'unknown') return
+  metrics.observe('retry_to_outcome_seconds', Math.max(0, sinceRetryMs) / 1000, {})
+  if (outcome === 'recovered') metrics.observe('recovery_duration_seconds', Math.max(0, sinceEventMs) / 1000, {})
 }
 
 /** Counts one fact. `now` in epoch ms of this host's clock. */
@@ -45,6 +66,15 @@ export function publishFact(metrics: Metrics, fact: Fact, now: number): void {
       if (answer.found !== undefined) metrics.add('already_resolved_total', { found: answer.found })
       return
     }
+    case 'outcome':
+      publishOutcome(metrics, fact)
+      return
+    case 'circuit':
+      metrics.add('circuit_transitions_total', { to: fact.to })
+      return
+    case 'lapsed':
+      metrics.add('lapsed_webhooks_total', {}, fact.records)
+      return
     case 'sweep':
       publishSweep(metrics, fact.report, now)
       return
@@ -70,21 +100,41 @@ export function publishFact(metrics: Metrics, fact: Fact, now: number): void {
     case 'trouble':
     case 'slice-skipped':
     case 'early-at-limit':
-    case 'left-window':
+    case 'away':
+    case 'receiver':
+    case 'paused':
       return
     default:
       fact satisfies never
   }
 }
 
-/** Writes the gauges that show a state. */
-export function publishState(metrics: Metrics, state: State): void {
+function publishRecords(metrics: Metrics, state: State): void {
   for (const [decision, count] of Object.entries(state.summary.counts) as [Decision, number][]) {
     metrics.set('failed_webhooks', count, { decision })
   }
+  // Whoever counts may count by all decisions: those that are no label must not become one.
+  for (const decision of expiringDecisions) metrics.set('expiring_webhooks', state.expiring[decision], { decision })
   metrics.set('oldest_failed_event_timestamp_seconds', (state.summary.oldestOpenAt ?? 0) / 1000)
   metrics.set('backlog_records', state.backlogRecords)
   metrics.set('failed_webhooks_beyond_window', state.beyondWindow)
+  metrics.set('awaiting_webhooks', state.awaiting)
+  metrics.set('stuck_processing_webhooks', state.stuckProcessing)
+}
+
+/** What holds retries. */
+function publishHolds(metrics: Metrics, { circuits, receiverUp, paused }: State): void {
+  for (const [state, count] of Object.entries(circuits) as [CircuitState, number][]) {
+    metrics.set('circuits', count, { state })
+  }
+  if (receiverUp !== undefined) metrics.set('receiver_up', Number(receiverUp))
+  metrics.set('paused', Number(paused))
+}
+
+/** Writes the gauges that show a state. */
+export function publishState(metrics: Metrics, state: State): void {
+  publishRecords(metrics, state)
+  publishHolds(metrics, state)
   metrics.set('retries_in_flight', state.inFlight)
   metrics.set('platform_request_rate_limit', state.rateLimit)
   metrics.set('access_token_expiry_timestamp_seconds', (state.tokenExpiresAt ?? 0) / 1000)

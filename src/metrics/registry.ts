@@ -2,7 +2,9 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import { reasons } from '../platform/http.ts'
 import { foundStatuses, retryResults } from '../platform/retry-answer.ts'
-import { decisions } from '../reconcile/decide.ts'
+import { circuitStates } from '../reconcile/allowance.ts'
+import { decisions, type Decision } from '../reconcile/decide.ts'
+import { outcomes } from '../reconcile/outcome.ts'
 import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweeper.ts'
 
 export const metricPrefix = 'webhook_reconciler_'
@@ -17,9 +19,16 @@ export interface MetricDefinition {
   presence?: 'when-set'
 }
 
-const operations = ['token', 'list', 'retry'] as const
+/** What may be decided of a record that expires: an excluded one is not ours, an awaited one may have arrived. */
+export const expiringDecisions = ['due', 'backing-off', 'parked', 'held'] as const satisfies readonly Decision[]
+export type ExpiringDecision = (typeof expiringDecisions)[number]
+
+const operations = ['token', 'list', 'retry', 'confirm'] as const
 const callSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const sweepSeconds = [0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600]
+const outcomeSeconds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800, 3600]
+/** From a minute to a week. */
+const recoverySeconds = [60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 172_800, 345_600, 604_800]
 
 export const metricDefinitions = {
   sweeps_total: {
@@ -74,6 +83,51 @@ export const metricDefinitions = {
     help: 'Retries of records that were no longer failed, by the status that the platform found.',
     labels: { found: foundStatuses },
   },
+  outcomes_total: {
+    type: 'counter',
+    help: 'What became of retries that were accepted or whose answer was lost: recovered is what the platform shows as successful, unknown what was given up.',
+    labels: { outcome: outcomes },
+  },
+  awaiting_webhooks: { type: 'gauge', help: 'Retried records whose outcome is not known yet.' },
+  recovery_duration_seconds: {
+    type: 'histogram',
+    help: 'Time from the event until its record was seen to be recovered.',
+    buckets: recoverySeconds,
+  },
+  retry_to_outcome_seconds: {
+    type: 'histogram',
+    help: 'Time from a retry until it was seen to have recovered or failed again.',
+    buckets: outcomeSeconds,
+  },
+  stuck_processing_webhooks: {
+    type: 'gauge',
+    help: 'Records that have been processing for longer than outcome.stuckAfter, as the last full sweep saw them.',
+  },
+  expiring_webhooks: {
+    type: 'gauge',
+    help: 'Failed records that leave the window within window.expiryWarning, by what is decided of them now.',
+    labels: { decision: expiringDecisions },
+  },
+  lapsed_webhooks_total: {
+    type: 'counter',
+    help: 'Failed records that left the window unrecovered, as far as they were known here: nobody retries them any more.',
+  },
+  circuits: {
+    type: 'gauge',
+    help: 'Circuits, one for each subscription and one for the receiver as a whole, by state: open ones pause, probing ones begin again slowly.',
+    labels: { state: circuitStates },
+  },
+  circuit_transitions_total: {
+    type: 'counter',
+    help: 'Changes of circuits, by the state that they changed to.',
+    labels: { to: circuitStates },
+  },
+  receiver_up: {
+    type: 'gauge',
+    help: 'Whether the receiver answered 2xx when it was last asked (1) or not (0); only with receiver.healthUrl, from the first answer on.',
+    presence: 'when-set',
+  },
+  paused: { type: 'gauge', help: 'Whether the operator has paused the retries (1) or not (0).' },
   platform_requests_total: {
     type: 'counter',
     help: 'HTTP calls to the platform, by operation and how they ended.',

@@ -17,7 +17,7 @@ type Token = Awaited<ReturnType<TokenSource['get']>>
 /** Every HTTP exchange of the webhook operations, told once. */
 export interface RequestFact {
   type: 'platform-request'
-  operation: 'list' | 'retry'
+  operation: 'list' | 'retry' | 'confirm'
   reason: Reason
   seconds: number
 }
@@ -44,6 +44,8 @@ export interface Call extends Pick<HttpRequest, 'method' | 'url' | 'body'> {
 export interface Exchange {
   answer: ReadAnswer
   status: number | undefined
+  /** True when it is sure that nothing reached the platform. */
+  neverLeft?: boolean
 }
 
 /** What came of a call. */
@@ -133,8 +135,8 @@ export function createCaller(options: CallerOptions): Caller {
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
       tell(error.reason)
-      const { reason } = error
-      return { answer: { reason, body: undefined, code: undefined, knownCode: false }, status: undefined }
+      const { neverLeft, reason } = error
+      return { answer: { reason, body: undefined, code: undefined, knownCode: false }, status: undefined, neverLeft }
     }
   }
 

@@ -13,6 +13,9 @@ export type { RequestFact, TokenSource } from './call.ts'
 export type { ListPage, ListQuery } from './list-page.ts'
 export { retryResults, type FoundStatus, type RetryAnswer, type RetryResult } from './retry-answer.ts'
 
+/** What a list is read for: to find failed records, or to see what became of retried ones. */
+export type ListPurpose = 'list' | 'confirm'
+
 export interface ClientOptions extends CallerOptions {
   /** API base, with or without a trailing slash; may carry any path. */
   baseUrl: string
@@ -22,10 +25,11 @@ export interface ClientOptions extends CallerOptions {
 
 export interface PlatformClient {
   /**
-   * Lists one page; at most 3 tries, and one replay after a 401.
+   * Lists one page; at most 3 tries, and one replay after a 401. Its purpose says whose share of the rate it uses;
+   * default `list`.
    * @throws PlatformFailure, TokenError, or the signal's reason. @see platform-api.md 4.2
    */
-  list(query: ListQuery, signal: AbortSignal): Promise<ListPage>
+  list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
   /**
    * Asks for one record's retry. Its place in the rate is acquired by who calls; when nothing is sent it is given back.
    * @throws the signal's reason, and PlatformFailure for an id that is no UUID; everything else is an answer. @see platform-api.md 4.3
@@ -68,13 +72,13 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     return true
   }
 
-  async function list(query: ListQuery, signal: AbortSignal): Promise<ListPage> {
-    const call = { operation: 'list', kind: 'list', method: 'GET', holds: holdsPage } as const
+  async function list(query: ListQuery, signal: AbortSignal, purpose: ListPurpose = 'list'): Promise<ListPage> {
+    const call = { operation: purpose, kind: purpose, method: 'GET', holds: holdsPage } as const
     const url = listUrl(webhooksUrl, query)
     repeatCredit = Math.min(maxRepeatCredit, repeatCredit + repeatShare)
     let replayed = false
     for (let tries = 1; ; tries += 1) {
-      await rate.acquire('list', signal)
+      await rate.acquire(purpose, signal)
       const { answer, status, noToken, ...done } = await caller.send({ ...call, url }, signal, !replayed)
       if (answer.reason === 'ok') return readPage(answer.body, zone)
       if (noToken !== undefined) throw noToken

@@ -49,6 +49,17 @@ export interface HttpResponse {
  */
 export type Transport = (request: HttpRequest) => Promise<HttpResponse>
 
+/** What Node and undici say when a connection could not be made. */
+const noConnection: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EADDRNOTAVAIL',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
 /** No (whole) answer came. Carries neither URL, headers nor body, so that logging it can't leak them. */
 export class TransportError extends Error {
   readonly code: string
@@ -59,5 +70,10 @@ export class TransportError extends Error {
     this.name = 'TransportError'
     this.reason = reason
     this.code = code
+  }
+
+  /** True when it is sure that the request never left: there was no connection. */
+  get neverLeft(): boolean {
+    return this.reason === 'tls' || noConnection.has(this.code)
   }
 }

@@ -6,6 +6,8 @@ import { listParameter, type WebhookStatus } from './wire.ts'
 
 export interface ListQuery {
   status?: WebhookStatus
+  /** Only the records of this event. */
+  eventId?: string
   /** Whole local seconds; sent as they are: whether the platform takes them in or leaves them out is not specified. */
   from?: number
   to?: number
@@ -32,6 +34,7 @@ export function listUrl(webhooksUrl: string, query: ListQuery): URL {
   url.searchParams.set(listParameter.pageNumber, String(query.page))
   url.searchParams.set(listParameter.pageSize, String(query.size))
   if (query.status !== undefined) url.searchParams.set(listParameter.status, query.status)
+  if (query.eventId !== undefined) url.searchParams.set(listParameter.eventId, query.eventId)
   if (query.from !== undefined) url.searchParams.set(listParameter.from, formatLocalSecond(query.from))
   if (query.to !== undefined) url.searchParams.set(listParameter.to, formatLocalSecond(query.to))
   return url

@@ -32,6 +32,8 @@ export interface Rate {
   limit(): number
   /** Milliseconds until a Retry-After has passed; 0 when not paused. */
   pausedForMs(): number
+  /** Milliseconds that it has been paused in all, up to now. */
+  pausedMs(): number
 }
 
 /** While retries wait, sweeps get 20 % of the rate and confirmations 3 % (design section 10). */
@@ -85,6 +87,8 @@ export function createRate(options: RateOptions): Rate {
   let adaptedAt = start
   let cutAt = -Infinity
   let pausedUntil = -Infinity
+  /** All pauses so far, up to the end of the present one. */
+  let pausedInAllMs = 0
   let throttledInARow = 0
   let wakeUp: AbortController | undefined
 
@@ -154,7 +158,14 @@ export function createRate(options: RateOptions): Rate {
   }
 
   function pause(ms: number): void {
-    pausedUntil = Math.max(pausedUntil, clock.monotonic() + Math.min(ms, maxPauseMs))
+    const now = clock.monotonic()
+    const until = Math.max(pausedUntil, now + Math.min(ms, maxPauseMs))
+    pausedInAllMs += until - Math.max(pausedUntil, now)
+    pausedUntil = until
+  }
+
+  function pausedForMs(): number {
+    return Math.max(0, pausedUntil - clock.monotonic())
   }
 
   function cut(): void {
@@ -221,6 +232,7 @@ export function createRate(options: RateOptions): Rate {
       refill()
       return perSecond
     },
-    pausedForMs: () => Math.max(0, pausedUntil - clock.monotonic()),
+    pausedForMs,
+    pausedMs: () => pausedInAllMs - pausedForMs(),
   }
 }

@@ -24,6 +24,8 @@ export interface WebhookRecord {
   module: string
   /** What the receiver answered at the last attempt. */
   responseStatusCode: number | null
+  /** UUID of the transfer or account that the event is about, where the payload tells one. */
+  entityId?: string
 }
 
 /** A row that can't be acted on: without an id, an event time or a status there is nothing to decide. */
@@ -61,6 +63,15 @@ function count(value: unknown): number {
   return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? Math.floor(value) : 0
 }
 
+/** The payload's data holds the entity under a key named after its kind; what accompanies it may have no id. @see platform-api.md 2.3 */
+function entityOf(payload: Record<string, unknown>): string | undefined {
+  return Object.entries(object(payload['data']))
+    .filter(([kind]) => kind !== 'complianceCheck')
+    .map(([, entity]) => object(entity)['id'])
+    .find(isUuid)
+    ?.toLowerCase()
+}
+
 /** Reads one row of a list, or the record of a retry's answer. Never throws. */
 export function readRecord(row: unknown, zone: Zone): WebhookRecord | UnreadableRow {
   if (typeof row !== 'object' || row === null) return { unreadable: true, id: undefined, field: 'row' }
@@ -70,7 +81,9 @@ export function readRecord(row: unknown, zone: Zone): WebhookRecord | Unreadable
   const eventLocal = parseLocal(fields['eventDateTime'], zone)
   if (eventLocal === undefined) return { unreadable: true, id, field: 'eventDateTime' }
   if (typeof fields['status'] !== 'string') return { unreadable: true, id, field: 'status' }
-  const webhook = object(object(fields['requestPayload'])['webhook'])
+  const payload = object(fields['requestPayload'])
+  const webhook = object(payload['webhook'])
+  const entityId = entityOf(payload)
   const code = fields['responseStatusCode']
   return {
     id,
@@ -83,6 +96,7 @@ export function readRecord(row: unknown, zone: Zone): WebhookRecord | Unreadable
     eventType: word(webhook['type']),
     module: word(webhook['module']),
     responseStatusCode: typeof code === 'number' && Number.isInteger(code) ? code : null,
+    ...(entityId !== undefined && { entityId }),
   }
 }
 

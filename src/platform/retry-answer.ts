@@ -32,6 +32,8 @@ export interface RetryAnswer {
   found?: FoundStatus
   /** With `accepted`: the record as answered, when it could be read. */
   record?: WebhookRecord
+  /** True when the platform may have taken the retry, although its answer does not say so. */
+  lost?: true
   /** With `gone`: true when the answer had no code that the specification knows, as from a misrouted gateway. */
   doubtful?: boolean
 }
@@ -79,8 +81,19 @@ function foundStatus(body: unknown): FoundStatus {
   return word === 'processing' || word === 'successful' ? word : 'other'
 }
 
+/**
+ * Whether the retry may have been taken all the same: no whole answer came, or one that is not the platform's own word.
+ * An error body with a `code` is its word.
+ */
+function isLost({ answer, neverLeft, status }: Exchange): boolean {
+  if (status === undefined) return neverLeft !== true
+  if (answer.code !== undefined) return false
+  return status >= 500 || (status >= 200 && status < 300)
+}
+
 /** Reads what came of a PATCH that was sent. */
-export function readRetryAnswer({ answer, status }: Exchange, zone: Zone): RetryAnswer {
+export function readRetryAnswer(exchange: Exchange, zone: Zone): RetryAnswer {
+  const { answer, status } = exchange
   const { reason } = answer
   if (answer.knownCode) return { result: 'already-resolved', reason, sent: true, found: foundStatus(answer.body) }
   if (reason === 'ok') {
@@ -89,5 +102,6 @@ export function readRetryAnswer({ answer, status }: Exchange, zone: Zone): Retry
   }
   const isClientError = status !== undefined && status < 500
   const result = reason === 'other' && !isClientError ? 'platform-error' : resultOfReason[reason]
-  return { result, reason, sent: true, ...(result === 'gone' && { doubtful: true }) }
+  const lost = isLost(exchange) && { lost: true as const }
+  return { result, reason, sent: true, ...lost, ...(result === 'gone' && { doubtful: true }) }
 }

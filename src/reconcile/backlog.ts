@@ -1,13 +1,19 @@
 // The bounded cache of failed records: a view of the platform, never the truth. @see design section 9
 import type { RetryAnswer } from '../platform/client.ts'
 import type { Zone } from '../platform/local-time.ts'
+import type { WebhookRecord } from '../platform/record.ts'
+import type { Ticket } from './allowance.ts'
+import { evidenceOf, isGivenUp, nextLookAt, seemsNotTaken, type Awaited } from './awaited.ts'
 import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
 import { decide, decisions } from './decide.ts'
 import { createEntry, offsetOf, updateEntry, type Entry, type TimeOffset } from './entry.ts'
 import type { Listing } from './listing.ts'
+import { createEntityOrder, noOrder } from './order.ts'
+import type { Outcome } from './outcome.ts'
 import type { Policy } from './policy.ts'
 import { firstToGo, inOrderOfEntry } from './room.ts'
-import { contains } from './window.ts'
+import { createRecent } from './recent.ts'
+import { contains, expiringBefore } from './window.ts'
 
 /** What learning from a listing changed. */
 export interface Learned {
@@ -20,48 +26,82 @@ export interface Learned {
   earlyAtLimit: number
 }
 
+/** An outcome that has become known. */
+export interface Settled {
+  entry: Entry
+  outcome: Outcome
+  /** What was known of the retry until now. */
+  awaited: Awaited
+  /** When it was seen: platform epoch ms, and monotonic ms. */
+  seenAt: number
+  monotonic: number
+}
+
 export interface BacklogOptions {
   policy: Policy
   zone: Zone
   maxRecords: number
+  /** True of a subscription whose circuit is open: its records give way to others. Default: none is. */
+  isShut?: (subscriptionId: string) => boolean
+  /** Told of every outcome, once the entry shows it. */
+  onSettled?: (settled: Settled) => void
+  /** Told while looks show that a retry whose answer was lost was not taken: nobody waits for its delivery. */
+  onNotTaken?: (awaited: Awaited) => void
+}
+
+/** One look at a record whose outcome is awaited. */
+export interface Look {
+  /** Monotonic ms just before it was asked for, and now. */
+  askedAt: number
+  monotonic: number
+  /** Platform epoch ms, now. */
+  seenAt: number
 }
 
 export interface Backlog {
   /** Takes a listing in. `now` in epoch ms of the platform's clock; what is not kept goes into `count`. */
   learn(listing: Listing, now: number, count: Count): Learned
-  /** Notes what came of a PATCH. Times: when it was sent and answered (platform epoch ms), and the monotonic now. */
-  note(entry: Entry, answer: RetryAnswer, at: NotedAt): Noted
-  /** Drops what has left the window. */
+  /** Notes that a PATCH goes out; until its answer is noted nothing else happens to the record. */
+  begin(entry: Entry, ticket: Ticket, at: { sentAt: number; monotonic: number }): void
+  /**
+   * Notes what came of a PATCH. One that was accepted, or whose answer was lost, is awaited from now on, unless the
+   * answer shows its outcome.
+   */
+  note(entry: Entry, answer: RetryAnswer, at: NotedAt): TimeOffset | undefined
+  /** Takes in what a look showed of an awaited record; undefined when it did not show it. @see design section 11 */
+  see(entry: Entry, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined
+  /** Drops what has left the window, but for what is awaited. Returns it: it has lapsed. */
   forgetBefore(localSecond: number): Entry[]
   get(id: string): Entry | undefined
   entries(): Iterable<Entry>
   size(): number
-  /** Failed records by decision, held here or only counted. */
-  summary(now: number, held: boolean): Summary
+  /** The records whose outcome is awaited. */
+  awaited(): ReadonlySet<Entry>
+  /** Failed records by decision, held here or only counted; `isHeld` tells whether retries of a subscription are held. */
+  summary(now: number, isHeld: (subscriptionId: string) => boolean): Summary
+  /** With `retry.orderPerEntity`: the records of the same transfer or account that may go as far as their order is concerned. */
+  front(entry: Entry): readonly Entry[]
   census: Census
 }
 
 export interface NotedAt {
-  sentAt: number
+  /** Platform epoch ms, and monotonic ms: when the answer had come. */
   answeredAt: number
   monotonic: number
 }
 
-export interface Noted {
-  /** True when the answer itself showed the record as successful: it has left the backlog. */
-  resolved: boolean
-  offset: TimeOffset | undefined
-}
-
 export interface Summary {
   counts: Counts
+  /** Of those held here and selected: the ones that leave the window within `window.expiryWarning`; no awaited ones. */
+  expiring: Counts
   /** Epoch ms of the oldest event that is neither parked nor excluded; undefined when there is none. */
   oldestOpenAt: number | undefined
 }
 
 const youngMs = 600_000
-const longestAwaitMs = 900_000
 const maxWords = 20_000
+/** A listing that was asked for before a record was seen to be recovered may still show it as failed, for so long. */
+const longestListingMs = 120_000
 
 /** The same few words stand in every record: each is kept once. */
 function createInterner(): (word: string) => string {
@@ -76,12 +116,34 @@ function createInterner(): (word: string) => string {
 }
 
 export function createBacklog(options: BacklogOptions): Backlog {
-  const { policy, zone, maxRecords } = options
+  const { policy, zone, maxRecords, isShut = () => false } = options
+  const ranks = { policy, isShut }
   const byId = new Map<string, Entry>()
+  const awaited = new Set<Entry>()
+  const recovered = createRecent(longestListingMs)
   const census = createCensus()
   const intern = createInterner()
+  const order = policy.orderPerEntity ? createEntityOrder(isDoneWith) : noOrder
   const keyOf = (id: string): string => id.toLowerCase()
-  const isHeld = (entry: Entry): boolean => byId.get(keyOf(entry.id)) === entry
+  const isKept = (entry: Entry): boolean => byId.get(keyOf(entry.id)) === entry
+
+  /** Those behind it of the same entity need not wait for it. */
+  function isDoneWith(entry: Entry): boolean {
+    if (entry.awaiting !== undefined) return false
+    return entry.letsPass || decide(entry, policy, { now: 0, held: false }).decision === 'parked'
+  }
+
+  function drop(entry: Entry): void {
+    if (!isKept(entry)) return
+    byId.delete(keyOf(entry.id))
+    awaited.delete(entry)
+    order.remove(entry)
+  }
+
+  function keep(entry: Entry): void {
+    byId.set(keyOf(entry.id), entry)
+    order.add(entry)
+  }
 
   function counted(entry: Entry, now: number): Counted {
     const { decision } = decide(entry, policy, { now, held: false })
@@ -90,21 +152,38 @@ export function createBacklog(options: BacklogOptions): Backlog {
 
   /** Lets newcomers in as far as there is room, or somebody gives way. Returns those that stay outside. */
   function admit(newcomers: readonly Entry[], now: number, learned: Learned): Entry[] {
-    const ranked = inOrderOfEntry(newcomers, policy, now)
+    const ranked = inOrderOfEntry(newcomers, ranks, now)
     for (const [index, { entry, rank }] of ranked.entries()) {
       if (byId.size >= maxRecords) {
         const count = ranked.slice(index).filter((other) => other.rank === rank).length
-        for (const loser of firstToGo(byId.values(), policy, { count, below: rank, now })) {
-          byId.delete(keyOf(loser.id))
+        for (const loser of firstToGo(byId.values(), ranks, { count, below: rank, now })) {
+          drop(loser)
           census.addEvicted(counted(loser, now))
           learned.removed.push(loser)
         }
       }
       if (byId.size >= maxRecords) return ranked.slice(index).map((late) => late.entry)
-      byId.set(keyOf(entry.id), entry)
+      keep(entry)
       learned.changed.push(entry)
     }
     return []
+  }
+
+  /** A record that is known: what happened to it since the listing was asked for is newer. */
+  function meetAgain(
+    known: Entry,
+    record: WebhookRecord,
+    { listing, now, learned }: { listing: Listing; now: number; learned: Learned },
+  ): void {
+    if (known.touchedAt >= listing.askedAt) return
+    if (known.awaiting === undefined) updateEntry(known, record, { zone, now })
+    else {
+      const { askedAt } = listing
+      const offset = see(known, record, { askedAt, monotonic: askedAt, seenAt: now })
+      if (offset !== undefined) learned.offsets.push(offset)
+    }
+    known.touchedAt = listing.askedAt
+    learned.changed.push(known)
   }
 
   /** Updates what is known, and returns what is not. Excluded records are only counted. */
@@ -114,18 +193,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
     for (const record of listing.records) {
       const known = byId.get(keyOf(record.id))
       if (known !== undefined) {
-        if (known.touchedAt >= listing.askedAt) continue
-        if (known.awaiting) {
-          const offset = offsetOf(known, record, { zone, triedAt: known.triedAt, seenAt: now })
-          if (offset !== undefined) learned.offsets.push(offset)
-        }
-        updateEntry(known, record, { zone, now })
-        known.awaiting = false
-        known.touchedAt = listing.askedAt
-        learned.changed.push(known)
+        meetAgain(known, record, { listing, now, learned })
         continue
       }
+      if (recovered.has(keyOf(record.id), listing.askedAt)) continue
       const entry = createEntry(record, { zone, now, askedAt: listing.askedAt })
+      if (policy.orderPerEntity) entry.entityId = record.entityId ?? ''
       entry.subscriptionId = intern(entry.subscriptionId)
       entry.eventType = intern(entry.eventType)
       entry.module = intern(entry.module)
@@ -137,18 +210,15 @@ export function createBacklog(options: BacklogOptions): Backlog {
     return { newcomers, excluded }
   }
 
-  /**
-   * What a complete listing does not show is no longer failed. Where none is ever complete, what was accepted long ago
-   * is given up all the same, or the backlog would fill with it: if it is still failed, it comes again.
-   */
+  /** What a complete listing does not show is no longer failed; but only a look shows what became of a retry. */
   function dropAbsent(listing: Listing, learned: Learned): void {
+    if (!listing.complete) return
     const listed = new Set(listing.records.map(({ id }) => keyOf(id)))
     for (const [key, entry] of byId) {
       const { awaiting, localSecond, touchedAt } = entry
-      if (listed.has(key) || !contains(listing.span, localSecond) || touchedAt >= listing.askedAt) continue
-      const isLongAgo = awaiting && listing.askedAt - touchedAt >= longestAwaitMs
-      if (!listing.complete && !isLongAgo) continue
-      byId.delete(key)
+      if (awaiting !== undefined || listed.has(key) || touchedAt >= listing.askedAt) continue
+      if (!contains(listing.span, localSecond)) continue
+      drop(entry)
       learned.removed.push(entry)
     }
   }
@@ -160,52 +230,118 @@ export function createBacklog(options: BacklogOptions): Backlog {
     dropAbsent(listing, learned)
     const outside = admit(newcomers, now, learned)
     for (const entry of [...outside, ...excluded]) count.add(counted(entry, now))
-    learned.changed = learned.changed.filter(isHeld)
+    learned.changed = learned.changed.filter(isKept)
     return learned
   }
 
-  function note(entry: Entry, answer: RetryAnswer, at: NotedAt): Noted {
-    entry.touchedAt = at.monotonic
-    if (!answer.sent) return { resolved: false, offset: undefined }
+  /** The outcome has become known: the entry shows it, then it is told. */
+  function settle(entry: Entry, outcome: Outcome, record: WebhookRecord | undefined, look: Look): void {
+    const { awaiting } = entry
+    if (awaiting === undefined) return
+    const { monotonic, seenAt } = look
+    entry.awaiting = undefined
+    entry.touchedAt = Math.max(entry.touchedAt, look.askedAt)
+    awaited.delete(entry)
+    if (record !== undefined) updateEntry(entry, record, { zone, now: seenAt })
+    if (outcome === 'unknown') entry.letsPass = true
+    if (outcome === 'recovered') {
+      drop(entry)
+      recovered.add(keyOf(entry.id), monotonic)
+    }
+    options.onSettled?.({ entry, outcome, awaited: awaiting, seenAt, monotonic })
+  }
+
+  function see(entry: Entry, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined {
+    const { awaiting } = entry
+    if (awaiting === undefined || awaiting.inFlight) return undefined
+    const evidence = record && evidenceOf(awaiting, record, look.askedAt)
+    if (record !== undefined && (evidence === 'recovered' || evidence === 'failed-again')) {
+      // Only for a retry that is known to have been taken: any other attempt may have been made at any time.
+      const offset = awaiting.lost
+        ? undefined
+        : offsetOf(entry, record, { zone, triedAt: entry.triedAt, seenAt: look.seenAt })
+      settle(entry, evidence, record, look)
+      return offset
+    }
+    awaiting.lookAt = nextLookAt(awaiting.sentAt, look.askedAt, policy.outcome)
+    if (seemsNotTaken(awaiting, evidence, look.askedAt, policy.outcome)) options.onNotTaken?.(awaiting)
+    if (isGivenUp(awaiting, evidence, look.askedAt, policy.outcome)) settle(entry, 'unknown', undefined, look)
+    return undefined
+  }
+
+  function begin(entry: Entry, ticket: Ticket, { sentAt, monotonic }: { sentAt: number; monotonic: number }): void {
+    const { attempts, lastAttemptLocal, triedAt } = entry
+    entry.awaiting = {
+      ticket,
+      sentAt: monotonic,
+      inFlight: true,
+      lost: false,
+      listed: { attempts, lastAttemptLocal },
+      answered: undefined,
+      lookAt: monotonic + policy.outcome.firstLookMs,
+      missedByEvent: false,
+      triedBefore: triedAt,
+    }
     entry.tries += 1
-    entry.triedAt = at.sentAt
-    if (answer.result !== 'accepted') return { resolved: false, offset: undefined }
+    entry.triedAt = sentAt
+  }
+
+  function note(entry: Entry, answer: RetryAnswer, at: NotedAt): TimeOffset | undefined {
+    const { awaiting } = entry
+    if (awaiting === undefined) return undefined
+    entry.touchedAt = at.monotonic
+    awaiting.inFlight = false
+    if (!answer.sent) {
+      entry.tries -= 1
+      entry.triedAt = awaiting.triedBefore
+    }
+    if (answer.result === 'gone') entry.letsPass = true
+    if (answer.result !== 'accepted' && answer.lost !== true) {
+      entry.awaiting = undefined
+      return undefined
+    }
+    awaiting.lost = answer.lost === true
+    awaited.add(entry)
     const { record } = answer
-    entry.awaiting = record?.status !== 'failed'
-    if (record === undefined) return { resolved: false, offset: undefined }
-    // While it is processing, the last attempt may still be somebody else's.
-    const isFinal = record.status === 'failed' || record.status === 'successful'
-    const when = { zone, triedAt: at.sentAt, seenAt: at.answeredAt }
-    const offset = isFinal ? offsetOf(entry, record, when) : undefined
-    updateEntry(entry, record, { zone, now: at.answeredAt })
-    const resolved = record.status === 'successful'
-    if (resolved && isHeld(entry)) byId.delete(keyOf(entry.id))
-    return { resolved, offset }
+    if (record === undefined) return undefined
+    const { lookAt } = awaiting
+    const offset = see(entry, record, { askedAt: at.monotonic, monotonic: at.monotonic, seenAt: at.answeredAt })
+    // The answer itself is no look.
+    awaiting.answered = { attempts: record.attempts, lastAttemptLocal: record.lastAttemptLocal }
+    awaiting.lookAt = lookAt
+    return offset
   }
 
   return {
     learn,
+    begin,
     note,
+    see,
     forgetBefore(localSecond) {
-      const gone = [...byId.values()].filter((entry) => entry.localSecond < localSecond)
-      for (const entry of gone) byId.delete(keyOf(entry.id))
+      const gone = [...byId.values()].filter((entry) => entry.localSecond < localSecond && entry.awaiting === undefined)
+      for (const entry of gone) drop(entry)
       census.forgetBefore(localSecond)
       return gone
     },
     get: (id) => byId.get(keyOf(id)),
     entries: () => byId.values(),
     size: () => byId.size,
-    summary(now, held) {
+    awaited: () => awaited,
+    front: (entry) => order.front(entry),
+    summary(now, isHeld) {
       const counts = noCounts()
+      const expiring = noCounts()
+      const edge = expiringBefore(now, policy.window, zone)
       let oldest = census.oldestOpenAt() ?? Infinity
       for (const entry of byId.values()) {
-        const { decision } = decide(entry, policy, { now, held })
+        const { decision } = decide(entry, policy, { now, held: isHeld(entry.subscriptionId) })
         counts[decision] += 1
+        if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
         if (decision !== 'parked' && decision !== 'excluded') oldest = Math.min(oldest, entry.eventAt)
       }
       const outside = census.counts()
       for (const decision of decisions) counts[decision] += outside[decision]
-      return { counts, oldestOpenAt: oldest === Infinity ? undefined : oldest }
+      return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest }
     },
     census,
   }

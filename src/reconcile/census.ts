@@ -1,4 +1,5 @@
-// Counts of the failed records that the backlog does not hold, by ten minutes of event time: bounded, however many there are.
+// Counts of the failed records that the backlog does not hold, by ten minutes of event time (by seconds near the window's
+// start): bounded, however many there are.
 import { decisions, type Decision } from './decide.ts'
 import { censusSeconds, contains, type Span } from './window.ts'
 
@@ -35,8 +36,14 @@ export interface Census {
   begin(span?: Span): Count
   /** Counts a record that was kept until it had to give way. What a new count has not come to, it will list itself. */
   addEvicted(record: Counted): void
-  /** Forgets what lies before a local second, as the window moves on. */
-  forgetBefore(localSecond: number): void
+  /**
+   * Forgets what lies before a local second, as the window moves on; what is counted by ten minutes, when all of these
+   * have left. Returns how many records that were neither excluded nor awaited left so: each is told once, also while
+   * counts are under way.
+   */
+  forgetBefore(localSecond: number): number
+  /** Counts of what lies before a local second. What is counted by ten minutes is in them when these begin before it. */
+  expiringBefore(localSecond: number): Counts
   /** The oldest span, of an hour at most, with records that had no room. */
   oldestLeftOut(): Span | undefined
   /** True when some record had no room. */
@@ -47,50 +54,97 @@ export interface Census {
 }
 
 interface Bucket {
+  /** The event seconds that it stands for; it begins where its key says. */
+  span: Span
   counts: Counts
   oldestOpenAt: number
 }
 
+/** By their first second. */
 type Buckets = Map<number, Bucket>
 
-interface OpenCount {
+/** What was counted, and where: what a count under way has not come to yet, the one before it knows better. */
+interface Layer {
   covered: Span[]
   buckets: Buckets
 }
 
+/**
+ * So long before they come to the window's start, records are counted by the second: each full count begins where the
+ * window does by then, so that it shows no more what has left since the one before. When counts come more rarely than
+ * this, the part of ten minutes that is lost so each time weighs little.
+ */
+const fineSeconds = 2 * 3600
 const longestLeftOutSeconds = 3600
 const everything: Span = { from: -Infinity, to: Infinity }
-const keyOf = (localSecond: number): number => Math.floor(localSecond / censusSeconds)
+const floor = (localSecond: number): number => Math.floor(localSecond / censusSeconds) * censusSeconds
 
 function hasLeftOut(bucket: Bucket): boolean {
   return decisions.some((decision) => decision !== 'excluded' && bucket.counts[decision] > 0)
 }
 
-function addTo(buckets: Buckets, { decision, localSecond, eventAt }: Counted): void {
-  const key = keyOf(localSecond)
-  const bucket = buckets.get(key) ?? { counts: noCounts(), oldestOpenAt: Infinity }
-  buckets.set(key, bucket)
+/** Excluded records are not ours to lose; what becomes of awaited ones is told when it is known. */
+function lapsing({ counts }: Bucket): number {
+  return decisions
+    .filter((decision) => decision !== 'excluded' && decision !== 'awaiting')
+    .reduce((sum, decision) => sum + counts[decision], 0)
+}
+
+function addTo(buckets: Buckets, { decision, localSecond, eventAt }: Counted, fineBefore: number): void {
+  const isFine = localSecond < fineBefore
+  const from = isFine ? localSecond : floor(localSecond)
+  const to = isFine ? from + 1 : from + censusSeconds
+  const bucket = buckets.get(from) ?? { span: { from, to }, counts: noCounts(), oldestOpenAt: Infinity }
+  buckets.set(from, bucket)
+  bucket.span.to = Math.max(bucket.span.to, to)
   bucket.counts[decision] += 1
   if (decision !== 'parked' && decision !== 'excluded') bucket.oldestOpenAt = Math.min(bucket.oldestOpenAt, eventAt)
 }
 
+function copyOf({ span, counts, oldestOpenAt }: Bucket): Bucket {
+  return { span: { ...span }, counts: { ...counts }, oldestOpenAt }
+}
+
 function replace(old: Buckets, span: Span, fresh: Buckets): void {
-  const [first, end] = [keyOf(span.from), Math.ceil(span.to / censusSeconds)]
+  const [first, end] = [floor(span.from), Math.ceil(span.to / censusSeconds) * censusSeconds]
   for (const key of old.keys()) if (key >= first && key < end) old.delete(key)
-  for (const [key, bucket] of fresh) old.set(key, { ...bucket, counts: { ...bucket.counts } })
+  for (const [key, bucket] of fresh) old.set(key, copyOf(bucket))
+}
+
+function has(layer: Layer, localSecond: number): boolean {
+  return layer.covered.some((span) => contains(span, localSecond))
+}
+
+function hasSome(layer: Layer, { from, to }: Span): boolean {
+  return layer.covered.some((span) => span.from < to && from < span.to)
+}
+
+function add(sum: Counts, bucket: Bucket): void {
+  for (const decision of decisions) sum[decision] += bucket.counts[decision]
+}
+
+/** Takes what ends before a second out of all layers. Where several have been, the last one is the one to be believed. */
+function forgetIn(layers: readonly Layer[], localSecond: number): number {
+  let lapsed = 0
+  for (const [index, { buckets }] of layers.entries()) {
+    const later = layers.slice(index + 1)
+    for (const [key, bucket] of buckets) {
+      if (bucket.span.to > localSecond) continue
+      buckets.delete(key)
+      if (!later.some((layer) => hasSome(layer, bucket.span))) lapsed += lapsing(bucket)
+    }
+  }
+  return lapsed
 }
 
 export function createCensus(): Census {
   const present: Buckets = new Map()
-  let open: OpenCount[] = []
-
-  function has(count: OpenCount, localSecond: number): boolean {
-    return count.covered.some((span) => contains(span, localSecond))
-  }
+  let open: Layer[] = []
+  let fineBefore = -Infinity
 
   return {
     begin(span = everything) {
-      const own: OpenCount = { covered: [], buckets: new Map() }
+      const own: Layer = { covered: [], buckets: new Map() }
       open.push(own)
       const end = (): void => {
         open = open.filter((other) => other !== own)
@@ -102,7 +156,7 @@ export function createCensus(): Census {
           else own.covered.push({ ...part })
         },
         add(record) {
-          addTo(own.buckets, record)
+          addTo(own.buckets, record, fineBefore)
         },
         commit() {
           // A longer count that has been here already knows less of this part.
@@ -114,23 +168,29 @@ export function createCensus(): Census {
       }
     },
     addEvicted(record) {
-      addTo(present, record)
-      for (const count of open) if (has(count, record.localSecond)) addTo(count.buckets, record)
+      addTo(present, record, fineBefore)
+      for (const count of open) if (has(count, record.localSecond)) addTo(count.buckets, record, fineBefore)
     },
     forgetBefore(localSecond) {
-      for (const key of present.keys()) if (key < keyOf(localSecond)) present.delete(key)
+      fineBefore = localSecond + fineSeconds
+      return forgetIn([{ covered: [everything], buckets: present }, ...open], localSecond)
+    },
+    expiringBefore(localSecond) {
+      const sum = noCounts()
+      for (const bucket of present.values()) if (bucket.span.from < localSecond) add(sum, bucket)
+      return sum
     },
     oldestLeftOut() {
       let first = Infinity
       for (const [key, bucket] of present) if (key < first && hasLeftOut(bucket)) first = key
       if (first === Infinity) return undefined
-      const from = first * censusSeconds
+      const from = floor(first)
       return { from, to: from + longestLeftOutSeconds }
     },
     leftOut: () => [...present.values()].some(hasLeftOut),
     counts() {
       const sum = noCounts()
-      for (const bucket of present.values()) for (const decision of decisions) sum[decision] += bucket.counts[decision]
+      for (const bucket of present.values()) add(sum, bucket)
       return sum
     },
     oldestOpenAt() {

@@ -18,8 +18,8 @@ export interface Known {
   /** Our PATCHes of this record, whatever their result, and when the last one was sent. */
   tries: number
   triedAt: number
-  /** Retried, and not seen since. */
-  awaiting: boolean
+  /** Set while it was retried and its outcome is not known. */
+  awaiting: object | undefined
 }
 
 export interface Verdict {
@@ -54,11 +54,16 @@ export function dueAt(known: Known, policy: Policy): number {
   return due > leavesAt && last < lastChance ? lastChance : due
 }
 
+/** Whether it leaves the window within `window.expiryWarning`. `now` in epoch ms of the platform's clock. */
+export function isExpiring({ eventAt }: Pick<Known, 'eventAt'>, { window }: Policy, now: number): boolean {
+  return eventAt + window.lookbackMs - now < window.expiryWarningMs
+}
+
 /** First match wins. `now` in epoch ms of the platform's clock; `held` says that nothing may be retried at present. */
 export function decide(known: Known, policy: Policy, situation: { now: number; held: boolean }): Verdict {
   const due = dueAt(known, policy)
   if (!isOurs(known, policy)) return { decision: 'excluded', dueAt: due }
-  if (known.awaiting) return { decision: 'awaiting', dueAt: due }
+  if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due }
   if (Math.max(known.attempts, known.tries) >= policy.maxAttempts) return { decision: 'parked', dueAt: due }
   if (situation.now < due) return { decision: 'backing-off', dueAt: due }
   return { decision: situation.held || !policy.enabled ? 'held' : 'due', dueAt: due }

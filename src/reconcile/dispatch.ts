@@ -5,10 +5,12 @@ import type { Clock } from '../clock.ts'
 import { isAbort } from '../errors.ts'
 import type { PlatformClient, RetryAnswer } from '../platform/client.ts'
 import type { Rate } from '../platform/rate.ts'
+import type { Allowance, Ticket } from './allowance.ts'
 import type { Backlog } from './backlog.ts'
 import type { Entry, TimeOffset } from './entry.ts'
 import type { Guard } from './guard.ts'
 import type { Policy } from './policy.ts'
+import type { Receiver } from './receiver.ts'
 import { createTurns } from './turns.ts'
 import { contains, type Span } from './window.ts'
 
@@ -32,9 +34,14 @@ export interface DispatchOptions {
   policy: Policy
   rate: Rate
   guard: Guard
+  allowance: Allowance
+  receiver: Pick<Receiver, 'allows' | 'want' | 'up'>
+  isPaused: () => boolean
   clock: Clock
   /** Retries in flight at most. */
   concurrency: number
+  /** Told of every record whose outcome is awaited from now on. */
+  follow: (entry: Entry) => void
   report: (fact: RetryFact | TimeOffsetFact) => void
 }
 
@@ -47,11 +54,15 @@ export interface Dispatcher {
   fence(span: Span, signal: AbortSignal): Promise<() => void>
   /**
    * Retries until `stop` is aborted, then waits for those in flight; `kill` ends these too.
-   * With `onlyDueAt` (epoch ms of the platform's clock) it retries what was due then, and ends when that is done, or
-   * trouble stops it. Rejects only for a bug, at once: those in flight are left to `kill`.
+   * With `onlyDueAt` (epoch ms of the platform's clock) it retries what was due then, and ends when each of these has an
+   * outcome or an open circuit, or trouble stops it. Rejects only for a bug, at once: those in flight are left to `kill`.
    */
   run(signals: { stop: AbortSignal; kill: AbortSignal }, round?: { onlyDueAt: number }): Promise<void>
   inFlight(): number
+  /** Takes in that an outcome has become known. */
+  settled(entry: Entry): void
+  /** True while records are due that wait for outcomes of others. */
+  waitsForOutcomes(): boolean
   /** How long the loop has not turned, in ms, other than to wait for the rate: it turns at least every half minute. */
   silentForMs(): number
 }
@@ -62,7 +73,7 @@ interface Flight {
 }
 
 export function createDispatcher(options: DispatchOptions): Dispatcher {
-  const { backlog, client, clock, guard, policy, rate } = options
+  const { allowance, backlog, client, clock, guard, policy, rate, receiver } = options
   const flights = new Map<string, Flight>()
   const bySubscription = new Map<string, number>()
   const bell = createBell(clock)
@@ -72,6 +83,11 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     isHeld: (entry) => backlog.get(entry.id) === entry,
     isInFlight: (entry) => flights.has(entry.id),
     inFlightOf: (subscriptionId) => bySubscription.get(subscriptionId) ?? 0,
+    allows: (subscriptionId) => allowance.allows(subscriptionId, clock.monotonic()),
+    allowsAny: () => allowance.allowsAny(clock.monotonic()),
+    isSuspect: (subscriptionId) => allowance.isSuspect(subscriptionId),
+    isRecovering: (subscriptionId) => allowance.isRecovering(subscriptionId),
+    ...(policy.orderPerEntity && { isNext: (entry) => isNext(entry) }),
   })
   let beatAt = clock.monotonic()
   let waitsForRate = false
@@ -83,7 +99,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   /** The last free slot is for a subscription that has none in flight, so that a slow one can't take them all. */
   const idleOnly = (): boolean => flights.size === options.concurrency - 1
-  const mayRetry = (): boolean => policy.enabled && flights.size < options.concurrency && guard.allows(flights.size)
+  const hasSlot = (): boolean => flights.size < options.concurrency
+  const mayRetry = (): boolean => policy.enabled && !options.isPaused() && hasSlot() && guard.allows(flights.size)
 
   function count(subscriptionId: string, by: number): void {
     const now = (bySubscription.get(subscriptionId) ?? 0) + by
@@ -91,20 +108,40 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     else bySubscription.delete(subscriptionId)
   }
 
-  async function attempt(entry: Entry, kill: AbortSignal): Promise<void> {
-    const sentAt = client.now()
+  /** Nothing older of its entity is open, here or where there was no room. */
+  function isNext(entry: Entry): boolean {
+    const outside = backlog.census.oldestOpenAt()
+    return (outside === undefined || entry.eventAt < outside) && backlog.front(entry).includes(entry)
+  }
+
+  /** A PATCH that fails on the platform's side hits it again and again, were its place free at once. */
+  function leaves(answer: RetryAnswer, ticket: Ticket): void {
+    if (answer.result !== 'platform-error') allowance.settle(ticket, 'neutral', clock.monotonic())
+  }
+
+  async function attempt(entry: Entry, ticket: Ticket, kill: AbortSignal): Promise<void> {
     const answer = await client.retry(entry.id, kill)
-    const answeredAt = client.now()
-    const noted = backlog.note(entry, answer, { sentAt, answeredAt, monotonic: clock.monotonic() })
+    const offset = backlog.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
+    if (backlog.awaited().has(entry)) options.follow(entry)
+    else leaves(answer, ticket)
     guard.note(answer)
     const { id, eventId, subscriptionId, eventType } = entry
     options.report({ type: 'retry', id, eventId, subscriptionId, eventType, answer })
-    if (noted.offset !== undefined) options.report({ type: 'time-offset', offsets: [noted.offset] })
+    if (offset !== undefined) options.report({ type: 'time-offset', offsets: [offset] })
+  }
+
+  /** Takes a record in again, with those of its entity that may go now. */
+  function offerAgain(entry: Entry): void {
+    const kept = [entry, ...backlog.front(entry)].filter((other) => backlog.get(other.id) === other)
+    turns.offer(kept, now())
   }
 
   function send(entry: Entry, kill: AbortSignal): void {
     count(entry.subscriptionId, 1)
-    const done = limit(attempt, entry, kill)
+    const ticket = allowance.take(entry, clock.monotonic())
+    backlog.begin(entry, ticket, { sentAt: client.now(), monotonic: clock.monotonic() })
+    receiver.want()
+    const done = limit(attempt, entry, ticket, kill)
       .catch((error: unknown) => {
         // A record whose PATCH was cut off by the end of the process is still failed: nothing is lost.
         if (!isAbort(error, kill)) broken.abort(error)
@@ -112,7 +149,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       .then(() => {
         flights.delete(entry.id)
         count(entry.subscriptionId, -1)
-        if (backlog.get(entry.id) === entry) turns.offer([entry], now())
+        offerAgain(entry)
         bell.ring()
       })
     flights.set(entry.id, { entry, done })
@@ -125,33 +162,42 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       waitsForRate = false
       beatAt = clock.monotonic()
     })
-    const entry = mayRetry() && !halt.aborted ? turns.next(now(), idleOnly()) : undefined
+    const mayGo = mayRetry() && receiver.allows() && !halt.aborted
+    const entry = mayGo ? turns.next(now(), idleOnly()) : undefined
     if (entry === undefined) rate.release('retry')
     else send(entry, kill)
   }
 
-  /** Milliseconds until something may become due; in a single round nothing does. */
-  function untilDue(): number | undefined {
-    const dueAt = roundAt === undefined ? turns.nextDueAt() : undefined
-    return dueAt === undefined ? undefined : Math.max(1, dueAt - client.now())
+  /** Milliseconds until something may become due, or allowed; in a single round nothing becomes due. */
+  function untilChange(): number | undefined {
+    const dueAt = roundAt === undefined && mayRetry() ? turns.nextDueAt() : undefined
+    const untilDue = dueAt === undefined ? Infinity : dueAt - client.now()
+    const wait = Math.min(untilDue, (allowance.nextChangeAt() ?? Infinity) - clock.monotonic())
+    return wait === Infinity ? undefined : Math.max(1, wait)
   }
 
-  /** True when a single round has nothing left that it could do. */
+  /** True when a single round has nothing left that it could do, or wait for. */
   function isRoundOver(): boolean {
     if (roundAt === undefined || flights.size > 0) return false
-    return !policy.enabled || guard.trouble() !== undefined || (mayRetry() && !turns.ready(roundAt, false))
+    if (!policy.enabled || guard.trouble() !== undefined || receiver.up() === false) return true
+    const isShut = (subscriptionId: string): boolean => allowance.isOpen(subscriptionId)
+    return backlog.awaited().size === 0 && !turns.hasDue(roundAt, (subscriptionId) => !isShut(subscriptionId))
   }
 
   async function loop(halt: AbortSignal, kill: AbortSignal): Promise<void> {
     for (;;) {
       halt.throwIfAborted()
       beatAt = clock.monotonic()
+      allowance.turn(beatAt)
       if (mayRetry() && turns.ready(now(), idleOnly())) {
-        await sendNext(halt, kill)
-        continue
+        receiver.want()
+        if (receiver.allows()) {
+          await sendNext(halt, kill)
+          continue
+        }
       }
       if (isRoundOver()) return
-      await bell.wait(mayRetry() ? untilDue() : undefined, halt)
+      await bell.wait(untilChange(), halt)
     }
   }
 
@@ -190,6 +236,11 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       broken.signal.throwIfAborted()
     },
     inFlight: () => flights.size,
+    settled(entry) {
+      offerAgain(entry)
+      bell.ring()
+    },
+    waitsForOutcomes: () => mayRetry() && turns.hasDue(now(), () => true) && !turns.ready(now(), false),
     silentForMs: () => (waitsForRate ? 0 : clock.monotonic() - beatAt),
   }
 }

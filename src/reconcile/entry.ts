@@ -1,11 +1,17 @@
 // A record as the backlog holds it: what decisions need, in the platform's time. @see design sections 7 and 9
 import { laterReadingNotAfter, type Zone } from '../platform/local-time.ts'
 import type { WebhookRecord } from '../platform/record.ts'
+import type { Awaited } from './awaited.ts'
 import type { Known } from './decide.ts'
 
 /** A record that the backlog holds. */
 export interface Entry extends Known {
   eventId: string
+  awaiting: Awaited | undefined
+  /** Transfer or account that the event is about; empty when none is told, or nobody asks for an order. */
+  entityId: string
+  /** True when those behind it of the same entity need not wait for it any more: it is gone, or nobody knows. */
+  letsPass: boolean
   /** Second of the event on the platform's wall clock. */
   localSecond: number
   /** Last attempt on the platform's wall clock as the platform shows it; null when it shows none. */
@@ -33,7 +39,7 @@ function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: Z
   return last > now + toleratedAheadMs ? eventAt : last
 }
 
-/** `now` in epoch ms of the platform's clock, `askedAt` monotonic ms. */
+/** `now` in epoch ms of the platform's clock, `askedAt` monotonic ms. Its entity is the backlog's to keep or not. */
 export function createEntry(record: WebhookRecord, when: { zone: Zone; now: number; askedAt: number }): Entry {
   const eventAt = laterReadingNotAfter(when.zone, record.eventLocal, when.now)
   return {
@@ -50,7 +56,9 @@ export function createEntry(record: WebhookRecord, when: { zone: Zone; now: numb
     responseStatusCode: record.responseStatusCode,
     tries: 0,
     triedAt: 0,
-    awaiting: false,
+    awaiting: undefined,
+    entityId: '',
+    letsPass: false,
     touchedAt: when.askedAt,
   }
 }

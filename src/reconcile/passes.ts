@@ -5,11 +5,13 @@ import type { Reason } from '../platform/http.ts'
 import type { Zone } from '../platform/local-time.ts'
 import type { UnreadableRow } from '../platform/record.ts'
 import type { Backlog } from './backlog.ts'
+import { createBeyond, type AwayFact } from './beyond.ts'
 import type { Count } from './census.ts'
 import type { Dispatcher, TimeOffsetFact } from './dispatch.ts'
 import type { Listing } from './listing.ts'
 import type { Policy } from './policy.ts'
 import { isPlatformTrouble } from './platform-trouble.ts'
+import { createStuck } from './stuck.ts'
 import { sweep } from './sweep.ts'
 import { newestHour, slidingWindow, type Span } from './window.ts'
 
@@ -18,6 +20,9 @@ export type PassFact =
   | { type: 'unreadable'; sweepId: string; rows: readonly UnreadableRow[] }
   | { type: 'unexpected'; sweepId: string; time: number; status: number }
   | { type: 'early-at-limit'; sweepId: string; records: number }
+  /** Records known to us and selected that left the window, neither recovered nor awaited. */
+  | { type: 'lapsed'; records: number }
+  | AwayFact
   | TimeOffsetFact
 
 export interface PassOptions {
@@ -30,6 +35,8 @@ export interface PassOptions {
   sliceRecords: number
   concurrency: number
   maxRecords: number
+  /** How long a record may be processing before it counts as stuck. */
+  stuckAfterMs: number
   report: (fact: PassFact) => void
 }
 
@@ -50,22 +57,37 @@ export interface Pass {
   signal: AbortSignal
 }
 
-/** Each rejects with PlatformFailure or TokenError when the platform can't be listed, or with the signal's reason. */
+/** How a full pass differs from the others. */
+export interface FullOptions {
+  /** Called when the newest hour is listed. */
+  onNewest: () => void
+  /** How long no full pass had ended well, when that is longer than it should be. */
+  blindForMs: number | undefined
+}
+
+/** The passes reject with PlatformFailure or TokenError when the platform can't be listed, or with the signal's reason. */
 export interface Passes {
-  window(): Span
-  /** The newest hour first, then the oldest slices upwards. `onNewest` is called when the newest hour is listed. */
-  full(pass: Pass, onNewest: () => void): Promise<void>
+  /** Forgets what has left the window, and tells it. Every pass begins with it. */
+  forget(): void
+  /** The newest hour first, then the oldest slices upwards; then what lies beyond, and what is stuck. */
+  full(pass: Pass, options: FullOptions): Promise<void>
   newest(pass: Pass): Promise<void>
   /** Goes on from the oldest records that had to be left out until the backlog is full. */
   leftOut(pass: Pass): Promise<void>
   /** Failed records beyond the window, as the last full pass saw them. */
   beyondWindow(): number
+  /** Records that have been processing for too long, as the last full pass saw them. */
+  stuckProcessing(): number
 }
 
 export function createPasses(options: PassOptions): Passes {
   const { backlog, client, clock, dispatcher, policy, report, zone } = options
-  let beyondWindow = 0
+  const { window } = policy
+  const beyond = createBeyond({ client, window, zone, report })
+  const stuck = createStuck({ ...options, window })
   let hasAskedTime = false
+  /** Local second: what lies before it is forgotten. */
+  let forgottenBefore = -Infinity
 
   /** The platform's time comes with its answers: before the first one, a wrong host clock would move the window. */
   async function learnTime(signal: AbortSignal): Promise<void> {
@@ -74,7 +96,26 @@ export function createPasses(options: PassOptions): Passes {
     hasAskedTime = true
   }
 
-  function absorb(listed: Listing, count: Count, { sweepId, tally }: Pass): void {
+  /** Returns the window as it is now. */
+  function forget(): Span {
+    const present = slidingWindow(client.now(), window, zone)
+    forgottenBefore = present.from
+    // The census first: the backlog has it forget too, and does not say how much.
+    const counted = backlog.census.forgetBefore(present.from)
+    const records = counted + backlog.forgetBefore(present.from).length
+    if (records > 0) report({ type: 'lapsed', records })
+    return present
+  }
+
+  /** Without what has left the window while its slice waited to be listed: it would come back, and lapse once more. */
+  function inWindow(listed: Listing): Listing {
+    if (listed.span.from >= forgottenBefore) return listed
+    const records = listed.records.filter(({ eventLocal }) => Math.floor(eventLocal / 1000) >= forgottenBefore)
+    return { ...listed, records }
+  }
+
+  function absorb(whole: Listing, count: Count, { sweepId, tally }: Pass): void {
+    const listed = inWindow(whole)
     const learned = backlog.learn(listed, client.now(), count)
     dispatcher.offer(learned.changed)
     tally.listed += listed.records.length
@@ -112,45 +153,47 @@ export function createPasses(options: PassOptions): Passes {
     count.commit()
   }
 
-  /** Counts what lies before the window: nobody retries it any more. The sweep does not depend on it. */
-  async function countBeyond(start: number, signal: AbortSignal): Promise<void> {
+  /** What a full pass asks besides: the sweep does not depend on it. */
+  async function besides(look: Promise<void>): Promise<void> {
     try {
-      const page = await client.list({ status: 'failed', to: start - 1, page: 0, size: 1 }, signal)
-      const isBeyond = page.records.every(({ eventLocal }) => Math.floor(eventLocal / 1000) < start)
-      if (isBeyond) beyondWindow = page.total ?? beyondWindow
+      await look
     } catch (error) {
       if (!isPlatformTrouble(error)) throw error
     }
   }
 
   return {
-    window: () => slidingWindow(client.now(), policy.window, zone),
-    async full(pass, onNewest) {
+    forget,
+    async full(pass, { onNewest, blindForMs }) {
+      if (blindForMs !== undefined) beyond.wasBlind(blindForMs)
       await learnTime(pass.signal)
-      const now = client.now()
-      const whole = slidingWindow(now, policy.window, zone)
-      const newest = newestHour(now, policy.window, zone)
+      const whole = forget()
+      const newest = newestHour(client.now(), window, zone)
       await recount(undefined, async (count) => {
         await list(newest, count, pass)
         onNewest()
         await list({ from: whole.from, to: newest.from }, count, pass)
       })
-      await countBeyond(whole.from, pass.signal)
+      await besides(beyond.look(whole, pass.signal))
+      await besides(stuck.look(pass.signal))
     },
     async newest(pass) {
       await learnTime(pass.signal)
-      const span = newestHour(client.now(), policy.window, zone)
+      forget()
+      const span = newestHour(client.now(), window, zone)
       await recount(span, (count) => list(span, count, pass))
     },
     async leftOut(pass) {
-      const whole = slidingWindow(client.now(), policy.window, zone)
+      forget()
       while (backlog.size() < options.maxRecords) {
         const span = backlog.census.oldestLeftOut()
         if (span === undefined) return
+        const whole = slidingWindow(client.now(), window, zone)
         const inside = { from: Math.max(span.from, whole.from), to: Math.min(span.to, whole.to) }
         await recount(span, (count) => list(inside, count, pass))
       }
     },
-    beyondWindow: () => beyondWindow,
+    beyondWindow: () => beyond.records(),
+    stuckProcessing: () => stuck.records(),
   }
 }

@@ -22,6 +22,18 @@ export interface WindowPolicy {
   settleMs: number
   /** Epoch ms: nothing older is ever touched. */
   notBefore: number | undefined
+  /** A failed record that leaves the window sooner than this is expiring. */
+  expiryWarningMs: number
+}
+
+/** How an outcome is looked for. */
+export interface OutcomePolicy {
+  /** From the PATCH to the first look; each next look comes twice as late. */
+  firstLookMs: number
+  /** A look after so long that shows nothing makes the outcome unknown. */
+  giveUpAfterMs: number
+  /** The same for a retry whose answer was lost, and that every look shows as it was: it was not taken. */
+  lostAfterMs: number
 }
 
 export interface Policy {
@@ -32,6 +44,9 @@ export interface Policy {
   maxAttempts: number
   /** False: observe, touch nothing. */
   enabled: boolean
+  /** Events of one entity are retried in their order. */
+  orderPerEntity: boolean
+  outcome: OutcomePolicy
   /** Time between two ticks of the schedule, in ms. */
   periodMs: number
 }

@@ -6,9 +6,14 @@ export interface Rhythm {
   state(): 'ready' | 'running' | 'rests' | 'backs-off'
   /** Counts as running until the returned function is called; more calls of it do nothing. */
   begin(): () => void
-  /** Notes that one ended, `seconds` after it had begun, also where something else did its work. */
+  /**
+   * Notes that one ended, after `seconds` of work, also where something else did its work. Time in which it could only
+   * wait for a Retry-After to pass is no work.
+   */
   ended(seconds: number): void
   failed(): void
+  /** The last one that ended without failing: how long ago, and how long it was to rest then. Both in ms. */
+  last(): { endedAgoMs: number; restMs: number } | undefined
 }
 
 export interface RhythmOptions {
@@ -24,6 +29,7 @@ const longestBackoffMs = 300_000
 export function createRhythm({ clock, random, restFactor }: RhythmOptions): Rhythm {
   const running = new Set<object>()
   let restsUntil = -Infinity
+  let last: { endedAt: number; restMs: number } | undefined
   let failuresInARow = 0
 
   return {
@@ -41,12 +47,14 @@ export function createRhythm({ clock, random, restFactor }: RhythmOptions): Rhyt
     },
     ended(seconds) {
       failuresInARow = 0
-      restsUntil = clock.monotonic() + restFactor * seconds * 1000
+      last = { endedAt: clock.monotonic(), restMs: restFactor * seconds * 1000 }
+      restsUntil = last.endedAt + last.restMs
     },
     failed() {
       const longest = Math.min(longestBackoffMs, firstBackoffMs * 2 ** Math.min(failuresInARow, 20))
       failuresInARow += 1
       restsUntil = clock.monotonic() + longest * (1 - random.next() / 2)
     },
+    last: () => last && { endedAgoMs: clock.monotonic() - last.endedAt, restMs: last.restMs },
   }
 }

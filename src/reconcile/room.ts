@@ -1,16 +1,29 @@
 // Who stays in the backlog when there is no room for all. @see design section 9
-import { decide } from './decide.ts'
+import { decide, isExpiring } from './decide.ts'
 import type { Entry } from './entry.ts'
 import { freshMs, type Policy } from './policy.ts'
 
 /** The lower number gives way to the higher. Entries that are awaited never give way. */
-export type Rank = 0 | 1 | 2 | 3
+export type Rank = 0 | 1 | 2 | 3 | 4
 
-/** `now` in epoch ms of the platform's clock. */
-export function rankOf(entry: Entry, policy: Policy, now: number): Rank {
+/** What ranks are made by. */
+export interface RankOptions {
+  policy: Policy
+  /** True of a subscription whose circuit is open. */
+  isShut: (subscriptionId: string) => boolean
+}
+
+/**
+ * `now` in epoch ms of the platform's clock. Where events of one entity go in their order, the oldest go first of all:
+ * what is outside of the backlog must not be older than what waits in it.
+ */
+export function rankOf(entry: Entry, { isShut, policy }: RankOptions, now: number): Rank {
   const { decision } = decide(entry, policy, { now, held: false })
-  if (decision === 'awaiting') return 3
-  if (decision === 'parked' || decision === 'backing-off') return 0
+  if (decision === 'awaiting') return 4
+  if (decision === 'parked') return 0
+  if (policy.orderPerEntity) return 1
+  if (decision === 'backing-off' || isShut(entry.subscriptionId)) return 0
+  if (isExpiring(entry, policy, now)) return 3
   return now - entry.eventAt < freshMs ? 2 : 1
 }
 
@@ -20,12 +33,12 @@ export function rankOf(entry: Entry, policy: Policy, now: number): Rank {
  */
 export function firstToGo(
   entries: Iterable<Entry>,
-  policy: Policy,
+  by: RankOptions,
   options: { count: number; below: Rank; now: number },
 ): Entry[] {
   if (options.below === 0) return []
   return [...entries]
-    .map((entry) => ({ entry, rank: rankOf(entry, policy, options.now), tried: entry.tries > 0 ? 1 : 0 }))
+    .map((entry) => ({ entry, rank: rankOf(entry, by, options.now), tried: entry.tries > 0 ? 1 : 0 }))
     .filter(({ rank }) => rank < options.below)
     .sort((a, b) => a.rank - b.rank || a.tried - b.tried || b.entry.eventAt - a.entry.eventAt)
     .slice(0, options.count)
@@ -35,10 +48,10 @@ export function firstToGo(
 /** Newcomers in the order in which they are let in: the highest rank first, in it the oldest events. */
 export function inOrderOfEntry(
   newcomers: readonly Entry[],
-  policy: Policy,
+  by: RankOptions,
   now: number,
 ): { entry: Entry; rank: Rank }[] {
   return newcomers
-    .map((entry) => ({ entry, rank: rankOf(entry, policy, now) }))
+    .map((entry) => ({ entry, rank: rankOf(entry, by, now) }))
     .sort((a, b) => b.rank - a.rank || a.entry.eventAt - b.entry.eventAt)
 }

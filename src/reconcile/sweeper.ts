@@ -29,30 +29,39 @@ export interface SweepReport extends Tally {
 }
 
 export type SweeperFact =
-  | { type: 'sweep'; report: SweepReport }
-  | { type: 'tick-skipped'; reason: SkipReason }
-  /** Records that left the window while they were failed, as far as is known. */
-  | { type: 'left-window'; records: number }
-  | PassFact
+  { type: 'sweep'; report: SweepReport } | { type: 'tick-skipped'; reason: SkipReason } | PassFact
 
 export interface SweeperOptions extends PassOptions {
   random: Random
+  /** Milliseconds for which nothing may be sent, and for which that was so in all, up to now. @see Rate */
+  pausedForMs: () => number
+  pausedMs: () => number
   report: (fact: SweeperFact) => void
 }
 
 export interface Sweeper {
   /** Starts what is due. `signal` ends the sweeps that it starts. Their bugs end up in `idle()`. */
   tick(signal: AbortSignal): void
+  /** Starts a full sweep whatever the schedule says; false, and nothing, while one is under way. Otherwise as `tick`. */
+  sweepNow(signal: AbortSignal): boolean
   /** One full sweep now, whatever the schedule says. */
   full(signal: AbortSignal): Promise<SweepReport>
   /** Resolves when no sweep is under way; rejects with the first bug that one met. */
   idle(): Promise<void>
   /** Failed records beyond the window, as the last full sweep saw them. */
   beyondWindow(): number
+  /** Records that have been processing for too long, as the last full sweep saw them. */
+  stuckProcessing(): number
 }
 
 /** A sweep rests for this many times its own duration: listing stays near 5 % of the calls while there is work. */
 const restFactor = 20
+/**
+ * A full sweep comes with the first tick after the rest of the last one. Two more periods leave room for a tick that was
+ * late or skipped, and a few minutes for the pauses and failures of an ordinary day.
+ */
+const blindPeriods = 3
+const leastBlindMs = 300_000
 
 /** A sweep to be run. */
 interface Plan {
@@ -71,7 +80,7 @@ function failureOf(error: unknown): SweepReport['failure'] {
 }
 
 export function createSweeper(options: SweeperOptions): Sweeper {
-  const { backlog, clock, random, report } = options
+  const { backlog, clock, policy, random, report } = options
   const passes = createPasses(options)
   const rhythms = {
     full: createRhythm({ clock, random, restFactor }),
@@ -90,15 +99,33 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
   const full: Plan = { kind: 'full', continued: false, rhythm: rhythms.full, body: fullBody }
 
+  /** Seconds of work from now on: waiting for a Retry-After to pass is none. */
+  function startWork(): () => number {
+    const idleMs = (): number => clock.monotonic() - options.pausedMs()
+    const startedAt = idleMs()
+    return () => Math.max(0, idleMs() - startedAt) / 1000
+  }
+
+  /** How long nobody has looked at all of the window, when that is longer than rests and ticks explain. */
+  function blindForMs(): number | undefined {
+    const [last, lastContinued] = [rhythms.full.last(), rhythms.leftOut.last()]
+    if (last === undefined) return undefined
+    // While a sweep goes on where there had been no room, no other full one may begin.
+    const blindMs = Math.min(last.endedAgoMs, lastContinued?.endedAgoMs ?? Infinity)
+    const expectedMs = Math.max(leastBlindMs, last.restMs + blindPeriods * policy.periodMs)
+    return blindMs > expectedMs ? blindMs : undefined
+  }
+
   /** Begins with the newest hour, which is a fresh look: no other is needed meanwhile. */
   async function fullBody(pass: Pass): Promise<void> {
-    const startedAt = clock.monotonic()
+    const worked = startWork()
     const endFresh = rhythms.fresh.begin()
+    const onNewest = (): void => {
+      rhythms.fresh.ended(worked())
+      endFresh()
+    }
     try {
-      await passes.full(pass, () => {
-        rhythms.fresh.ended((clock.monotonic() - startedAt) / 1000)
-        endFresh()
-      })
+      await passes.full(pass, { onNewest, blindForMs: blindForMs() })
     } finally {
       endFresh()
     }
@@ -108,12 +135,12 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const startedAt = clock.monotonic()
     const id = random.uuid().slice(0, 8)
     const tally: Tally = { slices: 0, listed: 0, incompleteSlices: 0, skippedSlices: 0 }
-    const seconds = (): number => (clock.monotonic() - startedAt) / 1000
+    const worked = startWork()
     const end = plan.rhythm.begin()
     let failure: SweepReport['failure']
     try {
       await plan.body({ sweepId: id, tally, signal })
-      plan.rhythm.ended(seconds())
+      plan.rhythm.ended(worked())
     } catch (error) {
       signal.throwIfAborted()
       failure = failureOf(error)
@@ -131,9 +158,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       kind,
       continued,
       result,
-      seconds: seconds(),
+      seconds: (clock.monotonic() - startedAt) / 1000,
       ...tally,
-      ...(known && { failed: backlog.summary(options.client.now(), false).counts }),
+      ...(known && { failed: backlog.summary(options.client.now(), () => false).counts }),
       ...(failure && { failure }),
     }
     report({ type: 'sweep', report: done })
@@ -154,23 +181,26 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   /** The full sweep that is due, or the one that goes on where there had been no room. */
   function dueFull(): Plan | undefined {
+    if (isFullUnderWay()) return undefined
     const state = rhythms.full.state()
-    if (state === 'running' || rhythms.leftOut.state() === 'running') return undefined
     if (state === 'ready') return full
     if (state === 'backs-off' || rhythms.leftOut.state() === 'backs-off') return undefined
     const roomAgain = backlog.census.leftOut() && backlog.size() < options.maxRecords / 2
     return roomAgain ? leftOut : undefined
   }
 
-  function forget(): void {
-    const gone = backlog.forgetBefore(passes.window().from)
-    const lapsed = gone.filter(({ awaiting }) => !awaiting).length
-    if (lapsed > 0) report({ type: 'left-window', records: lapsed })
+  function isFullUnderWay(): boolean {
+    return rhythms.full.state() === 'running' || rhythms.leftOut.state() === 'running'
   }
 
   return {
     tick(signal) {
-      forget()
+      passes.forget()
+      if (options.pausedForMs() > 0) {
+        // A sweep could only wait, and would keep others from starting when the pause is over.
+        report({ type: 'tick-skipped', reason: 'paused' })
+        return
+      }
       const plan = dueFull()
       if (plan !== undefined) start(plan, signal)
       const looksFresh = rhythms.fresh.state() === 'ready'
@@ -180,11 +210,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       if (states.includes('running')) report({ type: 'tick-skipped', reason: 'overlap' })
       else if (states.includes('backs-off')) report({ type: 'tick-skipped', reason: 'backoff' })
     },
+    sweepNow(signal) {
+      if (isFullUnderWay()) return false
+      start(full, signal)
+      return true
+    },
     full: (signal) => run(full, signal),
     async idle() {
       await Promise.all(running)
       if (bug !== undefined) throw bug as Error
     },
     beyondWindow: () => passes.beyondWindow(),
+    stuckProcessing: () => passes.stuckProcessing(),
   }
 }

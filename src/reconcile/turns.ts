@@ -12,6 +12,8 @@ export interface Turns {
   next(now: number, idleOnly: boolean): Entry | undefined
   /** True when next() would give one. */
   ready(now: number, idleOnly: boolean): boolean
+  /** True when a record is due whose subscription passes, whether it is allowed to go or not. */
+  hasDue(now: number, passes: (subscriptionId: string) => boolean): boolean
   /** When the next record that backs off becomes due, in epoch ms of the platform's clock. */
   nextDueAt(): number | undefined
   /** Keeps the records of a span back until it is released. */
@@ -27,6 +29,15 @@ export interface TurnsOptions {
   isInFlight: (entry: Entry) => boolean
   /** Retries of a subscription that are in flight. */
   inFlightOf: (subscriptionId: string) => number
+  /** False while a subscription has no allowance, or none has any. Default: everything is allowed. */
+  allows?: (subscriptionId: string) => boolean
+  allowsAny?: () => boolean
+  /** True of a subscription that is known to be in trouble: the others go first. */
+  isSuspect?: (subscriptionId: string) => boolean
+  /** True while it matters which record of a subscription goes next, as it may be the only one for a while. */
+  isRecovering?: (subscriptionId: string) => boolean
+  /** False for a record that has to wait for another one of its entity. It is offered again when it need not any more. */
+  isNext?: (entry: Entry) => boolean
 }
 
 /** A place in a queue: a lane's, or the one of those that back off. It is void once the record has been given another. */
@@ -42,6 +53,19 @@ interface Lane {
   key: string
   subscriptionId: string
   queue: TinyQueue<Place>
+  /** Of the record that had the last turn. */
+  lastType: string
+}
+
+/** A record whose turn it is, and where it was found. */
+interface Found {
+  lane: Lane
+  place: Place
+}
+
+/** A probe shall tell of the receiver, not of a poisoned record: fewest attempts first, of these the newest event. */
+function isBetterProbe(a: Entry, b: Entry): boolean {
+  return a.attempts < b.attempts || (a.attempts === b.attempts && a.eventAt > b.eventAt)
 }
 
 const earliestFirst = (a: Place, b: Place): number => a.at - b.at
@@ -51,6 +75,13 @@ const toleratedVoids = 1000
 export function createTurns(options: TurnsOptions): Turns {
   /** Whether retries are enabled or held is the dispatcher's question; the order of turns does not depend on it. */
   const policy: Policy = { ...options.policy, enabled: true }
+  const {
+    allows = () => true,
+    allowsAny = () => true,
+    isNext = () => true,
+    isRecovering = () => false,
+    isSuspect = () => false,
+  } = options
   /** The first lane has the next turn; a lane that had its turn goes to the end. */
   const lanes = new Map<string, Lane>()
   let resting = new TinyQueue<Place>([], earliestFirst)
@@ -116,6 +147,7 @@ export function createTurns(options: TurnsOptions): Turns {
       key: place.lane,
       subscriptionId,
       queue: new TinyQueue<Place>([], earliestFirst),
+      lastType: '',
     }
     lane.queue.push(place)
     lanes.set(place.lane, lane)
@@ -144,6 +176,7 @@ export function createTurns(options: TurnsOptions): Turns {
   /** True when the first place of a lane may be used now. */
   function isUsable(place: Place, now: number): boolean {
     if (isVoid(place) || options.isInFlight(place.entry) || isFenced(place.entry)) return false
+    if (!isNext(place.entry)) return false
     return decide(place.entry, policy, { now, held: false }).decision === 'due'
   }
 
@@ -153,10 +186,25 @@ export function createTurns(options: TurnsOptions): Turns {
       places.set(place.entry, place)
       keptBack.push(place)
       standing += 1
-    } else if (!options.isInFlight(place.entry)) {
+    } else if (!options.isInFlight(place.entry) && isNext(place.entry)) {
       // A record in flight is offered again when its answer is there.
       put(place.entry, now)
     }
+  }
+
+  /** The best probe of a lane, of another event type than the last one if there is any. */
+  function probe({ lastType, queue }: Lane, now: number): Place | undefined {
+    let best: Place | undefined
+    let other: Place | undefined
+    for (const place of queue.data) {
+      const { entry } = place
+      const isBest = best === undefined || isBetterProbe(entry, best.entry)
+      const isOther = entry.eventType !== lastType && (other === undefined || isBetterProbe(entry, other.entry))
+      if (!(isBest || isOther) || !isUsable(place, now)) continue
+      if (isBest) best = place
+      if (isOther) other = place
+    }
+    return other ?? best
   }
 
   function front(lane: Lane, now: number): Place | undefined {
@@ -168,15 +216,39 @@ export function createTurns(options: TurnsOptions): Turns {
     return undefined
   }
 
-  function find(now: number, idleOnly: boolean): { lane: Lane; place: Place } | undefined {
-    wake(now)
+  /** The record of a lane that goes next; a lane that has none is taken away. */
+  function lookInto(lane: Lane, now: number): Found | undefined {
+    const probed = isRecovering(lane.subscriptionId) ? probe(lane, now) : undefined
+    const place = probed ?? front(lane, now)
+    if (place === undefined) lanes.delete(lane.key)
+    return place && { lane, place }
+  }
+
+  function find(now: number, mayGo: (subscriptionId: string) => boolean): Found | undefined {
+    const suspects: Lane[] = []
     for (const lane of lanes.values()) {
-      if (idleOnly && options.inFlightOf(lane.subscriptionId) > 0) continue
-      const place = front(lane, now)
-      if (place !== undefined) return { lane, place }
-      lanes.delete(lane.key)
+      if (!mayGo(lane.subscriptionId)) continue
+      if (isSuspect(lane.subscriptionId)) {
+        suspects.push(lane)
+        continue
+      }
+      const found = lookInto(lane, now)
+      if (found !== undefined) return found
+    }
+    for (const lane of suspects) {
+      const found = lookInto(lane, now)
+      if (found !== undefined) return found
     }
     return undefined
+  }
+
+  function findNext(now: number, idleOnly: boolean): Found | undefined {
+    wake(now)
+    if (!allowsAny()) return undefined
+    return find(
+      now,
+      (subscriptionId) => !(idleOnly && options.inFlightOf(subscriptionId) > 0) && allows(subscriptionId),
+    )
   }
 
   return {
@@ -185,14 +257,22 @@ export function createTurns(options: TurnsOptions): Turns {
       if (standing > 2 * validOnce + toleratedVoids) clearAway()
     },
     next(now, idleOnly) {
-      const found = find(now, idleOnly)
+      const found = findNext(now, idleOnly)
       if (found === undefined) return undefined
-      take(found.lane.queue)
-      lanes.delete(found.lane.key)
-      lanes.set(found.lane.key, found.lane)
-      return found.place.entry
+      const { lane, place } = found
+      // A probe may stand anywhere in its queue: it leaves a void place behind.
+      if (lane.queue.peek() === place) take(lane.queue)
+      else forget(place)
+      lane.lastType = place.entry.eventType
+      lanes.delete(lane.key)
+      lanes.set(lane.key, lane)
+      return place.entry
     },
-    ready: (now, idleOnly) => find(now, idleOnly) !== undefined,
+    ready: (now, idleOnly) => findNext(now, idleOnly) !== undefined,
+    hasDue(now, passes) {
+      wake(now)
+      return find(now, passes) !== undefined
+    },
     nextDueAt() {
       for (let place = resting.peek(); place !== undefined && isVoid(place); place = resting.peek()) take(resting)
       return resting.peek()?.at

@@ -50,6 +50,15 @@ export function slidingWindow(now: number, policy: WindowPolicy, zone: Zone): Sp
 }
 
 /**
+ * The second on the platform's wall clock before which events are expiring: by the end of the warning time they will lie
+ * before the window. `now` in epoch ms of the platform's clock. With `notBefore` the window may not move for long, and
+ * then nothing in it is expiring.
+ */
+export function expiringBefore(now: number, policy: WindowPolicy, zone: Zone): number {
+  return slidingWindow(now + policy.expiryWarningMs, policy, zone).from
+}
+
+/**
  * The part of the window whose events settled within the last hour, also where the wall clock was put forward in it.
  * It begins at a whole multiple of `censusSeconds`, or with the window.
  */

@@ -16,10 +16,14 @@ import type { BenchSandbox } from './sandbox-process.ts'
 
 export interface Measured {
   seconds: number
-  /** List and PATCH calls. */
+  /** All calls to the API. */
   calls: number
   lists: number
+  /** Looks at what was retried. */
+  confirms: number
   accepted: number
+  /** Records that were seen to be recovered. */
+  recovered: number
   cpuMicroseconds: number
 }
 
@@ -30,13 +34,19 @@ function cpuMicroseconds(): number {
   return user + system
 }
 
-/** The engine with its metrics and log lines, sweeping and retrying side by side until the last record is accepted. */
-export async function reconcile(
-  sandbox: BenchSandbox,
-  privateKeyFile: string,
-  records: number,
-  concurrency: number,
-): Promise<Measured> {
+/** How the reconciler is run. */
+export interface Run {
+  records: number
+  concurrency: number
+  /** Whether circuits limit what is without an outcome. */
+  circuits: boolean
+  /** It is done with the last retry that was accepted, or with the last record that was seen to be recovered. */
+  until: 'accepted' | 'recovered'
+}
+
+/** The engine with its metrics and log lines, sweeping, retrying and confirming side by side until it is done. */
+export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, run: Run): Promise<Measured> {
+  const { circuits, concurrency, records, until } = run
   const { config } = loadConfig({
     env: {
       RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
@@ -46,6 +56,7 @@ export async function reconcile(
       RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
       RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
       RECONCILER_RETRY_CONCURRENCY: String(concurrency),
+      RECONCILER_CIRCUIT_ENABLED: String(circuits),
     },
     hostName: 'bench',
     readFile: () => '',
@@ -53,16 +64,26 @@ export async function reconcile(
   const metrics = createMetrics({ processMetrics: false })
   const narrator = createNarrator(silent)
   const finished = Promise.withResolvers<undefined>()
-  const measured: Measured = { seconds: 0, calls: 0, lists: 0, accepted: 0, cpuMicroseconds: 0 }
+  const measured: Measured = {
+    seconds: 0,
+    calls: 0,
+    lists: 0,
+    confirms: 0,
+    accepted: 0,
+    recovered: 0,
+    cpuMicroseconds: 0,
+  }
   const report = (fact: Fact): void => {
     publishFact(metrics, fact, systemClock.now())
     narrator.tell(fact)
     if (fact.type === 'platform-request') {
       measured.calls += 1
       if (fact.operation === 'list') measured.lists += 1
+      if (fact.operation === 'confirm') measured.confirms += 1
     }
     if (fact.type === 'retry' && fact.answer.result === 'accepted') measured.accepted += 1
-    if (measured.accepted === records) finished.resolve(undefined)
+    if (fact.type === 'outcome' && fact.outcome === 'recovered') measured.recovered += 1
+    if (measured[until] === records) finished.resolve(undefined)
   }
   const { source: key } = await createKeySource({ file: privateKeyFile })
   const http = createUndiciTransport({ clock: systemClock, connections: connectionsOf(config) })
@@ -73,13 +94,15 @@ export async function reconcile(
   const cpu = cpuMicroseconds()
   const started = performance.now()
   const retrying = engine.dispatcher.run({ stop: stop.signal, kill: stop.signal })
-  const guarding = engine.guard.run(stop.signal).catch(() => undefined)
+  const beside = [engine.guard.run(stop.signal), engine.confirmer.run(stop.signal)].map((loop) =>
+    loop.catch(() => undefined),
+  )
   await engine.sweeper.full(stop.signal)
   await finished.promise
   measured.seconds = (performance.now() - started) / 1000
   measured.cpuMicroseconds = cpuMicroseconds() - cpu
   stop.abort()
-  await Promise.all([retrying, guarding])
+  await Promise.all([retrying, ...beside])
   await http.close()
   return measured
 }
@@ -126,7 +149,9 @@ export async function bareLoop(
     seconds: (performance.now() - started) / 1000,
     calls: shape.lists + ids.size,
     lists: shape.lists,
+    confirms: 0,
     accepted,
+    recovered: 0,
     cpuMicroseconds: cpuMicroseconds() - cpu,
   }
   await agent.destroy()

@@ -4,6 +4,8 @@ import { startSandbox } from '../../src/sandbox/sandbox.ts'
 
 export interface BenchCommand {
   seed: number
+  /** Deliveries are made after the answer, so many milliseconds later; undefined: before it. */
+  deliversAfterMs?: number
 }
 
 export interface BenchSandbox {
@@ -32,6 +34,9 @@ process.on('message', (command: BenchCommand | 'counts') => {
   void sandbox.reset().then(() => {
     const now = systemClock.now()
     sandbox.seed({ count: command.seed, from: now - 100 * hour, to: now - 12 * hour, attempts: 1, spread: 'even' })
+    const { deliversAfterMs } = command
+    const asynchronous = { mode: 'async', delayMs: deliversAfterMs ?? 0 } as const
+    sandbox.read({ delivery: deliversAfterMs === undefined ? { mode: 'sync', delayMs: 0 } : asynchronous })
     sandbox.faults.set({ operation: 'api', fault: { kind: 'latency', ms: Number(latency) } })
     answer({ seeded: command.seed })
   })

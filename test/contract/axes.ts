@@ -66,7 +66,12 @@ export const aspects = {
   delivery: {
     sync: {},
     async: { readings: { delivery: { mode: 'async', delayMs: 2 } } },
+    'async, failed meanwhile': { readings: { delivery: { mode: 'async', delayMs: 2, meanwhile: 'failed' } } },
+    'sync, counted at the start': { readings: { countedAt: 'start' } },
     'async, counted at the start': { readings: { delivery: { mode: 'async', delayMs: 0 }, countedAt: 'start' } },
+    'async, failed meanwhile, counted at the start': {
+      readings: { delivery: { mode: 'async', delayMs: 2, meanwhile: 'failed' }, countedAt: 'start' },
+    },
   },
   prefix: { none: {}, '/v1/x': { prefix: '/v1/x' }, '/v1/x/': { prefix: '/v1/x', slash: '/' } },
   host: { exact: {}, 'five minutes ahead': { hostAheadMs: 300_000 }, 'five minutes behind': { hostAheadMs: -300_000 } },

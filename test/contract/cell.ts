@@ -16,6 +16,8 @@ export interface Play extends AsyncDisposable {
   sandbox: Sandbox
   daemon: EngineUnderTest
   aspect: Aspect
+  /** Ids that were told as recovered in a moment in which the platform did not hold them as successful. */
+  lies: readonly string[]
 }
 
 const env = {
@@ -26,6 +28,8 @@ const env = {
   RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
   RECONCILER_RETRY_BACKOFF_MAX: '10s',
   RECONCILER_RETRY_CONCURRENCY: '16',
+  // Deliveries take milliseconds here.
+  RECONCILER_OUTCOME_FIRST_LOOK: '20ms',
 }
 
 /** Starts the platform on the true clock. */
@@ -42,9 +46,15 @@ export async function startPlatform(clock: OffsetClock, { place, prefix, reading
 }
 
 /** Starts the daemon's engine on its host's clock. */
-export function startDaemon(sandbox: Sandbox, clock: OffsetClock, aspect: Aspect): Promise<EngineUnderTest> {
+export function startDaemon(
+  sandbox: Sandbox,
+  clock: OffsetClock,
+  aspect: Aspect,
+  hear: (fact: Fact) => void = () => undefined,
+): Promise<EngineUnderTest> {
   return startEngine(sandbox, {
     clock: clock.seenAhead(aspect.hostAheadMs ?? 0),
+    hear,
     env: {
       ...env,
       RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl + (aspect.slash ?? ''),
@@ -60,9 +70,13 @@ export async function startPlay(cell: PartialCell, more: Aspect = {}): Promise<P
   const clock = createOffsetClock(aspect.place === undefined ? {} : { startAt: aspect.place.now })
   await using started = new AsyncDisposableStack()
   const sandbox = started.use(await startPlatform(clock, aspect))
-  const daemon = started.use(await startDaemon(sandbox, clock, aspect))
+  const lies: string[] = []
+  const hear = (fact: Fact): void => {
+    if (fact.type === 'outcome' && fact.outcome === 'recovered' && !isSuccessful(sandbox, fact.id)) lies.push(fact.id)
+  }
+  const daemon = started.use(await startDaemon(sandbox, clock, aspect, hear))
   const running = started.move()
-  return { clock, sandbox, daemon, aspect, [Symbol.asyncDispose]: () => running.disposeAsync() }
+  return { clock, sandbox, daemon, aspect, lies, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
 const longestRepeatMs = 3_600_000
@@ -90,7 +104,7 @@ export interface Verdict {
   missing: string[]
   sweeps: SweepReport['result'][]
   rounds: number
-  /** List calls of all sweeps. */
+  /** List calls of all sweeps; looks after retries don't count. */
   listCalls: number
   facts: Fact[]
 }
@@ -126,7 +140,7 @@ export async function recoverAll(play: Play): Promise<Verdict> {
   const missing = planted
     .filter(({ id, fate }) => fate === 'recovered' && !isSuccessful(sandbox, id))
     .map(({ why }) => why)
-  return { violations, missing, sweeps, rounds, listCalls: count(sandbox, 'list'), facts: daemon.facts }
+  return { violations, missing, sweeps, rounds, listCalls: listCallsOf(daemon.facts), facts: daemon.facts }
 }
 
 /** One sweep and what is due after it; in between, somebody else has the given records retried. */
@@ -138,6 +152,10 @@ export async function round({ sandbox, daemon }: Play, raced: readonly Planted[]
   await engine.dispatcher.run({ stop: signal, kill: signal }, { onlyDueAt: engine.client.now() })
   await sandbox.idle()
   return sweep
+}
+
+function listCallsOf(facts: readonly Fact[]): number {
+  return facts.filter((fact) => fact.type === 'platform-request' && fact.operation === 'list').length
 }
 
 function count(sandbox: Sandbox, operation: 'list' | 'retry' | 'other'): number {
@@ -160,12 +178,28 @@ function retries(sandbox: Sandbox): Retry[] {
     .map(({ target, at }) => ({ id: target.split('/').at(-1)?.toLowerCase() ?? '', at }))
 }
 
+function outcomesOf(play: Play, id: string): number {
+  const facts = play.daemon.facts.filter((fact) => fact.type === 'outcome')
+  return facts.filter((fact) => fact.id.toLowerCase() === id.toLowerCase()).length
+}
+
+/** Each retry that the platform took has one outcome; those of somebody else have none. */
+function wrongsOfOutcomes(play: Play, { id, why, raced }: Planted): string[] {
+  const told = outcomesOf(play, id)
+  const taken = play.sandbox.acceptedRetries(id) - (raced === true ? 1 : 0)
+  return told === taken ? [] : [`${why}: ${told} outcomes told of ${taken} retries`]
+}
+
 function violationsOf(play: Play, planted: readonly Planted[]): string[] {
-  const { sandbox } = play
+  const { daemon, lies, sandbox } = play
+  const awaiting = daemon.engine.backlog.awaited().size
   const byId = new Map(planted.map((record) => [record.id.toLowerCase(), record]))
   const others = count(sandbox, 'other')
   return [
     ...planted.flatMap((record) => wrongsOfRecord(sandbox, record)),
+    ...planted.flatMap((record) => wrongsOfOutcomes(play, record)),
+    ...lies.map((id) => `told as recovered, and was not: ${id}`),
+    ...(awaiting > 0 ? [`${awaiting} outcomes never told`] : []),
     ...retries(sandbox).flatMap((retry) => wrongsOfRetry(retry, byId.get(retry.id), play.aspect)),
     ...(others > 0 ? [`${others} requests to a path that the platform does not have`] : []),
     ...(sandbox.receiver.counts().repeated > 0 ? ['delivered again what had arrived'] : []),

@@ -13,16 +13,29 @@ test(
     await using demo = startProgram(['demo', '--keep'])
     await expect.poll(() => demo.stdout(), { ...patience, timeout: demoMs }).toContain('Still up')
     const out = demo.stdout()
-    expect(out).toContain('daemon: 451 accepted · platform: 451 successful · EQUAL\n')
-    expect(out).toContain('records touched twice: 0')
+    expect(out).toContain('daemon: 451 recovered · platform: 451 successful · EQUAL\n')
+    expect(out).toContain('deliveries into the receiver while it was down: 10, with 463 due\n')
+    expect(out).toContain("failed again: 10 by the daemon's books, 10 by the platform's\n")
+    expect(out).toContain('delivered twice: 0 ')
     expect(out).toContain('RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND=60')
-    expect(out).toMatch(/ 0 of 463 done| \d+ of 463 done, \d+ open, 25 parked\n/)
+    expect(out).toContain('RECONCILER_CIRCUIT_COOLDOWN=5s')
+    // In this order: the circuit opens into a receiver that is down, which comes up meanwhile, and all goes on slowly.
+    const story = [
+      'circuit open: ',
+      'the receiver is up again',
+      'circuit probing: ',
+      'circuit closed: ',
+      ' recovered · ',
+    ]
+    expect(story.map((text) => out.indexOf(text))).toEqual(story.map((text) => out.indexOf(text)).sort((x, y) => x - y))
+    expect(story.filter((text) => !out.includes(text))).toEqual([])
+    expect(out).toMatch(/ \d+ of 463 done · \d+ awaited · circuit open, [\d.]+ s to go\n/)
     // Piped: no line is written over itself.
     expect(out).not.toMatch(/[\r\u001b]/)
 
     const metricsUrl = /http:\S+\/metrics/.exec(out)?.[0] ?? ''
     const { body } = await get(metricsUrl)
-    expect(body).toContain('webhook_reconciler_retries_total{result="accepted"} 451\n')
+    expect(body).toContain('webhook_reconciler_outcomes_total{outcome="recovered"} 451\n')
     const logFile = /its log is in (\S+);/.exec(out)?.[1] ?? ''
     expect(existsSync(join(dirname(logFile), 'keys', 'private-key.pem'))).toBe(true)
 

@@ -1,11 +1,12 @@
 // `once` as a process: its report, its exit codes, and what it leaves alone.
 import { describe, expect, test } from 'vitest'
-import type { OnceReport } from '../../src/cli/once.ts'
+import type { OnceReport } from '../../src/cli/once-report.ts'
+import { systemClock } from '../../src/clock.ts'
 import type { FaultRule } from '../../src/sandbox/faults.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
 import { sandboxEnv } from '../support/engine.ts'
-import { runProgram, startProgram, type Ended } from '../support/process.ts'
+import { patience, runProgram, startProgram, type Ended } from '../support/process.ts'
 
 function reportOf({ stdout }: Ended): OnceReport {
   return JSON.parse(stdout) as OnceReport
@@ -28,7 +29,7 @@ describe('recovers what is due', () => {
     expect(code).toBe(0)
     expect(stdout).toMatch(/^test at 127\.0\.0\.1:\d+: one full sweep in [\d.]+ s, complete\n/)
     expect(stdout).toContain('failed records in the window: 25 due\n')
-    expect(stdout).toContain('retries: 25 accepted\n')
+    expect(stdout).toContain('retries: 25 accepted\noutcomes: 25 recovered\n')
     expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 25 })
   })
 
@@ -56,6 +57,9 @@ describe('recovers what is due', () => {
         'platform-error': 0,
         unreachable: 0,
       },
+      outcomes: { recovered: 25, 'failed-again': 0, unknown: 0 },
+      held: 0,
+      awaiting: 0,
       cutOff: 0,
       stoppedBy: null,
       exitCode: 0,
@@ -87,6 +91,140 @@ describe('touches nothing', () => {
     expect(reportOf(asJson)).toMatchObject({ exitCode: 0, dryRun: args.length > 0, failed: { [decision]: 25 } })
     expect(sandbox.stats.requests.retry).toEqual({})
     expect(sandbox.counts().failed).toBe(25)
+  })
+})
+
+describe('tells what became of its retries', () => {
+  const asynchronous = { delivery: { mode: 'async', delayMs: 300 } } as const
+
+  test('accepted is not recovered: it waits until the deliveries are seen', async () => {
+    await using sandbox = await startPlatform(asynchronous)
+    const [id = ''] = seedDue(sandbox, 25)
+    sandbox.receiver.fail({ status: 503, webhookIds: [id] })
+    const ended = await runProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
+    expect(ended.code, ended.stderr).toBe(1)
+    expect(reportOf(ended)).toMatchObject({
+      retries: { accepted: 25 },
+      outcomes: { recovered: 24, 'failed-again': 1, unknown: 0 },
+      held: 0,
+      awaiting: 0,
+      stoppedBy: null,
+      exitCode: 1,
+    })
+    expect(sandbox.counts()).toEqual({ failed: 1, processing: 0, successful: 24 })
+  })
+
+  test('an answer that is lost is no failure when the record is seen to be delivered: 0', async () => {
+    await using sandbox = await startPlatform({
+      ...asynchronous,
+      faults: [{ operation: 'retry', fault: { kind: 'reset', when: 'after' }, count: 2 }],
+    })
+    seedDue(sandbox, 25)
+    const ended = await runProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
+    expect(ended.code, ended.stdout).toBe(0)
+    expect(reportOf(ended)).toMatchObject({
+      retries: { accepted: 23, unreachable: 2 },
+      outcomes: { recovered: 25, 'failed-again': 0, unknown: 0 },
+      awaiting: 0,
+    })
+    expect(sandbox.retriedMoreThanOnce()).toEqual([])
+  })
+
+  test('one that was not taken, and whose answer is lost: nobody knows, 1', async () => {
+    await using sandbox = await startPlatform({
+      faults: [{ operation: 'retry', fault: { kind: 'reset', when: 'before' }, count: 1 }],
+    })
+    seedDue(sandbox, 25)
+    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_CIRCUIT_PROBE_TIMEOUT: '1s' }
+    const ended = await runProgram(['once', '--json'], { env })
+    expect(ended.code, ended.stderr).toBe(1)
+    expect(reportOf(ended)).toMatchObject({ outcomes: { recovered: 24, 'failed-again': 0, unknown: 1 }, held: 0 })
+  })
+
+  test('what somebody else has resolved meanwhile is done: 0', async () => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('retry', { count: 1 })] }, gate)
+    const [first = ''] = seedDue(sandbox, 5)
+    await using program = startProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
+    await gate.arrived(1)
+    // Four go on; the one at the gate is delivered by another's retry before it gets through.
+    await using other = startProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
+    await other.ended()
+    gate.open()
+    const ended = await program.ended()
+    expect(ended.code, ended.stdout).toBe(0)
+    expect(reportOf(ended).retries['already-resolved']).toBeGreaterThan(0)
+    expect(sandbox.record(first)).toMatchObject({ status: 'successful', numberOfAttempts: 2 })
+  })
+})
+
+describe('a receiver that is down', () => {
+  test.each([
+    ['sync', {}],
+    ['async', { delivery: { mode: 'async', delayMs: 100 } }],
+  ] as const)('%s: ten deliveries into it, then the circuit is open, and it ends with 1', async (_, readings) => {
+    await using sandbox = await startPlatform(readings)
+    seedDue(sandbox, 200)
+    sandbox.receiver.down()
+    const env = await sandboxEnv(sandbox)
+    const asJson = await runProgram(['once', '--json'], { env })
+    expect(asJson.code, asJson.stderr).toBe(1)
+    expect(reportOf(asJson)).toMatchObject({
+      outcomes: { recovered: 0, 'failed-again': 10, unknown: 0 },
+      failed: { due: 200 },
+      held: 190,
+      awaiting: 0,
+      stoppedBy: 'circuit',
+    })
+    expect(sandbox.receiver.counts().received).toBe(10)
+
+    const asText = await runProgram(['once'], { env })
+    expect(asText.code).toBe(1)
+    expect(asText.stdout).toContain('outcomes: 10 failed-again\ndue, and not retried: 180\nstopped early by: circuit (')
+
+    sandbox.receiver.up()
+    const later = await runProgram(['once', '--json'], { env })
+    // Those that failed again back off.
+    expect(later.code, later.stderr).toBe(0)
+    expect(reportOf(later)).toMatchObject({ outcomes: { recovered: 180 }, failed: { 'backing-off': 20 }, held: 0 })
+  })
+
+  test('one dead subscription of two: the other is recovered, and it ends with 1', async () => {
+    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
+    const [dead, sound] = ['11111111-2222-4333-8444-555555555555', '99999999-2222-4333-8444-555555555555']
+    const eventInstant = systemClock.now() - 50 * 3_600_000
+    for (let index = 0; index < 60; index += 1) {
+      for (const subscriptionId of [dead, sound]) {
+        sandbox.addWebhook({ subscriptionId, eventInstant: eventInstant + index * 1000 })
+      }
+    }
+    sandbox.receiver.fail({ subscriptionIds: [dead], status: 503 })
+    const ended = await runProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
+    expect(ended.code, ended.stderr).toBe(1)
+    expect(reportOf(ended)).toMatchObject({
+      outcomes: { recovered: 60, 'failed-again': 10, unknown: 0 },
+      held: 50,
+      awaiting: 0,
+      stoppedBy: 'circuit',
+    })
+  })
+
+  test('told so by its health address: nothing is retried, and it ends with 1 at once', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 25)
+    sandbox.receiver.down()
+    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl }
+    const down = await runProgram(['once', '--json'], { env })
+    expect(down.code, down.stderr).toBe(1)
+    expect(reportOf(down)).toMatchObject({ held: 25, stoppedBy: 'receiver', outcomes: { recovered: 0 } })
+    expect(reportOf(down).seconds).toBeLessThan(15)
+    expect(sandbox.stats.requests.retry).toEqual({})
+
+    sandbox.receiver.up()
+    const up = await runProgram(['once'], { env })
+    expect(up.code, up.stderr).toBe(0)
+    expect(up.stdout).toContain('outcomes: 25 recovered\n')
+    expect(up.stdout).not.toContain('stopped early')
   })
 })
 
@@ -194,6 +332,20 @@ describe('stopped', () => {
       expect(sandbox.stats.retries.accepted).toBe(13)
     },
   )
+
+  test('while outcomes are awaited: it ends at once, and says how many', async () => {
+    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600_000 } })
+    seedDue(sandbox, 8)
+    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_LOG_LEVEL: 'debug' }
+    await using program = startProgram(['once'], { env })
+    await expect.poll(() => program.log().filter(({ msg }) => msg === 'retried').length, patience).toBe(8)
+    program.kill('SIGTERM')
+    const ended = await program.ended()
+
+    expect(ended.code).toBe(1)
+    expect(ended.stdout).toContain('retries: 8 accepted\noutcomes: none\noutcomes not awaited: 8; ')
+    expect(ended.stdout).toContain('stopped early by: signal')
+  })
 
   test('in mid-sweep: nothing was touched, and the report says so', async () => {
     const gate = createGate()

@@ -187,3 +187,90 @@ test('killed in mid-recovery and started again: nothing is lost, and nothing del
   second.kill('SIGTERM')
   expect((await second.ended()).code).toBe(0)
 })
+
+test('killed while outcomes are awaited, and started again: nothing is lost, and nothing delivered twice', async () => {
+  const gate = createGate()
+  // Of the deliveries, 12 arrive; the others are under way until the gate opens.
+  const held = { ...gate.hold('delivery'), skip: 12 }
+  await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 0 }, faults: [held] }, gate)
+  const ids = seedDue(sandbox, 40)
+  const env = { ...(await sandboxEnv(sandbox)), ...everySecond }
+  await using first = await startDaemon(env)
+  await gate.arrived(10)
+  await expect.poll(async () => (await first.metrics()).sum('awaiting_webhooks'), patience).toBeGreaterThanOrEqual(10)
+  first.kill('SIGKILL')
+  expect((await first.ended()).signal).toBe('SIGKILL')
+  expect(sandbox.counts().processing).toBeGreaterThanOrEqual(10)
+
+  await using second = await startDaemon(env)
+  await second.said('full sweep')
+  gate.open()
+  await expect.poll(() => sandbox.counts(), patience).toEqual({ processing: 0, successful: 40, failed: 0 })
+  const open = async (): Promise<number> => {
+    const metrics = await second.metrics()
+    return metrics.sum('failed_webhooks') + metrics.sum('awaiting_webhooks')
+  }
+  await expect.poll(open, patience).toBe(0)
+  expect(ids.map((id) => sandbox.acceptedRetries(id))).toEqual(ids.map(() => 1))
+  expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 40, repeated: 0 })
+  second.kill('SIGTERM')
+  expect((await second.ended()).code).toBe(0)
+})
+
+test('with a health address of the receiver: nothing is sent while it is down, and all as soon as it is up', async () => {
+  await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
+  seedDue(sandbox, 40)
+  sandbox.receiver.down()
+  await using daemon = await startDaemon({
+    ...(await sandboxEnv(sandbox)),
+    ...everySecond,
+    RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl,
+    RECONCILER_RECEIVER_INTERVAL: '200ms',
+  })
+  const { receiverHealth } = await daemon.said('started')
+  expect(receiverHealth).toBe(sandbox.receiver.healthUrl)
+  await daemon.said('the receiver is down: retries are held until it answers 2xx again', { level: 'warn' })
+  const held = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'held' })
+  await expect.poll(held, patience).toBe(40)
+  expect((await daemon.metrics()).sum('receiver_up')).toBe(0)
+  expect(sandbox.stats.requests.retry).toEqual({})
+  expect(sandbox.receiver.counts().received).toBe(0)
+
+  sandbox.receiver.up()
+  await daemon.said('the receiver is up', { level: 'info' })
+  const recovered = async (): Promise<number> =>
+    (await daemon.metrics()).sum('outcomes_total', { outcome: 'recovered' })
+  await expect.poll(recovered, patience).toBe(40)
+  expect((await daemon.metrics()).sum('receiver_up')).toBe(1)
+  // No attempt was burned, and no circuit has opened.
+  expect(sandbox.stats.deliveries).toMatchObject({ succeeded: 40, failed: 0 })
+  expect(daemon.log().filter(({ msg }) => msg.startsWith('circuit'))).toEqual([])
+  daemon.kill('SIGTERM')
+  expect((await daemon.ended()).code).toBe(0)
+})
+
+test('a receiver that is down, seen by its outcomes alone: ten deliveries, a pause, and a slow start when it is up', async () => {
+  await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
+  seedDue(sandbox, 60)
+  sandbox.receiver.down()
+  await using daemon = await startDaemon({
+    ...(await sandboxEnv(sandbox)),
+    ...everySecond,
+    RECONCILER_CIRCUIT_COOLDOWN: '2s',
+    RECONCILER_RETRY_BACKOFF_INITIAL: '100ms',
+    RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
+  })
+  await daemon.said('circuit of the receiver as a whole open: all retries pause, nearly all fail again')
+  expect(sandbox.receiver.counts().received).toBe(10)
+  expect((await daemon.metrics()).sum('circuits', { state: 'open' })).toBe(1)
+  sandbox.receiver.up()
+  await daemon.said('circuit of the receiver as a whole closed')
+  await expect.poll(() => sandbox.counts(), patience).toEqual({ processing: 0, successful: 60, failed: 0 })
+  const metrics = async (outcome: string): Promise<number> =>
+    (await daemon.metrics()).sum('outcomes_total', { outcome })
+  await expect.poll(() => metrics('recovered'), patience).toBe(60)
+  expect(await metrics('failed-again')).toBe(10)
+  expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 60, repeated: 0, received: 70 })
+  daemon.kill('SIGTERM')
+  expect((await daemon.ended()).code).toBe(0)
+})

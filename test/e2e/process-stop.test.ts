@@ -61,6 +61,26 @@ describe('in mid-recovery', () => {
     expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'failed'))
   })
 
+  test.each(signals)('%s while outcomes are awaited: nothing is in flight, so it ends at once', async (signal) => {
+    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600_000 } })
+    seedDue(sandbox, 8)
+    await using daemon = await startDaemon(await sandboxEnv(sandbox))
+    await expect.poll(async () => (await daemon.metrics()).sum('awaiting_webhooks'), patience).toBe(8)
+    await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight'), patience).toBe(0)
+
+    const signalled = performance.now()
+    daemon.kill(signal)
+    const { code, stderr } = await daemon.ended()
+
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    // Far less than the grace of 25 s.
+    expect(performance.now() - signalled).toBeLessThan(10_000)
+    expect(daemon.log().at(-1)).toMatchObject({ msg: 'stopped', cutOff: 0 })
+    // Nothing is made up: what is not known is told as nothing.
+    expect(daemon.log().filter(({ msg }) => msg === 'outcome')).toEqual([])
+    expect(sandbox.counts()).toEqual({ processing: 8, successful: 0, failed: 0 })
+  })
+
   test.each([
     ['SIGTERM', 'SIGTERM'],
     ['SIGINT', 'SIGINT'],

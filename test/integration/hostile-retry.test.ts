@@ -247,7 +247,7 @@ describe('the record is not failed any more', () => {
       scene.clock.advance(restMs)
     }
     expect(scene.calls().retry).toBe(2 * 6)
-    const { counts } = scene.daemon.engine.backlog.summary(scene.daemon.engine.client.now(), false)
+    const { counts } = scene.daemon.engine.backlog.summary(scene.daemon.engine.client.now(), () => false)
     expect(counts).toMatchObject({ parked: 2, due: 0 })
   })
 })

@@ -2,9 +2,17 @@
 import type { RetryAnswer } from '../../src/platform/client.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
-import { createBacklog, type Backlog, type Learned, type Noted } from '../../src/reconcile/backlog.ts'
+import type { Ticket } from '../../src/reconcile/allowance.ts'
+import type { Awaited } from '../../src/reconcile/awaited.ts'
+import {
+  createBacklog,
+  type Backlog,
+  type BacklogOptions,
+  type Learned,
+  type Settled,
+} from '../../src/reconcile/backlog.ts'
 import { decide, type Decision } from '../../src/reconcile/decide.ts'
-import type { Entry } from '../../src/reconcile/entry.ts'
+import type { Entry, TimeOffset } from '../../src/reconcile/entry.ts'
 import type { Listing } from '../../src/reconcile/listing.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Span } from '../../src/reconcile/window.ts'
@@ -20,20 +28,53 @@ export const testNow = Date.UTC(2026, 0, 15, 12)
 
 /** The defaults of the configuration. */
 export const defaultPolicy: Policy = {
-  window: { lookbackMs: 7 * dayMs, settleMs: minuteMs, notBefore: undefined },
+  window: { lookbackMs: 7 * dayMs, settleMs: minuteMs, notBefore: undefined, expiryWarningMs: 6 * hourMs },
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
   backoff: { initialMs: minuteMs, multiplier: 2, maxMs: 6 * hourMs, jitter: 0.5 },
   maxAttempts: 30,
   enabled: true,
+  orderPerEntity: false,
+  outcome: { firstLookMs: 500, giveUpAfterMs: hourMs, lostAfterMs: 2 * minuteMs },
   periodMs: 30_000,
 }
 
 /** The whole window, in UTC. */
 export const testWindow: Span = { from: (testNow - 7 * dayMs) / 1000, to: (testNow - minuteMs) / 1000 }
 
-export function testBacklog(options: { policy?: Partial<Policy>; zone?: string; maxRecords?: number } = {}): Backlog {
-  const { policy, zone = 'UTC', maxRecords = 1000 } = options
-  return createBacklog({ policy: { ...defaultPolicy, ...policy }, zone: createZone(zone), maxRecords })
+export function testBacklog(
+  options: { policy?: Partial<Policy>; zone?: string; maxRecords?: number } & Pick<
+    BacklogOptions,
+    'isShut' | 'onSettled' | 'onNotTaken'
+  > = {},
+): Backlog {
+  const { policy, zone = 'UTC', maxRecords = 1000, ...hooks } = options
+  return createBacklog({ ...hooks, policy: { ...defaultPolicy, ...policy }, zone: createZone(zone), maxRecords })
+}
+
+export interface WatchedBacklog {
+  backlog: Backlog
+  /** What it has told so far. */
+  settled: Settled[]
+  notTaken: Awaited[]
+  /** Ids and outcomes that it has told so far. */
+  outcomes: () => [string, Settled['outcome']][]
+}
+
+/** A backlog, and what it tells of outcomes. */
+export function watchedBacklog(options: Parameters<typeof testBacklog>[0] = {}): WatchedBacklog {
+  const settled: Settled[] = []
+  const notTaken: Awaited[] = []
+  const backlog = testBacklog({
+    ...options,
+    onSettled: (one) => settled.push(one),
+    onNotTaken: (one) => notTaken.push(one),
+  })
+  return { backlog, settled, notTaken, outcomes: () => settled.map(({ entry, outcome }) => [entry.id, outcome]) }
+}
+
+/** A place in an allowance that nobody counts. */
+export function ticketOf({ id, subscriptionId }: Pick<WebhookRecord, 'id' | 'subscriptionId'>): Ticket {
+  return { id, subscriptionId }
 }
 
 /** A complete listing of the whole window, asked for at monotonic 1000. */
@@ -74,13 +115,55 @@ export function decisionOf(backlog: Backlog, record: WebhookRecord, at = testNow
   return decide(entryOf(backlog, record), defaultPolicy, { now: at, held: false }).decision
 }
 
-/** What is noted of a PATCH of this record that was answered 100 ms after it was sent. */
+/** Notes a PATCH of this record that was sent, and answered 100 ms later, at `monotonic`. */
 export function noted(
   backlog: Backlog,
   record: WebhookRecord,
   answer: RetryAnswer,
   monotonic = 2000,
   sentAt = testNow,
-): Noted {
-  return backlog.note(entryOf(backlog, record), answer, { sentAt, answeredAt: sentAt + 100, monotonic })
+): TimeOffset | undefined {
+  const entry = entryOf(backlog, record)
+  backlog.begin(entry, ticketOf(record), { sentAt, monotonic: monotonic - 100 })
+  return backlog.note(entry, answer, { answeredAt: sentAt + 100, monotonic })
+}
+
+/** Monotonic ms at which the PATCHes of `begun` and of `noted` are sent unless a test says otherwise. */
+export const patchedAt = 1900
+
+/** Begins a PATCH of this record. */
+export function begun(backlog: Backlog, record: WebhookRecord, monotonic = patchedAt, sentAt = testNow): Entry {
+  const entry = entryOf(backlog, record)
+  backlog.begin(entry, ticketOf(record), { sentAt, monotonic })
+  return entry
+}
+
+/** Looks at an entry: asked for so many ms after the PATCH that was sent at `patchedAt`, answered 50 ms later. */
+export function looked(
+  backlog: Backlog,
+  entry: Entry,
+  record: WebhookRecord | undefined,
+  afterMs: number,
+): TimeOffset | undefined {
+  const askedAt = patchedAt + afterMs
+  return backlog.see(entry, record, { askedAt, monotonic: askedAt + 50, seenAt: testNow + afterMs + 50 })
+}
+
+/** A retry under way, as the backlog knows it. */
+export function awaitedOf(
+  record: Pick<WebhookRecord, 'id' | 'subscriptionId'>,
+  fields: Partial<Awaited> = {},
+): Awaited {
+  return {
+    ticket: ticketOf(record),
+    sentAt: patchedAt,
+    inFlight: false,
+    triedBefore: 0,
+    lost: false,
+    listed: { attempts: 1, lastAttemptLocal: testNow - dayMs },
+    answered: undefined,
+    lookAt: patchedAt + 500,
+    missedByEvent: false,
+    ...fields,
+  }
 }

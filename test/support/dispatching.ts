@@ -50,3 +50,47 @@ export function watching(takesMs: (record: WebhookRecord) => number): {
     },
   }
 }
+
+/** How the platform of a test delivers a retry. */
+export interface Delivery {
+  /** From the PATCH to its end, in ms. */
+  takesMs: number
+  arrives: boolean
+  /** What the receiver answers when it does not. Default 503. */
+  statusCode?: number
+}
+
+/**
+ * A platform that answers a PATCH at once with `processing` and delivers by itself, or with `waits` answers when it has
+ * delivered. `of` tells how, when the PATCH comes; undefined for a delivery that never ends.
+ */
+export function delivering(
+  of: (record: WebhookRecord) => Delivery | undefined,
+  waits = false,
+): { onRetry: NonNullable<ReconcileOptions['onRetry']>; bind: (world: Reconcile) => Reconcile } {
+  let world: Reconcile | undefined
+
+  async function deliver(
+    record: WebhookRecord,
+    { arrives, statusCode = 503, takesMs }: Delivery,
+  ): Promise<WebhookRecord> {
+    await world?.clock.sleep(takesMs)
+    const [attempts, lastAttemptLocal] = [record.attempts + 1, world?.clock.now() ?? 0]
+    const ended = { attempts, lastAttemptLocal, responseStatusCode: arrives ? 200 : statusCode }
+    world?.platform.set(record.id, { ...ended, status: arrives ? 'successful' : 'failed' })
+    return { ...record, ...ended, status: arrives ? 'successful' : 'failed' }
+  }
+
+  return {
+    bind: (one) => (world = one),
+    async onRetry(record, platform) {
+      if (record?.status !== 'failed') {
+        return { result: 'already-resolved', reason: 'conflict', sent: true, found: 'other' }
+      }
+      const how = of(record)
+      platform.set(record.id, { status: 'processing' })
+      const done = how && deliver(record, how)
+      return accepted(waits ? await done : { ...record, status: 'processing' })
+    },
+  }
+}

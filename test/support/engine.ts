@@ -7,6 +7,7 @@ import type { Fact } from '../../src/facts.ts'
 import { createKeySource } from '../../src/platform/private-key.ts'
 import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
 import type { RetryResult } from '../../src/platform/client.ts'
+import type { Outcome } from '../../src/reconcile/outcome.ts'
 import type { SweepReport } from '../../src/reconcile/sweeper.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 import { testKeys } from './keys.ts'
@@ -15,8 +16,15 @@ export interface EngineUnderTest extends AsyncDisposable {
   engine: Engine
   config: Config
   facts: Fact[]
-  /** One full sweep, then a retry of all that was due when it ended; as `once` does. */
-  round(): Promise<{ sweep: SweepReport; retries: Partial<Record<RetryResult, number>> }>
+  /** One full sweep, then a retry of all that was due when it ended until the outcomes are known; as `once` does. */
+  round(): Promise<Round>
+}
+
+/** What one round did: retries that were sent and outcomes that became known in it, by name; those that are 0 are left out. */
+export interface Round {
+  sweep: SweepReport
+  retries: Partial<Record<RetryResult, number>>
+  outcomes: Partial<Record<Outcome, number>>
 }
 
 export interface EngineTestOptions {
@@ -24,6 +32,8 @@ export interface EngineTestOptions {
   env?: Record<string, string>
   clock?: Clock
   periodMs?: number
+  /** Told of every fact in the moment in which it is told. */
+  hear?: (fact: Fact) => void
 }
 
 /** What the daemon's environment must hold to work with a sandbox. */
@@ -65,10 +75,33 @@ export async function startEngine(sandbox: Sandbox, options: EngineTestOptions =
     },
     key,
     certificate: undefined,
-    report: (fact) => facts.push(fact),
+    report(fact) {
+      facts.push(fact)
+      options.hear?.(fact)
+      // As in `once`: a receiver that is down ends the round.
+      if (fact.type === 'receiver') engine.dispatcher.wake()
+    },
   })
   const work = new AbortController()
-  const guarding = engine.guard.run(work.signal).catch(() => undefined)
+  const bug = Promise.withResolvers<never>()
+  bug.promise.catch(() => undefined)
+  const beside = [engine.guard, engine.receiver, engine.confirmer].map((part) =>
+    part.run(work.signal).catch((error: unknown) => {
+      if (!work.signal.aborted) bug.reject(error)
+    }),
+  )
+
+  function countOf(told: readonly Fact[]): Pick<Round, 'retries' | 'outcomes'> {
+    const counts: Pick<Round, 'retries' | 'outcomes'> = { retries: {}, outcomes: {} }
+    const { outcomes, retries } = counts
+    for (const fact of told) {
+      if (fact.type === 'retry' && fact.answer.sent) {
+        retries[fact.answer.result] = (retries[fact.answer.result] ?? 0) + 1
+      }
+      if (fact.type === 'outcome') outcomes[fact.outcome] = (outcomes[fact.outcome] ?? 0) + 1
+    }
+    return counts
+  }
 
   return {
     engine,
@@ -78,18 +111,12 @@ export async function startEngine(sandbox: Sandbox, options: EngineTestOptions =
       const from = facts.length
       const sweep = await engine.sweeper.full(work.signal)
       const signals = { stop: work.signal, kill: work.signal }
-      await engine.dispatcher.run(signals, { onlyDueAt: engine.client.now() })
-      const retries: Partial<Record<RetryResult, number>> = {}
-      for (const fact of facts.slice(from)) {
-        if (fact.type === 'retry' && fact.answer.sent) {
-          retries[fact.answer.result] = (retries[fact.answer.result] ?? 0) + 1
-        }
-      }
-      return { sweep, retries }
+      await Promise.race([engine.dispatcher.run(signals, { onlyDueAt: engine.client.now() }), bug.promise])
+      return { sweep, ...countOf(facts.slice(from)) }
     },
     async [Symbol.asyncDispose]() {
       work.abort()
-      await guarding
+      await Promise.all(beside)
       await http.close()
     },
   }

@@ -3,6 +3,9 @@ import type { Fact } from '../../src/facts.ts'
 import type { SweepReport } from '../../src/reconcile/sweeper.ts'
 import { webhookId } from './webhooks.ts'
 
+const eventId = webhookId.replaceAll('1', '2')
+const subscriptionId = webhookId.replaceAll('1', '3')
+
 type FactType = Fact['type']
 export type FactOf<Type extends FactType> = Extract<Fact, { type: Type }>
 
@@ -39,10 +42,26 @@ export function retryFact(answer: FactOf<'retry'>['answer']): FactOf<'retry'> {
   return {
     type: 'retry',
     id: webhookId,
-    eventId: webhookId.replaceAll('1', '2'),
-    subscriptionId: webhookId.replaceAll('1', '3'),
+    eventId,
+    subscriptionId,
     eventType: 'account-activated',
     answer,
+  }
+}
+
+/** A retry that arrived: a day after the event, half a second after the retry. */
+export function outcomeFact(changes: Partial<FactOf<'outcome'>> = {}): FactOf<'outcome'> {
+  return {
+    type: 'outcome',
+    id: webhookId,
+    eventId,
+    subscriptionId,
+    eventType: 'account-activated',
+    outcome: 'recovered',
+    sinceEventMs: 86_400_000,
+    sinceRetryMs: 500,
+    responseStatusCode: 200,
+    ...changes,
   }
 }
 
@@ -82,6 +101,11 @@ export const everyFact = {
   unreadable: { type: 'unreadable', sweepId: 'abcd1234', rows: [{ unreadable: true, id: webhookId, field: 'status' }] },
   unexpected: { type: 'unexpected', sweepId: 'abcd1234', time: 2, status: 3 },
   'early-at-limit': { type: 'early-at-limit', sweepId: 'abcd1234', records: 4 },
-  'left-window': { type: 'left-window', records: 5 },
+  lapsed: { type: 'lapsed', records: 5 },
+  away: { type: 'away', beyond: 7, meanwhile: 3, blindForMs: undefined },
+  outcome: outcomeFact(),
+  circuit: { type: 'circuit', subscriptionId, to: 'open', pauseMs: 30_000, failedAgain: 10, judged: 10 },
+  receiver: { type: 'receiver', up: false, detail: 'HTTP 503' },
+  paused: { type: 'paused', paused: true },
   'time-offset': { type: 'time-offset', offsets: [{ offsetMs: 3_600_000 }] },
 } as const satisfies { [Type in FactType]: FactOf<Type> }

@@ -108,6 +108,7 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
   }
 
   function isInside(record: WebhookRecord, query: ListQuery): boolean {
+    if (query.eventId !== undefined && query.eventId.toLowerCase() !== record.eventId.toLowerCase()) return false
     const at = precision === 'second' ? Math.floor(record.eventLocal / 1000) : record.eventLocal / 1000
     const { from, to } = query
     const afterFrom =

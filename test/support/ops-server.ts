@@ -4,6 +4,8 @@ import { request as send, type IncomingHttpHeaders, type IncomingMessage } from 
 import { connect, type Socket } from 'node:net'
 import { expect } from 'vitest'
 import { startOpsServer, type OpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
+import { toStatus } from '../../src/ops/status.ts'
+import { aStatusState } from './status.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
@@ -21,6 +23,7 @@ export async function start(changes: Partial<OpsServerOptions> = {}): Promise<Ru
     metrics: () => Promise.resolve({ text: 'up 1 # ä\n', contentType }),
     live: () => [],
     ready: () => [],
+    status: () => toStatus(aStatusState()),
     onError: (error) => {
       throw error as Error
     },

@@ -1,21 +1,44 @@
 // The reconcile parts put together over a platform in memory and a clock that stands still until a test moves it.
 import { createZone } from '../../src/platform/local-time.ts'
 import { createRate, type Rate } from '../../src/platform/rate.ts'
+import { createAllowance, type Allowance, type CircuitFact, type CircuitPolicy } from '../../src/reconcile/allowance.ts'
 import type { Backlog } from '../../src/reconcile/backlog.ts'
 import { createBacklog } from '../../src/reconcile/backlog.ts'
+import { createConfirmer, type Confirmer } from '../../src/reconcile/confirm.ts'
 import { createDispatcher, type Dispatcher, type RetryFact, type TimeOffsetFact } from '../../src/reconcile/dispatch.ts'
 import { createGuard, type Guard, type TroubleFact } from '../../src/reconcile/guard.ts'
+import { verdictOf, type Outcome } from '../../src/reconcile/outcome.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import { createSweeper, type Sweeper, type SweeperFact, type SweepReport } from '../../src/reconcile/sweeper.ts'
-import type { Random } from '../../src/clock.ts'
-import { defaultPolicy, testNow } from './backlog.ts'
+import type { Clock, Random } from '../../src/clock.ts'
+import type { PlatformClient } from '../../src/platform/client.ts'
+import { defaultPolicy, minuteMs, testNow } from './backlog.ts'
 import { createFakePlatform, type FakePlatform, type FakePlatformOptions } from './fake-platform.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
-export type ReconcileFact = RetryFact | TimeOffsetFact | TroubleFact | SweeperFact
+export type ReconcileFact = RetryFact | TimeOffsetFact | TroubleFact | SweeperFact | CircuitFact | OutcomeToldFact
+
+/** An outcome, as the backlog tells it. */
+export interface OutcomeToldFact {
+  type: 'outcome'
+  id: string
+  outcome: Outcome
+}
+
+/** Circuits are off unless a test is about them. */
+const circuitsOff: CircuitPolicy = {
+  enabled: false,
+  initialAllowance: 10,
+  maxAllowance: 10_000,
+  failureRatio: 0.9,
+  cooldownMs: 30_000,
+  maxCooldownMs: 600_000,
+  probeTimeoutMs: 120_000,
+}
 
 export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
   policy?: Partial<Policy>
+  circuit?: Partial<CircuitPolicy>
   zone?: string
   startMs?: number
   maxRecords?: number
@@ -24,6 +47,8 @@ export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
   concurrency?: number
   pages?: number
   maxPerSecond?: number
+  /** A platform of the test's own in the place of the one in memory. */
+  client?: (parts: { clock: Clock; rate: Rate }) => PlatformClient
 }
 
 export interface Reconcile extends AsyncDisposable {
@@ -32,14 +57,18 @@ export interface Reconcile extends AsyncDisposable {
   backlog: Backlog
   rate: Rate
   guard: Guard
+  allowance: Allowance
   dispatcher: Dispatcher
+  confirmer: Confirmer
+  /** Pauses, or resumes, as an operator does. */
+  setPaused: (paused: boolean) => void
   sweeper: Sweeper
   facts: ReconcileFact[]
   /** Reports of the sweeps so far. */
   sweeps(): SweepReport[]
   stop: AbortController
   kill: AbortController
-  /** Starts dispatcher and guard; both are ended with the test. */
+  /** Starts dispatcher, confirmer and guard; they are ended with the test. */
   start(): Promise<void>
   /** One full sweep. */
   sweep(): Promise<SweepReport>
@@ -58,8 +87,24 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   }
   const platform = createFakePlatform({ latencyMs: 20, ...options, clock })
   const maxRecords = options.maxRecords ?? 100_000
-  const backlog = createBacklog({ policy, zone, maxRecords })
+  const allowance = createAllowance({ ...circuitsOff, ...options.circuit }, report)
+  const backlog = createBacklog({
+    policy,
+    zone,
+    maxRecords,
+    isShut: allowance.isOpen,
+    onSettled({ awaited, entry, outcome }) {
+      allowance.settle(awaited.ticket, verdictOf(outcome, entry.responseStatusCode), clock.monotonic())
+      report({ type: 'outcome', id: entry.id, outcome })
+      dispatcher.settled(entry)
+    },
+    onNotTaken({ ticket }) {
+      allowance.settle(ticket, 'neutral', clock.monotonic())
+    },
+  })
+  let paused = false
   const rate = createRate({ clock, maxPerSecond: options.maxPerSecond ?? 1000 })
+  const client = options.client?.({ clock, rate }) ?? platform
   const stop = new AbortController()
   const kill = new AbortController()
   const guard = createGuard({
@@ -67,17 +112,41 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     random: steadyRandom,
     report,
     probe: async (signal) => {
-      await platform.list({ status: 'failed', page: 0, size: 1 }, signal)
+      await client.list({ status: 'failed', page: 0, size: 1 }, signal)
     },
     wake: () => {
       dispatcher.wake()
     },
   })
   const { concurrency = 8 } = options
-  const dispatcher = createDispatcher({ client: platform, backlog, policy, rate, guard, clock, concurrency, report })
+  const dispatcher = createDispatcher({
+    client,
+    backlog,
+    policy,
+    rate,
+    guard,
+    allowance,
+    receiver: { allows: () => true, want: () => undefined, up: () => undefined },
+    isPaused: () => paused,
+    clock,
+    concurrency,
+    follow: (entry) => {
+      confirmer.follow(entry)
+    },
+    report,
+  })
   const { sliceRecords = 5000, pages = 4 } = options
+  const confirmer = createConfirmer({
+    client,
+    backlog,
+    clock,
+    random: steadyRandom,
+    concurrency: pages,
+    waitsForOutcomes: () => dispatcher.waitsForOutcomes(),
+    report,
+  })
   const sweeper = createSweeper({
-    client: platform,
+    client,
     backlog,
     dispatcher,
     policy,
@@ -87,6 +156,9 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     sliceRecords,
     concurrency: pages,
     maxRecords,
+    stuckAfterMs: 15 * minuteMs,
+    pausedForMs: rate.pausedForMs,
+    pausedMs: rate.pausedMs,
     report,
   })
   const running: Promise<unknown>[] = []
@@ -98,7 +170,13 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     backlog,
     rate,
     guard,
+    allowance,
     dispatcher,
+    confirmer,
+    setPaused(value) {
+      paused = value
+      dispatcher.wake()
+    },
     sweeper,
     facts,
     stop,
@@ -106,6 +184,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     sweeps: () => facts.flatMap((fact) => (fact.type === 'sweep' ? [fact.report] : [])),
     start() {
       running.push(guard.run(stop.signal).catch(() => undefined))
+      running.push(confirmer.run(stop.signal).catch(() => undefined))
       retrying = dispatcher.run({ stop: stop.signal, kill: kill.signal })
       running.push(retrying.catch(() => undefined))
       return retrying

@@ -1,76 +1,224 @@
-// The daemon whose ticks stay away: node-cron goes by the host's clock, and somebody may set that back.
-import { expect, test } from 'vitest'
-import { loadConfig } from '../../src/config/load.ts'
-import { runDaemon } from '../../src/daemon.ts'
-import type { Log } from '../../src/log.ts'
-import type { HttpResponse, Transport } from '../../src/platform/http.ts'
-import type { KeySource } from '../../src/platform/private-key.ts'
-import { createVirtualClock } from '../support/virtual-clock.ts'
-
-const quiet = (): void => undefined
-const log: Log = { debug: quiet, info: quiet, warn: quiet, error: quiet }
-const key: KeySource = {
-  current: () => ({ sign: () => Promise.resolve('assertion'), bits: 4096, fingerprint: 'none' }),
-  refresh: () => Promise.resolve(false),
-}
-const periodMs = 30_000
+// The daemon on a clock of its own: ticks that stay away, sweeps on demand, a receiver that holds, outcomes that are looked after.
+import { describe, expect, test } from 'vitest'
+import { ConfigurationError } from '../../src/errors.ts'
+import {
+  emptyPage,
+  fullSweeps,
+  metricOf,
+  periodMs,
+  startScene,
+  token,
+  withControl,
+  withReceiver,
+  type Reply,
+} from '../support/daemon-scene.ts'
 
 test('a schedule that falls silent is not waited for longer than two periods', async () => {
-  const clock = createVirtualClock()
-  const { config } = loadConfig({
-    env: {
-      RECONCILER_PLATFORM_BASE_URL: 'https://platform.example',
-      RECONCILER_AUTH_ISSUER_URL: 'https://identity.example',
-      RECONCILER_AUTH_CLIENT_ID: 'client',
-      RECONCILER_AUTH_PRIVATE_KEY_FILE: 'unused',
-      RECONCILER_SERVER_HOST: '127.0.0.1',
-      RECONCILER_SERVER_PORT: '0',
-    },
-    hostName: 'test',
-    readFile: () => '',
-  })
-  const listedAt: number[] = []
-  const transport: Transport = ({ method }) => {
-    const body =
-      method === 'POST'
-        ? { access_token: 'token', token_type: 'Bearer', expires_in: 3600, scope: 'api' }
-        : { data: { webhooks: [] }, metadata: { page: { size: 100, number: 0, totalElements: 0, totalPages: 0 } } }
-    if (method === 'GET') listedAt.push(clock.monotonic())
-    const now = clock.now()
-    const answer: HttpResponse = { status: 200, headers: {}, body: JSON.stringify(body), sentAt: now, receivedAt: now }
-    return Promise.resolve(answer)
-  }
-  const stop = new AbortController()
-  const running = runDaemon({
-    config,
-    log,
-    key,
-    transport,
-    clock,
-    random: { next: () => 0.5, uuid: () => '00000000-0000-4000-8000-000000000000' },
-    certificate: undefined,
-    version: '0.0.0',
-    nodeVersion: 'v26',
-    // It ticks at the start, and then never again, as when the host's clock is set back by an hour.
-    schedule: {
-      periodMs,
-      nextAt: () => clock.now() + 3_600_000,
-      start: (tick) => {
-        tick()
-        return Promise.resolve()
-      },
-      stop: () => Promise.resolve(),
-    },
-    stop: stop.signal,
-  })
-  await expect.poll(() => listedAt.length).toBeGreaterThan(0)
-  const begun = clock.monotonic()
+  // It ticks at the start, and then never again, as when the host's clock is set back by an hour.
+  const scene = startScene()
+  await scene.clock.settle()
+  const begun = scene.clock.monotonic()
+  expect(scene.listedAt.length).toBeGreaterThan(0)
 
-  await clock.advance(10 * 60_000)
+  await scene.clock.advance(10 * 60_000)
 
+  const { listedAt } = scene
   const sweeps = listedAt.filter((at, index) => at > begun && at - (listedAt[index - 1] ?? 0) >= periodMs)
   expect(sweeps.length).toBeGreaterThanOrEqual(5)
   expect(sweeps.length).toBeLessThanOrEqual(20)
-  stop.abort(new Error('SIGTERM'))
-  await clock.run(running)
+  await scene.end()
+})
+
+describe('a sweep on demand', () => {
+  test('starts beside the ticks, is told in one line, and is refused while one is under way', async () => {
+    const held = Promise.withResolvers<Reply>()
+    let holds = false
+    const scene = startScene({
+      env: withControl,
+      instead: ({ method }) => (method === 'GET' && holds ? held.promise : undefined),
+    })
+    await scene.clock.settle()
+    expect(fullSweeps(scene)).toBe(1)
+    holds = true
+    expect(scene.control()?.sweep()).toBe('started')
+    await scene.clock.settle()
+    expect(scene.control()?.sweep()).toBe('under-way')
+    held.resolve({ body: emptyPage })
+    await scene.clock.settle()
+    expect(fullSweeps(scene)).toBe(2)
+    expect(scene.control()?.sweep()).toBe('started')
+    await scene.clock.settle()
+    expect(fullSweeps(scene)).toBe(3)
+    expect(scene.lines.filter(({ message }) => message === 'full sweep started by the operator').length).toBe(2)
+    await scene.end()
+  })
+
+  test('is refused while it stops', async () => {
+    const scene = startScene({ env: withControl })
+    await scene.clock.settle()
+    scene.stop()
+    expect(scene.control()?.sweep()).toBe('stopping')
+    await scene.end()
+    expect(fullSweeps(scene)).toBe(1)
+  })
+
+  test('whose bug comes up ends the daemon, as that of every other', async () => {
+    let isBroken = false
+    const bug = new TypeError('bug')
+    const scene = startScene({
+      env: withControl,
+      instead: ({ method }) => (isBroken && method === 'GET' ? Promise.reject(bug) : undefined),
+    })
+    await scene.clock.settle()
+    isBroken = true
+    scene.control()?.sweep()
+    // At once, not only with the next tick.
+    await expect(scene.clock.run(scene.running, 1000)).rejects.toBe(bug)
+    expect(scene.open()).toBe(0)
+  })
+})
+
+describe('the control listener', () => {
+  test('is not there without a token', async () => {
+    const scene = startScene()
+    await scene.clock.settle()
+    expect(scene.control()).toBeUndefined()
+    expect(scene.lines.find(({ message }) => message === 'started')?.fields['controlPort']).toBeUndefined()
+    await scene.end()
+  })
+
+  test('gets host, port and token, and its port stands in the first line', async () => {
+    const scene = startScene({ env: withControl })
+    await scene.clock.settle()
+    expect(scene.control()).toMatchObject({ host: '127.0.0.1', port: 10_965, token })
+    expect(scene.lines.find(({ message }) => message === 'started')?.fields).toMatchObject({ controlPort: 1 })
+    await scene.end()
+    expect(JSON.stringify(scene.lines)).not.toContain('CANARY')
+  })
+
+  test('that can not be had ends the ops server too, and nothing is asked of the platform', async () => {
+    const problem = new ConfigurationError([{ key: 'control.port', origin: 'x', message: 'taken' }])
+    const scene = startScene({ env: withControl, host: { startControl: () => Promise.reject(problem) } })
+    await expect(scene.clock.run(scene.running)).rejects.toBe(problem)
+    expect([scene.open(), scene.requests.length]).toEqual([0, 0])
+  })
+})
+
+const id = '11111111-1111-4111-8111-111111111111'
+const failedRecord = {
+  ...{ id, eventId: id, subscriptionId: id, status: 'failed', numberOfAttempts: 1 },
+  requestPayload: { webhook: { type: 'account-activated', module: 'accounts' } },
+  ...{ eventDateTime: '2026-01-15T10:00:00', lastAttemptDateTime: '2026-01-15T10:00:00' },
+  ...{ responseStatusCode: 503, responsePayload: null, responseHeaders: null, lastAttemptErrorMessage: null },
+}
+
+/** A page with this record, as far as it is asked for. */
+function pageWith(record: typeof failedRecord, { searchParams }: URL): Reply {
+  const [from = '', to = '9999', status = record.status] = ['eventDateTimeFrom', 'eventDateTimeTo', 'status'].map(
+    (name) => searchParams.get(`data.webhook.${name}`) ?? undefined,
+  )
+  const isAsked = from <= record.eventDateTime && record.eventDateTime <= to && status === record.status
+  const page = { size: 100, number: 0, totalElements: 1, totalPages: 1 }
+  return { body: isAsked ? { data: { webhooks: [record] }, metadata: { page } } : emptyPage }
+}
+
+test('a receiver that is down holds what is due, without a call that would burn an attempt', async () => {
+  let health = 503
+  const scene = startScene({
+    env: withReceiver,
+    instead({ method, url }) {
+      if (url.hostname === 'receiver.example') return { status: health }
+      return method === 'GET' ? pageWith(failedRecord, url) : undefined
+    },
+  })
+  const patches = (): number => scene.requests.filter(({ method }) => method === 'PATCH').length
+  await scene.clock.advance(20_000)
+  expect(scene.server().status()).toMatchObject({
+    failed: { held: 1 },
+    receiver: { up: false },
+    holding: ['receiver-down'],
+  })
+  expect([patches(), await metricOf(scene, 'receiver_up')]).toEqual([0, 0])
+  health = 204
+  await scene.clock.advance(5000)
+  expect(patches()).toBe(1)
+  expect(await metricOf(scene, 'receiver_up')).toBe(1)
+  const asked = scene.requests.filter(({ url }) => url.hostname === 'receiver.example')
+  expect(new Set(asked.flatMap(({ headers }) => Object.keys(headers)))).not.toContain('authorization')
+  await scene.end()
+})
+
+describe('an accepted retry', () => {
+  const retried = { ...failedRecord, status: 'processing' }
+  const patched: Reply = {
+    body: { workflow: { code: 'retry' }, data: { webhook: retried }, connect: {}, metadata: {} },
+  }
+
+  test('is looked after until its outcome is seen', async () => {
+    let record = failedRecord
+    const scene = startScene({
+      instead({ method, url }) {
+        if (method === 'GET') return pageWith(record, url)
+        if (method !== 'PATCH') return undefined
+        record = retried
+        return patched
+      },
+    })
+    await scene.clock.advance(3000)
+    expect(scene.server().status()).toMatchObject({ awaiting: 1, failed: { due: 0 } })
+    record = { ...failedRecord, status: 'successful', numberOfAttempts: 2, lastAttemptDateTime: '2026-01-15T12:00:00' }
+    await scene.clock.advance(10_000)
+    expect(scene.facts).toContainEqual(expect.objectContaining({ type: 'outcome', outcome: 'recovered', id }))
+    expect(scene.server().status().awaiting).toBe(0)
+    await scene.end()
+  })
+
+  test('does not hold the end up: a look ends at once, as it only reads', async () => {
+    let looks = 0
+    let record = failedRecord
+    const scene = startScene({
+      instead({ method, signal, url }) {
+        if (method === 'PATCH') {
+          record = retried
+          return patched
+        }
+        if (method !== 'GET') return undefined
+        if (record === failedRecord) return pageWith(record, url)
+        looks += 1
+        return new Promise((_resolve, reject) => {
+          signal?.addEventListener('abort', () => {
+            reject(signal.reason as Error)
+          })
+        })
+      },
+    })
+    await scene.clock.advance(3000)
+    expect(looks).toBeGreaterThan(0)
+    const at = scene.clock.monotonic()
+    await scene.end()
+    expect(scene.clock.monotonic()).toBe(at)
+    expect(scene.facts.some(({ type }) => type === 'outcome')).toBe(false)
+  })
+})
+
+test('a tick while the platform’s Retry-After goes on is skipped, and counted', async () => {
+  let answers = 0
+  const scene = startScene({
+    instead: ({ method }) => {
+      if (method !== 'GET') return undefined
+      answers += 1
+      return answers === 1 ? { status: 429, headers: { 'retry-after': '200' } } : undefined
+    },
+    ticks: false,
+  })
+  // The daemon stands in for the schedule after two periods: then it is throttled, and all ticks until the pause is over are skipped.
+  await scene.clock.advance(2 * periodMs)
+  expect(answers).toBe(1)
+  expect(scene.server().status()).toMatchObject({ holding: ['throttled'], rate: { throttledForSeconds: 200 } })
+  await scene.clock.advance(3 * periodMs)
+  expect(await metricOf(scene, 'ticks_skipped_total\\{reason="paused"\\}')).toBeGreaterThanOrEqual(1)
+  await scene.clock.advance(200_000)
+  expect(fullSweeps(scene)).toBeGreaterThanOrEqual(1)
+  expect(scene.server().status().holding).toEqual([])
+  await scene.end()
 })

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Fact } from '../../src/facts.ts'
 import type { UnreadableRow } from '../../src/platform/record.ts'
-import { failedSweep, sweepFact } from '../support/facts.ts'
+import { everyFact, failedSweep, sweepFact } from '../support/facts.ts'
 import { messages, times, told } from '../support/told.ts'
 
 describe('sweeps', () => {
@@ -129,5 +129,66 @@ describe('unreadable records', () => {
     const lines = messages(sweeps)
     expect(lines).toHaveLength(1_001)
     expect(lines.at(-1)).toContain('unreadable_records_total')
+  })
+})
+
+describe('records that leave the window', () => {
+  const { lapsed } = everyFact
+
+  test('are told at once, then with each full sweep, again after a calm', () => {
+    const lines = told([lapsed, lapsed, sweepFact(), lapsed, sweepFact(), sweepFact(), lapsed], 'info')
+    expect(lines.map(({ level, fields }) => [level, fields['records'] ?? fields['lapsed']])).toEqual([
+      ['warn', 5],
+      ['info', 10],
+      ['info', 5],
+      ['warn', 5],
+    ])
+  })
+
+  test('are no field of a sweep in which there were none', () => {
+    expect(told([sweepFact()])[0]?.fields).not.toHaveProperty('lapsed')
+  })
+})
+
+describe('what lapsed while nobody looked', () => {
+  const away = (meanwhile: number, beyond: number, blindForMs?: number): Fact => ({
+    type: 'away',
+    meanwhile,
+    beyond,
+    blindForMs,
+  })
+
+  test('before the start is one warning in plain words', () => {
+    expect(told([away(3, 7)])).toEqual([
+      {
+        level: 'warn',
+        message: 'failed records left the window in the day before this start, nobody retries them any more',
+        fields: { lapsedMeanwhile: 3, beyondWindow: 7 },
+      },
+    ])
+  })
+
+  test('while sweeps failed is one warning that says for how long', () => {
+    expect(told([away(3, 7, 1_800_400)])).toEqual([
+      {
+        level: 'warn',
+        message: 'failed records left the window while it could not be swept, nobody retries them any more',
+        fields: { lapsedMeanwhile: 3, beyondWindow: 7, blindForSeconds: 1_800 },
+      },
+    ])
+  })
+
+  test('is no warning when only old records lie there', () => {
+    expect(told([away(0, 7)])).toEqual([
+      {
+        level: 'info',
+        message: 'failed records lie beyond the window, none left it in the last day',
+        fields: { lapsedMeanwhile: 0, beyondWindow: 7 },
+      },
+    ])
+  })
+
+  test('does not count as lapsed here', () => {
+    expect(told([away(3, 7), sweepFact()]).at(-1)?.fields).not.toHaveProperty('lapsed')
   })
 })

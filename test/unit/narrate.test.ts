@@ -1,7 +1,7 @@
 // What the log tells of all but sweeps: changes once, repetitions not, single records at debug only, nothing but plain values.
 import { describe, expect, test } from 'vitest'
 import type { Fact } from '../../src/facts.ts'
-import { everyFact, failedSweep, retryFact, sweepFact, tokenHad, tokenRefused } from '../support/facts.ts'
+import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenHad, tokenRefused } from '../support/facts.ts'
 import { messages, times, told } from '../support/told.ts'
 import { webhookId } from '../support/webhooks.ts'
 
@@ -51,6 +51,106 @@ describe('retries', () => {
   })
 })
 
+describe('outcomes', () => {
+  test('are told one by one at debug only, with what the receiver answered', () => {
+    const [line] = told([outcomeFact({ outcome: 'failed-again', responseStatusCode: 503, sinceRetryMs: 500.4 })])
+    expect(line).toEqual({
+      level: 'debug',
+      message: 'outcome',
+      fields: {
+        webhookId,
+        eventId: everyFact.outcome.eventId,
+        subscriptionId: everyFact.outcome.subscriptionId,
+        eventType: 'account-activated',
+        outcome: 'failed-again',
+        sinceEventMs: 86_400_000,
+        sinceRetryMs: 500,
+        responseStatusCode: 503,
+      },
+    })
+  })
+
+  test('without an answer of the receiver have none', () => {
+    expect(told([outcomeFact({ responseStatusCode: null })])[0]?.fields['responseStatusCode']).toBeUndefined()
+  })
+
+  test('are summed up with the next full sweep, and begin anew after it', () => {
+    const facts = [
+      ...times(4, () => outcomeFact()),
+      ...times(3, () => outcomeFact({ outcome: 'failed-again' })),
+      ...times(2, () => outcomeFact({ outcome: 'unknown' })),
+      sweepFact(),
+      sweepFact(),
+    ]
+    const [first, second] = told(facts).slice(-2)
+    expect(first).toMatchObject({ level: 'info', fields: { retries: 0, recovered: 4, failedAgain: 3, unknown: 2 } })
+    expect(second).toMatchObject({ level: 'debug', fields: { retries: 0, recovered: 0, failedAgain: 0 } })
+    expect(second?.fields).not.toHaveProperty('unknown')
+  })
+
+  test('wait for a full sweep: neither a fresh look nor a failed sweep takes them', () => {
+    const facts = [sweepFact(), outcomeFact(), sweepFact({ kind: 'fresh' }), failedSweep(), sweepFact()]
+    expect(told(facts, 'info').at(-1)).toMatchObject({ message: 'full sweep', fields: { recovered: 1 } })
+  })
+
+  test('alone are worth a line of a full sweep', () => {
+    expect(messages([sweepFact(), outcomeFact(), sweepFact()])).toEqual(['info: full sweep', 'info: full sweep'])
+  })
+})
+
+describe('volume at info', () => {
+  test('100,000 recovered records are fewer than 500 lines', () => {
+    const accepted = retryFact({ result: 'accepted', reason: 'ok', sent: true })
+    // 20 retries a second, and a full sweep every half minute: as often as it can be.
+    const round = (index: number): Fact[] => [
+      ...times(600, () => accepted),
+      ...times(600, () => outcomeFact()),
+      sweepFact({ listed: 100_000 - index }),
+      sweepFact({ kind: 'fresh' }),
+    ]
+    const lines = told(times(167, round).flat(), 'info')
+    expect(lines.length).toBeLessThan(500)
+    expect(lines.reduce((sum, { fields }) => sum + Number(fields['recovered'] ?? 0), 0)).toBe(167 * 600)
+  })
+
+  test('an idle day is a handful', () => {
+    const tick = (index: number): Fact[] => [
+      ...(index % 120 === 0 ? [tokenHad] : []),
+      everyFact['platform-request'],
+      sweepFact({ kind: index % 2 === 0 ? 'full' : 'fresh' }),
+    ]
+    expect(messages(times(2_880, tick).flat())).toEqual(['info: access token obtained', 'info: full sweep'])
+  })
+})
+
+describe('what holds retries', () => {
+  const receiver = (up: boolean, detail: string): Fact => ({ type: 'receiver', up, detail })
+
+  test('the receiver: a line for each change', () => {
+    const facts = [receiver(true, 'HTTP 200'), receiver(false, 'connection'), receiver(true, 'HTTP 204')]
+    expect(told(facts)).toEqual([
+      { level: 'info', message: 'the receiver is up', fields: { detail: 'HTTP 200' } },
+      {
+        level: 'warn',
+        message: expect.stringContaining('the receiver is down') as string,
+        fields: { detail: 'connection' },
+      },
+      { level: 'info', message: 'the receiver is up', fields: { detail: 'HTTP 204' } },
+    ])
+  })
+
+  test('the operator: a line each for pause and resume', () => {
+    const facts: Fact[] = [
+      { type: 'paused', paused: true },
+      { type: 'paused', paused: false },
+    ]
+    expect(messages(facts, 'debug')).toEqual([
+      'info: retries paused by the operator, until they are resumed or this process restarts',
+      'info: retries resumed by the operator',
+    ])
+  })
+})
+
 describe('throttling', () => {
   const call = (reason: 'ok' | 'throttled'): Fact => ({
     type: 'platform-request',
@@ -94,17 +194,6 @@ describe('warnings for people', () => {
     })
     expect(messages([offsets(0), offsets(0.1), offsets(-0.1), offsets(2, 0, -2), offsets()])).toEqual([])
     expect(told([offsets(-1, -2)], 'warn')).toMatchObject([{ fields: { offsetSeconds: 3_600 } }])
-  })
-
-  test('records that leave the window: at once, then with each full sweep, again after a calm', () => {
-    const left = everyFact['left-window']
-    const lines = told([left, left, sweepFact(), left, sweepFact(), sweepFact(), left], 'info')
-    expect(lines.map(({ level, fields }) => [level, fields['records'] ?? fields['leftWindow']])).toEqual([
-      ['warn', 5],
-      ['info', 10],
-      ['info', 5],
-      ['warn', 5],
-    ])
   })
 
   test('what stops the retries, and that they go on', () => {

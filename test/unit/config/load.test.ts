@@ -24,7 +24,7 @@ const defaults = {
     assertionLifetime: 60_000,
   },
   schedule: { cron: '*/30 * * * * *', timeZone: 'UTC' },
-  window: { lookback: 604_800_000, settle: 60_000 },
+  window: { lookback: 604_800_000, settle: 60_000, expiryWarning: 21_600_000 },
   sweep: { sliceRecords: 5000, concurrency: 4 },
   backlog: { maxRecords: 100_000 },
   retry: {
@@ -32,7 +32,20 @@ const defaults = {
     concurrency: 8,
     maxAttempts: 30,
     backoff: { initial: 60_000, multiplier: 2, max: 21_600_000, jitter: 0.5 },
+    orderPerEntity: false,
   },
+  outcome: { firstLook: 500, giveUpAfter: 3_600_000, stuckAfter: 900_000 },
+  circuit: {
+    enabled: true,
+    initialAllowance: 10,
+    maxAllowance: 10_000,
+    failureRatio: 0.9,
+    cooldown: 30_000,
+    maxCooldown: 600_000,
+    probeTimeout: 120_000,
+  },
+  receiver: { interval: 5000, timeout: 2000 },
+  control: { host: '127.0.0.1', port: 10_965 },
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
   server: { host: '0.0.0.0', port: 10_964 },
   shutdown: { grace: 25_000 },
@@ -73,7 +86,7 @@ describe('precedence', () => {
 
   test('the file over the defaults, the environment over the file', () => {
     const { config, origins } = loadWith({ yaml, env: { RECONCILER_WINDOW_LOOKBACK: '3d' } })
-    expect(config.window).toEqual({ lookback: 259_200_000, settle: 120_000 })
+    expect(config.window).toEqual({ ...defaults.window, lookback: 259_200_000, settle: 120_000 })
     expect(origins.get('window.lookback')).toBe('RECONCILER_WINDOW_LOOKBACK')
     expect(origins.get('window.settle')).toBe('config.yaml:3')
     expect(origins.get('window.notBefore')).toBe('default')
@@ -245,6 +258,21 @@ describe('checks over several keys', () => {
       { ...key, ...issuer, RECONCILER_WINDOW_LOOKBACK: '1h', RECONCILER_WINDOW_SETTLE: '1h' },
       ['window.settle RECONCILER_WINDOW_SETTLE'],
     ],
+    [
+      'maxCooldown < cooldown',
+      { ...key, ...issuer, RECONCILER_CIRCUIT_COOLDOWN: '11m' },
+      ['circuit.cooldown RECONCILER_CIRCUIT_COOLDOWN'],
+    ],
+    [
+      'maxAllowance < initialAllowance',
+      { ...key, ...issuer, RECONCILER_CIRCUIT_MAX_ALLOWANCE: '9' },
+      ['circuit.initialAllowance default'],
+    ],
+    [
+      'giveUpAfter < firstLook',
+      { ...key, ...issuer, RECONCILER_OUTCOME_FIRST_LOOK: '2s', RECONCILER_OUTCOME_GIVE_UP_AFTER: '1s' },
+      ['outcome.firstLook RECONCILER_OUTCOME_FIRST_LOOK'],
+    ],
     ['max < initial', { ...key, ...issuer, RECONCILER_RETRY_BACKOFF_MAX: '30s' }, ['retry.backoff.initial default']],
     [
       'a wrong max says nothing of initial',
@@ -255,6 +283,43 @@ describe('checks over several keys', () => {
     expect(
       problemsOf(() => loadWith({ env: { ...without, ...env } })).map((problem) => `${problem.key} ${problem.origin}`),
     ).toEqual(expected)
+  })
+
+  const token = { RECONCILER_CONTROL_TOKEN: 'CANARY-0123456789' }
+
+  test.each<[string, Record<string, string>, RegExp]>([
+    ['fifteen characters', { RECONCILER_CONTROL_TOKEN: 'CANARY-01234567' }, /^control\.token .*at least 16/],
+    ['a line break at its end', { RECONCILER_CONTROL_TOKEN: 'CANARY-0123456789\n' }, /^control\.token .*line break/],
+    ['a space in it', { RECONCILER_CONTROL_TOKEN: 'CANARY 0123456789' }, /^control\.token .*no spaces/],
+    [
+      'letters that no header carries',
+      { RECONCILER_CONTROL_TOKEN: 'CANARY-äöü-0123456789' },
+      /^control\.token .*ASCII/,
+    ],
+    [
+      'the port of the ops server',
+      { ...token, RECONCILER_CONTROL_PORT: '10964' },
+      /^control\.port \(RECONCILER_CONTROL_PORT\): is 10964, .*server\.port/,
+    ],
+    [
+      'the port of the ops server at the same address',
+      { ...token, RECONCILER_CONTROL_PORT: '7', RECONCILER_SERVER_PORT: '7', RECONCILER_SERVER_HOST: '127.0.0.1' },
+      /^control\.port /,
+    ],
+  ])('control: %s is refused, and no secret is repeated', (_, env, expected) => {
+    const [told, ...others] = toldOf(() => loadWith({ env }))
+    expect(others).toEqual([])
+    expect(told).toMatch(expected)
+    expect(told).not.toContain('CANARY')
+  })
+
+  test.each<[string, Record<string, string>]>([
+    ['sixteen characters', { RECONCILER_CONTROL_TOKEN: '0123456789abcde~' }],
+    ['the port of the ops server while nothing listens', { RECONCILER_CONTROL_PORT: '10964' }],
+    ['any free port for both', { ...token, RECONCILER_CONTROL_PORT: '0', RECONCILER_SERVER_PORT: '0' }],
+    ['one port at two addresses', { ...token, RECONCILER_CONTROL_PORT: '10964', RECONCILER_SERVER_HOST: '10.0.0.1' }],
+  ])('control: %s is taken', (_, env) => {
+    expect(loadWith({ env }).config.control.host).toBe('127.0.0.1')
   })
 
   test('bounds that touch are taken', () => {

@@ -7,7 +7,7 @@ import { retryResults } from '../../../src/platform/client.ts'
 import { reasons } from '../../../src/platform/http.ts'
 import { noCounts } from '../../../src/reconcile/census.ts'
 import { parseExposition } from '../../support/exposition.ts'
-import { everyFact, failedSweep, retryFact, sweepFact, tokenRefused } from '../../support/facts.ts'
+import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenRefused } from '../../support/facts.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
 
@@ -79,7 +79,52 @@ describe('every fact', () => {
     ['trouble', everyFact.trouble, {}],
     ['slice skipped', everyFact['slice-skipped'], {}],
     ['early at limit', everyFact['early-at-limit'], {}],
-    ['left window', everyFact['left-window'], {}],
+    [
+      'confirming request',
+      { type: 'platform-request', operation: 'confirm', reason: 'ok', seconds: 0.2 },
+      {
+        'platform_requests_total{operation="confirm",reason="ok"}': 1,
+        'platform_request_duration_seconds_sum{operation="confirm"}': 0.2,
+        'platform_request_duration_seconds_count{operation="confirm"}': 1,
+      },
+    ],
+    [
+      'recovered',
+      everyFact.outcome,
+      {
+        'outcomes_total{outcome="recovered"}': 1,
+        recovery_duration_seconds_sum: 86_400,
+        recovery_duration_seconds_count: 1,
+        retry_to_outcome_seconds_sum: 0.5,
+        retry_to_outcome_seconds_count: 1,
+      },
+    ],
+    [
+      'failed again',
+      outcomeFact({ outcome: 'failed-again' }),
+      {
+        'outcomes_total{outcome="failed-again"}': 1,
+        retry_to_outcome_seconds_sum: 0.5,
+        retry_to_outcome_seconds_count: 1,
+      },
+    ],
+    [
+      // The hour after which it was given up is no measurement.
+      'given up',
+      outcomeFact({ outcome: 'unknown', sinceRetryMs: 3_600_000 }),
+      { 'outcomes_total{outcome="unknown"}': 1 },
+    ],
+    ['circuit open', everyFact.circuit, { 'circuit_transitions_total{to="open"}': 1 }],
+    [
+      'circuit of the receiver as a whole closed',
+      { type: 'circuit', subscriptionId: undefined, to: 'closed' },
+      { 'circuit_transitions_total{to="closed"}': 1 },
+    ],
+    ['receiver', everyFact.receiver, {}],
+    ['paused', everyFact.paused, {}],
+    ['lapsed', everyFact.lapsed, { lapsed_webhooks_total: 5 }],
+    // They were not known here: the counter would count those twice that were.
+    ['away', everyFact.away, {}],
   ])('%s', async (_, fact, expected) => {
     expect(await moved(fact)).toEqual(expected)
   })
@@ -90,6 +135,9 @@ describe('every fact', () => {
     )
     const moving = (await Promise.all(silent)).filter(([, series]) => series > 0).map(([type]) => type)
     expect(moving.toSorted()).toEqual([
+      'circuit',
+      'lapsed',
+      'outcome',
       'platform-request',
       'retry',
       'sweep',
@@ -100,6 +148,41 @@ describe('every fact', () => {
       'unexpected',
       'unreadable',
     ])
+  })
+})
+
+describe('outcomes', () => {
+  test('fall into the buckets of their time', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    const [hour, week] = [3_600_000, 7 * 86_400_000]
+    for (const sinceEventMs of [59_000, hour, week, week + 1_000]) {
+      publishFact(metrics, outcomeFact({ sinceEventMs, sinceRetryMs: 100 }), now)
+    }
+    const { samples = new Map<string, number>() } =
+      parseExposition(await metrics.text()).get(`${metricPrefix}recovery_duration_seconds`) ?? {}
+    const upTo = ['60', '3600', '604800', '+Inf'].map((le) =>
+      samples.get(`${metricPrefix}recovery_duration_seconds_bucket{le="${le}"}`),
+    )
+    expect(upTo).toEqual([1, 2, 3, 4])
+  })
+
+  test('of clocks that differ do not take away from a sum', async () => {
+    const series = await moved(outcomeFact({ sinceEventMs: -5_000, sinceRetryMs: -3 }))
+    expect(series).toEqual({
+      'outcomes_total{outcome="recovered"}': 1,
+      recovery_duration_seconds_count: 1,
+      retry_to_outcome_seconds_count: 1,
+    })
+  })
+
+  test('name no record and no subscription in a label', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    publishFact(metrics, everyFact.outcome, now)
+    publishFact(metrics, everyFact.circuit, now)
+    const text = await metrics.text()
+    for (const id of [everyFact.outcome.id, everyFact.outcome.eventId, everyFact.outcome.subscriptionId]) {
+      expect(text).not.toContain(id)
+    }
   })
 })
 
@@ -171,6 +254,12 @@ describe('the state', () => {
     summary: { counts: noCounts(), oldestOpenAt: undefined },
     backlogRecords: 0,
     beyondWindow: 0,
+    expiring: { due: 0, 'backing-off': 0, parked: 0, held: 0 },
+    awaiting: 0,
+    stuckProcessing: 0,
+    circuits: { closed: 0, probing: 0, open: 0 },
+    receiverUp: undefined,
+    paused: false,
     inFlight: 0,
     rateLimit: 0,
     tokenExpiresAt: undefined,
@@ -183,7 +272,14 @@ describe('the state', () => {
     const metrics = createMetrics({ processMetrics: false })
     publishState(metrics, empty)
     expect(await nonZero(metrics)).toEqual({})
-    expect(await metrics.text()).not.toMatch(/client_certificate_expiry_timestamp_seconds \d/)
+    expect(await metrics.text()).not.toMatch(/(?:client_certificate_expiry_timestamp_seconds|receiver_up) \d/)
+  })
+
+  test('of expiring records has no other series than those of the contract', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    const byAll = { due: 1, 'backing-off': 1, parked: 1, excluded: 1, held: 1, awaiting: 1 }
+    publishState(metrics, { ...empty, expiring: byAll })
+    expect(Object.keys(await nonZero(metrics))).toHaveLength(4)
   })
 
   test('is shown in base units, and what is over goes back to 0', async () => {
@@ -193,6 +289,12 @@ describe('the state', () => {
       summary: { counts, oldestOpenAt: 1_500 },
       backlogRecords: 17,
       beyondWindow: 8,
+      expiring: { due: 21, 'backing-off': 22, parked: 23, held: 24 },
+      awaiting: 31,
+      stuckProcessing: 32,
+      circuits: { closed: 41, probing: 42, open: 43 },
+      receiverUp: true,
+      paused: true,
       inFlight: 9,
       rateLimit: 12.5,
       tokenExpiresAt: 2_500,
@@ -207,6 +309,17 @@ describe('the state', () => {
       oldest_failed_event_timestamp_seconds: 1.5,
       backlog_records: 17,
       failed_webhooks_beyond_window: 8,
+      'expiring_webhooks{decision="due"}': 21,
+      'expiring_webhooks{decision="backing-off"}': 22,
+      'expiring_webhooks{decision="parked"}': 23,
+      'expiring_webhooks{decision="held"}': 24,
+      awaiting_webhooks: 31,
+      stuck_processing_webhooks: 32,
+      'circuits{state="closed"}': 41,
+      'circuits{state="probing"}': 42,
+      'circuits{state="open"}': 43,
+      receiver_up: 1,
+      paused: 1,
       retries_in_flight: 9,
       platform_request_rate_limit: 12.5,
       access_token_expiry_timestamp_seconds: 2.5,
@@ -215,7 +328,9 @@ describe('the state', () => {
       'clock_skew_seconds{origin="api"}': 40,
       next_sweep_timestamp_seconds: 4.5,
     })
-    publishState(metrics, { ...empty, certificateExpiresAt: 3_500 })
+    publishState(metrics, { ...empty, certificateExpiresAt: 3_500, receiverUp: false })
+    // Down is a value, not the absence of one.
+    expect(await metrics.text()).toContain(`${metricPrefix}receiver_up 0\n`)
     expect(await nonZero(metrics)).toEqual({
       client_certificate_expiry_timestamp_seconds: 3.5,
       // There is no next one to tell of while the process ends.

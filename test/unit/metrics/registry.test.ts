@@ -73,7 +73,8 @@ describe('names and labels', () => {
       if (name !== 'build_info') expect(values.length, label).toBeGreaterThan(0)
       for (const value of values) expect(value).toMatch(/^[a-z]+(?:-[a-z]+)*$/)
     }
-    expect(combinations(definition)).toBeLessThanOrEqual(50)
+    // 4 operations with 15 reasons are the most.
+    expect(combinations(definition)).toBeLessThanOrEqual(60)
   })
 
   test('are those of the contract', () => {
@@ -97,6 +98,17 @@ describe('names and labels', () => {
       access_token_refreshes_total: ['result'],
       client_certificate_expiry_timestamp_seconds: [],
       retries_in_flight: [],
+      outcomes_total: ['outcome'],
+      awaiting_webhooks: [],
+      recovery_duration_seconds: [],
+      retry_to_outcome_seconds: [],
+      stuck_processing_webhooks: [],
+      expiring_webhooks: ['decision'],
+      lapsed_webhooks_total: [],
+      circuits: ['state'],
+      circuit_transitions_total: ['to'],
+      receiver_up: [],
+      paused: [],
       clock_skew_seconds: ['origin'],
       platform_time_offset_seconds: [],
       unreadable_records_total: [],
@@ -114,9 +126,32 @@ describe('names and labels', () => {
     ['access_token_refreshes_total', ['success', 'transient', 'rejected']],
     ['clock_skew_seconds', ['auth', 'api']],
     ['unexpected_records_total', ['time', 'status']],
+    ['outcomes_total', ['recovered', 'failed-again', 'unknown']],
+    ['platform_request_duration_seconds', ['token', 'list', 'retry', 'confirm']],
+    ['expiring_webhooks', ['due', 'backing-off', 'parked', 'held']],
+    ['circuits', ['closed', 'probing', 'open']],
+    ['circuit_transitions_total', ['closed', 'probing', 'open']],
   ] as const)('%s has the values of the contract', (name, values) => {
     const { labels = {} }: MetricDefinition = metricDefinitions[name]
     expect(Object.values(labels).flat()).toEqual(values)
+  })
+})
+
+describe('histograms', () => {
+  test.each(definitions.filter(([, { type }]) => type === 'histogram'))(
+    '%s has rising buckets',
+    (_, { buckets = [] }) => {
+      expect(buckets.length).toBeGreaterThan(5)
+      expect([...new Set(buckets)].toSorted((a, b) => a - b)).toEqual(buckets)
+    },
+  )
+
+  test.each([
+    ['recovery_duration_seconds', 60, 7 * 86_400],
+    ['retry_to_outcome_seconds', 0.1, 3_600],
+  ] as const)('%s reaches from %d to %d seconds', (name, from, to) => {
+    const { buckets } = metricDefinitions[name]
+    expect([buckets.at(0), buckets.at(-1)]).toEqual([from, to])
   })
 })
 
@@ -148,6 +183,12 @@ describe('writing', () => {
     metrics.set('client_certificate_expiry_timestamp_seconds', 1_768_478_400)
     const { samples } = await familyOf(metrics, 'client_certificate_expiry_timestamp_seconds')
     expect([...samples.values()]).toEqual([1_768_478_400])
+  })
+
+  test('what is left out until it is set is there as 0 too', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    metrics.set('receiver_up', 0)
+    expect([...(await familyOf(metrics, 'receiver_up')).samples.values()]).toEqual([0])
   })
 
   test('a version with odd characters is still one line', async () => {

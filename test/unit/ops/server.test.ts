@@ -14,7 +14,8 @@ describe('answers', () => {
     ['/livez', 200, 'ok\n'],
     ['/livez?verbose', 200, 'ok\n'],
     ['/readyz', 200, 'ok\n'],
-    ['/', 404, expect.stringContaining('/metrics')],
+    ['/', 404, expect.stringMatching(/\/metrics.*\/status/)],
+    ['/status/', 404, expect.any(String)],
     ['/metrics/', 404, expect.any(String)],
     ['/METRICS', 404, expect.any(String)],
     ['//livez', 404, expect.any(String)],
@@ -41,12 +42,15 @@ describe('answers', () => {
     expect((await ask(server.port, '/metrics')).headers['content-type']).toBe(contentType)
   })
 
-  test.each(['/metrics', '/livez', '/nothing'])('HEAD %s has the headers of GET, and no body', async (path) => {
-    await using server = await start()
-    const [head, get] = [await ask(server.port, path, 'HEAD'), await ask(server.port, path)]
-    expect(head).toMatchObject({ status: get.status, body: '' })
-    expect(head.headers['content-length']).toBe(get.headers['content-length'])
-  })
+  test.each(['/metrics', '/livez', '/status', '/nothing'])(
+    'HEAD %s has the headers of GET, and no body',
+    async (path) => {
+      await using server = await start()
+      const [head, get] = [await ask(server.port, path, 'HEAD'), await ask(server.port, path)]
+      expect(head).toMatchObject({ status: get.status, body: '' })
+      expect(head.headers['content-length']).toBe(get.headers['content-length'])
+    },
+  )
 
   test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'])(
     '%s is refused, and told what is allowed',
@@ -91,6 +95,14 @@ describe('a state that can not be read', () => {
       '/readyz',
       {
         ready: () => {
+          throw bug
+        },
+      },
+    ],
+    [
+      '/status',
+      {
+        status: () => {
           throw bug
         },
       },

@@ -313,6 +313,26 @@ describe('answers', () => {
     expect(rate.pausedForMs()).toBe(1_000)
   })
 
+  test('it tells how long it has been paused in all, up to now', async () => {
+    const { clock, rate, say } = setUp(10)
+    expect(rate.pausedMs()).toBe(0)
+    say('throttled', 60_000)
+    expect(rate.pausedMs()).toBe(0)
+    await clock.advance(20_000)
+    expect(rate.pausedMs()).toBe(20_000)
+    // Longer and shorter pauses that begin meanwhile count once.
+    say('throttled', 50_000)
+    say('throttled', 1_000)
+    await clock.advance(30_000)
+    expect(rate.pausedMs()).toBe(50_000)
+    await clock.advance(3_600_000)
+    expect(rate.pausedMs()).toBe(70_000)
+    say('throttled', 0)
+    say('throttled', 2_000)
+    await clock.advance(10_000)
+    expect(rate.pausedMs()).toBe(72_000)
+  })
+
   test('many 429 of one burst pause once, not doubled', async () => {
     const { clock, rate, say } = setUp(10)
     const sentAt = clock.monotonic()

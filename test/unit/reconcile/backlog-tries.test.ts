@@ -14,8 +14,10 @@ import {
   listingOf,
   minuteMs,
   noted,
+  patchedAt,
   testBacklog,
   testNow,
+  watchedBacklog,
 } from '../../support/backlog.ts'
 import { accepted } from '../../support/fake-platform.ts'
 
@@ -71,13 +73,36 @@ describe('what a PATCH leaves behind', () => {
     },
   )
 
-  test('the answer’s record is taken in: failed again backs off, successful leaves, processing is awaited', () => {
+  test.each(['platform-error', 'unreachable'] as const)(
+    '%s of a PATCH that may have been taken all the same: it is awaited, not retried',
+    (result) => {
+      const { backlog, outcomes } = watchedBacklog()
+      const record = due()
+      learn(backlog, listingOf([record]), now)
+      noted(backlog, record, { result, reason: 'timeout', sent: true, lost: true })
+      expect(decisionOf(backlog, record, now + dayMs)).toBe('awaiting')
+      expect([...backlog.awaited()]).toEqual([entryOf(backlog, record)])
+      expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now, awaiting: { lost: true } })
+      expect(outcomes()).toEqual([])
+    },
+  )
+
+  test('a retry that was never sent leaves the try before it as it was', () => {
     const backlog = testBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    noted(backlog, record, { result: 'throttled', reason: 'throttled', sent: true }, 2000, now - hourMs)
+    noted(backlog, record, { result: 'unauthorized', reason: 'unauthorized', sent: false }, 3000, now)
+    expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now - hourMs, awaiting: undefined })
+  })
+
+  test('the answer’s record is taken in: failed again backs off, successful leaves, processing is awaited', () => {
+    const { backlog, outcomes } = watchedBacklog()
     const [again, done, busy, odd] = [due(), due(), due(), due()]
     learn(backlog, listingOf([again, done, busy, odd]), now)
     const after = { attempts: 2, lastAttemptLocal: now }
-    expect(noted(backlog, again, accepted({ ...again, ...after })).resolved).toBe(false)
-    expect(noted(backlog, done, accepted({ ...done, ...after, status: 'successful' })).resolved).toBe(true)
+    noted(backlog, again, accepted({ ...again, ...after }))
+    noted(backlog, done, accepted({ ...done, ...after, status: 'successful' }))
     noted(backlog, busy, accepted({ ...busy, status: 'processing' }))
     noted(backlog, odd, accepted({ ...odd, status: 'other' }))
     expect(decisionOf(backlog, again)).toBe('backing-off')
@@ -85,17 +110,33 @@ describe('what a PATCH leaves behind', () => {
     expect(backlog.get(done.id)).toBeUndefined()
     expect(decisionOf(backlog, busy)).toBe('awaiting')
     expect(decisionOf(backlog, odd)).toBe('awaiting')
+    expect(outcomes()).toEqual([
+      [again.id, 'failed-again'],
+      [done.id, 'recovered'],
+    ])
+    expect([...backlog.awaited()].map(({ id }) => id)).toEqual([busy.id, odd.id])
   })
 
-  test('an answer that comes when the record has been dropped and has come anew does not take the new one away', () => {
-    const backlog = testBacklog()
+  test('an answer that shows the record as it was is no outcome, and no look', () => {
+    const { backlog, outcomes } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
-    const old = entryOf(backlog, record)
-    learn(backlog, listingOf([], { askedAt: 2000 }), now)
-    learn(backlog, listingOf([record], { askedAt: 3000 }), now)
-    backlog.note(old, accepted({ ...record, status: 'successful' }), { sentAt: now, answeredAt: now, monotonic: 4000 })
+    noted(backlog, record, accepted(record))
+    expect(outcomes()).toEqual([])
+    const { awaiting } = entryOf(backlog, record)
+    expect(awaiting).toMatchObject({ lookAt: patchedAt + 500, answered: { attempts: 1 } })
+  })
+
+  test('an answer to a retry that nobody sent changes nothing', () => {
+    const { backlog, outcomes } = watchedBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    backlog.note(entryOf(backlog, record), accepted({ ...record, status: 'successful' }), {
+      answeredAt: now,
+      monotonic: 2000,
+    })
     expect(backlog.size()).toBe(1)
+    expect(outcomes()).toEqual([])
   })
 })
 
@@ -156,7 +197,7 @@ describe('the platform’s clock', () => {
     const backlog = testBacklog({ zone })
     const record = due()
     learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), now)
-    const { offset } = noted(backlog, record, answer(record))
+    const offset = noted(backlog, record, answer(record))
     const seen = { ...record, lastAttemptLocal: shown }
     const learned = learn(backlog, listingOf([seen], { askedAt: 3000, span: { from: 0, to: 2e9 } }), now + minuteMs)
     return [offset?.offsetMs, learned.offsets[0]?.offsetMs]
@@ -183,6 +224,10 @@ describe('the platform’s clock', () => {
 
   test.each([
     ['a retry that was refused', () => ({ result: 'already-resolved', reason: 'conflict', sent: true }) as const],
+    [
+      'a retry whose answer was lost',
+      () => ({ result: 'unreachable', reason: 'timeout', sent: true, lost: true }) as const,
+    ],
     ['a retry that was never sent', () => ({ result: 'unauthorized', reason: 'unauthorized', sent: false }) as const],
   ])('%s: the attempt that is seen then is somebody else’s', (_, answer) => {
     expect(offsets('UTC', answer, now - hourMs)).toEqual([undefined, undefined])

@@ -9,10 +9,11 @@ import { createEntry } from '../../../src/reconcile/entry.ts'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
 import { contains, cut, newestHour, type Span } from '../../../src/reconcile/window.ts'
-import { defaultPolicy, hourMs, listingOf, minuteMs, testBacklog, testNow } from '../../support/backlog.ts'
+import { defaultPolicy, hourMs, listingOf, minuteMs, testBacklog, testNow, ticketOf } from '../../support/backlog.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 
 const now = testNow
+const notHeld = (): boolean => false
 const policy: Policy = { ...defaultPolicy, select: { ...defaultPolicy.select, modules: ['accounts'] } }
 const window: Span = { from: (now - 24 * hourMs) / 1000, to: (now - minuteMs) / 1000 }
 const newest = newestHour(now, { ...policy.window, lookbackMs: 24 * hourMs }, createZone('UTC'))
@@ -103,9 +104,9 @@ test('after each full sweep, and each fresh look during and after it, the counts
       const { backlog, freshLook, fullSweep } = worldOf(setting)
       for (const all of worlds) {
         fullSweep(all)
-        expect(backlog.summary(now, false).counts).toEqual(truth(all))
+        expect(backlog.summary(now, notHeld).counts).toEqual(truth(all))
         freshLook(all)
-        expect(backlog.summary(now, false).counts).toEqual(truth(all))
+        expect(backlog.summary(now, notHeld).counts).toEqual(truth(all))
       }
     }),
     { numRuns: 500, ...asFound },
@@ -119,7 +120,7 @@ test('what changed in the newest hour only is counted right by a fresh look alon
       fullSweep(first)
       const changed = [...inside(first, { from: window.from, to: newest.from }), ...inside(second, newest)]
       freshLook(changed)
-      expect(backlog.summary(now, false).counts).toEqual(truth(changed))
+      expect(backlog.summary(now, notHeld).counts).toEqual(truth(changed))
     }),
     { numRuns: 500, ...asFound },
   )
@@ -131,9 +132,9 @@ test('a full sweep that fails leaves the old count, and the next one that ends t
       const { backlog, fullSweep } = worldOf(setting)
       fullSweep(first)
       fullSweep(first, 'abandon')
-      expect(backlog.summary(now, false).counts).toEqual(truth(first))
+      expect(backlog.summary(now, notHeld).counts).toEqual(truth(first))
       fullSweep(second)
-      expect(backlog.summary(now, false).counts).toEqual(truth(second))
+      expect(backlog.summary(now, notHeld).counts).toEqual(truth(second))
     }),
     { numRuns: 200, ...asFound },
   )
@@ -155,7 +156,8 @@ test('going on where there was no room, as the backlog is worked off: in the end
         for (const entry of [...backlog.entries()]) {
           resolved.add(entry.id)
           const done = failedRecord({ eventLocal: entry.localSecond * 1000, id: entry.id, status: 'successful' })
-          backlog.note(entry, accepted(done), { sentAt: now, answeredAt: now, monotonic: 0 })
+          backlog.begin(entry, ticketOf(entry), { sentAt: now, monotonic: 0 })
+          backlog.note(entry, accepted(done), { answeredAt: now, monotonic: 0 })
         }
         expect(backlog.size()).toBe(0)
         const rest = all.filter(({ id }) => !resolved.has(id))
@@ -166,7 +168,7 @@ test('going on where there was no room, as the backlog is worked off: in the end
           list(rest, { from: Math.max(span.from, window.from), to: Math.min(span.to, window.to) }, count)
           count.commit()
         }
-        expect(backlog.summary(now, false).counts).toEqual(truth(rest))
+        expect(backlog.summary(now, notHeld).counts).toEqual(truth(rest))
       }
       expect(resolved).toEqual(open)
       expect(backlog.census.leftOut()).toBe(false)

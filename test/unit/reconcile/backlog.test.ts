@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import {
+  begun,
   dayMs,
   decisionOf,
   defaultPolicy,
@@ -10,15 +11,18 @@ import {
   hourMs,
   learn,
   listingOf,
+  looked,
   minuteMs,
   noted,
   testBacklog,
   testNow,
   testWindow,
+  watchedBacklog,
 } from '../../support/backlog.ts'
 import { accepted } from '../../support/fake-platform.ts'
 
 const now = testNow
+const notHeld = (): boolean => false
 
 describe('learning from a listing', () => {
   test('new records enter, known ones are updated, what a complete listing no longer shows leaves', () => {
@@ -81,29 +85,63 @@ describe('learning from a listing', () => {
     }
     learn(backlog, listingOf([{ ...record, attempts: 2, lastAttemptLocal: now }], { askedAt: 2001 }), now + 500)
     expect(decisionOf(backlog, record)).toBe('backing-off')
-    expect(entryOf(backlog, record)).toMatchObject({ attempts: 2, awaiting: false })
+    expect(entryOf(backlog, record)).toMatchObject({ attempts: 2, awaiting: undefined })
   })
 
-  test('an awaited record that a later complete listing does not show is forgotten', () => {
-    const backlog = testBacklog()
+  test('an awaited record stays although complete listings do not show it: that it is absent is no outcome', () => {
+    const { backlog, outcomes } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
     noted(backlog, record, accepted())
-    learn(backlog, listingOf([], { askedAt: 3000 }), now)
-    expect(backlog.size()).toBe(0)
+    for (const hours of [0, 1, 100]) {
+      const { removed } = learn(backlog, listingOf([], { askedAt: 3000 + hours * hourMs }), now + hours * hourMs)
+      expect(removed).toEqual([])
+      expect(decisionOf(backlog, record)).toBe('awaiting')
+    }
+    expect(outcomes()).toEqual([])
   })
 
-  test.each([
-    ['not before a quarter of an hour', 15 * minuteMs - 1, 1],
-    ['after it', 15 * minuteMs, 0],
-  ])('where no listing is ever complete, an accepted record that is not shown is given up: %s', (_, laterMs, size) => {
-    const backlog = testBacklog()
+  test('where no listing is ever complete, an accepted record is given up by its looks, not by the listings', () => {
+    const { backlog, outcomes } = watchedBacklog()
     const [record, untouched] = [due(), due()]
     learn(backlog, listingOf([record, untouched]), now)
-    noted(backlog, record, accepted(), 2000)
-    learn(backlog, listingOf([], { askedAt: 2000 + laterMs, complete: false }), now)
-    expect(backlog.size()).toBe(1 + size)
+    noted(backlog, record, accepted())
+    learn(backlog, listingOf([], { askedAt: 2000 + dayMs, complete: false }), now)
+    expect(decisionOf(backlog, record)).toBe('awaiting')
+    looked(backlog, entryOf(backlog, record), undefined, hourMs - 1)
+    expect(outcomes()).toEqual([])
+    looked(backlog, entryOf(backlog, record), undefined, hourMs)
+    expect(outcomes()).toEqual([[record.id, 'unknown']])
+    expect(decisionOf(backlog, record)).toBe('backing-off')
     expect(backlog.get(untouched.id)).toBeDefined()
+  })
+
+  test('a listing that shows an awaited record failed again is a look like any other', () => {
+    const { backlog, outcomes } = watchedBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    noted(backlog, record, accepted())
+    const shown = { ...record, attempts: 2, lastAttemptLocal: now + 200, responseStatusCode: 500 }
+    const { changed, offsets } = learn(backlog, listingOf([shown], { askedAt: 3000 }), now + 1000)
+    expect(outcomes()).toEqual([[record.id, 'failed-again']])
+    expect(changed).toEqual([entryOf(backlog, record)])
+    expect(offsets).toEqual([{ offsetMs: 0 }])
+    expect(entryOf(backlog, record)).toMatchObject({ attempts: 2, responseStatusCode: 500, awaiting: undefined })
+  })
+
+  test('a record that recovered does not come back by a listing that was asked for before; by a later one it does', () => {
+    const { backlog, outcomes } = watchedBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    noted(backlog, record, accepted({ ...record, status: 'successful' }), 2000)
+    expect(outcomes()).toEqual([[record.id, 'recovered']])
+    const other = { ...record, id: record.id.toUpperCase() }
+    for (const askedAt of [1500, 2000]) {
+      expect(learn(backlog, listingOf([other], { askedAt }), now).changed).toEqual([])
+      expect(backlog.summary(now, notHeld).counts.due).toBe(0)
+    }
+    learn(backlog, listingOf([other], { askedAt: 2001 }), now)
+    expect(backlog.size()).toBe(1)
   })
 
   test('records that are not selected are counted, not kept, and not counted again at every look', () => {
@@ -112,7 +150,7 @@ describe('learning from a listing', () => {
     for (let look = 1; look <= 5; look += 1) {
       learn(backlog, listingOf(records, { askedAt: look * 1000 }), now)
       expect(backlog.size()).toBe(1)
-      expect(backlog.summary(now, false).counts).toMatchObject({ due: 1, excluded: 2 })
+      expect(backlog.summary(now, notHeld).counts).toMatchObject({ due: 1, excluded: 2 })
     }
   })
 
@@ -127,13 +165,64 @@ describe('learning from a listing', () => {
     expect(learn(backlog, listingOf([record], { askedAt: 2000 }), now).earlyAtLimit).toBe(0)
   })
 
-  test('what has left the window is dropped', () => {
+  test('what has left the window is dropped, and told', () => {
     const backlog = testBacklog()
     const records = [due({ eventLocal: now - 2 * dayMs }), due({ eventLocal: now - hourMs })]
     learn(backlog, listingOf(records), now)
     const gone = backlog.forgetBefore((now - dayMs) / 1000)
     expect(gone.map(({ id }) => id)).toEqual([records[0]?.id])
     expect(backlog.size()).toBe(1)
+  })
+
+  test.each([
+    ['in flight', false],
+    ['awaited', true],
+  ])('but not while it is %s: once its outcome is known', (_, isAnswered) => {
+    const { backlog, outcomes } = watchedBacklog()
+    const record = due({ eventLocal: now - 2 * dayMs })
+    learn(backlog, listingOf([record]), now)
+    const entry = begun(backlog, record)
+    if (isAnswered) backlog.note(entry, accepted(), { answeredAt: now, monotonic: 2000 })
+    expect(backlog.forgetBefore(now / 1000)).toEqual([])
+    expect(backlog.get(record.id)).toBe(entry)
+    if (!isAnswered) backlog.note(entry, accepted(), { answeredAt: now, monotonic: 2000 })
+    looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: now }, 4000)
+    expect(outcomes()).toEqual([[record.id, 'failed-again']])
+    expect(backlog.forgetBefore(now / 1000)).toEqual([entry])
+  })
+})
+
+describe('a record in flight', () => {
+  const done = { answeredAt: now + 10_000, monotonic: 12_000 }
+
+  test('is neither dropped, nor changed, nor decided otherwise, whatever is listed and seen meanwhile', () => {
+    const { backlog, outcomes } = watchedBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    const entry = begun(backlog, record)
+    learn(backlog, listingOf([], { askedAt: 5000 }), now + 3000)
+    learn(backlog, listingOf([{ ...record, attempts: 5, lastAttemptLocal: now }], { askedAt: 6000 }), now + 4000)
+    looked(backlog, entry, { ...record, status: 'successful' }, 5000)
+    looked(backlog, entry, undefined, 2 * hourMs)
+    expect(outcomes()).toEqual([])
+    expect(entryOf(backlog, record)).toBe(entry)
+    expect(entry.attempts).toBe(1)
+    expect(decisionOf(backlog, record)).toBe('awaiting')
+    // Looks begin with the answer.
+    expect(backlog.awaited().size).toBe(0)
+    backlog.note(entry, accepted({ ...record, status: 'successful' }), done)
+    expect(outcomes()).toEqual([[record.id, 'recovered']])
+  })
+
+  test('whose answer comes late is not changed by a listing that was asked for before the answer', () => {
+    const { backlog, outcomes } = watchedBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    const entry = begun(backlog, record)
+    backlog.note(entry, accepted(), done)
+    learn(backlog, listingOf([{ ...record, attempts: 2 }], { askedAt: 11_999 }), now + 20_000)
+    expect(outcomes()).toEqual([])
+    expect(entry.attempts).toBe(1)
   })
 })
 
@@ -158,6 +247,8 @@ describe('when there is no room', () => {
     ['due before backing off', kinds.backingOff(dayMs), kinds.due(dayMs), 'second'],
     ['fresh before old', kinds.due(dayMs), kinds.due(10 * minuteMs), 'second'],
     ['old not before fresh', kinds.due(10 * minuteMs), kinds.due(dayMs), 'first'],
+    ['expiring before fresh', kinds.due(10 * minuteMs), kinds.due(7 * dayMs - hourMs), 'second'],
+    ['fresh not before expiring', kinds.due(7 * dayMs - hourMs), kinds.due(10 * minuteMs), 'first'],
     ['parked not before due', kinds.due(dayMs), kinds.parked(dayMs), 'first'],
     [
       'a fresh one that backs off not before an old one that is due',
@@ -170,14 +261,20 @@ describe('when there is no room', () => {
     expect(whoStays(first, second)).toBe(stays)
   })
 
-  test('an awaited record stays', () => {
+  test.each([
+    ['in flight', false],
+    ['awaited', true],
+  ])('a record that is %s stays, whoever comes', (_, isAnswered) => {
     const backlog = testBacklog({ maxRecords: 1 })
-    const record = due()
+    const record = due({ attempts: 29 })
     learn(backlog, listingOf([record]), now)
-    noted(backlog, record, accepted())
-    learn(backlog, listingOf([kinds.due(10 * minuteMs)], { askedAt: 1500, complete: false }), now)
-    expect(decisionOf(backlog, record)).toBe('awaiting')
+    const entry = begun(backlog, record)
+    if (isAnswered) backlog.note(entry, accepted(), { answeredAt: now, monotonic: 2000 })
+    const newcomers = [kinds.due(10 * minuteMs), kinds.due(7 * dayMs - hourMs), kinds.due(dayMs)]
+    learn(backlog, listingOf(newcomers, { askedAt: 3000, complete: false }), now)
+    expect(entryOf(backlog, record)).toBe(entry)
     expect(backlog.size()).toBe(1)
+    expect(backlog.summary(now, notHeld).counts).toMatchObject({ awaiting: 1, due: 3 })
   })
 
   test('of many newcomers the oldest due ones enter, and just as many give way, newest first', () => {
@@ -189,7 +286,7 @@ describe('when there is no room', () => {
     expect(removed.map(({ id }) => id)).toEqual(there.slice(0, 4).map(({ id }) => id))
     expect(changed).toHaveLength(4)
     expect(backlog.size()).toBe(10)
-    expect(backlog.summary(now, false).counts).toMatchObject({ due: 4, 'backing-off': 10 })
+    expect(backlog.summary(now, notHeld).counts).toMatchObject({ due: 4, 'backing-off': 10 })
   })
 
   test('those that we have tried give way last: else a record listed for ever would be PATCHed on every sweep', () => {
@@ -214,7 +311,7 @@ describe('when there is no room', () => {
 describe('the summary', () => {
   test('tells held instead of due in trouble, and the oldest event that is neither parked nor excluded', () => {
     const backlog = testBacklog({ policy: { select: { ...defaultPolicy.select, modules: ['accounts'] } } })
-    expect(backlog.summary(now, false).oldestOpenAt).toBeUndefined()
+    expect(backlog.summary(now, notHeld).oldestOpenAt).toBeUndefined()
     const records = [
       due({ eventLocal: now - 6 * dayMs, attempts: 30 }),
       due({ eventLocal: now - 5 * dayMs, module: 'other' }),
@@ -222,17 +319,41 @@ describe('the summary', () => {
       due({ eventLocal: now - 3 * dayMs }),
     ]
     learn(backlog, listingOf(records), now)
-    expect(backlog.summary(now, false)).toEqual({
+    expect(backlog.summary(now, notHeld)).toEqual({
       counts: { due: 2, parked: 1, excluded: 1, 'backing-off': 0, held: 0, awaiting: 0 },
+      expiring: { due: 0, parked: 0, excluded: 0, 'backing-off': 0, held: 0, awaiting: 0 },
       oldestOpenAt: now - 4 * dayMs,
     })
-    expect(backlog.summary(now, true).counts).toMatchObject({ due: 0, held: 2 })
+    expect(backlog.summary(now, () => true).counts).toMatchObject({ due: 0, held: 2 })
   })
 
   test('knows the oldest open event also when there was no room for it', () => {
     const backlog = testBacklog({ maxRecords: 1 })
     learn(backlog, listingOf([due({ eventLocal: now - hourMs / 2 })]), now)
     learn(backlog, listingOf([due({ eventLocal: now - 4 * dayMs })], { askedAt: 2000, complete: false }), now)
-    expect(backlog.summary(now, false).oldestOpenAt).toBe(now - 4 * dayMs)
+    expect(backlog.summary(now, notHeld).oldestOpenAt).toBe(now - 4 * dayMs)
+  })
+  test('asks for each subscription whether it is held', () => {
+    const backlog = testBacklog()
+    const [shut, open] = ['aaaaaaaa-0000-4000-8000-000000000001', 'aaaaaaaa-0000-4000-8000-000000000002']
+    const records = [shut, shut, open].map((subscriptionId) => due({ subscriptionId }))
+    learn(backlog, listingOf(records), now)
+    const isHeld = (subscriptionId: string): boolean => subscriptionId === shut
+    expect(backlog.summary(now, isHeld).counts).toMatchObject({ due: 1, held: 2 })
+  })
+
+  test('tells what is expiring of all that may be lost: parked and held ones too, but not awaited ones', () => {
+    const backlog = testBacklog()
+    const edge = now - 7 * dayMs + 6 * hourMs
+    const ages = { inside: edge - 1000, outside: edge }
+    const [parked, awaited, waits] = [
+      due({ eventLocal: ages.inside, attempts: 30 }),
+      due({ eventLocal: ages.inside }),
+      due({ eventLocal: ages.inside }),
+    ]
+    learn(backlog, listingOf([parked, awaited, waits, due({ eventLocal: ages.outside })]), now)
+    noted(backlog, awaited, accepted())
+    expect(backlog.summary(now, () => true).expiring).toMatchObject({ parked: 1, held: 1, awaiting: 0, due: 0 })
+    expect(backlog.summary(now, notHeld).expiring).toMatchObject({ parked: 1, due: 1, awaiting: 0, held: 0 })
   })
 })

@@ -1,6 +1,6 @@
 // What is only counted: in pieces of event time, so that it stays small however much there is.
 import { describe, expect, test } from 'vitest'
-import { createCensus, type Census, type Counted } from '../../../src/reconcile/census.ts'
+import { createCensus, noCounts, type Census, type Counted } from '../../../src/reconcile/census.ts'
 
 const hour = 3600
 
@@ -114,6 +114,143 @@ describe('what had no room', () => {
     census.forgetBefore(700)
     expect(census.counts().due).toBe(2)
     expect(census.oldestOpenAt()).toBe(600_000)
+  })
+})
+
+describe('what leaves the window', () => {
+  test('is told once: open and parked records, neither excluded nor awaited ones', () => {
+    const decisions = ['due', 'parked', 'backing-off', 'held', 'excluded', 'awaiting'] as const
+    const census = censusOf(...decisions.map((decision) => counted(10, decision)), counted(2 * hour))
+    expect(census.forgetBefore(0)).toBe(0)
+    expect(census.forgetBefore(600)).toBe(4)
+    expect(census.forgetBefore(600)).toBe(0)
+    expect(census.counts().due).toBe(1)
+  })
+
+  test('near its edge it is told second by second, and what is left goes on to be counted', () => {
+    const census = createCensus()
+    census.forgetBefore(10 * hour)
+    for (let second = 10 * hour; second < 10 * hour + 600; second += 1) census.addEvicted(counted(second))
+    expect(census.forgetBefore(10 * hour + 30)).toBe(30)
+    expect(census.forgetBefore(10 * hour + 31)).toBe(1)
+    expect(census.counts().due).toBe(569)
+    expect(census.oldestOpenAt()).toBe((10 * hour + 31) * 1000)
+    expect(census.oldestLeftOut()).toEqual({ from: 10 * hour, to: 11 * hour })
+  })
+
+  /** A full count of what is failed in `[from, to)`, one record each second; `during` comes when a part has been listed. */
+  function recount(census: Census, from: number, to: number, during: (listed: number) => void = () => undefined): void {
+    const count = census.begin()
+    for (let part = from; part < to; part += 100) {
+      const end = Math.min(to, part + 100)
+      count.cover({ from: part, to: end })
+      for (let second = part; second < end; second += 1) count.add(counted(second))
+      during(end)
+    }
+    count.commit()
+  }
+
+  test('is not lost to the counts that come between: each begins where the window does by then', () => {
+    const census = createCensus()
+    const end = 10 * hour + 3000
+    let told = 0
+    for (let start = 10 * hour; start <= end; start += 30) {
+      told += census.forgetBefore(start)
+      recount(census, start, end)
+    }
+    expect(told).toBe(3000)
+    expect(census.counts().due).toBe(0)
+  })
+
+  test.each([
+    ['near the edge', 10 * hour],
+    ['where it was counted long before it came to the edge', 0],
+  ])('while a count of it is under way it is told once: %s', (_, knownFrom) => {
+    const census = createCensus()
+    census.forgetBefore(knownFrom)
+    const [start, end] = [10 * hour, 10 * hour + 1200]
+    recount(census, start, end)
+    let told = census.forgetBefore(start)
+    // The window moves by ten minutes when all of it has been listed.
+    recount(census, start, end, (listed) => {
+      if (listed === end) told += census.forgetBefore(start + 600)
+    })
+    expect(told).toBe(600)
+    expect(census.counts().due).toBe(600)
+    expect(census.forgetBefore(end)).toBe(600)
+  })
+
+  test('and is told by who has listed it last, even when that count is abandoned then', () => {
+    const census = createCensus()
+    census.forgetBefore(10 * hour)
+    recount(census, 10 * hour, 10 * hour + 100)
+    const count = census.begin()
+    count.cover({ from: 10 * hour, to: 10 * hour + 50 })
+    // Of the first fifty seconds, all but one were resolved meanwhile.
+    count.add(counted(10 * hour + 7))
+    expect(census.forgetBefore(10 * hour + 60)).toBe(1 + 10)
+    count.abandon()
+    expect(census.forgetBefore(10 * hour + 70)).toBe(10)
+  })
+
+  test('in the first count of all, what it has listed is known too', () => {
+    const census = createCensus()
+    census.forgetBefore(10 * hour)
+    let told = 0
+    recount(census, 10 * hour, 10 * hour + 300, (listed) => {
+      if (listed === 10 * hour + 200) told = census.forgetBefore(10 * hour + 150)
+    })
+    expect(told).toBe(150)
+    expect(census.counts().due).toBe(150)
+  })
+
+  test('a record that has given way while a count was under way is told once', () => {
+    const census = createCensus()
+    census.forgetBefore(10 * hour)
+    const count = census.begin()
+    count.cover({ from: 10 * hour, to: 11 * hour })
+    census.addEvicted(counted(10 * hour + 5))
+    expect(census.forgetBefore(10 * hour + 10)).toBe(1)
+    count.commit()
+    expect(census.counts().due).toBe(0)
+  })
+
+  test('when the time is set back, what was counted second by second and by ten minutes goes on together', () => {
+    const census = createCensus()
+    census.forgetBefore(20 * hour)
+    census.addEvicted(counted(20 * hour))
+    // What lies far from the edge is counted by ten minutes.
+    census.forgetBefore(10 * hour)
+    census.addEvicted(counted(20 * hour + 300))
+    expect(census.counts().due).toBe(2)
+    expect(census.forgetBefore(20 * hour + 1)).toBe(0)
+    expect(census.forgetBefore(20 * hour + 600)).toBe(2)
+  })
+
+  test('costs little however much there is: seconds are kept for a few hours at most', () => {
+    const census = createCensus()
+    census.forgetBefore(0)
+    const started = process.memoryUsage().heapUsed
+    for (let second = 0; second < 400 * hour; second += 1) census.addEvicted(counted(second))
+    expect(process.memoryUsage().heapUsed - started).toBeLessThan(100 * 1024 * 1024)
+    expect(census.counts().due).toBe(400 * hour)
+  })
+})
+
+describe('what is about to leave', () => {
+  test('is told by decision, ten minutes at a time far from the edge', () => {
+    const census = censusOf(counted(0), counted(599, 'parked'), counted(600, 'excluded'), counted(1200, 'backing-off'))
+    expect(census.expiringBefore(0)).toEqual(noCounts())
+    expect(census.expiringBefore(1)).toEqual({ ...noCounts(), due: 1, parked: 1 })
+    expect(census.expiringBefore(600)).toEqual({ ...noCounts(), due: 1, parked: 1 })
+    expect(census.expiringBefore(1201)).toEqual({ ...noCounts(), due: 1, parked: 1, excluded: 1, 'backing-off': 1 })
+  })
+
+  test('is told to the second near the edge', () => {
+    const census = createCensus()
+    census.forgetBefore(0)
+    for (const second of [0, 10, 20]) census.addEvicted(counted(second))
+    expect([0, 1, 10, 11, 21].map((second) => census.expiringBefore(second).due)).toEqual([0, 1, 1, 2, 3])
   })
 })
 

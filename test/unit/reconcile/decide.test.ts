@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { backoffDelayMs } from '../../../src/reconcile/backoff.ts'
-import { decide, dueAt, type Known } from '../../../src/reconcile/decide.ts'
+import { decide, dueAt, isExpiring, type Known } from '../../../src/reconcile/decide.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
 
 const minute = 60_000
@@ -11,11 +11,13 @@ const day = 24 * hour
 const now = Date.UTC(2026, 0, 15, 12)
 
 const policy: Policy = {
-  window: { lookbackMs: 7 * day, settleMs: minute, notBefore: undefined },
+  window: { lookbackMs: 7 * day, settleMs: minute, notBefore: undefined, expiryWarningMs: 6 * hour },
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
   backoff: { initialMs: minute, multiplier: 2, maxMs: 6 * hour, jitter: 0.5 },
   maxAttempts: 30,
   enabled: true,
+  orderPerEntity: false,
+  outcome: { firstLookMs: 500, giveUpAfterMs: hour, lostAfterMs: 2 * minute },
   periodMs: 30_000,
 }
 
@@ -29,7 +31,7 @@ const record: Known = {
   lastAt: now - day,
   tries: 0,
   triedAt: 0,
-  awaiting: false,
+  awaiting: undefined,
 }
 
 describe('the first rule that matches wins', () => {
@@ -47,8 +49,8 @@ describe('the first rule that matches wins', () => {
     ['above the limit', { attempts: 1e9 }, policy, false, 'parked'],
     ['one below the limit', { attempts: 29, tries: 29 }, policy, false, 'due'],
     ['at the limit and resting', { ...atLimit, ...resting }, policy, true, 'parked'],
-    ['awaited, at the limit and resting', { ...atLimit, ...resting, awaiting: true }, policy, true, 'awaiting'],
-    ['not selected, awaited, at the limit', { ...atLimit, awaiting: true }, elsewhere, true, 'excluded'],
+    ['awaited, at the limit and resting', { ...atLimit, ...resting, awaiting: {} }, policy, true, 'awaiting'],
+    ['not selected, awaited, at the limit', { ...atLimit, awaiting: {} }, elsewhere, true, 'excluded'],
     ['before notBefore', {}, { ...policy, window: { ...policy.window, notBefore: now - day + 1 } }, false, 'excluded'],
     ['exactly at notBefore', {}, { ...policy, window: { ...policy.window, notBefore: now - day } }, false, 'due'],
   ]
@@ -82,6 +84,17 @@ describe('the selection', () => {
   ])('%s', (_, select, mine) => {
     const rules = { ...policy, select: { ...policy.select, ...select } }
     expect(decide(record, rules, { now, held: false }).decision).toBe(mine ? 'due' : 'excluded')
+  })
+})
+
+describe('a record is expiring', () => {
+  test.each([
+    ['one millisecond within the warning', 7 * day - 6 * hour + 1, true],
+    ['not yet at its very beginning', 7 * day - 6 * hour, false],
+    ['when it has just happened', 0, false],
+    ['still when it has left the window', 8 * day, true],
+  ])('%s', (_, age, expiring) => {
+    expect(isExpiring({ eventAt: now - age }, policy, now)).toBe(expiring)
   })
 })
 

@@ -3,18 +3,19 @@ import { describe, expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/client.ts'
 import { PlatformFailure } from '../../../src/platform/failure.ts'
 import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
-import { due, holding, watching } from '../../support/dispatching.ts'
+import { delivering, due, holding, subscription, watching } from '../../support/dispatching.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 import type { Reconcile } from '../../support/reconcile.ts'
 
 describe('a single round', () => {
   /** Runs one, with the guard beside it. */
   async function round(world: Reconcile, limitMs?: number): Promise<void> {
-    const guarding = world.guard.run(world.stop.signal).catch(() => undefined)
+    const { signal } = world.stop
+    const beside = [world.guard.run(signal), world.confirmer.run(signal)].map((one) => one.catch(() => undefined))
     const signals = { stop: world.stop.signal, kill: world.kill.signal }
     await world.clock.run(world.dispatcher.run(signals, { onlyDueAt: world.platform.now() }), limitMs)
     world.stop.abort(new Error('the round is over'))
-    await guarding
+    await world.clock.run(Promise.all(beside))
   }
 
   test.each([0, 1, 7, 100])('of %i records ends when each has been retried', async (count) => {
@@ -41,6 +42,44 @@ describe('a single round', () => {
     let count = 0
     await using world = holding(due(60), { onRetry: () => fails[count++ % 3] ?? accepted() })
     await round(world, hourMs)
+    expect(world.platform.retries).toHaveLength(60)
+  })
+
+  test('ends when each has an outcome: an accepted retry has none yet', async () => {
+    const { bind, onRetry } = delivering(({ attempts }) => ({ takesMs: 20_000, arrives: attempts < 2 }))
+    const records = [...due(30), ...due(10, { attempts: 2, lastAttemptLocal: testNow - dayMs })]
+    await using world = bind(holding(records, { onRetry }))
+    await round(world, hourMs)
+    const told = world.facts.flatMap((fact) => (fact.type === 'outcome' ? [fact.outcome] : []))
+    expect(told.filter((outcome) => outcome === 'recovered')).toHaveLength(30)
+    expect(told.filter((outcome) => outcome === 'failed-again')).toHaveLength(10)
+    expect(world.platform.retries).toHaveLength(40)
+    expect(world.backlog.awaited().size).toBe(0)
+  })
+
+  test('ends with an open circuit, and leaves what it holds', async () => {
+    const { bind, onRetry } = delivering(({ subscriptionId }) => ({
+      takesMs: 100,
+      arrives: subscriptionId === subscription(2),
+    }))
+    const records = [
+      ...due(100, { subscriptionId: subscription(1), attempts: 2, lastAttemptLocal: testNow - dayMs }),
+      ...due(100, { subscriptionId: subscription(2) }),
+    ]
+    await using world = bind(holding(records, { onRetry, circuit: { enabled: true } }))
+    await round(world, hourMs)
+    const left = world.platform.failedIds().map((id) => world.platform.records.get(id)?.subscriptionId)
+    expect(left).toHaveLength(100)
+    expect(left.every((id) => id === subscription(1))).toBe(true)
+    expect(world.platform.retries.length).toBeLessThanOrEqual(100 + 12)
+    expect(world.platform.now() - testNow).toBeLessThan(2 * minuteMs)
+  })
+
+  test('waits out slow outcomes when its allowance is used up, and goes on', async () => {
+    const { bind, onRetry } = delivering(() => ({ takesMs: 10_000, arrives: true }))
+    await using world = bind(holding(due(60), { onRetry, circuit: { enabled: true } }))
+    await round(world, hourMs)
+    expect(world.platform.failedIds()).toEqual([])
     expect(world.platform.retries).toHaveLength(60)
   })
 

@@ -176,7 +176,7 @@ describe('what goes out', () => {
     void world.start()
     await world.clock.advance(dayMs)
     expect(world.platform.retries).toEqual([])
-    expect(world.backlog.summary(world.platform.now(), false).counts.held).toBe(10)
+    expect(world.backlog.summary(world.platform.now(), () => false).counts.held).toBe(10)
   })
 
   test('records that back off, when they are due, and no sooner', async () => {

@@ -38,6 +38,19 @@ describe('a rest', () => {
   })
 })
 
+test('it tells when the last one that did not fail ended, and how long that was to rest', async () => {
+  const { clock, rhythm } = start()
+  expect(rhythm.last()).toBeUndefined()
+  rhythm.failed()
+  expect(rhythm.last()).toBeUndefined()
+  rhythm.ended(3)
+  await clock.advance(1000)
+  rhythm.failed()
+  await clock.advance(500)
+  clock.jump(-86_400_000)
+  expect(rhythm.last()).toEqual({ endedAgoMs: 1500, restMs: 60_000 })
+})
+
 describe('a backoff', () => {
   test('doubles from 1 s to 5 min, and begins anew after a sweep that worked', async () => {
     const world = start()

@@ -4,7 +4,7 @@ import { PlatformFailure } from '../../../src/platform/failure.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { dayMs, defaultPolicy, entryOf, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { accepted, failedRecord, idOf } from '../../support/fake-platform.ts'
-import { reconcile, ticks } from '../../support/reconcile.ts'
+import { reconcile, ticks, type Reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
 
 function due(count: number, fields: Partial<WebhookRecord> = {}): WebhookRecord[] {
   return Array.from({ length: count }, (_, index) =>
@@ -85,18 +85,68 @@ describe('time goes on', () => {
     await ticks(world, 30_000, 5 * minuteMs)
     expect(world.platform.failedIds()).toEqual([old.id])
   })
+})
 
-  test('what leaves the window failed is told once, what was retried and not seen since is not', async () => {
-    const lookbackMs = 2 * hourMs
-    const [failed, awaited] = [
-      failedRecord({ eventLocal: testNow - lookbackMs + minuteMs }),
-      failedRecord({ eventLocal: testNow - lookbackMs + minuteMs }),
-    ]
+describe('what leaves the window', () => {
+  const lookbackMs = 2 * hourMs
+  const policy = { window: { ...defaultPolicy.window, lookbackMs } }
+
+  function lapsed(world: Reconcile): number {
+    return world.facts.reduce((sum, fact) => sum + (fact.type === 'lapsed' ? fact.records : 0), 0)
+  }
+
+  /** Records that nobody retries any more; one leaves the window every 45 s. */
+  function leaving(count: number): WebhookRecord[] {
+    return Array.from({ length: count }, (_, index) =>
+      failedRecord({ eventLocal: testNow - lookbackMs + 60_000 + index * 45_000, attempts: 30 }),
+    )
+  }
+
+  test.each([
+    ['all are held', { maxRecords: 1000, latencyMs: 20 }],
+    ['few are held, the others only counted', { maxRecords: 5, latencyMs: 20 }],
+    ['sweeps are slow: it moves while they are under way', { maxRecords: 5, latencyMs: 20_000 }],
+    ['sweeps are very slow', { maxRecords: 5, latencyMs: 200_000 }],
+    ['sweeps are slow, of many slices', { maxRecords: 5, latencyMs: 7000, sliceRecords: 4 }],
+    ['sweeps are slow, and some fail', { maxRecords: 5, latencyMs: 7000, sliceRecords: 4, fails: true }],
+  ])(
+    'is told once, when %s',
+    async (_, { fails = false, ...options }: Partial<ReconcileOptions> & { fails?: boolean }) => {
+      let calls = 0
+      await using world = reconcile({
+        ...options,
+        records: leaving(100),
+        policy,
+        onList: ({ size }) => {
+          calls += 1
+          if (fails && (size === 1 || calls % 50 > 40)) throw new PlatformFailure('server-error', 500, 'list')
+        },
+      })
+      // The backlog is full before the first of them leaves.
+      await world.sweep()
+      let left = 0
+      for (let round = 0; round < 200; round += 1) {
+        world.sweeper.tick(world.stop.signal)
+        const start = (testNow - lookbackMs + round * 30_000) / 1000
+        left = leaving(100).filter(({ eventLocal }) => eventLocal / 1000 < start).length
+        // What is only counted by the second is told by the second: no tick is late.
+        if (options.latencyMs === 20) expect(lapsed(world)).toBe(left)
+        await world.clock.advance(30_000)
+      }
+      expect(left).toBe(100)
+      expect(lapsed(world)).toBe(100)
+      expect(world.backlog.size()).toBe(0)
+      expect(world.backlog.census.counts().parked).toBe(0)
+    },
+  )
+
+  test('of what was retried and not seen since nothing is told: its outcome will be', async () => {
+    const [failed, other] = [...leaving(1), ...leaving(1)]
+    if (failed === undefined || other === undefined) throw new Error('no records')
+    const awaited = { ...other, attempts: 1 }
     await using world = reconcile({
-      records: [{ ...failed, attempts: 30 }, awaited],
-      policy: { window: { ...defaultPolicy.window, lookbackMs } },
-      // Listings that are never complete take nothing away.
-      totals: 'double',
+      records: [failed, awaited],
+      policy,
       onRetry: (_, platform, id) => {
         platform.set(id, { status: 'processing' })
         return accepted()
@@ -105,34 +155,46 @@ describe('time goes on', () => {
     void world.start()
     await world.sweep()
     await world.clock.advance(500)
-    expect(entryOf(world.backlog, awaited).awaiting).toBe(true)
+    expect(entryOf(world.backlog, awaited).awaiting).toBeTruthy()
     await ticks(world, 30_000, 5 * minuteMs)
-    expect(world.facts.filter(({ type }) => type === 'left-window')).toEqual([{ type: 'left-window', records: 1 }])
-    expect(world.backlog.size()).toBe(0)
-  })
-})
-
-describe('beyond the window', () => {
-  const beyond = due(7, { eventLocal: testNow - 8 * dayMs })
-
-  test.each([
-    ['counted', {}, 7],
-    ['not known without a total', { totals: 'none' }, 0],
-    ['not believed when the row shows that the bound is ignored', { ignores: ['to'], order: 'event-desc' }, 0],
-  ] as const)('%s', async (_, readings, count) => {
-    await using world = reconcile({ ...readings, records: [...beyond, ...due(5)] })
-    await world.sweep()
-    expect(world.sweeper.beyondWindow()).toBe(count)
+    expect(lapsed(world)).toBe(1)
+    expect(world.backlog.get(failed.id)).toBeUndefined()
   })
 
-  test('when it cannot be asked the sweep is not the worse for it', async () => {
+  test('of what is not ours nothing lapses', async () => {
     await using world = reconcile({
-      records: [...beyond, ...due(5)],
-      onList: ({ from, to }) => {
-        if (from === undefined && to !== undefined) throw new PlatformFailure('server-error', 500, 'list')
+      records: leaving(20),
+      policy: { ...policy, select: { ...defaultPolicy.select, modules: ['none'] } },
+    })
+    await ticks(world, 30_000, hourMs)
+    expect(lapsed(world)).toBe(0)
+  })
+
+  test('a record that leaves while a slow sweep has yet to list it does not come back', async () => {
+    let isSlow = false
+    const [record] = leaving(1)
+    if (record === undefined) throw new Error('no record')
+    await using world = reconcile({
+      records: [record],
+      policy,
+      latencyMs: 10,
+      onList: async ({ to = 0 }) => {
+        // The newest hour is listed first; it takes until the record has left.
+        if (isSlow && to >= (testNow - hourMs) / 1000) await world.clock.sleep(5 * minuteMs)
+        isSlow = false
       },
     })
-    expect(await world.sweep()).toMatchObject({ result: 'complete', listed: 5 })
+    await world.sweep()
+    expect(world.backlog.size()).toBe(1)
+    await world.clock.advance(30_000)
+    isSlow = true
+    await ticks(world, 30_000, 4 * minuteMs)
+    expect(lapsed(world)).toBe(1)
+    await ticks(world, 10_000, 3 * minuteMs)
+    expect(world.sweeps().filter(({ kind }) => kind === 'full').length).toBeGreaterThan(1)
+    expect(world.platform.failedIds()).toEqual([record.id])
+    expect(world.backlog.size()).toBe(0)
+    expect(lapsed(world)).toBe(1)
   })
 })
 
@@ -184,7 +246,10 @@ describe('a host clock that is wrong', () => {
   ])('%s does not move the window: the first answer tells the time before anything is listed', async (_, wrongMs) => {
     let isKnown = false
     await using world = reconcile({
-      records: [failedRecord({ eventLocal: testNow - 5 * minuteMs })],
+      records: [
+        failedRecord({ eventLocal: testNow - 7 * dayMs + minuteMs }),
+        failedRecord({ eventLocal: testNow - 5 * minuteMs }),
+      ],
       startMs: testNow + wrongMs,
       knowsTime: () => isKnown,
       onList: () => {
@@ -192,7 +257,10 @@ describe('a host clock that is wrong', () => {
         isKnown = true
       },
     })
-    expect(await world.sweep()).toMatchObject({ listed: 1, result: 'complete' })
+    world.sweeper.tick(world.stop.signal)
+    await world.clock.run(world.sweeper.idle())
+    expect(world.sweeps().find(({ kind }) => kind === 'full')).toMatchObject({ listed: 2, result: 'complete' })
+    expect(world.backlog.size()).toBe(2)
     expect(world.platform.lists[0]).toMatchObject({ size: 1 })
     expect(world.platform.lists[0]?.from).toBeUndefined()
   })

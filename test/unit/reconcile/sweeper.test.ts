@@ -4,7 +4,7 @@ import type { ListQuery } from '../../../src/platform/client.ts'
 import { PlatformFailure } from '../../../src/platform/failure.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { TokenError } from '../../../src/platform/token-error.ts'
-import { dayMs, entryOf, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import { dayMs, entryOf, hourMs, minuteMs, noted, testNow } from '../../support/backlog.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 import { reconcile, ticks, type Reconcile } from '../../support/reconcile.ts'
 
@@ -35,15 +35,15 @@ function skipped(world: Reconcile): string[] {
 
 describe('when', () => {
   test('a full sweep rests for twenty times its duration, a fresh look for twenty times its own', async () => {
-    // One call a second: the newest hour takes 1 s, the rest and what lies beyond another 2 s.
+    // One call a second: the newest hour takes 1 s, the rest, what lies beyond and what is stuck another 3 s.
     await using world = reconcile({ latencyMs: 1000 })
     const origin = await runningFor(world, hourMs)
-    await ticks(world, 1000, 150_000)
+    await ticks(world, 1000, 190_000)
     const ended = world.sweeps().map(({ kind, seconds }) => `${kind} ${seconds}`)
-    const round = ['full 3', 'fresh 1', 'fresh 1']
-    expect(ended).toEqual([...round, ...round, ...round].slice(0, 8))
+    const round = ['full 4', 'fresh 1', 'fresh 1', 'fresh 1']
+    expect(ended).toEqual([...round, ...round, ...round].slice(0, 10))
     const newest = world.platform.lists.filter(isFreshLook).map(({ at }) => Math.round((at - origin) / 1000))
-    expect(newest).toEqual([0, 21, 42, 63, 84, 105, 126, 147])
+    expect(newest).toEqual([0, 21, 42, 63, 84, 105, 126, 147, 168, 189])
     expect(skipped(world).filter((reason) => reason === 'backoff')).toEqual([])
   })
 
@@ -74,8 +74,125 @@ describe('when', () => {
     await runningFor(world, hourMs)
     await ticks(world, 30_000, 10 * minuteMs)
     expect(world.sweeps().map(({ kind }) => kind)).toEqual(Array.from({ length: 20 }, () => 'full'))
-    expect(world.platform.lists).toHaveLength(3 * 20)
+    expect(world.platform.lists).toHaveLength(4 * 20)
     expect(skipped(world)).toEqual([])
+  })
+})
+
+describe('while a Retry-After is to pass', () => {
+  function pause({ clock, rate }: Reconcile, ms: number): void {
+    rate.feedback({ kind: 'throttled', retryAfterMs: ms, sentAt: clock.monotonic() })
+  }
+
+  test('a tick starts nothing, and says so; the next one after it starts what is due', async () => {
+    await using world = reconcile({ latencyMs: 20 })
+    await runningFor(world, hourMs)
+    pause(world, 90_000)
+    await ticks(world, 30_000, 90_000)
+    expect(world.platform.lists).toEqual([])
+    expect(skipped(world)).toEqual(['paused', 'paused', 'paused'])
+    await ticks(world, 30_000, 30_000)
+    expect(world.sweeps().map(({ kind }) => kind)).toEqual(['full'])
+    expect(skipped(world)).toHaveLength(3)
+  })
+
+  test('a tick still forgets what has left the window', async () => {
+    const leaving = failedRecord({ eventLocal: testNow - 7 * dayMs + 2 * minuteMs, attempts: 30 })
+    await using world = reconcile({ records: [leaving] })
+    await world.sweep()
+    pause(world, 300_000)
+    await ticks(world, 30_000, 4 * minuteMs)
+    expect(world.backlog.size()).toBe(0)
+    expect(world.facts).toContainEqual({ type: 'lapsed', records: 1 })
+  })
+
+  test('a sweep that had to wait does not rest for it, but tells how long it took', async () => {
+    let isThrottled = false
+    await using world = reconcile({
+      latencyMs: 1000,
+      onList: async () => {
+        if (!isThrottled) return
+        isThrottled = false
+        pause(world, 60_000)
+        await world.clock.sleep(60_000)
+      },
+    })
+    const origin = await runningFor(world, hourMs)
+    isThrottled = true
+    await ticks(world, 1000, 170_000)
+    expect(world.sweeps()[0]).toMatchObject({ kind: 'full', seconds: 64 })
+    const full = world.platform.lists.filter(({ from = 0, status }) => {
+      return status === 'failed' && from > 0 && from < (testNow - 2 * dayMs) / 1000
+    })
+    // Four seconds of work, and twenty times as long a rest; the newest hour comes a second before.
+    expect(full.map(({ at }) => Math.round((at - origin) / 1000))).toEqual([61, 64 + 80 + 1])
+    const fresh = world.platform.lists.filter(isFreshLook).map(({ at }) => Math.round((at - origin) / 1000))
+    expect(fresh.slice(0, 3)).toEqual([0, 61 + 20, 61 + 41])
+  })
+})
+
+describe('on demand', () => {
+  test('a full sweep starts although the last one is to rest, and although it has failed', async () => {
+    let failing = false
+    await using world = reconcile({
+      latencyMs: 1000,
+      onList: () => {
+        if (failing) throw trouble('server-error')
+      },
+    })
+    await world.sweep()
+    failing = true
+    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
+    await world.clock.run(world.sweeper.idle())
+    failing = false
+    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
+    await world.clock.run(world.sweeper.idle())
+    expect(world.sweeps().map(({ kind, result }) => `${kind} ${result}`)).toEqual([
+      'full complete',
+      'full failed',
+      'full complete',
+    ])
+  })
+
+  test('not while one is under way: it is told, and nothing is listed twice', async () => {
+    await using world = reconcile({ latencyMs: 1000 })
+    world.sweeper.tick(world.stop.signal)
+    await world.clock.advance(1500)
+    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(false)
+    await world.clock.run(world.sweeper.idle())
+    expect(world.sweeps()).toHaveLength(1)
+    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
+    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(false)
+    await world.clock.run(world.sweeper.idle())
+    expect(world.sweeps()).toHaveLength(2)
+  })
+
+  test('beside a fresh look, and ticks leave it alone', async () => {
+    await using world = reconcile({ latencyMs: 5000 })
+    await world.sweep()
+    await world.clock.advance(110_000)
+    world.sweeper.tick(world.stop.signal)
+    await world.clock.advance(1000)
+    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
+    await ticks(world, 1000, 30_000)
+    expect(world.sweeps().map(({ kind }) => kind)).toEqual(['full', 'fresh', 'full'])
+  })
+
+  test('an abort ends it, a bug comes out of idle()', async () => {
+    const bug = new TypeError('undefined is not a function')
+    await using world = reconcile({
+      onList: () => {
+        throw bug
+      },
+    })
+    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
+    await expect(world.clock.run(world.sweeper.idle())).rejects.toBe(bug)
+    await using slow = reconcile({ latencyMs: hourMs })
+    slow.sweeper.sweepNow(slow.stop.signal)
+    await slow.clock.advance(1000)
+    slow.stop.abort()
+    await slow.clock.run(slow.sweeper.idle(), 1)
+    expect(slow.sweeps()).toEqual([])
   })
 })
 
@@ -143,12 +260,12 @@ describe('a failing platform', () => {
       },
     })
     await world.sweep()
-    const { counts } = world.backlog.summary(testNow, false)
+    const { counts } = world.backlog.summary(testNow, () => false)
     expect(counts.due).toBe(300)
     refusing = true
     calls = 0
     expect(await world.sweep()).toMatchObject({ result: 'failed' })
-    expect(world.backlog.summary(testNow, false).counts).toEqual(counts)
+    expect(world.backlog.summary(testNow, () => false).counts).toEqual(counts)
     expect(world.backlog.size()).toBe(100)
   })
 
@@ -197,7 +314,7 @@ describe('a failing platform', () => {
     })
     world.sweeper.tick(world.stop.signal)
     await world.clock.run(world.sweeper.idle())
-    expect(world.sweeps()[0]?.seconds).toBe(4)
+    expect(world.sweeps()[0]?.seconds).toBe(5)
     void world.start()
     await world.clock.advance(16_000)
     expect(world.backlog.size()).toBe(0)
@@ -243,9 +360,9 @@ describe('no room', () => {
     await world.clock.run(world.sweeper.idle())
     const [next, ...others] = [...world.backlog.entries()].slice(0, 11)
     const resolve = ({ id }: { id: string }): void => {
-      const entry = entryOf(world.backlog, { id })
-      const done = failedRecord({ eventLocal: entry.localSecond * 1000, id, status: 'successful' })
-      world.backlog.note(entry, accepted(done), { sentAt: 0, answeredAt: 0, monotonic: world.clock.monotonic() })
+      const { localSecond } = entryOf(world.backlog, { id })
+      const done = failedRecord({ eventLocal: localSecond * 1000, id, status: 'successful' })
+      noted(world.backlog, done, accepted(done), world.clock.monotonic())
       world.platform.set(id, { status: 'successful' })
     }
     for (const entry of others) resolve(entry)

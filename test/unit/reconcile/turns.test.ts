@@ -6,7 +6,7 @@ import { decide } from '../../../src/reconcile/decide.ts'
 import { createEntry, type Entry } from '../../../src/reconcile/entry.ts'
 import { createTurns, type Turns } from '../../../src/reconcile/turns.ts'
 import { contains, type Span } from '../../../src/reconcile/window.ts'
-import { dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import { awaitedOf, dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
 
 const now = testNow
@@ -141,7 +141,7 @@ describe('those that back off', () => {
   test.each([
     ['no longer held', (all: ReturnType<typeof world>, one: Entry) => all.held.delete(one)],
     ['parked', (_: ReturnType<typeof world>, one: Entry) => (one.attempts = 30)],
-    ['awaited', (_: ReturnType<typeof world>, one: Entry) => (one.awaiting = true)],
+    ['awaited', (_: ReturnType<typeof world>, one: Entry) => (one.awaiting = awaitedOf(one))],
     ['backing off again', (_: ReturnType<typeof world>, one: Entry) => (one.lastAt = now)],
     ['in flight', (all: ReturnType<typeof world>, one: Entry) => all.inFlight.add(one)],
   ])('one that is %s when its turn comes is passed over', (_, happens) => {
@@ -211,7 +211,7 @@ describe('a fence', () => {
     const release = all.turns.fence({ from: second, to: second + 60 })
     drain(all)
     all.held.delete(resolved)
-    retried.awaiting = true
+    retried.awaiting = awaitedOf(retried)
     all.turns.offer([retried], now)
     release()
     expect(drain(all)).toEqual([])
@@ -330,7 +330,7 @@ test('whatever happens, in whatever order: only what may go out does, it does go
           one.tries += 1
           one.triedAt = time
         }
-        one.awaiting = how === 'accepted'
+        one.awaiting = how === 'accepted' ? awaitedOf(one) : undefined
         if (how === 'resolved') held.delete(one)
         if (held.has(one)) turns.offer([one], time)
       }
@@ -341,7 +341,7 @@ test('whatever happens, in whatever order: only what may go out does, it does go
             held.add(pick(number))
             offered.add(pick(number))
             // A listing that shows it failed settles what was awaited.
-            if (!inFlight.has(pick(number))) pick(number).awaiting = false
+            if (!inFlight.has(pick(number))) pick(number).awaiting = undefined
           }
           turns.offer(one.picks.map(pick), time)
         } else if (one.do === 'next') takeNext(one.idleOnly)

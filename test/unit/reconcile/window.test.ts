@@ -3,11 +3,16 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { WindowPolicy } from '../../../src/reconcile/policy.ts'
-import { contains, cut, isEmpty, newestHour, slidingWindow } from '../../../src/reconcile/window.ts'
+import { contains, cut, expiringBefore, isEmpty, newestHour, slidingWindow } from '../../../src/reconcile/window.ts'
 
 const minute = 60_000
 const hour = 60 * minute
-const policy: WindowPolicy = { lookbackMs: 2 * hour, settleMs: minute, notBefore: undefined }
+const policy: WindowPolicy = {
+  lookbackMs: 2 * hour,
+  settleMs: minute,
+  notBefore: undefined,
+  expiryWarningMs: 30 * minute,
+}
 const at = (text: string): number => Temporal.Instant.from(text).epochMilliseconds
 const local = (text: string): number =>
   Temporal.PlainDateTime.from(text).toZonedDateTime('UTC').epochMilliseconds / 1000
@@ -142,6 +147,28 @@ describe('the newest hour', () => {
   test('is never empty the wrong way round', () => {
     const span = newestHour(at('2026-01-15T12:00:00Z'), { ...week, settleMs: 8 * 24 * hour }, zone)
     expect(isEmpty(span)).toBe(true)
+  })
+})
+
+describe('what is about to leave', () => {
+  const expiring = (zone: string, now: string, rules: Partial<WindowPolicy> = {}): string =>
+    read(expiringBefore(at(now), { ...policy, ...rules }, createZone(zone)))
+
+  test.each([
+    ['UTC', '2026-01-15T12:00:00Z', {}, '01-15T10:30:00'],
+    ['Asia/Kolkata', '2026-01-15T12:00:00Z', {}, '01-15T16:00:00'],
+    ['UTC', '2026-01-15T12:00:00Z', { expiryWarningMs: 0 }, '01-15T10:00:00'],
+    // The hour from 02:00 comes twice at the window's start: what lies in it stays until the second time.
+    ['Europe/Berlin', '2025-10-26T02:20:00Z', {}, '10-26T02:00:00'],
+    ['Europe/Berlin', '2025-10-26T03:20:00Z', {}, '10-26T02:50:00'],
+    ['Europe/Berlin', '2026-03-29T02:40:00Z', {}, '03-29T03:10:00'],
+  ])('in %s at %s: what happened before', (zone, now, rules, before) => {
+    expect(expiring(zone, now, rules)).toBe(before)
+  })
+
+  test('notBefore does not move on: what has just come after it stays for the whole lookback', () => {
+    expect(expiring('UTC', '2026-01-15T12:00:00Z', { notBefore: at('2026-01-15T11:30:00Z') })).toBe('01-15T11:30:00')
+    expect(expiring('UTC', '2026-01-15T12:00:00Z', { notBefore: at('2026-01-15T09:00:00Z') })).toBe('01-15T10:30:00')
   })
 })
 

@@ -1,0 +1,97 @@
+// A retry whose outcome is not known yet: what is evidence of it, and when to look next. Pure functions. @see design section 11
+import type { WebhookRecord } from '../platform/record.ts'
+import type { Ticket } from './allowance.ts'
+import type { Outcome } from './outcome.ts'
+import type { OutcomePolicy } from './policy.ts'
+
+/** A record as it was shown at some moment. */
+type Shown = Pick<WebhookRecord, 'attempts' | 'lastAttemptLocal'>
+
+export interface Awaited {
+  ticket: Ticket
+  /** Monotonic ms: when the PATCH was sent. */
+  sentAt: number
+  /** No answer has come yet. */
+  inFlight: boolean
+  /** Platform epoch ms of our PATCH before this one; 0 when there was none. */
+  triedBefore: number
+  /** The PATCH had no answer of the platform: nobody knows whether it was taken. */
+  lost: boolean
+  /** As it was listed before the PATCH. */
+  listed: Shown
+  /** As the answer showed it. */
+  answered: Shown | undefined
+  /** Monotonic ms: when to look next. */
+  lookAt: number
+  /** True when a look-up by its event did not show it: then its second is listed. */
+  missedByEvent: boolean
+}
+
+/** What a look showed: a final outcome, nothing new, or a record that is being delivered. */
+export type Evidence = Extract<Outcome, 'recovered' | 'failed-again'> | 'unchanged' | 'processing'
+
+const longestPauseMs = 300_000
+/** A server that lags behind the others shows for so long, after the answer, what was before the PATCH. */
+const laggingMs = 2000
+
+/** True when `after` shows an attempt that `before` did not. */
+function showsAttempt(after: Shown, before: Shown): boolean {
+  if (after.attempts > before.attempts) return true
+  if (after.lastAttemptLocal === null) return false
+  return before.lastAttemptLocal === null || after.lastAttemptLocal > before.lastAttemptLocal
+}
+
+/**
+ * What a look tells that was asked for at `askedAt` (monotonic ms). A platform may count an attempt when it begins, so
+ * that the answer shows the very numbers that stay when it has failed: then they count, unless they might come from a
+ * server that has not heard of the retry, which somebody else's attempt just before it would give the same numbers.
+ */
+export function evidenceOf(
+  awaited: Pick<Awaited, 'listed' | 'answered' | 'sentAt'>,
+  record: Pick<WebhookRecord, 'status' | 'attempts' | 'lastAttemptLocal'>,
+  askedAt: number,
+): Evidence {
+  if (record.status === 'successful') return 'recovered'
+  if (record.status === 'processing') return 'processing'
+  if (record.status !== 'failed' || !showsAttempt(record, awaited.listed)) return 'unchanged'
+  const { answered } = awaited
+  const mayBeStale = answered !== undefined && !showsAttempt(record, answered)
+  return mayBeStale && askedAt - awaited.sentAt < laggingMs ? 'unchanged' : 'failed-again'
+}
+
+/**
+ * When to look again after a look at `askedAt`: the looks come at 1, 2, 4, 8 ... times `firstLook` after the PATCH, at most
+ * five minutes apart. One that came late, or by the way, puts the next one off, so that two never follow closely.
+ */
+export function nextLookAt(sentAt: number, askedAt: number, policy: OutcomePolicy): number {
+  const { firstLookMs } = policy
+  const elapsed = askedAt - sentAt
+  if (elapsed < firstLookMs) return sentAt + firstLookMs
+  const planned = sentAt + firstLookMs * 2 ** (Math.floor(Math.log2(elapsed / firstLookMs)) + 1)
+  return Math.min(Math.max(planned, askedAt + Math.max(firstLookMs, elapsed / 2)), askedAt + longestPauseMs)
+}
+
+/** Looks up to this many times `firstLook` may come before a retry has begun to show. */
+const notTakenAfterLooks = 4
+
+/** Whether a retry whose answer was lost looks as if it had never reached the platform. It is awaited all the same. */
+export function seemsNotTaken(
+  { lost, sentAt }: Awaited,
+  evidence: Evidence | undefined,
+  askedAt: number,
+  policy: OutcomePolicy,
+): boolean {
+  return lost && evidence === 'unchanged' && askedAt - sentAt >= notTakenAfterLooks * policy.firstLookMs
+}
+
+/** Whether a look at `askedAt` that showed nothing final is the last one. */
+export function isGivenUp(
+  awaited: Awaited,
+  evidence: Evidence | undefined,
+  askedAt: number,
+  policy: OutcomePolicy,
+): boolean {
+  const elapsed = askedAt - awaited.sentAt
+  const wasNotTaken = awaited.lost && evidence === 'unchanged' && elapsed >= policy.lostAfterMs
+  return wasNotTaken || elapsed >= policy.giveUpAfterMs
+}

@@ -1,0 +1,244 @@
+// Finds out what became of retries: looks at the records themselves, many with one call where they lie close. @see design section 11
+import { createBell } from '../bell.ts'
+import type { Clock, Random } from '../clock.ts'
+import type { ListPage, ListQuery, PlatformClient } from '../platform/client.ts'
+import { PlatformFailure } from '../platform/failure.ts'
+import { maxPageSize } from '../platform/wire.ts'
+import type { Backlog } from './backlog.ts'
+import type { TimeOffsetFact } from './dispatch.ts'
+import type { Entry, TimeOffset } from './entry.ts'
+import { asked } from './listing.ts'
+import { byEventTime, lookUps, spanOf, splitAtGaps, type Group } from './look-plan.ts'
+import { isPlatformTrouble } from './platform-trouble.ts'
+import { createWaitingRoom } from './waiting-room.ts'
+
+export interface ConfirmOptions {
+  client: Pick<PlatformClient, 'list' | 'now'>
+  backlog: Pick<Backlog, 'get' | 'see'>
+  clock: Clock
+  random: Random
+  /** Calls at the same time. */
+  concurrency: number
+  /** True while retries are held up until outcomes are known: then nobody waits for company. */
+  waitsForOutcomes: () => boolean
+  report: (fact: TimeOffsetFact) => void
+}
+
+export interface Confirmer {
+  /** Follows a record whose outcome is awaited until it is known. */
+  follow(entry: Entry): void
+  /** Looks until the signal is aborted; rejects with its reason, or with a bug. */
+  run(signal: AbortSignal): Promise<void>
+}
+
+/** So many looks in a row that fail are the platform's trouble, not a record's. */
+const failuresInARow = 3
+const firstPauseMs = 1000
+const maxPauseMs = 300_000
+/** An event has a record for each subscription: more pages than this are no answer to what was asked. */
+const maxEventPages = 10
+/** Failures that the next look would meet too. */
+const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
+
+/** A listing of more pages than this is read for nobody. */
+const maxPages = 1000
+
+/** One round of looks. */
+interface Round {
+  /** Look-ups in a row that failed. */
+  failures: number
+  signal: AbortSignal
+}
+
+/** How full of records a span is. */
+interface Density {
+  rowsPerSecond: number
+  pageSize: number
+}
+
+/** Works through the items, some at a time; the first failure ends it. */
+async function inParallel<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<void> {
+  const ahead = items.values()
+  let failed = false
+  async function worker(): Promise<void> {
+    for (const item of ahead) {
+      if (failed) return
+      await work(item).catch((error: unknown) => {
+        failed = true
+        throw error
+      })
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker))
+}
+
+const isAwaited = (entry: Entry): boolean => entry.awaiting !== undefined
+
+/** Such a record can't be looked up by its event: it is found in the listing of its second, if at all. */
+const hasNoEvent = ({ awaiting, eventId }: Entry): boolean => eventId === '' || awaiting?.missedByEvent === true
+
+export function createConfirmer(options: ConfirmOptions): Confirmer {
+  const { backlog, client, clock, concurrency, random } = options
+  const bell = createBell(clock)
+  const room = createWaitingRoom({ waitsForOutcomes: options.waitsForOutcomes })
+  let pauses = 0
+
+  /** Takes in what a page shows, of every awaited record on it. `due` loses those that were seen. */
+  function take(page: ListPage, askedAt: number, due: Set<Entry>): void {
+    const look = { askedAt, monotonic: clock.monotonic(), seenAt: client.now() }
+    const offsets: TimeOffset[] = []
+    for (const record of page.records) {
+      const entry = backlog.get(record.id)
+      if (entry === undefined || !isAwaited(entry)) continue
+      const offset = backlog.see(entry, record, look)
+      if (offset !== undefined) offsets.push(offset)
+      due.delete(entry)
+    }
+    if (offsets.length > 0) options.report({ type: 'time-offset', offsets })
+  }
+
+  /** What a listing did not show has been looked at all the same: that it is absent proves nothing. */
+  function takeAbsent(entries: Iterable<Entry>, askedAt: number): void {
+    const look = { askedAt, monotonic: clock.monotonic(), seenAt: client.now() }
+    for (const entry of entries) backlog.see(entry, undefined, look)
+  }
+
+  async function read(query: ListQuery, due: Set<Entry>, { signal }: Round): Promise<ListPage> {
+    const askedAt = clock.monotonic()
+    const page = await client.list(query, signal, 'confirm')
+    take(page, askedAt, due)
+    return page
+  }
+
+  /** Looks a record up by its event, with the others of that event. */
+  async function lookUp(entry: Entry, round: Round): Promise<void> {
+    if (!isAwaited(entry)) return
+    const askedAt = clock.monotonic()
+    const due = new Set([entry])
+    for (let page = 0; page < maxEventPages && due.size > 0; page += 1) {
+      const { rows, size } = await read({ eventId: entry.eventId, page, size: maxPageSize }, due, round)
+      if (rows < (size ?? maxPageSize)) break
+    }
+    if (due.size === 0 || entry.awaiting === undefined) return
+    entry.awaiting.missedByEvent = true
+    takeAbsent(due, askedAt)
+  }
+
+  function putOff({ awaiting }: Entry): void {
+    if (awaiting === undefined) return
+    const now = clock.monotonic()
+    awaiting.lookAt = now + Math.min(maxPauseMs, Math.max(firstPauseMs, (now - awaiting.sentAt) / 2))
+  }
+
+  /** A look that failed is made up for; too many in a row are thrown on. */
+  async function lookUpOrPutOff(entry: Entry, round: Round): Promise<void> {
+    try {
+      await lookUp(entry, round)
+      round.failures = 0
+    } catch (error) {
+      round.failures += 1
+      if (!(error instanceof PlatformFailure) || round.failures >= failuresInARow) throw error
+      putOff(entry)
+    }
+  }
+
+  /** Those of one event come together. */
+  async function lookUpEach(group: Group, round: Round): Promise<void> {
+    const byEvent = new Map(group.map((entry) => [entry.eventId, entry]))
+    await inParallel([...byEvent.values()], concurrency, (entry) => lookUpOrPutOff(entry, round))
+  }
+
+  /**
+   * Looks at a group by listing its span, until all of it has been seen. When that would cost more calls than looking
+   * each up, it tells how full the span is instead.
+   */
+  async function listSpan(group: Group, maxCalls: number, round: Round): Promise<Density | undefined> {
+    const askedAt = clock.monotonic()
+    const due = new Set(group)
+    const span = asked(spanOf(group))
+    const query = { ...span, page: 0, size: maxPageSize }
+    const first = await read(query, due, round)
+    const pageSize = first.size ?? maxPageSize
+    const total = first.total ?? (first.rows < pageSize ? first.rows : Infinity)
+    const more = Math.ceil(total / pageSize) - 1
+    if (due.size > 0 && more > maxCalls) return { rowsPerSecond: total / (span.to - span.from + 1), pageSize }
+    const pages = Array.from({ length: Math.max(0, more) }, (_, index) => index + 1)
+    await inParallel(pages, concurrency, async (page) => {
+      if (due.size > 0) await read({ ...query, page }, due, round)
+    })
+    takeAbsent(due, askedAt)
+    return undefined
+  }
+
+  /** Looks at a group by listing its span or, where that costs more, by listing parts of it or one look-up each. */
+  async function look(group: Group, round: Round, splits: number): Promise<void> {
+    const calls = lookUps(group)
+    if (calls <= 1) {
+      await lookUpEach(group, round)
+      return
+    }
+    const density = await listSpan(group, Math.min(calls, maxPages), round)
+    if (density === undefined) return
+    const left = group.filter(isAwaited)
+    const parts = splitAtGaps(left, density.rowsPerSecond, density.pageSize)
+    if (parts.length < 2 || splits === 0) await lookUpEach(left, round)
+    else for (const part of parts) await look(part, round, splits - 1)
+  }
+
+  /** A span that can't be listed is looked at record by record. */
+  async function lookAround(group: Group, round: Round): Promise<void> {
+    try {
+      await look(group, round, 2)
+    } catch (error) {
+      if (!(error instanceof PlatformFailure) || hopeless.has(error.reason) || round.failures > 0) throw error
+      await lookUpEach(group.filter(isAwaited), round)
+    }
+  }
+
+  async function lookAtSecond(entry: Entry, round: Round): Promise<void> {
+    if (!isAwaited(entry)) return
+    const askedAt = clock.monotonic()
+    const tooFull = await listSpan([entry], maxPages, round)
+    if (tooFull !== undefined) takeAbsent([entry], askedAt)
+    if (entry.awaiting !== undefined) entry.awaiting.missedByEvent = false
+  }
+
+  async function pause(signal: AbortSignal): Promise<void> {
+    const longest = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(pauses, 20))
+    pauses += 1
+    await clock.sleep(longest * (1 - random.next() / 2), signal)
+  }
+
+  /** One round: looks at all that is due, and pauses when the platform does not answer. */
+  async function lookAtDue(signal: AbortSignal): Promise<void> {
+    const round: Round = { failures: 0, signal }
+    const due = room.take()
+    const [odd, plain] = [due.filter(hasNoEvent), due.filter((entry) => !hasNoEvent(entry))]
+    try {
+      await lookAround(byEventTime(plain), round)
+      await inParallel(odd, 1, (entry) => lookAtSecond(entry, round))
+      pauses = 0
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!isPlatformTrouble(error)) throw error
+      await pause(signal)
+    } finally {
+      for (const entry of due) room.add(entry)
+    }
+  }
+
+  return {
+    follow(entry) {
+      room.add(entry)
+      bell.ring()
+    },
+    async run(signal) {
+      for (;;) {
+        signal.throwIfAborted()
+        const wait = room.untilRound(clock.monotonic())
+        if (wait === 0) await lookAtDue(signal)
+        else await bell.wait(wait, signal)
+      }
+    },
+  }
+}

@@ -1,0 +1,182 @@
+// What is told of retries, beside the platform's own books, under every reading of delivery: each that was taken has its outcome, and the right one.
+import { describe, expect, test } from 'vitest'
+import type { Outcome } from '../../src/reconcile/outcome.ts'
+import type { FaultRule } from '../../src/sandbox/faults.ts'
+import type { Readings } from '../../src/sandbox/options.ts'
+import { aspects, only } from './axes.ts'
+import { round, startPlay, type PartialCell, type Play } from './cell.ts'
+import { product } from './pairwise.ts'
+
+const minute = 60_000
+/** Longer than the longest backoff. */
+const restMs = 12_000
+const mostRounds = 8
+const records = 24
+
+interface Scenario {
+  cell: PartialCell
+  readings?: Partial<Readings>
+  faults?: FaultRule[]
+  env?: Readonly<Record<string, string>>
+}
+
+interface Books {
+  /** By id: the outcomes that were told, in their order. */
+  told: Map<string, Outcome[]>
+  ids: readonly string[]
+  play: Play
+}
+
+/** Failed records of two subscriptions. Every third fails once more, every eighth twice more. */
+function plant({ clock, sandbox }: Play): string[] {
+  const subscriptionIds = ['11111111-2222-4333-8444-555555555555', '99999999-2222-4333-8444-555555555555']
+  const ids = Array.from({ length: records }, (_, index) =>
+    sandbox.addWebhook({
+      subscriptionId: subscriptionIds[index % 2] ?? '',
+      eventInstant: clock.now() - 60 * minute - index * 7000,
+      attempts: 1,
+    }),
+  )
+  for (const [index, id] of ids.entries()) {
+    if (index % 3 === 0) sandbox.receiver.fail({ webhookIds: [id], status: 503, count: 1 })
+    if (index % 8 === 0) sandbox.receiver.fail({ webhookIds: [id], connection: 'reset', count: 2 })
+  }
+  return ids
+}
+
+async function recover(scenario: Scenario, check: (books: Books) => void): Promise<void> {
+  const { cell, env = {}, readings = {} } = scenario
+  await using play = await startPlay(cell, { readings, env })
+  const { clock, daemon, sandbox } = play
+  const ids = plant(play)
+  sandbox.faults.set(...(scenario.faults ?? []))
+  for (let turn = 0; turn < mostRounds && sandbox.counts().successful < records; turn += 1) {
+    await round(play)
+    // The round is over: nothing is left open.
+    expect(daemon.engine.backlog.awaited().size).toBe(0)
+    clock.advance(restMs)
+  }
+  const told = new Map(ids.map((id): [string, Outcome[]] => [id, []]))
+  for (const fact of daemon.facts) if (fact.type === 'outcome') told.get(fact.id)?.push(fact.outcome)
+  expect(play.lies).toEqual([])
+  expect(sandbox.counts()).toMatchObject({ successful: records, failed: 0, processing: 0 })
+  expect(sandbox.receiver.counts()).toMatchObject({ webhooks: records, repeated: 0 })
+  check({ told, ids, play })
+}
+
+/** Every retry that the platform took has failed again, but for the last one of its record, which has recovered. */
+function expectEqual({ ids, play: { sandbox }, told }: Books): void {
+  const expected = ids.map((id): Outcome[] => [
+    ...Array.from({ length: sandbox.acceptedRetries(id) - 1 }, () => 'failed-again' as const),
+    'recovered',
+  ])
+  expect(ids.map((id) => told.get(id))).toEqual(expected)
+  const all = [...told.values()].flat()
+  const { failed, succeeded } = sandbox.stats.deliveries
+  expect(all.filter((outcome) => outcome === 'failed-again').length).toBe(failed)
+  expect(all.filter((outcome) => outcome === 'recovered').length).toBe(succeeded)
+  // Some did fail again, so that there was something to get wrong.
+  expect(failed).toBeGreaterThanOrEqual(records / 3)
+}
+
+/** A delivery that is still under way at the first looks. */
+function slowly(cell: PartialCell): Partial<Readings> {
+  const { readings = {} } = (aspects.delivery as Record<string, { readings?: Partial<Readings> }>)[
+    cell.delivery ?? ''
+  ] ?? { readings: {} }
+  return readings.delivery === undefined ? {} : { delivery: { ...readings.delivery, delayMs: 150 } }
+}
+
+const cells = product(only('delivery', 'counting'))
+
+describe('delivery x counting', () => {
+  test.each(cells)('$delivery, $counting counted', async (cell) => {
+    await recover({ cell }, expectEqual)
+  })
+
+  test.each(cells)('$delivery, $counting counted, slow', async (cell) => {
+    await recover({ cell, readings: slowly(cell) }, expectEqual)
+  })
+})
+
+describe('answers are lost, and the retries were taken', () => {
+  const lost: [string, FaultRule['fault']][] = [
+    ['reset', { kind: 'reset', when: 'after' }],
+    ['500', { kind: 'status', status: 500, applied: true, body: 'html' }],
+    ['cut', { kind: 'cut' }],
+  ]
+  const some = lost.flatMap(([name, fault]) => product(only('delivery')).map((cell) => ({ name, fault, ...cell })))
+
+  test.each(some)('$name, $delivery', async ({ fault, delivery }) => {
+    await recover({ cell: { delivery }, faults: [{ operation: 'retry', fault, probability: 0.5 }] }, (books) => {
+      expectEqual(books)
+      const { facts } = books.play.daemon
+      const unanswered = facts.filter((fact) => fact.type === 'retry' && fact.answer.lost === true)
+      expect(unanswered.length).toBeGreaterThan(3)
+    })
+  })
+})
+
+describe('answers are lost, and the retries were not taken', () => {
+  test.each(product(only('delivery')))('$delivery: nobody knows, then it is tried again', async ({ delivery }) => {
+    const faults: FaultRule[] = [{ operation: 'retry', fault: { kind: 'reset', when: 'before' }, count: 5 }]
+    // As long is a retry looked for that seems not to have been taken.
+    const env = { RECONCILER_CIRCUIT_PROBE_TIMEOUT: '1s' }
+    await recover({ cell: { delivery }, faults, env }, ({ ids, play, told }) => {
+      const all = [...told.values()].flat()
+      const count = (outcome: Outcome): number => all.filter((other) => other === outcome).length
+      expect(count('unknown')).toBe(5)
+      expect(count('recovered')).toBe(records)
+      expect(count('failed-again')).toBe(play.sandbox.stats.deliveries.failed)
+      expect(ids.map((id) => told.get(id)?.at(-1))).toEqual(ids.map(() => 'recovered'))
+    })
+  })
+})
+
+describe('a receiver that is down', () => {
+  test.each(product(only('delivery')))(
+    '$delivery: ten deliveries into it, the circuit opens, the round ends; then all recover',
+    async ({ delivery }) => {
+      await using play = await startPlay({ delivery })
+      const { clock, daemon, sandbox } = play
+      plant(play)
+      sandbox.receiver.heal()
+      sandbox.receiver.down()
+      await round(play)
+      expect(sandbox.receiver.counts().received).toBe(10)
+      expect(daemon.facts).toContainEqual(
+        expect.objectContaining({
+          type: 'circuit',
+          subscriptionId: undefined,
+          to: 'open',
+          failedAgain: 10,
+          judged: 10,
+        }),
+      )
+      expect(daemon.engine.circuits()[0]).toMatchObject({ subscriptionId: undefined, state: 'open', outstanding: 0 })
+      expect(daemon.engine.backlog.awaited().size).toBe(0)
+
+      sandbox.receiver.up()
+      // The pause of 30 s goes by.
+      clock.advance(31_000)
+      await round(play)
+      expect(sandbox.counts()).toMatchObject({ successful: records, failed: 0 })
+      expect(sandbox.receiver.counts()).toMatchObject({ received: 10 + records, webhooks: records, repeated: 0 })
+      expect(play.lies).toEqual([])
+    },
+  )
+
+  test('one that goes on to be down is asked by one probe at a time', async () => {
+    await using play = await startPlay({ delivery: 'async' })
+    const { clock, sandbox } = play
+    plant(play)
+    sandbox.receiver.heal()
+    sandbox.receiver.down()
+    for (let turn = 0; turn < 5; turn += 1) {
+      await round(play)
+      // Longer than the pauses: 30 s, a minute, two, four.
+      clock.advance(5 * minute)
+    }
+    expect(sandbox.receiver.counts().received).toBe(10 + 4)
+  })
+})

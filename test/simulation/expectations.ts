@@ -1,0 +1,70 @@
+// What the daemon owes each record by its configuration: computed here once more, and not by the daemon's own code.
+import type { Config } from '../../src/config/schema.ts'
+import type { Scenario } from './scenario.ts'
+import type { SimulatedRecord } from './platform.ts'
+
+/** What is known of a record's attempts; times in epoch ms of the platform's clock. */
+export interface Attempts {
+  attempts: number
+  lastAt: number
+}
+
+export interface Expectations {
+  /** The earliest and the latest moment from which on it may, or should, be retried; epoch ms of the platform's clock. */
+  earliestDue(record: SimulatedRecord, known: Attempts): number
+  latestDue(record: SimulatedRecord, known: Attempts): number
+  isSelected(record: SimulatedRecord): boolean
+  isParked(known: Attempts): boolean
+  /** Whether its event has left the window at `now`, or will within `marginMs`. */
+  isLapsed(record: SimulatedRecord, now: number, marginMs: number): boolean
+  isSettled(record: SimulatedRecord, now: number): boolean
+  /** Pauses of a circuit that can have ended within `ms`. */
+  probesWithin(ms: number): number
+  /** How far the daemon's idea of the platform's time may be off, ms. */
+  clockTolerance: number
+}
+
+const slowFactor = 20
+const hourMs = 3_600_000
+
+export function createExpectations(scenario: Scenario, config: Config): Expectations {
+  const { habits, periodMs } = scenario
+  const { backoff, maxAttempts } = config.retry
+  const { lookback, notBefore, settle } = config.window
+  const isSlow = scenario.faults.some(({ kind }) => kind === 'slow')
+  const roundTrip = habits.latency[1] * (isSlow ? slowFactor : 1) + (habits.delivery === 'sync' ? habits.deliveryTime[1] : 0)
+  const hasRepeatedHour = habits.timeZone !== 'UTC'
+
+  function longest(attempts: number): number {
+    return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (Math.max(1, attempts) - 1))
+  }
+
+  return {
+    earliestDue(record, { attempts, lastAt }) {
+      const due = lastAt + longest(attempts) * (1 - backoff.jitter)
+      const leavesAt = record.eventAt + lookback
+      const lastChance = Math.floor((leavesAt - 2 * periodMs) / 1000) * 1000 - 1000
+      // Which draw of the jitter leads out of the window is the daemon's to know.
+      const latest = lastAt + longest(attempts)
+      return latest > leavesAt && lastAt < lastChance + 1000 ? Math.min(due, lastChance) : due
+    },
+    latestDue: (record, { attempts, lastAt }) =>
+      Math.max(lastAt + longest(attempts) + (hasRepeatedHour ? hourMs : 0), record.eventAt + settle),
+    isSelected: ({ eventAt, plan }) =>
+      (config.select.eventTypes.length === 0 || config.select.eventTypes.includes(plan.eventType)) &&
+      (notBefore === undefined || eventAt >= notBefore),
+    isParked: ({ attempts }) => attempts >= maxAttempts,
+    isLapsed: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
+    isSettled: ({ eventAt }, now) => eventAt + settle <= now,
+    probesWithin(ms) {
+      const { cooldown, maxCooldown } = config.circuit
+      let probes = 0
+      for (let at = cooldown, pause = cooldown; at <= ms; at += pause) {
+        probes += 1
+        pause = Math.min(maxCooldown, 2 * pause)
+      }
+      return probes
+    },
+    clockTolerance: (1000 + roundTrip) / 2 + (habits.timePrecision === 'second' ? 1000 : 0) + 200,
+  }
+}

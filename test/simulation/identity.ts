@@ -1,0 +1,86 @@
+// The simulated identity host: takes each assertion once, and only a good one; gives tokens that end.
+import { assertionHeader, clientAssertionType, grantType, maxAssertionLifetimeSeconds } from '../../src/platform/wire.ts'
+import type { KeySource } from '../../src/platform/private-key.ts'
+
+export const clientId = 'simulated-client'
+export const issuer = 'https://identity.simulated/auth/realms/main'
+
+const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+/** Signs by name only: what the simulation is about is what stands in the assertion, and when. */
+export const simulatedKey: KeySource = {
+  current: () => ({
+    sign: (claims) => Promise.resolve(`${encode(assertionHeader)}.${encode(claims)}.c2lnbmVk`),
+    bits: 4096,
+    fingerprint: 'simulated',
+  }),
+  refresh: () => Promise.resolve(false),
+}
+
+export interface IdentityAnswer {
+  status: number
+  body: string
+}
+
+export interface SimulatedIdentity {
+  /** `now` in epoch ms of this host's clock. */
+  token(form: string, now: number): IdentityAnswer
+  /** Whether the platform takes this token now; `now` as above. */
+  takes(authorization: string | undefined, now: number): boolean
+  /** Every token that was given becomes void. */
+  revoke(): void
+}
+
+function decode(part: string | undefined): Record<string, unknown> {
+  try {
+    return JSON.parse(Buffer.from(part ?? '', 'base64url').toString()) as Record<string, unknown>
+  } catch {
+    return {}
+  }
+}
+
+/** What is wrong with the claims; undefined when nothing is. */
+function problemOf(claims: Record<string, unknown>, now: number): string | undefined {
+  const { iat, exp } = claims
+  if (claims['iss'] !== clientId || claims['sub'] !== clientId) return 'iss or sub'
+  if (claims['aud'] !== issuer) return 'aud'
+  if (typeof iat !== 'number' || typeof exp !== 'number') return 'no times'
+  if (exp - iat > maxAssertionLifetimeSeconds) return 'lives too long'
+  if (iat * 1000 > now) return 'issued in the future'
+  return exp * 1000 <= now ? 'expired' : undefined
+}
+
+export function createSimulatedIdentity(tokenLifeSeconds: number): SimulatedIdentity {
+  const used = new Set<unknown>()
+  let tokens = new Map<string, number>()
+  let given = 0
+
+  function refusal(description: string): IdentityAnswer {
+    return { status: 401, body: JSON.stringify({ error: 'invalid_client', error_description: description }) }
+  }
+
+  return {
+    token(form, now) {
+      const fields = new URLSearchParams(form)
+      const [header, payload] = (fields.get('client_assertion') ?? '').split('.')
+      const claims = decode(payload)
+      if (fields.get('grant_type') !== grantType || fields.get('client_assertion_type') !== clientAssertionType) {
+        return { status: 400, body: '{"error":"invalid_request"}' }
+      }
+      if (JSON.stringify(decode(header)) !== JSON.stringify(assertionHeader)) return refusal('header')
+      if (typeof claims['jti'] !== 'string' || used.has(claims['jti'])) return refusal('jti')
+      used.add(claims['jti'])
+      const problem = problemOf(claims, now)
+      if (problem !== undefined) return refusal(problem)
+      given += 1
+      const value = `token-${given}`
+      tokens.set(value, now + tokenLifeSeconds * 1000)
+      const body = { access_token: value, token_type: 'Bearer', expires_in: tokenLifeSeconds, scope: 'api' }
+      return { status: 200, body: JSON.stringify(body) }
+    },
+    takes: (authorization, now) => (tokens.get(authorization?.replace(/^Bearer /, '') ?? '') ?? -Infinity) > now,
+    revoke() {
+      tokens = new Map()
+    },
+  }
+}

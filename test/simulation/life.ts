@@ -1,0 +1,185 @@
+// One process of the daemon: the real one, with clock, randomness, schedule and network from here. It can die in any moment.
+import type { Clock } from '../../src/clock.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
+import type { Fact } from '../../src/facts.ts'
+import type { Log } from '../../src/log.ts'
+import type { ControlOptions } from '../../src/ops/control.ts'
+import type { Transport } from '../../src/platform/http.ts'
+import type { Sequence } from '../../src/sandbox/hash.ts'
+import type { Schedule } from '../../src/schedule.ts'
+import { simulatedKey } from './identity.ts'
+import type { Timeline } from './timeline.ts'
+
+export interface Life {
+  isAlive(): boolean
+  /** It is gone from one moment to the next: nothing that it waits for comes any more. */
+  crash(): void
+  /** SIGTERM. Resolves when it has ended; rejects with what it ended of, if that is a bug. */
+  stop(): Promise<void>
+  /** Rejects when it ends because of a bug. */
+  ended: Promise<void>
+  /** What Prometheus would get: value by name and labels, without the prefix. Undefined before it listens. */
+  metrics(): Promise<ReadonlyMap<string, number>> | undefined
+  /** What keeps it from being alive, as /livez says it. */
+  problems(): readonly string[]
+  /** The operator's commands; nothing happens before it listens, or without `control.token`. */
+  command(what: 'pause' | 'resume' | 'sweep'): void
+  /** Things that it waits for. */
+  waiting(): number
+}
+
+export interface LifeOptions {
+  config: Config
+  periodMs: number
+  timeline: Timeline
+  /** Draws for this process alone. */
+  sequence: Sequence
+  /** Host's wall clock, epoch ms. */
+  hostNow: () => number
+  transport: Transport
+  report: (fact: Fact) => void
+  /** Gets the metrics as they are in the last moment of an end in good order. */
+  onLastMetrics: (metrics: ReadonlyMap<string, number>) => void
+  onWarning: (message: string) => void
+}
+
+/** Neither 0 nor the wall clock: who mixes the clocks up shall be found out. */
+const monotonicStart = 5_000_000
+
+function parse(exposition: string): ReadonlyMap<string, number> {
+  const values = new Map<string, number>()
+  for (const line of exposition.split('\n')) {
+    const end = line.lastIndexOf(' ')
+    if (!line.startsWith('#') && end > 0) {
+      values.set(line.slice(0, end).replace(/^webhook_reconciler_/, ''), Number(line.slice(end + 1)))
+    }
+  }
+  return values
+}
+
+export function startLife(options: LifeOptions): Life {
+  const { config, hostNow, periodMs, sequence, timeline } = options
+  const stop = new AbortController()
+  let isAlive = true
+  let waiting = 0
+  let server: Parameters<DaemonHost['startServer']>[0] | undefined
+  let control: ControlOptions | undefined
+
+  const clock: Clock = {
+    now: hostNow,
+    monotonic: () => monotonicStart + timeline.now(),
+    sleep(ms, signal) {
+      if (signal?.aborted === true) return Promise.reject(signal.reason as Error)
+      if (!(ms > 0)) return Promise.resolve()
+      return new Promise((resolve, reject) => {
+        if (!isAlive) return
+        const abort = (): void => {
+          waiting -= 1
+          cancel()
+          if (isAlive) reject(signal?.reason as Error)
+        }
+        const cancel = timeline.after(ms, () => {
+          if (!isAlive) return
+          waiting -= 1
+          signal?.removeEventListener('abort', abort)
+          resolve()
+        })
+        waiting += 1
+        signal?.addEventListener('abort', abort, { once: true })
+      })
+    },
+  }
+
+  let endSchedule = (): void => undefined
+  const schedule: Schedule = {
+    periodMs,
+    nextAt: () => undefined,
+    start(onTick) {
+      const next = (): void => {
+        // As node-cron does it: each tick somewhat late, by chance.
+        endSchedule = timeline.after(periodMs * (0.95 + 0.1 * sequence.next()), () => {
+          if (!isAlive) return
+          onTick()
+          next()
+        })
+      }
+      onTick()
+      next()
+      return Promise.resolve()
+    },
+    stop() {
+      endSchedule()
+      return Promise.resolve()
+    },
+  }
+
+  async function read(): Promise<ReadonlyMap<string, number>> {
+    return parse((await server?.metrics())?.text ?? '')
+  }
+
+  const quiet = (): void => undefined
+  const log: Log = {
+    debug: quiet,
+    info: quiet,
+    warn: options.onWarning,
+    error: options.onWarning,
+  }
+
+  const ended = runDaemon({
+    config,
+    version: '0.0.0',
+    nodeVersion: 'simulated',
+    clock,
+    random: { next: () => sequence.next(), uuid: () => sequence.uuid() },
+    log,
+    transport: options.transport,
+    schedule,
+    key: simulatedKey,
+    certificate: undefined,
+    stop: stop.signal,
+    host: {
+      processMetrics: false,
+      report(fact) {
+        if (isAlive) options.report(fact)
+      },
+      startControl(commands) {
+        control = commands
+        return Promise.resolve({ port: 2, drain: quiet, close: () => Promise.resolve() })
+      },
+      startServer(served) {
+        server = served
+        return Promise.resolve({
+          port: 1,
+          drain: quiet,
+          close: async () => {
+            const last = await read()
+            if (isAlive) options.onLastMetrics(last)
+          },
+        })
+      },
+    },
+  })
+  ended.catch(quiet)
+
+  return {
+    isAlive: () => isAlive,
+    crash() {
+      isAlive = false
+      endSchedule()
+    },
+    stop() {
+      stop.abort(new Error('SIGTERM'))
+      return ended
+    },
+    ended,
+    metrics: () => (server === undefined ? undefined : read()),
+    problems: () => server?.live() ?? [],
+    command(what) {
+      if (what === 'pause') control?.pause.pause()
+      else if (what === 'resume') control?.pause.resume()
+      else control?.sweep()
+    },
+    waiting: () => waiting,
+  }
+}

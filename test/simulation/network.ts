@@ -1,0 +1,275 @@
+// Everything between the daemon and the other side: latency, faults, and the moment in which a process dies.
+import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http.ts'
+import type { Sequence } from '../../src/sandbox/hash.ts'
+import { identityFaults, type FaultKind } from './fault-kinds.ts'
+import type { SimulatedIdentity } from './identity.ts'
+import type { Answer, SimulatedPlatform, View } from './platform.ts'
+import type { Scenario } from './scenario.ts'
+import type { Timeline } from './timeline.ts'
+
+export type Operation = 'token' | 'list' | 'retry' | 'health'
+
+/** One HTTP exchange as the world sees it. */
+export interface Call {
+  /** Counted over the process. */
+  number: number
+  operation: Operation
+  /** Of a retry. */
+  id: string
+  url: URL
+  sentAt: number
+}
+
+/**
+ * What the daemon can know of a call: the platform's word (`told`), something that is not the platform's word, or
+ * nothing at all, sure or not sure that the platform never heard of it.
+ */
+export interface Told {
+  kind: 'told' | 'not-its-word' | 'nothing' | 'never-left' | 'given-up'
+  status: number | undefined
+  views: readonly View[]
+  retryAfterMs: number | undefined
+  /** Of a list: all that was asked for, on whatever page. */
+  total?: number | undefined
+}
+
+export interface NetworkWatch {
+  sent(call: Call): void
+  told(call: Call, told: Told): void
+  note(what: string): void
+}
+
+/** The process at this end. */
+export interface Process {
+  number: number
+  /** False once it has died: nothing reaches it any more, and nothing that it does counts. */
+  isAlive(): boolean
+  /** Host's wall clock, epoch ms. */
+  hostNow(): number
+  /** Told when its n-th call comes to the other side, and when it took effect there. It may die of it. */
+  reached(call: Call, when: 'arrived' | 'applied'): void
+}
+
+export interface NetworkOptions {
+  scenario: Scenario
+  timeline: Timeline
+  sequence: Sequence
+  platform: SimulatedPlatform
+  identity: SimulatedIdentity
+}
+
+export const baseUrl = 'https://api.simulated/v1/instance'
+export const healthUrl = 'http://receiver.simulated/health'
+
+const slowFactor = 20
+const outlierMs = 3_600_000
+
+function operationOf({ method, url }: HttpRequest): Operation {
+  if (method === 'POST') return 'token'
+  if (method === 'PATCH') return 'retry'
+  return url.href === healthUrl ? 'health' : 'list'
+}
+
+interface Reply extends Answer {
+  headers?: Record<string, string>
+  retryAfterMs?: number | undefined
+  /** False for what a gateway says in the platform's place. */
+  isItsWord?: boolean
+}
+
+const gatewayPage = '<html><body>Bad Gateway</body></html>'
+
+export function createNetwork(
+  options: NetworkOptions,
+): (process: Process, watch: NetworkWatch) => Transport {
+  const { scenario, timeline, sequence, platform, identity } = options
+  const { habits } = scenario
+
+  function faultOf(operation: Operation): FaultKind | undefined {
+    const at = timeline.now()
+    for (const { from, to, kind, share, on } of scenario.faults) {
+      if (at < from || at >= to || operation === 'health') continue
+      if (identityFaults.has(kind) !== (operation === 'token')) continue
+      if (operation !== 'token' && on !== 'all' && on !== operation) continue
+      if (sequence.chance(share)) return kind
+    }
+    return undefined
+  }
+
+  function latency(fault: FaultKind | undefined): number {
+    const [least, most] = habits.latency
+    const half = (least + sequence.next() * (most - least)) / 2
+    return fault === 'slow' ? half * slowFactor : half
+  }
+
+  function withRetryAfter(status: 429 | 503): Reply {
+    const seconds = 1 + sequence.below(20)
+    const form = sequence.below(3)
+    const base = { status, body: '', views: [] }
+    if (form === 0) return base
+    const date = new Date(Math.floor(platform.now() / 1000) * 1000 + seconds * 1000).toUTCString()
+    const header = form === 1 ? String(seconds) : date
+    return { ...base, headers: { 'retry-after': header }, retryAfterMs: seconds * 1000 }
+  }
+
+  /** What somebody says in the platform's place, so that it never hears of the call. */
+  function inItsPlace(fault: FaultKind | undefined): Reply | undefined {
+    switch (fault) {
+      case 'server-error':
+      case 'no-token':
+        return { status: sequence.pick([500, 502, 504]), body: gatewayPage, views: [], isItsWord: false }
+      case 'overloaded':
+        return { ...withRetryAfter(503), isItsWord: false }
+      case 'throttled':
+        return withRetryAfter(429)
+      case 'token-refused':
+        return { status: 401, body: '{"error":"invalid_client"}', views: [] }
+      case 'unauthorized':
+        return { status: 401, body: '', views: [] }
+      case 'forbidden':
+        return { status: 403, body: '', views: [] }
+      case 'reset-before':
+      case 'reset-after':
+      case 'refused-connection':
+      case 'timeout-before':
+      case 'timeout-after':
+      case 'broken-after':
+      case 'error-after':
+      case 'odd-date':
+      case 'slow':
+      case undefined:
+        return undefined
+    }
+  }
+
+  function handle(request: HttpRequest, call: Call, process: Process, done: (reply: Reply) => void): void {
+    const { headers, url } = request
+    if (call.operation === 'token') {
+      done({ ...identity.token(request.body ?? '', platform.now() + habits.identityAheadMs), views: [] })
+    } else if (call.operation === 'health') {
+      done({ status: platform.isUp(0) ? 200 : 503, body: '', views: [] })
+    } else if (!identity.takes(headers['authorization'], platform.now() + habits.identityAheadMs)) {
+      done({ status: 401, body: '', views: [] })
+    } else if (call.operation === 'list') {
+      done(platform.list(url))
+    } else {
+      platform.retry(call.id, process.number, done)
+    }
+  }
+
+  function dateHeaders(operation: Operation, fault: FaultKind | undefined): Record<string, string> {
+    const ahead = operation === 'token' ? habits.identityAheadMs : 0
+    const at = platform.now() + ahead
+    const text = (ms: number): string => new Date(ms).toUTCString()
+    if (fault !== 'odd-date') return { date: text(at) }
+    const odd = [
+      {},
+      { date: 'yesterday' },
+      { date: text(at - outlierMs), age: '3600' },
+      // Never the same twice: three that agree would be believed.
+      { date: text(at + (1 + sequence.next()) * outlierMs * sequence.pick([1, -1])) },
+    ] as const
+    return odd[sequence.below(odd.length)] ?? {}
+  }
+
+  return (process, watch) => {
+    let calls = 0
+    /** Odd dates are for who knows the time already: the first answer has to be believed. */
+    const answers: Record<Operation, number> = { token: 0, list: 0, retry: 0, health: 0 }
+
+    return (request) => {
+      if (!process.isAlive()) return new Promise(() => undefined)
+      calls += 1
+      const operation = operationOf(request)
+      const id = operation === 'retry' ? (request.url.pathname.split('/').at(-1) ?? '') : ''
+      const call: Call = { number: calls, operation, id, url: request.url, sentAt: timeline.now() }
+      const drawn = faultOf(operation)
+      const fault = drawn === 'odd-date' && answers[operation] < 5 ? undefined : drawn
+      watch.sent(call)
+      if (fault !== undefined) watch.note(`fault ${fault} for call ${call.number}`)
+
+      return new Promise<HttpResponse>((resolve, reject) => {
+        let isOver = false
+        const end = (told: Told, settle: () => void): void => {
+          if (isOver || !process.isAlive()) return
+          isOver = true
+          endTime()
+          request.signal?.removeEventListener('abort', abort)
+          watch.told(call, told)
+          settle()
+        }
+        const nothing = { status: undefined, views: [], retryAfterMs: undefined }
+        const fail = (kind: Told['kind'], reason: 'timeout' | 'connection', code: string): void => {
+          end({ kind, ...nothing }, () => {
+            reject(new TransportError(reason, code))
+          })
+        }
+        const abort = (): void => {
+          end({ kind: 'given-up', ...nothing }, () => {
+            reject(request.signal?.reason as Error)
+          })
+        }
+        const endTime = timeline.after(request.timeoutMs, () => {
+          fail('nothing', 'timeout', 'DEADLINE')
+        })
+        if (request.signal?.aborted === true) {
+          abort()
+          return
+        }
+        request.signal?.addEventListener('abort', abort, { once: true })
+
+        function answer(reply: Reply): void {
+          if (fault === 'reset-after') fail('nothing', 'connection', 'ECONNRESET')
+          if (fault === 'timeout-after' || isOver) return
+          answers[operation] += 1
+          const broken = fault === 'broken-after'
+          const last: Reply =
+            fault === 'error-after' ? { status: 502, body: gatewayPage, views: [], isItsWord: false } : reply
+          const receivedAt = process.hostNow()
+          const response: HttpResponse = {
+            status: last.status,
+            headers: { ...dateHeaders(operation, fault), ...last.headers },
+            body: broken ? last.body.slice(0, last.body.length / 2) : last.body,
+            sentAt: receivedAt - (timeline.now() - call.sentAt),
+            receivedAt,
+          }
+          const isWord = last.isItsWord !== false && !broken
+          const told: Told = {
+            kind: isWord ? 'told' : 'not-its-word',
+            status: last.status,
+            views: isWord ? last.views : [],
+            retryAfterMs: last.retryAfterMs,
+            total: isWord ? last.total : undefined,
+          }
+          end(told, () => {
+            resolve(response)
+          })
+        }
+
+        function arrive(): void {
+          const instead = inItsPlace(fault)
+          if (instead !== undefined) {
+            timeline.after(latency(fault), () => {
+              answer(instead)
+            })
+            return
+          }
+          process.reached(call, 'arrived')
+          if (!process.isAlive()) return
+          handle(request, call, process, (reply) => {
+            timeline.after(latency(fault), () => {
+              answer(reply)
+            })
+          })
+          process.reached(call, 'applied')
+        }
+
+        timeline.after(latency(fault), () => {
+          if (fault === 'refused-connection') fail('never-left', 'connection', 'ECONNREFUSED')
+          else if (fault === 'reset-before') fail('nothing', 'connection', 'ECONNRESET')
+          else if (fault !== 'timeout-before') arrive()
+        })
+      })
+    }
+  }
+}

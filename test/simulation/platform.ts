@@ -1,0 +1,312 @@
+// The simulated platform's records: listed, retried and delivered in virtual time, by the habits of the scenario.
+import { createZone, formatLocalSecond, type Zone } from '../../src/platform/local-time.ts'
+import { listParameter, invalidStatusCode, type WebhookStatus } from '../../src/platform/wire.ts'
+import type { Sequence } from '../../src/sandbox/hash.ts'
+import type { Outage, PlannedRecord, Scenario } from './scenario.ts'
+import type { Timeline } from './timeline.ts'
+
+/** A record as the platform holds it; times in epoch ms of the platform's clock. */
+export interface SimulatedRecord {
+  readonly id: string
+  readonly eventId: string
+  readonly subscriptionId: string
+  readonly entityId: string
+  readonly plan: PlannedRecord
+  readonly eventAt: number
+  status: WebhookStatus
+  attempts: number
+  lastAt: number | null
+  responseStatusCode: number | null
+  /** Deliveries that wait or are under way. */
+  busy: number
+  ownRetriesLeft: number
+  /** ms since the start. */
+  changedAt: number
+}
+
+/** What an answer showed of a record. */
+export interface View {
+  id: string
+  status: WebhookStatus
+  attempts: number
+  lastAt: number | null
+}
+
+export interface Answer {
+  status: number
+  body: string
+  views: readonly View[]
+  /** Of a list. */
+  total?: number
+}
+
+/** Who had it delivered: a process of the daemon by its number, somebody else, or the platform itself. */
+export type Actor = number | 'other' | 'platform'
+
+export interface PlatformWatch {
+  /** A delivery reached a receiver, or tried to. */
+  delivered(record: SimulatedRecord, actor: Actor, receiver: number): void
+  note(what: string): void
+}
+
+export interface SimulatedPlatform {
+  readonly records: ReadonlyMap<string, SimulatedRecord>
+  /** Epoch ms of the platform's clock. */
+  now(): number
+  /** Whether a record's event lies between these bounds of a list call, on the platform's wall clock. */
+  isBetween(record: SimulatedRecord, from: string, to: string): boolean
+  list(url: URL): Answer
+  /** `done` is called when the PATCH is answered: at once, or after the delivery. */
+  retry(id: string, actor: Actor, done: (answer: Answer) => void): void
+  isUp(receiver: number): boolean
+  outageAt(receiver: number, at: number): Outage | undefined
+}
+
+const maxSize = 100
+
+function order(habits: Scenario['habits']): (a: SimulatedRecord, b: SimulatedRecord) => number {
+  const byId = (a: SimulatedRecord, b: SimulatedRecord): number => (a.id < b.id ? -1 : 1)
+  const attempt = (record: SimulatedRecord): number => record.lastAt ?? 0
+  switch (habits.order) {
+    case 'id':
+      return byId
+    case 'event-asc':
+      return (a, b) => a.eventAt - b.eventAt || byId(a, b)
+    case 'event-desc':
+      return (a, b) => b.eventAt - a.eventAt || byId(a, b)
+    case 'attempt-asc':
+      return (a, b) => attempt(a) - attempt(b) || byId(a, b)
+    case 'attempt-desc':
+      return (a, b) => attempt(b) - attempt(a) || byId(a, b)
+  }
+}
+
+export function viewOf({ id, status, attempts, lastAt }: SimulatedRecord): View {
+  return { id, status, attempts, lastAt }
+}
+
+function errorBody(code: string, parameters: readonly string[]): string {
+  return JSON.stringify({ timestamp: '2026-01-01T00:00:00.000', code, message: code, messageParameters: parameters })
+}
+
+function secondOf(text: string | null): number | undefined {
+  return text === null ? undefined : Date.parse(`${text}Z`) / 1000
+}
+
+function between(sequence: Sequence, [least, most]: readonly [number, number]): number {
+  return Math.round(least + sequence.next() * (most - least))
+}
+
+export interface PlatformOptions {
+  scenario: Scenario
+  timeline: Timeline
+  sequence: Sequence
+  watch: PlatformWatch
+}
+
+export function createSimulatedPlatform({ scenario, timeline, sequence, watch }: PlatformOptions): SimulatedPlatform {
+  const { habits, receivers, startAt, subscriptions } = scenario
+  const zone: Zone = createZone(habits.timeZone)
+  const records = new Map<string, SimulatedRecord>()
+  const rows = new WeakMap<SimulatedRecord, { key: string; text: string }>()
+  const inOrder = order(habits)
+  const now = (): number => startAt + Math.floor(timeline.now())
+  const subscriptionIds = subscriptions.map(() => sequence.uuid())
+  const entityIds = new Map<number, string>()
+
+  function entityIdOf(entity: number): string {
+    const known = entityIds.get(entity) ?? sequence.uuid()
+    entityIds.set(entity, known)
+    return known
+  }
+
+  function localText(at: number): string {
+    const local = zone.toLocal(at)
+    const seconds = formatLocalSecond(Math.floor(local / 1000))
+    return habits.timePrecision === 'second' ? seconds : `${seconds}.${String(local % 1000).padStart(3, '0')}`
+  }
+
+  function rowOf(record: SimulatedRecord): string {
+    const { status, attempts, lastAt, responseStatusCode } = record
+    const key = `${status} ${attempts} ${lastAt} ${responseStatusCode}`
+    const known = rows.get(record)
+    if (known?.key === key) return known.text
+    const text = JSON.stringify({
+      id: record.id,
+      eventId: record.eventId,
+      subscriptionId: record.subscriptionId,
+      status,
+      numberOfAttempts: attempts,
+      requestPayload: {
+        data: { account: { id: record.entityId } },
+        webhook: { type: record.plan.eventType, module: 'accounts' },
+      },
+      eventDateTime: localText(record.eventAt),
+      lastAttemptDateTime: lastAt === null ? null : localText(lastAt),
+      responseStatusCode,
+      responsePayload: null,
+      responseHeaders: null,
+      lastAttemptErrorMessage: null,
+    })
+    rows.set(record, { key, text })
+    return text
+  }
+
+  function change(record: SimulatedRecord, status: WebhookStatus): void {
+    record.status = status
+    record.changedAt = timeline.now()
+    watch.note(`record ${record.id.slice(0, 8)} ${status} attempts=${record.attempts}`)
+  }
+
+  function outageAt(receiver: number, at: number): Outage | undefined {
+    return receivers[receiver]?.outages.find(({ from, to }) => from <= at && at < to)
+  }
+
+  /** What the receiver says to a delivery, and how long it takes to say it. */
+  function verdict(record: SimulatedRecord, receiver: number): { code: number | null; ms: number } {
+    const ms = between(sequence, habits.deliveryTime)
+    const outage = outageAt(receiver, timeline.now())
+    if (outage !== undefined) {
+      if (outage.how === 'no-answer') return { code: null, ms: habits.deliveryTimeout }
+      return { code: outage.how === 'refused' ? null : outage.how, ms }
+    }
+    if (record.plan.kind === 'poison') return { code: 500, ms }
+    if (record.plan.kind === 'unwanted') return { code: 422, ms }
+    return { code: sequence.chance(receivers[receiver]?.flaky ?? 0) ? 500 : 200, ms }
+  }
+
+  function countAttempt(record: SimulatedRecord): void {
+    record.attempts += 1
+    record.lastAt = now()
+    record.changedAt = timeline.now()
+  }
+
+  function finish(record: SimulatedRecord, code: number | null, actor: Actor): void {
+    record.busy -= 1
+    if (habits.counts === 'end') countAttempt(record)
+    record.responseStatusCode = code
+    if (record.status === 'successful') return
+    change(record, code === 200 ? 'successful' : 'failed')
+    if (code === 200 || actor !== 'platform' || record.ownRetriesLeft === 0) return
+    record.ownRetriesLeft -= 1
+    timeline.after(habits.ownRetryMs, () => {
+      if (record.status === 'failed') deliver(record, 'platform', () => undefined)
+    })
+  }
+
+  /** Delivers a record; until then it is shown as the habits say. */
+  function deliver(record: SimulatedRecord, actor: Actor, done: () => void): void {
+    const receiver = subscriptions[record.plan.subscription] ?? 0
+    record.busy += 1
+    if (habits.meanwhile === 'processing') change(record, 'processing')
+    const wait = habits.delivery === 'async' ? between(sequence, habits.queue) : 0
+    timeline.after(wait, () => {
+      if (habits.counts === 'start') countAttempt(record)
+      watch.delivered(record, actor, receiver)
+      const { code, ms } = verdict(record, receiver)
+      timeline.after(ms, () => {
+        finish(record, code, actor)
+        done()
+      })
+    })
+  }
+
+  function accepted(record: SimulatedRecord): Answer {
+    const body = `{"workflow":{"code":"retry"},"data":{"webhook":${rowOf(record)}},"connect":{},"metadata":{}}`
+    return { status: 200, body, views: [viewOf(record)] }
+  }
+
+  function retry(id: string, actor: Actor, done: (answer: Answer) => void): void {
+    const record = records.get(id.toLowerCase())
+    if (record === undefined || record.plan.kind === 'missing') {
+      done({ status: 404, body: '', views: [] })
+    } else if (record.status !== 'failed') {
+      const found = record.status === 'processing' ? 'Processing' : 'Successful'
+      done({ status: habits.conflictStatus, body: errorBody(invalidStatusCode, ['Failed', found]), views: [] })
+    } else if (record.plan.kind === 'barred') {
+      done({ status: 422, body: errorBody('svc.barred', []), views: [] })
+    } else if (habits.delivery === 'sync') {
+      deliver(record, actor, () => {
+        done(accepted(record))
+      })
+    } else {
+      deliver(record, actor, () => undefined)
+      done(accepted(record))
+    }
+  }
+
+  function isInside(record: SimulatedRecord, from: number | undefined, to: number | undefined): boolean {
+    const local = zone.toLocal(record.eventAt) / 1000
+    const at = habits.timePrecision === 'second' ? Math.floor(local) : local
+    if (from !== undefined && (habits.fromInclusive ? at < from : at <= from)) return false
+    return to === undefined || (habits.toInclusive ? at <= to : at < to)
+  }
+
+  function list(url: URL): Answer {
+    const { searchParams } = url
+    const statuses = searchParams.getAll(listParameter.status)
+    const eventId = searchParams.get(listParameter.eventId)
+    const from = secondOf(searchParams.get(listParameter.from))
+    const to = secondOf(searchParams.get(listParameter.to))
+    const size = Math.min(maxSize, Number(searchParams.get(listParameter.pageSize) ?? 20))
+    const number = Number(searchParams.get(listParameter.pageNumber) ?? 0)
+    const found = [...records.values()]
+      .filter((record) => statuses.length === 0 || statuses.includes(record.status))
+      .filter((record) => eventId === null || record.eventId === eventId)
+      .filter((record) => isInside(record, from, to))
+      .sort(inOrder)
+    const page = found.slice(number * size, (number + 1) * size)
+    const totals = `{"size":${size},"number":${number},"totalElements":${found.length},"totalPages":${Math.ceil(found.length / size)}}`
+    const body = `{"workflow":{},"data":{"webhooks":[${page.map(rowOf).join()}]},"connect":{},"metadata":{"page":${totals}}}`
+    return { status: 200, body, views: page.map(viewOf), total: found.length }
+  }
+
+  function enter(plan: PlannedRecord): SimulatedRecord {
+    const record: SimulatedRecord = {
+      id: sequence.uuid(),
+      eventId: sequence.uuid(),
+      subscriptionId: subscriptionIds[plan.subscription] ?? '',
+      entityId: entityIdOf(plan.entity),
+      plan,
+      eventAt: startAt + plan.at,
+      status: 'failed',
+      attempts: plan.attempts,
+      lastAt: plan.attempts === 0 ? null : startAt + plan.lastAttemptAt,
+      responseStatusCode: plan.attempts === 0 ? null : 503,
+      busy: 0,
+      ownRetriesLeft: plan.at < 0 ? 0 : habits.ownRetries,
+      changedAt: timeline.now(),
+    }
+    records.set(record.id, record)
+    return record
+  }
+
+  for (const plan of scenario.records) {
+    if (plan.at < 0) enter(plan)
+    else
+      timeline.after(plan.at, () => {
+        const record = enter(plan)
+        record.status = 'processing'
+        deliver(record, 'platform', () => undefined)
+      })
+  }
+  for (const { at, records: count } of scenario.others) {
+    timeline.after(at, () => {
+      const failed = [...records.values()].filter(({ status }) => status === 'failed')
+      for (let left = count; left > 0 && failed.length > 0; left -= 1) {
+        const [record] = failed.splice(sequence.below(failed.length), 1)
+        if (record !== undefined) retry(record.id, 'other', () => undefined)
+      }
+    })
+  }
+
+  return {
+    records,
+    now,
+    isBetween: (record, from, to) => isInside(record, secondOf(from), secondOf(to)),
+    list,
+    retry,
+    isUp: (receiver) => outageAt(receiver, timeline.now()) === undefined,
+    outageAt,
+  }
+}

@@ -1,0 +1,104 @@
+// What one run of the simulation is made of: a platform with its habits, receivers, records, troubles, and the daemon's lives.
+import type { FaultWindow } from './fault-kinds.ts'
+
+export const recordKinds = ['plain', 'poison', 'unwanted', 'barred', 'missing'] as const
+/**
+ * `poison`: the receiver answers 500 for ever; `unwanted`: it answers 422; `barred`: the platform refuses the retry with
+ * 422; `missing`: with 404.
+ */
+export type RecordKind = (typeof recordKinds)[number]
+
+export interface PlannedRecord {
+  /** When the event is, ms since the start; negative for what was there before. */
+  at: number
+  subscription: number
+  kind: RecordKind
+  /** Attempts made before the start; a record that comes later is delivered by the platform itself, first of all. */
+  attempts: number
+  /** Last of these attempts, ms since the start. */
+  lastAttemptAt: number
+  entity: number
+  eventType: string
+}
+
+/** What the specification leaves open, and how long things take. Durations in ms. */
+export interface Habits {
+  timeZone: string
+  /** `sync`: the PATCH is answered when it was delivered; else at once, and the record is shown so meanwhile. */
+  delivery: 'sync' | 'async'
+  meanwhile: 'processing' | 'failed'
+  /** When an attempt is counted and gets its time. */
+  counts: 'start' | 'end'
+  /** Attempts of its own after the first one. */
+  ownRetries: number
+  ownRetryMs: number
+  order: 'event-asc' | 'event-desc' | 'id' | 'attempt-asc' | 'attempt-desc'
+  fromInclusive: boolean
+  toInclusive: boolean
+  timePrecision: 'ms' | 'second'
+  /** HTTP status of the refusal of what is not failed. */
+  conflictStatus: 200 | 400 | 409 | 422
+  tokenLifeSeconds: number
+  latency: readonly [least: number, most: number]
+  /** Until an asynchronous delivery begins. */
+  queue: readonly [least: number, most: number]
+  deliveryTime: readonly [least: number, most: number]
+  /** Until it gives up on a receiver that does not answer. */
+  deliveryTimeout: number
+  /** How far the identity host's clock is ahead of the platform's. */
+  identityAheadMs: number
+}
+
+export interface Outage {
+  from: number
+  to: number
+  how: 503 | 500 | 429 | 'no-answer' | 'refused'
+}
+
+export interface PlannedReceiver {
+  outages: readonly Outage[]
+  /** Share of deliveries that fail with 500 although it is up. */
+  flaky: number
+}
+
+/** One process of the daemon. */
+export interface PlannedLife {
+  /**
+   * How it ends: at a time (ms after its start), or in the moment in which its n-th call comes to the platform, before
+   * or after it took effect.
+   */
+  ends: { after: number } | { call: number; when: 'arrived' | 'applied' } | 'never'
+  how: 'crash' | 'stop'
+  /** Until the next process starts, ms. */
+  gapMs: number
+}
+
+export interface Scenario {
+  seed: number
+  /** Epoch ms of the platform's clock at the start. */
+  startAt: number
+  /** When the last trouble is over, ms since the start. */
+  calmAt: number
+  /** The most that everything may take after that, ms. */
+  patienceMs: number
+  periodMs: number
+  env: Readonly<Record<string, string>>
+  habits: Habits
+  /** Receiver of each subscription. */
+  subscriptions: readonly number[]
+  receivers: readonly PlannedReceiver[]
+  records: readonly PlannedRecord[]
+  faults: readonly FaultWindow[]
+  /** When every token becomes void, ms since the start. */
+  revocations: readonly number[]
+  /** When somebody else retries some failed records, how many, ms since the start. */
+  others: readonly { at: number; records: number }[]
+  /** Host clock: how far it is ahead of the platform's at first, and how it is set later. */
+  hostAheadMs: number
+  jumps: readonly { at: number; ms: number }[]
+  /** When the operator pauses and resumes, ms since the start. */
+  pauses: readonly { from: number; to: number }[]
+  /** When the operator asks for a full sweep, ms since the start. */
+  sweeps: readonly number[]
+  lives: readonly PlannedLife[]
+}

@@ -1,0 +1,259 @@
+// Runs one scenario from its start until all is calm and recovered, and tells what was violated.
+import { loadConfig } from '../../src/config/load.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { createSequence } from '../../src/sandbox/hash.ts'
+import { createExpectations } from './expectations.ts'
+import { clientId, createSimulatedIdentity, issuer } from './identity.ts'
+import { startLife, type Life } from './life.ts'
+import { baseUrl, createNetwork } from './network.ts'
+import { createSimulatedPlatform, type SimulatedRecord } from './platform.ts'
+import { createProcessWatch, type ProcessWatch } from './process-watch.ts'
+import type { PlannedLife, Scenario } from './scenario.ts'
+import { createTimeline } from './timeline.ts'
+import { createTrace, type Violation } from './trace.ts'
+
+export interface Simulated {
+  violation: Violation | undefined
+  /** Last lines of what happened. */
+  last: readonly string[]
+  /** Of everything that happened. */
+  digest: string
+  /** Virtual time that it took. */
+  simulatedMs: number
+  calls: number
+  deliveries: number
+  recovered: number
+  processes: number
+}
+
+export interface SimulateOptions {
+  /** Gets every line of what happens. */
+  tell?: (line: string) => void
+}
+
+const scrapeEveryMs = 60_000
+/** What a process may take to end beyond its grace. */
+const longestEndMs = 5_000
+const lastLife: PlannedLife = { ends: 'never', how: 'stop', gapMs: 0 }
+
+export function configOf(scenario: Scenario): Config {
+  return loadConfig({
+    env: {
+      RECONCILER_PLATFORM_BASE_URL: baseUrl,
+      RECONCILER_PLATFORM_TIME_ZONE: scenario.habits.timeZone,
+      RECONCILER_AUTH_ISSUER_URL: issuer,
+      RECONCILER_AUTH_CLIENT_ID: clientId,
+      RECONCILER_AUTH_PRIVATE_KEY_FILE: '/unused',
+      RECONCILER_CONTROL_TOKEN: 'the-token-of-the-simulation',
+      ...scenario.env,
+    },
+    hostName: 'simulated',
+    readFile: () => '',
+  }).config
+}
+
+/** Runs it. The same scenario always gives the same result. */
+export async function simulate(scenario: Scenario, options: SimulateOptions = {}): Promise<Simulated> {
+  const config = configOf(scenario)
+  const timeline = createTimeline()
+  const trace = createTrace({ now: timeline.now, tell: options.tell })
+  const expectations = createExpectations(scenario, config)
+  const watches: ProcessWatch[] = []
+  let deliveries = 0
+  let calls = 0
+  const platform = createSimulatedPlatform({
+    scenario,
+    timeline,
+    sequence: createSequence(scenario.seed + 1),
+    watch: {
+      note: trace.note,
+      delivered(record, actor, receiver) {
+        deliveries += 1
+        trace.note(`delivery of ${record.id.slice(0, 8)} for ${actor}`)
+        for (const [number, of] of watches.entries()) of.delivered(receiver, number === actor)
+      },
+    },
+  })
+  const identity = createSimulatedIdentity(scenario.habits.tokenLifeSeconds)
+  for (const at of scenario.revocations) timeline.after(at, identity.revoke)
+  const connect = createNetwork({ scenario, timeline, sequence: createSequence(scenario.seed + 2), platform, identity })
+  let hostAhead = scenario.hostAheadMs
+  for (const { at, ms } of scenario.jumps) {
+    timeline.after(at, () => {
+      hostAhead += ms
+    })
+  }
+  for (const { from, to } of scenario.pauses) {
+    timeline.after(from, () => life?.command('pause'))
+    timeline.after(to, () => life?.command('resume'))
+  }
+  for (const at of scenario.sweeps) timeline.after(at, () => life?.command('sweep'))
+  const hostNow = (): number => scenario.startAt + timeline.now() + hostAhead
+
+  let life: Life | undefined
+  let watch: ProcessWatch | undefined
+  let isOver = false
+
+  function onBug(error: unknown): void {
+    trace.violate('alive', `the daemon ended because of a bug: ${error instanceof Error ? (error.stack ?? '') : String(error)}`)
+  }
+
+  function startProcess(): void {
+    const number = watches.length
+    const plan = scenario.lives[number] ?? lastLife
+    const current = createProcessWatch({ number, scenario, config, timeline, platform, expectations, trace })
+    watches.push(current)
+    watch = current
+    trace.note(`process ${number} starts`)
+    const transport = connect(
+      {
+        number,
+        isAlive: () => own.isAlive(),
+        hostNow,
+        reached(call, when) {
+          const { ends } = plan
+          if (ends !== 'never' && 'call' in ends && ends.call === call.number && ends.when === when) endProcess(plan, own)
+        },
+      },
+      {
+        ...current,
+        sent(call) {
+          calls += 1
+          current.sent(call)
+        },
+      },
+    )
+    const own = startLife({
+      config,
+      periodMs: scenario.periodMs,
+      timeline,
+      sequence: createSequence(scenario.seed * 31 + number),
+      hostNow,
+      transport: (request) => transport(request),
+      report: (fact) => {
+        current.fact(fact)
+      },
+      onLastMetrics: (metrics) => {
+        current.scraped(metrics, true)
+      },
+      onWarning: (message) => {
+        trace.note(`process ${number} warns: ${message}`)
+      },
+    })
+    own.ended.catch((error: unknown) => {
+      if (own.isAlive()) onBug(error)
+    })
+    life = own
+    const { ends } = plan
+    if (ends !== 'never' && 'after' in ends) {
+      timeline.after(ends.after, () => {
+        endProcess(plan, own)
+      })
+    }
+  }
+
+  function endProcess(plan: PlannedLife, own: Life): void {
+    if (life !== own || isOver) return
+    life = undefined
+    trace.note(`process ${watches.length - 1} ends: ${plan.how}`)
+    const goOn = (): void => {
+      if (!isOver) timeline.after(plan.gapMs, startProcess)
+    }
+    if (plan.how === 'crash') {
+      own.crash()
+      goOn()
+    } else {
+      stopProcess(own).then(goOn, onBug)
+    }
+  }
+
+  async function stopProcess(own: Life): Promise<void> {
+    const endLate = timeline.after(config.shutdown.grace + longestEndMs, () => {
+      trace.violate('alive', 'the process does not end')
+    })
+    await own.stop()
+    endLate()
+    if (own.waiting() > 0) trace.violate('alive', `the process has ended, and still waits for ${own.waiting()} things`)
+  }
+
+  /** In the order of events of its entity, it waits for one that nobody can deliver. */
+  function waitsForOdd(record: SimulatedRecord): boolean {
+    if (!config.retry.orderPerEntity) return false
+    return [...platform.records.values()].some(
+      (other) =>
+        other.entityId === record.entityId &&
+        other.eventAt <= record.eventAt &&
+        other.plan.kind !== 'plain' &&
+        other.status !== 'successful',
+    )
+  }
+
+  /** What the daemon owes the records: those that should be recovered, and are not. */
+  function open(): SimulatedRecord[] {
+    return [...platform.records.values()].filter((record) => {
+      const { id, plan, status } = record
+      const attempts = Math.max(record.attempts, watch?.tries(id) ?? 0)
+      if (status === 'successful' || plan.kind !== 'plain') return false
+      if (!expectations.isSelected(record) || expectations.isParked({ attempts, lastAt: 0 }) || waitsForOdd(record)) return false
+      return !expectations.isLapsed(record, platform.now(), 2 * scenario.periodMs)
+    })
+  }
+
+  function isDone(): boolean {
+    const owed = watch?.owed() ?? 0
+    return timeline.now() >= scenario.calmAt && life !== undefined && owed === 0 && open().length === 0
+  }
+
+  async function scrape(): Promise<void> {
+    const [own, current] = [life, watch]
+    const metrics = await own?.metrics()
+    if (metrics === undefined || own === undefined || own !== life) return
+    current?.scraped(metrics, false)
+    const problems = own.problems()
+    if (problems.length > 0) trace.violate('alive', `/livez says: ${problems.join(', ')}`)
+  }
+
+  async function goOn(): Promise<void> {
+    const end = scenario.calmAt + scenario.patienceMs
+    const isFound = (): boolean => trace.violation() !== undefined
+    while (!isFound() && timeline.now() < end) {
+      await timeline.run(Math.min(end, timeline.now() + scrapeEveryMs), isFound)
+      await scrape()
+      if (isDone()) return
+    }
+    if (isFound()) return
+    const [record] = open()
+    if (record !== undefined) {
+      const { id, status, attempts } = record
+      trace.violate('waits', `${open().length} records are not recovered in the end, first ${id}: ${status}, ${attempts} attempts`)
+    } else {
+      trace.violate('waits', `${watch?.owed() ?? 0} outcomes are not known in the end`)
+    }
+  }
+
+  startProcess()
+  await goOn()
+  isOver = true
+  const last = life
+  if (trace.violation() === undefined && last !== undefined) {
+    let hasEnded = false
+    const ending = stopProcess(last)
+      .catch(onBug)
+      .finally(() => {
+        hasEnded = true
+      })
+    await timeline.run(Infinity, () => hasEnded || trace.violation() !== undefined)
+    if (hasEnded) await ending
+  }
+  last?.crash()
+  return {
+    violation: trace.violation(),
+    last: trace.last(),
+    digest: trace.digest(),
+    simulatedMs: timeline.now(),
+    calls,
+    deliveries,
+    recovered: [...platform.records.values()].filter(({ status }) => status === 'successful').length,
+    processes: watches.length,
+  }
+}

@@ -1,0 +1,41 @@
+// The whole daemon in virtual time: 300 scenarios, each another mixture of habits, troubles and ends, and none violates what must hold.
+import { describe, expect, test } from 'vitest'
+import { generate } from './generate.ts'
+import { simulate } from './simulate.ts'
+
+const seeds = 300
+const seedsPerTest = 20
+const chunks = Array.from({ length: seeds / seedsPerTest }, (_, index) => 1 + index * seedsPerTest)
+
+describe('nothing that must hold is violated', () => {
+  test.each(chunks)('from seed %i on', async (first) => {
+    for (let seed = first; seed < first + seedsPerTest; seed += 1) {
+      const { last, violation } = await simulate(generate(seed))
+      const told = violation === undefined ? '' : `${violation.invariant}: ${violation.what}\n${last.join('\n')}`
+      expect(told, `npm run simulate -- --seed ${seed} --verbose`).toBe('')
+    }
+  })
+})
+
+test('the scenarios really are full of trouble, and all that can be recovered is', async () => {
+  const totals = { calls: 0, deliveries: 0, recovered: 0, processes: 0 }
+  for (let seed = 1; seed <= seedsPerTest; seed += 1) {
+    const { calls, deliveries, processes, recovered } = await simulate(generate(seed))
+    totals.calls += calls
+    totals.deliveries += deliveries
+    totals.recovered += recovered
+    totals.processes += processes
+  }
+  expect(totals.calls).toBeGreaterThan(2000)
+  expect(totals.recovered).toBeGreaterThan(500)
+  expect(totals.deliveries).toBeGreaterThan(totals.recovered)
+  expect(totals.processes).toBeGreaterThan(1.5 * seedsPerTest)
+})
+
+test.each([2, 7, 11])('seed %i always happens in the same way, to the last event', async (seed) => {
+  const [first, again] = [await simulate(generate(seed)), await simulate(generate(seed))]
+  expect(again).toEqual(first)
+  expect(first.digest).toMatch(/^[0-9a-f]{64}$/)
+  const other = await simulate(generate(seed + 1))
+  expect(other.digest).not.toBe(first.digest)
+})

@@ -1,0 +1,69 @@
+// Everything that happened in a run: the last of it as text for people, all of it as one hash to compare runs by.
+import { createHash } from 'node:crypto'
+
+/**
+ * What must never be otherwise:
+ * - `waits`: nothing that is due and free to go waits for more than two full sweeps, and after the last trouble all that
+ *   can be recovered is, within a bounded time;
+ * - `premature`: no retry before it is due as of what was shown, none of a record whose outcome is awaited, never two of
+ *   one record in flight, none in a list that is being read;
+ * - `limits`: retries in flight, calls per second, waits that were asked for, failed tries to get a token;
+ * - `dead-receiver`: a receiver that is dead gets the initial allowance and the probes, and no more;
+ * - `untrue`: `recovered` is told only of what the platform holds as successful;
+ * - `bounds`: what is held in memory;
+ * - `books`: what was accepted or lost is recovered, failed again, unknown or awaited; metrics say what happened;
+ * - `alive`: no bug ends the daemon, its loops turn, it ends when asked to and leaves nothing behind.
+ */
+export type Invariant = 'waits' | 'premature' | 'limits' | 'dead-receiver' | 'untrue' | 'bounds' | 'books' | 'alive'
+
+export interface Violation {
+  invariant: Invariant
+  what: string
+  /** ms since the start. */
+  at: number
+}
+
+export interface Trace {
+  note(what: string): void
+  /** The first one counts: what comes after it may be its consequence. */
+  violate(invariant: Invariant, what: string): void
+  violation(): Violation | undefined
+  /** The last lines, oldest first. */
+  last(): readonly string[]
+  /** Ends the trace. */
+  digest(): string
+}
+
+export interface TraceOptions {
+  now: () => number
+  /** Gets every line as it comes. */
+  tell?: ((line: string) => void) | undefined
+}
+
+const kept = 60
+
+export function createTrace({ now, tell }: TraceOptions): Trace {
+  const hash = createHash('sha256')
+  let lines: string[] = []
+  let found: Violation | undefined
+
+  function note(what: string): void {
+    const line = `${(now() / 1000).toFixed(3)} ${what}`
+    hash.update(line)
+    lines.push(line)
+    if (lines.length > 10 * kept) lines = lines.slice(-kept)
+    tell?.(line)
+  }
+
+  return {
+    note,
+    violate(invariant, what) {
+      if (found !== undefined) return
+      found = { invariant, what, at: now() }
+      note(`VIOLATION of "${invariant}": ${what}`)
+    },
+    violation: () => found,
+    last: () => lines.slice(-kept),
+    digest: () => hash.copy().digest('hex'),
+  }
+}

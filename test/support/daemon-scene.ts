@@ -1,0 +1,148 @@
+// The real daemon on a virtual clock, without sockets: its listeners' options are the test's, and the platform answers as the test says.
+import { expect } from 'vitest'
+import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
+import type { Fact } from '../../src/facts.ts'
+import type { Log, LogFields } from '../../src/log.ts'
+import type { ControlOptions } from '../../src/ops/control.ts'
+import type { OpsServerOptions } from '../../src/ops/server.ts'
+import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http.ts'
+import type { KeySource } from '../../src/platform/private-key.ts'
+import { loadWith } from './configuration.ts'
+import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
+
+const key: KeySource = {
+  current: () => ({ sign: () => Promise.resolve('assertion'), bits: 4096, fingerprint: 'none' }),
+  refresh: () => Promise.resolve(false),
+}
+export const periodMs = 30_000
+export const token = 'CANARY-0123456789abcdef'
+export const withControl = { RECONCILER_CONTROL_TOKEN: token }
+export const withReceiver = { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.example/healthz' }
+
+export type Reply = Partial<Pick<HttpResponse, 'status' | 'headers'>> & { body?: unknown }
+
+export interface Scene {
+  clock: VirtualClock
+  facts: Fact[]
+  lines: { message: string; fields: LogFields }[]
+  requests: HttpRequest[]
+  /** When lists were asked for, on the monotonic clock. */
+  listedAt: number[]
+  /** What the ops server and the control listener got; undefined when they were not started. */
+  server(): OpsServerOptions
+  control(): ControlOptions | undefined
+  /** Listeners that are open. */
+  open(): number
+  running: Promise<void>
+  /** Aborts; the end is to be waited for. */
+  stop(): void
+  end(): Promise<void>
+}
+
+export interface SceneOptions {
+  env?: Record<string, string>
+  /** Another answer than that of a platform without failed records. */
+  instead?: (request: HttpRequest) => Reply | Promise<Reply> | undefined
+  host?: Partial<DaemonHost>
+  /** Ticks at the start; later ones come only from the daemon itself. */
+  ticks?: boolean
+}
+
+export const emptyPage = {
+  data: { webhooks: [] },
+  metadata: { page: { size: 100, number: 0, totalElements: 0, totalPages: 0 } },
+}
+const aToken = { access_token: 'token', token_type: 'Bearer', expires_in: 3600, scope: 'api' }
+
+export function startScene({ env = {}, instead, host, ticks = true }: SceneOptions = {}): Scene {
+  const clock = createVirtualClock()
+  const [facts, lines, requests, listedAt]: [Fact[], Scene['lines'], HttpRequest[], number[]] = [[], [], [], []]
+  const stop = new AbortController()
+  let [server, control]: [OpsServerOptions | undefined, ControlOptions | undefined] = [undefined, undefined]
+  let open = 0
+  const listener = { port: 1, drain: () => undefined, close: () => Promise.resolve(void (open -= 1)) }
+  const note = (message: string, fields: LogFields = {}): void => void lines.push({ message, fields })
+  const log: Log = { debug: note, info: note, warn: note, error: note }
+
+  const transport: Transport = async (request) => {
+    requests.push(request)
+    if (request.url.pathname.endsWith('/webhooks')) listedAt.push(clock.monotonic())
+    const reply = (await instead?.(request)) ?? { body: request.method === 'POST' ? aToken : emptyPage }
+    request.signal?.throwIfAborted()
+    const { status = 200, headers = {}, body = {} } = reply
+    return { status, headers, body: JSON.stringify(body), sentAt: clock.now(), receivedAt: clock.now() }
+  }
+
+  const running = runDaemon({
+    config: loadWith({ env }).config,
+    log,
+    key,
+    transport,
+    clock,
+    random: { next: () => 0.5, uuid: () => '00000000-0000-4000-8000-000000000000' },
+    certificate: undefined,
+    version: '1.2.3',
+    nodeVersion: 'v26',
+    schedule: {
+      periodMs,
+      nextAt: () => clock.now() + 3_600_000,
+      start: (tick) => {
+        if (ticks) tick()
+        return Promise.resolve()
+      },
+      stop: () => Promise.resolve(),
+    },
+    stop: stop.signal,
+    host: {
+      startServer: (options) => {
+        server = options
+        open += 1
+        return Promise.resolve(listener)
+      },
+      startControl: (options) => {
+        control = options
+        open += 1
+        return Promise.resolve(listener)
+      },
+      processMetrics: false,
+      report: (fact) => facts.push(fact),
+      ...host,
+    },
+  })
+  running.catch(() => undefined)
+  const abort = (): void => {
+    stop.abort(new Error('SIGTERM'))
+  }
+  return {
+    clock,
+    facts,
+    lines,
+    requests,
+    listedAt,
+    server() {
+      if (server === undefined) throw new Error('the ops server was not started')
+      return server
+    },
+    control: () => control,
+    open: () => open,
+    running,
+    stop: abort,
+    async end() {
+      abort()
+      await clock.run(running)
+      expect(clock.sleepers()).toBe(0)
+      expect(open).toBe(0)
+    },
+  }
+}
+
+/** Full sweeps that ended. */
+export function fullSweeps({ facts }: Scene): number {
+  return facts.filter((fact) => fact.type === 'sweep' && fact.report.kind === 'full').length
+}
+
+/** Value of a series, named as in the exposition without its prefix; a pattern. */
+export async function metricOf(scene: Scene, series: string): Promise<number> {
+  const { text } = await scene.server().metrics()
+  return Number(new RegExp(`^webhook_reconciler_${series} (\\S+)$`, 'm').exec(text)?.[1])
+}

@@ -1,0 +1,146 @@
+// Retries and their outcomes over an allowance alone, in a time that jumps from one happening to the next: who is hit how often.
+import TinyQueue from 'tinyqueue'
+import {
+  createAllowance,
+  type Allowance,
+  type CircuitFact,
+  type CircuitPolicy,
+  type Ticket,
+  type Verdict,
+} from '../../src/reconcile/allowance.ts'
+
+export const defaultCircuit: CircuitPolicy = {
+  enabled: true,
+  initialAllowance: 10,
+  maxAllowance: 10_000,
+  failureRatio: 0.9,
+  cooldownMs: 30_000,
+  maxCooldownMs: 600_000,
+  probeTimeoutMs: 120_000,
+}
+
+/** What becomes of a retry, and after how long; undefined: nobody ever hears of it. */
+export type Fate = { afterMs: number; verdict: Verdict } | undefined
+
+export interface Line {
+  id: string
+  /** Records that are due; each is retried once. */
+  due: number
+  /** Of the retry with this number (from 0), sent at `at`. */
+  fate: (number: number, at: number) => Fate
+}
+
+export interface Hit {
+  subscriptionId: string
+  at: number
+}
+
+export interface Deliveries {
+  allowance: Allowance
+  facts: (CircuitFact & { at: number })[]
+  hits: Hit[]
+  /** Retries and outcomes until then. */
+  until(time: number): void
+  /** Hits at or after `from` and before `to`. */
+  hitsBetween(from: number, to: number): Hit[]
+  /** How many of a subscription arrived. */
+  recovered(subscriptionId: string): number
+}
+
+interface Coming {
+  at: number
+  order: number
+  ticket: Ticket
+  verdict: Verdict
+}
+
+/** More steps than this without the time moving are a loop that would burn a core. */
+const hotLoopSteps = 100_000
+
+/** Lines take turns; those whose subscription is suspect go last, as the dispatcher has it. */
+export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy> = {}): Deliveries {
+  let now = 0
+  let order = 0
+  let turn = 0
+  const facts: (CircuitFact & { at: number })[] = []
+  const allowance = createAllowance({ ...defaultCircuit, ...policy }, (fact) => facts.push({ ...fact, at: now }))
+  const coming = new TinyQueue<Coming>([], (a, b) => a.at - b.at || a.order - b.order)
+  const hits: Hit[] = []
+  const sent = new Map<string, number>()
+  const arrived = new Map<string, number>()
+  const sentOf = (line: Line): number => sent.get(line.id) ?? 0
+  let open = [...lines]
+
+  function next(): Line | undefined {
+    if (!allowance.allowsAny(now)) return undefined
+    let suspect: Line | undefined
+    for (let offset = 0; offset < open.length; offset += 1) {
+      const line = open[(turn + offset) % open.length]
+      if (line === undefined || !allowance.allows(line.id, now)) continue
+      if (!allowance.isSuspect(line.id)) {
+        turn = (turn + offset + 1) % open.length
+        return line
+      }
+      suspect ??= line
+    }
+    return suspect
+  }
+
+  function send(line: Line): void {
+    const number = sentOf(line)
+    sent.set(line.id, number + 1)
+    if (number + 1 >= line.due) open = open.filter((other) => other !== line)
+    const ticket = allowance.take({ id: `${line.id}-${number}`, subscriptionId: line.id }, now)
+    hits.push({ subscriptionId: line.id, at: now })
+    const fate = line.fate(number, now)
+    if (fate === undefined) return
+    order += 1
+    coming.push({ at: now + fate.afterMs, order, ticket, verdict: fate.verdict })
+  }
+
+  function settleDue(): void {
+    for (let first = coming.peek(); first !== undefined && first.at <= now; first = coming.peek()) {
+      coming.pop()
+      const { subscriptionId } = first.ticket
+      if (first.verdict === 'recovered') arrived.set(subscriptionId, (arrived.get(subscriptionId) ?? 0) + 1)
+      allowance.settle(first.ticket, first.verdict, now)
+      allowance.turn(now)
+      // A place is used as soon as it is free, also between two outcomes of the same moment.
+      sendAll()
+    }
+  }
+
+  function sendAll(): void {
+    for (let line = next(); line !== undefined; line = next()) send(line)
+  }
+
+  return {
+    allowance,
+    facts,
+    hits,
+    until(time) {
+      for (let steps = 0; ; steps += 1) {
+        if (steps > hotLoopSteps) throw new Error(`hot loop: ${hotLoopSteps} steps up to ${now} ms`)
+        allowance.turn(now)
+        settleDue()
+        sendAll()
+        const change = allowance.nextChangeAt() ?? Infinity
+        if (change <= now) throw new Error(`the allowance wants to turn at ${change}, and it is ${now}`)
+        const nextAt = Math.min(change, coming.peek()?.at ?? Infinity)
+        if (nextAt > time) break
+        now = nextAt
+      }
+      now = time
+    },
+    hitsBetween: (from, to) => hits.filter(({ at }) => at >= from && at < to),
+    recovered: (subscriptionId) => arrived.get(subscriptionId) ?? 0,
+  }
+}
+
+export const failing = (afterMs: number) => (): Fate => ({ afterMs, verdict: 'failed-again' })
+export const arriving = (afterMs: number) => (): Fate => ({ afterMs, verdict: 'recovered' })
+
+/** That many subscriptions with the same fate. */
+export function linesOf(count: number, due: number, fate: Line['fate'], name = 'sub'): Line[] {
+  return Array.from({ length: count }, (_, index) => ({ id: `${name}-${index}`, due, fate }))
+}

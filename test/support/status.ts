@@ -1,0 +1,29 @@
+// What the parts know, as the status is made of it: a quiet daemon, with the changes that a test wants.
+import type { StatusState } from '../../src/ops/status.ts'
+
+export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
+  return {
+    instance: 'test',
+    version: '1.2.3',
+    now: Date.UTC(2026, 0, 15, 12),
+    startedAt: Date.UTC(2026, 0, 15, 11),
+    retriesEnabled: true,
+    pausedSince: undefined,
+    receiver: undefined,
+    trouble: undefined,
+    throttledForMs: 0,
+    rateLimit: 20,
+    failed: { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },
+    oldestOpenAt: undefined,
+    expiring: { due: 0, 'backing-off': 0, parked: 0, held: 0 },
+    awaiting: 0,
+    inFlight: 0,
+    stuckProcessing: 0,
+    beyondWindow: 0,
+    circuits: [],
+    sweeps: [],
+    nextTickAt: undefined,
+    tokenExpiresAt: undefined,
+    ...changes,
+  }
+}

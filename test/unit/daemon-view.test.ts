@@ -1,0 +1,99 @@
+// What the daemon shows of itself: the status, the heartbeat, the first line.
+import { describe, expect, test } from 'vitest'
+import { nothingSeen, see } from '../../src/daemon-view.ts'
+import type { LogFields } from '../../src/log.ts'
+import { metricOf, startScene, withControl, withReceiver } from '../support/daemon-scene.ts'
+import { sweepFact } from '../support/facts.ts'
+
+describe('what it shows', () => {
+  test('a status with what it has done, and what holds it', async () => {
+    const scene = startScene({ env: { ...withControl, ...withReceiver, RECONCILER_INSTANCE_NAME: 'blue' } })
+    await scene.clock.settle()
+    const at = scene.clock.now()
+    scene.control()?.pause.pause()
+    await scene.clock.advance(1000)
+    expect(scene.server().status()).toMatchObject({
+      schemaVersion: 1,
+      instance: 'blue',
+      version: '1.2.3',
+      startedAt: new Date(at).toISOString(),
+      now: new Date(at + 1000).toISOString(),
+      failed: { due: 0, held: 0 },
+      paused: { since: new Date(at).toISOString() },
+      holding: ['paused'],
+      // Nothing is due: it has not been asked.
+      receiver: { up: null },
+      circuits: { notClosed: 0, list: [] },
+      sweeps: [{ kind: 'full', result: 'complete', endedAt: new Date(at).toISOString(), listed: 0 }],
+      nextTick: new Date(at + 1000 + 3_600_000).toISOString(),
+      tokenExpires: new Date(at + 3_600_000).toISOString(),
+    })
+    expect(await metricOf(scene, 'paused')).toBe(1)
+    scene.control()?.pause.resume()
+    expect(scene.server().status()).toMatchObject({ paused: null, holding: [] })
+    expect(await metricOf(scene, 'paused')).toBe(0)
+    await scene.end()
+  })
+
+  test('retries that are off, and no receiver', async () => {
+    const scene = startScene({ env: { RECONCILER_RETRY_ENABLED: 'false' } })
+    await scene.clock.settle()
+    expect(scene.server().status()).toMatchObject({ holding: ['disabled'], receiver: null, paused: null })
+    await scene.end()
+  })
+
+  test('a sweep that failed, too; and never more than ten', async () => {
+    let isDown = false
+    const scene = startScene({
+      env: withControl,
+      instead: ({ method }) => (isDown && method === 'GET' ? { status: 403, body: {} } : undefined),
+    })
+    await scene.clock.settle()
+    isDown = true
+    for (let i = 0; i < 12; i += 1) {
+      scene.control()?.sweep()
+      await scene.clock.advance(1)
+    }
+    const { sweeps } = scene.server().status()
+    expect(sweeps.length).toBe(10)
+    expect(new Set(sweeps.map(({ result }) => result))).toEqual(new Set(['failed']))
+    await scene.end()
+  })
+
+  test('the last sweeps, of which no more are kept than are shown', () => {
+    const seen = nothingSeen(0)
+    for (let at = 1; at <= 1000; at += 1) see(seen, sweepFact({ listed: at }), at)
+    expect(seen.sweeps.map(({ endedAt, listed }) => [endedAt, listed])).toEqual(
+      [991, 992, 993, 994, 995, 996, 997, 998, 999, 1000].map((at) => [at, at]),
+    )
+  })
+
+  test('a heartbeat with what holds it', async () => {
+    const scene = startScene({ env: { ...withControl, ...withReceiver } })
+    await scene.clock.settle()
+    scene.control()?.pause.pause()
+    await scene.clock.advance(900_000)
+    expect(scene.lines.find(({ message }) => message === 'heartbeat')?.fields).toMatchObject({
+      awaiting: 0,
+      paused: true,
+      receiver: undefined,
+      circuitsOpen: 0,
+      circuitsProbing: 0,
+    })
+    await scene.end()
+  })
+
+  test('a first line that tells of the receiver, and of a circuit that is off', async () => {
+    const first = async (env: Record<string, string>): Promise<LogFields | undefined> => {
+      const scene = startScene({ env })
+      await scene.clock.settle()
+      await scene.end()
+      return scene.lines.find(({ message }) => message === 'started')?.fields
+    }
+    expect(await first({ ...withReceiver, RECONCILER_CIRCUIT_ENABLED: 'false' })).toMatchObject({
+      receiverHealth: 'http://receiver.example/healthz',
+      circuit: expect.stringContaining('off') as string,
+    })
+    expect(Object.keys((await first({})) ?? {})).not.toEqual(expect.arrayContaining(['receiverHealth']))
+  })
+})

@@ -1,0 +1,180 @@
+// The status document: what it says of a state, and that nothing but ids, types, codes, counts and times gets into it.
+import { describe, expect, test } from 'vitest'
+import { holds, toStatus, type Hold, type StatusState, type SweepEnd } from '../../../src/ops/status.ts'
+import type { CircuitView } from '../../../src/reconcile/allowance.ts'
+import { ask, start } from '../../support/ops-server.ts'
+import { aStatusState } from '../../support/status.ts'
+
+const at = Date.UTC(2026, 0, 15, 12)
+const subscriptionId = '11111111-1111-4111-8111-111111111111'
+
+function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
+  return { subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForMs: 29_910, ...changes }
+}
+
+function aSweep(index: number): SweepEnd {
+  return { kind: 'fresh', result: 'complete', endedAt: at + index * 1000, seconds: 1.23456, listed: index }
+}
+
+test('a quiet daemon: every field is there, and what there is none of is null', () => {
+  expect(toStatus(aStatusState())).toEqual({
+    schemaVersion: 1,
+    instance: 'test',
+    version: '1.2.3',
+    startedAt: '2026-01-15T11:00:00.000Z',
+    now: '2026-01-15T12:00:00.000Z',
+    failed: { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },
+    oldestOpenEvent: null,
+    expiring: { total: 0, byDecision: { due: 0, 'backing-off': 0, parked: 0, held: 0 } },
+    awaiting: 0,
+    inFlight: 0,
+    stuckProcessing: 0,
+    beyondWindow: 0,
+    paused: null,
+    holding: [],
+    receiver: null,
+    circuits: { notClosed: 0, list: [] },
+    rate: { callsPerSecond: 20, throttledForSeconds: 0 },
+    sweeps: [],
+    nextTick: null,
+    tokenExpires: null,
+  })
+})
+
+test('an incident', () => {
+  const state = aStatusState({
+    pausedSince: at - 1000,
+    receiver: { up: false },
+    trouble: 'platform',
+    throttledForMs: 1,
+    rateLimit: 12.345,
+    failed: { due: 0, 'backing-off': 2, parked: 3, excluded: 4, held: 5, awaiting: 6 },
+    oldestOpenAt: at - 3_600_000,
+    expiring: { due: 1, 'backing-off': 2, parked: 3, held: 4 },
+    awaiting: 7,
+    inFlight: 8,
+    stuckProcessing: 9,
+    beyondWindow: 10,
+    circuits: [aCircuit({ subscriptionId: undefined, state: 'probing', outstanding: 1, pausesForMs: 0 }), aCircuit()],
+    sweeps: [aSweep(0), aSweep(1)],
+    nextTickAt: at + 30_000,
+    tokenExpiresAt: at + 60_000,
+  })
+  expect(toStatus(state)).toMatchObject({
+    failed: { 'backing-off': 2, parked: 3, excluded: 4, held: 5, awaiting: 6 },
+    oldestOpenEvent: '2026-01-15T11:00:00.000Z',
+    expiring: { total: 10, byDecision: { parked: 3 } },
+    awaiting: 7,
+    inFlight: 8,
+    stuckProcessing: 9,
+    beyondWindow: 10,
+    paused: { since: '2026-01-15T11:59:59.000Z' },
+    holding: ['paused', 'receiver-down', 'platform', 'throttled', 'circuit'],
+    receiver: { up: false },
+    circuits: {
+      notClosed: 2,
+      list: [
+        { subscriptionId: null, state: 'probing', allowance: 1, outstanding: 1, pausesForSeconds: 0 },
+        { subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForSeconds: 30 },
+      ],
+    },
+    // What is left of a pause is never shown as nothing.
+    rate: { callsPerSecond: 12.3, throttledForSeconds: 0.1 },
+    sweeps: [
+      { kind: 'fresh', result: 'complete', endedAt: '2026-01-15T12:00:01.000Z', seconds: 1.235, listed: 1 },
+      { kind: 'fresh', result: 'complete', endedAt: '2026-01-15T12:00:00.000Z', seconds: 1.235, listed: 0 },
+    ],
+    nextTick: '2026-01-15T12:00:30.000Z',
+    tokenExpires: '2026-01-15T12:01:00.000Z',
+  })
+})
+
+describe('what holds retries', () => {
+  const causes: Record<Hold, Partial<StatusState>> = {
+    disabled: { retriesEnabled: false },
+    paused: { pausedSince: 0 },
+    'receiver-down': { receiver: { up: false } },
+    unauthorized: { trouble: 'unauthorized' },
+    platform: { trouble: 'platform' },
+    throttled: { throttledForMs: 1 },
+    circuit: { circuits: [aCircuit()] },
+  }
+
+  test.each(holds)('%s alone', (hold) => {
+    expect(toStatus(aStatusState(causes[hold])).holding).toEqual([hold])
+  })
+
+  test.each([
+    ['a receiver that is up', { receiver: { up: true } }],
+    ['a receiver that has not been asked', { receiver: { up: undefined } }],
+  ])('not %s', (_, changes) => {
+    expect(toStatus(aStatusState(changes)).holding).toEqual([])
+  })
+
+  test('a receiver that has not been asked is there, with null', () => {
+    expect(toStatus(aStatusState({ receiver: { up: undefined } })).receiver).toEqual({ up: null })
+  })
+})
+
+test('what is excluded or awaited does not expire, whoever counted it', () => {
+  const expiring = { due: 1, 'backing-off': 2, held: 3, parked: 4, excluded: 100, awaiting: 1000 }
+  expect(toStatus(aStatusState({ expiring })).expiring).toEqual({
+    total: 10,
+    byDecision: { due: 1, 'backing-off': 2, held: 3, parked: 4 },
+  })
+})
+
+describe('bounds', () => {
+  test('of 5,000 circuits a thousand are shown, the receiver as a whole first, and all are counted', () => {
+    const circuits = Array.from({ length: 5000 }, (_, index) =>
+      aCircuit({ subscriptionId: index === 0 ? undefined : `s-${index}` }),
+    )
+    const shown = toStatus(aStatusState({ circuits })).circuits
+    expect(shown.notClosed).toBe(5000)
+    expect(shown.list.length).toBe(1000)
+    expect(shown.list[0]?.subscriptionId).toBeNull()
+    expect(shown.list.at(-1)?.subscriptionId).toBe('s-999')
+  })
+
+  test('the last ten sweeps are shown, the newest first', () => {
+    const sweeps = Array.from({ length: 25 }, (_, index) => aSweep(index))
+    expect(toStatus(aStatusState({ sweeps })).sweeps.map(({ listed }) => listed)).toEqual([
+      24, 23, 22, 21, 20, 19, 18, 17, 16, 15,
+    ])
+  })
+
+  test.each([NaN, Infinity, 9e15])('a time of %d keeps nothing from being shown', (time) => {
+    const status = toStatus(aStatusState({ nextTickAt: time, tokenExpiresAt: time, oldestOpenAt: time }))
+    expect(status).toMatchObject({ nextTick: null, tokenExpires: null, oldestOpenEvent: null, version: '1.2.3' })
+  })
+})
+
+test('only what is named here gets in: what a part carries besides does not', () => {
+  const more = { subscriberUrl: 'CANARY' }
+  const state = {
+    ...aStatusState(),
+    ...more,
+    circuits: [{ ...aCircuit(), ...more }],
+    sweeps: [{ ...aSweep(0), ...more }],
+  }
+  expect(JSON.stringify(toStatus(state))).not.toContain('CANARY')
+})
+
+describe('GET /status', () => {
+  test('is JSON that people can read', async () => {
+    await using server = await start({ status: () => toStatus(aStatusState({ awaiting: 7 })) })
+    const { status, headers, body } = await ask(server.port, '/status')
+    expect(status).toBe(200)
+    expect(headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' })
+    expect(JSON.parse(body)).toMatchObject({ schemaVersion: 1, awaiting: 7 })
+    expect(body).toMatch(/^\{\n {2}"schemaVersion": 1,\n[^]*\}\n$/)
+  })
+
+  test('shows the present moment each time', async () => {
+    const state = aStatusState()
+    await using server = await start({ status: () => toStatus(state) })
+    await ask(server.port, '/status')
+    state.awaiting = 3
+    expect(JSON.parse((await ask(server.port, '/status')).body)).toMatchObject({ awaiting: 3 })
+  })
+})

@@ -1,0 +1,105 @@
+// What came of a PATCH, and above all whether it may have been taken although nobody said so.
+import { describe, expect, test } from 'vitest'
+import type { Exchange } from '../../../src/platform/call.ts'
+import { readAnswer } from '../../../src/platform/failure.ts'
+import { TransportError } from '../../../src/platform/http.ts'
+import { createZone } from '../../../src/platform/local-time.ts'
+import { holdsRecord, readRetryAnswer, type RetryAnswer, type RetryResult } from '../../../src/platform/retry-answer.ts'
+import { webhookId, wireInvalidStatus, wireRetried, wireWebhook } from '../../support/webhooks.ts'
+
+const zone = createZone('UTC')
+
+/** An answer as the caller hands it on: what does not hold the record is no good answer. */
+function answered(status: number, body: unknown = ''): RetryAnswer {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const read = readAnswer({ status, headers: {}, body: text, sentAt: 0, receivedAt: 0 })
+  const holds = read.reason !== 'ok' || holdsRecord(read.body, webhookId)
+  return readRetryAnswer({ answer: holds ? read : { ...read, reason: 'invalid-body' }, status }, zone)
+}
+
+/** No whole answer came. */
+function broken(reason: TransportError['reason'], code: string): RetryAnswer {
+  const { neverLeft } = new TransportError(reason, code)
+  const answer = { reason, body: undefined, code: undefined, knownCode: false }
+  const exchange: Exchange = { answer, status: undefined, neverLeft }
+  return readRetryAnswer(exchange, zone)
+}
+
+describe('nobody knows whether it was taken', () => {
+  test.each<[string, TransportError['reason'], string, RetryResult]>([
+    ['no answer in time', 'timeout', 'UND_ERR_HEADERS_TIMEOUT', 'unreachable'],
+    ['half an answer in time', 'timeout', 'UND_ERR_BODY_TIMEOUT', 'unreachable'],
+    ['our own deadline', 'timeout', 'DEADLINE', 'unreachable'],
+    ['a reset', 'connection', 'ECONNRESET', 'unreachable'],
+    ['a closed connection', 'connection', 'UND_ERR_SOCKET', 'unreachable'],
+    ['a pipe that broke', 'connection', 'EPIPE', 'unreachable'],
+    ['an error that nobody knows', 'connection', 'E_NEW', 'unreachable'],
+    ['too much of an answer', 'too-large', 'TOO_LARGE', 'platform-error'],
+  ])('after %s', (_, reason, code, result) => {
+    expect(broken(reason, code)).toEqual({ result, reason, sent: true, lost: true })
+  })
+
+  test.each([500, 502, 503, 504, 599])('after HTTP %i without a code', (status) => {
+    const lost = { result: 'platform-error', reason: 'server-error', sent: true, lost: true }
+    expect(answered(status)).toEqual(lost)
+    expect(answered(status, '<html>Bad Gateway</html>')).toEqual(lost)
+    expect(answered(status, { message: 'no code' })).toEqual(lost)
+    expect(answered(status, { code: '' })).toEqual(lost)
+    expect(answered(status, { code: 7 })).toEqual(lost)
+  })
+
+  test.each<[string, number, unknown]>([
+    ['nothing', 204, ''],
+    ['cut in half', 200, '{"workflow":{"code":"retry"},"data":{"webh'],
+    ['a login page', 200, '<html></html>'],
+    ['another record', 200, wireRetried(wireWebhook({ id: webhookId.replace('1', '9') }))],
+    ['no record', 202, { data: {} }],
+  ])('after a 2xx that is broken: %s', (_, status, body) => {
+    const lost = { result: 'platform-error', reason: 'invalid-body', sent: true, lost: true }
+    expect(answered(status, body)).toEqual(lost)
+  })
+})
+
+describe('it was not taken', () => {
+  test.each<[string, TransportError['reason'], string]>([
+    ['nobody listened', 'connection', 'ECONNREFUSED'],
+    ['the name is not known', 'connection', 'ENOTFOUND'],
+    ['the name server did not answer', 'connection', 'EAI_AGAIN'],
+    ['no way to the host', 'connection', 'EHOSTUNREACH'],
+    ['no connection in time', 'timeout', 'UND_ERR_CONNECT_TIMEOUT'],
+    ['its certificate is not trusted', 'tls', 'CERT_HAS_EXPIRED'],
+  ])('as it never left: %s', (_, reason, code) => {
+    expect(broken(reason, code)).toEqual({ result: 'unreachable', reason, sent: true })
+  })
+
+  test.each([500, 502, 503, 504])('as the platform itself refused it with a code under HTTP %i', (status) => {
+    expect(answered(status, { code: 'svc.x' })).toEqual({
+      result: 'platform-error',
+      reason: 'server-error',
+      sent: true,
+    })
+  })
+
+  test('as an error stands under 200', () => {
+    expect(answered(200, { code: 'svc.x' })).toEqual({ result: 'rejected', reason: 'other', sent: true })
+  })
+
+  test.each([300, 302, 307, 400, 401, 402, 403, 404, 405, 408, 409, 410, 413, 418, 422, 425, 429])(
+    'as it was turned away with HTTP %i',
+    (status) => {
+      expect(answered(status)).not.toHaveProperty('lost')
+      expect(answered(status, { code: 'svc.x' })).not.toHaveProperty('lost')
+    },
+  )
+
+  test.each([200, 400, 500, 503])('as the record was not failed, under HTTP %i', (status) => {
+    const found = { result: 'already-resolved', reason: 'conflict', sent: true, found: 'processing' }
+    expect(answered(status, wireInvalidStatus())).toEqual(found)
+  })
+})
+
+test('what was accepted is not lost, even when its record can’t be read', () => {
+  expect(answered(200, wireRetried())).toMatchObject({ result: 'accepted', record: { id: webhookId } })
+  expect(answered(200, wireRetried())).not.toHaveProperty('lost')
+  expect(answered(202, wireRetried({ id: webhookId }))).toEqual({ result: 'accepted', reason: 'ok', sent: true })
+})

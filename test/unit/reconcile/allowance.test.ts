@@ -1,0 +1,284 @@
+// How often a receiver is hit that is dead, and that one who is well is not held up: the allowance of design section 12, in its own time.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createAllowance, type CircuitFact, type Ticket, type Verdict } from '../../../src/reconcile/allowance.ts'
+import { verdictOf } from '../../../src/reconcile/outcome.ts'
+import { arriving, defaultCircuit, deliveries, failing, linesOf, type Fate } from '../../support/deliveries.ts'
+
+const secondMs = 1000
+const minuteMs = 60_000
+const hourMs = 3_600_000
+
+/** Probes of a receiver that stays dead, up to a time: pauses of 30 s doubling to 10 min, each followed by one that takes `takesMs`. */
+function probesUntil(time: number, firstPauseAt: number, takesMs: number): number {
+  let at = firstPauseAt
+  let count = 0
+  for (let pause = 30_000; at + pause <= time; pause = Math.min(600_000, pause * 2)) {
+    at += pause + takesMs
+    count += 1
+  }
+  return count
+}
+
+describe('a dead receiver', () => {
+  test.each([
+    { subscriptions: 1, takesMs: 100 },
+    { subscriptions: 1, takesMs: 30_000 },
+    { subscriptions: 10, takesMs: 5000 },
+    { subscriptions: 11, takesMs: 100 },
+    { subscriptions: 5000, takesMs: 100 },
+    { subscriptions: 5000, takesMs: 20_000 },
+  ])(
+    'with $subscriptions subscriptions, $takesMs ms each: ten hits, then one a pause',
+    ({ subscriptions, takesMs }) => {
+      const world = deliveries(linesOf(subscriptions, 1000, failing(takesMs)))
+      // The last place is for a subscription that has none: a lonely one sends its tenth when nine have failed.
+      const known = subscriptions === 1 ? 2 * takesMs : takesMs
+      world.until(known + 29_999)
+      expect(world.hits).toHaveLength(10)
+      world.until(2 * hourMs)
+      expect(world.hits).toHaveLength(10 + probesUntil(2 * hourMs, known, takesMs))
+    },
+  )
+
+  test.each([1, 2, 5, 10, 20, 5000])('for a day, with %i subscriptions: no more than two a pause', (subscriptions) => {
+    const world = deliveries(linesOf(subscriptions, 100_000, failing(100)))
+    world.until(24 * hourMs)
+    expect(world.hits.length).toBeLessThanOrEqual(11 + 2 * probesUntil(24 * hourMs, 0, 0))
+  })
+
+  test('also when outcomes come one by one: a failure frees no place until it is judged', () => {
+    const world = deliveries(linesOf(3, 1000, (number) => ({ afterMs: 1000 + number * 700, verdict: 'failed-again' })))
+    world.until(30_000)
+    expect(world.hits).toHaveLength(10)
+  })
+
+  test('whatever the order and time of outcomes, and however many subscriptions', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 1, max: 60_000 }), { minLength: 1, maxLength: 40 }),
+        fc.integer({ min: 1, max: 30 }),
+        fc.integer({ min: 1, max: 20 }),
+        (times, subscriptions, initialAllowance) => {
+          const fate = (number: number, at: number): Fate => ({
+            afterMs: times[(number + Math.floor(at)) % times.length] ?? 1,
+            verdict: 'failed-again',
+          })
+          const world = deliveries(linesOf(subscriptions, 1000, fate), { initialAllowance })
+          world.until(hourMs)
+          // One more where all of the first came from one subscription: whether it is alone has to be tried.
+          const first = Math.max(10, initialAllowance)
+          expect(world.hits.length).toBeLessThanOrEqual(first + 1 + 2 * probesUntil(hourMs, 0, 0))
+          expect(world.hitsBetween(0, 30_000).length).toBeLessThanOrEqual(initialAllowance + 1)
+        },
+      ),
+      { numRuns: 200 },
+    )
+  })
+
+  test('one subscription with nearly all of the records, 5,000 with a few: hardly more', () => {
+    const big = { id: 'big', due: 100_000, fate: failing(100) }
+    const world = deliveries([big, ...linesOf(5000, 3, failing(100))])
+    world.until(hourMs)
+    // The first ten, one to see whether the big one is alone, and two a pause at most: one of it, one of the others.
+    expect(world.hitsBetween(0, 29 * secondMs).length).toBeLessThanOrEqual(12)
+    expect(world.hits.length).toBeLessThanOrEqual(12 + 2 * probesUntil(hourMs, 0, 0))
+  })
+
+  test.each([2, 10, 50, 500])('%i subscriptions that were well and die together cost no more than one', (count) => {
+    const diesAt = 5 * minuteMs
+    const fate = (_: number, at: number): Fate => ({
+      afterMs: 20_000,
+      verdict: at + 20_000 < diesAt ? 'recovered' : 'failed-again',
+    })
+    const world = deliveries(linesOf(count, 1_000_000, fate), { maxAllowance: Math.min(10_000, 100 * count) })
+    world.until(diesAt + 20_000)
+    // All that was on the way when it died has failed by now: one pause after another, one probe each.
+    const known = diesAt + 20_000
+    world.until(known + hourMs)
+    expect(world.hitsBetween(known, known + hourMs).length).toBeLessThanOrEqual(2 + 2 * probesUntil(hourMs, 0, 0))
+  })
+
+  test('that comes back: the first probe finds it, then it doubles each round; the next pause is a short one again', () => {
+    const upAt = 5 * minuteMs
+    const downAt = 20 * minuteMs
+    const world = deliveries(
+      linesOf(1, 1_000_000, (_, at) => ({
+        afterMs: 1000,
+        verdict: at >= upAt && at < downAt ? 'recovered' : 'failed-again',
+      })),
+      { maxAllowance: 50 },
+    )
+    world.until(downAt - 1)
+    const first = world.hits.find(({ at }) => at >= upAt)?.at ?? 0
+    // It is known to be dead after two seconds; pauses end at 32, 93, 214, 455 s.
+    expect(first).toBe(455_000)
+    const rounds = [0, 1, 2, 3].map((round) => {
+      const from = first + round * 1000
+      return world.hitsBetween(from, from + 1000).length
+    })
+    // The last place of all is kept for another subscription: alone it is one round later.
+    expect(rounds).toEqual([1, 1, 2, 4])
+    world.until(downAt + 10 * minuteMs)
+    const opened = world.facts.filter(({ at, to }) => at >= downAt && to === 'open')
+    expect(opened[0]?.pauseMs).toBe(30_000)
+  })
+
+  test('outcomes of before the pause move nothing, be they good or bad', () => {
+    // Ten fail at once, and ninety that were sent before follow in the pause and after the probe.
+    const facts: CircuitFact[] = []
+    const allowance = createAllowance(defaultCircuit, (fact) => facts.push(fact))
+    const take = (id: string, at: number): Ticket => allowance.take({ id, subscriptionId: 'a' }, at)
+    const warm = Array.from({ length: 90 }, (_, index) => take(`warm-${index}`, 0))
+    for (const ticket of warm) allowance.settle(ticket, 'recovered', 1)
+    const late = Array.from({ length: 50 }, (_, index) => take(`late-${index}`, 2))
+    const early = Array.from({ length: 50 }, (_, index) => take(`early-${index}`, 2))
+    for (const ticket of early) allowance.settle(ticket, 'failed-again', 3)
+    const told = facts.length
+    for (const ticket of late.slice(0, 20)) allowance.settle(ticket, 'recovered', 4)
+    expect(facts).toHaveLength(told)
+    allowance.turn(31_000)
+    const before = allowance.views(31_000)
+    expect(before.map((view) => view.allowance)).toEqual([1, 1])
+    expect(before.map((view) => view.outstanding)).toEqual([0, 0])
+    const probe = take('probe', 31_000)
+    for (const ticket of late.slice(20)) allowance.settle(ticket, 'failed-again', 32_000)
+    expect(allowance.views(32_000).map((view) => [view.allowance, view.outstanding])).toEqual([
+      [1, 1],
+      [1, 1],
+    ])
+    allowance.settle(probe, 'recovered', 33_000)
+    expect(allowance.views(33_000).map((view) => [view.allowance, view.outstanding])).toEqual([
+      [2, 0],
+      [2, 0],
+    ])
+  })
+})
+
+describe('one dead subscription of two', () => {
+  test.each([
+    { dead: failing(50), well: arriving(50), name: 'both answer at once' },
+    { dead: failing(50), well: arriving(20_000), name: 'the dead one at once, the other slowly' },
+    { dead: failing(20_000), well: arriving(50), name: 'the dead one slowly, the other at once' },
+    { dead: (): Fate => undefined, well: arriving(50), name: 'the dead one never' },
+    { dead: (): Fate => undefined, well: arriving(20_000), name: 'the dead one never, the other slowly' },
+  ])('does not stop the other: $name', ({ dead, well }) => {
+    for (const [first, second] of [
+      ['dead', 'well'],
+      ['well', 'dead'],
+    ] as const) {
+      const fates = { dead, well }
+      const world = deliveries([
+        { id: first, due: 2000, fate: fates[first] },
+        { id: second, due: 2000, fate: fates[second] },
+      ])
+      world.until(30 * minuteMs)
+      expect([first, world.recovered('well')]).toEqual([first, 2000])
+      const perProbe = 10 + 10 * Math.ceil((30 * minuteMs) / defaultCircuit.probeTimeoutMs)
+      expect(world.hits.filter(({ subscriptionId }) => subscriptionId === 'dead').length).toBeLessThanOrEqual(perProbe)
+    }
+  })
+
+  test('the other one is never without a place for longer than its own retries take', () => {
+    const world = deliveries([
+      { id: 'dead', due: 10_000, fate: failing(100) },
+      { id: 'well', due: 3000, fate: arriving(1000) },
+    ])
+    world.until(10 * minuteMs)
+    const times = world.hits.filter(({ subscriptionId }) => subscriptionId === 'well').map(({ at }) => at)
+    const gaps = times.map((at, index) => at - (times[index - 1] ?? 0))
+    expect(Math.max(...gaps)).toBeLessThanOrEqual(1000)
+  })
+
+  test.each([
+    { dead: 2, well: 1 },
+    { dead: 5, well: 5 },
+  ])('$dead dead ones do not stop $well that are well', ({ dead, well }) => {
+    const world = deliveries([
+      ...linesOf(dead, 1000, failing(100), 'dead'),
+      ...linesOf(well, 500, arriving(100), 'well'),
+    ])
+    world.until(hourMs)
+    const recovered = Array.from({ length: well }, (_, index) => world.recovered(`well-${index}`))
+    expect(recovered).toEqual(recovered.map(() => 500))
+  })
+})
+
+describe('poison records', () => {
+  /** A healthy subscription with poison at these places of its queue; the pauses that it cost. */
+  function pausesWith(poison: ReadonlySet<number>, takesMs: (number: number) => number): number {
+    const world = deliveries([
+      {
+        id: 'healthy',
+        due: 200,
+        fate: (number) => ({ afterMs: takesMs(number), verdict: poison.has(number) ? 'failed-again' : 'recovered' }),
+      },
+    ])
+    world.until(2 * hourMs)
+    expect(world.recovered('healthy')).toBe(190)
+    return world.facts.filter(({ to }) => to === 'open').length
+  }
+
+  test('ten among two hundred cost hardly more than one pause, whatever the order', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.uniqueArray(fc.integer({ min: 0, max: 199 }), { minLength: 10, maxLength: 10 }),
+          // Close together they do the most harm.
+          fc.uniqueArray(fc.integer({ min: 0, max: 14 }), { minLength: 10, maxLength: 10 }),
+        ),
+        fc.array(fc.integer({ min: 10, max: 5000 }), { minLength: 1, maxLength: 20 }),
+        (places, times) => {
+          const pauses = pausesWith(new Set(places), (number) => times[number % times.length] ?? 10)
+          expect(pauses).toBeLessThanOrEqual(2)
+        },
+      ),
+      { numRuns: 300 },
+    )
+  })
+
+  test.each([
+    { name: 'first', places: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] },
+    { name: 'after one that arrives', places: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] },
+    { name: 'nine first and one right after', places: [0, 1, 2, 3, 4, 5, 6, 7, 8, 10] },
+    { name: 'last', places: [190, 191, 192, 193, 194, 195, 196, 197, 198, 199] },
+    { name: 'every second', places: [0, 2, 4, 6, 8, 10, 12, 14, 16, 18] },
+  ])('$name: at most one pause', ({ places }) => {
+    for (const takesMs of [10, 1000]) expect(pausesWith(new Set(places), () => takesMs)).toBeLessThanOrEqual(1)
+  })
+
+  test('nine of the first ten and then the probe itself: at most one pause', () => {
+    const places = new Set([0, 1, 2, 3, 4, 5, 6, 7, 10, 11])
+    expect(pausesWith(places, (number) => 10 + (number % 2))).toBeLessThanOrEqual(1)
+  })
+
+  test('one that fails over and over is one record: it does not outweigh those that arrived', () => {
+    const facts: CircuitFact[] = []
+    const allowance = createAllowance(defaultCircuit, (fact) => facts.push(fact))
+    const outcome = (id: string, verdict: Verdict, at: number): void => {
+      allowance.settle(allowance.take({ id, subscriptionId: 'a' }, at), verdict, at + 1)
+    }
+    for (let index = 0; index < 5; index += 1) outcome(`good-${index}`, 'recovered', index)
+    for (let index = 0; index < 500; index += 1) outcome(`poison-${index % 3}`, 'failed-again', 100 + index)
+    expect(facts).toEqual([])
+  })
+})
+
+describe('answers of a receiver that is up', () => {
+  test('4xx are neutral, but for those that would meet any record', () => {
+    const failures = [401, 403, 404, 408, 425, 429, 500, 502, 503, 504, 599, 302, 200, null]
+    for (const code of failures) expect([code, verdictOf('failed-again', code)]).toEqual([code, 'failed-again'])
+    for (const code of [400, 402, 405, 406, 409, 410, 413, 415, 418, 422, 451, 499]) {
+      expect([code, verdictOf('failed-again', code)]).toEqual([code, 'neutral'])
+    }
+    expect(verdictOf('recovered', 400)).toBe('recovered')
+    expect(verdictOf('unknown', 503)).toBe('neutral')
+  })
+
+  test('a receiver that refuses every record is not paused', () => {
+    const world = deliveries(linesOf(1, 1000, () => ({ afterMs: 100, verdict: 'neutral' })))
+    world.until(minuteMs)
+    expect(world.hits).toHaveLength(1000)
+    expect(world.facts).toEqual([])
+  })
+})

@@ -1,0 +1,184 @@
+// Events of one transfer or account are retried in their order: the whole way from the listing to the PATCH.
+import { describe, expect, test } from 'vitest'
+import type { RetryAnswer } from '../../../src/platform/client.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
+import { delivering, holding, subscription, type Delivery } from '../../support/dispatching.ts'
+import { failedRecord } from '../../support/fake-platform.ts'
+import { reconcile, type Reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
+
+const policy = { orderPerEntity: true }
+const arrives: Delivery = { takesMs: 300, arrives: true }
+const fails: Delivery = { takesMs: 300, arrives: false }
+const entity = (number: number): string => `77777777-0000-4000-8000-${String(number).padStart(12, '0')}`
+
+/** Events of one entity, a second apart. */
+function chain(count: number, number = 1, fields: Partial<WebhookRecord> = {}): WebhookRecord[] {
+  return Array.from({ length: count }, (_, index) =>
+    failedRecord({ eventLocal: testNow - 2 * dayMs + index * 1000, entityId: entity(number), ...fields }),
+  )
+}
+
+/** The dispatcher with these records, over a platform that delivers so. */
+function ordered(
+  records: WebhookRecord[],
+  of: (record: WebhookRecord) => Delivery | undefined,
+  options: ReconcileOptions = {},
+): Reconcile {
+  const { bind, onRetry } = delivering(of)
+  return bind(holding(records, { policy, onRetry, ...options }))
+}
+
+const ids = (records: readonly { id: string }[]): string[] => records.map(({ id }) => id)
+
+/** When an outcome of a record was told, in the order of facts; and when its PATCH was answered. */
+function events(world: Reconcile): string[] {
+  return world.facts.flatMap((fact) => {
+    if (fact.type === 'retry') return [`PATCH ${fact.id}`]
+    return fact.type === 'outcome' ? [`${fact.outcome} ${fact.id}`] : []
+  })
+}
+
+describe('one after the other', () => {
+  test('each goes when the one before has been seen to be recovered', async () => {
+    const records = chain(5)
+    await using world = ordered(records.toReversed(), () => arrives)
+    void world.start()
+    await world.clock.advance(minuteMs)
+    expect(events(world)).toEqual(records.flatMap(({ id }) => [`PATCH ${id}`, `recovered ${id}`]))
+  })
+
+  test('one that fails again holds the others up until it is recovered', async () => {
+    const [first, ...rest] = chain(3)
+    if (first === undefined) throw new Error('no record')
+    let tries = 0
+    const of = ({ id }: WebhookRecord): Delivery => (id === first.id && ++tries < 4 ? fails : arrives)
+    await using world = ordered([first, ...rest], of)
+    void world.start()
+    await world.clock.advance(hourMs)
+    expect(ids(world.platform.retries)).toEqual(ids([first, first, first, first, ...rest]))
+    expect(world.platform.failedIds()).toEqual([])
+  })
+
+  test.each<[string, Partial<WebhookRecord>, (record: WebhookRecord) => Delivery | undefined, number]>([
+    ['parked from the beginning', { attempts: 30 }, () => arrives, 0],
+    ['parked by the last failure', { attempts: 29 }, () => fails, 0],
+    ['unknown, after an hour', {}, () => undefined, hourMs],
+  ])('one that is %s lets the others go', async (_, fields, of, heldMs) => {
+    const [first] = chain(1, 1, { ...fields, lastAttemptLocal: testNow - dayMs })
+    const [, second] = chain(2)
+    if (first === undefined || second === undefined) throw new Error('no record')
+    await using world = ordered([first, second], (record) => (record.id === first.id ? of(record) : arrives))
+    void world.start()
+    await world.clock.advance(heldMs)
+    const isEarly = heldMs > 0 && ids(world.platform.retries).includes(second.id)
+    expect(isEarly).toBe(false)
+    // Looks are five minutes apart at most.
+    await world.clock.advance(6 * minuteMs)
+    expect(world.platform.records.get(second.id)?.status).toBe('successful')
+    expect(world.platform.records.get(first.id)?.status).not.toBe('successful')
+  })
+
+  test.each<[string, RetryAnswer, number]>([
+    ['gone', { result: 'gone', reason: 'not-found', sent: true, doubtful: true }, 0],
+    // It is due again by then: what waits behind it goes all the same.
+    ['lost, and stays as it was', { result: 'unreachable', reason: 'timeout', sent: true, lost: true }, 2 * minuteMs],
+  ])('one that is %s lets the others go', async (_, answer, heldMs) => {
+    const [first, next] = chain(2)
+    const { bind, onRetry } = delivering(() => arrives)
+    await using world = bind(
+      holding(chain(0).concat(first ?? [], next ?? []), {
+        policy,
+        onRetry: (record, platform, id) => (id === first?.id ? answer : onRetry(record, platform, id)),
+      }),
+    )
+    void world.start()
+    await world.clock.advance(heldMs)
+    expect(ids(world.platform.retries)).not.toContain(next?.id)
+    await world.clock.advance(3 * minuteMs)
+    expect(world.platform.failedIds()).toEqual([first?.id])
+  })
+
+  test('entities, subscriptions, and records without an entity don’t wait for each other', async () => {
+    const stuck = chain(3, 1)
+    const free = [
+      ...chain(1, 2),
+      ...chain(1, 1, { subscriptionId: subscription(2) }),
+      ...chain(2, 1, { entityId: '' }).map(({ entityId: _, ...record }) => record),
+    ]
+    const of = ({ id }: WebhookRecord): Delivery | undefined => (id === stuck[0]?.id ? undefined : arrives)
+    await using world = ordered([...stuck, ...free], of)
+    void world.start()
+    await world.clock.advance(10_000)
+    expect(world.platform.failedIds().toSorted()).toEqual(ids(stuck.slice(1)).toSorted())
+  })
+
+  test('without the setting they go side by side', async () => {
+    await using world = ordered(chain(5), () => undefined, { policy: {} })
+    void world.start()
+    await world.clock.advance(1000)
+    expect(world.platform.retries).toHaveLength(5)
+  })
+
+  test('a thousand entities of three events: all recovered, each in its order', async () => {
+    const records = Array.from({ length: 1000 }, (_, number) => chain(3, number)).flat()
+    await using world = ordered(records, () => arrives)
+    void world.start()
+    await world.clock.advance(10 * minuteMs)
+    expect(world.platform.failedIds()).toEqual([])
+    const told = events(world)
+    const places = new Map(told.map((event, index) => [event, index]))
+    for (const [index, record] of records.entries()) {
+      const before = records[index - 1]
+      if (before?.entityId !== record.entityId || before === undefined) continue
+      const after = places.get(`PATCH ${record.id}`) ?? -1
+      expect(after).toBeGreaterThan(places.get(`recovered ${before.id}`) ?? Infinity)
+    }
+    expect(told).toHaveLength(2 * records.length)
+  })
+})
+
+describe('what is not in the backlog', () => {
+  test('older events that had no room go before', async () => {
+    const outside = chain(1, 1)
+    const inside = chain(2, 2).map((record) => ({ ...record, eventLocal: record.eventLocal + hourMs }))
+    await using world = ordered(inside, () => arrives, { maxRecords: 2 })
+    world.platform.add(...outside)
+    learn(world.backlog, listingOf(outside, { complete: false, askedAt: world.clock.monotonic() }), testNow)
+    void world.start()
+    await world.clock.advance(minuteMs)
+    expect(ids(world.platform.retries)).not.toContain(inside[0]?.id)
+    expect(ids(world.platform.retries)).not.toContain(inside[1]?.id)
+  })
+
+  test('and newer ones that fill the backlog give way to them: else none would ever go', async () => {
+    const fresh = chain(10, 1).map((record, index) => ({
+      ...record,
+      eventLocal: testNow - 30 * minuteMs + index * 1000,
+    }))
+    const old = chain(10, 2)
+    const { bind, onRetry } = delivering(() => arrives)
+    await using world = bind(reconcile({ policy, onRetry, records: [...fresh, ...old], maxRecords: 5 }))
+    void world.start()
+    for (let round = 0; round < 60; round += 1) {
+      world.sweeper.tick(world.stop.signal)
+      await world.clock.advance(30_000)
+      world.dispatcher.offer(world.backlog.entries())
+    }
+    expect(world.platform.failedIds()).toEqual([])
+  })
+
+  test('an older event whose part of the window has not been listed yet goes before', async () => {
+    const [older, newer] = chain(2, 1)
+    if (older === undefined || newer === undefined) throw new Error('no record')
+    const records = [older, { ...newer, eventLocal: testNow - 10 * minuteMs, lastAttemptLocal: testNow - 9 * minuteMs }]
+    const { bind, onRetry } = delivering(() => arrives)
+    await using world = bind(reconcile({ policy, onRetry, records }))
+    void world.start()
+    // The first full sweep lists the newest hour before all else.
+    await world.sweep()
+    world.dispatcher.offer(world.backlog.entries())
+    await world.clock.advance(minuteMs)
+    expect(ids(world.platform.retries)).toEqual(ids([older, newer]))
+  })
+})

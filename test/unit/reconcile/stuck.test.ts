@@ -1,0 +1,228 @@
+// Records that are processing for too long: which ones count, and that looking for them does no harm.
+import { describe, expect, test } from 'vitest'
+import type { ListQuery } from '../../../src/platform/client.ts'
+import { PlatformFailure } from '../../../src/platform/failure.ts'
+import { createZone } from '../../../src/platform/local-time.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { createStuck, type Stuck } from '../../../src/reconcile/stuck.ts'
+import {
+  dayMs,
+  defaultPolicy,
+  entryOf,
+  hourMs,
+  learn,
+  listingOf,
+  minuteMs,
+  secondMs,
+  testBacklog,
+  testNow,
+} from '../../support/backlog.ts'
+import {
+  createFakePlatform,
+  failedRecord,
+  type FakePlatform,
+  type FakePlatformOptions,
+} from '../../support/fake-platform.ts'
+import { reconcile } from '../../support/reconcile.ts'
+import { createVirtualClock } from '../../support/virtual-clock.ts'
+
+function processing(fields: Partial<WebhookRecord> = {}): WebhookRecord {
+  const eventLocal = fields.eventLocal ?? testNow - hourMs
+  return failedRecord({ status: 'processing', lastAttemptLocal: eventLocal, ...fields, eventLocal })
+}
+
+function many(count: number, fields: Partial<WebhookRecord> = {}): WebhookRecord[] {
+  return Array.from({ length: count }, (_, index) =>
+    processing({ eventLocal: testNow - dayMs + index * 1000, ...fields }),
+  )
+}
+
+interface Setup {
+  platform: FakePlatform
+  backlog: ReturnType<typeof testBacklog>
+  stuck: Stuck
+  look(): Promise<number>
+}
+
+function setUp(options: FakePlatformOptions & { zone?: string; notBefore?: number } = {}): Setup {
+  const platform = createFakePlatform({ clock: createVirtualClock(testNow), ...options })
+  const backlog = testBacklog()
+  const stuck = createStuck({
+    client: platform,
+    backlog,
+    window: { ...defaultPolicy.window, notBefore: options.notBefore },
+    zone: createZone(options.zone ?? 'UTC'),
+    stuckAfterMs: 15 * minuteMs,
+    concurrency: 4,
+  })
+  const signal = new AbortController().signal
+  return {
+    platform,
+    backlog,
+    stuck,
+    async look() {
+      await stuck.look(signal)
+      return stuck.records()
+    },
+  }
+}
+
+describe('since when', () => {
+  test.each([
+    ['its last attempt', { lastAttemptLocal: testNow - 15 * minuteMs - 1 }, 1],
+    ['its last attempt, just not yet', { lastAttemptLocal: testNow - 15 * minuteMs }, 0],
+    ['its event, when it has no attempt', { lastAttemptLocal: null }, 1],
+    ['its event, when the attempt is told to be in the future', { lastAttemptLocal: testNow + hourMs }, 1],
+    ['an attempt a moment ahead of the clock', { lastAttemptLocal: testNow + 30 * secondMs }, 0],
+    ['an event long ago and an attempt just now', { eventLocal: testNow - 6 * dayMs, lastAttemptLocal: testNow }, 0],
+    ['an event too young for it', { eventLocal: testNow - 14 * minuteMs, lastAttemptLocal: null }, 0],
+    ['an event just old enough', { eventLocal: testNow - 16 * minuteMs, lastAttemptLocal: null }, 1],
+    ['an event before the window', { eventLocal: testNow - 7 * dayMs - 2000 }, 0],
+    ['an event in the second before the window, which is asked for', { eventLocal: testNow - 7 * dayMs - 500 }, 0],
+    ['an event in the first second of the window', { eventLocal: testNow - 7 * dayMs }, 1],
+  ] as const)('%s', async (_, fields, count) => {
+    expect(await setUp({ records: [processing(fields)] }).look()).toBe(count)
+  })
+
+  test.each([
+    ['just now', 0, 0],
+    ['long ago', -16 * minuteMs, 1],
+  ])('our own PATCH %s', async (_, triedAgoMs, count) => {
+    const record = processing({ eventLocal: testNow - dayMs })
+    const { backlog, look } = setUp({ records: [record] })
+    learn(backlog, listingOf([{ ...record, status: 'failed' }]), testNow)
+    entryOf(backlog, record).triedAt = testNow + triedAgoMs
+    expect(await look()).toBe(count)
+  })
+
+  test('on the platform’s wall clock', async () => {
+    const zone = 'Asia/Kolkata'
+    const local = testNow + 5.5 * hourMs
+    const records = [
+      processing({ eventLocal: local - 20 * minuteMs }),
+      processing({ eventLocal: local - hourMs, lastAttemptLocal: local - 10 * minuteMs }),
+    ]
+    expect(await setUp({ records, zone }).look()).toBe(1)
+  })
+
+  test('an event that may have been in the second pass of an hour that comes twice is given that time', async () => {
+    const now = Date.UTC(2025, 9, 26, 1, 40)
+    const clock = createVirtualClock(now)
+    const record = (hour: number, minute: number): WebhookRecord =>
+      processing({ eventLocal: Date.UTC(2025, 9, 26, hour, minute), lastAttemptLocal: Date.UTC(2025, 9, 26, 1, 50) })
+    const { look, platform } = setUp({ clock, records: [record(2, 30), record(2, 20)], zone: 'Europe/Berlin' })
+    expect(await look()).toBe(1)
+    expect(platform.lists).toHaveLength(1)
+  })
+
+  test('nothing before notBefore counts, and an empty window is not asked for', async () => {
+    const records = [
+      processing({ eventLocal: testNow - 2 * hourMs }),
+      processing({ eventLocal: testNow - 40 * minuteMs }),
+    ]
+    expect(await setUp({ records, notBefore: testNow - hourMs }).look()).toBe(1)
+    const { look, platform } = setUp({ records, notBefore: testNow - minuteMs })
+    expect(await look()).toBe(0)
+    expect(platform.lists).toEqual([])
+  })
+})
+
+describe('what is listed', () => {
+  test('all pages of it, each record once', async () => {
+    const { look, platform } = setUp({ records: [...many(250), ...many(3, { status: 'failed' })] })
+    expect(await look()).toBe(250)
+    expect(platform.lists).toHaveLength(3)
+    expect(platform.lists.every(({ status, size }) => status === 'processing' && size === 100)).toBe(true)
+    expect(await look()).toBe(250)
+  })
+
+  test.each([
+    ['when there are no totals', { totals: 'none' }],
+    ['when the totals are of no use', { totals: 'huge' }],
+    ['when pages are smaller than asked', { maxPageSize: 30 }],
+    ['when bounds are exclusive', { fromInclusive: false, toInclusive: false }],
+  ] as const)('%s too', async (_, readings) => {
+    const { look, platform } = setUp({ records: many(250), ...readings })
+    expect(await look()).toBe(250)
+    expect(platform.lists.length).toBeLessThanOrEqual(100)
+  })
+
+  test('a hundred pages at most', async () => {
+    const { look, platform } = setUp({ records: many(10_300) })
+    expect(await look()).toBe(10_000)
+    expect(platform.lists).toHaveLength(100)
+  })
+
+  test.each([
+    ['status', { ignores: ['status'] }],
+    ['from and to', { ignores: ['from', 'to'] }],
+    ['page', { ignores: ['page'] }],
+  ] as const)('rows that were not asked for do not count: a gateway that ignores %s', async (_, readings) => {
+    const records = [
+      ...many(40),
+      ...many(30, { status: 'failed' }),
+      ...many(20, { eventLocal: testNow - 8 * dayMs }),
+      ...many(10, { eventLocal: testNow - minuteMs }),
+    ]
+    const { look, platform } = setUp({ records, ...readings })
+    expect(await look()).toBe(40)
+    expect(platform.lists.length).toBeLessThanOrEqual(3)
+  })
+
+  test.each([
+    ['its status', { ignores: ['status'] }, { status: 'successful' }],
+    ['its time', { ignores: ['from', 'to'] }, { eventLocal: testNow - 8 * dayMs }],
+  ] as const)('where nothing on a page is what was asked for by %s, no more pages are', async (_, readings, fields) => {
+    const { look, platform } = setUp({ records: many(5000, fields), ...readings })
+    expect(await look()).toBe(0)
+    expect(platform.lists).toHaveLength(1)
+  })
+
+  test('when none is stuck any more, none is counted', async () => {
+    const record = processing()
+    const { look, platform } = setUp({ records: [record] })
+    expect(await look()).toBe(1)
+    platform.set(record.id, { status: 'successful' })
+    expect(await look()).toBe(0)
+  })
+})
+
+describe('beside a full sweep', () => {
+  const isStuckLook = ({ status }: ListQuery): boolean => status === 'processing'
+
+  test('it is looked for once, never by a fresh look', async () => {
+    await using world = reconcile({ records: many(7), latencyMs: 1000 })
+    expect(world.sweeper.stuckProcessing()).toBe(0)
+    await world.sweep()
+    expect(world.sweeper.stuckProcessing()).toBe(7)
+    await world.clock.advance(30_000)
+    world.sweeper.tick(world.stop.signal)
+    await world.clock.run(world.sweeper.idle())
+    expect(world.sweeps().map(({ kind }) => kind)).toEqual(['full', 'fresh'])
+    expect(world.platform.lists.filter(isStuckLook)).toHaveLength(1)
+  })
+
+  test('when it cannot be listed the sweep is not the worse for it, and the last number stands', async () => {
+    let isDown = false
+    await using world = reconcile({
+      records: [...many(7), failedRecord({ eventLocal: testNow - dayMs })],
+      onList: (query) => {
+        if (isDown && isStuckLook(query)) throw new PlatformFailure('timeout', undefined, 'list')
+      },
+    })
+    await world.sweep()
+    isDown = true
+    expect(await world.sweep()).toMatchObject({ result: 'complete', listed: 1 })
+    expect(world.sweeper.stuckProcessing()).toBe(7)
+  })
+
+  test('a bug in it is no trouble of the platform', async () => {
+    const bug = new TypeError('undefined is not a function')
+    await using world = reconcile({
+      onList: (query) => {
+        if (isStuckLook(query)) throw bug
+      },
+    })
+    await expect(world.sweep()).rejects.toBe(bug)
+  })
+})
