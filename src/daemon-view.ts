@@ -1,10 +1,14 @@
 // What people and probes see of the daemon: its first line, the heartbeat, readiness, the status. Reads the parts, changes none.
+import type { Clock } from './clock.ts'
 import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
 import type { Engine } from './engine.ts'
 import type { Fact } from './facts.ts'
 import type { LogFields } from './log.ts'
-import { maxSweeps, type StatusState, type SweepEnd } from './ops/status.ts'
+import type { History } from './history.ts'
+import { maxCauses, maxParked, maxSweeps, type StatusState, type SweepEnd } from './ops/status.ts'
+import { groupByCause, type Causes } from './reconcile/causes.ts'
+import { decisions } from './reconcile/decide.ts'
 
 /** What has been seen to work since the start. Times in epoch ms of this host's clock. */
 export interface Seen {
@@ -13,21 +17,47 @@ export interface Seen {
   page: boolean
   /** When a sweep last ended without failing. */
   sweptAt: number | undefined
+  /** When a full sweep last ended without failing, and when one last saw the whole window. */
+  fullySweptAt: number | undefined
+  completeAt: number | undefined
+  /** How far attempts of retried records lay outside the time in which they were made, as last seen; in ms. */
+  timeOffsetMs: number | undefined
   /** The last sweeps that ended, oldest first. */
   sweeps: SweepEnd[]
 }
 
 export function nothingSeen(now: number): Seen {
-  return { startedAt: now, token: false, page: false, sweptAt: undefined, sweeps: [] }
+  return {
+    startedAt: now,
+    token: false,
+    page: false,
+    sweptAt: undefined,
+    fullySweptAt: undefined,
+    completeAt: undefined,
+    timeOffsetMs: undefined,
+    sweeps: [],
+  }
+}
+
+function seeSweep(seen: Seen, { report }: Extract<Fact, { type: 'sweep' }>, now: number): void {
+  const { continued, kind, listed, result, seconds } = report
+  if (result !== 'failed') seen.sweptAt = now
+  if (kind === 'full' && !continued && result !== 'failed') {
+    seen.fullySweptAt = now
+    if (result === 'complete') seen.completeAt = now
+  }
+  seen.sweeps = [...seen.sweeps, { kind, result, endedAt: now, seconds, listed }].slice(-maxSweeps)
 }
 
 export function see(seen: Seen, fact: Fact, now: number): void {
   if (fact.type === 'token-refreshed' && fact.result === 'success') seen.token = true
   if (fact.type === 'platform-request' && fact.operation === 'list' && fact.reason === 'ok') seen.page = true
-  if (fact.type !== 'sweep') return
-  const { kind, result, seconds, listed } = fact.report
-  if (result !== 'failed') seen.sweptAt = now
-  seen.sweeps = [...seen.sweeps, { kind, result, endedAt: now, seconds, listed }].slice(-maxSweeps)
+  if (fact.type === 'sweep') seeSweep(seen, fact, now)
+  // A wrong zone moves every attempt; a single one may have been made by somebody else.
+  if (fact.type === 'time-offset') {
+    const [least] = fact.offsets.toSorted((a, b) => Math.abs(a.offsetMs) - Math.abs(b.offsetMs))
+    seen.timeOffsetMs = least?.offsetMs ?? seen.timeOffsetMs
+  }
 }
 
 export function notReady(seen: Seen, stopping: boolean): string[] {
@@ -96,11 +126,41 @@ export function startedFields(
   }
 }
 
-/** What /status shows. Times in epoch ms of this host's clock. */
+/** Deliveries that are missing, without a look at each of them: excluded ones are not kept, only counted. */
+export function missingOf({ backlog }: Pick<Engine, 'backlog'>): number {
+  const counted = backlog.census.counts()
+  return decisions.reduce((sum, decision) => (decision === 'excluded' ? sum : sum + counted[decision]), backlog.size())
+}
+
+/** Grouping may look at a hundred thousand records: whoever asks again within a second gets the same. */
+const causesKeptMs = 1000
+
+export function createCausesView(engine: Engine, clock: Pick<Clock, 'monotonic'>): () => Causes {
+  let last: { at: number; causes: Causes } | undefined
+  return () => {
+    const at = clock.monotonic()
+    if (last !== undefined && at - last.at < causesKeptMs) return last.causes
+    const { backlog, client, isHeld, policy } = engine
+    const now = client.now()
+    last = { at, causes: groupByCause(backlog.entries(), { policy, now, isHeld, maxCauses, maxParked }) }
+    return last.causes
+  }
+}
+
+/** What the present moment is shown with. Times in epoch ms of this host's clock. */
+export interface Moment {
+  seen: Seen
+  history: History
+  causes: Causes
+  now: number
+  nextTickAt: number | undefined
+}
+
+/** What /status and the status page show. Times in epoch ms of this host's clock. */
 export function statusState(
   engine: Engine,
   { config, version }: Identity,
-  { seen, now, nextTickAt }: { seen: Seen; now: number; nextTickAt: number | undefined },
+  { seen, history, causes, now, nextTickAt }: Moment,
 ): StatusState {
   const state = engine.state()
   return {
@@ -123,7 +183,16 @@ export function statusState(
     beyondWindow: state.beyondWindow,
     circuits: engine.circuits(),
     sweeps: seen.sweeps,
+    lastFullSweepAt: seen.fullySweptAt,
+    lastCompleteSweepAt: seen.completeAt,
     nextTickAt,
     tokenExpiresAt: state.tokenExpiresAt,
+    certificateExpiresAt: state.certificateExpiresAt,
+    causes,
+    history: history.minutes(),
+    recoveredPerMs: history.recoveredPerMs(),
+    skewMs: state.skewMs,
+    timeZone: config.platform.timeZone,
+    timeOffsetMs: seen.timeOffsetMs,
   }
 }

@@ -1,18 +1,31 @@
 // The daemon: starts the engine's loops, the schedule and its listeners, and takes them down again in order.
 import type { Clock, Random } from './clock.ts'
 import type { Config } from './config/schema.ts'
-import { heartbeat, nothingSeen, notReady, see, startedFields, statusState, type Seen } from './daemon-view.ts'
+import { countedLog } from './counted-log.ts'
+import {
+  createCausesView,
+  heartbeat,
+  missingOf,
+  nothingSeen,
+  notReady,
+  see,
+  startedFields,
+  statusState,
+  type Seen,
+} from './daemon-view.ts'
 import { createEngine, type Engine } from './engine.ts'
 import { errorFields } from './error-fields.ts'
 import type { Fact, Report } from './facts.ts'
+import { createHistory, type History } from './history.ts'
 import type { Log } from './log.ts'
 import { publishFact, publishState } from './metrics/publish.ts'
 import { createMetrics, type Metrics } from './metrics/registry.ts'
+import { createWatch, type Watch } from './metrics/watch.ts'
 import { createNarrator } from './narrate.ts'
 import { startControl, type SweepAsked } from './ops/control.ts'
 import type { Listener } from './ops/listen.ts'
 import { startOpsServer } from './ops/server.ts'
-import { toStatus } from './ops/status.ts'
+import { toStatus, type StatusDocument } from './ops/status.ts'
 import type { CertificateSource } from './platform/certificate.ts'
 import type { Transport } from './platform/http.ts'
 import type { KeySource } from './platform/private-key.ts'
@@ -64,6 +77,7 @@ async function followCertificate(certificate: CertificateSource, log: Log): Prom
 
 function prepareMetrics(options: DaemonOptions): Metrics {
   const metrics = createMetrics({ processMetrics: options.host?.processMetrics ?? true })
+  metrics.set('recovery_target_seconds', options.config.recovery.target / 1000)
   metrics.set('build_info', 1, { version: options.version, node_version: options.nodeVersion })
   return metrics
 }
@@ -161,22 +175,46 @@ interface Shown {
   engine: Engine
   metrics: Metrics
   seen: Seen
+  history: History
+  watch: Watch
   ticker: Ticker
   life: Life
 }
 
-function openOpsServer(options: DaemonOptions, { engine, metrics, seen, ticker }: Shown): Promise<Listener> {
+/** What Prometheus gets: the state is read when it asks. */
+async function scrape(
+  { clock, schedule }: DaemonOptions,
+  { engine, history, metrics, watch }: Shown,
+): Promise<{ text: string; contentType: string }> {
+  const state = engine.state()
+  const watched = watch.state({
+    now: clock.now(),
+    counts: state.summary.counts,
+    restEndsInMs: engine.sweeper.restEndsInMs(),
+    recoveredPerMs: history.recoveredPerMs(),
+  })
+  publishState(metrics, { ...state, ...watched, nextTickAt: schedule.nextAt() })
+  return { text: await metrics.text(), contentType: metrics.contentType }
+}
+
+function openOpsServer(options: DaemonOptions, shown: Shown): Promise<Listener> {
+  const { engine, history, seen, ticker } = shown
   const { clock, config, log, schedule, stop } = options
+  const causes = createCausesView(engine, clock)
+
+  function status(): StatusDocument {
+    const moment = { seen, history, causes: causes(), now: clock.now(), nextTickAt: schedule.nextAt() }
+    return toStatus(statusState(engine, options, moment))
+  }
+
   return (options.host?.startServer ?? startOpsServer)({
     host: config.server.host,
     port: config.server.port,
-    metrics: async () => {
-      publishState(metrics, { ...engine.state(), nextTickAt: schedule.nextAt() })
-      return { text: await metrics.text(), contentType: metrics.contentType }
-    },
+    metrics: () => scrape(options, shown),
     live: () => notAlive(engine, ticker, stop.aborted),
     ready: () => notReady(seen, stop.aborted),
-    status: () => toStatus(statusState(engine, options, { seen, now: clock.now(), nextTickAt: schedule.nextAt() })),
+    status,
+    statusPage: config.server.statusPage,
     onError: (error) => {
       log.error('a request to the ops server failed', errorFields(error))
     },
@@ -244,17 +282,27 @@ async function openListeners(options: DaemonOptions, shown: Shown): Promise<List
  * Runs until `stop` is aborted, then lets retries in flight finish within `shutdown.grace`.
  * @throws ConfigurationError when a port is taken; anything else that it throws is a bug.
  */
-export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const { clock, config, log, schedule, stop } = options
-  const metrics = prepareMetrics(options)
+export async function runDaemon(given: DaemonOptions): Promise<void> {
+  const { clock, config, schedule, stop } = given
+  const metrics = prepareMetrics(given)
+  const log = countedLog(given.log, config.log.level, (level) => {
+    metrics.add('log_messages_total', { level })
+  })
+  const options = { ...given, log }
   const narrator = createNarrator(log)
   const seen = nothingSeen(clock.now())
+  const missing = (): number | undefined => (seen.fullySweptAt === undefined ? undefined : missingOf(engine))
+  const history = createHistory({ clock, missing })
+  const { periodMs } = schedule
+  const watch = createWatch({ startedAt: clock.now(), periodMs, nextTickAt: () => schedule.nextAt() })
   let isOver = false
 
   function report(fact: Fact): void {
     // What the end of the process cuts off is nobody's failure.
     if (isOver) return
     see(seen, fact, clock.now())
+    watch.hear(fact, clock.now())
+    history.note(fact)
     publishFact(metrics, fact, clock.now())
     narrator.tell(fact)
     options.host?.report(fact)
@@ -263,7 +311,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const engine = createEngine({ ...options, periodMs: schedule.periodMs, report })
   const ticker = createTicker({ sweeper: engine.sweeper, clock, periodMs: schedule.periodMs })
   const life = createLife()
-  const listeners = await openListeners(options, { engine, metrics, seen, ticker, life })
+  const listeners = await openListeners(options, { engine, metrics, seen, history, watch, ticker, life })
   log.info('started', startedFields(options, listeners))
   const { inFlight } = engine.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })

@@ -3,6 +3,7 @@ import { createSteadyClock, type Clock, type Random } from './clock.ts'
 import type { Config } from './config/schema.ts'
 import type { Fact, Report } from './facts.ts'
 import type { State } from './metrics/publish.ts'
+import type { Watched } from './metrics/watch.ts'
 import type { CertificateSource } from './platform/certificate.ts'
 import { createPlatformClient, type PlatformClient } from './platform/client.ts'
 import type { Transport } from './platform/http.ts'
@@ -48,6 +49,9 @@ export interface Engine {
   receiver: Receiver
   pause: Pause
   sweeper: Sweeper
+  policy: Policy
+  /** Whether anything holds the retries of a subscription, so that nothing of it is due. */
+  isHeld(subscriptionId: string): boolean
   /** The circuits that are not closed; the receiver as a whole first. */
   circuits(): CircuitView[]
   /** How long a Retry-After lets nothing go out, in ms; 0 when it does not. */
@@ -56,8 +60,8 @@ export interface Engine {
   state(): EngineState
 }
 
-/** All that metrics show of the present moment, but for the schedule. */
-type EngineState = Omit<State, 'nextTickAt'>
+/** All that metrics show of the present moment, but for the schedule and what is known from facts only. */
+type EngineState = Omit<State, 'nextTickAt' | keyof Watched>
 
 export function toPolicy(config: Config, periodMs: number): Policy {
   const { circuit, outcome, window, retry, select } = config
@@ -247,7 +251,7 @@ export function createEngine(options: EngineOptions): Engine {
     dispatcher.settled(entry)
   }
 
-  /** What a full sweep has shown lets others go on, and others be forgotten. */
+  /** What a full sweep has shown lets circuits be forgotten. */
   function afterFullSweep(): void {
     const open = new Set<string>()
     for (const entry of backlog.entries()) {
@@ -255,7 +259,6 @@ export function createEngine(options: EngineOptions): Engine {
       if (decision !== 'parked') open.add(entry.subscriptionId)
     }
     allowance.forgetIdle((subscriptionId) => open.has(subscriptionId), clock.monotonic())
-    if (policy.orderPerEntity) dispatcher.offer(backlog.entries())
   }
 
   function report(fact: Fact): void {
@@ -273,6 +276,12 @@ export function createEngine(options: EngineOptions): Engine {
     )
   }
 
+  /** On the host's clock. */
+  function throttledUntil(): number | undefined {
+    const pausedForMs = rate.pausedForMs()
+    return pausedForMs === 0 ? undefined : options.clock.now() + pausedForMs
+  }
+
   function state(): EngineState {
     const now = client.now()
     const summary = backlog.summary(now, isHeld)
@@ -288,8 +297,10 @@ export function createEngine(options: EngineOptions): Engine {
       paused: pause.since() !== undefined,
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
+      throttledUntil: throttledUntil(),
       tokenExpiresAt: tokens.expiresAt(),
       certificateExpiresAt: options.certificate?.current().notAfter,
+      keyReloadSuccessful: options.key.lastReload?.(),
       // Against the host's clock as it is now, which is what an operator can put right.
       skewMs: {
         auth: skews.auth.estimate() + clock.now() - options.clock.now(),
@@ -308,6 +319,8 @@ export function createEngine(options: EngineOptions): Engine {
     receiver,
     pause,
     sweeper,
+    policy,
+    isHeld,
     circuits: () => allowance.views(clock.monotonic()),
     throttledForMs: () => rate.pausedForMs(),
     state,

@@ -27,6 +27,28 @@ function stopSignal(): AbortSignal {
   return stop.signal
 }
 
+/** One line typed at the terminal; undefined at its end (Ctrl-D). Ctrl-C is a signal as anywhere. */
+async function ask(question: string, signal: AbortSignal): Promise<string | undefined> {
+  const { createInterface } = await import('node:readline')
+  const answer = Promise.withResolvers<string | undefined>()
+  const lines = createInterface({ input: process.stdin, terminal: false })
+  lines.once('line', answer.resolve)
+  lines.once('close', () => {
+    answer.resolve(undefined)
+  })
+  const onAbort = (): void => {
+    answer.reject(signal.reason)
+  }
+  signal.addEventListener('abort', onAbort, { once: true })
+  process.stderr.write(question)
+  try {
+    return await answer.promise
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    lines.close()
+  }
+}
+
 async function start(): Promise<void> {
   // First of all: while the program is being loaded a signal would kill it, or, as PID 1, be lost.
   const signal = stopSignal()
@@ -64,6 +86,7 @@ async function start(): Promise<void> {
     clock: systemClock,
     random: systemRandom,
     readFile: (path) => readFileSync(path, 'utf8'),
+    ask: process.stdin.isTTY && process.stderr.isTTY ? ask : undefined,
     signal,
     onHangup: (listener) => {
       onHangup = listener

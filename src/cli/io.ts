@@ -23,6 +23,11 @@ export interface Io {
   program: readonly [node: string, script: string]
   /** UTF-8 text of a file; throws as node:fs does. */
   readFile: (path: string) => string
+  /**
+   * Asks whoever sits at the terminal: the line that was typed, undefined when none came. Absent where nobody sits there.
+   * Rejects with the signal's reason.
+   */
+  ask?: ((question: string, signal: AbortSignal) => Promise<string | undefined>) | undefined
   /** Aborted by the first SIGTERM or SIGINT. */
   signal: AbortSignal
   /** Called at SIGHUP. */

@@ -15,6 +15,13 @@ type Loader = (io: Io, end: End) => Promise<Command>
 const loaders: Readonly<Record<string, Loader>> = {
   run: async (io, end) => (await import('./run.ts')).runCommand(io, end),
   once: async (io, end) => (await import('./once.ts')).onceCommand(io, end),
+  plan: async (io, end) => (await import('./plan.ts')).planCommand(io, end),
+  explain: async (io, end) => (await import('./explain.ts')).explainCommand(io, end),
+  retry: async (io, end) => (await import('./retry.ts')).retryCommand(io, end),
+  check: async (io, end) => (await import('./check.ts')).checkCommand(io, end),
+  'print-config': async (io) => (await import('./print-config.ts')).printConfigCommand(io),
+  pause: async (io, end) => (await import('./pause.ts')).pauseCommand(io, end),
+  resume: async (io, end) => (await import('./pause.ts')).resumeCommand(io, end),
   sandbox: async (io) => (await import('./sandbox.ts')).sandboxCommand(io),
   demo: async (io, end) => (await import('./demo.ts')).demoCommand(io, end),
   keygen: async (io) => (await import('./keygen.ts')).keygenCommand(io),

@@ -1,4 +1,4 @@
-// What `run` and `once` have in common: configuration, key, certificate, log and HTTP, ready to use.
+// What commands that speak to the platform have in common: configuration, key, certificate, log and HTTP, ready to use.
 import type { Config } from '../config/schema.ts'
 import { loadConfig } from '../config/load.ts'
 import { connectionsOf } from '../engine.ts'
@@ -21,9 +21,10 @@ export interface ConfigOption {
   config?: string
 }
 
-type Origins = ReadonlyMap<string, string>
+export type Origins = ReadonlyMap<string, string>
 
-function keySetting(config: Config, origins: Origins): PrivateKeySetting {
+/** Where the signing key is to be had. */
+export function keySetting(config: Config, origins: Origins): PrivateKeySetting {
   const { privateKey, privateKeyFile, privateKeyPassphrase } = config.auth
   const origin = (key: string): string => origins.get(key) ?? key
   const passphrase =
@@ -55,11 +56,19 @@ async function openCertificate(
   return source
 }
 
-/** Loads everything. @throws ConfigurationError with all that is wrong. */
-export async function openService(io: Io, options: ConfigOption, logTo: Output): Promise<Service> {
+/** Levels that a command of which people want an answer, and no log, leaves out. */
+const chatty: ReadonlySet<string> = new Set<Config['log']['level']>(['trace', 'debug', 'info'])
+
+/** Loads everything; `quiet` writes warnings and errors only. @throws ConfigurationError with all that is wrong. */
+export async function openService(
+  io: Io,
+  options: ConfigOption,
+  logTo: Output,
+  { quiet = false } = {},
+): Promise<Service> {
   const { config, origins, passedOver } = loadConfig({ file: options.config, ...io })
   const log = createLogger({
-    level: config.log.level,
+    level: quiet && chatty.has(config.log.level) ? 'warn' : config.log.level,
     format: config.log.format,
     instance: config.instance.name,
     clock: io.clock,

@@ -139,6 +139,13 @@ export const schema = z.strictObject({
     giveUpAfter: setting(duration('1s', '30d'), '1h', 'How long an outcome is looked for before it counts as unknown.'),
     stuckAfter: setting(duration('1m', '30d'), '15m', 'How long a record may be processing before it counts as stuck.'),
   }),
+  recovery: z.strictObject({
+    target: setting(
+      duration('1s', '3650d'),
+      '1h',
+      'How old a failed record may become before alerts tell of it; nothing else depends on it.',
+    ),
+  }),
   circuit: z.strictObject({
     enabled: setting(flag(), true, 'false: retry at full pace, also into a receiver that is down.'),
     initialAllowance: setting(
@@ -176,6 +183,7 @@ export const schema = z.strictObject({
   server: z.strictObject({
     host: setting(listenHost(), '0.0.0.0', 'Address on which metrics, probes and status are served.'),
     port: setting(integer(0, 65_535), 10_964, 'Its port; 0 takes any free one.'),
+    statusPage: setting(flag(), true, 'false: no status page at /; its data stays at /status.'),
   }),
   control: z.strictObject({
     host: setting(listenHost(), '127.0.0.1', 'Address on which pause, resume and sweep can be asked for.'),

@@ -6,9 +6,10 @@ import type { Decision } from '../reconcile/decide.ts'
 import type { OutcomeFact } from '../reconcile/outcome.ts'
 import type { SweepReport } from '../reconcile/sweeper.ts'
 import { expiringDecisions, type ExpiringDecision, type Metrics } from './registry.ts'
+import type { Watched } from './watch.ts'
 
 /** What is read at scrape time. Times in epoch ms of this host's clock. */
-export interface State {
+export interface State extends Watched {
   /** The summary's own `expiring` knows nothing of what had no room in the backlog. */
   summary: Omit<Summary, 'expiring'>
   backlogRecords: number
@@ -25,8 +26,12 @@ export interface State {
   paused: boolean
   inFlight: number
   rateLimit: number
+  /** Undefined when no Retry-After goes on. */
+  throttledUntil: number | undefined
   tokenExpiresAt: number | undefined
   certificateExpiresAt: number | undefined
+  /** Undefined while the key file has not changed. */
+  keyReloadSuccessful: boolean | undefined
   skewMs: Readonly<Record<'auth' | 'api', number>>
   nextTickAt: number | undefined
 }
@@ -37,6 +42,8 @@ function publishSweep(metrics: Metrics, report: SweepReport, now: number): void 
   if (report.result !== 'failed') metrics.set('last_sweep_timestamp_seconds', now / 1000)
   const whole = report.kind === 'full' && !report.continued && report.result === 'complete'
   if (whole) metrics.set('last_complete_sweep_timestamp_seconds', now / 1000)
+  const short = report.kind === 'full' && !report.continued && report.result !== 'complete'
+  if (short) metrics.set('last_incomplete_sweep_timestamp_seconds', now / 1000)
 }
 
 /** Nothing was seen of an unknown outcome, so nothing is measured. Clocks that differ must not make a sum shrink. */
@@ -131,16 +138,33 @@ function publishHolds(metrics: Metrics, { circuits, receiverUp, paused }: State)
   metrics.set('paused', Number(paused))
 }
 
-/** Writes the gauges that show a state. */
-export function publishState(metrics: Metrics, state: State): void {
-  publishRecords(metrics, state)
-  publishHolds(metrics, state)
-  metrics.set('retries_in_flight', state.inFlight)
-  metrics.set('platform_request_rate_limit', state.rateLimit)
+/** What proves who we are. */
+function publishCredentials(metrics: Metrics, state: State): void {
   metrics.set('access_token_expiry_timestamp_seconds', (state.tokenExpiresAt ?? 0) / 1000)
   if (state.certificateExpiresAt !== undefined) {
     metrics.set('client_certificate_expiry_timestamp_seconds', state.certificateExpiresAt / 1000)
   }
+  if (state.keyReloadSuccessful !== undefined) {
+    metrics.set('key_reload_successful', Number(state.keyReloadSuccessful))
+  }
+}
+
+/** Whether it goes on, and how fast. */
+function publishProgress(metrics: Metrics, state: State): void {
+  metrics.set('last_progress_timestamp_seconds', (state.progressAt ?? 0) / 1000)
+  metrics.set('progress_due_timestamp_seconds', state.progressDueAt / 1000)
+  metrics.set('estimated_drain_seconds', state.estimatedDrainSeconds)
+}
+
+/** Writes the gauges that show a state. */
+export function publishState(metrics: Metrics, state: State): void {
+  publishRecords(metrics, state)
+  publishHolds(metrics, state)
+  publishCredentials(metrics, state)
+  publishProgress(metrics, state)
+  metrics.set('retries_in_flight', state.inFlight)
+  metrics.set('platform_request_rate_limit', state.rateLimit)
+  metrics.set('throttled_until_timestamp_seconds', (state.throttledUntil ?? 0) / 1000)
   metrics.set('clock_skew_seconds', state.skewMs.auth / 1000, { origin: 'auth' })
   metrics.set('clock_skew_seconds', state.skewMs.api / 1000, { origin: 'api' })
   if (state.nextTickAt !== undefined) metrics.set('next_sweep_timestamp_seconds', state.nextTickAt / 1000)

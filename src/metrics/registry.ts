@@ -1,11 +1,12 @@
 // Every metric of the daemon in one table: name, type, help, labels and their values. README's table is made from it.
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { reasons } from '../platform/http.ts'
 import { foundStatuses, retryResults } from '../platform/retry-answer.ts'
 import { circuitStates } from '../reconcile/allowance.ts'
 import { decisions, type Decision } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/outcome.ts'
 import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweeper.ts'
+import { addProcessMetrics } from './process.ts'
 
 export const metricPrefix = 'webhook_reconciler_'
 
@@ -23,6 +24,8 @@ export interface MetricDefinition {
 export const expiringDecisions = ['due', 'backing-off', 'parked', 'held'] as const satisfies readonly Decision[]
 export type ExpiringDecision = (typeof expiringDecisions)[number]
 
+/** Those of src/log.ts: this layer does not know it. */
+const logLevels = ['debug', 'info', 'warn', 'error'] as const
 const operations = ['token', 'list', 'retry', 'confirm'] as const
 const callSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const sweepSeconds = [0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600]
@@ -55,9 +58,21 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'When a full sweep last saw the whole window; 0 before the first.',
   },
+  last_incomplete_sweep_timestamp_seconds: {
+    type: 'gauge',
+    help: 'When a full sweep last ended without having seen the whole window, or failed; 0 when none has.',
+  },
   next_sweep_timestamp_seconds: {
     type: 'gauge',
     help: 'When the schedule ticks next.',
+  },
+  last_progress_timestamp_seconds: {
+    type: 'gauge',
+    help: 'When there was progress: a sweep ended without failing, a retry was answered by accepted, already-resolved, gone or rejected, or an outcome was seen as recovered or failed-again; 0 before the first.',
+  },
+  progress_due_timestamp_seconds: {
+    type: 'gauge',
+    help: 'When there is to be progress again at the latest: by the first tick after the last progress, or after the rest that follows a long sweep, and two periods (at most 5 minutes) more. Past for long: nothing goes on.',
   },
   failed_webhooks: {
     type: 'gauge',
@@ -72,6 +87,14 @@ export const metricDefinitions = {
   oldest_failed_event_timestamp_seconds: {
     type: 'gauge',
     help: 'Event time of the oldest failed record in the window; parked and excluded ones do not count; 0 when there is none.',
+  },
+  recovery_target_seconds: {
+    type: 'gauge',
+    help: 'How old the oldest failed record may become (recovery.target): alerts compare with it.',
+  },
+  estimated_drain_seconds: {
+    type: 'gauge',
+    help: 'How long the open records (due, held, backing-off, awaiting) take at the pace of recoveries in the last minute (in the last five when there was none), whatever backing-off ones wait besides; 0 when none is open, +Inf when nothing recovers.',
   },
   retries_total: {
     type: 'counter',
@@ -143,6 +166,10 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'Calls a second that are allowed at present; it falls when the platform throttles.',
   },
+  throttled_until_timestamp_seconds: {
+    type: 'gauge',
+    help: 'Until when nothing is sent because the platform throttled (429, or a Retry-After); 0 when that is not so.',
+  },
   access_token_expiry_timestamp_seconds: {
     type: 'gauge',
     help: 'When the access token ends; 0 without one.',
@@ -155,6 +182,11 @@ export const metricDefinitions = {
   client_certificate_expiry_timestamp_seconds: {
     type: 'gauge',
     help: 'When the certificate of the signing key ends; only with auth.certificateFile.',
+    presence: 'when-set',
+  },
+  key_reload_successful: {
+    type: 'gauge',
+    help: 'Whether the key file could be used when it was last read after a change (1) or not (0), and the old key goes on; only after a change.',
     presence: 'when-set',
   },
   retries_in_flight: { type: 'gauge', help: 'Retries that wait for their answer.' },
@@ -175,6 +207,11 @@ export const metricDefinitions = {
     type: 'counter',
     help: 'Listed rows whose own time or status is not what was asked for: they are not retried.',
     labels: { kind: ['time', 'status'] },
+  },
+  log_messages_total: {
+    type: 'counter',
+    help: 'Lines written to the log since the daemon started, by level.',
+    labels: { level: logLevels },
   },
   build_info: {
     type: 'gauge',
@@ -210,9 +247,6 @@ export interface Metrics {
 }
 
 type Instrument = Counter | Gauge | Histogram
-
-/** When nothing was sampled since the last scrape, prom-client shows what an empty histogram of Node's says. */
-const unmeasuredLag = /^nodejs_eventloop_lag_\w+ (?:9223372036\S*|NaN)\n/gim
 
 /** All combinations of a definition's label values. */
 function series(labels: Readonly<Record<string, readonly string[]>>): Record<string, string>[] {
@@ -256,7 +290,7 @@ export function createMetrics(options: { processMetrics: boolean }): Metrics {
     seed(instrument, definition)
     instruments.set(name, instrument)
   }
-  if (options.processMetrics) collectDefaultMetrics({ register: registry })
+  if (options.processMetrics) addProcessMetrics(registry)
 
   return {
     add(name, labels, by = 1) {
@@ -274,7 +308,7 @@ export function createMetrics(options: { processMetrics: boolean }): Metrics {
       if (!(instrument instanceof Histogram)) throw new TypeError(`${name} is no histogram`)
       instrument.observe(labels, value)
     },
-    text: async () => (await registry.metrics()).replace(unmeasuredLag, ''),
+    text: () => registry.metrics(),
     contentType: registry.contentType,
   }
 }

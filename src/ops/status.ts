@@ -1,8 +1,13 @@
 // The state for people, as GET /status gives it: a pure function of what the parts know, which the status page shows too.
 import type { CircuitState, CircuitView } from '../reconcile/allowance.ts'
+import type { Causes } from '../reconcile/causes.ts'
 import type { Decision } from '../reconcile/decide.ts'
+import { estimateDrain } from '../reconcile/drain.ts'
 import type { Trouble } from '../reconcile/guard.ts'
 import type { SweepKind, SweepResult } from '../reconcile/sweeper.ts'
+import { toCauses, toParkedList, type CausesStatus, type ParkedListStatus } from './cause-status.ts'
+import { toDrain, toMinute, type DrainStatus, type MinuteState, type MinuteStatus } from './history-status.ts'
+import { toSeconds, toTime } from './time.ts'
 
 /** What keeps retries from going out, in the order in which they are told. */
 export const holds = [
@@ -15,6 +20,9 @@ export const holds = [
   'circuit',
 ] as const
 export type Hold = (typeof holds)[number]
+
+/** Those of them that stop every retry, for a time that nobody can tell. */
+const stops: ReadonlySet<Hold> = new Set<Hold>(['disabled', 'paused', 'receiver-down', 'unauthorized', 'platform'])
 
 /** Records that are excluded, or awaited, don't count as expiring. */
 const expiringDecisions = ['due', 'backing-off', 'held', 'parked'] as const satisfies readonly Decision[]
@@ -55,8 +63,23 @@ export interface StatusState {
   circuits: readonly CircuitView[]
   /** Oldest first. */
   sweeps: readonly SweepEnd[]
+  /** When a full sweep last ended without failing, and when one last saw the whole window. */
+  lastFullSweepAt: number | undefined
+  lastCompleteSweepAt: number | undefined
   nextTickAt: number | undefined
   tokenExpiresAt: number | undefined
+  certificateExpiresAt: number | undefined
+  /** Failed records that are held in memory, grouped; `causes.parked.total` of them are parked. */
+  causes: Causes
+  /** The last 60 minutes, oldest first. */
+  history: readonly MinuteState[]
+  /** Deliveries seen to recover, at present. */
+  recoveredPerMs: number
+  /** How far each server's clock is ahead of this host's. */
+  skewMs: Readonly<Record<'auth' | 'api', number>>
+  /** `platform.timeZone`, and how far attempts lie outside the time in which they were made; undefined before any was seen. */
+  timeZone: string
+  timeOffsetMs: number | undefined
 }
 
 export interface CircuitStatus {
@@ -92,6 +115,10 @@ export interface StatusDocument {
   startedAt: string
   /** When this was so. */
   now: string
+  /** Deliveries that are missing: failed records of the window, but for excluded ones. At least so many while `lastFullSweep` is null. */
+  missing: number
+  /** How fast it goes on, and when all will have arrived. */
+  drain: DrainStatus
   /** Failed records of the window by what is decided of them now, as in `failed_webhooks`. */
   failed: Readonly<Record<Decision, number>>
   /** Event time of the oldest failed record that is neither parked nor excluded. */
@@ -123,27 +150,37 @@ export interface StatusDocument {
   rate: { callsPerSecond: number; throttledForSeconds: number }
   /** The last sweeps that ended, newest first (at most 10). */
   sweeps: SweepStatus[]
+  /** When a full sweep last ended without failing; null before the first. */
+  lastFullSweep: string | null
+  /** When a full sweep last saw the whole window; null before the first. */
+  lastCompleteSweep: string | null
   /** When the schedule ticks next. */
   nextTick: string | null
   /** When the access token ends; null without one. */
   tokenExpires: string | null
+  /** When the certificate of the signing key ends; null without `auth.certificateFile`. */
+  certificateExpires: string | null
+  /** How far the servers' clocks are ahead of this host's. */
+  clock: { skewSeconds: { auth: number; api: number } }
+  /**
+   * `platform.timeZone`, and how far the attempt times of retried records lie outside the time in which they were made:
+   * far from 0 means that the zone is wrong. Null before a retry was seen.
+   */
+  timeZone: { platform: string; offsetSeconds: number | null }
+  /** Why deliveries are missing; made anew at most once a second. */
+  causes: CausesStatus
+  /** Records at `retry.maxAttempts`: nobody retries them any more. */
+  parked: ParkedListStatus
+  /** The last hour by minutes (60), oldest first; the last one is under way. */
+  history: MinuteStatus[]
 }
 
 const maxCircuits = 1000
 /** How many sweeps that ended are kept and shown. */
 export const maxSweeps = 10
-/** Largest time that Date knows. @see ECMA-262 section 21.4.1.1 */
-const maxTimeMs = 8.64e15
-
-/** A time that Date can't hold is as good as none: it must not keep the rest from being shown. */
-function toTime(ms: number | undefined): string | null {
-  return ms === undefined || !(Math.abs(ms) <= maxTimeMs) ? null : new Date(ms).toISOString()
-}
-
-/** Seconds with one digit; never 0 while something is left. */
-function toSeconds(ms: number): number {
-  return Math.ceil(Math.max(0, ms) / 100) / 10
-}
+/** How many causes and parked records are listed. */
+export const maxCauses = 50
+export const maxParked = 100
 
 function holdingOf(state: StatusState): Hold[] {
   const isSo: Readonly<Record<Hold, boolean>> = {
@@ -183,9 +220,62 @@ function toExpiring(expiring: Expiring): StatusDocument['expiring'] {
   return { total: expiringDecisions.reduce((sum, decision) => sum + byDecision[decision], 0), byDecision }
 }
 
+/** What a webhook's subscriber misses: what is excluded is not ours to bring. */
+function missingOf(failed: StatusState['failed']): number {
+  return failed.due + failed.held + failed.awaiting + failed['backing-off'] + failed.parked
+}
+
+function drainOf(state: StatusState, isHeld: boolean): DrainStatus {
+  const { causes, failed, now, recoveredPerMs, skewMs } = state
+  const doneAt = estimateDrain({
+    pending: failed.due + failed.held + failed.awaiting,
+    backingOff: failed['backing-off'],
+    lastDueAt: causes.lastDueAt === undefined ? undefined : causes.lastDueAt - skewMs.api,
+    recoveredPerMs,
+    isHeld,
+    now,
+  })
+  return toDrain(recoveredPerMs, doneAt, now)
+}
+
+type IncidentStatus = Pick<StatusDocument, 'missing' | 'drain' | 'causes' | 'parked' | 'history'>
+
+/** What is missing, why, and when it will have arrived. */
+function toIncident(state: StatusState, holding: readonly Hold[]): IncidentStatus {
+  const { causes, circuits, failed, now, skewMs, throttledForMs } = state
+  const missing = missingOf(failed)
+  const isHeld = holding.some((hold) => stops.has(hold))
+  return {
+    missing,
+    drain: drainOf(state, isHeld),
+    causes: toCauses(causes, missing, { now, skewMs: skewMs.api, isHeld, throttledForMs, circuits }),
+    parked: toParkedList(causes, failed.parked),
+    history: state.history.map(toMinute),
+  }
+}
+
+type SurroundingsStatus = Pick<StatusDocument, 'certificateExpires' | 'clock' | 'timeZone' | 'tokenExpires'>
+
+const roundedSeconds = (ms: number): number => Math.round(ms) / 1000
+
+/** What must be right for anything to work: token, certificate, clocks, zone. */
+function toSurroundings(state: StatusState): SurroundingsStatus {
+  const { skewMs, timeOffsetMs, timeZone } = state
+  return {
+    tokenExpires: toTime(state.tokenExpiresAt),
+    certificateExpires: toTime(state.certificateExpiresAt),
+    clock: { skewSeconds: { auth: roundedSeconds(skewMs.auth), api: roundedSeconds(skewMs.api) } },
+    timeZone: {
+      platform: timeZone,
+      offsetSeconds: timeOffsetMs === undefined ? null : roundedSeconds(timeOffsetMs),
+    },
+  }
+}
+
 /** The document that shows this state. */
 export function toStatus(state: StatusState): StatusDocument {
   const { circuits, expiring, pausedSince, receiver } = state
+  const holding = holdingOf(state)
   return {
     schemaVersion: 1,
     instance: state.instance,
@@ -200,7 +290,7 @@ export function toStatus(state: StatusState): StatusDocument {
     stuckProcessing: state.stuckProcessing,
     beyondWindow: state.beyondWindow,
     paused: pausedSince === undefined ? null : { since: toTime(pausedSince) ?? '' },
-    holding: holdingOf(state),
+    holding,
     receiver: receiver === undefined ? null : { up: receiver.up ?? null },
     circuits: { notClosed: circuits.length, list: circuits.slice(0, maxCircuits).map(toCircuit) },
     rate: {
@@ -208,7 +298,10 @@ export function toStatus(state: StatusState): StatusDocument {
       throttledForSeconds: toSeconds(state.throttledForMs),
     },
     sweeps: state.sweeps.slice(-maxSweeps).reverse().map(toSweep),
+    lastFullSweep: toTime(state.lastFullSweepAt),
+    lastCompleteSweep: toTime(state.lastCompleteSweepAt),
     nextTick: toTime(state.nextTickAt),
-    tokenExpires: toTime(state.tokenExpiresAt),
+    ...toSurroundings(state),
+    ...toIncident(state, holding),
   }
 }

@@ -8,6 +8,8 @@ export interface FollowedFile<T> {
    * @throws what reading or parsing threw: the old content stays. The same trouble throws only once.
    */
   refresh(): Promise<boolean>
+  /** Whether the file could be used when it was last read; undefined as long as it has always held the same. */
+  lastReload(): boolean | undefined
 }
 
 export interface FollowedFileOptions<T> {
@@ -31,15 +33,23 @@ export async function createFollowedFile<T>(options: FollowedFileOptions<T>): Pr
   let current = options.parse(content)
   let seen = digest(content)
   let trouble = ''
+  let isReadable = true
+  let isUsable = true
+  let isAsFirst = true
   let turn: Promise<unknown> = Promise.resolve()
 
   async function follow(): Promise<boolean> {
+    isReadable = false
     const next = await options.read()
+    isReadable = true
     trouble = ''
     const found = digest(next)
     if (found === seen) return false
     seen = found
+    isAsFirst = false
+    isUsable = false
     const value = options.parse(next)
+    isUsable = true
     const changed = options.identity(value) !== options.identity(current)
     current = value
     return changed
@@ -54,6 +64,7 @@ export async function createFollowedFile<T>(options: FollowedFileOptions<T>): Pr
 
   return {
     current: () => current,
+    lastReload: () => (isAsFirst && isReadable ? undefined : isReadable && isUsable),
     refresh() {
       // One after the other, so that an older content can't replace a newer one.
       const mine = turn.then(() => follow().catch(once))

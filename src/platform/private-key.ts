@@ -25,6 +25,8 @@ export interface KeySource {
    * trouble in reading it, throws only once.
    */
   refresh(): Promise<boolean>
+  /** Whether the file could be used when it was last read after a change; undefined while it has not changed. */
+  lastReload?(): boolean | undefined
 }
 
 /** Where the key comes from: a file that is followed, or a text that stays. */
@@ -183,6 +185,10 @@ export async function createKeySource(
     parse: (content) => parse(content, setting),
     identity: ({ key }) => key.fingerprint,
   })
-  const source: KeySource = { current: () => followed.current().key, refresh: () => followed.refresh() }
+  const source: KeySource = {
+    current: () => followed.current().key,
+    refresh: () => followed.refresh(),
+    lastReload: () => followed.lastReload(),
+  }
   return { source, warnings: followed.current().warnings }
 }

@@ -19,6 +19,8 @@ export interface Awaited {
   lost: boolean
   /** As it was listed before the PATCH. */
   listed: Shown
+  /** Monotonic ms: when the PATCH was answered, or its answer given up. */
+  answeredAt: number
   /** As the answer showed it. */
   answered: Shown | undefined
   /** Monotonic ms: when to look next. */
@@ -28,11 +30,14 @@ export interface Awaited {
 }
 
 /** What a look showed: a final outcome, nothing new, or a record that is being delivered. */
-export type Evidence = Extract<Outcome, 'recovered' | 'failed-again'> | 'unchanged' | 'processing'
+export type Evidence = Extract<Outcome, 'recovered' | 'failed-again'> | 'unchanged' | 'processing' | 'doubtful'
 
 const longestPauseMs = 300_000
-/** A server that lags behind the others shows for so long, after the answer, what was before the PATCH. */
-const laggingMs = 2000
+/**
+ * For so long after the answer, what is shown as failed may come from a server that has not heard of the retry yet, or
+ * from a platform that counts an attempt when it begins and shows the record as failed until it has ended.
+ */
+export const doubtfulMs = 2000
 
 /** True when `after` shows an attempt that `before` did not. */
 function showsAttempt(after: Shown, before: Shown): boolean {
@@ -42,21 +47,19 @@ function showsAttempt(after: Shown, before: Shown): boolean {
 }
 
 /**
- * What a look tells that was asked for at `askedAt` (monotonic ms). A platform may count an attempt when it begins, so
- * that the answer shows the very numbers that stay when it has failed: then they count, unless they might come from a
- * server that has not heard of the retry, which somebody else's attempt just before it would give the same numbers.
+ * What a look tells that was asked for at `askedAt`, or the answer itself; monotonic ms. `doubtful`: it is shown as
+ * failed with an attempt that was not listed, but the answer showed the same; that counts only some time later.
  */
 export function evidenceOf(
-  awaited: Pick<Awaited, 'listed' | 'answered' | 'sentAt'>,
+  { answered, answeredAt, listed }: Pick<Awaited, 'listed' | 'answered' | 'answeredAt'>,
   record: Pick<WebhookRecord, 'status' | 'attempts' | 'lastAttemptLocal'>,
   askedAt: number,
 ): Evidence {
   if (record.status === 'successful') return 'recovered'
   if (record.status === 'processing') return 'processing'
-  if (record.status !== 'failed' || !showsAttempt(record, awaited.listed)) return 'unchanged'
-  const { answered } = awaited
-  const mayBeStale = answered !== undefined && !showsAttempt(record, answered)
-  return mayBeStale && askedAt - awaited.sentAt < laggingMs ? 'unchanged' : 'failed-again'
+  if (record.status !== 'failed' || !showsAttempt(record, listed)) return 'unchanged'
+  const hasMoved = answered !== undefined && showsAttempt(record, answered)
+  return hasMoved || askedAt - answeredAt >= doubtfulMs ? 'failed-again' : 'doubtful'
 }
 
 /**

@@ -3,7 +3,7 @@ import type { RetryAnswer } from '../platform/client.ts'
 import type { Zone } from '../platform/local-time.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import type { Ticket } from './allowance.ts'
-import { evidenceOf, isGivenUp, nextLookAt, seemsNotTaken, type Awaited } from './awaited.ts'
+import { doubtfulMs, evidenceOf, isGivenUp, nextLookAt, seemsNotTaken, type Awaited } from './awaited.ts'
 import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
 import { decide, decisions } from './decide.ts'
 import { createEntry, offsetOf, updateEntry, type Entry, type TimeOffset } from './entry.ts'
@@ -129,7 +129,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
 
   /** Those behind it of the same entity need not wait for it. */
   function isDoneWith(entry: Entry): boolean {
-    if (entry.awaiting !== undefined) return false
     return entry.letsPass || decide(entry, policy, { now: 0, held: false }).decision === 'parked'
   }
 
@@ -155,8 +154,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const ranked = inOrderOfEntry(newcomers, ranks, now)
     for (const [index, { entry, rank }] of ranked.entries()) {
       if (byId.size >= maxRecords) {
-        const count = ranked.slice(index).filter((other) => other.rank === rank).length
-        for (const loser of firstToGo(byId.values(), ranks, { count, below: rank, now })) {
+        const waiting = ranked.slice(index).filter((other) => other.rank === rank)
+        const wanted = waiting.map((other) => other.entry)
+        for (const loser of firstToGo(byId.values(), ranks, { wanted, below: rank, now })) {
           drop(loser)
           census.addEvicted(counted(loser, now))
           learned.removed.push(loser)
@@ -253,7 +253,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
 
   function see(entry: Entry, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined {
     const { awaiting } = entry
-    if (awaiting === undefined || awaiting.inFlight) return undefined
+    if (awaiting === undefined || awaiting.inFlight || look.askedAt < awaiting.sentAt) return undefined
     const evidence = record && evidenceOf(awaiting, record, look.askedAt)
     if (record !== undefined && (evidence === 'recovered' || evidence === 'failed-again')) {
       // Only for a retry that is known to have been taken: any other attempt may have been made at any time.
@@ -263,7 +263,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
       settle(entry, evidence, record, look)
       return offset
     }
-    awaiting.lookAt = nextLookAt(awaiting.sentAt, look.askedAt, policy.outcome)
+    const settlesAt = evidence === 'doubtful' ? awaiting.answeredAt + doubtfulMs : -Infinity
+    awaiting.lookAt = Math.max(settlesAt, nextLookAt(awaiting.sentAt, look.askedAt, policy.outcome))
     if (seemsNotTaken(awaiting, evidence, look.askedAt, policy.outcome)) options.onNotTaken?.(awaiting)
     if (isGivenUp(awaiting, evidence, look.askedAt, policy.outcome)) settle(entry, 'unknown', undefined, look)
     return undefined
@@ -277,6 +278,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       inFlight: true,
       lost: false,
       listed: { attempts, lastAttemptLocal },
+      answeredAt: monotonic,
       answered: undefined,
       lookAt: monotonic + policy.outcome.firstLookMs,
       missedByEvent: false,
@@ -291,6 +293,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     if (awaiting === undefined) return undefined
     entry.touchedAt = at.monotonic
     awaiting.inFlight = false
+    awaiting.answeredAt = at.monotonic
     if (!answer.sent) {
       entry.tries -= 1
       entry.triedAt = awaiting.triedBefore
@@ -306,9 +309,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
     if (record === undefined) return undefined
     const { lookAt } = awaiting
     const offset = see(entry, record, { askedAt: at.monotonic, monotonic: at.monotonic, seenAt: at.answeredAt })
-    // The answer itself is no look.
     awaiting.answered = { attempts: record.attempts, lastAttemptLocal: record.lastAttemptLocal }
-    awaiting.lookAt = lookAt
+    // The answer itself is no look; but when it may be final, nothing is gained by looking before that is sure.
+    awaiting.lookAt = record.status === 'failed' ? Math.max(lookAt, awaiting.lookAt) : lookAt
     return offset
   }
 

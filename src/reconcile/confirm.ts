@@ -217,7 +217,8 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     try {
       await lookAround(byEventTime(plain), round)
       await inParallel(odd, 1, (entry) => lookAtSecond(entry, round))
-      pauses = 0
+      if (round.failures > 0) await pause(signal)
+      else pauses = 0
     } catch (error) {
       signal.throwIfAborted()
       if (!isPlatformTrouble(error)) throw error

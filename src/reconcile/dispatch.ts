@@ -59,6 +59,8 @@ export interface Dispatcher {
    */
   run(signals: { stop: AbortSignal; kill: AbortSignal }, round?: { onlyDueAt: number }): Promise<void>
   inFlight(): number
+  /** Takes in that the whole window has been listed: where events go in their order, nothing goes out before. */
+  sawAll(): void
   /** Takes in that an outcome has become known. */
   settled(entry: Entry): void
   /** True while records are due that wait for outcomes of others. */
@@ -89,6 +91,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     isRecovering: (subscriptionId) => allowance.isRecovering(subscriptionId),
     ...(policy.orderPerEntity && { isNext: (entry) => isNext(entry) }),
   })
+  let hasSeenAll = false
   let beatAt = clock.monotonic()
   let waitsForRate = false
   /** Aborted with the first bug that a retry met. */
@@ -108,8 +111,9 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     else bySubscription.delete(subscriptionId)
   }
 
-  /** Nothing older of its entity is open, here or where there was no room. */
+  /** Nothing older of its entity is open: here, where there was no room, or where nobody has looked yet. */
   function isNext(entry: Entry): boolean {
+    if (!hasSeenAll) return false
     const outside = backlog.census.oldestOpenAt()
     return (outside === undefined || entry.eventAt < outside) && backlog.front(entry).includes(entry)
   }
@@ -236,6 +240,12 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       broken.signal.throwIfAborted()
     },
     inFlight: () => flights.size,
+    sawAll() {
+      hasSeenAll = true
+      if (!policy.orderPerEntity) return
+      turns.offer(backlog.entries(), now())
+      bell.ring()
+    },
     settled(entry) {
       offerAgain(entry)
       bell.ring()

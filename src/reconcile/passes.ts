@@ -28,7 +28,7 @@ export type PassFact =
 export interface PassOptions {
   client: PlatformClient
   backlog: Backlog
-  dispatcher: Pick<Dispatcher, 'offer' | 'fence'>
+  dispatcher: Pick<Dispatcher, 'offer' | 'fence' | 'sawAll'>
   policy: Policy
   zone: Zone
   clock: Clock

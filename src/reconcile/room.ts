@@ -27,21 +27,28 @@ export function rankOf(entry: Entry, { isShut, policy }: RankOptions, now: numbe
   return now - entry.eventAt < freshMs ? 2 : 1
 }
 
+/** Who wants to come in. */
+export interface Newcomers {
+  /** Those of one rank, in the order in which they are let in. */
+  wanted: readonly Entry[]
+  below: Rank
+  now: number
+}
+
 /**
  * Those that give way first: the lowest rank; within it those that we have not tried, as the platform remembers all that
- * is known of them; of these the newest events. At most `count` of those ranked under `below`.
+ * is known of them; of these the newest events. At most one for each newcomer, and only those ranked under it: where
+ * events go in their order, those of the same rank too that are newer.
  */
-export function firstToGo(
-  entries: Iterable<Entry>,
-  by: RankOptions,
-  options: { count: number; below: Rank; now: number },
-): Entry[] {
-  if (options.below === 0) return []
+export function firstToGo(entries: Iterable<Entry>, by: RankOptions, { below, now, wanted }: Newcomers): Entry[] {
+  if (below === 0) return []
+  const isOrdered = by.policy.orderPerEntity
   return [...entries]
-    .map((entry) => ({ entry, rank: rankOf(entry, by, options.now), tried: entry.tries > 0 ? 1 : 0 }))
-    .filter(({ rank }) => rank < options.below)
+    .map((entry) => ({ entry, rank: rankOf(entry, by, now), tried: entry.tries > 0 && !isOrdered ? 1 : 0 }))
+    .filter(({ rank }) => rank < below || (isOrdered && rank === below))
     .sort((a, b) => a.rank - b.rank || a.tried - b.tried || b.entry.eventAt - a.entry.eventAt)
-    .slice(0, options.count)
+    .slice(0, wanted.length)
+    .filter(({ entry, rank }, index) => rank < below || entry.eventAt > (wanted[index]?.eventAt ?? Infinity))
     .map(({ entry }) => entry)
 }
 

@@ -48,6 +48,8 @@ export interface Sweeper {
   full(signal: AbortSignal): Promise<SweepReport>
   /** Resolves when no sweep is under way; rejects with the first bug that one met. */
   idle(): Promise<void>
+  /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
+  restEndsInMs(): number | undefined
   /** Failed records beyond the window, as the last full sweep saw them. */
   beyondWindow(): number
   /** Records that have been processing for too long, as the last full sweep saw them. */
@@ -163,6 +165,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       ...(known && { failed: backlog.summary(options.client.now(), () => false).counts }),
       ...(failure && { failure }),
     }
+    if (known) options.dispatcher.sawAll()
     report({ type: 'sweep', report: done })
     return done
   }
@@ -219,6 +222,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     async idle() {
       await Promise.all(running)
       if (bug !== undefined) throw bug as Error
+    },
+    restEndsInMs() {
+      const ends = [rhythms.full, rhythms.fresh].flatMap((rhythm) => {
+        const last = rhythm.last()
+        return last === undefined ? [] : [last.restMs - last.endedAgoMs]
+      })
+      return ends.length === 0 ? undefined : Math.min(...ends)
     },
     beyondWindow: () => passes.beyondWindow(),
     stuckProcessing: () => passes.stuckProcessing(),

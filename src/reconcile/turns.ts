@@ -53,8 +53,6 @@ interface Lane {
   key: string
   subscriptionId: string
   queue: TinyQueue<Place>
-  /** Of the record that had the last turn. */
-  lastType: string
 }
 
 /** A record whose turn it is, and where it was found. */
@@ -68,9 +66,14 @@ function isBetterProbe(a: Entry, b: Entry): boolean {
   return a.attempts < b.attempts || (a.attempts === b.attempts && a.eventAt > b.eventAt)
 }
 
+const ages = ['fresh', 'old'] as const
+const laneKey = (age: (typeof ages)[number], subscriptionId: string): string => `${age} ${subscriptionId}`
+
 const earliestFirst = (a: Place, b: Place): number => a.at - b.at
 /** So many void places may stand in the queues, or as many as there are others. */
 const toleratedVoids = 1000
+/** Subscriptions of which the last event type is remembered. */
+const maxLastTypes = 10_000
 
 export function createTurns(options: TurnsOptions): Turns {
   /** Whether retries are enabled or held is the dispatcher's question; the order of turns does not depend on it. */
@@ -88,6 +91,8 @@ export function createTurns(options: TurnsOptions): Turns {
   /** The one valid place of a record; places that are not it are passed over. */
   const places = new WeakMap<Entry, Place>()
   const fences = new Set<Span>()
+  /** Event type of a subscription's last turn. */
+  const lastTypes = new Map<string, string>()
   /** Places whose turn came while their slice was being listed. */
   let keptBack: Place[] = []
   /** Places in all queues, and how many of them were valid when the void ones were last cleared away. */
@@ -98,7 +103,7 @@ export function createTurns(options: TurnsOptions): Turns {
   const isFenced = (entry: Entry): boolean => [...fences].some((span) => contains(span, entry.localSecond))
 
   function laneOf(entry: Entry, now: number): string {
-    return `${now - entry.eventAt < freshMs ? 'fresh' : 'old'} ${entry.subscriptionId}`
+    return laneKey(now - entry.eventAt < freshMs ? 'fresh' : 'old', entry.subscriptionId)
   }
 
   /** True for a place that still counts; what is void is forgotten. */
@@ -147,7 +152,6 @@ export function createTurns(options: TurnsOptions): Turns {
       key: place.lane,
       subscriptionId,
       queue: new TinyQueue<Place>([], earliestFirst),
-      lastType: '',
     }
     lane.queue.push(place)
     lanes.set(place.lane, lane)
@@ -192,17 +196,21 @@ export function createTurns(options: TurnsOptions): Turns {
     }
   }
 
-  /** The best probe of a lane, of another event type than the last one if there is any. */
-  function probe({ lastType, queue }: Lane, now: number): Place | undefined {
-    let best: Place | undefined
-    let other: Place | undefined
-    for (const place of queue.data) {
-      const { entry } = place
-      const isBest = best === undefined || isBetterProbe(entry, best.entry)
-      const isOther = entry.eventType !== lastType && (other === undefined || isBetterProbe(entry, other.entry))
-      if (!(isBest || isOther) || !isUsable(place, now)) continue
-      if (isBest) best = place
-      if (isOther) other = place
+  /** The best probe of a subscription, fresh or old, of another event type than the last one if there is any. */
+  function probe(subscriptionId: string, now: number): Found | undefined {
+    const lastType = lastTypes.get(subscriptionId)
+    let best: Found | undefined
+    let other: Found | undefined
+    for (const age of ages) {
+      const lane = lanes.get(laneKey(age, subscriptionId))
+      for (const place of lane?.queue.data ?? []) {
+        const { entry } = place
+        const isBest = best === undefined || isBetterProbe(entry, best.place.entry)
+        const isOther = entry.eventType !== lastType && (other === undefined || isBetterProbe(entry, other.place.entry))
+        if (lane === undefined || !(isBest || isOther) || !isUsable(place, now)) continue
+        if (isBest) best = { lane, place }
+        if (isOther) other = { lane, place }
+      }
     }
     return other ?? best
   }
@@ -218,8 +226,9 @@ export function createTurns(options: TurnsOptions): Turns {
 
   /** The record of a lane that goes next; a lane that has none is taken away. */
   function lookInto(lane: Lane, now: number): Found | undefined {
-    const probed = isRecovering(lane.subscriptionId) ? probe(lane, now) : undefined
-    const place = probed ?? front(lane, now)
+    const probed = isRecovering(lane.subscriptionId) ? probe(lane.subscriptionId, now) : undefined
+    if (probed !== undefined) return probed
+    const place = front(lane, now)
     if (place === undefined) lanes.delete(lane.key)
     return place && { lane, place }
   }
@@ -263,7 +272,8 @@ export function createTurns(options: TurnsOptions): Turns {
       // A probe may stand anywhere in its queue: it leaves a void place behind.
       if (lane.queue.peek() === place) take(lane.queue)
       else forget(place)
-      lane.lastType = place.entry.eventType
+      if (lastTypes.size >= maxLastTypes) lastTypes.clear()
+      lastTypes.set(lane.subscriptionId, place.entry.eventType)
       lanes.delete(lane.key)
       lanes.set(lane.key, lane)
       return place.entry

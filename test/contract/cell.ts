@@ -186,7 +186,7 @@ function outcomesOf(play: Play, id: string): number {
 /** Each retry that the platform took has one outcome; those of somebody else have none. */
 function wrongsOfOutcomes(play: Play, { id, why, raced }: Planted): string[] {
   const told = outcomesOf(play, id)
-  const taken = play.sandbox.acceptedRetries(id) - (raced === true ? 1 : 0)
+  const taken = Math.max(0, play.sandbox.acceptedRetries(id) - (raced === true ? 1 : 0))
   return told === taken ? [] : [`${why}: ${told} outcomes told of ${taken} retries`]
 }
 

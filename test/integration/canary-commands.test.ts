@@ -82,6 +82,8 @@ describe('once', () => {
       ...keyEnv(encrypted),
       RECONCILER_LOG_LEVEL: 'debug',
       RECONCILER_PLATFORM_REQUEST_TIMEOUT: '1s',
+      // So long is a retry looked for whose answer can't be read.
+      RECONCILER_CIRCUIT_PROBE_TIMEOUT: '1s',
     })
 
     expect(findCanaries(ran.out + ran.err, secrets.canaries())).toEqual([])

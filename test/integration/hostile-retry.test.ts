@@ -23,6 +23,14 @@ function retryFacts(
   )
 }
 
+/** Calls of an operation, as the daemon told them: a look after a retry is no sweep. */
+function callsTold(scene: Scene, operation: 'list' | 'confirm'): number {
+  return scene.daemon.facts.filter((fact) => fact.type === 'platform-request' && fact.operation === operation).length
+}
+
+/** Nobody knows whether these retries were taken; so long they are looked for. */
+const lostFor = { RECONCILER_CIRCUIT_PROBE_TIMEOUT: '20s' }
+
 /** A call under way takes less, in the scene's fast time. */
 const inFlightMs = 10_000
 
@@ -60,19 +68,23 @@ const refused: [string, Fault, RetryResult, Reason][] = [
 
 describe('every retry is refused', () => {
   test.each(refused)('%s: each record is asked for once, then it backs off', async (_, fault, result, reason) => {
-    await using scene = await startScene({ env: deadlineFor(fault) })
+    await using scene = await startScene({ env: { ...deadlineFor(fault), ...lostFor } })
     scene.sandbox.faults.set(retryFault(fault))
 
     const first = await scene.round()
     const second = await scene.round()
+    const lost = scene.daemon.facts.filter((fact) => fact.type === 'retry' && fact.answer.lost === true).length
 
     expect(first.sweep.result).toBe('complete')
     expect(first.retries).toEqual({ [result]: scene.ids.length })
     expect(second.retries).toEqual({})
     expect(scene.reasons('retry')).toEqual({ [reason]: scene.ids.length })
-    // A question now and then whether the platform answers at all.
-    expect(scene.calls().list).toBeLessThanOrEqual(8 + scene.ids.length / 3)
+    // Nine for two sweeps, and a question now and then whether the platform answers at all.
+    expect(callsTold(scene, 'list')).toBeLessThanOrEqual(9 + scene.ids.length / 3)
     expect(scene.calls().token).toBe(1)
+    // Looked after until nobody can know, with few calls; one that was refused is not looked after at all.
+    expect(first.outcomes).toEqual(lost > 0 ? { unknown: lost } : {})
+    expect(callsTold(scene, 'confirm')).toBeLessThanOrEqual(4 * lost)
     await expectRecovered(scene)
   })
 
@@ -149,7 +161,11 @@ describe('the answer is lost, or can not be believed, though the retry was done'
     await using scene = await startScene({ records: 6, env: deadlineFor(fault) })
     scene.sandbox.faults.set(retryFault(fault))
 
-    const { retries } = await scene.round()
+    const { outcomes, retries } = await scene.round()
+
+    // What the platform's own word refuses is taken at its word; everything else is looked after, and seen.
+    const isWord = result === 'gone' || result === 'throttled' || fault.kind === 'status'
+    expect(outcomes).toEqual(isWord ? {} : { recovered: scene.ids.length })
 
     expect(retries).toEqual({ [result]: scene.ids.length })
     expect(scene.reasons('retry')).toEqual({ [reason]: scene.ids.length })

@@ -1,5 +1,6 @@
 // What the daemon owes each record by its configuration: computed here once more, and not by the daemon's own code.
 import type { Config } from '../../src/config/schema.ts'
+import { createZone } from '../../src/platform/local-time.ts'
 import type { Scenario } from './scenario.ts'
 import type { SimulatedRecord } from './platform.ts'
 
@@ -27,13 +28,21 @@ export interface Expectations {
 const slowFactor = 20
 const hourMs = 3_600_000
 
+/** Whether the platform's clock is put back by an hour about the time of the run. */
+function isPutBack({ habits, startAt }: Scenario): boolean {
+  const zone = createZone(habits.timeZone)
+  const offset = (at: number): number => zone.toLocal(at) - at
+  return offset(startAt + hourMs) < offset(startAt - hourMs)
+}
+
 export function createExpectations(scenario: Scenario, config: Config): Expectations {
   const { habits, periodMs } = scenario
   const { backoff, maxAttempts } = config.retry
   const { lookback, notBefore, settle } = config.window
   const isSlow = scenario.faults.some(({ kind }) => kind === 'slow')
-  const roundTrip = habits.latency[1] * (isSlow ? slowFactor : 1) + (habits.delivery === 'sync' ? habits.deliveryTime[1] : 0)
-  const hasRepeatedHour = habits.timeZone !== 'UTC'
+  const roundTrip =
+    habits.latency[1] * (isSlow ? slowFactor : 1) + (habits.delivery === 'sync' ? habits.deliveryTime[1] : 0)
+  const hasRepeatedHour = isPutBack(scenario)
 
   function longest(attempts: number): number {
     return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (Math.max(1, attempts) - 1))

@@ -56,8 +56,21 @@ function habitsOf(draw: Draw, timeZone: string): Habits {
     conflictStatus: draw.pick([200, 400, 409, 422]),
     tokenLifeSeconds: draw.pick([3600, 3600, 300, 45]),
     latency: quick ? [5, 60] : [20, 700],
-    queue: delivery === 'sync' ? [0, 0] : draw.pick([[0, 200], [500, 3000], [2000, 20_000]] as const),
-    deliveryTime: looksFailed ? [5, 100] : draw.pick([[5, 100], [50, 1500], [1000, 6000]] as const),
+    queue:
+      delivery === 'sync'
+        ? [0, 0]
+        : draw.pick([
+            [0, 200],
+            [500, 3000],
+            [2000, 20_000],
+          ] as const),
+    deliveryTime: looksFailed
+      ? [5, 100]
+      : draw.pick([
+          [5, 100],
+          [50, 1500],
+          [1000, 6000],
+        ] as const),
     deliveryTimeout: draw.pick([3 * secondMs, 15 * secondMs]),
     identityAheadMs: draw.chance(0.3) ? draw.within(-40_000, 40_000) : 0,
   }
@@ -72,8 +85,17 @@ function longLists(habits: Habits): Habits {
     meanwhile: 'failed',
     counts: 'end',
     queue: [0, 200],
-    deliveryTime: [50, 1500],
+    deliveryTime: [1000, 6000],
   }
+}
+
+/** Enough retries under way that some have an outcome while a list is read. */
+const longListsEnvironment = {
+  RECONCILER_SWEEP_SLICE_RECORDS: '5000',
+  RECONCILER_SWEEP_CONCURRENCY: '1',
+  RECONCILER_RETRY_CONCURRENCY: '8',
+  RECONCILER_CIRCUIT_INITIAL_ALLOWANCE: '20',
+  RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20',
 }
 
 function outagesOf(draw: Draw, theme: Theme, troubledMs: number): Outage[] {
@@ -105,10 +127,16 @@ function faultsOf(draw: Draw, theme: Theme, troubledMs: number): FaultWindow[] {
 /** What the platform itself refuses never counts as attempted there: where there is no room to remember it, it starves the rest. */
 function kindOf(draw: Draw, odd: number, theme: Theme): RecordKind {
   if (!draw.chance(odd)) return 'plain'
-  return theme === 'narrow' ? draw.pick(['poison', 'unwanted']) : draw.pick(['poison', 'poison', 'unwanted', 'barred', 'missing'])
+  return theme === 'narrow'
+    ? draw.pick(['poison', 'unwanted'])
+    : draw.pick(['poison', 'poison', 'unwanted', 'barred', 'missing'])
 }
 
-function recordsOf(draw: Draw, troubledMs: number, shape: { theme: Theme; subscriptions: number; lookback: number; most: number }): PlannedRecord[] {
+function recordsOf(
+  draw: Draw,
+  troubledMs: number,
+  shape: { theme: Theme; subscriptions: number; lookback: number; most: number },
+): PlannedRecord[] {
   const odd = draw.pick([0, 0, 0.03, 0.15])
   const spread = draw.pick([10 * secondMs, 10 * minuteMs, 6 * hourMs, 3 * dayMs])
   const before = draw.within(shape.theme === 'long-lists' ? 120 : 1, shape.most)
@@ -215,6 +243,7 @@ export function generate(seed: number): Scenario {
     periodMs: draw.pick([5 * secondMs, 30 * secondMs, minuteMs]),
     env: {
       ...environmentOf(draw, theme, lookback),
+      ...(theme === 'long-lists' && longListsEnvironment),
       ...(isWatched && { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.simulated/health' }),
     },
     habits,
@@ -225,7 +254,10 @@ export function generate(seed: number): Scenario {
     revocations: theme === 'calm' || draw.chance(0.8) ? [] : [draw.within(1, troubledMs)],
     others: draw.chance(0.7)
       ? []
-      : Array.from({ length: draw.within(1, 5) }, () => ({ at: draw.within(1, troubledMs), records: draw.within(1, 20) })),
+      : Array.from({ length: draw.within(1, 5) }, () => ({
+          at: draw.within(1, troubledMs),
+          records: draw.within(1, 20),
+        })),
     hostAheadMs: draw.pick([0, 0, draw.within(-1500, 1500), draw.within(-600_000, 600_000)]),
     jumps: jumpsOf(draw, troubledMs),
     pauses: pausesOf(draw, theme, troubledMs),

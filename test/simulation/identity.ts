@@ -1,5 +1,10 @@
 // The simulated identity host: takes each assertion once, and only a good one; gives tokens that end.
-import { assertionHeader, clientAssertionType, grantType, maxAssertionLifetimeSeconds } from '../../src/platform/wire.ts'
+import {
+  assertionHeader,
+  clientAssertionType,
+  grantType,
+  maxAssertionLifetimeSeconds,
+} from '../../src/platform/wire.ts'
 import type { KeySource } from '../../src/platform/private-key.ts'
 
 export const clientId = 'simulated-client'

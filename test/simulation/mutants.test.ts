@@ -24,7 +24,12 @@ test.each(mutants)('a daemon that $name is caught ($invariant)', { timeout: long
   const mend = await mutate(folder, mutant)
   try {
     const { exitCode, output } = await runCopy(folder, ['--seeds', seeds, '--until', mutant.invariant])
-    expect(output.split('\n').filter((line) => /^seed \d+: /.test(line)).at(-1)).toContain(`"${mutant.invariant}"`)
+    expect(
+      output
+        .split('\n')
+        .filter((line) => /^seed \d+: /.test(line))
+        .at(-1),
+    ).toContain(`"${mutant.invariant}"`)
     expect(exitCode).toBe(1)
   } finally {
     await mend()

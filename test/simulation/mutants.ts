@@ -115,6 +115,13 @@ export const mutants: readonly Mutant[] = [
     invariant: 'premature',
   },
   {
+    name: 'looks at nothing but the newest hour',
+    file: 'reconcile/passes.ts',
+    find: 'await list({ from: whole.from, to: newest.from }, count, pass)',
+    replace: '',
+    invariant: 'waits',
+  },
+  {
     name: 'never gives up on an outcome',
     file: 'reconcile/backlog.ts',
     find: "if (isGivenUp(awaiting, evidence, look.askedAt, policy.outcome)) settle(entry, 'unknown', undefined, look)",
@@ -145,7 +152,10 @@ export async function mutate(folder: string, { file, find, name, replace }: Muta
       `the mutant "${name}" no longer applies: src/${file} holds its text ${found} times, not once; adapt it in mutants.ts`,
     )
   }
-  await writeFile(path, text.replace(find, () => replace))
+  await writeFile(
+    path,
+    text.replace(find, () => replace),
+  )
   return () => writeFile(path, text)
 }
 
@@ -162,7 +172,10 @@ export function runCopy(folder: string, args: readonly string[]): Promise<Run> {
       [join(folder, 'test/simulation/main.ts'), ...args],
       { maxBuffer: 2 ** 26 },
       (error, stdout, stderr) => {
-        resolve({ exitCode: error === null ? 0 : typeof error.code === 'number' ? error.code : 99, output: stdout + stderr })
+        resolve({
+          exitCode: error === null ? 0 : typeof error.code === 'number' ? error.code : 99,
+          output: stdout + stderr,
+        })
       },
     )
   })

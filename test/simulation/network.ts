@@ -79,9 +79,7 @@ interface Reply extends Answer {
 
 const gatewayPage = '<html><body>Bad Gateway</body></html>'
 
-export function createNetwork(
-  options: NetworkOptions,
-): (process: Process, watch: NetworkWatch) => Transport {
+export function createNetwork(options: NetworkOptions): (process: Process, watch: NetworkWatch) => Transport {
   const { scenario, timeline, sequence, platform, identity } = options
   const { habits } = scenario
 

@@ -16,7 +16,9 @@ interface Reading {
   left: number | undefined
 }
 
-const readOf = (url: URL): { from: string | null; to: string | null; page: number; size: number; status: string | null } => {
+const readOf = (
+  url: URL,
+): { from: string | null; to: string | null; page: number; size: number; status: string | null } => {
   const { searchParams } = url
   return {
     from: searchParams.get(listParameter.from),

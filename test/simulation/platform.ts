@@ -108,7 +108,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   const { habits, receivers, startAt, subscriptions } = scenario
   const zone: Zone = createZone(habits.timeZone)
   const records = new Map<string, SimulatedRecord>()
-  const rows = new WeakMap<SimulatedRecord, { key: string; text: string }>()
+  /** As JSON, until they change. */
+  const rows = new WeakMap<SimulatedRecord, string>()
   const inOrder = order(habits)
   const now = (): number => startAt + Math.floor(timeline.now())
   const subscriptionIds = subscriptions.map(() => sequence.uuid())
@@ -128,9 +129,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
 
   function rowOf(record: SimulatedRecord): string {
     const { status, attempts, lastAt, responseStatusCode } = record
-    const key = `${status} ${attempts} ${lastAt} ${responseStatusCode}`
     const known = rows.get(record)
-    if (known?.key === key) return known.text
+    if (known !== undefined) return known
     const text = JSON.stringify({
       id: record.id,
       eventId: record.eventId,
@@ -148,12 +148,13 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       responseHeaders: null,
       lastAttemptErrorMessage: null,
     })
-    rows.set(record, { key, text })
+    rows.set(record, text)
     return text
   }
 
   function change(record: SimulatedRecord, status: WebhookStatus): void {
     record.status = status
+    rows.delete(record)
     record.changedAt = timeline.now()
     watch.note(`record ${record.id.slice(0, 8)} ${status} attempts=${record.attempts}`)
   }
@@ -176,6 +177,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   }
 
   function countAttempt(record: SimulatedRecord): void {
+    rows.delete(record)
     record.attempts += 1
     record.lastAt = now()
     record.changedAt = timeline.now()
@@ -185,6 +187,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     record.busy -= 1
     if (habits.counts === 'end') countAttempt(record)
     record.responseStatusCode = code
+    rows.delete(record)
     if (record.status === 'successful') return
     change(record, code === 200 ? 'successful' : 'failed')
     if (code === 200 || actor !== 'platform' || record.ownRetriesLeft === 0) return

@@ -7,7 +7,7 @@ import { clientId, createSimulatedIdentity, issuer } from './identity.ts'
 import { startLife, type Life } from './life.ts'
 import { baseUrl, createNetwork } from './network.ts'
 import { createSimulatedPlatform, type SimulatedRecord } from './platform.ts'
-import { createProcessWatch, type ProcessWatch } from './process-watch.ts'
+import { createProcessWatch, type ProcessWatch } from './invariants.ts'
 import type { PlannedLife, Scenario } from './scenario.ts'
 import { createTimeline } from './timeline.ts'
 import { createTrace, type Violation } from './trace.ts'
@@ -95,7 +95,10 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
   let isOver = false
 
   function onBug(error: unknown): void {
-    trace.violate('alive', `the daemon ended because of a bug: ${error instanceof Error ? (error.stack ?? '') : String(error)}`)
+    trace.violate(
+      'alive',
+      `the daemon ended because of a bug: ${error instanceof Error ? (error.stack ?? '') : String(error)}`,
+    )
   }
 
   function startProcess(): void {
@@ -112,7 +115,8 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
         hostNow,
         reached(call, when) {
           const { ends } = plan
-          if (ends !== 'never' && 'call' in ends && ends.call === call.number && ends.when === when) endProcess(plan, own)
+          if (ends !== 'never' && 'call' in ends && ends.call === call.number && ends.when === when)
+            endProcess(plan, own)
         },
       },
       {
@@ -194,7 +198,8 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       const { id, plan, status } = record
       const attempts = Math.max(record.attempts, watch?.tries(id) ?? 0)
       if (status === 'successful' || plan.kind !== 'plain') return false
-      if (!expectations.isSelected(record) || expectations.isParked({ attempts, lastAt: 0 }) || waitsForOdd(record)) return false
+      if (!expectations.isSelected(record) || expectations.isParked({ attempts, lastAt: 0 }) || waitsForOdd(record))
+        return false
       return !expectations.isLapsed(record, platform.now(), 2 * scenario.periodMs)
     })
   }
@@ -206,7 +211,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
 
   async function scrape(): Promise<void> {
     const [own, current] = [life, watch]
-    const metrics = await own?.metrics()
+    const metrics = await own?.metrics()?.catch(onBug)
     if (metrics === undefined || own === undefined || own !== life) return
     current?.scraped(metrics, false)
     const problems = own.problems()
@@ -225,7 +230,10 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     const [record] = open()
     if (record !== undefined) {
       const { id, status, attempts } = record
-      trace.violate('waits', `${open().length} records are not recovered in the end, first ${id}: ${status}, ${attempts} attempts`)
+      trace.violate(
+        'waits',
+        `${open().length} records are not recovered in the end, first ${id}: ${status}, ${attempts} attempts`,
+      )
     } else {
       trace.violate('waits', `${watch?.owed() ?? 0} outcomes are not known in the end`)
     }

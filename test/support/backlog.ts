@@ -161,6 +161,7 @@ export function awaitedOf(
     triedBefore: 0,
     lost: false,
     listed: { attempts: 1, lastAttemptLocal: testNow - dayMs },
+    answeredAt: patchedAt,
     answered: undefined,
     lookAt: patchedAt + 500,
     missedByEvent: false,

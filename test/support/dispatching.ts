@@ -18,6 +18,7 @@ export function due(count: number, fields: Partial<WebhookRecord> = {}): Webhook
 export function holding(records: WebhookRecord[], options: ReconcileOptions = {}): Reconcile {
   const world = reconcile({ ...options, records })
   world.dispatcher.offer(learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow).changed)
+  world.dispatcher.sawAll()
   return world
 }
 

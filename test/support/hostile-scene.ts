@@ -1,14 +1,13 @@
 // A daemon's engine with failed records to recover, and a platform that is about to misbehave; its time goes fast, so that pauses cost nothing.
 import { createServer } from 'node:http'
 import type { Fact } from '../../src/facts.ts'
-import type { RetryResult } from '../../src/platform/client.ts'
 import type { Reason } from '../../src/platform/http.ts'
 import type { SweepReport } from '../../src/reconcile/sweeper.ts'
 import { closeServer, listen } from '../../src/sandbox/listen.ts'
 import type { Fault } from '../../src/sandbox/faults.ts'
 import type { Readings } from '../../src/sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
-import { startEngine, type EngineUnderTest } from './engine.ts'
+import { startEngine, type EngineUnderTest, type Round } from './engine.ts'
 import { startGateway, type Gateway } from './gateway.ts'
 import { testKeys } from './keys.ts'
 import { createOffsetClock, type OffsetClock } from './offset-clock.ts'
@@ -20,12 +19,6 @@ export interface SceneOptions {
   env?: Readonly<Record<string, string>>
   /** The daemon reaches the platform through the gateway; default false. */
   behindGateway?: boolean
-}
-
-export interface Round {
-  sweep: SweepReport
-  /** Retries that were sent in this round, by result. */
-  retries: Partial<Record<RetryResult, number>>
 }
 
 export interface Scene extends AsyncDisposable {

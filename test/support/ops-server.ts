@@ -24,6 +24,7 @@ export async function start(changes: Partial<OpsServerOptions> = {}): Promise<Ru
     live: () => [],
     ready: () => [],
     status: () => toStatus(aStatusState()),
+    statusPage: true,
     onError: (error) => {
       throw error as Error
     },

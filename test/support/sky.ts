@@ -192,7 +192,7 @@ export function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; 
   }
 
   function told(found: number): number | undefined {
-    const tells = { true: found, none: undefined, zero: 0, half: Math.floor(found / 2), double: found * 2, huge: 1e9 }
+    const tells = { true: found, none: undefined, zero: 0, half: Math.floor(found / 2), double: found * 2, huge: 1e15 }
     return tells[totals]
   }
 

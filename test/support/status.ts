@@ -1,5 +1,14 @@
 // What the parts know, as the status is made of it: a quiet daemon, with the changes that a test wants.
 import type { StatusState } from '../../src/ops/status.ts'
+import type { Causes } from '../../src/reconcile/causes.ts'
+
+export const noCauses: Causes = {
+  total: 0,
+  records: 0,
+  list: [],
+  parked: { total: 0, list: [] },
+  lastDueAt: undefined,
+}
 
 export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
   return {
@@ -22,8 +31,17 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     beyondWindow: 0,
     circuits: [],
     sweeps: [],
+    lastFullSweepAt: undefined,
+    lastCompleteSweepAt: undefined,
     nextTickAt: undefined,
     tokenExpiresAt: undefined,
+    certificateExpiresAt: undefined,
+    causes: noCauses,
+    history: [],
+    recoveredPerMs: 0,
+    skewMs: { auth: 0, api: 0 },
+    timeZone: 'UTC',
+    timeOffsetMs: undefined,
     ...changes,
   }
 }

@@ -6,7 +6,13 @@ import { connectionsOf, createEngine, toPolicy, type Engine } from '../../src/en
 import type { Fact } from '../../src/facts.ts'
 import { dayMs, hourMs, minuteMs, testNow } from '../support/backlog.ts'
 import { createFakeHttp, type FakeHttp, type FakeHttpOptions } from '../support/fake-http.ts'
-import { createFakePlatform, failedRecord, type FakePlatform } from '../support/fake-platform.ts'
+import {
+  accepted,
+  createFakePlatform,
+  failedRecord,
+  type FakePlatform,
+  type FakePlatformOptions,
+} from '../support/fake-platform.ts'
 import { steadyRandom } from '../support/reconcile.ts'
 import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
 
@@ -47,6 +53,7 @@ interface Setting {
   records?: ReturnType<typeof failedRecord>[]
   env?: Record<string, string>
   instead?: FakeHttpOptions['instead']
+  onRetry?: FakePlatformOptions['onRetry']
   /** How far the server's clock is ahead of the host's. */
   skewMs?: number
 }
@@ -57,8 +64,13 @@ function world(setting: Setting = {}): World {
   const origin = clock.monotonic()
   const serverNow = (): number => testNow + clock.monotonic() - origin
   const server = { ...clock, now: serverNow }
-  const platform = createFakePlatform({ records: setting.records ?? [], clock: server, latencyMs: 20 })
-  const { instead } = setting
+  const { instead, onRetry } = setting
+  const platform = createFakePlatform({
+    records: setting.records ?? [],
+    clock: server,
+    latencyMs: 20,
+    ...(onRetry && { onRetry }),
+  })
   const http = createFakeHttp({ platform, now: () => clock.now(), serverNow, ...(instead && { instead }) })
   const facts: Fact[] = []
   const signing = { sign: () => Promise.resolve('a.b.c'), bits: 4096, fingerprint: 'f' }
@@ -89,6 +101,8 @@ function world(setting: Setting = {}): World {
       running.push(
         engine.tokens.start(stop.signal),
         engine.guard.run(stop.signal),
+        engine.receiver.run(stop.signal),
+        engine.confirmer.run(stop.signal),
         engine.dispatcher.run({ stop: stop.signal, kill: stop.signal }),
       )
     },
@@ -108,13 +122,23 @@ function due(count: number): ReturnType<typeof failedRecord>[] {
 describe('from the configuration', () => {
   test('the policy is what the defaults say', () => {
     expect(toPolicy(configOf(), 30_000)).toEqual({
-      window: { lookbackMs: 7 * dayMs, settleMs: minuteMs, notBefore: undefined },
+      window: { lookbackMs: 7 * dayMs, settleMs: minuteMs, notBefore: undefined, expiryWarningMs: 6 * hourMs },
       select: { eventTypes: [], modules: [], subscriptionIds: [] },
       backoff: { initialMs: minuteMs, multiplier: 2, maxMs: 6 * hourMs, jitter: 0.5 },
       maxAttempts: 30,
       enabled: true,
+      orderPerEntity: false,
+      outcome: { firstLookMs: 500, giveUpAfterMs: hourMs, lostAfterMs: 2 * minuteMs },
       periodMs: 30_000,
     })
+  })
+
+  test.each([
+    ['5m', '30s', 30_000],
+    ['20s', '2m', 20_000],
+  ])('given up after %s, probes after %s: a retry that seems not taken is looked for %i ms', (giveUp, probe, ms) => {
+    const env = { RECONCILER_OUTCOME_GIVE_UP_AFTER: giveUp, RECONCILER_CIRCUIT_PROBE_TIMEOUT: probe }
+    expect(toPolicy(configOf(env), 30_000).outcome.lostAfterMs).toBe(ms)
   })
 
   test('and what the operator set, subscriptions in the case in which records carry them', () => {
@@ -141,9 +165,9 @@ describe('from the configuration', () => {
     })
   })
 
-  test('there are connections for retries, two sweeps side by side and a probe', () => {
+  test('there are connections for retries, two sweeps side by side, looks and a probe', () => {
     const config = configOf({ RECONCILER_RETRY_CONCURRENCY: '3', RECONCILER_SWEEP_CONCURRENCY: '5' })
-    expect(connectionsOf(config)).toBe(3 + 2 * 5 + 1)
+    expect(connectionsOf(config)).toBe(3 + 3 * 5 + 1)
   })
 })
 
@@ -197,6 +221,113 @@ describe('at work', () => {
     await tickEvery(30_000, hourMs)
     expect(http.calls.retry).toBe(0)
     expect(engine.state().summary.counts).toMatchObject({ held: 20, due: 0 })
+  })
+})
+
+describe('outcomes', () => {
+  /** Takes a retry on, and delivers it two seconds later; `arrives` tells whether the receiver takes it. */
+  function later(setting: Omit<Setting, 'onRetry'>, arrives: () => boolean): World {
+    const made = world({
+      ...setting,
+      onRetry(record, platform, id) {
+        if (record?.status !== 'failed') return { result: 'already-resolved', reason: 'conflict', sent: true }
+        platform.set(id, { status: 'processing' })
+        void made.clock.sleep(2000).then(() => {
+          const status = arrives() ? 'successful' : 'failed'
+          platform.set(id, { status, attempts: record.attempts + 1, lastAttemptLocal: platform.now() })
+        })
+        return accepted(platform.records.get(id))
+      },
+    })
+    return made
+  }
+
+  function told({ facts }: World): string[] {
+    return facts.flatMap((fact) => (fact.type === 'outcome' ? [fact.outcome] : []))
+  }
+
+  test('an accepted retry is awaited, shown as such, and told once when the platform shows what became of it', async () => {
+    const made = later({ records: due(8) }, () => true)
+    const { clock, engine, start, tickEvery } = made
+    start()
+    await tickEvery(1000, 1000)
+    expect(engine.state()).toMatchObject({ awaiting: 8, inFlight: 0, backlogRecords: 8 })
+    expect(engine.state().summary.counts).toMatchObject({ awaiting: 8, due: 0 })
+    expect(told(made)).toEqual([])
+    await clock.advance(10_000)
+    expect(told(made)).toEqual(Array.from({ length: 8 }, () => 'recovered'))
+    expect(engine.state()).toMatchObject({ awaiting: 0, backlogRecords: 0 })
+    // From the event, and from the PATCH, to the look that saw it.
+    const [first] = made.facts.filter((fact) => fact.type === 'outcome')
+    expect(first?.sinceEventMs).toBeGreaterThan(2 * dayMs - minuteMs)
+    expect(first?.sinceRetryMs).toBeGreaterThanOrEqual(2000)
+    expect(first?.sinceRetryMs).toBeLessThan(10_000)
+  })
+
+  test('a dead receiver gets ten, then the circuit is open, in the state too; when it is up, all recover', async () => {
+    let isUp = false
+    const made = later({ records: due(200) }, () => isUp)
+    const { engine, platform, start, tickEvery } = made
+    start()
+    await tickEvery(1000, 20_000)
+    expect(platform.retries.length).toBe(10)
+    expect(told(made)).toEqual(Array.from({ length: 10 }, () => 'failed-again'))
+    // One subscription fails: it pauses by itself, and the receiver as a whole is tried slowly.
+    expect(engine.state().circuits.open).toBeGreaterThanOrEqual(1)
+    expect(engine.circuits().map(({ state }) => state)).toContain('open')
+    expect(engine.state().summary.counts).toMatchObject({ held: 190, 'backing-off': 10, due: 0 })
+    isUp = true
+    await tickEvery(30_000, 20 * minuteMs)
+    expect(platform.failedIds()).toEqual([])
+    expect(engine.state().circuits.open).toBe(0)
+    expect(engine.circuits()).toEqual([])
+  })
+
+  test('circuit.enabled: false sends everything, whatever comes of it', async () => {
+    const made = later({ records: due(200), env: { RECONCILER_CIRCUIT_ENABLED: 'false' } }, () => false)
+    made.start()
+    await made.tickEvery(1000, 20_000)
+    expect(made.platform.retries.length).toBe(200)
+    expect(made.engine.state().circuits).toEqual({ closed: 0, probing: 0, open: 0 })
+  })
+
+  test("while the operator's pause lasts nothing is retried, all is held, and outcomes are still found", async () => {
+    const made = later({ records: due(30) }, () => true)
+    const { clock, engine, platform, start, tickEvery } = made
+    start()
+    await tickEvery(1000, 1000)
+    expect(engine.pause.pause()).toBe(true)
+    const sent = platform.retries.length
+    await tickEvery(30_000, 10 * minuteMs)
+    expect(platform.retries.length).toBe(sent)
+    expect(told(made).length).toBe(sent)
+    expect(engine.state().paused).toBe(true)
+    expect(engine.state().summary.counts).toMatchObject({ held: 30 - sent, due: 0, awaiting: 0 })
+    engine.pause.resume()
+    await clock.advance(minuteMs)
+    expect(platform.failedIds()).toEqual([])
+  })
+})
+
+describe('the health address of the receiver', () => {
+  test('while it answers 503 nothing is retried and all is held; at its first 200 everything goes', async () => {
+    const health = 'http://receiver.test:8080/health'
+    let status = 503
+    const { clock, engine, platform, start, tickEvery, facts } = world({
+      records: due(20),
+      env: { RECONCILER_RECEIVER_HEALTH_URL: health },
+      instead: ({ url }) => (url.href === health ? { status } : undefined),
+    })
+    start()
+    await tickEvery(30_000, 5 * minuteMs)
+    expect(platform.retries).toEqual([])
+    expect(engine.state()).toMatchObject({ receiverUp: false })
+    expect(engine.state().summary.counts).toMatchObject({ held: 20, due: 0 })
+    status = 200
+    await clock.advance(20_000)
+    expect(platform.failedIds()).toEqual([])
+    expect(engine.state()).toMatchObject({ receiverUp: true })
+    expect(facts.filter(({ type }) => type === 'receiver')).toHaveLength(2)
   })
 })
 

@@ -90,7 +90,7 @@ describe('accepted', () => {
   ])('not with %s: what came of it is not known', async (_, body) => {
     await using under = createClientUnderTest()
     under.replies({ body })
-    expect(await retry(under)).toEqual({ result: 'platform-error', reason: 'invalid-body', sent: true })
+    expect(await retry(under)).toEqual({ result: 'platform-error', reason: 'invalid-body', sent: true, lost: true })
     // The metric tells the same.
     expect(under.facts).toMatchObject([{ operation: 'retry', reason: 'invalid-body' }])
   })
@@ -139,7 +139,7 @@ describe('already resolved', () => {
 })
 
 describe('everything else', () => {
-  test.each<[string, Reply, RetryResult, Reason]>([
+  test.each<[string, Reply, RetryResult, Reason, 'lost'?]>([
     ['an error under 200', { body: { code: 'svc.x' } }, 'rejected', 'other'],
     ['a code that every object has', { body: { code: 'constructor' } }, 'rejected', 'other'],
     ['a redirect', { status: 307, headers: { location: '/x' } }, 'platform-error', 'redirect'],
@@ -154,19 +154,19 @@ describe('everything else', () => {
     ['425', { status: 425 }, 'throttled', 'throttled'],
     ['429', { status: 429 }, 'throttled', 'throttled'],
     ['499', { status: 499 }, 'rejected', 'other'],
-    ['500', { status: 500, body: 'CANARY' }, 'platform-error', 'server-error'],
+    ['500', { status: 500, body: 'CANARY' }, 'platform-error', 'server-error', 'lost'],
     ['502', { status: 502, body: { code: 'svc.x' } }, 'platform-error', 'server-error'],
-    ['503', { status: 503 }, 'platform-error', 'server-error'],
-    ['600', { status: 600 }, 'platform-error', 'other'],
-    ['more than 32 MiB', { headers: { 'content-length': '33554433' } }, 'platform-error', 'too-large'],
-    ['a reset', { breaks: 'ECONNRESET' }, 'unreachable', 'connection'],
+    ['503', { status: 503 }, 'platform-error', 'server-error', 'lost'],
+    ['600', { status: 600 }, 'platform-error', 'other', 'lost'],
+    ['more than 32 MiB', { headers: { 'content-length': '33554433' } }, 'platform-error', 'too-large', 'lost'],
+    ['a reset', { breaks: 'ECONNRESET' }, 'unreachable', 'connection', 'lost'],
     ['refused', { breaks: 'ECONNREFUSED' }, 'unreachable', 'connection'],
-    ['no answer in time', { breaks: 'UND_ERR_HEADERS_TIMEOUT' }, 'unreachable', 'timeout'],
+    ['no answer in time', { breaks: 'UND_ERR_HEADERS_TIMEOUT' }, 'unreachable', 'timeout', 'lost'],
     ['TLS', { breaks: 'CERT_HAS_EXPIRED' }, 'unreachable', 'tls'],
-  ])('%s', async (_, reply, result, reason) => {
+  ])('%s', async (_, reply, result, reason, lost) => {
     await using under = createClientUnderTest()
     under.replies(reply)
-    expect(await retry(under)).toEqual({ result, reason, sent: true })
+    expect(await retry(under)).toEqual({ result, reason, sent: true, ...(lost && { lost: true }) })
     // A PATCH is never repeated for any of these.
     expect(under.sent).toHaveLength(1)
     expect(under.facts).toMatchObject([{ operation: 'retry', reason }])

@@ -91,7 +91,7 @@ describe('what a look tells', () => {
   ]
 
   test.each(cases)('%s', (_, before, answered, shown, askedAt, evidence) => {
-    expect(evidenceOf({ listed: before, answered, sentAt: patchedAt }, shown, askedAt)).toBe(evidence)
+    expect(evidenceOf({ listed: before, answered, answeredAt: patchedAt }, shown, askedAt)).toBe(evidence)
   })
 
   test('what was shown before the PATCH is never evidence, whatever it was', () => {
@@ -103,7 +103,7 @@ describe('what a look tells', () => {
     const answers = fc.option(shown, { nil: undefined })
     fc.assert(
       fc.property(shown, answers, fc.nat(hourMs), (before, answered, after) => {
-        expect(evidenceOf({ listed: before, answered, sentAt: 0 }, before, after)).toBe('unchanged')
+        expect(evidenceOf({ listed: before, answered, answeredAt: 0 }, before, after)).toBe('unchanged')
       }),
     )
   })
@@ -130,6 +130,14 @@ describe('a server that lags, after an answer that took long', () => {
     world.backlog.note(entry, answer, { answeredAt: testNow + 10_000, monotonic: patchedAt + 10_000 })
     looked(world.backlog, entry, { ...record, ...failed(2, t1) }, 10_100)
     expect(world.outcomes()).toEqual([])
+  })
+})
+
+describe('a page that was asked for before the PATCH', () => {
+  test('is no look at it: the attempt that it shows is somebody else’s', () => {
+    const { backlog, outcomes, record } = patched(() => accepted())
+    looked(backlog, entryOf(backlog, record), { ...record, ...failed(2, t0 + minuteMs) }, -1)
+    expect(outcomes()).toEqual([])
   })
 })
 
@@ -282,6 +290,26 @@ describe('an accepted retry', () => {
     learn(backlog, listingOf([{ ...seen, attempts: 3 }], { askedAt: 9000 }), testNow)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
     expect(settled).toMatchObject([{ seenAt: testNow + 1050, monotonic: patchedAt + 1050, awaited: { lost: false } }])
+  })
+
+  test('that was counted when it began has failed again once no server can lag any more', () => {
+    const { backlog, outcomes, record } = patched((one) => accepted({ ...one, ...processing(2, t1) }))
+    const entry = entryOf(backlog, record)
+    const seen = { ...record, ...failed(2, t1) }
+    looked(backlog, entry, seen, 1999)
+    expect(outcomes()).toEqual([])
+    looked(backlog, entry, seen, 2000)
+    expect(outcomes()).toEqual([[record.id, 'failed-again']])
+  })
+
+  test('that failed again is not made younger by a listing that was asked for before the look', () => {
+    const { backlog, record } = patched(() => accepted())
+    const entry = entryOf(backlog, record)
+    looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: t1 }, 5000)
+    for (const afterMs of [200, 5000]) learn(backlog, listingOf([record], { askedAt: patchedAt + afterMs }), testNow)
+    expect(entry).toMatchObject({ attempts: 2, lastAttemptLocal: t1 })
+    learn(backlog, listingOf([], { askedAt: patchedAt + 5000 }), testNow)
+    expect(backlog.size()).toBe(1)
   })
 
   test('that is told shows its outcome already', () => {

@@ -4,6 +4,7 @@ import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import type { Decision } from '../../../src/reconcile/decide.ts'
 import {
+  begun,
   dayMs,
   decisionOf,
   defaultPolicy,
@@ -125,6 +126,18 @@ describe('what a PATCH leaves behind', () => {
     expect(outcomes()).toEqual([])
     const { awaiting } = entryOf(backlog, record)
     expect(awaiting).toMatchObject({ lookAt: patchedAt + 500, answered: { attempts: 1 } })
+  })
+
+  test('nor is one that took ten seconds: the first look is due at once', () => {
+    const { backlog } = watchedBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    const entry = begun(backlog, record)
+    backlog.note(entry, accepted({ ...record, status: 'processing' }), {
+      answeredAt: now + 10_000,
+      monotonic: patchedAt + 10_000,
+    })
+    expect(entry.awaiting).toMatchObject({ lookAt: patchedAt + 500, inFlight: false })
   })
 
   test('an answer to a retry that nobody sent changes nothing', () => {

@@ -76,7 +76,7 @@ describe('learning from a listing', () => {
     learn(backlog, listingOf([record]), now)
     noted(backlog, record, accepted(), 2000)
 
-    const stale = { ...record, attempts: 1 }
+    const stale = { ...record, attempts: 2, lastAttemptLocal: now - hourMs }
     for (const askedAt of [1500, 2000]) {
       learn(backlog, listingOf([stale], { askedAt }), now)
       expect(decisionOf(backlog, record)).toBe('awaiting')
@@ -131,11 +131,11 @@ describe('learning from a listing', () => {
 
   test('a record that recovered does not come back by a listing that was asked for before; by a later one it does', () => {
     const { backlog, outcomes } = watchedBacklog()
-    const record = due()
+    const record = due({ id: 'ABCDEF00-0000-4000-8000-00000000000A' })
     learn(backlog, listingOf([record]), now)
     noted(backlog, record, accepted({ ...record, status: 'successful' }), 2000)
     expect(outcomes()).toEqual([[record.id, 'recovered']])
-    const other = { ...record, id: record.id.toUpperCase() }
+    const other = { ...record, id: record.id.toLowerCase() }
     for (const askedAt of [1500, 2000]) {
       expect(learn(backlog, listingOf([other], { askedAt }), now).changed).toEqual([])
       expect(backlog.summary(now, notHeld).counts.due).toBe(0)

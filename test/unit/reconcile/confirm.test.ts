@@ -1,55 +1,20 @@
-// Whether retries arrived: when it is looked, what counts as evidence, and what a platform may do to a look. @see design section 11
+// Whether retries arrived: when it is looked, what counts as evidence, and how a platform may read a list. @see design section 11
 import { describe, expect, test } from 'vitest'
 import { PlatformFailure } from '../../../src/platform/failure.ts'
-import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { TokenError } from '../../../src/platform/token-error.ts'
 import { dayMs, hourMs, minuteMs, secondMs, testNow } from '../../support/backlog.ts'
+import {
+  atOnce,
+  expectRecovered,
+  expectTruth,
+  isConfirm,
+  never,
+  others,
+  records,
+  startLooking,
+} from '../../support/confirming.ts'
 import { subscription } from '../../support/dispatching.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
-import type { ReconcileOptions } from '../../support/reconcile.ts'
-import { after, holdingUnder, outcomesOf, since, type SkyCall, type SkyOptions, type World } from '../../support/sky.ts'
-
-/** Everything goes out at once: these tests are about looks, not about the allowance. */
-const atOnce: ReconcileOptions = { circuit: { enabled: false } }
-
-const never = (): undefined => undefined
-const isConfirm = ({ kind }: SkyCall): boolean => kind === 'confirm'
-
-/** Records that are due, one every `everyMs`, the first of them a day old. */
-function records(count: number, everyMs: number, fields: Partial<WebhookRecord> = {}): WebhookRecord[] {
-  return Array.from({ length: count }, (_, index) =>
-    failedRecord({ eventLocal: testNow - dayMs + index * everyMs, ...fields }),
-  )
-}
-
-/** Events of others, one every `everyMs`, from before the first of ours on. */
-function others(count: number, everyMs: number): number[] {
-  return Array.from({ length: count }, (_, index) => testNow - dayMs - minuteMs + index * everyMs)
-}
-
-/** Every `recovered` that was told is true. */
-function expectTruth(world: World): void {
-  for (const fact of world.facts) {
-    if (fact.type === 'outcome' && fact.outcome === 'recovered') {
-      expect(world.sky.shown(fact.id).status).toBe('successful')
-    }
-  }
-}
-
-/** Retries them, and expects all of them to be seen as recovered within a time. Gives the calls of confirming. */
-async function expectRecovered(
-  options: SkyOptions,
-  withinMs: number,
-  more: ReconcileOptions = atOnce,
-): Promise<number> {
-  await using world = holdingUnder(options, more)
-  void world.start()
-  await world.clock.advance(withinMs)
-  expectTruth(world)
-  expect(outcomesOf(world)).toEqual({ recovered: options.records.length })
-  expect(world.backlog.awaited().size).toBe(0)
-  return world.sky.counts().confirm
-}
+import { after, holdingUnder, outcomesOf, since } from '../../support/sky.ts'
 
 describe('when it looks', () => {
   test('0.5, 1, 2, 4 ... s after the PATCH, at most five minutes apart, until it gives up by a look after an hour', async () => {
@@ -299,26 +264,39 @@ describe('platforms that read the list otherwise', () => {
   })
 
   const totals = ['true', 'none', 'zero', 'half', 'double', 'huge'] as const
-  const sizes = ['own', 'asked', 'none'] as const
-  test.each(totals.flatMap((total) => sizes.map((tellsSize) => ({ total, tellsSize }))))(
-    'totals $total, size $tellsSize, pages of 20: nothing is lost',
-    async ({ tellsSize, total }) => {
-      await expectRecovered(
-        {
-          records: records(300, 250),
-          delivered: others(1000, 150),
-          deliver: after(300),
-          maxPageSize: 20,
-          totals: total,
-          tellsSize,
-        },
-        30 * minuteMs,
-      )
-    },
-  )
+  test.each([
+    ...totals.map((total) => ({ total, tellsSize: 'own' as const })),
+    { total: 'true' as const, tellsSize: 'asked' as const },
+    { total: 'true' as const, tellsSize: 'none' as const },
+  ])('totals $total, size $tellsSize, pages of 20: nothing is lost', async ({ tellsSize, total }) => {
+    await expectRecovered(
+      {
+        records: records(300, 250),
+        delivered: others(1000, 150),
+        deliver: after(300),
+        maxPageSize: 20,
+        totals: total,
+        tellsSize,
+      },
+      30 * minuteMs,
+    )
+  })
 
   test.each(totals)('totals %s with pages of 100: all within a few minutes', async (total) => {
     await expectRecovered({ records: records(300, 250), deliver: after(300), totals: total }, 5 * minuteMs)
+  })
+
+  test.each(totals)('totals %s, and a full first page that shows all that is looked for: it goes on', async (total) => {
+    const crowd = Array.from({ length: 500 }, () => testNow - dayMs + secondMs)
+    await using world = holdingUnder(
+      { records: records(2, 1), delivered: crowd, deliver: after(300), totals: total },
+      atOnce,
+    )
+    const ended = startLooking(world)
+    await world.clock.advance(minuteMs)
+    expect(outcomesOf(world)).toEqual({ recovered: 2 })
+    world.stop.abort('the end of the test')
+    expect(await world.clock.run(ended)).toBe('the end of the test')
   })
 
   test('all of one second, more than a page', async () => {
@@ -331,136 +309,5 @@ describe('platforms that read the list otherwise', () => {
       { records: records(300, 250), delivered: others(1000, 150), deliver: after(300), order: 'unstable' },
       20 * minuteMs,
     )
-  })
-})
-
-describe('failures', () => {
-  const failure = (status: number): PlatformFailure => {
-    const reasons = { 401: 'unauthorized', 403: 'forbidden', 429: 'throttled' } as const
-    return new PlatformFailure(reasons[status as keyof typeof reasons] ?? 'server-error', status, 'list')
-  }
-
-  test.each([
-    { name: '5xx', count: 500, error: () => failure(500) },
-    { name: '401', count: 500, error: () => failure(401) },
-    { name: '403', count: 500, error: () => failure(403) },
-    { name: '429', count: 500, error: () => failure(429) },
-    { name: 'no token', count: 500, error: () => new TokenError('transient', 'no token') },
-    { name: '5xx, one record', count: 1, error: () => failure(500) },
-    { name: '401, one record', count: 1, error: () => failure(401) },
-    { name: 'no token, two records far apart', count: 2, error: () => new TokenError('rejected', 'no token') },
-  ])('on every look for ten minutes: $name: it backs off, loses nothing and goes on', async ({ count, error }) => {
-    const broken = { is: true }
-    const due = records(count, count === 2 ? hourMs : 5 * secondMs)
-    await using world = holdingUnder(
-      {
-        records: due,
-        deliver: after(100),
-        before: ({ kind }) => {
-          if (broken.is && kind === 'confirm') throw error()
-        },
-      },
-      atOnce,
-    )
-    void world.start()
-    await world.clock.advance(10 * minuteMs)
-    expect(outcomesOf(world)).toEqual({})
-    expect(world.sky.counts().confirm).toBeGreaterThan(3)
-    expect(world.sky.counts().confirm).toBeLessThanOrEqual(60)
-    broken.is = false
-    await world.clock.advance(10 * minuteMs)
-    expect(outcomesOf(world)).toEqual({ recovered: count })
-    expectTruth(world)
-  })
-
-  test('on the listing of spans alone: each is looked up', async () => {
-    const due = records(200, 5 * secondMs)
-    const calls = await expectRecovered(
-      {
-        records: due,
-        deliver: after(100),
-        before: ({ kind, query }) => {
-          if (kind === 'confirm' && query?.eventId === undefined) throw failure(500)
-        },
-      },
-      5 * minuteMs,
-    )
-    expect(calls).toBeLessThanOrEqual(250)
-  })
-
-  test('once on a listing of thousands: it does not cost a look-up for each of them', async () => {
-    const due = records(3000, 100)
-    let listings = 0
-    const calls = await expectRecovered(
-      {
-        records: due,
-        deliver: after(5000),
-        before: ({ kind, query }) => {
-          if (kind === 'confirm' && query?.eventId === undefined && (query?.page ?? 0) > 0 && (listings += 1) === 3) {
-            throw failure(500)
-          }
-        },
-      },
-      10 * minuteMs,
-    )
-    expect(calls).toBeLessThanOrEqual(600)
-  })
-
-  test('on the look-ups of one event: the others are not held up, and it is not asked for all the time', async () => {
-    const due = records(10, hourMs)
-    const bad = due[4]
-    const isBad = ({ kind, query }: SkyCall): boolean => kind === 'confirm' && query?.eventId === bad?.eventId
-    const broken = { is: true }
-    await using world = holdingUnder(
-      {
-        records: due,
-        delivered: others(40_000, secondMs),
-        deliver: after(100),
-        before: (call) => {
-          if (broken.is && isBad(call)) throw failure(500)
-        },
-      },
-      atOnce,
-    )
-    void world.start()
-    await world.clock.advance(15 * secondMs)
-    expect(outcomesOf(world)).toEqual({ recovered: 9 })
-    await world.clock.advance(2 * hourMs)
-    expect(world.sky.calls.filter(isBad).length).toBeLessThanOrEqual(45)
-    expect(outcomesOf(world)).toEqual({ recovered: 9 })
-    broken.is = false
-    await world.clock.advance(10 * minuteMs)
-    expect(outcomesOf(world)).toEqual({ recovered: 10 })
-  })
-
-  test('a bug ends it at once', async () => {
-    await using world = holdingUnder({
-      records: records(1, 0),
-      before: ({ kind }) => {
-        if (kind === 'confirm') throw new TypeError('a bug')
-      },
-    })
-    void world.start()
-    const ended = world.confirmer.run(world.stop.signal).catch((error: unknown) => error)
-    await world.clock.advance(minuteMs)
-    expect(await ended).toBeInstanceOf(TypeError)
-  })
-})
-
-describe('stopping', () => {
-  test('in the midst of a round leaves nothing behind', async () => {
-    const world = holdingUnder({ records: records(500, minuteMs), deliver: never, latencyMs: 400 }, atOnce)
-    void world.start()
-    const ended = world.confirmer.run(world.stop.signal).catch((error: unknown) => error)
-    while (!world.sky.calls.some(isConfirm)) await world.clock.advance(50)
-    await world.clock.advance(100)
-    const reason = new Error('stopped by the test')
-    world.stop.abort(reason)
-    world.kill.abort(reason)
-    await world.clock.settle()
-    expect(await ended).toBe(reason)
-    await world[Symbol.asyncDispose]()
-    expect(world.clock.sleepers()).toBe(0)
-    expect(outcomesOf(world)).toEqual({})
   })
 })

@@ -101,6 +101,18 @@ describe('a dead receiver', () => {
     expect(world.platform.retries.length).toBeGreaterThanOrEqual(10 + 3)
   })
 
+  test('is tried as soon as a pause is over, although nothing else happens then', async () => {
+    await using world = deliveringWorld(many(1000, 1), () => fails, { circuit: { ...circuit, cooldownMs: 7000 } })
+    void world.start()
+    await world.clock.advance(20_000)
+    const opened = world.facts.findIndex((fact) => fact.type === 'circuit' && fact.to === 'open')
+    expect(opened).toBeGreaterThan(-1)
+    const [tenth, eleventh] = world.platform.retries.slice(9).map(({ at }) => at)
+    // The outcome of the tenth is seen half a second after it.
+    expect((eleventh ?? Infinity) - (tenth ?? 0)).toBeLessThanOrEqual(7000 + 700)
+    expect((eleventh ?? 0) - (tenth ?? 0)).toBeGreaterThanOrEqual(7000)
+  })
+
   test('is tried with records that were not tried before', async () => {
     await using world = deliveringWorld(many(1000, 1), () => fails)
     void world.start()
@@ -120,6 +132,29 @@ describe('a dead receiver', () => {
     const firstSecond = after.filter(({ at }) => at < (after[0]?.at ?? 0) + 1000)
     expect(firstSecond.length).toBeLessThanOrEqual(4)
   })
+})
+
+describe('a receiver that is well', () => {
+  test.each(['end', 'start'] as const)(
+    'gets all, although records stay failed while they are delivered, counted at the %s of it',
+    async (countedAt) => {
+      await using world: Reconcile = holding(many(200, 1), {
+        circuit,
+        onRetry: (record, platform, id) => {
+          const attempt = { attempts: (record?.attempts ?? 0) + 1, lastAttemptLocal: platform.now() }
+          const shown = countedAt === 'start' ? attempt : {}
+          platform.set(id, shown)
+          void world.clock.sleep(100).then(() => {
+            platform.set(id, { ...attempt, status: 'successful' })
+          })
+          return accepted(record && { ...record, ...shown })
+        },
+      })
+      void world.start()
+      await world.clock.advance(30 * minuteMs)
+      expect(world.platform.failedIds()).toHaveLength(0)
+    },
+  )
 })
 
 describe('one subscription of two', () => {
@@ -159,6 +194,21 @@ describe('one subscription of two', () => {
     await world.clock.advance(hourMs)
     expect(world.platform.failedIds()).toEqual([])
     expect(world.platform.retries).toHaveLength(30)
+  })
+})
+
+describe('outcomes that nobody ever knows', () => {
+  test('free their places after two minutes, and not before', async () => {
+    await using world = deliveringWorld(many(100, 1), () => undefined)
+    void world.start()
+    await world.clock.advance(2 * minuteMs - 1000)
+    const before = world.platform.retries.length
+    expect(before).toBeLessThanOrEqual(10)
+    await world.clock.advance(2000)
+    expect(world.platform.retries.length).toBeGreaterThan(before)
+    expect(world.platform.retries.length).toBeLessThanOrEqual(20)
+    // They stay awaited.
+    expect(world.backlog.awaited().size).toBe(world.platform.retries.length)
   })
 })
 

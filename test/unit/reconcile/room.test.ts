@@ -61,6 +61,7 @@ describe('the rank', () => {
 
 describe('who gives way', () => {
   const ids = (entries: readonly Entry[]): string[] => entries.map(({ id }) => id)
+  const newcomers = (count: number): Entry[] => Array.from({ length: count }, () => entry(old))
   const tried = { tries: 1, triedAt: now - 1000 }
   const [parkedTried, parkedOld, parkedNew, aged, agedMore, young, leaves, awaited] = [
     entry(2 * hourMs, { attempts: 30, ...tried }),
@@ -75,7 +76,7 @@ describe('who gives way', () => {
   const all = [awaited, leaves, agedMore, parkedTried, young, parkedOld, aged, parkedNew]
 
   test('the lowest rank first, in it the untried, of these the newest; never what is awaited', () => {
-    const order = firstToGo(all, by(), { count: 99, below: 4, now })
+    const order = firstToGo(all, by(), { wanted: newcomers(99), below: 4, now })
     expect(ids(order)).toEqual(ids([parkedNew, parkedOld, parkedTried, aged, agedMore, young, leaves]))
   })
 
@@ -85,12 +86,12 @@ describe('who gives way', () => {
     [2, [parkedNew, parkedOld, parkedTried, aged, agedMore]],
     [3, [parkedNew, parkedOld, parkedTried, aged, agedMore, young]],
   ])('for a newcomer of rank %i only lower ones', (below, expected) => {
-    expect(ids(firstToGo(all, by(), { count: 99, below, now }))).toEqual(ids(expected))
+    expect(ids(firstToGo(all, by(), { wanted: newcomers(99), below, now }))).toEqual(ids(expected))
   })
 
   test('no more than are asked for', () => {
-    expect(ids(firstToGo(all, by(), { count: 2, below: 3, now }))).toEqual(ids([parkedNew, parkedOld]))
-    expect(firstToGo(all, by(), { count: 0, below: 3, now })).toEqual([])
+    expect(ids(firstToGo(all, by(), { wanted: newcomers(2), below: 3, now }))).toEqual(ids([parkedNew, parkedOld]))
+    expect(firstToGo(all, by(), { wanted: newcomers(0), below: 3, now })).toEqual([])
   })
 
   test('newcomers come in by rank, the oldest event first', () => {

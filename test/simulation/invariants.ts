@@ -1,13 +1,14 @@
-// Watches one process of the daemon from outside: every call that it makes, every answer that it gets, every fact that it tells.
+// The invariants, checked as it runs: watches one process of the daemon from outside, every call, every answer, every fact that it tells.
 import type { Config } from '../../src/config/schema.ts'
 import type { Fact } from '../../src/facts.ts'
+import { createCallLimits } from './call-limits.ts'
+import { createDeadReceivers, type DeadReceivers } from './dead-receivers.ts'
 import type { Expectations } from './expectations.ts'
-import { createBucket, isTooMany } from './meters.ts'
 import type { Call, NetworkWatch, Told } from './network.ts'
 import { createOpenListings } from './open-listings.ts'
 import type { SimulatedPlatform, SimulatedRecord, View } from './platform.ts'
 import type { Scenario } from './scenario.ts'
-import type { Trace } from './trace.ts'
+import type { Invariant, Trace } from './trace.ts'
 import type { Timeline } from './timeline.ts'
 
 /** What the platform's side counted of a process: its own facts and metrics must say the same. */
@@ -19,10 +20,8 @@ export interface Books {
   unknown: number
 }
 
-export interface ProcessWatch extends NetworkWatch {
+export interface ProcessWatch extends NetworkWatch, DeadReceivers {
   fact(fact: Fact): void
-  /** A delivery reached a receiver: of a retry of this process (`isOwn`), or of anybody else's. */
-  delivered(receiver: number, isOwn: boolean): void
   /** Compares the metrics that it shows with what was seen. */
   scraped(metrics: ReadonlyMap<string, number>, isLast: boolean): void
   books(): Readonly<Books>
@@ -48,7 +47,7 @@ interface Touched {
   /** Epoch ms of the platform's clock. */
   triedAt: number
   views: View[]
-  /** The platform refused the token: the call is made once more. */
+  /** The platform refused the token: the call may be made once more, as the same retry. */
   mayReplay: boolean
 }
 
@@ -56,60 +55,53 @@ interface Sweep {
   startedAt: number
 }
 
-const tokenFailures = 3
-const tokenFailuresSpanMs = 30_000
-const longestRetryAfterMs = 300_000
-
 function isLost({ kind, status = 0 }: Told): boolean {
   return kind === 'nothing' || (kind === 'not-its-word' && (status >= 500 || (status >= 200 && status < 300)))
 }
 
 export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const { config, expectations, platform, scenario, timeline, trace } = options
-  const { concurrency, maxPerSecond } = config.retry
+  const { concurrency } = config.retry
   const name = `process ${options.number}`
-  const startedAt = timeline.now()
-  const calls = createBucket(config.platform.maxRequestsPerSecond)
-  const retries = maxPerSecond === undefined ? undefined : createBucket(maxPerSecond)
+  const violate = (invariant: Invariant, what: string): void => {
+    trace.violate(invariant, `${name} ${what}`)
+  }
+  let freeSince = timeline.now()
+  const held = (): void => {
+    freeSince = timeline.now()
+  }
+  const limits = createCallLimits({
+    config,
+    now: timeline.now,
+    onHold: held,
+    violate: (what) => {
+      violate('limits', what)
+    },
+  })
+  const dead = createDeadReceivers({
+    ...options,
+    now: timeline.now,
+    violate: (what) => {
+      violate('dead-receiver', what)
+    },
+  })
   const inFlight = new Map<string, Call>()
   const listings = createOpenListings(config.sweep.sliceRecords)
   /** Retries that were accepted, or whose answer was lost, and no outcome told yet. */
   const owed = new Map<string, 'accepted' | 'lost'>()
   const touched = new Map<string, Touched>()
-  const failedTokens: number[] = []
-  /** By receiver. */
-  const deliveries: number[] = scenario.receivers.map(() => 0)
-  /** Of others: what becomes of them may be taken for the outcome of an own retry. */
-  let foreignDeliveries = 0
   const books: Books = { accepted: 0, lost: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
-  /** Calls that may wait for a token at once, with their place in the rate. */
-  const mostWaiting = concurrency + 2 * config.sweep.concurrency + 4
   let sweeps: Sweep[] = []
-  let pausedUntil = -Infinity
-  let sentInPause = 0
-  let freeSince = startedAt
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
-  let isReceiverDown = false
   let hasTrouble = false
   let isPaused = false
   /** What it could not remember for want of room is not held against it. */
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
-  const hasRetryFaults = scenario.faults.length > 0 || scenario.revocations.length > 0
-
-  function isDeadSinceStart(receiver: number): boolean {
-    const outage = platform.outageAt(receiver, startedAt)
-    return outage !== undefined && outage.to > timeline.now()
-  }
-
   function touchedOf(id: string): Touched {
     const known = touched.get(id) ?? { tries: 0, triedAt: -Infinity, views: [], mayReplay: false }
     touched.set(id, known)
     return known
-  }
-
-  function held(): void {
-    freeSince = timeline.now()
   }
 
   /** The earliest moment that any of what it was shown since its last retry allows, in epoch ms of the platform's clock. */
@@ -127,21 +119,21 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     const { id } = call
     const record = platform.records.get(id.toLowerCase())
     if (record === undefined) {
-      trace.violate('premature', `${name} retries ${id}, which the platform never had`)
+      violate('premature', `retries ${id}, which the platform never had`)
       return
     }
-    if (inFlight.has(id)) trace.violate('premature', `${name} retries ${id} while its retry is in flight`)
+    if (inFlight.has(id)) violate('premature', `retries ${id} while its retry is in flight`)
     const owing = owed.get(id)
-    if (owing !== undefined) trace.violate('premature', `${name} retries ${id} whose outcome is not known (${owing})`)
+    if (owing !== undefined) violate('premature', `retries ${id} whose outcome is not known (${owing})`)
     const known = touchedOf(id)
-    if (!expectations.isSelected(record)) trace.violate('premature', `${name} retries ${id}, which is not selected`)
-    if (known.views.length === 0) trace.violate('premature', `${name} retries ${id} without having been shown it as failed`)
+    if (!expectations.isSelected(record)) violate('premature', `retries ${id}, which is not selected`)
+    if (known.views.length === 0) violate('premature', `retries ${id} without having been shown it as failed`)
     if (listings.spans().some(({ from, to }) => platform.isBetween(record, from, to))) {
-      trace.violate('premature', `${name} retries ${id} while the list that it stands in is being read`)
+      violate('premature', `retries ${id} while the list that it stands in is being read`)
     }
     const earliest = earliestDue(record, known) - expectations.clockTolerance
     if (platform.now() < earliest) {
-      trace.violate('premature', `${name} retries ${id} ${Math.round(earliest - platform.now())} ms before it is due`)
+      violate('premature', `retries ${id} ${Math.round(earliest - platform.now())} ms before it is due`)
     }
   }
 
@@ -155,35 +147,15 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     }
     inFlight.set(call.id, call)
     if (inFlight.size > concurrency) {
-      trace.violate('limits', `${name} has ${inFlight.size} retries in flight, ${concurrency} are allowed`)
+      violate('limits', `has ${inFlight.size} retries in flight, ${concurrency} are allowed`)
     }
     if (inFlight.size >= concurrency - 1) held()
-    if (retries?.take(timeline.now()) === false) trace.violate('limits', `${name} retries faster than allowed`)
-    if ((retries?.level(timeline.now()) ?? 1) < 0.2) held()
     if (isFull()) held()
   }
 
   /** Whether its allowance may hold it: half of the initial one is used up. */
   function isFull(): boolean {
     return owed.size + inFlight.size >= Math.max(1, config.circuit.initialAllowance / 2)
-  }
-
-  function checkRate(call: Call): void {
-    if (call.operation !== 'list' && call.operation !== 'retry') return
-    const now = timeline.now()
-    if (!calls.take(now)) trace.violate('limits', `${name} calls the platform faster than allowed`)
-    if (calls.level(now) < 0.2) held()
-    if (now >= pausedUntil) return
-    sentInPause += 1
-    // What had its place already when the pause was asked for may still go out.
-    if (sentInPause > mostWaiting) trace.violate('limits', `${name} goes on calling although it was told to wait`)
-  }
-
-  function learnPause({ retryAfterMs }: Told): void {
-    if (retryAfterMs === undefined) return
-    if (timeline.now() >= pausedUntil) sentInPause = 0
-    pausedUntil = Math.max(pausedUntil, timeline.now() + Math.min(retryAfterMs, longestRetryAfterMs) - 1500)
-    held()
   }
 
   function toldRetry(call: Call, told: Told): void {
@@ -201,20 +173,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (owed.has(call.id)) known.views = known.views.slice(-1)
   }
 
-  function toldToken(told: Told): void {
-    if (told.kind === 'told' && told.status === 200) {
-      // Who waited for the token had its place in the rate before.
-      calls.allow(mostWaiting)
-      return
-    }
-    if (told.kind === 'given-up') return
-    held()
-    failedTokens.push(timeline.now())
-    if (isTooMany(failedTokens, tokenFailures, tokenFailuresSpanMs)) {
-      trace.violate('limits', `${name} failed to get a token three times within 30 s`)
-    }
-  }
-
   function show(views: readonly View[]): void {
     for (const view of views) {
       const known = touchedOf(view.id)
@@ -229,9 +187,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     books[fact.outcome] += 1
     if (isFull()) held()
     if (fact.outcome === 'recovered' && record?.status !== 'successful') {
-      trace.violate('untrue', `${name} says that ${fact.id} is recovered, which is ${record?.status ?? 'unknown'}`)
+      violate('untrue', `says that ${fact.id} is recovered, which is ${record?.status ?? 'unknown'}`)
     }
-    if (!owed.delete(fact.id)) trace.violate('books', `${name} tells an outcome of ${fact.id} that it does not owe`)
+    if (!owed.delete(fact.id)) violate('books', `tells an outcome of ${fact.id} that it does not owe`)
     // What it saw last is what counts from here on: views of before the retry are no longer acted on.
     const known = touchedOf(fact.id)
     if (fact.outcome === 'failed-again') known.views = known.views.slice(-1)
@@ -258,12 +216,17 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     sweeps = [...sweeps.slice(-1), { startedAt: timeline.now() - report.seconds * 1000 }]
     const [before] = sweeps
     if (sweeps.length < 2 || before === undefined || !isRoomy || config.retry.orderPerEntity) return
-    if (isPaused || isFull() || hasTrouble || isReceiverDown || notClosed.size > 0 || freeSince >= before.startedAt || !isCalmSince(before.startedAt)) return
+    if (isHeld() || freeSince >= before.startedAt || !isCalmSince(before.startedAt)) return
     for (const record of platform.records.values()) {
       if (!isOverdue(record, before.startedAt)) continue
-      trace.violate('waits', `${name} lets ${record.id} wait through two full sweeps although it is due`)
+      violate('waits', `lets ${record.id} wait through two full sweeps although it is due`)
       return
     }
+  }
+
+  /** Whether anything holds retries now. */
+  function isHeld(): boolean {
+    return isPaused || hasTrouble || isFull() || limits.isReceiverDown() || notClosed.size > 0
   }
 
   /** Whether nothing outside held it up since then. */
@@ -273,36 +236,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     return !scenario.faults.some(touches) && !scenario.receivers.some(({ outages }) => outages.some(touches))
   }
 
-  /**
-   * What a dead receiver may get: the initial allowance, and a probe after each pause. Each subscription pauses for
-   * itself, and so do all together. Where other receivers live, each subscription of the dead one counts for itself.
-   */
-  function deadLimit(subscriptions: number): number {
-    const elapsed = timeline.now() - startedAt
-    const { initialAllowance, probeTimeout } = config.circuit
-    const probes = expectations.probesWithin(elapsed) * (subscriptions > 1 ? 1 + subscriptions : 1)
-    // A retry whose outcome stays unknown gives its place back after a while.
-    const longestDelivery = scenario.habits.queue[1] + scenario.habits.deliveryTimeout
-    const isVague = hasRetryFaults || longestDelivery > probeTimeout / 2
-    const givenBack = isVague ? Math.floor(elapsed / probeTimeout) * initialAllowance : 0
-    // When one subscription has used it up, another is tried at once: whether it is the only one that fails.
-    return initialAllowance + (subscriptions > 1 ? 1 : 0) + probes + givenBack
-  }
-
-  function checkDeliveries(receiver: number): void {
-    if (!config.circuit.enabled || config.receiver.healthUrl !== undefined || !isDeadSinceStart(receiver)) return
-    const allDead = scenario.receivers.every((_, index) => isDeadSinceStart(index))
-    const own = scenario.subscriptions.filter((of) => of === receiver).length
-    const limit = (allDead ? deadLimit(scenario.subscriptions.length) : own * deadLimit(1)) + foreignDeliveries
-    const count = allDead ? deliveries.reduce((sum, of) => sum + of, 0) : (deliveries[receiver] ?? 0)
-    if (count > limit) {
-      trace.violate('dead-receiver', `${name} had ${count} deliveries made to a dead receiver, ${limit} are allowed`)
-    }
-  }
-
   function checkMetric(metrics: ReadonlyMap<string, number>, metric: string, most: number): void {
     const value = metrics.get(metric) ?? 0
-    if (value > most) trace.violate('bounds', `${name} shows ${metric} ${value}, ${most} are allowed`)
+    if (value > most) violate('bounds', `shows ${metric} ${value}, ${most} are allowed`)
   }
 
   function checkBooks(metrics: ReadonlyMap<string, number>): void {
@@ -310,13 +246,13 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     const awaiting = metrics.get('awaiting_webhooks') ?? 0
     const known = recovered + books['failed-again'] + unknown
     if (accepted + lost !== known + awaiting) {
-      trace.violate('books', `${name}: accepted ${accepted} + lost ${lost} is not known ${known} + awaiting ${awaiting}`)
+      violate('books', `accepted ${accepted} + lost ${lost} is not known ${known} + awaiting ${awaiting}`)
     }
     const shown = metrics.get('retries_total{result="accepted"}') ?? 0
-    if (shown !== accepted) trace.violate('books', `${name} counts ${shown} accepted retries, there were ${accepted}`)
+    if (shown !== accepted) violate('books', `counts ${shown} accepted retries, there were ${accepted}`)
     for (const kind of ['recovered', 'failed-again', 'unknown'] as const) {
       const counted = metrics.get(`outcomes_total{outcome="${kind}"}`) ?? 0
-      if (counted !== books[kind]) trace.violate('books', `${name} counts ${counted} ${kind}, it told ${books[kind]}`)
+      if (counted !== books[kind]) violate('books', `counts ${counted} ${kind}, it told ${books[kind]}`)
     }
   }
 
@@ -324,20 +260,21 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     note: trace.note,
     sent(call) {
       trace.note(`${name} call ${call.number} ${call.operation} ${call.id.slice(0, 8)}`)
-      checkRate(call)
+      limits.sent(call)
       listings.sent(call)
       if (call.operation === 'retry') sendRetry(call)
     },
     told(call, told) {
       trace.note(`${name} call ${call.number} answer ${told.kind} ${told.status ?? ''} rows=${told.views.length}`)
-      learnPause(told)
+      limits.told(call, told)
       listings.told(call, told)
       if (call.operation === 'retry') toldRetry(call, told)
-      if (call.operation === 'token') toldToken(told)
       show(told.views)
     },
     fact(fact) {
-      if (fact.type === 'outcome') {
+      if (fact.type === 'retry') {
+        touchedOf(fact.id).mayReplay = false
+      } else if (fact.type === 'outcome') {
         trace.note(`${name} outcome ${fact.id.slice(0, 8)} ${fact.outcome}`)
         outcome(fact)
       } else if (fact.type === 'circuit') {
@@ -357,21 +294,13 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       } else if (fact.type === 'paused') {
         trace.note(`${name} ${fact.paused ? 'paused' : 'resumed'}`)
         isPaused = fact.paused
-        held()
+        limits.paused(isPaused)
       } else if (fact.type === 'receiver') {
         trace.note(`${name} receiver ${fact.up ? 'up' : 'down'}`)
-        isReceiverDown = !fact.up
         held()
       }
     },
-    delivered(receiver, isOwn) {
-      if (!isOwn) {
-        foreignDeliveries += 1
-        return
-      }
-      deliveries[receiver] = (deliveries[receiver] ?? 0) + 1
-      checkDeliveries(receiver)
-    },
+    delivered: dead.delivered,
     scraped(metrics, isLast) {
       checkMetric(metrics, 'backlog_records', config.backlog.maxRecords)
       checkMetric(metrics, 'awaiting_webhooks', config.backlog.maxRecords)

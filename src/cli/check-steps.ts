@@ -1,0 +1,113 @@
+// The verdicts of `check`: what was found at each step, and what to do about it. Pure functions.
+import { exitCode, type ConfigurationError, type ExitCode } from '../errors.ts'
+import type { Certificate } from '../platform/certificate.ts'
+import type { SigningKey } from '../platform/private-key.ts'
+import { showSpan } from './moments.ts'
+
+export type StepName =
+  'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver'
+
+/** `skipped`: it could not be looked at, because of a step before it or because nothing is configured. */
+export type Verdict = 'ok' | 'warning' | 'failed' | 'skipped'
+
+export interface Step {
+  step: StepName
+  verdict: Verdict
+  /** What was found. */
+  found: string
+  /** What to do; with `warning` and `failed`. */
+  advice?: string
+  /** With `failed`: what the program ends with. */
+  exitCode?: ExitCode
+}
+
+const dayMs = 86_400_000
+const expiryWarningMs = 30 * dayMs
+/** Clocks that are kept by NTP differ by less; what is learned of it is exact to about a second. */
+const worrySkewMs = 5000
+
+export function configurationFailed(step: 'configuration' | 'key' | 'certificate', error: ConfigurationError): Step {
+  const found = error.problems.map(({ key, message, origin }) => `${key} (${origin}): ${message}`).join('; ')
+  return {
+    step,
+    verdict: 'failed',
+    found,
+    advice: 'put that right; every key with its meaning is in config/default.yaml and in the README',
+    exitCode: exitCode.configuration,
+  }
+}
+
+export function keyStep(key: SigningKey, warnings: readonly { message: string }[]): Step {
+  const found = `RSA, ${key.bits} bits, SHA-256 of the public key ${key.fingerprint}`
+  const advice = warnings.map(({ message }) => message).join('; ')
+  return advice === '' ? { step: 'key', verdict: 'ok', found } : { step: 'key', verdict: 'warning', found, advice }
+}
+
+/** `now` in epoch ms; `show` tells a moment. */
+export function certificateStep(
+  { keyFingerprint, notAfter, notBefore }: Certificate,
+  { key, now, show }: { key: SigningKey; now: number; show: (ms: number) => string },
+): Step {
+  const step = 'certificate'
+  const failed = { step, verdict: 'failed', exitCode: exitCode.configuration } as const
+  const renew = 'make a new pair with `webhook-reconciler keygen` and have its certificate registered with the platform'
+  if (keyFingerprint !== key.fingerprint) {
+    const advice = 'name the certificate that was made with the key, or the key that was made with the certificate'
+    return { ...failed, found: `it is of another key (${keyFingerprint})`, advice }
+  }
+  if (notAfter <= now) return { ...failed, found: `it has expired, at ${show(notAfter)}`, advice: renew }
+  if (notBefore > now) {
+    const advice = "check this host's clock; else wait, or make a new pair"
+    return { ...failed, found: `it is valid only from ${show(notBefore)} on`, advice }
+  }
+  const found = `of this key, valid until ${show(notAfter)}`
+  if (notAfter - now < expiryWarningMs) {
+    return { step, verdict: 'warning', found, advice: `it ends in ${showSpan((notAfter - now) / 1000)}: ${renew}` }
+  }
+  return { step, verdict: 'ok', found }
+}
+
+/** How far the servers' clocks are ahead of this host's, ms; undefined for one that was not learned. */
+export function skewStep(auth: number | undefined, api: number | undefined): Step {
+  const step = 'clock skew'
+  const known = [auth, api].filter((ms) => ms !== undefined)
+  const worst = known.reduce((most, ms) => (Math.abs(ms) > Math.abs(most) ? ms : most), 0)
+  if (known.length === 0) return { step, verdict: 'skipped', found: 'the platform told no time (Date header)' }
+  const tell = (ms: number | undefined): string => (ms === undefined ? 'not told' : `${(ms / 1000).toFixed(1)} s`)
+  const found = `ahead of this host: identity host ${tell(auth)}, platform ${tell(api)}`
+  if (Math.abs(worst) < worrySkewMs) return { step, verdict: 'ok', found }
+  const advice = "the daemon allows for it; put this host's clock right all the same (NTP)"
+  return { step, verdict: 'warning', found, advice }
+}
+
+/** What the platform's newest events say of `platform.timeZone`: ms by which the newest one lies before its present time. */
+export function timeZoneStep(zone: string, newestAgoMs: number | undefined, isFuture: boolean): Step {
+  const step = 'time zone'
+  if (isFuture) {
+    return {
+      step,
+      verdict: 'failed',
+      found: `the platform shows events of the future when its times are read in ${zone}`,
+      advice: 'set platform.timeZone to the zone in which the platform writes its times; ask its operator',
+      exitCode: exitCode.incomplete,
+    }
+  }
+  if (newestAgoMs !== undefined) {
+    return {
+      step,
+      verdict: 'ok',
+      found: `${zone}: there are events of the last ${showSpan(Math.max(1, newestAgoMs / 1000))}`,
+    }
+  }
+  return {
+    step,
+    verdict: 'skipped',
+    found: `${zone}: it can't be told, as the platform shows no event of the last hour`,
+    advice: 'if there should be some, check platform.timeZone',
+  }
+}
+
+/** The first step that failed is the cause of those after it. */
+export function exitCodeOf(steps: readonly Step[]): ExitCode {
+  return steps.find(({ verdict }) => verdict === 'failed')?.exitCode ?? exitCode.done
+}

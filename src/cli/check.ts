@@ -1,0 +1,274 @@
+// `webhook-reconciler check`: each step from the configuration to a list call, with its verdict and what to do.
+import { Command } from 'commander'
+import { loadConfig, type LoadedConfig } from '../config/load.ts'
+import type { Config } from '../config/schema.ts'
+import { connectionsOf, createEngine, type Engine } from '../engine.ts'
+import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../errors.ts'
+import type { Fact } from '../facts.ts'
+import { createCertificateSource, type Certificate } from '../platform/certificate.ts'
+import { createZone } from '../platform/local-time.ts'
+import { createKeySource, type KeySource } from '../platform/private-key.ts'
+import { TokenError } from '../platform/token-error.ts'
+import { createUndiciTransport } from '../platform/undici-transport.ts'
+import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
+import { createSchedule } from '../schedule.ts'
+import { scrub } from '../scrub.ts'
+import {
+  certificateStep,
+  configurationFailed,
+  exitCodeOf,
+  keyStep,
+  skewStep,
+  timeZoneStep,
+  type Step,
+  type StepName,
+} from './check-steps.ts'
+import type { End, Io } from './io.ts'
+import { createMoments, type Moments } from './moments.ts'
+import { askReceiver } from './round.ts'
+import { keySetting, type ConfigOption } from './service.ts'
+import { tellStopped } from './session.ts'
+
+interface CheckOptions extends ConfigOption {
+  json?: true
+  zone: string
+}
+
+type Tell = (step: Step) => void
+
+interface Credentials {
+  key: KeySource
+  certificate: Certificate | undefined
+}
+
+const order: readonly StepName[] = [
+  'configuration',
+  'key',
+  'certificate',
+  'token',
+  'list call',
+  'clock skew',
+  'time zone',
+  'receiver',
+]
+
+/** The configuration; undefined when it can't be used, which is told. */
+function loadStep(io: Io, options: CheckOptions, tell: Tell): LoadedConfig | undefined {
+  try {
+    const loaded = loadConfig({ file: options.config, ...io })
+    const { auth, instance, platform } = loaded.config
+    const found = `${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`
+    tell({ step: 'configuration', verdict: 'ok', found })
+    return loaded
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error
+    tell(configurationFailed('configuration', error))
+    return undefined
+  }
+}
+
+async function keySteps(
+  { config, origins }: LoadedConfig,
+  io: Io,
+  moments: Moments,
+  tell: Tell,
+): Promise<Credentials | undefined> {
+  let step: 'key' | 'certificate' = 'key'
+  try {
+    const { source: key, warnings } = await createKeySource(keySetting(config, origins))
+    tell(keyStep(key.current(), warnings))
+    step = 'certificate'
+    if (config.auth.certificateFile === undefined) {
+      const found = 'auth.certificateFile is not set, so nobody warns when the certificate is about to expire'
+      tell({ step, verdict: 'skipped', found })
+      return { key, certificate: undefined }
+    }
+    const certificate = (await createCertificateSource(config.auth.certificateFile)).current()
+    tell(certificateStep(certificate, { key: key.current(), now: io.clock.now(), show: moments.show }))
+    return { key, certificate }
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error
+    tell(configurationFailed(step, error))
+    return undefined
+  }
+}
+
+/** What a call to the platform met. */
+function troubleStep(step: 'token' | 'list call', error: unknown): Step {
+  if (!isPlatformTrouble(error)) throw error
+  const isRejected =
+    error instanceof TokenError
+      ? error.kind === 'rejected'
+      : error.reason === 'unauthorized' || error.reason === 'forbidden'
+  return {
+    step,
+    verdict: 'failed',
+    found: error.message,
+    advice: isRejected
+      ? "if the settings are right, ask the platform's operator what the service account may do"
+      : 'check the addresses, the network path, and whether the platform is up',
+    exitCode: isRejected ? exitCode.authenticationRejected : exitCode.platformUnreachable,
+  }
+}
+
+/** @returns whether there is a token */
+async function tokenStep(engine: Engine, io: Io, facts: readonly Fact[], tell: Tell): Promise<boolean> {
+  try {
+    await engine.tokens.get(io.signal)
+  } catch (error) {
+    io.signal.throwIfAborted()
+    tell(troubleStep('token', error))
+    return false
+  }
+  const seconds = Math.round(((engine.tokens.expiresAt() ?? 0) - io.clock.now()) / 1000)
+  const found = `the platform took the assertion; the token is valid for ${seconds} s`
+  const scope = facts.find((fact) => fact.type === 'token-scope-missing')
+  if (scope === undefined) tell({ step: 'token', verdict: 'ok', found })
+  else {
+    const advice = `it has the scope "${scope.granted}" and not "${scope.requested}": check auth.scope`
+    tell({ step: 'token', verdict: 'warning', found, advice })
+  }
+  return true
+}
+
+async function listStep(engine: Engine, io: Io, tell: Tell): Promise<boolean> {
+  const startedAt = io.clock.monotonic()
+  try {
+    const page = await engine.client.list({ status: 'failed', page: 0, size: 1 }, io.signal)
+    const ms = Math.round(io.clock.monotonic() - startedAt)
+    const total = page.total === undefined ? 'it tells no total' : `${page.total} failed records in all`
+    const odd = page.unreadable.length > 0 || page.records.some(({ status }) => status !== 'failed')
+    const found = `the platform answered in ${ms} ms; ${total}`
+    if (odd) {
+      const advice = 'the row that it shows is not what was asked for, or can not be read: check platform.baseUrl'
+      tell({ step: 'list call', verdict: 'warning', found, advice })
+    } else tell({ step: 'list call', verdict: 'ok', found })
+    return true
+  } catch (error) {
+    io.signal.throwIfAborted()
+    tell(troubleStep('list call', error))
+    return false
+  }
+}
+
+const hour = 3600
+/** Clocks, and the time that an event needs to become visible. */
+const toleratedAheadSeconds = 120
+/** Zones differ by this much at most. */
+const widestSeconds = 26 * hour
+
+/** Looks for events of the future, and of the last hour, when times are read in `platform.timeZone`. */
+async function zoneStep(engine: Engine, config: Config, io: Io): Promise<Step> {
+  const { timeZone } = config.platform
+  const now = Math.floor(createZone(timeZone).toLocal(engine.client.now()) / 1000)
+  async function eventsIn(from: number, to: number): Promise<number[]> {
+    const page = await engine.client.list({ from, to, page: 0, size: 100 }, io.signal)
+    return page.records.map(({ eventLocal }) => eventLocal / 1000).filter((second) => second >= from && second <= to)
+  }
+  try {
+    const ahead = await eventsIn(now + toleratedAheadSeconds, now + widestSeconds)
+    if (ahead.length > 0) return timeZoneStep(timeZone, undefined, true)
+    const recent = await eventsIn(now - hour, now + toleratedAheadSeconds)
+    const newest = recent.length === 0 ? undefined : Math.max(0, (now - Math.max(...recent)) * 1000)
+    return timeZoneStep(timeZone, newest, false)
+  } catch (error) {
+    io.signal.throwIfAborted()
+    if (!isPlatformTrouble(error)) throw error
+    return { step: 'time zone', verdict: 'skipped', found: `it can't be told: ${error.message}` }
+  }
+}
+
+async function receiverStep(engine: Engine, config: Config, answered: Promise<string>, io: Io): Promise<Step> {
+  const step = 'receiver'
+  const { healthUrl } = config.receiver
+  if (healthUrl === undefined) return { step, verdict: 'skipped', found: 'receiver.healthUrl is not set' }
+  const isUp = await askReceiver(
+    engine,
+    answered.then(() => undefined),
+    io.signal,
+  )
+  const found = `${healthUrl}: ${await answered}`
+  if (isUp === true) return { step, verdict: 'ok', found }
+  const advice = 'nothing is retried until it answers 2xx: bring the receiver up, or check receiver.healthUrl'
+  return { step, verdict: 'failed', found, advice, exitCode: exitCode.incomplete }
+}
+
+/** Everything that needs the platform. */
+async function platformSteps(config: Config, credentials: Credentials, io: Io, tell: Tell): Promise<void> {
+  const facts: Fact[] = []
+  const answered = Promise.withResolvers<string>()
+  const http = createUndiciTransport({ clock: io.clock, connections: connectionsOf(config) })
+  const engine = createEngine({
+    config,
+    periodMs: createSchedule(config.schedule).periodMs,
+    clock: io.clock,
+    random: io.random,
+    transport: http.transport,
+    key: credentials.key,
+    certificate: undefined,
+    report(fact) {
+      facts.push(fact)
+      if (fact.type === 'receiver') answered.resolve(fact.detail)
+    },
+  })
+  try {
+    const hasList = (await tokenStep(engine, io, facts, tell)) && (await listStep(engine, io, tell))
+    const { api, auth } = engine.state().skewMs
+    const hasAsked = facts.some(({ type }) => type === 'platform-request')
+    tell(skewStep(auth, hasAsked ? api : undefined))
+    if (hasList) tell(await zoneStep(engine, config, io))
+    tell(await receiverStep(engine, config, answered.promise, io))
+  } finally {
+    await http.close()
+  }
+}
+
+const words: Readonly<Record<Step['verdict'], string>> = {
+  ok: 'ok     ',
+  warning: 'warning',
+  failed: 'FAILED ',
+  skipped: '-      ',
+}
+
+function asText({ advice, found, step, verdict }: Step): string {
+  const width = Math.max(...order.map((name) => name.length))
+  const line = `${words[verdict]}  ${step.padEnd(width)}  ${found}\n`
+  return advice === undefined ? line : `${line}${' '.repeat(width + 11)}-> ${advice}\n`
+}
+
+async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
+  const moments = createMoments(options.zone)
+  const steps: Step[] = []
+  function tell(step: Step): void {
+    steps.push(step)
+    if (options.json !== true) io.stdout.write(scrub(asText(step)))
+  }
+  const loaded = loadStep(io, options, tell)
+  const credentials = loaded && (await keySteps(loaded, io, moments, tell))
+  if (loaded !== undefined && credentials !== undefined) await platformSteps(loaded.config, credentials, io, tell)
+  for (const step of order) {
+    const isTold = steps.some((told) => told.step === step)
+    if (!isTold) tell({ step, verdict: 'skipped', found: 'not looked at, because of what failed before' })
+  }
+  const code = exitCodeOf(steps)
+  if (options.json === true) {
+    io.stdout.write(`${scrub(JSON.stringify({ schemaVersion: 1, steps, exitCode: code }, null, 2))}\n`)
+  } else io.stdout.write('Whether a retry is permitted shows only when one is made: check touches nothing.\n')
+  return code
+}
+
+export function checkCommand(io: Io, end: End): Command {
+  return new Command('check')
+    .description('check configuration, key, certificate, token, list call, clock and time zone, and say what to do')
+    .option('--config <file>', 'configuration file (YAML); environment variables RECONCILER_* go before it')
+    .option('--zone <name>', 'IANA time zone in which times are shown', 'UTC')
+    .option('--json', 'print one JSON document instead of lines')
+    .action(async (options: CheckOptions) => {
+      try {
+        end(await check(io, options))
+      } catch (error) {
+        if (!isAbort(error, io.signal)) throw error
+        end(tellStopped(io))
+      }
+    })
+}

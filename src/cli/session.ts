@@ -1,0 +1,158 @@
+// What the commands for the person on call share: an engine of their own, where it points, and how trouble is told.
+import type { Command } from 'commander'
+import type { Clock } from '../clock.ts'
+import type { Config } from '../config/schema.ts'
+import { createEngine, toPolicy, type Engine } from '../engine.ts'
+import { exitCode, isAbort, type ExitCode } from '../errors.ts'
+import type { Fact } from '../facts.ts'
+import { createNarrator } from '../narrate.ts'
+import { TokenError } from '../platform/token-error.ts'
+import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
+import type { Policy } from '../reconcile/policy.ts'
+import { createSchedule } from '../schedule.ts'
+import { scrub } from '../scrub.ts'
+import type { Io } from './io.ts'
+import { createMoments, type Moments } from './moments.ts'
+import { createProgress, type Progress } from './progress.ts'
+import { openService, type ConfigOption, type Service } from './service.ts'
+
+export interface SessionOptions extends ConfigOption {
+  json?: true
+  verbose?: true
+  zone: string
+}
+
+export interface Session {
+  /** As it is in use here. */
+  config: Config
+  engine: Engine
+  policy: Policy
+  service: Service
+  clock: Clock
+  moments: Moments
+  progress: Progress
+  /** `payments at api.example.com`: stands in everything that is asked or shown. */
+  target: string
+  instance: string
+  /** Host of the platform's base URL. */
+  platform: string
+  /** Aborted by the wish to stop. */
+  stop: AbortSignal
+  /** Resolves when the engine tells the next fact of this kind. */
+  next(type: Fact['type']): Promise<void>
+  /** Writes to stdout, scrubbed. */
+  print(text: string): void
+  /** Prints one document as JSON, scrubbed. */
+  printJson(document: object): void
+}
+
+export interface SessionPlan {
+  /** The configuration that the engine gets. Default: as it is. */
+  change?: (config: Config) => Config
+  /** Hears every fact. */
+  hear?: (fact: Fact) => void
+}
+
+/** The options that all of these commands have. */
+export function withSessionOptions(command: Command): Command {
+  return command
+    .option('--config <file>', 'configuration file (YAML); environment variables RECONCILER_* go before it')
+    .option('--zone <name>', 'IANA time zone in which times are taken and shown', 'UTC')
+    .option('--json', 'print one JSON document instead of text; its times are always UTC')
+    .option('--verbose', 'write the log too, to stderr')
+}
+
+function toJson(document: object): string {
+  return `${scrub(JSON.stringify(document, null, 2))}\n`
+}
+
+/** What to say, and to end with, when a signal has ended a command before its end. */
+export function tellStopped(io: Pick<Io, 'stderr'>): ExitCode {
+  io.stderr.write('Stopped by a signal before the end.\n')
+  return exitCode.incomplete
+}
+
+/** Says why the platform could not be asked, and which exit code that gives. */
+export function tellTrouble(error: unknown, target: string, io: Pick<Io, 'stderr'>): ExitCode {
+  if (!isPlatformTrouble(error)) throw error
+  io.stderr.write(scrub(`${target}: ${error.message}\nFor each step on the way there: webhook-reconciler check\n`))
+  const isRejected =
+    error instanceof TokenError
+      ? error.kind === 'rejected'
+      : error.reason === 'unauthorized' || error.reason === 'forbidden'
+  return isRejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
+}
+
+/**
+ * Opens a session, runs the body in it, and closes it. Starts nothing by itself.
+ * @returns the body's exit code, or the one of what kept it from its end
+ * @throws ConfigurationError, UsageError, and bugs
+ */
+export async function inSession(
+  io: Io,
+  options: SessionOptions,
+  plan: SessionPlan,
+  body: (session: Session) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const moments = createMoments(options.zone)
+  const progress = createProgress(io.stderr, io.clock)
+  const service = await openService(io, options, progress.output, { quiet: options.verbose !== true })
+  const config = plan.change?.(service.config) ?? service.config
+  const instance = config.instance.name
+  const platform = new URL(config.platform.baseUrl).host
+  const target = `${instance} at ${platform}`
+  const narrator = options.verbose === true ? createNarrator(service.log) : undefined
+  const waiting = new Map<Fact['type'], PromiseWithResolvers<void>>()
+  function report(fact: Fact): void {
+    narrator?.tell(fact)
+    plan.hear?.(fact)
+    waiting.get(fact.type)?.resolve()
+    waiting.delete(fact.type)
+  }
+  function next(type: Fact['type']): Promise<void> {
+    const known = waiting.get(type) ?? Promise.withResolvers<void>()
+    waiting.set(type, known)
+    return known.promise
+  }
+  const { clock, random, signal: stop } = io
+  const { periodMs } = createSchedule(config.schedule)
+  const engine = createEngine({
+    ...service,
+    config,
+    periodMs,
+    clock,
+    random,
+    transport: service.http.transport,
+    report,
+  })
+  const print = (text: string): void => {
+    progress.clear()
+    io.stdout.write(scrub(text))
+  }
+  try {
+    return await body({
+      config,
+      engine,
+      policy: toPolicy(config, periodMs),
+      service,
+      clock,
+      moments,
+      progress,
+      target,
+      instance,
+      platform,
+      stop,
+      next,
+      print,
+      printJson(document) {
+        progress.clear()
+        io.stdout.write(toJson(document))
+      },
+    })
+  } catch (error) {
+    progress.clear()
+    return isAbort(error, stop) ? tellStopped(io) : tellTrouble(error, target, io)
+  } finally {
+    await service.http.close()
+  }
+}

@@ -1,0 +1,103 @@
+// A course of events for promtool: what a healthy daemon exports, what is otherwise, and which alerts fire when.
+import { stringify } from 'yaml'
+
+/** Values by minute, in promtool's notation (`0+60x100`, `1x30 0x100`, `_x10`), by series without the labels of the target. */
+export type Series = Readonly<Record<string, string>>
+
+export interface Scenario {
+  name: string
+  /** Besides, or in the place of, those of a healthy daemon; undefined: this series is not there. */
+  series: Readonly<Record<string, string | undefined>>
+  /** Without: nothing but `series`, as of a target that is not there. */
+  healthy?: boolean
+  /** A second target that is well, at the instance `b`. */
+  neighbour?: boolean
+  /** Minutes, and the alerts that fire by then, without their prefix; no other does. */
+  firing: Readonly<Record<number, readonly string[]>>
+}
+
+export const alertPrefix = 'WebhookReconciler'
+const own = 'webhook_reconciler_'
+const long = 2000
+
+/** Time in seconds, as it goes by. */
+const now = `0+60x${long}`
+const constant = (value: number): string => `${value}x${long}`
+
+/** What a daemon that is well exports; sweeps every minute, a token every half hour. */
+export const healthySeries: Series = {
+  up: constant(1),
+  process_start_time_seconds: constant(0),
+  [`${own}build_info{version="1",node_version="v26"}`]: constant(1),
+  [`${own}progress_due_timestamp_seconds`]: `180+60x${long}`,
+  [`${own}last_progress_timestamp_seconds`]: now,
+  [`${own}last_complete_sweep_timestamp_seconds`]: now,
+  [`${own}last_incomplete_sweep_timestamp_seconds`]: constant(0),
+  [`${own}next_sweep_timestamp_seconds`]: `60+60x${long}`,
+  [`${own}recovery_target_seconds`]: constant(3600),
+  [`${own}oldest_failed_event_timestamp_seconds`]: constant(0),
+  [`${own}failed_webhooks{decision="parked"}`]: constant(0),
+  [`${own}failed_webhooks{decision="due"}`]: constant(0),
+  [`${own}expiring_webhooks{decision="due"}`]: constant(0),
+  [`${own}expiring_webhooks{decision="held"}`]: constant(0),
+  [`${own}expiring_webhooks{decision="parked"}`]: constant(0),
+  [`${own}lapsed_webhooks_total`]: constant(0),
+  [`${own}stuck_processing_webhooks`]: constant(0),
+  [`${own}circuits{state="closed"}`]: constant(2),
+  [`${own}circuits{state="probing"}`]: constant(0),
+  [`${own}circuits{state="open"}`]: constant(0),
+  [`${own}outcomes_total{outcome="recovered"}`]: constant(0),
+  [`${own}outcomes_total{outcome="failed-again"}`]: constant(0),
+  [`${own}outcomes_total{outcome="unknown"}`]: constant(0),
+  [`${own}access_token_refreshes_total{result="success"}`]: `1x30 2x30 3x30 4x${long}`,
+  [`${own}access_token_refreshes_total{result="rejected"}`]: constant(0),
+  [`${own}access_token_refreshes_total{result="transient"}`]: constant(0),
+  [`${own}platform_requests_total{operation="list",reason="ok"}`]: `0+3x${long}`,
+  [`${own}platform_requests_total{operation="list",reason="unauthorized"}`]: constant(0),
+  [`${own}platform_requests_total{operation="list",reason="throttled"}`]: constant(0),
+  [`${own}platform_requests_total{operation="list",reason="server-error"}`]: constant(0),
+  [`${own}platform_requests_total{operation="retry",reason="ok"}`]: constant(0),
+  [`${own}platform_requests_total{operation="retry",reason="forbidden"}`]: constant(0),
+  [`${own}throttled_until_timestamp_seconds`]: constant(0),
+  [`${own}clock_skew_seconds{origin="auth"}`]: constant(0.2),
+  [`${own}clock_skew_seconds{origin="api"}`]: constant(-0.3),
+  [`${own}platform_time_offset_seconds`]: constant(0.5),
+  [`${own}unreadable_records_total`]: constant(0),
+  [`${own}unexpected_records_total{kind="time"}`]: constant(0),
+  [`${own}unexpected_records_total{kind="status"}`]: constant(0),
+  [`${own}paused`]: constant(0),
+}
+
+/** The series of one target, with its labels. */
+function ofTarget(series: Scenario['series'], instance: string): { series: string; values: string }[] {
+  return Object.entries(series).flatMap(([name, values]) => {
+    if (values === undefined) return []
+    const target = `job="webhook-reconciler",instance="${instance}"`
+    const labelled = name.endsWith('}') ? name.replace('}', `,${target}}`) : `${name}{${target}}`
+    return [{ series: labelled, values }]
+  })
+}
+
+/** A whole file for `promtool test rules`. */
+export function toTestFile(
+  { name, series, healthy = true, neighbour = false, firing }: Scenario,
+  rules: string,
+): string {
+  const input = [
+    ...ofTarget({ ...(healthy && healthySeries), ...series }, 'a'),
+    ...(neighbour ? ofTarget(healthySeries, 'b') : []),
+  ]
+  const expectations = Object.entries(firing).map(([minute, alerts]) => ({
+    expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+    eval_time: `${minute}m`,
+    exp_samples: alerts.map((alert) => ({ labels: `{alertname="${alertPrefix}${alert}"}`, value: 1 })),
+  }))
+  return stringify(
+    {
+      rule_files: [rules],
+      evaluation_interval: '1m',
+      tests: [{ name, interval: '1m', input_series: input, promql_expr_test: expectations }],
+    },
+    { lineWidth: 0 },
+  )
+}

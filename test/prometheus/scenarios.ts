@@ -1,0 +1,405 @@
+// What happens to a daemon, and which alert comes of it: each fires, does not fire, resolves, and stays quiet when another tells the cause.
+import type { Scenario } from './scenario.ts'
+
+const own = 'webhook_reconciler_'
+const refreshes = (result: string): string => `${own}access_token_refreshes_total{result="${result}"}`
+const calls = (operation: string, reason: string): string =>
+  `${own}platform_requests_total{operation="${operation}",reason="${reason}"}`
+const circuits = (state: string): string => `${own}circuits{state="${state}"}`
+const outcomes = (outcome: string): string => `${own}outcomes_total{outcome="${outcome}"}`
+const due = `${own}progress_due_timestamp_seconds`
+const oldest = `${own}oldest_failed_event_timestamp_seconds`
+const receiverUp = `${own}receiver_up`
+const complete = `${own}last_complete_sweep_timestamp_seconds`
+const incomplete = `${own}last_incomplete_sweep_timestamp_seconds`
+const throttledUntil = `${own}throttled_until_timestamp_seconds`
+const parked = `${own}failed_webhooks{decision="parked"}`
+
+const none: readonly string[] = []
+/** Nothing is listed, nothing goes on from the start. */
+const neverWorked = { [due]: '60x500', [complete]: '0x500', [incomplete]: '0x500', [calls('list', 'ok')]: '0x500' }
+/** The same from minute 60 on. */
+const stallsAt60 = { [due]: '180+60x60 3780x500' }
+const tokenRefused = {
+  [refreshes('success')]: '1x60 1x500',
+  [refreshes('rejected')]: '0x60 1+1x500',
+  [calls('list', 'ok')]: '0+3x60 180x500',
+}
+const tokenTransient = { [refreshes('success')]: '1x500', [refreshes('transient')]: '0x40 1+1x500' }
+/** All that an outage brings with it, from minute 60 on. */
+const allSuffers = {
+  ...stallsAt60,
+  [incomplete]: '0x60 3660+60x500',
+  [complete]: '0+60x60 3600x500',
+  [oldest]: '0x60 600x500',
+  [`${own}expiring_webhooks{decision="held"}`]: '0x60 5x500',
+  [`${own}lapsed_webhooks_total`]: '0x60 1+1x500',
+  [circuits('open')]: '0x60 1x500',
+  [outcomes('failed-again')]: '0x60 1+1x500',
+  [throttledUntil]: '0x60 1000000x500',
+  [refreshes('transient')]: '0x60 1+1x500',
+}
+
+const watchman: Scenario[] = [
+  { name: 'all is well', series: {}, neighbour: true, firing: { 5: none, 200: none, 600: none } },
+  { name: 'nothing is scraped at all', series: {}, healthy: false, firing: { 4: none, 6: ['Down'], 60: ['Down'] } },
+  {
+    name: 'never succeeded to start',
+    series: { up: '0x500' },
+    healthy: false,
+    firing: { 4: none, 6: ['Down'], 300: ['Down'] },
+  },
+  {
+    name: 'goes down, and comes back',
+    series: { up: '1x60 0x30 1x500' },
+    firing: { 60: none, 64: none, 67: ['Down'], 90: ['Down'], 92: none },
+  },
+  {
+    // Counters that moved an hour ago are still looked at.
+    name: 'target vanishes with all its series',
+    series: {
+      up: '1x60 stale',
+      [due]: '180+60x60 stale',
+      process_start_time_seconds: '0x60 stale',
+      [oldest]: '60x60 stale',
+      [refreshes('success')]: '1+1x60 stale',
+    },
+    firing: { 60: none, 70: ['Down'], 400: ['Down'] },
+  },
+  {
+    name: 'one target of two goes down',
+    series: { up: '1x60 0x500' },
+    neighbour: true,
+    firing: { 60: none, 70: ['Down'] },
+  },
+  {
+    name: 'crash loop; down in between is no alert of its own',
+    series: {
+      up: '1x60 1 0 0 0 0 1 0 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0x500',
+      process_start_time_seconds: '0x60 3660 _x4 3960 _x8 4500 _x500',
+    },
+    firing: { 70: none, 82: ['CrashLooping'], 200: ['Down'] },
+  },
+  {
+    name: 'two restarts are no crash loop',
+    series: { process_start_time_seconds: '0x60 3660x5 3960x500' },
+    firing: { 70: none, 90: none },
+  },
+]
+
+const credentials: Scenario[] = [
+  {
+    name: 'assertion refused, and taken again',
+    series: {
+      ...tokenRefused,
+      [refreshes('success')]: '1x60 1x60 2x500',
+      [refreshes('rejected')]: '0x60 1+1x60 61x500',
+      ...{ [due]: '180+60x60 3780x60 7440+60x500' },
+    },
+    firing: { 61: none, 65: ['ClientAuthenticationRejected'], 119: ['ClientAuthenticationRejected'], 125: none },
+  },
+  {
+    name: 'refused from the start: never succeeded',
+    series: { ...neverWorked, [refreshes('success')]: '0x500', [refreshes('rejected')]: '1+1x500' },
+    firing: { 5: ['ClientAuthenticationRejected'], 300: ['ClientAuthenticationRejected'] },
+  },
+  {
+    name: 'tries every five minutes are enough',
+    series: {
+      ...neverWorked,
+      [refreshes('success')]: '0x500',
+      [refreshes('rejected')]: '0x4 1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4 9x4 10x4 11x4 12x4',
+    },
+    firing: {
+      20: ['ClientAuthenticationRejected'],
+      40: ['ClientAuthenticationRejected'],
+      60: ['ClientAuthenticationRejected'],
+    },
+  },
+  {
+    name: 'list refused although there are tokens',
+    series: {
+      [calls('list', 'ok')]: '0+3x60 180x500',
+      [calls('list', 'unauthorized')]: '0x60 1+1x500',
+      [refreshes('success')]: '0+1x500',
+      ...stallsAt60,
+    },
+    firing: { 65: none, 80: ['ClientAuthenticationRejected'], 200: ['ClientAuthenticationRejected'] },
+  },
+  {
+    name: 'retry refused although lists are allowed',
+    series: { [calls('retry', 'forbidden')]: '0x60 1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4 9x4 10x4' },
+    firing: { 60: none, 80: ['ClientAuthenticationRejected'] },
+  },
+  {
+    name: 'a token that was voided now and then is no refusal',
+    series: { [calls('list', 'unauthorized')]: '0+1x500', [calls('retry', 'forbidden')]: '0x60 1x500' },
+    firing: { 100: none, 300: none },
+  },
+  {
+    name: 'refused: all that follows stays quiet',
+    series: { ...allSuffers, ...tokenRefused },
+    firing: { 80: ['ClientAuthenticationRejected'], 300: ['ClientAuthenticationRejected'] },
+  },
+  {
+    name: 'one target refused, its neighbour stalls on its own',
+    series: stallsAt60,
+    neighbour: true,
+    firing: { 60: none, 85: ['SweepStalled'] },
+  },
+  {
+    name: 'key file broken, then whole again',
+    series: { [`${own}key_reload_successful`]: '_x30 0x30 1x500' },
+    firing: { 33: none, 40: ['KeyReloadFailed'], 65: none },
+  },
+  {
+    name: 'certificate',
+    series: { [`${own}client_certificate_expiry_timestamp_seconds`]: `${30 * 86_400 + 3600}x500` },
+    firing: { 30: none, 90: ['ClientCertificateExpiring'] },
+  },
+  {
+    name: 'certificate renewed',
+    series: { [`${own}client_certificate_expiry_timestamp_seconds`]: '86400x100 100000000x500' },
+    firing: { 14: none, 90: ['ClientCertificateExpiring'], 105: none },
+  },
+  {
+    name: 'no token to be had, and then again; a stall that comes of it is no alert of its own',
+    series: {
+      [refreshes('success')]: '1x100 2x500',
+      [refreshes('transient')]: '0x30 1+1x70 70x500',
+      [due]: '180+60x60 3780x40 6240+60x500',
+      [incomplete]: '0x60 3660+60x40 6000x500',
+      [complete]: '0+60x60 3600x40 6060+60x500',
+    },
+    firing: { 33: none, 40: ['TokenRefreshFailing'], 99: ['TokenRefreshFailing'], 110: none },
+  },
+  {
+    name: 'one try in vain before a token is had',
+    series: { [refreshes('success')]: '0+1x500', [refreshes('transient')]: '0+1x500' },
+    firing: { 60: none },
+  },
+  {
+    name: 'no token from the start: never succeeded',
+    series: { ...neverWorked, [refreshes('success')]: '0x500', [refreshes('transient')]: '1+1x500' },
+    firing: { 10: ['TokenRefreshFailing'], 200: ['TokenRefreshFailing'] },
+  },
+]
+
+const platform: Scenario[] = [
+  {
+    name: 'nothing goes on any more, and then again',
+    series: { [due]: '180+60x60 3780x60 7440+60x500' },
+    firing: { 62: none, 75: none, 80: ['SweepStalled'], 119: ['SweepStalled'], 123: none },
+  },
+  {
+    name: 'no sweep ever ended: never succeeded',
+    series: { ...neverWorked, [incomplete]: '60+60x500' },
+    firing: { 14: none, 20: ['SweepStalled'], 300: ['SweepStalled'] },
+  },
+  {
+    name: 'a tick every three hours is no stall',
+    series: { [due]: '11100x180 21900x180' },
+    firing: { 100: none, 180: none, 184: none, 300: none },
+  },
+  {
+    name: 'a sweep that ends ten minutes late is no stall',
+    series: { [due]: '180+60x60 3780x12 4560+60x500' },
+    firing: { 72: none, 90: none },
+  },
+  {
+    name: 'platform down: all that follows stays quiet',
+    series: {
+      ...stallsAt60,
+      [incomplete]: '0x60 3660+60x500',
+      [complete]: '0+60x60 3600x500',
+      [oldest]: '0x60 600x500',
+      [calls('list', 'ok')]: '0+3x60 180x500',
+      [calls('list', 'server-error')]: '0x60 1+1x500',
+      // Its identity host goes, too, when the token is to be renewed.
+      [refreshes('success')]: '1x500',
+      [refreshes('transient')]: '0x90 1+1x500',
+    },
+    firing: { 60: none, 82: ['SweepStalled'], 120: ['SweepStalled'], 300: ['SweepStalled'] },
+  },
+  {
+    name: 'full sweeps see only a part, and then the whole again',
+    series: { [complete]: '0+60x60 3600x60 7260+60x500', [incomplete]: '0x60 3660+60x60 7200x500' },
+    firing: { 80: none, 100: ['SweepIncomplete'], 119: ['SweepIncomplete'], 125: none },
+  },
+  {
+    name: 'full sweeps have never seen the whole',
+    series: { [complete]: '0x500', [incomplete]: '0 60+60x500' },
+    firing: { 25: none, 40: ['SweepIncomplete'] },
+  },
+  {
+    name: 'one sweep that saw a part',
+    series: { [complete]: '0+60x60 3600x10 4260+60x500', [incomplete]: '0x60 3660x500' },
+    firing: { 69: none, 100: none },
+  },
+  {
+    name: 'Retry-After again and again',
+    series: { [throttledUntil]: '0x30 1000000x60 0x500' },
+    firing: { 35: none, 60: ['Throttled'], 120: none },
+  },
+  {
+    name: 'throttled, and too slow because of it',
+    series: { [throttledUntil]: '0x30 1000000x500', [oldest]: '0x30 1200x500' },
+    firing: { 70: ['Throttled'], 300: ['Throttled'] },
+  },
+  {
+    name: 'a third of the calls is throttled',
+    series: { [calls('list', 'throttled')]: '0x30 2+2x500' },
+    firing: { 35: none, 70: ['Throttled'] },
+  },
+  {
+    name: 'at its limit the platform refuses a call now and then',
+    series: {
+      [calls('list', 'throttled')]: '0x30 1x10 2x10 3x10 4x10 5x500',
+      [throttledUntil]: '0x30 1000000 0x20 1000000 0x500',
+    },
+    firing: { 50: none, 90: none },
+  },
+  {
+    name: 'clock',
+    series: { [`${own}clock_skew_seconds{origin="api"}`]: '-59x30 -61x60 0x500' },
+    firing: { 30: none, 50: ['ClockSkew'], 95: none },
+  },
+  {
+    name: 'time zone',
+    series: { [`${own}platform_time_offset_seconds`]: '599x30 -3600x60 1x500' },
+    firing: { 33: none, 40: ['TimeZoneWrong'], 95: none },
+  },
+  {
+    name: 'records that were not asked for',
+    series: { [`${own}unexpected_records_total{kind="time"}`]: '0x30 3x500' },
+    firing: { 30: none, 33: ['UnexpectedRecords'], 100: none },
+  },
+  {
+    name: 'records that cannot be read',
+    series: { [`${own}unreadable_records_total`]: '0x30 3x500' },
+    firing: { 30: none, 33: ['UnreadableRecords'], 100: none },
+  },
+]
+
+const recovery: Scenario[] = [
+  {
+    name: 'the oldest is too old, and recovers',
+    series: { [oldest]: '0x60 3600x120 0x500' },
+    // Due at minute 120 and 25 minutes later.
+    firing: { 119: none, 140: none, 150: ['OldestFailedTooOld'], 185: none },
+  },
+  {
+    name: 'another target age',
+    series: { [oldest]: '0x60 3600x500', [`${own}recovery_target_seconds`]: '36000x1000' },
+    firing: { 300: none, 700: ['OldestFailedTooOld'] },
+  },
+  {
+    name: 'all are younger than the target',
+    series: { [oldest]: '0x60 3600+60x500' },
+    firing: { 100: none, 500: none },
+  },
+  {
+    name: 'receiver down: the rest follows, but for what is about to be lost',
+    series: {
+      [receiverUp]: '1x60 0x240 1x500',
+      [oldest]: '0x60 600x240 0x500',
+      [circuits('open')]: '0x60 1x240 0x500',
+      [outcomes('failed-again')]: '0x60 1+1x240 240x500',
+      [outcomes('recovered')]: '0x300 20+20x50 1000x500',
+    },
+    firing: { 60: none, 70: ['ReceiverDown'], 299: ['ReceiverDown'], 303: none, 320: none, 340: none },
+  },
+  {
+    name: 'receiver down while records expire',
+    series: { [receiverUp]: '1x60 0x500', [`${own}expiring_webhooks{decision="held"}`]: '0x100 4x500' },
+    firing: { 99: ['ReceiverDown'], 110: ['Expiring', 'ReceiverDown'] },
+  },
+  { name: 'receiver down for a moment', series: { [receiverUp]: '1x60 0x3 1x500' }, firing: { 62: none, 70: none } },
+  {
+    name: 'receiver down from the start: never succeeded',
+    series: { [receiverUp]: '0x500' },
+    firing: { 4: none, 10: ['ReceiverDown'] },
+  },
+  {
+    name: 'circuit open, probing in between, and closed again; what follows stays quiet',
+    series: {
+      [circuits('open')]: '0x60 1x8 0 1x8 0 1x8 0 1x8 0 1x8 0 1x8 0x500',
+      [circuits('probing')]: '0x69 1 0x8 1 0x8 1 0x8 1 0x8 1 0x8 1 0x500',
+      [outcomes('failed-again')]: '0x60 10+1x55 65x500',
+      [oldest]: '0x60 60x55 0x500',
+    },
+    firing: { 70: none, 80: ['CircuitOpen'], 105: ['CircuitOpen'], 120: none },
+  },
+  {
+    name: 'circuit open for a few minutes',
+    series: { [circuits('open')]: '0x60 1x4 0x500', [circuits('probing')]: '0x64 1x3 0x500' },
+    firing: { 70: none, 90: none },
+  },
+  {
+    name: 'circuit of little work, probing for long',
+    series: { [circuits('open')]: '0x60 1 0x500', [circuits('probing')]: '0x61 1x500' },
+    firing: { 80: none, 200: none },
+  },
+  {
+    name: 'most retries fail again, and then do not',
+    series: { [outcomes('failed-again')]: '0x60 0+1x60 60x500', [outcomes('recovered')]: '0x120 4+4x500' },
+    firing: { 65: none, 85: ['RetriesFailing'], 119: ['RetriesFailing'], 150: none },
+  },
+  {
+    name: 'half of the retries fail again',
+    series: { [outcomes('failed-again')]: '0x60 0+1x500', [outcomes('recovered')]: '0x60 0+1x500' },
+    firing: { 100: none, 300: none },
+  },
+  {
+    name: 'a few fail again',
+    series: { [outcomes('failed-again')]: '0x60 8x500' },
+    firing: { 70: none, 85: none },
+  },
+  {
+    name: 'expiring',
+    series: { [`${own}expiring_webhooks{decision="due"}`]: '0x60 1x60 0x500' },
+    firing: { 60: none, 70: ['Expiring'], 125: none },
+  },
+  {
+    name: 'parked ones that expire wake nobody up',
+    series: { [`${own}expiring_webhooks{decision="parked"}`]: '0x60 9x500' },
+    firing: { 100: none },
+  },
+  {
+    name: 'lapsed',
+    series: { [`${own}lapsed_webhooks_total`]: '0x60 2x500' },
+    firing: { 60: none, 63: ['Lapsed'], 130: none },
+  },
+  {
+    name: 'more are parked, and then no more',
+    series: { [parked]: '3x120 4x500' },
+    firing: { 119: none, 130: ['ParkedRising'], 190: none },
+  },
+  { name: 'fewer are parked', series: { [parked]: '3x120 2x500' }, firing: { 130: none } },
+  {
+    name: 'a restart finds what was parked before',
+    series: {
+      [parked]: '3x120 0x20 3x500',
+      [complete]: '0+60x120 0x20 8460+60x500',
+      process_start_time_seconds: '0x120 7200x500',
+    },
+    firing: { 150: none, 188: none, 195: none, 205: none, 220: none },
+  },
+  {
+    name: 'the first sweep of a new one finds parked ones',
+    series: { [parked]: '0x10 5x500', [complete]: '0x10 660+60x500' },
+    firing: { 30: none, 65: none, 69: none, 80: none },
+  },
+  {
+    name: 'processing for too long',
+    series: { [`${own}stuck_processing_webhooks`]: '0x60 2x60 0x500' },
+    firing: { 70: none, 80: ['StuckProcessing'], 125: none },
+  },
+  {
+    name: 'paused, and old because of it',
+    series: { [`${own}paused`]: '0x60 1x200 0x500', [oldest]: '0x60 600x200 0x500' },
+    firing: { 60: none, 119: none, 125: ['Paused'], 259: ['Paused'], 265: none },
+  },
+]
+
+export const scenarios: readonly Scenario[] = [...watchman, ...credentials, ...platform, ...recovery]

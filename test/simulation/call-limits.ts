@@ -1,0 +1,104 @@
+// Watches how fast a process calls: its rate, the waits that it was asked for, the tries to get a token, and retries while they are held.
+import type { Config } from '../../src/config/schema.ts'
+import { createBucket, isTooMany } from './meters.ts'
+import type { Call, Told } from './network.ts'
+
+export interface CallLimits {
+  sent(call: Call): void
+  told(call: Call, told: Told): void
+  /** The operator paused or resumed retries. */
+  paused(isPaused: boolean): void
+  /** True while the receiver's health address has not answered 2xx, if there is one. */
+  isReceiverDown(): boolean
+}
+
+export interface CallLimitsOptions {
+  config: Config
+  /** ms since the start. */
+  now: () => number
+  violate: (what: string) => void
+  /** Told whenever a limit may hold the process up. */
+  onHold: () => void
+}
+
+const tokenFailures = 3
+const tokenFailuresSpanMs = 30_000
+const longestRetryAfterMs = 300_000
+/** What is so near to its end may hold somebody up. */
+const nearlyEmpty = 0.2
+
+export function createCallLimits({ config, now, onHold, violate }: CallLimitsOptions): CallLimits {
+  const { concurrency, maxPerSecond } = config.retry
+  const calls = createBucket(config.platform.maxRequestsPerSecond)
+  const retries = maxPerSecond === undefined ? undefined : createBucket(maxPerSecond)
+  const failedTokens: number[] = []
+  /** Calls that may wait for a token at once, with their place in the rate: nothing stops them any more. */
+  const mostWaiting = concurrency + 2 * config.sweep.concurrency + 4
+  let waitsUntil = -Infinity
+  let sentInWait = 0
+  let isPaused = false
+  let isDown = config.receiver.healthUrl !== undefined
+  let sentWhileHeld = 0
+
+  function checkHeld(): void {
+    if (!isPaused && !isDown) return
+    sentWhileHeld += 1
+    if (sentWhileHeld > concurrency) {
+      violate(isPaused ? 'goes on retrying although it is paused' : 'retries although the receiver is not well')
+    }
+  }
+
+  function checkRetry(): void {
+    if (retries?.take(now()) === false) violate('retries faster than allowed')
+    if ((retries?.level(now()) ?? 1) < nearlyEmpty) onHold()
+    checkHeld()
+  }
+
+  function learnWait({ retryAfterMs }: Told): void {
+    if (retryAfterMs === undefined) return
+    if (now() >= waitsUntil) sentInWait = 0
+    waitsUntil = Math.max(waitsUntil, now() + Math.min(retryAfterMs, longestRetryAfterMs) - 1500)
+    onHold()
+  }
+
+  function toldToken({ kind, status }: Told): void {
+    if (kind === 'given-up') return
+    if (kind === 'told' && status === 200) {
+      // Who waited for the token had its place in the rate before.
+      calls.allow(mostWaiting)
+      return
+    }
+    onHold()
+    failedTokens.push(now())
+    if (isTooMany(failedTokens, tokenFailures, tokenFailuresSpanMs)) {
+      violate('failed to get a token three times within 30 s')
+    }
+  }
+
+  return {
+    sent({ operation }) {
+      if (operation !== 'list' && operation !== 'retry') return
+      if (!calls.take(now())) violate('calls the platform faster than allowed')
+      if (calls.level(now()) < nearlyEmpty) onHold()
+      if (operation === 'retry') checkRetry()
+      if (now() >= waitsUntil) return
+      sentInWait += 1
+      if (sentInWait > mostWaiting) violate('goes on calling although it was told to wait')
+    },
+    told({ operation }, told) {
+      learnWait(told)
+      if (operation === 'token') toldToken(told)
+      if (operation !== 'health') return
+      const isWell = told.kind === 'told' && told.status === 200
+      if (isDown && isWell) sentWhileHeld = 0
+      isDown = !isWell
+      onHold()
+    },
+    paused(is) {
+      isPaused = is
+      sentWhileHeld = 0
+      onHold()
+    },
+    isReceiverDown: () => isDown,
+  }
+}

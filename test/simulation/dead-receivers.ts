@@ -1,0 +1,73 @@
+// Counts what a process has delivered to receivers that have been dead since it started, and tells when it is too much.
+import type { Config } from '../../src/config/schema.ts'
+import type { Expectations } from './expectations.ts'
+import type { SimulatedPlatform } from './platform.ts'
+import type { Scenario } from './scenario.ts'
+
+export interface DeadReceivers {
+  /** A delivery reached a receiver, or tried to: of a retry of this process (`isOwn`), or of anybody else's. */
+  delivered(receiver: number, isOwn: boolean): void
+}
+
+export interface DeadReceiversOptions {
+  scenario: Scenario
+  config: Config
+  platform: SimulatedPlatform
+  expectations: Expectations
+  /** ms since the start. */
+  now: () => number
+  violate: (what: string) => void
+}
+
+/** For one process, from now on. */
+export function createDeadReceivers(options: DeadReceiversOptions): DeadReceivers {
+  const { config, expectations, now, platform, scenario, violate } = options
+  const startedAt = now()
+  /** By receiver. */
+  const own: number[] = scenario.receivers.map(() => 0)
+  /** What becomes of others' deliveries may be taken for the outcome of an own retry. */
+  let foreign = 0
+  const hasFaults = scenario.faults.length > 0 || scenario.revocations.length > 0
+  const isWatched = config.circuit.enabled && config.receiver.healthUrl === undefined
+
+  function isDead(receiver: number): boolean {
+    const outage = platform.outageAt(receiver, startedAt)
+    return outage !== undefined && outage.to > now()
+  }
+
+  /**
+   * The initial allowance, and a probe after each pause. Each subscription pauses for itself, and so do all together.
+   * When one subscription has used it up, another is tried at once: whether it is the only one that fails.
+   */
+  function limitOf(subscriptions: number): number {
+    const elapsed = now() - startedAt
+    const { initialAllowance, probeTimeout } = config.circuit
+    const several = subscriptions > 1
+    const probes = expectations.probesWithin(elapsed) * (several ? 1 + subscriptions : 1)
+    // A retry whose outcome stays unknown gives its place back after a while.
+    const longestDelivery = scenario.habits.queue[1] + scenario.habits.deliveryTimeout
+    const isVague = hasFaults || longestDelivery > probeTimeout / 2
+    const givenBack = isVague ? Math.floor(elapsed / probeTimeout) * initialAllowance : 0
+    return initialAllowance + (several ? 1 : 0) + probes + givenBack
+  }
+
+  /** Where other receivers live, each subscription of the dead one counts for itself. */
+  function check(receiver: number): void {
+    const allDead = scenario.receivers.every((_, index) => isDead(index))
+    const subscriptions = scenario.subscriptions.filter((of) => of === receiver).length
+    const limit = (allDead ? limitOf(scenario.subscriptions.length) : subscriptions * limitOf(1)) + foreign
+    const count = allDead ? own.reduce((sum, of) => sum + of, 0) : (own[receiver] ?? 0)
+    if (count > limit) violate(`had ${count} deliveries made to a dead receiver, ${limit} are allowed`)
+  }
+
+  return {
+    delivered(receiver, isOwn) {
+      if (!isOwn) {
+        foreign += 1
+        return
+      }
+      own[receiver] = (own[receiver] ?? 0) + 1
+      if (isWatched && isDead(receiver)) check(receiver)
+    },
+  }
+}

@@ -1,0 +1,123 @@
+// An incident as the status shows it: thousands of deliveries missing for three causes, an hour of history, some parked.
+import type { MinuteState } from '../../src/ops/history-status.ts'
+import type { StatusState } from '../../src/ops/status.ts'
+import type { Cause, Causes, ParkedRecord } from '../../src/reconcile/causes.ts'
+import { aStatusState } from './status.ts'
+
+export const incidentNow = Date.UTC(2026, 0, 15, 12)
+const [minuteMs, hourMs] = [60_000, 3_600_000]
+
+/** The n-th made-up UUID. */
+export function uuid(n: number): string {
+  return `${((n * 2_654_435_761) >>> 0).toString(16).padStart(8, '0')}-7c1e-4b5a-9d3f-${n.toString(16).padStart(12, '0')}`
+}
+
+export const noDecisions = { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 }
+
+export function aCause(changes: Partial<Cause> = {}): Cause {
+  return {
+    eventType: 'outgoing-transfer-completed',
+    subscriptionId: uuid(1),
+    responseStatusCode: 503,
+    records: 1,
+    byDecision: { ...noDecisions, due: 1 },
+    oldestAt: incidentNow - 3 * hourMs,
+    nextDueAt: undefined,
+    ...changes,
+  }
+}
+
+export function aParkedRecord(n: number, changes: Partial<ParkedRecord> = {}): ParkedRecord {
+  return {
+    eventId: uuid(1000 + n),
+    id: uuid(2000 + n),
+    eventType: 'account-activated',
+    subscriptionId: uuid(3),
+    responseStatusCode: 422,
+    attempts: 30,
+    eventAt: incidentNow - 90 * hourMs + n * minuteMs,
+    lastAt: incidentNow - 2 * hourMs,
+    ...changes,
+  }
+}
+
+/** Nothing was missing until the receiver went down; it is coming back since twenty minutes. */
+function anHour(): MinuteState[] {
+  return Array.from({ length: 60 }, (_, minute) => {
+    const back = Math.max(0, minute - 38)
+    const failedAgain = minute > 12 && minute < 40 ? (minute % 7 === 0 ? 10 : 1) : back > 0 && back < 6 ? 3 : 0
+    const missing =
+      minute < 4 ? 12 : Math.max(7000, 7950 - Math.round(back ** 2 * 2.155)) - (minute < 20 ? (20 - minute) * 480 : 0)
+    return {
+      at: incidentNow - (59 - minute) * minuteMs,
+      missing: minute < 2 ? undefined : missing,
+      recovered: back === 0 ? 0 : Math.min(95, Math.round(back ** 1.6)),
+      failedAgain,
+      unknown: 0,
+    }
+  })
+}
+
+/** 7,000 missing deliveries in three causes, nine of them parked. */
+export function incidentCauses(): Causes {
+  return {
+    total: 3,
+    records: 7000,
+    list: [
+      aCause({
+        records: 5200,
+        byDecision: { ...noDecisions, due: 4300, held: 0, awaiting: 24, 'backing-off': 876 },
+        nextDueAt: incidentNow + 41_000,
+      }),
+      aCause({
+        eventType: 'incoming-transfer-completed',
+        subscriptionId: uuid(2),
+        responseStatusCode: null,
+        records: 1791,
+        byDecision: { ...noDecisions, held: 1791 },
+        oldestAt: incidentNow - 170 * minuteMs,
+      }),
+      aCause({
+        eventType: 'account-activated',
+        subscriptionId: uuid(3),
+        responseStatusCode: 422,
+        records: 9,
+        byDecision: { ...noDecisions, parked: 9 },
+        oldestAt: incidentNow - 90 * hourMs,
+      }),
+    ],
+    parked: { total: 9, list: Array.from({ length: 9 }, (_, n) => aParkedRecord(n)) },
+    lastDueAt: incidentNow + 9 * minuteMs,
+  }
+}
+
+export function anIncident(changes: Partial<StatusState> = {}): StatusState {
+  return aStatusState({
+    instance: 'payments-eu',
+    failed: { due: 4300, 'backing-off': 876, parked: 9, excluded: 40, held: 1791, awaiting: 24 },
+    oldestOpenAt: incidentNow - 3 * hourMs,
+    startedAt: incidentNow - 76 * hourMs,
+    awaiting: 16,
+    inFlight: 8,
+    rateLimit: 20,
+    circuits: [{ subscriptionId: uuid(2), state: 'open', allowance: 1, outstanding: 0, pausesForMs: 83_000 }],
+    receiver: { up: true },
+    sweeps: [
+      { kind: 'full', result: 'complete', endedAt: incidentNow - 190_000, seconds: 6.2, listed: 7412 },
+      { kind: 'fresh', result: 'complete', endedAt: incidentNow - 72_000, seconds: 0.4, listed: 311 },
+      { kind: 'full', result: 'incomplete', endedAt: incidentNow - 61_000, seconds: 6.8, listed: 7199 },
+      { kind: 'full', result: 'complete', endedAt: incidentNow - 12_000, seconds: 5.9, listed: 7000 },
+    ],
+    lastFullSweepAt: incidentNow - 12_000,
+    lastCompleteSweepAt: incidentNow - 12_000,
+    nextTickAt: incidentNow + 18_000,
+    tokenExpiresAt: incidentNow + 44 * minuteMs,
+    certificateExpiresAt: incidentNow + 212 * 24 * hourMs,
+    causes: incidentCauses(),
+    history: anHour(),
+    recoveredPerMs: 95 / minuteMs,
+    skewMs: { auth: 20, api: -310 },
+    timeOffsetMs: 0,
+    ...changes,
+  })
+}
