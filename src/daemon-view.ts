@@ -126,10 +126,15 @@ export function startedFields(
   }
 }
 
+/** Missing deliveries of which only the number is known: there was no room for them. */
+function onlyCountedOf({ backlog }: Pick<Engine, 'backlog'>): number {
+  const counts = backlog.census.counts()
+  return decisions.reduce((sum, decision) => (decision === 'excluded' ? sum : sum + counts[decision]), 0)
+}
+
 /** Deliveries that are missing, without a look at each of them: excluded ones are not kept, only counted. */
-export function missingOf({ backlog }: Pick<Engine, 'backlog'>): number {
-  const counted = backlog.census.counts()
-  return decisions.reduce((sum, decision) => (decision === 'excluded' ? sum : sum + counted[decision]), backlog.size())
+export function missingOf(engine: Pick<Engine, 'backlog'>): number {
+  return engine.backlog.size() + onlyCountedOf(engine)
 }
 
 /** Grouping may look at a hundred thousand records: whoever asks again within a second gets the same. */
@@ -189,6 +194,7 @@ export function statusState(
     tokenExpiresAt: state.tokenExpiresAt,
     certificateExpiresAt: state.certificateExpiresAt,
     causes,
+    onlyCounted: onlyCountedOf(engine),
     history: history.minutes(),
     recoveredPerMs: history.recoveredPerMs(),
     skewMs: state.skewMs,

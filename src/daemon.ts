@@ -1,4 +1,5 @@
 // The daemon: starts the engine's loops, the schedule and its listeners, and takes them down again in order.
+import type { Audit } from './audit.ts'
 import type { Clock, Random } from './clock.ts'
 import type { Config } from './config/schema.ts'
 import { countedLog } from './counted-log.ts'
@@ -49,6 +50,8 @@ export interface DaemonOptions {
   clock: Clock
   random: Random
   log: Log
+  /** With `audit.enabled`. */
+  audit?: Audit | undefined
   transport: Transport
   schedule: Schedule
   key: KeySource
@@ -305,6 +308,7 @@ export async function runDaemon(given: DaemonOptions): Promise<void> {
     history.note(fact)
     publishFact(metrics, fact, clock.now())
     narrator.tell(fact)
+    options.audit?.tell(fact)
     options.host?.report(fact)
   }
 

@@ -19,6 +19,7 @@ import { createConfirmer, type Confirmer } from './reconcile/confirm.ts'
 import { noCounts, type Counts } from './reconcile/census.ts'
 import { decide, decisions } from './reconcile/decide.ts'
 import { createDispatcher, type Dispatcher } from './reconcile/dispatch.ts'
+import { nextAttempt } from './reconcile/entry.ts'
 import { createGuard, type Guard } from './reconcile/guard.ts'
 import { verdictOf } from './reconcile/outcome.ts'
 import { createPause, type Pause } from './reconcile/pause.ts'
@@ -243,6 +244,7 @@ export function createEngine(options: EngineOptions): Engine {
       eventId: entry.eventId,
       subscriptionId: entry.subscriptionId,
       eventType: entry.eventType,
+      attempt: nextAttempt({ attempts: awaited.listed.attempts, tries: entry.tries - 1 }),
       outcome,
       sinceEventMs: seenAt - entry.eventAt,
       sinceRetryMs: monotonic - awaited.sentAt,

@@ -5,7 +5,7 @@ import type { prettyFactory } from 'pino-pretty'
 import type { Clock } from './clock.ts'
 import type { Config } from './config/schema.ts'
 import type { Log, LogFields, LogValue } from './log.ts'
-import { scrub } from './scrub.ts'
+import { escapeInvisible, scrub } from './scrub.ts'
 
 /** Log that can carry fields along. */
 export interface Logger extends Log {
@@ -50,13 +50,6 @@ function safeFields(bound: LogFields, fields: LogFields | undefined): Record<str
     safe[reserved.has(name) ? `${name}_` : name] = plain(value)
   }
   return safe
-}
-
-/** Invisible or line-breaking characters that JSON leaves as they are. They stand inside of strings only. */
-const invisible = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
-
-function escapeInvisible(line: string): string {
-  return line.replace(invisible, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 /** Escapes of control characters, escaped once more: so that they stay escapes when the line is parsed for people. */

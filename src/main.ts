@@ -32,8 +32,14 @@ async function ask(question: string, signal: AbortSignal): Promise<string | unde
   const { createInterface } = await import('node:readline')
   const answer = Promise.withResolvers<string | undefined>()
   const lines = createInterface({ input: process.stdin, terminal: false })
-  lines.once('line', answer.resolve)
+  let isAnswered = false
+  lines.once('line', (line) => {
+    isAnswered = true
+    answer.resolve(line)
+  })
   lines.once('close', () => {
+    // Without an answer the cursor stands behind the question.
+    if (!isAnswered) process.stderr.write('\n')
     answer.resolve(undefined)
   })
   const onAbort = (): void => {

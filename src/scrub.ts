@@ -97,3 +97,11 @@ export function scrub(text: string): string {
   for (const [pattern, replacement] of rules) clean = clean.replace(pattern, replacement)
   return withoutIbans(clean)
 }
+
+/** Invisible or line-breaking characters that JSON leaves as they are. They stand inside of strings only. */
+const invisible = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+
+/** A JSON text whose strings hold no character that could break or bend a line. */
+export function escapeInvisible(line: string): string {
+  return line.replace(invisible, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}

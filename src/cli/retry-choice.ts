@@ -22,6 +22,12 @@ export type Choice =
   /** Events at or after `from` and before `until`, epoch ms. */
   | { kind: 'span'; from: number; until: number }
 
+/**
+ * What was tried so lately is left alone. Without any backoff a record that fails again could be due once more in the same
+ * run, as what is known of the platform's clock moves a little with each answer.
+ */
+export const justTriedMs = 2000
+
 const ways = 'give webhook ids, or --event ID, or --since TIME'
 
 function uuid(text: string, what: string): string {
@@ -84,7 +90,7 @@ function selectionFor(choice: Choice, flags: RetryFlags, { select }: Config): Co
 }
 
 /**
- * The configuration of this one run: no backoff, circuits always on, retries enabled, the attempt limit only lifted with
+ * The configuration of this one run: next to no backoff, circuits always on, retries enabled, the attempt limit only lifted with
  * `--parked`. `window.notBefore` and `select.*` hold, but for records that are named by id.
  * @throws UsageError
  */
@@ -101,7 +107,7 @@ export function configFor(choice: Choice, flags: RetryFlags, config: Config): Co
       enabled: true,
       maxPerSecond: rateOf(flags, config),
       maxAttempts: flags.parked === true ? Number.MAX_SAFE_INTEGER : retry.maxAttempts,
-      backoff: { ...retry.backoff, initial: 0, max: 0, jitter: 0 },
+      backoff: { ...retry.backoff, initial: justTriedMs, max: justTriedMs, jitter: 0 },
     },
   }
 }

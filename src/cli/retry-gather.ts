@@ -116,6 +116,8 @@ async function bySpan(
   return { ...done, notFailed: 0, onlyById: new Set() }
 }
 
+/** Some platforms tell attempts to the second. */
+const attemptPrecisionMs = 2000
 /** Later than any attempt. */
 const endOfTime = Date.UTC(9999, 0, 1)
 
@@ -164,16 +166,25 @@ async function byEvent(eventId: string, session: Session, count: Count, heard: H
   return { found: failed.length, notFailed: records.length - failed.length, onlyById: new Set(), complete: true }
 }
 
-/** Takes in what the answer to a retry shows of a record that was known by its id alone: now its outcome can be looked for. */
+/**
+ * Takes in what the answer to a retry shows of a record that was known by its id alone, before the answer is judged: now
+ * its outcome can be looked for.
+ */
 export function adopt(record: WebhookRecord, { config, engine }: Session): void {
   const entry = engine.backlog.get(record.id)
   if (entry?.awaiting === undefined) return
   const zone = createZone(config.platform.timeZone)
-  const { attempts, eventId, eventLocal, eventType, lastAttemptLocal, module, subscriptionId } = record
-  const eventAt = laterReadingNotAfter(zone, eventLocal, engine.client.now())
+  const now = engine.client.now()
+  const { attempts, eventId, eventLocal, eventType, lastAttemptLocal, module, status, subscriptionId } = record
+  const eventAt = laterReadingNotAfter(zone, eventLocal, now)
+  const lastAt = lastAttemptLocal === null ? -Infinity : laterReadingNotAfter(zone, lastAttemptLocal, now)
+  // A failed attempt of this very moment is the one that was asked for; an older one is what there was before.
+  const showsOurs = status === 'failed' && lastAt >= entry.triedAt - attemptPrecisionMs
   Object.assign(entry, { eventId, eventType, module, subscriptionId, eventAt, attempts, lastAttemptLocal })
   entry.localSecond = Math.floor(eventLocal / 1000)
-  entry.awaiting.listed = { attempts, lastAttemptLocal }
+  entry.awaiting.listed = showsOurs
+    ? { attempts: attempts - 1, lastAttemptLocal: null }
+    : { attempts, lastAttemptLocal }
 }
 
 /**
@@ -188,5 +199,7 @@ export async function gather(choice: Choice, session: Session, heard: Heard): Pr
       ? byEvent(choice.eventId, session, count, heard)
       : bySpan(choice, session, count, heard))
   count.commit()
+  // Where events of one entity go in their order, it is that of the chosen ones.
+  session.engine.dispatcher.sawAll()
   return gathered
 }

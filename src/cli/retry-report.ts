@@ -99,6 +99,8 @@ export interface RetryReport {
   found: number
   parked: number
   excluded: number
+  /** Of which the last attempt was made in this moment. */
+  justTried: number
   /** Records of the event that are not failed. */
   notFailed: number
   /** Records for which there was no room in memory; another run comes to them. */
@@ -122,7 +124,7 @@ export function judge(report: Omit<RetryReport, 'exitCode'>): ExitCode {
   if (stoppedBy === 'unauthorized') return exitCode.authenticationRejected
   if (stoppedBy === 'platform') return exitCode.platformUnreachable
   const bad = sums.refused + sums['failed-again'] + sums.unknown + held + awaiting + cutOff
-  const left = report.parked + report.excluded
+  const left = report.parked + report.excluded + report.justTried
   const nothing = report.found + report.notFailed === 0 && sums.retried === 0
   return bad + left > 0 || report.leftOut || !report.complete || stoppedBy !== null || nothing
     ? exitCode.incomplete
@@ -161,7 +163,7 @@ function badTable(records: readonly Told[], width: number | undefined): string {
 }
 
 function lines(report: RetryReport): [string, string][] {
-  const { awaiting, cutOff, excluded, held, notFailed, parked, sums } = report
+  const { awaiting, cutOff, excluded, held, justTried, notFailed, parked, sums } = report
   const all: [number, string, string][] = [
     [1, 'recovered', String(sums.recovered)],
     [1, 'failed again', String(sums['failed-again'])],
@@ -171,6 +173,7 @@ function lines(report: RetryReport): [string, string][] {
     [notFailed, 'not failed', `${notFailed} (nothing to do)`],
     [parked, 'parked', `${parked} left alone (retry.maxAttempts): add --parked for these`],
     [excluded, 'excluded', `${excluded} left alone (select.*, window.notBefore): name these by their webhook ids`],
+    [justTried, 'just tried', `${justTried} left alone (tried within the last seconds): run again for these`],
     [held, 'not retried', String(held)],
     [awaiting, 'not awaited', `${awaiting} (accepted; what became of them is seen by the daemon, or the next run)`],
     [cutOff, 'cut off', `${cutOff} (what came of them is not known)`],
@@ -191,8 +194,8 @@ export function asText(report: RetryReport, width: number | undefined): string {
 }
 
 /** How far a run is, in one line. */
-export function progressOf(sums: Sums, total: number): { done: number; text: string } {
+export function progressOf(sums: Sums): { done: number; text: string } {
   const done = outcomes.reduce((sum, outcome) => sum + sums[outcome], sums.resolved + sums.refused)
-  const text = `${done}/${total}: ${sums.recovered} recovered, ${sums['failed-again']} failed again, ${sums.refused} refused`
+  const text = `${sums.recovered} recovered, ${sums['failed-again']} failed again, ${sums.refused} refused`
   return { done, text: `${text}, ${sums.retried - done} waited for` }
 }

@@ -72,14 +72,18 @@ interface Run {
 function showProgress({ due, ledger, session, started }: Run): void {
   session.progress.show(() => {
     const total = due.length
-    const { done, text } = progressOf(ledger.sums(), total)
+    const { done, text } = progressOf(ledger.sums())
     const seconds = (session.clock.monotonic() - started) / 1000
     const left = done > 0 ? `, about ${showSpan((seconds / done) * (total - done))} left` : ''
-    return `${bar(done / Math.max(1, total))} ${text}${left}`
+    return `${bar(done / Math.max(1, total))} ${done}/${total}${left}: ${text}`
   })
 }
 
-function reportOf(run: Run, counts: { parked: number; excluded: number }, cutOff: number): RetryReport {
+function reportOf(
+  run: Run,
+  counts: Pick<RetryReport, 'parked' | 'excluded' | 'justTried'>,
+  cutOff: number,
+): RetryReport {
   const { clock, engine, instance, platform } = run.session
   const held = dueAt(run.decidedAt, run.session).length
   const awaiting = engine.backlog.awaited().size
@@ -116,7 +120,8 @@ async function retryFound(run: Run): Promise<RetryReport> {
   } finally {
     grace.end()
   }
-  return reportOf(run, { parked: counts.parked, excluded: counts.excluded }, grace.cutOff())
+  const { 'backing-off': justTried, excluded, parked } = counts
+  return reportOf(run, { parked, excluded, justTried }, grace.cutOff())
 }
 
 /** What to do with each fact; the run is known only once something was found. */

@@ -4,7 +4,7 @@ import { runDaemon } from '../daemon.ts'
 import { exitCode } from '../errors.ts'
 import { createSchedule } from '../schedule.ts'
 import type { End, Io } from './io.ts'
-import { openService, type ConfigOption } from './service.ts'
+import { openAudit, openService, type ConfigOption } from './service.ts'
 
 async function run(options: ConfigOption, io: Io): Promise<void> {
   const { config, log, key, certificate, http } = await openService(io, options, io.stdout)
@@ -17,6 +17,7 @@ async function run(options: ConfigOption, io: Io): Promise<void> {
     await runDaemon({
       config,
       log,
+      audit: openAudit(config, io, io.stdout),
       key,
       certificate,
       transport: http.transport,

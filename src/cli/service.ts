@@ -1,4 +1,5 @@
 // What commands that speak to the platform have in common: configuration, key, certificate, log and HTTP, ready to use.
+import { createAudit, type Audit } from '../audit.ts'
 import type { Config } from '../config/schema.ts'
 import { loadConfig } from '../config/load.ts'
 import { connectionsOf } from '../engine.ts'
@@ -54,6 +55,12 @@ async function openCertificate(
   if (certificate.notAfter <= now)
     log.error('the certificate has expired', { expired: new Date(certificate.notAfter).toISOString() })
   return source
+}
+
+/** The audit, when it is wanted. */
+export function openAudit(config: Config, { clock }: Pick<Io, 'clock'>, to: Output): Audit | undefined {
+  if (!config.audit.enabled) return undefined
+  return createAudit({ instance: config.instance.name, clock, write: (line) => to.write(line) })
 }
 
 /** Levels that a command of which people want an answer, and no log, leaves out. */

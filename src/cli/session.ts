@@ -14,7 +14,7 @@ import { scrub } from '../scrub.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { createProgress, type Progress } from './progress.ts'
-import { openService, type ConfigOption, type Service } from './service.ts'
+import { openAudit, openService, type ConfigOption, type Service } from './service.ts'
 
 export interface SessionOptions extends ConfigOption {
   json?: true
@@ -102,9 +102,12 @@ export async function inSession(
   const platform = new URL(config.platform.baseUrl).host
   const target = `${instance} at ${platform}`
   const narrator = options.verbose === true ? createNarrator(service.log) : undefined
+  // On stdout stands what was asked for.
+  const audit = openAudit(config, io, progress.output)
   const waiting = new Map<Fact['type'], PromiseWithResolvers<void>>()
   function report(fact: Fact): void {
     narrator?.tell(fact)
+    audit?.tell(fact)
     plan.hear?.(fact)
     waiting.get(fact.type)?.resolve()
     waiting.delete(fact.type)

@@ -196,6 +196,13 @@ export const schema = z.strictObject({
   shutdown: z.strictObject({
     grace: setting(duration('0s', '10m'), '25s', 'How long retries in flight may take to finish on SIGTERM.'),
   }),
+  audit: z.strictObject({
+    enabled: setting(
+      flag(),
+      false,
+      'One line on standard output for each retry and each outcome, whatever log.level is.',
+    ),
+  }),
   log: z.strictObject({
     level: setting(
       choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),

@@ -12,7 +12,7 @@ export const processMetricNames = [
   'nodejs_heap_size_total_bytes',
   'nodejs_heap_size_used_bytes',
   'nodejs_external_memory_bytes',
-  'nodejs_eventloop_utilization_ratio',
+  'nodejs_eventloop_utilization',
   'nodejs_gc_duration_seconds',
 ] as const
 
@@ -83,7 +83,7 @@ function eventLoop(registry: Registry): void {
   let last = performance.eventLoopUtilization({ idle: 0, active: 0, utilization: 0 })
   gauge(
     registry,
-    'nodejs_eventloop_utilization_ratio',
+    'nodejs_eventloop_utilization',
     'Share of the time since the last scrape in which the event loop was busy, 0 to 1.',
     () => {
       const present = performance.eventLoopUtilization()

@@ -96,7 +96,7 @@ function nextAttemptOf(cause: Cause, circuit: CircuitOf, context: CauseContext):
   return Math.max(first, now + Math.max(throttledForMs, circuit.pausesForMs))
 }
 
-export function toCauses(causes: Causes, missing: number, context: CauseContext): CausesStatus {
+export function toCauses(causes: Causes, onlyCounted: number, context: CauseContext): CausesStatus {
   const circuitOf = createCircuitOf(context.circuits)
   const listed = causes.list.reduce((sum, { records }) => sum + records, 0)
 
@@ -119,7 +119,7 @@ export function toCauses(causes: Causes, missing: number, context: CauseContext)
     total: causes.total,
     list: causes.list.map(toCause),
     more: { causes: causes.total - causes.list.length, records: causes.records - listed },
-    onlyCounted: Math.max(0, missing - causes.records),
+    onlyCounted,
   }
 }
 

@@ -87,20 +87,22 @@ export function areaPaths(values: readonly (number | null)[], max: number): { li
   return runs
 }
 
-/** In words: now, most, least. */
+/** In words: now, at first, at most, as far as these differ. */
 function describeMissing(minutes: readonly MinuteStatus[]): string {
   const known = minutes.flatMap(({ at, missing }) => (missing === null ? [] : [{ at, missing }]))
-  const [first] = known
-  if (first === undefined) return 'Not known yet.'
+  const [first, last] = [known[0], known.at(-1)]
+  if (first === undefined || last === undefined) return 'Not known yet.'
   const highest = known.reduce((most, one) => (one.missing > most.missing ? one : most), first)
-  const last = known.at(-1) ?? first
-  return `${count(last.missing)} now, ${count(first.missing)} at ${hourMinute(first.at)} UTC, at most ${count(highest.missing)} at ${hourMinute(highest.at)} UTC.`
+  const then = first === last ? '' : `, ${count(first.missing)} at ${hourMinute(first.at)} UTC`
+  const isPeak = highest.missing > Math.max(first.missing, last.missing)
+  return `${count(last.missing)} now${then}${isPeak ? `, at most ${count(highest.missing)} at ${hourMinute(highest.at)} UTC` : ''}.`
 }
 
 /** Missing deliveries over the last hour. */
 export function missingChart(minutes: readonly MinuteStatus[]): Html {
   const values = minutes.map(({ missing }) => missing)
   const max = niceMax(Math.max(0, ...values.map((value) => value ?? 0)))
+  const hasMiddle = max % 2 === 0
   const areas = areaPaths(values, max).map(
     ({ area, line }) => html`<path class="area" d="${area}" /><path class="line" d="${line}" />`,
   )
@@ -112,10 +114,10 @@ export function missingChart(minutes: readonly MinuteStatus[]): Html {
     title: 'Missing deliveries, last hour',
     description: describeMissing(minutes),
     minutes,
-    scale: max === 1 ? ['1', '0'] : [count(max), count(max / 2), '0'],
+    scale: hasMiddle ? [count(max), count(max / 2), '0'] : [count(max), '0'],
     shapes: [
       gridLine(0, minutes.length),
-      max > 1 && gridLine(height / 2, minutes.length),
+      hasMiddle && gridLine(height / 2, minutes.length),
       areas,
       gridLine(height, minutes.length, 'axis'),
       hits,

@@ -1,6 +1,6 @@
 // What the status page says in words: how it stands in one line, what is being done, and what somebody should look at.
 import type { Hold, StatusDocument } from './status.ts'
-import { clockTime, count, counted, fromNow, span } from './words.ts'
+import { clockTime, counted, fromNow, pace, span } from './words.ts'
 
 /** How it stands: `well`, `working` by itself, `waiting` for something that passes or somebody wants, `trouble`: a person is needed. */
 export type Level = 'well' | 'working' | 'waiting' | 'trouble'
@@ -214,9 +214,8 @@ function activity({ circuits, failed, inFlight }: StatusDocument): string {
 }
 
 export function doingOf(status: StatusDocument): Doing {
-  const { drain, inFlight, holding, lastFullSweep, missing } = status
+  const { drain, failed, inFlight, holding, lastFullSweep, missing } = status
   const stop = holding.find(isStop)
-  const pace = `${counted(drain.recoveredPerMinute, 'delivery recovers', 'deliveries recover')} a minute.`
   if (stop !== undefined) return { word: holdWords[stop], sentence: 'Nothing is retried now.' }
   if (missing === 0) {
     const isFirst = lastFullSweep === null
@@ -225,7 +224,11 @@ export function doingOf(status: StatusDocument): Doing {
       sentence: isFirst ? 'The first full sweep goes on.' : 'There is nothing to retry.',
     }
   }
-  return { word: activity(status), sentence: `${counted(inFlight, 'retry', 'retries')} in flight. ${pace}` }
+  if (missing === failed.parked) return { word: 'Nothing', sentence: 'Nobody retries what is parked.' }
+  return {
+    word: activity(status),
+    sentence: `${counted(inFlight, 'retry', 'retries')} in flight. ${pace(drain.recoveredPerMinute)} recover a minute.`,
+  }
 }
 
 /** When all will have arrived: a word, and what it rests on. */
@@ -239,12 +242,12 @@ export function doneOf({ drain, failed, missing, now, lastFullSweep, holding }: 
     return { word: 'Nobody can tell', sentence: why }
   }
   const rest = failed.parked > 0 ? ', but for what is parked' : ''
-  const pace =
-    drain.recoveredPerMinute > 0 ? `at ${count(drain.recoveredPerMinute)} a minute` : 'when backoffs have ended'
-  return {
-    word: `${fromNow(drain.doneAt, now)}`,
-    sentence: `About ${clockTime(drain.doneAt, now)} UTC, ${pace}${rest}.`,
-  }
+  const { recoveredPerMinute } = drain
+  const condition =
+    recoveredPerMinute > 0 ? `if it goes on at ${pace(recoveredPerMinute)} a minute` : 'when backoffs end'
+  // To the minute: it is no more than an estimate.
+  const at = clockTime(drain.doneAt, now).slice(0, -':00'.length)
+  return { word: fromNow(drain.doneAt, now), sentence: `About ${at} UTC, ${condition}${rest}.` }
 }
 
 /** The first line of all. */

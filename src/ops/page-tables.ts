@@ -60,7 +60,9 @@ function nextAttempt({ byDecision, nextAttempt: next, records }: CauseStatus, { 
 const circuitMarks = { closed: '○', probing: '◐', open: '●' } as const
 
 function causeRow(cause: CauseStatus, status: StatusDocument): Part[] {
-  const decisions = partsOf(cause.byDecision).map(({ name, records }) => `${count(records)} ${name}`)
+  const decisions = partsOf(cause.byDecision).map(
+    ({ name, records }, index) => html`${index > 0 && ', '}<span class="short">${count(records)} ${name}</span>`,
+  )
   const { oldestEvent } = cause
   return [
     word(cause.eventType),
@@ -72,7 +74,7 @@ function causeRow(cause: CauseStatus, status: StatusDocument): Part[] {
     html`<span class="state ${cause.circuit}"
       ><span aria-hidden="true">${circuitMarks[cause.circuit]}</span> ${cause.circuit}</span
     >`,
-    decisions.join(', '),
+    decisions,
     nextAttempt(cause, status),
   ]
 }
@@ -158,7 +160,7 @@ export function sweepsOf({ now, sweeps }: StatusDocument): Html {
     kind,
     html`<span class="state ${result}">${result}</span>`,
     count(listed),
-    `${count(seconds)} s`,
+    seconds < 0.1 ? '< 0.1 s' : `${count(seconds)} s`,
   ])
   const body =
     rows.length === 0

@@ -94,7 +94,7 @@ function verdict(status: StatusDocument): Html {
 /** How the missing ones are shared out: a bar, and the same in words. */
 function shares({ failed, missing }: StatusDocument): Html {
   const parts = partsOf(failed)
-  if (parts.length === 0) return html`<p class="sub">deliveries of what is looked after</p>`
+  if (parts.length === 0) return html`<p class="sub">in the window that is looked after</p>`
   let from = 0
   const bars = parts.map(({ kind, records }) => {
     const bar = html`<rect class="${kind}" x="${from}" y="0" width="${records}" height="1" />`
@@ -124,17 +124,12 @@ function card(name: string, big: Part, sub: Part): Html {
   </div>`
 }
 
-function oldest({ lastFullSweep, missing, now, oldestOpenEvent }: StatusDocument): Html {
-  if (oldestOpenEvent === null && lastFullSweep === null) return card('Oldest', 'Not known yet', undefined)
-  if (oldestOpenEvent === null) {
-    return card(
-      'Oldest',
-      'None',
-      html`<p class="sub">${missing === 0 ? 'Nothing is missing.' : 'All that is missing is parked.'}</p>`,
-    )
-  }
-  const age = span(Date.parse(now) - Date.parse(oldestOpenEvent))
-  return card('Oldest', age, html`<p class="sub">since ${timeOf(oldestOpenEvent, now)}</p>`)
+function oldest({ lastFullSweep, now, oldestOpenEvent, parked }: StatusDocument): Html {
+  const event = oldestOpenEvent ?? parked.list[0]?.event ?? null
+  if (event === null) return card('Oldest', lastFullSweep === null ? 'Not known yet' : 'None', undefined)
+  const more = oldestOpenEvent === null && ', parked'
+  const age = span(Date.parse(now) - Date.parse(event))
+  return card('Oldest', age, html`<p class="sub">since ${timeOf(event, now)}${more}</p>`)
 }
 
 function figures(status: StatusDocument): Html {

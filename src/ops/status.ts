@@ -71,6 +71,8 @@ export interface StatusState {
   certificateExpiresAt: number | undefined
   /** Failed records that are held in memory, grouped; `causes.parked.total` of them are parked. */
   causes: Causes
+  /** Failed records, but for excluded ones, of which only the number is known. */
+  onlyCounted: number
   /** The last 60 minutes, oldest first. */
   history: readonly MinuteState[]
   /** Deliveries seen to recover, at present. */
@@ -242,13 +244,12 @@ type IncidentStatus = Pick<StatusDocument, 'missing' | 'drain' | 'causes' | 'par
 
 /** What is missing, why, and when it will have arrived. */
 function toIncident(state: StatusState, holding: readonly Hold[]): IncidentStatus {
-  const { causes, circuits, failed, now, skewMs, throttledForMs } = state
-  const missing = missingOf(failed)
+  const { causes, circuits, failed, now, onlyCounted, skewMs, throttledForMs } = state
   const isHeld = holding.some((hold) => stops.has(hold))
   return {
-    missing,
+    missing: missingOf(failed),
     drain: drainOf(state, isHeld),
-    causes: toCauses(causes, missing, { now, skewMs: skewMs.api, isHeld, throttledForMs, circuits }),
+    causes: toCauses(causes, onlyCounted, { now, skewMs: skewMs.api, isHeld, throttledForMs, circuits }),
     parked: toParkedList(causes, failed.parked),
     history: state.history.map(toMinute),
   }

@@ -93,7 +93,7 @@ th:last-child, td:last-child { padding-right: 0; }
 td b { font-weight: 650; }
 small { display: block; font-size: 0.8125rem; font-weight: 400; color: var(--muted); }
 code { font: 0.8125rem/1.4 ui-monospace, 'SF Mono', Menlo, 'DejaVu Sans Mono', monospace; }
-.state, .short { white-space: nowrap; }
+.state, .short, time { white-space: nowrap; }
 .state.open { color: var(--trouble); } .state.probing { color: var(--waiting); } .state.failed { color: var(--trouble); } .state.incomplete { color: var(--waiting); }
 .more { margin-top: 0.6rem; color: var(--muted); }
 .facts { display: grid; grid-template-columns: minmax(8rem, auto) minmax(0, 1fr); gap: 0.45rem 1rem; }
@@ -116,5 +116,5 @@ footer { margin-top: 1.25rem; color: var(--muted); font-size: 0.875rem; }
   tbody td { display: grid; grid-template-columns: 7.5rem minmax(0, 1fr); gap: 0.5rem; }
   tbody td::before { content: attr(data-label); color: var(--muted); font-weight: 400; }
 }
-@media (max-width: 26rem) { .figures { grid-template-columns: minmax(0, 1fr); } }
+@media (max-width: 26rem) { .figures > :first-child, .figures > :last-child { grid-column: 1 / -1; } }
 `

@@ -3,9 +3,9 @@ import { html, type Html, type Part } from './html.ts'
 import type { StatusDocument } from './status.ts'
 import { count, fromNow, span, timeOf } from './words.ts'
 
-/** `0.2 s ahead`. */
+/** `2.5 s ahead`. Less than a second can't be told from `Date` headers. */
 function ahead(seconds: number): string {
-  if (Math.abs(seconds) < 0.05) return 'in step'
+  if (Math.abs(seconds) < 1) return 'in step'
   return `${count(Math.abs(seconds))} s ${seconds > 0 ? 'ahead' : 'behind'}`
 }
 

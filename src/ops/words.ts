@@ -40,11 +40,16 @@ export function timeOf(iso: string | null, now: string): Html {
   return html`<time datetime="${iso}">${clockTime(iso, now)}</time>`
 }
 
-/** `5 min ago`, `in 12 s`, `now`; both in ISO 8601. */
+/** `5 min ago`, `just now`, `now`, `in 12 s`; both in ISO 8601. */
 export function fromNow(iso: string, now: string): string {
   const ahead = Date.parse(iso) - Date.parse(now)
-  if (Math.abs(ahead) < secondMs) return 'now'
+  if (Math.abs(ahead) < secondMs) return ahead > 0 ? 'now' : 'just now'
   return ahead > 0 ? `in ${span(ahead + secondMs - 1)}` : `${span(-ahead)} ago`
+}
+
+/** How many a minute: a tenth counts only where there are few. */
+export function pace(perMinute: number): string {
+  return count(perMinute < 10 ? perMinute : Math.round(perMinute))
 }
 
 /** `HTTP 503`, or that the receiver did not answer. */

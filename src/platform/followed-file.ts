@@ -8,7 +8,7 @@ export interface FollowedFile<T> {
    * @throws what reading or parsing threw: the old content stays. The same trouble throws only once.
    */
   refresh(): Promise<boolean>
-  /** Whether the file could be used when it was last read; undefined as long as it has always held the same. */
+  /** Whether the file could be used when it was last read; undefined as long as it has never changed. */
   lastReload(): boolean | undefined
 }
 
@@ -35,6 +35,7 @@ export async function createFollowedFile<T>(options: FollowedFileOptions<T>): Pr
   let trouble = ''
   let isReadable = true
   let isUsable = true
+  /** Nothing has ever changed, nor gone wrong. */
   let isAsFirst = true
   let turn: Promise<unknown> = Promise.resolve()
 
@@ -57,6 +58,7 @@ export async function createFollowedFile<T>(options: FollowedFileOptions<T>): Pr
 
   function once(error: unknown): false {
     const message = error instanceof Error ? error.message : ''
+    isAsFirst = false
     if (message === trouble) return false
     trouble = message
     throw error
@@ -64,7 +66,7 @@ export async function createFollowedFile<T>(options: FollowedFileOptions<T>): Pr
 
   return {
     current: () => current,
-    lastReload: () => (isAsFirst && isReadable ? undefined : isReadable && isUsable),
+    lastReload: () => (isAsFirst ? undefined : isReadable && isUsable),
     refresh() {
       // One after the other, so that an older content can't replace a newer one.
       const mine = turn.then(() => follow().catch(once))

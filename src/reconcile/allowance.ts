@@ -79,9 +79,9 @@ const maxLines = 10_000
 const idleMs = 600_000
 
 /**
- * The receiver as a whole is judged by subscriptions that are closed, and counts the places of the others apart: one
- * that is known to be dead takes none from those that are well. It pauses when more than one subscription fails; when it
- * is but one, which pauses by itself, the next one is tried without waiting.
+ * The receiver as a whole pauses when more than one subscription fails; when it is but one, which pauses by itself, the
+ * next one is tried without waiting. Places of those that are known to be in trouble are counted apart, so that they take
+ * none from those that are well, and that they fail again is only news after all had to pause.
  */
 interface Whole {
   circuit: Circuit
@@ -197,8 +197,9 @@ export function createAllowance(policy: CircuitPolicy, report: (fact: CircuitFac
 
   function learnWhole({ id, subscriptionId, epochs, suspect }: Held, verdict: Verdict, now: number): void {
     const { circuit, failing } = whole
-    // That a subscription which is known to be in trouble fails again is no news of the others.
-    if (circuit.epoch() !== epochs.whole || (suspect && verdict === 'failed-again')) return
+    // That the one subscription which is known to be in trouble fails again is no news of the others.
+    const isKnown = suspect && verdict === 'failed-again' && !whole.hasPaused
+    if (circuit.epoch() !== epochs.whole || isKnown) return
     if (verdict === 'recovered') failing.clear()
     if (verdict === 'failed-again' && failing.size < 2) failing.add(subscriptionId)
     tell(undefined, circuit, () => {
@@ -226,7 +227,9 @@ export function createAllowance(policy: CircuitPolicy, report: (fact: CircuitFac
 
   /** The last place of all is for a subscription that has none, so that a slow one can't take them all. */
   function wholeAllows(line: Line | undefined): boolean {
-    const { circuit, outstanding } = whole
+    const { circuit, hasPaused, outstanding } = whole
+    // After a pause of all, those that are not known to be in trouble have the first word.
+    if (hasPaused && !isSound(line) && outstanding.sound > 0) return false
     const left = room(circuit, isSound(line) ? outstanding.sound : outstanding.suspect)
     const isLastOfMany = left === 1 && circuit.allowance() > 1
     return left > 0 && !(isLastOfMany && (line?.outstanding ?? 0) > 0)

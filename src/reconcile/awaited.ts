@@ -23,19 +23,26 @@ export interface Awaited {
   answeredAt: number
   /** As the answer showed it. */
   answered: Shown | undefined
+  /** Whether the answer or a look showed it as being delivered. */
+  wasProcessing: boolean
+  /** A new attempt that was shown as failed, and since when (monotonic ms). */
+  doubt: (Shown & { since: number }) | undefined
   /** Monotonic ms: when to look next. */
   lookAt: number
   /** True when a look-up by its event did not show it: then its second is listed. */
   missedByEvent: boolean
 }
 
+/** What evidence depends on. */
+export type Watched = Pick<Awaited, 'listed' | 'answered' | 'answeredAt' | 'doubt' | 'wasProcessing'>
+
 /** What a look showed: a final outcome, nothing new, or a record that is being delivered. */
 export type Evidence = Extract<Outcome, 'recovered' | 'failed-again'> | 'unchanged' | 'processing' | 'doubtful'
 
 const longestPauseMs = 300_000
 /**
- * For so long after the answer, what is shown as failed may come from a server that has not heard of the retry yet, or
- * from a platform that counts an attempt when it begins and shows the record as failed until it has ended.
+ * For so long a new attempt that is shown as failed is doubted: a server may lag behind the others, and a platform may
+ * count an attempt when it begins and show the record as failed until it has ended.
  */
 export const doubtfulMs = 2000
 
@@ -47,19 +54,31 @@ function showsAttempt(after: Shown, before: Shown): boolean {
 }
 
 /**
- * What a look tells that was asked for at `askedAt`, or the answer itself; monotonic ms. `doubtful`: it is shown as
- * failed with an attempt that was not listed, but the answer showed the same; that counts only some time later.
+ * What a look tells that was asked for at `askedAt`, or the answer itself; monotonic ms. A new attempt that is shown as
+ * failed is `doubtful` until a later look shows the same; at once it counts only where the record was seen to be
+ * processing, and no server can lag so far behind any more, or shows numbers that the answer did not.
  */
 export function evidenceOf(
-  { answered, answeredAt, listed }: Pick<Awaited, 'listed' | 'answered' | 'answeredAt'>,
+  { answered, answeredAt, doubt, listed, wasProcessing }: Watched,
   record: Pick<WebhookRecord, 'status' | 'attempts' | 'lastAttemptLocal'>,
   askedAt: number,
 ): Evidence {
   if (record.status === 'successful') return 'recovered'
   if (record.status === 'processing') return 'processing'
   if (record.status !== 'failed' || !showsAttempt(record, listed)) return 'unchanged'
-  const hasMoved = answered !== undefined && showsAttempt(record, answered)
-  return hasMoved || askedAt - answeredAt >= doubtfulMs ? 'failed-again' : 'doubtful'
+  const isFresh = answered === undefined || showsAttempt(record, answered)
+  if (wasProcessing && (isFresh || askedAt - answeredAt >= doubtfulMs)) return 'failed-again'
+  const isSame = doubt?.attempts === record.attempts && doubt.lastAttemptLocal === record.lastAttemptLocal
+  return isSame && askedAt - doubt.since >= doubtfulMs ? 'failed-again' : 'doubtful'
+}
+
+/** Remembers of a look what later ones are compared with. */
+export function watch(awaited: Awaited, evidence: Evidence, record: Shown, since: number): void {
+  const { attempts, lastAttemptLocal } = record
+  if (evidence === 'processing') awaited.wasProcessing = true
+  const isSame = awaited.doubt?.attempts === attempts && awaited.doubt.lastAttemptLocal === lastAttemptLocal
+  if (evidence !== 'doubtful') awaited.doubt = undefined
+  else if (!isSame) awaited.doubt = { attempts, lastAttemptLocal, since }
 }
 
 /**

@@ -3,7 +3,7 @@ import type { RetryAnswer } from '../platform/client.ts'
 import type { Zone } from '../platform/local-time.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import type { Ticket } from './allowance.ts'
-import { doubtfulMs, evidenceOf, isGivenUp, nextLookAt, seemsNotTaken, type Awaited } from './awaited.ts'
+import { doubtfulMs, evidenceOf, watch, isGivenUp, nextLookAt, seemsNotTaken, type Awaited } from './awaited.ts'
 import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
 import { decide, decisions } from './decide.ts'
 import { createEntry, offsetOf, updateEntry, type Entry, type TimeOffset } from './entry.ts'
@@ -263,8 +263,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
       settle(entry, evidence, record, look)
       return offset
     }
-    const settlesAt = evidence === 'doubtful' ? awaiting.answeredAt + doubtfulMs : -Infinity
-    awaiting.lookAt = Math.max(settlesAt, nextLookAt(awaiting.sentAt, look.askedAt, policy.outcome))
+    if (record !== undefined && evidence !== undefined) watch(awaiting, evidence, record, look.askedAt)
+    const settlesAt = awaiting.doubt === undefined ? -Infinity : awaiting.doubt.since + doubtfulMs
+    const { sentAt } = awaiting
+    awaiting.lookAt = settlesAt > look.askedAt ? settlesAt : nextLookAt(sentAt, look.askedAt, policy.outcome)
     if (seemsNotTaken(awaiting, evidence, look.askedAt, policy.outcome)) options.onNotTaken?.(awaiting)
     if (isGivenUp(awaiting, evidence, look.askedAt, policy.outcome)) settle(entry, 'unknown', undefined, look)
     return undefined
@@ -280,6 +282,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
       listed: { attempts, lastAttemptLocal },
       answeredAt: monotonic,
       answered: undefined,
+      wasProcessing: false,
+      doubt: undefined,
       lookAt: monotonic + policy.outcome.firstLookMs,
       missedByEvent: false,
       triedBefore: triedAt,
@@ -311,7 +315,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const offset = see(entry, record, { askedAt: at.monotonic, monotonic: at.monotonic, seenAt: at.answeredAt })
     awaiting.answered = { attempts: record.attempts, lastAttemptLocal: record.lastAttemptLocal }
     // The answer itself is no look; but when it may be final, nothing is gained by looking before that is sure.
-    awaiting.lookAt = record.status === 'failed' ? Math.max(lookAt, awaiting.lookAt) : lookAt
+    if (awaiting.doubt === undefined) awaiting.lookAt = lookAt
     return offset
   }
 

@@ -42,9 +42,9 @@ export interface Circuit {
   unjudged(): number
   /** Takes an outcome in. Gives the judgement when nearly all have failed again: who owns it shrinks it then, or not. */
   learn(id: string, verdict: Verdict): Judgement | undefined
-  /** Allowance 1, and a pause, each time twice as long. */
+  /** Allowance 1 (2 when anything arrived among what was judged), and a pause, each time twice as long. */
   pause(now: number): void
-  /** Allowance 1, without a pause. */
+  /** The same without a pause. */
   shrink(): void
   /** Ends a pause that is over. True when one has ended. */
   resume(now: number): boolean
@@ -63,14 +63,21 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
    */
   let last = new Map<string, boolean>()
   let failed = 0
+  /** Outcomes since the last pause, and failures among them, repeated ones too. */
   let known = 0
+  let failures = 0
+  /** Anything recovered since the last pause, or there was none yet. */
+  let hasRecovered = true
 
+  /** One probe is next. Where something did arrive, it is two: the first may be the last of a few poisoned records. */
   function forgetOutcomes(): void {
     epoch += 1
-    allowance = 1
+    allowance = Math.min(maxAllowance, failed < last.size ? 2 : 1)
     last = new Map()
     failed = 0
     known = 0
+    failures = 0
+    hasRecovered = false
   }
 
   function drop(id: string): void {
@@ -83,6 +90,7 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
     last.set(id, hasFailed)
     if (hasFailed) failed += 1
     known += 1
+    failures += hasFailed ? 1 : 0
     if (last.size > judgedOutcomes) drop(last.keys().next().value ?? id)
   }
 
@@ -90,16 +98,20 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
 
   return {
     allowance: () => allowance,
-    state: () => (isPaused ? 'open' : allowance < Math.min(initialAllowance, maxAllowance) ? 'probing' : 'closed'),
+    state() {
+      if (isPaused) return 'open'
+      return hasRecovered && allowance >= Math.min(initialAllowance, maxAllowance) ? 'closed' : 'probing'
+    },
     epoch: () => epoch,
     pausedUntil: () => pausedUntil,
-    unjudged: () => (isJudged() ? 0 : failed),
+    unjudged: () => (isJudged() ? 0 : failures),
     learn(id, verdict) {
       if (verdict === 'neutral') return undefined
       remember(id, verdict === 'failed-again')
       if (verdict === 'recovered') {
         allowance = Math.min(maxAllowance, allowance + 1)
-        if (allowance >= initialAllowance) nextPauseMs = cooldownMs
+        hasRecovered = true
+        if (allowance >= Math.min(initialAllowance, maxAllowance)) nextPauseMs = cooldownMs
         return undefined
       }
       return isJudged() && failed >= failureRatio * last.size ? { failedAgain: failed, judged: last.size } : undefined

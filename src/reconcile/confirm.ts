@@ -40,13 +40,17 @@ const maxEventPages = 10
 /** Failures that the next look would meet too. */
 const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
+/** So many are looked up one by one when their span can't be listed; the others come with the next round. */
+const mostLookUps = 200
 /** A listing of more pages than this is read for nobody. */
 const maxPages = 1000
 
 /** One round of looks. */
 interface Round {
-  /** Look-ups in a row that failed. */
+  /** Look-ups in a row that failed, and calls that were answered. */
   failures: number
+  answers: number
+  calls: number
   signal: AbortSignal
 }
 
@@ -103,9 +107,11 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     for (const entry of entries) backlog.see(entry, undefined, look)
   }
 
-  async function read(query: ListQuery, due: Set<Entry>, { signal }: Round): Promise<ListPage> {
+  async function read(query: ListQuery, due: Set<Entry>, round: Round): Promise<ListPage> {
     const askedAt = clock.monotonic()
-    const page = await client.list(query, signal, 'confirm')
+    round.calls += 1
+    const page = await client.list(query, round.signal, 'confirm')
+    round.answers += 1
     take(page, askedAt, due)
     return page
   }
@@ -149,24 +155,22 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   }
 
   /**
-   * Looks at a group by listing its span, until all of it has been seen. When that would cost more calls than looking
-   * each up, it tells how full the span is instead.
+   * Looks at a group by listing its span, until all of it has been seen; what it did not show stays in `due`. When that
+   * would cost more calls than looking each up, it tells how full the span is instead.
    */
-  async function listSpan(group: Group, maxCalls: number, round: Round): Promise<Density | undefined> {
-    const askedAt = clock.monotonic()
-    const due = new Set(group)
+  async function listSpan(group: Group, due: Set<Entry>, maxCalls: number, round: Round): Promise<Density | undefined> {
     const span = asked(spanOf(group))
     const query = { ...span, page: 0, size: maxPageSize }
     const first = await read(query, due, round)
     const pageSize = first.size ?? maxPageSize
     const total = first.total ?? (first.rows < pageSize ? first.rows : Infinity)
     const more = Math.ceil(total / pageSize) - 1
-    if (due.size > 0 && more > maxCalls) return { rowsPerSecond: total / (span.to - span.from + 1), pageSize }
+    if (due.size === 0) return undefined
+    if (more > maxCalls) return { rowsPerSecond: total / (span.to - span.from + 1), pageSize }
     const pages = Array.from({ length: Math.max(0, more) }, (_, index) => index + 1)
     await inParallel(pages, concurrency, async (page) => {
       if (due.size > 0) await read({ ...query, page }, due, round)
     })
-    takeAbsent(due, askedAt)
     return undefined
   }
 
@@ -177,8 +181,13 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       await lookUpEach(group, round)
       return
     }
-    const density = await listSpan(group, Math.min(calls, maxPages), round)
-    if (density === undefined) return
+    const due = new Set(group)
+    const density = await listSpan(group, due, Math.min(calls, maxPages), round)
+    if (density === undefined) {
+      // Totals may say less than there is: what the pages did not show is looked up.
+      await lookUpEach([...due], round)
+      return
+    }
     const left = group.filter(isAwaited)
     const parts = splitAtGaps(left, density.rowsPerSecond, density.pageSize)
     if (parts.length < 2 || splits === 0) await lookUpEach(left, round)
@@ -191,15 +200,25 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       await look(group, round, 2)
     } catch (error) {
       if (!(error instanceof PlatformFailure) || hopeless.has(error.reason) || round.failures > 0) throw error
-      await lookUpEach(group.filter(isAwaited), round)
+      await lookUpEach(group.filter(isAwaited).slice(0, mostLookUps), round)
     }
   }
 
+  /** Pages through its second until it is seen, whatever the totals say: nothing else shows such a record. */
   async function lookAtSecond(entry: Entry, round: Round): Promise<void> {
-    if (!isAwaited(entry)) return
     const askedAt = clock.monotonic()
-    const tooFull = await listSpan([entry], maxPages, round)
-    if (tooFull !== undefined) takeAbsent([entry], askedAt)
+    // It may have been seen with another one of its second.
+    if (entry.awaiting === undefined || entry.awaiting.lookAt > askedAt) return
+    const due = new Set([entry])
+    const query = { ...asked(spanOf([entry])), size: maxPageSize }
+    const seen = new Set<string>()
+    for (let page = 0; page < maxPages && due.size > 0; page += 1) {
+      const { records } = await read({ ...query, page }, due, round)
+      const before = seen.size
+      for (const { id } of records) seen.add(id)
+      if (seen.size === before) break
+    }
+    takeAbsent(due, askedAt)
     if (entry.awaiting !== undefined) entry.awaiting.missedByEvent = false
   }
 
@@ -211,14 +230,15 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
 
   /** One round: looks at all that is due, and pauses when the platform does not answer. */
   async function lookAtDue(signal: AbortSignal): Promise<void> {
-    const round: Round = { failures: 0, signal }
-    const due = room.take()
+    const round: Round = { failures: 0, answers: 0, calls: 0, signal }
+    const due = room.take(clock.monotonic())
     const [odd, plain] = [due.filter(hasNoEvent), due.filter((entry) => !hasNoEvent(entry))]
     try {
       await lookAround(byEventTime(plain), round)
       await inParallel(odd, 1, (entry) => lookAtSecond(entry, round))
-      if (round.failures > 0) await pause(signal)
+      if (round.failures > 0 && round.answers === 0) await pause(signal)
       else pauses = 0
+      room.learn({ looks: due.length, settled: due.length - due.filter(isAwaited).length, calls: round.calls })
     } catch (error) {
       signal.throwIfAborted()
       if (!isPlatformTrouble(error)) throw error

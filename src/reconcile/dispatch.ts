@@ -7,12 +7,20 @@ import type { PlatformClient, RetryAnswer } from '../platform/client.ts'
 import type { Rate } from '../platform/rate.ts'
 import type { Allowance, Ticket } from './allowance.ts'
 import type { Backlog } from './backlog.ts'
-import type { Entry, TimeOffset } from './entry.ts'
+import { isExpiring } from './decide.ts'
+import { nextAttempt, type Entry, type TimeOffset } from './entry.ts'
 import type { Guard } from './guard.ts'
 import type { Policy } from './policy.ts'
 import type { Receiver } from './receiver.ts'
 import { createTurns } from './turns.ts'
 import { contains, type Span } from './window.ts'
+
+/**
+ * Why a retry went out: it was due; it was due and is soon to leave the window; or it was chosen to find out whether the
+ * receiver is up again, while a circuit is not closed.
+ */
+export const retryReasons = ['due', 'expiring', 'probe'] as const
+export type RetryReason = (typeof retryReasons)[number]
 
 export interface RetryFact {
   type: 'retry'
@@ -20,6 +28,9 @@ export interface RetryFact {
   eventId: string
   subscriptionId: string
   eventType: string
+  /** Which attempt of the record this was, by what was known when it went out: the first is 1. */
+  attempt: number
+  why: RetryReason
   answer: RetryAnswer
 }
 
@@ -123,14 +134,26 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (answer.result !== 'platform-error') allowance.settle(ticket, 'neutral', clock.monotonic())
   }
 
-  async function attempt(entry: Entry, ticket: Ticket, kill: AbortSignal): Promise<void> {
+  /** As it stands before the retry goes out. */
+  function occasionOf(entry: Entry): Pick<RetryFact, 'attempt' | 'why'> {
+    const isProbe = allowance.isRecovering(entry.subscriptionId)
+    const why = isProbe ? 'probe' : isExpiring(entry, policy, now()) ? 'expiring' : 'due'
+    return { attempt: nextAttempt(entry), why }
+  }
+
+  async function attempt(
+    entry: Entry,
+    { ticket, ...occasion }: Pick<RetryFact, 'attempt' | 'why'> & { ticket: Ticket },
+    kill: AbortSignal,
+  ): Promise<void> {
     const answer = await client.retry(entry.id, kill)
+    const { id, eventId, subscriptionId, eventType } = entry
+    // First of all: the answer may show the outcome, which is told as soon as it is noted.
+    options.report({ type: 'retry', id, eventId, subscriptionId, eventType, ...occasion, answer })
     const offset = backlog.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
     if (backlog.awaited().has(entry)) options.follow(entry)
     else leaves(answer, ticket)
     guard.note(answer)
-    const { id, eventId, subscriptionId, eventType } = entry
-    options.report({ type: 'retry', id, eventId, subscriptionId, eventType, answer })
     if (offset !== undefined) options.report({ type: 'time-offset', offsets: [offset] })
   }
 
@@ -142,10 +165,11 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   function send(entry: Entry, kill: AbortSignal): void {
     count(entry.subscriptionId, 1)
+    const occasion = occasionOf(entry)
     const ticket = allowance.take(entry, clock.monotonic())
     backlog.begin(entry, ticket, { sentAt: client.now(), monotonic: clock.monotonic() })
     receiver.want()
-    const done = limit(attempt, entry, ticket, kill)
+    const done = limit(attempt, entry, { ticket, ...occasion }, kill)
       .catch((error: unknown) => {
         // A record whose PATCH was cut off by the end of the process is still failed: nothing is lost.
         if (!isAbort(error, kill)) broken.abort(error)
@@ -183,9 +207,9 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   /** True when a single round has nothing left that it could do, or wait for. */
   function isRoundOver(): boolean {
     if (roundAt === undefined || flights.size > 0) return false
-    if (!policy.enabled || guard.trouble() !== undefined || receiver.up() === false) return true
-    const isShut = (subscriptionId: string): boolean => allowance.isOpen(subscriptionId)
-    return backlog.awaited().size === 0 && !turns.hasDue(roundAt, (subscriptionId) => !isShut(subscriptionId))
+    if (!policy.enabled || guard.trouble() !== undefined) return true
+    if (backlog.awaited().size > 0) return false
+    return receiver.up() === false || !turns.hasDue(roundAt, (subscriptionId) => !allowance.isOpen(subscriptionId))
   }
 
   async function loop(halt: AbortSignal, kill: AbortSignal): Promise<void> {

@@ -21,6 +21,11 @@ export interface Entry extends Known {
   touchedAt: number
 }
 
+/** Which attempt of the record the next retry is, by the platform's count and ours: the first is 1. */
+export function nextAttempt({ attempts, tries }: Pick<Entry, 'attempts' | 'tries'>): number {
+  return Math.max(attempts, tries) + 1
+}
+
 /** What a PATCH's record, or a later look at it, tells of the platform's wall clock. */
 export interface TimeOffset {
   /** How far the attempt lies before (negative) or after the time in which it must have been made. */

@@ -28,7 +28,7 @@ export function splitAtGaps(group: Group, rowsPerSecond: number, pageSize: numbe
   let lastSecond = -Infinity
   for (const entry of group) {
     const gap = entry.localSecond - lastSecond
-    if (gap * rowsPerSecond > pageSize) parts.push([])
+    if (parts.length === 0 || gap * rowsPerSecond > pageSize) parts.push([])
     parts.at(-1)?.push(entry)
     lastSecond = entry.localSecond
   }

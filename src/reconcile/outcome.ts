@@ -11,6 +11,8 @@ export interface OutcomeFact {
   eventId: string
   subscriptionId: string
   eventType: string
+  /** Which attempt of the record it was, as the fact of its retry tells it. */
+  attempt: number
   outcome: Outcome
   /** From the event, and from the PATCH, until the outcome was seen; both in ms. */
   sinceEventMs: number

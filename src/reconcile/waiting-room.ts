@@ -7,23 +7,32 @@ export interface WaitingRoom {
   add(entry: Entry): void
   /** Milliseconds until a round of looks should begin, or until that is to be asked again; 0 for now, undefined when nobody waits. */
   untilRound(now: number): number | undefined
-  /** The records whose look was due when it was last asked. Each has to be added again. */
-  take(): Entry[]
+  /** The records to look at now. Each has to be added again. */
+  take(now: number): Entry[]
+  /** What came of a round: how long deliveries take, and how many looks make one worth its calls, is learned from it. */
+  learn(round: { looks: number; settled: number; calls: number }): void
 }
 
 export interface WaitingRoomOptions {
-  /** True while retries are held up until outcomes are known. */
+  /** True while retries are held up until outcomes are known: then nobody waits long. */
   waitsForOutcomes: () => boolean
 }
 
-/** So many looks make a round worth its calls. */
-const goodRound = 25
+/** So many looks make a round worth its calls: at least, and at most where a listing costs much however few are looked for. */
+const smallestGoodRound = 200
+const largestGoodRound = 5000
+/** A round is dear that takes more calls than this for each look. */
+const dearPerLook = 0.1
 /** As long waits the first of a round while retries wait for outcomes: those sent together come due together. */
 const shortWaitMs = 100
-/** As long waits the first of a round at most, and never longer than its record has been awaited. */
-const longestWaitMs = 5000
+/** As long waits the first of a round at most, once its delivery is likely to be over: more while rounds are dear. */
+const longWaitMs = 5000
+const longestWaitMs = 20_000
 /** Looks in one round at most. */
 const largestRound = 10_000
+/** Deliveries are taken to last up to so long; those that last longer are looked at in vain now and then. */
+const longestUsualMs = 20_000
+const firstUsualMs = 500
 
 interface Place {
   entry: Entry
@@ -32,7 +41,10 @@ interface Place {
 
 export function createWaitingRoom({ waitsForOutcomes }: WaitingRoomOptions): WaitingRoom {
   const queue = new TinyQueue<Place>([], (a, b) => a.at - b.at)
+  /** Those whose look is due, the longest due first. */
   let due: Place[] = []
+  let usualMs = 0
+  let goodRound = smallestGoodRound
 
   function add(entry: Entry): void {
     const at = entry.awaiting?.lookAt
@@ -54,11 +66,23 @@ export function createWaitingRoom({ waitsForOutcomes }: WaitingRoomOptions): Wai
     }
   }
 
-  /** How long the first of those who are due may wait for company. */
-  function patienceMs({ entry, at }: Place): number {
-    if (due.length >= goodRound || queue.length === 0) return 0
-    if (waitsForOutcomes()) return shortWaitMs
-    return Math.min(longestWaitMs, at - (entry.awaiting?.sentAt ?? at))
+  /** When a look is likely to show an outcome. */
+  function ripeAt({ at, entry }: Place): number {
+    return Math.max(at, (entry.awaiting?.sentAt ?? at) + usualMs)
+  }
+
+  /** Nobody else will come, or somebody needs to know. */
+  function isUrgent(): boolean {
+    return queue.length === 0 || waitsForOutcomes()
+  }
+
+  /** When the next round should begin if nothing changes. */
+  function roundAt(first: Place, now: number): number {
+    if (queue.length === 0) return now
+    if (waitsForOutcomes()) return first.at + shortWaitMs
+    const ripe = due.filter((place) => ripeAt(place) <= now).length
+    if (ripe >= goodRound) return now
+    return ripeAt(first) + Math.min(longestWaitMs, (longWaitMs * goodRound) / smallestGoodRound)
   }
 
   return {
@@ -68,13 +92,21 @@ export function createWaitingRoom({ waitsForOutcomes }: WaitingRoomOptions): Wai
       const next = queue.peek()
       const [first] = due
       if (first === undefined) return next === undefined ? undefined : Math.max(1, next.at - now)
-      const left = first.at + patienceMs(first) - now
+      const left = roundAt(first, now) - now
       return left <= 0 ? 0 : Math.min(left, shortWaitMs)
     },
-    take() {
-      const taken = due.map(({ entry }) => entry)
-      due = []
-      return taken
+    take(now) {
+      const isTaken = isUrgent() ? () => true : (place: Place) => ripeAt(place) <= now
+      const taken = due.filter(isTaken)
+      due = due.filter((place) => !isTaken(place))
+      return taken.map(({ entry }) => entry)
+    },
+    learn({ calls, looks, settled }) {
+      if (looks === 0) return
+      if (settled < looks / 2) usualMs = Math.min(longestUsualMs, Math.max(firstUsualMs, usualMs * 1.5))
+      else if (settled > looks * 0.9) usualMs *= 0.95
+      const isDear = calls > looks * dearPerLook
+      goodRound = isDear ? Math.min(largestGoodRound, goodRound * 2) : Math.max(smallestGoodRound, goodRound / 2)
     },
   }
 }

@@ -39,7 +39,8 @@ describe('an answer', () => {
   })
 
   test.each([
-    ['GET', '/', 404, 'text/plain'],
+    ['GET', '/', 200, 'text/html'],
+    ['GET', '/nothing', 404, 'text/plain'],
     ['GET', '/metrics/', 404, 'text/plain'],
     ['GET', '/..%2fetc/passwd', 404, 'text/plain'],
     ['GET', '/livez?verbose=1', 200, 'text/plain'],

@@ -18,54 +18,53 @@ export interface Scenario {
 
 export const alertPrefix = 'WebhookReconciler'
 const own = 'webhook_reconciler_'
-const long = 2000
 
-/** Time in seconds, as it goes by. */
-const now = `0+60x${long}`
-const constant = (value: number): string => `${value}x${long}`
-
-/** What a daemon that is well exports; sweeps every minute, a token every half hour. */
-export const healthySeries: Series = {
-  up: constant(1),
-  process_start_time_seconds: constant(0),
-  [`${own}build_info{version="1",node_version="v26"}`]: constant(1),
-  [`${own}progress_due_timestamp_seconds`]: `180+60x${long}`,
-  [`${own}last_progress_timestamp_seconds`]: now,
-  [`${own}last_complete_sweep_timestamp_seconds`]: now,
-  [`${own}last_incomplete_sweep_timestamp_seconds`]: constant(0),
-  [`${own}next_sweep_timestamp_seconds`]: `60+60x${long}`,
-  [`${own}recovery_target_seconds`]: constant(3600),
-  [`${own}oldest_failed_event_timestamp_seconds`]: constant(0),
-  [`${own}failed_webhooks{decision="parked"}`]: constant(0),
-  [`${own}failed_webhooks{decision="due"}`]: constant(0),
-  [`${own}expiring_webhooks{decision="due"}`]: constant(0),
-  [`${own}expiring_webhooks{decision="held"}`]: constant(0),
-  [`${own}expiring_webhooks{decision="parked"}`]: constant(0),
-  [`${own}lapsed_webhooks_total`]: constant(0),
-  [`${own}stuck_processing_webhooks`]: constant(0),
-  [`${own}circuits{state="closed"}`]: constant(2),
-  [`${own}circuits{state="probing"}`]: constant(0),
-  [`${own}circuits{state="open"}`]: constant(0),
-  [`${own}outcomes_total{outcome="recovered"}`]: constant(0),
-  [`${own}outcomes_total{outcome="failed-again"}`]: constant(0),
-  [`${own}outcomes_total{outcome="unknown"}`]: constant(0),
-  [`${own}access_token_refreshes_total{result="success"}`]: `1x30 2x30 3x30 4x${long}`,
-  [`${own}access_token_refreshes_total{result="rejected"}`]: constant(0),
-  [`${own}access_token_refreshes_total{result="transient"}`]: constant(0),
-  [`${own}platform_requests_total{operation="list",reason="ok"}`]: `0+3x${long}`,
-  [`${own}platform_requests_total{operation="list",reason="unauthorized"}`]: constant(0),
-  [`${own}platform_requests_total{operation="list",reason="throttled"}`]: constant(0),
-  [`${own}platform_requests_total{operation="list",reason="server-error"}`]: constant(0),
-  [`${own}platform_requests_total{operation="retry",reason="ok"}`]: constant(0),
-  [`${own}platform_requests_total{operation="retry",reason="forbidden"}`]: constant(0),
-  [`${own}throttled_until_timestamp_seconds`]: constant(0),
-  [`${own}clock_skew_seconds{origin="auth"}`]: constant(0.2),
-  [`${own}clock_skew_seconds{origin="api"}`]: constant(-0.3),
-  [`${own}platform_time_offset_seconds`]: constant(0.5),
-  [`${own}unreadable_records_total`]: constant(0),
-  [`${own}unexpected_records_total{kind="time"}`]: constant(0),
-  [`${own}unexpected_records_total{kind="status"}`]: constant(0),
-  [`${own}paused`]: constant(0),
+/** What a daemon that is well exports for so many minutes; sweeps every minute, a token every half hour. */
+export function healthySeries(minutes: number): Series {
+  const constant = (value: number): string => `${value}x${minutes}`
+  const rising = (from: number, by: number): string => `${from}+${by}x${minutes}`
+  return {
+    up: constant(1),
+    process_start_time_seconds: constant(0),
+    [`${own}build_info{version="1",node_version="v26"}`]: constant(1),
+    [`${own}progress_due_timestamp_seconds`]: rising(180, 60),
+    [`${own}last_progress_timestamp_seconds`]: rising(0, 60),
+    [`${own}last_complete_sweep_timestamp_seconds`]: rising(0, 60),
+    [`${own}last_incomplete_sweep_timestamp_seconds`]: constant(0),
+    [`${own}next_sweep_timestamp_seconds`]: rising(60, 60),
+    [`${own}recovery_target_seconds`]: constant(3600),
+    [`${own}oldest_failed_event_timestamp_seconds`]: constant(0),
+    [`${own}failed_webhooks{decision="parked"}`]: constant(0),
+    [`${own}failed_webhooks{decision="due"}`]: constant(0),
+    [`${own}expiring_webhooks{decision="due"}`]: constant(0),
+    [`${own}expiring_webhooks{decision="held"}`]: constant(0),
+    [`${own}expiring_webhooks{decision="parked"}`]: constant(0),
+    [`${own}lapsed_webhooks_total`]: constant(0),
+    [`${own}stuck_processing_webhooks`]: constant(0),
+    [`${own}circuits{state="closed"}`]: constant(2),
+    [`${own}circuits{state="probing"}`]: constant(0),
+    [`${own}circuits{state="open"}`]: constant(0),
+    [`${own}outcomes_total{outcome="recovered"}`]: constant(0),
+    [`${own}outcomes_total{outcome="failed-again"}`]: constant(0),
+    [`${own}outcomes_total{outcome="unknown"}`]: constant(0),
+    [`${own}access_token_refreshes_total{result="success"}`]: `1x30 2x30 3x30 4x${minutes}`,
+    [`${own}access_token_refreshes_total{result="rejected"}`]: constant(0),
+    [`${own}access_token_refreshes_total{result="transient"}`]: constant(0),
+    [`${own}platform_requests_total{operation="list",reason="ok"}`]: rising(0, 3),
+    [`${own}platform_requests_total{operation="list",reason="unauthorized"}`]: constant(0),
+    [`${own}platform_requests_total{operation="list",reason="throttled"}`]: constant(0),
+    [`${own}platform_requests_total{operation="list",reason="server-error"}`]: constant(0),
+    [`${own}platform_requests_total{operation="retry",reason="ok"}`]: constant(0),
+    [`${own}platform_requests_total{operation="retry",reason="forbidden"}`]: constant(0),
+    [`${own}throttled_until_timestamp_seconds`]: constant(0),
+    [`${own}clock_skew_seconds{origin="auth"}`]: constant(0.2),
+    [`${own}clock_skew_seconds{origin="api"}`]: constant(-0.3),
+    [`${own}platform_time_offset_seconds`]: constant(0.5),
+    [`${own}unreadable_records_total`]: constant(0),
+    [`${own}unexpected_records_total{kind="time"}`]: constant(0),
+    [`${own}unexpected_records_total{kind="status"}`]: constant(0),
+    [`${own}paused`]: constant(0),
+  }
 }
 
 /** The series of one target, with its labels. */
@@ -83,10 +82,8 @@ export function toTestFile(
   { name, series, healthy = true, neighbour = false, firing }: Scenario,
   rules: string,
 ): string {
-  const input = [
-    ...ofTarget({ ...(healthy && healthySeries), ...series }, 'a'),
-    ...(neighbour ? ofTarget(healthySeries, 'b') : []),
-  ]
+  const well = healthySeries(Math.max(...Object.keys(firing).map(Number)) + 1)
+  const input = [...ofTarget({ ...(healthy && well), ...series }, 'a'), ...(neighbour ? ofTarget(well, 'b') : [])]
   const expectations = Object.entries(firing).map(([minute, alerts]) => ({
     expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
     eval_time: `${minute}m`,

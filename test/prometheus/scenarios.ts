@@ -25,7 +25,6 @@ const tokenRefused = {
   [refreshes('rejected')]: '0x60 1+1x500',
   [calls('list', 'ok')]: '0+3x60 180x500',
 }
-const tokenTransient = { [refreshes('success')]: '1x500', [refreshes('transient')]: '0x40 1+1x500' }
 /** All that an outage brings with it, from minute 60 on. */
 const allSuffers = {
   ...stallsAt60,
@@ -41,13 +40,13 @@ const allSuffers = {
 }
 
 const watchman: Scenario[] = [
-  { name: 'all is well', series: {}, neighbour: true, firing: { 5: none, 200: none, 600: none } },
+  { name: 'all is well', series: {}, neighbour: true, firing: { 5: none, 130: none } },
   { name: 'nothing is scraped at all', series: {}, healthy: false, firing: { 4: none, 6: ['Down'], 60: ['Down'] } },
   {
     name: 'never succeeded to start',
     series: { up: '0x500' },
     healthy: false,
-    firing: { 4: none, 6: ['Down'], 300: ['Down'] },
+    firing: { 4: none, 6: ['Down'], 60: ['Down'] },
   },
   {
     name: 'goes down, and comes back',
@@ -64,7 +63,7 @@ const watchman: Scenario[] = [
       [oldest]: '60x60 stale',
       [refreshes('success')]: '1+1x60 stale',
     },
-    firing: { 60: none, 70: ['Down'], 400: ['Down'] },
+    firing: { 60: none, 70: ['Down'], 130: ['Down'] },
   },
   {
     name: 'one target of two goes down',
@@ -78,7 +77,15 @@ const watchman: Scenario[] = [
       up: '1x60 1 0 0 0 0 1 0 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0x500',
       process_start_time_seconds: '0x60 3660 _x4 3960 _x8 4500 _x500',
     },
-    firing: { 70: none, 82: ['CrashLooping'], 200: ['Down'] },
+    firing: { 70: none, 82: ['CrashLooping'], 110: ['Down'] },
+  },
+  {
+    name: 'the crash loop of some other program',
+    series: {
+      [`${own}build_info{version="1",node_version="v26"}`]: undefined,
+      process_start_time_seconds: '0x60 3660x3 3900x3 4140x3 4380x500',
+    },
+    firing: { 60: none, 85: none },
   },
   {
     name: 'two restarts are no crash loop',
@@ -101,7 +108,7 @@ const credentials: Scenario[] = [
   {
     name: 'refused from the start: never succeeded',
     series: { ...neverWorked, [refreshes('success')]: '0x500', [refreshes('rejected')]: '1+1x500' },
-    firing: { 5: ['ClientAuthenticationRejected'], 300: ['ClientAuthenticationRejected'] },
+    firing: { 5: ['ClientAuthenticationRejected'], 60: ['ClientAuthenticationRejected'] },
   },
   {
     name: 'tries every five minutes are enough',
@@ -124,7 +131,7 @@ const credentials: Scenario[] = [
       [refreshes('success')]: '0+1x500',
       ...stallsAt60,
     },
-    firing: { 65: none, 80: ['ClientAuthenticationRejected'], 200: ['ClientAuthenticationRejected'] },
+    firing: { 65: none, 80: ['ClientAuthenticationRejected'], 100: ['ClientAuthenticationRejected'] },
   },
   {
     name: 'retry refused although lists are allowed',
@@ -134,12 +141,12 @@ const credentials: Scenario[] = [
   {
     name: 'a token that was voided now and then is no refusal',
     series: { [calls('list', 'unauthorized')]: '0+1x500', [calls('retry', 'forbidden')]: '0x60 1x500' },
-    firing: { 100: none, 300: none },
+    firing: { 70: none, 100: none },
   },
   {
     name: 'refused: all that follows stays quiet',
     series: { ...allSuffers, ...tokenRefused },
-    firing: { 80: ['ClientAuthenticationRejected'], 300: ['ClientAuthenticationRejected'] },
+    firing: { 80: ['ClientAuthenticationRejected'], 130: ['ClientAuthenticationRejected'] },
   },
   {
     name: 'one target refused, its neighbour stalls on its own',
@@ -181,7 +188,7 @@ const credentials: Scenario[] = [
   {
     name: 'no token from the start: never succeeded',
     series: { ...neverWorked, [refreshes('success')]: '0x500', [refreshes('transient')]: '1+1x500' },
-    firing: { 10: ['TokenRefreshFailing'], 200: ['TokenRefreshFailing'] },
+    firing: { 10: ['TokenRefreshFailing'], 50: ['TokenRefreshFailing'] },
   },
 ]
 
@@ -194,12 +201,12 @@ const platform: Scenario[] = [
   {
     name: 'no sweep ever ended: never succeeded',
     series: { ...neverWorked, [incomplete]: '60+60x500' },
-    firing: { 14: none, 20: ['SweepStalled'], 300: ['SweepStalled'] },
+    firing: { 14: none, 20: ['SweepStalled'], 60: ['SweepStalled'] },
   },
   {
     name: 'a tick every three hours is no stall',
     series: { [due]: '11100x180 21900x180' },
-    firing: { 100: none, 180: none, 184: none, 300: none },
+    firing: { 100: none, 180: none, 200: none },
   },
   {
     name: 'a sweep that ends ten minutes late is no stall',
@@ -219,7 +226,7 @@ const platform: Scenario[] = [
       [refreshes('success')]: '1x500',
       [refreshes('transient')]: '0x90 1+1x500',
     },
-    firing: { 60: none, 82: ['SweepStalled'], 120: ['SweepStalled'], 300: ['SweepStalled'] },
+    firing: { 60: none, 82: ['SweepStalled'], 120: ['SweepStalled'], 140: ['SweepStalled'] },
   },
   {
     name: 'full sweeps see only a part, and then the whole again',
@@ -244,7 +251,7 @@ const platform: Scenario[] = [
   {
     name: 'throttled, and too slow because of it',
     series: { [throttledUntil]: '0x30 1000000x500', [oldest]: '0x30 1200x500' },
-    firing: { 70: ['Throttled'], 300: ['Throttled'] },
+    firing: { 70: ['Throttled'], 110: ['Throttled'] },
   },
   {
     name: 'a third of the calls is throttled',
@@ -290,24 +297,24 @@ const recovery: Scenario[] = [
   },
   {
     name: 'another target age',
-    series: { [oldest]: '0x60 3600x500', [`${own}recovery_target_seconds`]: '36000x1000' },
-    firing: { 300: none, 700: ['OldestFailedTooOld'] },
+    series: { [oldest]: '0x30 1800x700', [`${own}recovery_target_seconds`]: '7200x1000' },
+    firing: { 140: none, 180: ['OldestFailedTooOld'] },
   },
   {
     name: 'all are younger than the target',
     series: { [oldest]: '0x60 3600+60x500' },
-    firing: { 100: none, 500: none },
+    firing: { 100: none, 130: none },
   },
   {
     name: 'receiver down: the rest follows, but for what is about to be lost',
     series: {
-      [receiverUp]: '1x60 0x240 1x500',
-      [oldest]: '0x60 600x240 0x500',
-      [circuits('open')]: '0x60 1x240 0x500',
-      [outcomes('failed-again')]: '0x60 1+1x240 240x500',
-      [outcomes('recovered')]: '0x300 20+20x50 1000x500',
+      [receiverUp]: '1x60 0x60 1x500',
+      [oldest]: '0x60 60x60 0x500',
+      [circuits('open')]: '0x60 1x60 0x500',
+      [outcomes('failed-again')]: '0x60 1+1x60 61x500',
+      [outcomes('recovered')]: '0x121 20+20x20 420x500',
     },
-    firing: { 60: none, 70: ['ReceiverDown'], 299: ['ReceiverDown'], 303: none, 320: none, 340: none },
+    firing: { 60: none, 70: ['ReceiverDown'], 119: ['ReceiverDown'], 124: none, 135: none, 155: none },
   },
   {
     name: 'receiver down while records expire',
@@ -328,7 +335,7 @@ const recovery: Scenario[] = [
       [outcomes('failed-again')]: '0x60 10+1x55 65x500',
       [oldest]: '0x60 60x55 0x500',
     },
-    firing: { 70: none, 80: ['CircuitOpen'], 105: ['CircuitOpen'], 120: none },
+    firing: { 70: none, 80: ['CircuitOpen'], 105: ['CircuitOpen'], 122: none },
   },
   {
     name: 'circuit open for a few minutes',
@@ -338,7 +345,7 @@ const recovery: Scenario[] = [
   {
     name: 'circuit of little work, probing for long',
     series: { [circuits('open')]: '0x60 1 0x500', [circuits('probing')]: '0x61 1x500' },
-    firing: { 80: none, 200: none },
+    firing: { 80: none, 100: none },
   },
   {
     name: 'most retries fail again, and then do not',
@@ -348,7 +355,7 @@ const recovery: Scenario[] = [
   {
     name: 'half of the retries fail again',
     series: { [outcomes('failed-again')]: '0x60 0+1x500', [outcomes('recovered')]: '0x60 0+1x500' },
-    firing: { 100: none, 300: none },
+    firing: { 70: none, 100: none },
   },
   {
     name: 'a few fail again',
@@ -383,7 +390,7 @@ const recovery: Scenario[] = [
       [complete]: '0+60x120 0x20 8460+60x500',
       process_start_time_seconds: '0x120 7200x500',
     },
-    firing: { 150: none, 188: none, 195: none, 205: none, 220: none },
+    firing: { 150: none, 190: none, 207: none },
   },
   {
     name: 'the first sweep of a new one finds parked ones',
@@ -397,8 +404,8 @@ const recovery: Scenario[] = [
   },
   {
     name: 'paused, and old because of it',
-    series: { [`${own}paused`]: '0x60 1x200 0x500', [oldest]: '0x60 600x200 0x500' },
-    firing: { 60: none, 119: none, 125: ['Paused'], 259: ['Paused'], 265: none },
+    series: { [`${own}paused`]: '0x20 1x120 0x500', [oldest]: '0x20 60x120 0x500' },
+    firing: { 20: none, 79: none, 85: ['Paused'], 139: ['Paused'], 143: none },
   },
 ]
 

@@ -43,7 +43,7 @@ export function createDeadReceivers(options: DeadReceiversOptions): DeadReceiver
     const elapsed = now() - startedAt
     const { initialAllowance, probeTimeout } = config.circuit
     const several = subscriptions > 1
-    const probes = expectations.probesWithin(elapsed) * (several ? 1 + subscriptions : 1)
+    const probes = expectations.probesWithin(elapsed) * (several ? 2 : 1)
     // A retry whose outcome stays unknown gives its place back after a while.
     const longestDelivery = scenario.habits.queue[1] + scenario.habits.deliveryTimeout
     const isVague = hasFaults || longestDelivery > probeTimeout / 2

@@ -40,7 +40,7 @@ function habitsOf(draw: Draw, timeZone: string): Habits {
   const delivery = draw.pick(['sync', 'async'])
   const meanwhile = draw.chance(0.7) ? 'processing' : 'failed'
   const counts = draw.pick(['start', 'end'])
-  // An attempt that is counted and shown as failed while it is under way can't be told from one that has failed.
+  // An attempt that is counted and shown as failed while it is under way can't be told from one that has failed, but by waiting.
   const looksFailed = delivery === 'async' && meanwhile === 'failed' && counts === 'start'
   return {
     timeZone,
@@ -65,7 +65,7 @@ function habitsOf(draw: Draw, timeZone: string): Habits {
             [2000, 20_000],
           ] as const),
     deliveryTime: looksFailed
-      ? [5, 100]
+      ? [5, 1500]
       : draw.pick([
           [5, 100],
           [50, 1500],

@@ -154,7 +154,8 @@ export function startLife(options: LifeOptions): Life {
           drain: quiet,
           close: async () => {
             const last = await read()
-            if (isAlive) options.onLastMetrics(last)
+            // Ended by a bug, it owes an explanation before its books.
+            if (isAlive && stop.signal.aborted) options.onLastMetrics(last)
           },
         })
       },

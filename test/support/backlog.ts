@@ -163,6 +163,8 @@ export function awaitedOf(
     listed: { attempts: 1, lastAttemptLocal: testNow - dayMs },
     answeredAt: patchedAt,
     answered: undefined,
+    wasProcessing: false,
+    doubt: undefined,
     lookAt: patchedAt + 500,
     missedByEvent: false,
     ...fields,

@@ -45,6 +45,8 @@ export function retryFact(answer: FactOf<'retry'>['answer']): FactOf<'retry'> {
     eventId,
     subscriptionId,
     eventType: 'account-activated',
+    attempt: 2,
+    why: 'due',
     answer,
   }
 }
@@ -57,6 +59,7 @@ export function outcomeFact(changes: Partial<FactOf<'outcome'>> = {}): FactOf<'o
     eventId,
     subscriptionId,
     eventType: 'account-activated',
+    attempt: 2,
     outcome: 'recovered',
     sinceEventMs: 86_400_000,
     sinceRetryMs: 500,

@@ -37,6 +37,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     tokenExpiresAt: undefined,
     certificateExpiresAt: undefined,
     causes: noCauses,
+    onlyCounted: 0,
     history: [],
     recoveredPerMs: 0,
     skewMs: { auth: 0, api: 0 },

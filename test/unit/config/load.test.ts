@@ -35,6 +35,7 @@ const defaults = {
     orderPerEntity: false,
   },
   outcome: { firstLook: 500, giveUpAfter: 3_600_000, stuckAfter: 900_000 },
+  recovery: { target: 3_600_000 },
   circuit: {
     enabled: true,
     initialAllowance: 10,

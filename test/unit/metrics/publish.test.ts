@@ -202,6 +202,15 @@ describe('sweeps', () => {
     [
       'not whole',
       sweepFact({ result: 'incomplete' }),
+      {
+        last_sweep_timestamp_seconds: at,
+        last_incomplete_sweep_timestamp_seconds: at,
+        'sweeps_total{kind="full",result="incomplete"}': 1,
+      },
+    ],
+    [
+      'going on, not whole',
+      sweepFact({ continued: true, result: 'incomplete' }),
       { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="full",result="incomplete"}': 1 },
     ],
     [
@@ -214,7 +223,11 @@ describe('sweeps', () => {
       sweepFact({ kind: 'fresh' }),
       { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="fresh",result="complete"}': 1 },
     ],
-    ['failed', failedSweep(), { 'sweeps_total{kind="full",result="failed"}': 1 }],
+    [
+      'failed',
+      failedSweep(),
+      { last_incomplete_sweep_timestamp_seconds: at, 'sweeps_total{kind="full",result="failed"}': 1 },
+    ],
   ])('%s', async (_, fact, expected) => {
     const kind = expected['sweeps_total{kind="fresh",result="complete"}'] === 1 ? 'fresh' : 'full'
     expect(await moved(fact)).toEqual({
@@ -262,8 +275,13 @@ describe('the state', () => {
     paused: false,
     inFlight: 0,
     rateLimit: 0,
+    throttledUntil: undefined,
     tokenExpiresAt: undefined,
     certificateExpiresAt: undefined,
+    keyReloadSuccessful: undefined,
+    progressAt: undefined,
+    progressDueAt: 0,
+    estimatedDrainSeconds: 0,
     skewMs: { auth: 0, api: 0 },
     nextTickAt: undefined,
   }
@@ -272,7 +290,9 @@ describe('the state', () => {
     const metrics = createMetrics({ processMetrics: false })
     publishState(metrics, empty)
     expect(await nonZero(metrics)).toEqual({})
-    expect(await metrics.text()).not.toMatch(/(?:client_certificate_expiry_timestamp_seconds|receiver_up) \d/)
+    expect(await metrics.text()).not.toMatch(
+      /(?:client_certificate_expiry_timestamp_seconds|receiver_up|key_reload_successful) \d/,
+    )
   })
 
   test('of expiring records has no other series than those of the contract', async () => {
@@ -280,6 +300,12 @@ describe('the state', () => {
     const byAll = { due: 1, 'backing-off': 1, parked: 1, excluded: 1, held: 1, awaiting: 1 }
     publishState(metrics, { ...empty, expiring: byAll })
     expect(Object.keys(await nonZero(metrics))).toHaveLength(4)
+  })
+
+  test('of which nobody can tell the end is shown as such', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    publishState(metrics, { ...empty, estimatedDrainSeconds: Infinity })
+    expect(await metrics.text()).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
   })
 
   test('is shown in base units, and what is over goes back to 0', async () => {
@@ -297,8 +323,13 @@ describe('the state', () => {
       paused: true,
       inFlight: 9,
       rateLimit: 12.5,
+      throttledUntil: 5_500,
       tokenExpiresAt: 2_500,
       certificateExpiresAt: 3_500,
+      keyReloadSuccessful: true,
+      progressAt: 6_500,
+      progressDueAt: 7_500,
+      estimatedDrainSeconds: 8.5,
       skewMs: { auth: -250, api: 40_000 },
       nextTickAt: 4_500,
     })
@@ -324,12 +355,18 @@ describe('the state', () => {
       platform_request_rate_limit: 12.5,
       access_token_expiry_timestamp_seconds: 2.5,
       client_certificate_expiry_timestamp_seconds: 3.5,
+      throttled_until_timestamp_seconds: 5.5,
+      key_reload_successful: 1,
+      last_progress_timestamp_seconds: 6.5,
+      progress_due_timestamp_seconds: 7.5,
+      estimated_drain_seconds: 8.5,
       'clock_skew_seconds{origin="auth"}': -0.25,
       'clock_skew_seconds{origin="api"}': 40,
       next_sweep_timestamp_seconds: 4.5,
     })
-    publishState(metrics, { ...empty, certificateExpiresAt: 3_500, receiverUp: false })
+    publishState(metrics, { ...empty, certificateExpiresAt: 3_500, receiverUp: false, keyReloadSuccessful: false })
     // Down is a value, not the absence of one.
+    expect(await metrics.text()).toContain(`${metricPrefix}key_reload_successful 0\n`)
     expect(await metrics.text()).toContain(`${metricPrefix}receiver_up 0\n`)
     expect(await nonZero(metrics)).toEqual({
       client_certificate_expiry_timestamp_seconds: 3.5,

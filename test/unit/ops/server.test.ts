@@ -14,7 +14,7 @@ describe('answers', () => {
     ['/livez', 200, 'ok\n'],
     ['/livez?verbose', 200, 'ok\n'],
     ['/readyz', 200, 'ok\n'],
-    ['/', 404, expect.stringMatching(/\/metrics.*\/status/)],
+    ['/nothing', 404, expect.stringMatching(/\/, \/metrics.*\/status/)],
     ['/status/', 404, expect.any(String)],
     ['/metrics/', 404, expect.any(String)],
     ['/METRICS', 404, expect.any(String)],

@@ -1,9 +1,9 @@
-// What is evidence of an outcome, by every reading of the platform, and when to look next or no more.
+// Looks at a retry by every reading of the platform: which outcome they find, and when to look next or no more.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { evidenceOf, isGivenUp, nextLookAt, seemsNotTaken, type Evidence } from '../../../src/reconcile/awaited.ts'
+import { doubtfulMs, isGivenUp, nextLookAt, seemsNotTaken } from '../../../src/reconcile/awaited.ts'
 import {
   awaitedOf,
   decisionOf,
@@ -34,80 +34,10 @@ const failed = (attempts: number, lastAttemptLocal: number | null): Shown => ({
 })
 const processing = (attempts: number, at: number | null): Shown => ({ ...failed(attempts, at), status: 'processing' })
 
-describe('what a look tells', () => {
-  const listed = failed(1, t0)
-  const longAfter = patchedAt + minuteMs
-  const soonAfter = patchedAt + 500
+const lost = (): RetryAnswer => ({ result: 'unreachable', reason: 'timeout', sent: true, lost: true })
 
-  /** [what it is, as listed, as answered, as seen, asked for at, evidence] */
-  const cases: [string, Shown, Shown | undefined, Shown, number, Evidence][] = [
-    ['successful', listed, undefined, { ...listed, status: 'successful' }, soonAfter, 'recovered'],
-    ['successful, by the same numbers', listed, listed, { ...listed, status: 'successful' }, soonAfter, 'recovered'],
-    ['processing', listed, undefined, processing(2, t1), soonAfter, 'processing'],
-    ['a status that nobody knows', listed, undefined, { ...failed(2, t1), status: 'other' }, longAfter, 'unchanged'],
-    ['failed as it was', listed, undefined, listed, longAfter, 'unchanged'],
-    ['failed as it was, and as answered', listed, listed, listed, longAfter, 'unchanged'],
-
-    [
-      'counted at the end: more attempts and later',
-      listed,
-      processing(1, t0),
-      failed(2, t1),
-      soonAfter,
-      'failed-again',
-    ],
-    ['counted at the end, no word of times', failed(1, null), undefined, failed(2, null), soonAfter, 'failed-again'],
-    ['only the time is kept up', listed, processing(1, t0), failed(1, t1), soonAfter, 'failed-again'],
-    ['only the count is kept up', listed, processing(1, t0), failed(2, t0), soonAfter, 'failed-again'],
-    ['the count began anew, the time is later', failed(7, t0), undefined, failed(1, t1), soonAfter, 'failed-again'],
-    ['more attempts, an earlier time', listed, undefined, failed(2, t0 - 1), soonAfter, 'failed-again'],
-    ['fewer attempts, an earlier time', failed(7, t0), undefined, failed(1, t0 - 1), longAfter, 'unchanged'],
-    ['no attempt was shown before', failed(0, null), undefined, failed(0, t1), soonAfter, 'failed-again'],
-    ['none is shown any more', listed, undefined, failed(1, null), longAfter, 'unchanged'],
-    ['none is shown, but one more counted', listed, undefined, failed(2, null), soonAfter, 'failed-again'],
-
-    ['counted at the beginning, and over', listed, processing(2, t1), failed(2, t1), longAfter, 'failed-again'],
-    ['the same, perhaps by a server that lags', listed, processing(2, t1), failed(2, t1), soonAfter, 'unchanged'],
-    ['just before it counts', listed, processing(2, t1), failed(2, t1), patchedAt + 1999, 'unchanged'],
-    ['from then on', listed, processing(2, t1), failed(2, t1), patchedAt + 2000, 'failed-again'],
-    [
-      'counted at the beginning, stamped at the end',
-      listed,
-      processing(2, t1),
-      failed(2, t2),
-      soonAfter,
-      'failed-again',
-    ],
-    ['counted at both ends', listed, processing(2, t1), failed(3, t2), soonAfter, 'failed-again'],
-    ['a server that lags far behind', listed, processing(2, t1), listed, longAfter, 'unchanged'],
-    [
-      'somebody else just before us, a server that lags',
-      listed,
-      processing(3, t1),
-      failed(2, t1 - 9),
-      soonAfter,
-      'unchanged',
-    ],
-  ]
-
-  test.each(cases)('%s', (_, before, answered, shown, askedAt, evidence) => {
-    expect(evidenceOf({ listed: before, answered, answeredAt: patchedAt }, shown, askedAt)).toBe(evidence)
-  })
-
-  test('what was shown before the PATCH is never evidence, whatever it was', () => {
-    const shown = fc.record({
-      status: fc.constantFrom('failed' as const, 'other' as const),
-      attempts: fc.nat(40),
-      lastAttemptLocal: fc.option(fc.integer({ min: t0, max: t1 })),
-    })
-    const answers = fc.option(shown, { nil: undefined })
-    fc.assert(
-      fc.property(shown, answers, fc.nat(hourMs), (before, answered, after) => {
-        expect(evidenceOf({ listed: before, answered, answeredAt: 0 }, before, after)).toBe('unchanged')
-      }),
-    )
-  })
-})
+/** The answer of a platform that has begun to deliver, and says so. */
+const delivers = (record: WebhookRecord): RetryAnswer => accepted({ ...record, status: 'processing' })
 
 /** A backlog with one record, whose PATCH was sent and got this answer. */
 function patched(answer: (record: WebhookRecord) => RetryAnswer): WatchedBacklog & { record: WebhookRecord } {
@@ -128,8 +58,12 @@ describe('a server that lags, after an answer that took long', () => {
     world.backlog.begin(entry, awaitedOf(record).ticket, { sentAt: testNow, monotonic: patchedAt })
     const answer = accepted({ ...record, ...processing(2, t1) })
     world.backlog.note(entry, answer, { answeredAt: testNow + 10_000, monotonic: patchedAt + 10_000 })
-    looked(world.backlog, entry, { ...record, ...failed(2, t1) }, 10_100)
+    const seen = { ...record, ...failed(2, t1) }
+    looked(world.backlog, entry, seen, 10_100)
+    looked(world.backlog, entry, seen, 11_999)
     expect(world.outcomes()).toEqual([])
+    looked(world.backlog, entry, seen, 12_000)
+    expect(world.outcomes()).toEqual([[record.id, 'failed-again']])
   })
 })
 
@@ -138,6 +72,132 @@ describe('a page that was asked for before the PATCH', () => {
     const { backlog, outcomes, record } = patched(() => accepted())
     looked(backlog, entryOf(backlog, record), { ...record, ...failed(2, t0 + minuteMs) }, -1)
     expect(outcomes()).toEqual([])
+  })
+
+  test.each<[string, Partial<WebhookRecord> | undefined]>([
+    ['as successful: it has failed since, or there was nothing to retry', { status: 'successful', attempts: 2 }],
+    ['as failed once more', failed(2, t0 + minuteMs)],
+    ['as it was', {}],
+    ['not at all', undefined],
+  ])('%s: nothing comes of it, and the next look is not put off', (_, fields) => {
+    const { backlog, notTaken, outcomes, record } = patched(() => lost())
+    const entry = entryOf(backlog, record)
+    const before = structuredClone(entry)
+    looked(backlog, entry, fields && { ...record, ...fields }, -1)
+    expect(entry).toEqual(before)
+    expect(outcomes()).toEqual([])
+    expect(notTaken).toEqual([])
+  })
+
+  test('one that was asked for in the moment of the PATCH counts', () => {
+    const { backlog, outcomes, record } = patched(() => accepted())
+    looked(backlog, entryOf(backlog, record), { ...record, status: 'successful' }, 0)
+    expect(outcomes()).toEqual([[record.id, 'recovered']])
+  })
+})
+
+describe('a platform that counts an attempt when it begins, and shows the record as failed until it has ended', () => {
+  const begun = (record: WebhookRecord): WebhookRecord => ({ ...record, ...failed(2, t1) })
+
+  /** Looks whenever one is due, until the outcome is known; gives when that was, in ms after the PATCH. */
+  function follow(
+    { backlog, record }: ReturnType<typeof patched>,
+    endsMs: number,
+    status: 'successful' | 'failed',
+  ): number {
+    const entry = entryOf(backlog, record)
+    let atMs = 0
+    for (let looks = 0; entry.awaiting !== undefined; looks += 1) {
+      expect(looks).toBeLessThan(10)
+      atMs = entry.awaiting.lookAt - patchedAt
+      looked(backlog, entry, atMs < endsMs ? begun(record) : { ...begun(record), status }, atMs)
+    }
+    return atMs
+  }
+
+  // The answer comes 100 ms after the PATCH, the first look after 500; two seconds after one of them it is sure.
+  test.each<[string, (record: WebhookRecord) => RetryAnswer, number]>([
+    ['and tells so in its answer', (record) => accepted(begun(record)), 2100],
+    ['and shows the record as it was in its answer', (record) => accepted(record), 2500],
+    ['and tells nothing in its answer', () => accepted(), 2500],
+    ['and whose answer was lost', () => lost(), 2500],
+  ])(
+    '%s: a delivery of a second and a half is recovered, and one that fails has failed again two seconds later',
+    (_, answer, sureMs) => {
+      const well = patched(answer)
+      expect(follow(well, 1600, 'successful')).toBe(sureMs)
+      expect(well.outcomes()).toEqual([[well.record.id, 'recovered']])
+
+      const ill = patched(answer)
+      expect(follow(ill, 1600, 'failed')).toBe(sureMs)
+      expect(ill.outcomes()).toEqual([[ill.record.id, 'failed-again']])
+    },
+  )
+
+  test('whatever is seen of it before two seconds are over is no outcome', () => {
+    const { backlog, outcomes, record } = patched((one) => accepted(begun(one)))
+    const entry = entryOf(backlog, record)
+    for (const afterMs of [100, 500, 1000, 2099]) {
+      looked(backlog, entry, begun(record), afterMs)
+      expect(outcomes()).toEqual([])
+      expect(entry).toMatchObject({ attempts: 1, awaiting: { lookAt: patchedAt + 2100 } })
+    }
+  })
+
+  test('a listing that shows it meanwhile is a look like any other: no outcome, and the next look two seconds later', () => {
+    const { backlog, outcomes, record } = patched(() => accepted())
+    const { changed, offsets } = learn(backlog, listingOf([begun(record)], { askedAt: patchedAt + 600 }), testNow + 600)
+    expect(outcomes()).toEqual([])
+    expect(offsets).toEqual([])
+    expect(changed).toEqual([entryOf(backlog, record)])
+    expect(entryOf(backlog, record).awaiting).toMatchObject({ lookAt: patchedAt + 2600 })
+  })
+
+  test('a look that does not show it neither ends the doubt nor confirms it', () => {
+    const { backlog, outcomes, record } = patched((one) => accepted(begun(one)))
+    const entry = entryOf(backlog, record)
+    looked(backlog, entry, undefined, 1000)
+    expect(entry.awaiting).toMatchObject({ lookAt: patchedAt + 2100 })
+    looked(backlog, entry, undefined, 2100)
+    expect(outcomes()).toEqual([])
+    looked(backlog, entry, begun(record), 2200)
+    expect(outcomes()).toEqual([[record.id, 'failed-again']])
+  })
+
+  test('what servers show in turns, as it was and failed again, is an outcome once two in a row agree', () => {
+    const { backlog, outcomes, record } = patched(() => accepted())
+    const entry = entryOf(backlog, record)
+    for (const [afterMs, shown] of [
+      [500, begun(record)],
+      [2500, record],
+      [4000, begun(record)],
+    ] as const) {
+      looked(backlog, entry, shown, afterMs)
+      expect(outcomes()).toEqual([])
+    }
+    expect(entry.awaiting).toMatchObject({ lookAt: patchedAt + 6000 })
+    looked(backlog, entry, begun(record), 6000)
+    expect(outcomes()).toEqual([[record.id, 'failed-again']])
+  })
+})
+
+describe('a platform that answers when it has delivered', () => {
+  test('and failed: that is no outcome yet, and one look at two seconds makes it sure', () => {
+    const { backlog, outcomes, record } = patched((one) => accepted({ ...one, ...failed(2, t1) }))
+    const entry = entryOf(backlog, record)
+    expect(outcomes()).toEqual([])
+    expect(decisionOf(backlog, record)).toBe('awaiting')
+    expect(entry).toMatchObject({ attempts: 1, awaiting: { lookAt: patchedAt + 2100, answered: { attempts: 2 } } })
+    looked(backlog, entry, { ...record, ...failed(2, t1), responseStatusCode: 500 }, 2100)
+    expect(outcomes()).toEqual([[record.id, 'failed-again']])
+    expect(entry).toMatchObject({ attempts: 2, responseStatusCode: 500, awaiting: undefined })
+  })
+
+  test('and it arrived: that is the outcome at once', () => {
+    const { backlog, record, settled } = patched((one) => accepted({ ...one, ...failed(2, t1), status: 'successful' }))
+    expect(settled).toMatchObject([{ outcome: 'recovered', monotonic: patchedAt + 100, seenAt: testNow + 100 }])
+    expect(backlog.get(record.id)).toBeUndefined()
+    expect(backlog.awaited().size).toBe(0)
   })
 })
 
@@ -155,69 +215,64 @@ const readings: Reading[] = (['processing', 'failed'] as const).flatMap((meanwhi
   ),
 )
 
-/** One that stays failed and counts or stamps at once looks like one that has failed at once: no look can tell. */
+/** One that stays failed and counts or stamps at once looks like one that has failed at once: that is doubted for two seconds only. */
 const isTellable = ({ meanwhile, counts, stamps }: Reading): boolean =>
   meanwhile === 'processing' || (counts === 'end' && stamps === 'end')
 
-describe.each(readings.filter(isTellable))(
-  'meanwhile $meanwhile, counted at the $counts, stamped at the $stamps',
-  (by) => {
-    const delivery = fc.record({
-      takesMs: fc.integer({ min: 1, max: 10 * minuteMs }),
-      arrives: fc.boolean(),
-      answersAfterMs: fc.constantFrom(20, 500, 5000),
-      answersRecord: fc.boolean(),
-      lost: fc.boolean(),
-    })
+describe.each(readings)('meanwhile $meanwhile, counted at the $counts, stamped at the $stamps', (by) => {
+  const delivery = fc.record({
+    takesMs: fc.integer({ min: 1, max: isTellable(by) ? 10 * minuteMs : doubtfulMs }),
+    arrives: fc.boolean(),
+    answersAfterMs: fc.constantFrom(20, 500, 5000),
+    answersRecord: fc.boolean(),
+    lost: fc.boolean(),
+  })
 
-    test('looks find the outcome that it had, not before it had it, and soon after', () => {
-      fc.assert(
-        fc.property(delivery, ({ takesMs, arrives, answersAfterMs, answersRecord, lost }) => {
-          const { backlog, settled } = watchedBacklog()
-          const record = due({ lastAttemptLocal: t0 })
-          learn(backlog, listingOf([record]), testNow)
+  test('looks find the outcome that it had, not before it had it, and soon after', () => {
+    fc.assert(
+      fc.property(delivery, ({ takesMs, arrives, answersAfterMs, answersRecord, lost }) => {
+        const { backlog, settled } = watchedBacklog()
+        const record = due({ lastAttemptLocal: t0 })
+        learn(backlog, listingOf([record]), testNow)
 
-          function shownAt(afterMs: number): WebhookRecord {
-            const isOver = afterMs >= takesMs
-            const attempts = by.counts === 'start' || isOver ? 2 : 1
-            const lastAttemptLocal = by.stamps === 'start' ? testNow : isOver ? testNow + takesMs : t0
-            const status = !isOver ? by.meanwhile : arrives ? 'successful' : 'failed'
-            return { ...record, status, attempts, lastAttemptLocal }
-          }
+        function shownAt(afterMs: number): WebhookRecord {
+          const isOver = afterMs >= takesMs
+          const attempts = by.counts === 'start' || isOver ? 2 : 1
+          const lastAttemptLocal = by.stamps === 'start' ? testNow : isOver ? testNow + takesMs : t0
+          const status = !isOver ? by.meanwhile : arrives ? 'successful' : 'failed'
+          return { ...record, status, attempts, lastAttemptLocal }
+        }
 
-          const entry = entryOf(backlog, record)
-          backlog.begin(entry, awaitedOf(record).ticket, { sentAt: testNow, monotonic: patchedAt })
-          const answer: RetryAnswer = lost
-            ? { result: 'unreachable', reason: 'timeout', sent: true, lost: true }
-            : accepted(answersRecord ? shownAt(answersAfterMs) : undefined)
-          const at = { answeredAt: testNow + answersAfterMs, monotonic: patchedAt + answersAfterMs }
-          backlog.note(entry, answer, at)
+        const entry = entryOf(backlog, record)
+        backlog.begin(entry, awaitedOf(record).ticket, { sentAt: testNow, monotonic: patchedAt })
+        const answer: RetryAnswer = lost
+          ? { result: 'unreachable', reason: 'timeout', sent: true, lost: true }
+          : accepted(answersRecord ? shownAt(answersAfterMs) : undefined)
+        const at = { answeredAt: testNow + answersAfterMs, monotonic: patchedAt + answersAfterMs }
+        backlog.note(entry, answer, at)
 
-          let looks = 0
-          let seenMs: number = answersAfterMs
-          // A platform that changes nothing while it delivers: a lost retry is given up before a slow one is over.
-          while (entry.awaiting !== undefined) {
-            looks += 1
-            seenMs = Math.max(answersAfterMs, entry.awaiting.lookAt - patchedAt)
-            looked(backlog, entry, shownAt(seenMs), seenMs)
-            expect(looks).toBeLessThan(30)
-          }
-          const isGivenUpEarly = lost && by.meanwhile === 'failed' && seenMs < takesMs
-          const outcome = isGivenUpEarly ? 'unknown' : arrives ? 'recovered' : 'failed-again'
-          expect(settled.map((one) => one.outcome)).toEqual([outcome])
-          if (isGivenUpEarly) expect(seenMs).toBeGreaterThanOrEqual(policy.lostAfterMs)
-          else expect(seenMs).toBeGreaterThanOrEqual(Math.min(takesMs, answersAfterMs))
-          // A look comes at most as long after the end as it took until then, and numbers that may be old wait for two seconds.
-          expect(seenMs).toBeLessThanOrEqual(Math.max(2 * takesMs, 4000, 2 * answersAfterMs))
-        }),
-      )
-    })
-  },
-)
+        let looks = 0
+        let seenMs: number = answersAfterMs
+        // A platform that changes nothing while it delivers: a lost retry is given up before a slow one is over.
+        while (entry.awaiting !== undefined) {
+          looks += 1
+          seenMs = Math.max(answersAfterMs, entry.awaiting.lookAt - patchedAt)
+          looked(backlog, entry, shownAt(seenMs), seenMs)
+          expect(looks).toBeLessThan(30)
+        }
+        const isGivenUpEarly = lost && by.meanwhile === 'failed' && seenMs < takesMs
+        const outcome = isGivenUpEarly ? 'unknown' : arrives ? 'recovered' : 'failed-again'
+        expect(settled.map((one) => one.outcome)).toEqual([outcome])
+        if (isGivenUpEarly) expect(seenMs).toBeGreaterThanOrEqual(policy.lostAfterMs)
+        else expect(seenMs).toBeGreaterThanOrEqual(takesMs)
+        // A look comes at most as long after the end as it took until then, and numbers that may be old wait for two seconds.
+        expect(seenMs).toBeLessThanOrEqual(Math.max(2 * takesMs, 4000, 2 * answersAfterMs))
+      }),
+    )
+  })
+})
 
 describe('a retry whose answer was lost', () => {
-  const lost = (): RetryAnswer => ({ result: 'unreachable', reason: 'timeout', sent: true, lost: true })
-
   test('that every look shows as it was is given up after two minutes, and backs off', () => {
     const { backlog, outcomes, record } = patched(lost)
     const entry = entryOf(backlog, record)
@@ -258,9 +313,12 @@ describe('a retry whose answer was lost', () => {
   })
 
   test('tells nothing of the platform’s clock: the attempt that is seen may be anybody’s', () => {
-    const { backlog, record } = patched(lost)
+    const { backlog, outcomes, record } = patched(lost)
     const seen = { ...record, attempts: 2, lastAttemptLocal: testNow - 2 * hourMs + 1 }
-    expect(looked(backlog, entryOf(backlog, record), seen, 4000)).toBeUndefined()
+    for (const afterMs of [2000, 4000]) {
+      expect(looked(backlog, entryOf(backlog, record), seen, afterMs)).toBeUndefined()
+    }
+    expect(outcomes()).toEqual([[record.id, 'failed-again']])
   })
 })
 
@@ -282,7 +340,7 @@ describe('an accepted retry', () => {
   })
 
   test('has one outcome: later looks and listings don’t tell it again', () => {
-    const { backlog, outcomes, record, settled } = patched(() => accepted())
+    const { backlog, outcomes, record, settled } = patched(delivers)
     const entry = entryOf(backlog, record)
     const seen = { ...record, attempts: 2, lastAttemptLocal: t1, responseStatusCode: 500 }
     looked(backlog, entry, seen, 1000)
@@ -296,16 +354,18 @@ describe('an accepted retry', () => {
     const { backlog, outcomes, record } = patched((one) => accepted({ ...one, ...processing(2, t1) }))
     const entry = entryOf(backlog, record)
     const seen = { ...record, ...failed(2, t1) }
-    looked(backlog, entry, seen, 1999)
+    // It was answered 100 ms after the PATCH.
+    looked(backlog, entry, seen, 2099)
     expect(outcomes()).toEqual([])
-    looked(backlog, entry, seen, 2000)
+    looked(backlog, entry, seen, 2100)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
   })
 
   test('that failed again is not made younger by a listing that was asked for before the look', () => {
-    const { backlog, record } = patched(() => accepted())
+    const { backlog, record } = patched(delivers)
     const entry = entryOf(backlog, record)
     looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: t1 }, 5000)
+    expect(entry.awaiting).toBeUndefined()
     for (const afterMs of [200, 5000]) learn(backlog, listingOf([record], { askedAt: patchedAt + afterMs }), testNow)
     expect(entry).toMatchObject({ attempts: 2, lastAttemptLocal: t1 })
     learn(backlog, listingOf([], { askedAt: patchedAt + 5000 }), testNow)
@@ -313,7 +373,7 @@ describe('an accepted retry', () => {
   })
 
   test('that is told shows its outcome already', () => {
-    const { backlog, record, settled } = patched(() => accepted())
+    const { backlog, record, settled } = patched(delivers)
     const entry = entryOf(backlog, record)
     looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: t1, responseStatusCode: 422 }, 1000)
     expect(settled[0]?.entry).toBe(entry)
@@ -327,7 +387,7 @@ describe('two records of one event', () => {
     const one = due({ lastAttemptLocal: t0 })
     const other = due({ lastAttemptLocal: t0, eventId: one.eventId, eventLocal: one.eventLocal })
     learn(backlog, listingOf([one, other]), testNow)
-    for (const record of [one, other]) noted(backlog, record, accepted())
+    for (const record of [one, other]) noted(backlog, record, delivers(record))
     looked(backlog, entryOf(backlog, one), { ...one, status: 'successful' }, 500)
     expect(outcomes()).toEqual([[one.id, 'recovered']])
     expect(decisionOf(backlog, other)).toBe('awaiting')

@@ -13,6 +13,7 @@ import {
   hourMs,
   learn,
   listingOf,
+  looked,
   minuteMs,
   noted,
   patchedAt,
@@ -97,7 +98,7 @@ describe('what a PATCH leaves behind', () => {
     expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now - hourMs, awaiting: undefined })
   })
 
-  test('the answer’s record is taken in: failed again backs off, successful leaves, processing is awaited', () => {
+  test('the answer’s record is taken in: successful leaves, all else is awaited, failed backs off after a look', () => {
     const { backlog, outcomes } = watchedBacklog()
     const [again, done, busy, odd] = [due(), due(), due(), due()]
     learn(backlog, listingOf([again, done, busy, odd]), now)
@@ -106,14 +107,18 @@ describe('what a PATCH leaves behind', () => {
     noted(backlog, done, accepted({ ...done, ...after, status: 'successful' }))
     noted(backlog, busy, accepted({ ...busy, status: 'processing' }))
     noted(backlog, odd, accepted({ ...odd, status: 'other' }))
-    expect(decisionOf(backlog, again)).toBe('backing-off')
-    expect(entryOf(backlog, again).attempts).toBe(2)
     expect(backlog.get(done.id)).toBeUndefined()
-    expect(decisionOf(backlog, busy)).toBe('awaiting')
-    expect(decisionOf(backlog, odd)).toBe('awaiting')
+    for (const record of [again, busy, odd]) expect(decisionOf(backlog, record)).toBe('awaiting')
+    expect(outcomes()).toEqual([[done.id, 'recovered']])
+    expect([...backlog.awaited()].map(({ id }) => id)).toEqual([again.id, busy.id, odd.id])
+
+    // Two seconds after the answer, which came 100 ms after the PATCH.
+    looked(backlog, entryOf(backlog, again), { ...again, ...after }, 2100)
+    expect(decisionOf(backlog, again)).toBe('backing-off')
+    expect(entryOf(backlog, again)).toMatchObject({ attempts: 2, lastAttemptLocal: now })
     expect(outcomes()).toEqual([
-      [again.id, 'failed-again'],
       [done.id, 'recovered'],
+      [again.id, 'failed-again'],
     ])
     expect([...backlog.awaited()].map(({ id }) => id)).toEqual([busy.id, odd.id])
   })
@@ -138,6 +143,20 @@ describe('what a PATCH leaves behind', () => {
       monotonic: patchedAt + 10_000,
     })
     expect(entry.awaiting).toMatchObject({ lookAt: patchedAt + 500, inFlight: false })
+  })
+
+  test.each([
+    ['shows a new failure is looked at two seconds after it', { attempts: 2, lastAttemptLocal: now }, 62_000],
+    ['shows the record as it was is no look: the first one is due at once', {}, 500],
+  ])('an answer that took a minute and %s', (_, fields, lookAfterMs) => {
+    const { backlog, outcomes } = watchedBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    const entry = begun(backlog, record)
+    const at = { answeredAt: now + minuteMs, monotonic: patchedAt + minuteMs }
+    backlog.note(entry, accepted({ ...record, ...fields }), at)
+    expect(outcomes()).toEqual([])
+    expect(entry.awaiting).toMatchObject({ lookAt: patchedAt + lookAfterMs })
   })
 
   test('an answer to a retry that nobody sent changes nothing', () => {
@@ -212,8 +231,11 @@ describe('the platform’s clock', () => {
     learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), now)
     const offset = noted(backlog, record, answer(record))
     const seen = { ...record, lastAttemptLocal: shown }
-    const learned = learn(backlog, listingOf([seen], { askedAt: 3000, span: { from: 0, to: 2e9 } }), now + minuteMs)
-    return [offset?.offsetMs, learned.offsets[0]?.offsetMs]
+    // Two looks two seconds apart: then a failure is believed.
+    const looks = [3000, 5000].map((askedAt) =>
+      learn(backlog, listingOf([seen], { askedAt, span: { from: 0, to: 2e9 } }), now + minuteMs),
+    )
+    return [offset?.offsetMs, looks.flatMap(({ offsets }) => offsets)[0]?.offsetMs]
   }
   const answered = (): RetryAnswer => accepted()
   const before = due().lastAttemptLocal
@@ -247,12 +269,25 @@ describe('the platform’s clock', () => {
   })
 
   test.each([
-    ['failed', -hourMs],
-    ['processing', undefined],
-  ] as const)('the record of the answer, %s', (status, offset) => {
+    ['successful: at once', 'successful', [-hourMs, undefined]],
+    ['failed: once that is sure', 'failed', [undefined, -hourMs]],
+    ['processing: once it has failed', 'processing', [undefined, -hourMs]],
+  ] as const)('the record of the answer, %s', (_, status, expected) => {
     const answer = (record: WebhookRecord): RetryAnswer =>
       accepted({ ...record, status, lastAttemptLocal: now - hourMs })
-    expect(offsets('UTC', answer, now - hourMs)[0]).toBe(offset)
+    expect(offsets('UTC', answer, now - hourMs)).toEqual(expected)
+  })
+
+  test('an attempt that is doubtful tells nothing yet', () => {
+    const backlog = testBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    noted(backlog, record, accepted())
+    const seen = { ...record, attempts: 2, lastAttemptLocal: now - hourMs }
+    for (const askedAt of [3000, 4999]) {
+      expect(learn(backlog, listingOf([seen], { askedAt }), now + 2000).offsets).toEqual([])
+    }
+    expect(learn(backlog, listingOf([seen], { askedAt: 5000 }), now + 2000).offsets).toEqual([{ offsetMs: -hourMs }])
   })
 
   test('of two readings of an ambiguous attempt the better one counts', () => {
@@ -260,9 +295,9 @@ describe('the platform’s clock', () => {
     const at = Date.UTC(2025, 9, 26, 0, 30)
     const record = due({ eventLocal: Date.UTC(2025, 9, 25, 12) })
     learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), at)
-    noted(backlog, record, accepted(), 2000, at)
+    noted(backlog, record, accepted({ ...record, status: 'processing' }), 2000, at)
     const seen = { ...record, lastAttemptLocal: Date.UTC(2025, 9, 26, 2, 31) }
-    const later = listingOf([seen], { askedAt: 3000, span: { from: 0, to: 2e9 } })
+    const later = listingOf([seen], { askedAt: 4000, span: { from: 0, to: 2e9 } })
     expect(learn(backlog, later, at + 5 * minuteMs).offsets).toEqual([{ offsetMs: 0 }])
   })
 

@@ -176,3 +176,26 @@ test('going on where there was no room, as the backlog is worked off: in the end
     { numRuns: 200, ...asFound },
   )
 })
+
+test('where events go in their order: whatever comes in which order, nothing outside is older than what waits inside', () => {
+  const listings = fc.array(fc.array(fc.nat(119), { maxLength: 60 }), { minLength: 1, maxLength: 8 })
+  fc.assert(
+    fc.property(fc.array(record, { minLength: 120, maxLength: 120 }), listings, fc.nat(30), (all, turns, more) => {
+      const backlog = testBacklog({ policy: { ...policy, orderPerEntity: true }, maxRecords: 1 + more })
+      const isOpen = ({ attempts, module }: WebhookRecord): boolean => attempts < 30 && module === 'accounts'
+      const met = new Set<WebhookRecord>()
+      for (const [turn, picks] of turns.entries()) {
+        const listed = [...new Set(picks)].flatMap((pick) => all[pick] ?? [])
+        for (const one of listed) met.add(one)
+        const listing = listingOf(listed, { complete: false, askedAt: 1000 + turn })
+        backlog.learn(listing, now, backlog.census.begin(listing.span))
+        const open = [...met].filter(isOpen)
+        const inside = open.filter(({ id }) => backlog.get(id) !== undefined).map(({ eventLocal }) => eventLocal)
+        const outside = open.filter(({ id }) => backlog.get(id) === undefined).map(({ eventLocal }) => eventLocal)
+        expect(inside).toHaveLength(Math.min(open.length, 1 + more))
+        expect(Math.max(...inside)).toBeLessThanOrEqual(Math.min(...outside))
+      }
+    }),
+    { numRuns: 200, ...asFound },
+  )
+})

@@ -2,7 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { PlatformFailure } from '../../../src/platform/failure.ts'
 import { TokenError } from '../../../src/platform/token-error.ts'
-import { hourMs, minuteMs, secondMs } from '../../support/backlog.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { hourMs, learn, listingOf, minuteMs, secondMs } from '../../support/backlog.ts'
 import {
   atOnce,
   expectRecovered,
@@ -13,7 +14,7 @@ import {
   records,
   startLooking,
 } from '../../support/confirming.ts'
-import { after, holdingUnder, outcomesOf, type SkyCall } from '../../support/sky.ts'
+import { after, holdingUnder, outcomesOf, under, type SkyCall } from '../../support/sky.ts'
 
 describe('failures', () => {
   const failure = (status: number): PlatformFailure => {
@@ -121,6 +122,31 @@ describe('failures', () => {
     broken.is = false
     await world.clock.advance(10 * minuteMs)
     expect(outcomesOf(world)).toEqual({ recovered: 10 })
+  })
+
+  test('on the look-ups of one event for long: records that are retried later are not held up by it', async () => {
+    const due = records(41, 20 * minuteMs)
+    const bad = due.at(-1)
+    const late = due.slice(0, -1)
+    const before = ({ kind, query }: SkyCall): void => {
+      if (kind === 'confirm' && query?.eventId === bad?.eventId) throw failure(500)
+    }
+    await using world = under(
+      { records: due, delivered: others(60_000, secondMs), deliver: after(100), before },
+      atOnce,
+    )
+    void world.start()
+    const send = (one: WebhookRecord): void => {
+      const listing = listingOf([one], { askedAt: world.clock.monotonic(), complete: false })
+      world.dispatcher.offer(learn(world.backlog, listing, world.clock.now()).changed)
+    }
+    if (bad !== undefined) send(bad)
+    await world.clock.advance(10 * minuteMs)
+    for (const [index, one] of late.entries()) {
+      send(one)
+      await world.clock.advance(15 * secondMs)
+      expect([index, outcomesOf(world)]).toEqual([index, { recovered: index + 1 }])
+    }
   })
 
   test('a bug ends it at once', async () => {

@@ -101,6 +101,21 @@ describe('a dead receiver', () => {
     expect(world.platform.retries.length).toBeGreaterThanOrEqual(10 + 3)
   })
 
+  test('that answers with its failure is believed two seconds later: ten deliveries, then a pause', async () => {
+    await using world = deliveringWorld(many(1000, 1), () => fails, { waits: true })
+    const told = (): string[] => world.facts.flatMap((fact) => (fact.type === 'outcome' ? [fact.outcome] : []))
+    void world.start()
+    // The first is answered after 120 ms.
+    await world.clock.advance(2110)
+    expect(world.platform.retries.length).toBeGreaterThan(0)
+    expect(told()).toEqual([])
+    await world.clock.advance(5000)
+    expect(told()).toEqual(Array.from({ length: 10 }, () => 'failed-again'))
+    expect(world.allowance.isOpen(subscription(1))).toBe(true)
+    await world.clock.advance(20_000)
+    expect(world.platform.retries).toHaveLength(10)
+  })
+
   test('is tried as soon as a pause is over, although nothing else happens then', async () => {
     await using world = deliveringWorld(many(1000, 1), () => fails, { circuit: { ...circuit, cooldownMs: 7000 } })
     void world.start()
@@ -135,16 +150,22 @@ describe('a dead receiver', () => {
 })
 
 describe('a receiver that is well', () => {
-  test.each(['end', 'start'] as const)(
-    'gets all, although records stay failed while they are delivered, counted at the %s of it',
-    async (countedAt) => {
+  // What is counted at the start, and has not ended by two seconds after the answer, looks as if it had failed.
+  test.each([
+    ['end', 100],
+    ['end', 10_000],
+    ['start', 100],
+    ['start', 1900],
+  ] as const)(
+    'gets all, although records stay failed while they are delivered, counted at the %s of it, in %i ms',
+    async (countedAt, takesMs) => {
       await using world: Reconcile = holding(many(200, 1), {
         circuit,
         onRetry: (record, platform, id) => {
           const attempt = { attempts: (record?.attempts ?? 0) + 1, lastAttemptLocal: platform.now() }
           const shown = countedAt === 'start' ? attempt : {}
           platform.set(id, shown)
-          void world.clock.sleep(100).then(() => {
+          void world.clock.sleep(takesMs).then(() => {
             platform.set(id, { ...attempt, status: 'successful' })
           })
           return accepted(record && { ...record, ...shown })
@@ -153,6 +174,10 @@ describe('a receiver that is well', () => {
       void world.start()
       await world.clock.advance(30 * minuteMs)
       expect(world.platform.failedIds()).toHaveLength(0)
+      expect(world.platform.retries).toHaveLength(200)
+      const told = world.facts.flatMap((fact) => (fact.type === 'outcome' ? [fact.outcome] : []))
+      expect(told).toEqual(Array.from({ length: 200 }, () => 'recovered'))
+      expect(world.facts.filter(({ type }) => type === 'circuit')).toEqual([])
     },
   )
 })

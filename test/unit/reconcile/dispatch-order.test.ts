@@ -1,11 +1,12 @@
 // Events of one transfer or account are retried in their order: the whole way from the listing to the PATCH.
 import { describe, expect, test } from 'vitest'
-import type { RetryAnswer } from '../../../src/platform/client.ts'
+import type { ListQuery, RetryAnswer } from '../../../src/platform/client.ts'
+import { PlatformFailure } from '../../../src/platform/failure.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
 import { delivering, holding, subscription, type Delivery } from '../../support/dispatching.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
-import { reconcile, type Reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
+import { reconcile, ticks, type Reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
 
 const policy = { orderPerEntity: true }
 const arrives: Delivery = { takesMs: 300, arrives: true }
@@ -139,16 +140,75 @@ describe('one after the other', () => {
 })
 
 describe('what is not in the backlog', () => {
-  test('older events that had no room go before', async () => {
-    const outside = chain(1, 1)
-    const inside = chain(2, 2).map((record) => ({ ...record, eventLocal: record.eventLocal + hourMs }))
-    await using world = ordered(inside, () => arrives, { maxRecords: 2 })
-    world.platform.add(...outside)
-    learn(world.backlog, listingOf(outside, { complete: false, askedAt: world.clock.monotonic() }), testNow)
+  /** A sweep lists them. */
+  function list(world: Reconcile, records: WebhookRecord[]): void {
+    const listing = listingOf(records, { complete: false, askedAt: world.clock.monotonic() })
+    world.dispatcher.offer(learn(world.backlog, listing, world.platform.now()).changed)
+  }
+
+  test('older events that come later take the room of the newest, and go before them', async () => {
+    const older = chain(1, 1)
+    const inside = chain(3, 2).map((record) => ({ ...record, eventLocal: record.eventLocal + hourMs }))
+    await using world = ordered(inside, () => arrives, { maxRecords: 3, concurrency: 1 })
+    world.platform.add(...older)
+    list(world, older)
+    expect(inside.map(({ id }) => world.backlog.get(id) !== undefined)).toEqual([true, true, false])
     void world.start()
     await world.clock.advance(minuteMs)
-    expect(ids(world.platform.retries)).not.toContain(inside[0]?.id)
-    expect(ids(world.platform.retries)).not.toContain(inside[1]?.id)
+    expect(ids(world.platform.retries)).toEqual(ids([...older, ...inside.slice(0, 2)]))
+    list(world, inside.slice(2))
+    await world.clock.advance(minuteMs)
+    expect(ids(world.platform.retries)).toEqual(ids([...older, ...inside]))
+  })
+
+  test('older events that had no room, as newer ones were awaited, go before these are retried again', async () => {
+    const [older, newer] = [chain(1, 1), chain(1, 2)]
+    const inside = newer.map((record) => ({ ...record, eventLocal: record.eventLocal + hourMs }))
+    let tries = 0
+    const of = ({ id }: WebhookRecord): Delivery => (id === inside[0]?.id && ++tries === 1 ? fails : arrives)
+    await using world = ordered(inside, of, { maxRecords: 1 })
+    void world.start()
+    await world.clock.advance(100)
+    world.platform.add(...older)
+    list(world, older)
+    // Its backoff is long over, and nothing but the older one is in its way.
+    await world.clock.advance(hourMs)
+    expect(ids(world.platform.retries)).toEqual(ids(inside))
+    list(world, older)
+    await world.clock.advance(minuteMs)
+    list(world, inside)
+    await world.clock.advance(minuteMs)
+    expect(ids(world.platform.retries)).toEqual(ids([...inside, ...older, ...inside]))
+    expect(world.platform.failedIds()).toEqual([])
+  })
+
+  test('nothing goes before a full sweep has seen the whole window: one that failed, and fresh looks, are not enough', async () => {
+    const records = chain(2, 1).map((record, index) => ({
+      ...record,
+      eventLocal: testNow - 30 * minuteMs + index * 1000,
+      lastAttemptLocal: testNow - 29 * minuteMs,
+    }))
+    const { bind, onRetry } = delivering(() => arrives)
+    let fails = true
+    const onList = ({ from = 0, size }: ListQuery): void => {
+      const isOld = size === 1 || from < (testNow - 2 * hourMs) / 1000
+      if (fails && isOld) throw new PlatformFailure('server-error', 500, 'list')
+    }
+    await using world = bind(reconcile({ policy, onRetry, onList, records }))
+    void world.start()
+    expect((await world.sweep()).result).toBe('failed')
+    await ticks(world, 30_000, 10 * minuteMs)
+    expect(new Set(world.sweeps().map(({ kind, result }) => `${kind} ${result}`))).toContain('fresh complete')
+    expect(world.backlog.size()).toBe(2)
+    world.dispatcher.offer(world.backlog.entries())
+    await world.clock.advance(minuteMs)
+    expect(world.platform.retries).toEqual([])
+
+    fails = false
+    expect((await world.sweep()).result).toBe('complete')
+    await world.clock.advance(minuteMs)
+    expect(ids(world.platform.retries)).toEqual(ids(records))
+    expect(world.platform.failedIds()).toEqual([])
   })
 
   test('and newer ones that fill the backlog give way to them: else none would ever go', async () => {

@@ -137,6 +137,14 @@ describe('the next one goes', () => {
     return backlog.front(one).includes(one)
   }
 
+  /** It is answered as failed once more, and looked at when that is sure. */
+  function failsAgain(backlog: Backlog, record: WebhookRecord, attempts: number): void {
+    const failed = { ...record, attempts, lastAttemptLocal: testNow }
+    noted(backlog, record, accepted(failed))
+    looked(backlog, entryOf(backlog, record), failed, 2100)
+    expect(entryOf(backlog, record)).toMatchObject({ attempts, awaiting: undefined })
+  }
+
   test.each<[string, (backlog: Backlog, first: WebhookRecord) => void, boolean]>([
     ['nothing has happened', () => undefined, false],
     ['the one before is in flight', (backlog, first) => begun(backlog, first), false],
@@ -148,7 +156,9 @@ describe('the next one goes', () => {
     ],
     [
       'it failed again',
-      (backlog, first) => noted(backlog, first, accepted({ ...first, attempts: 2, lastAttemptLocal: testNow })),
+      (backlog, first) => {
+        failsAgain(backlog, first, 2)
+      },
       false,
     ],
     [
@@ -175,7 +185,30 @@ describe('the next one goes', () => {
     ],
     [
       'it failed for the last time',
+      (backlog, first) => {
+        failsAgain(backlog, first, 30)
+      },
+      true,
+    ],
+    [
+      'its answer shows the last failure: it may still be under way',
       (backlog, first) => noted(backlog, first, accepted({ ...first, attempts: 30, lastAttemptLocal: testNow })),
+      false,
+    ],
+    [
+      'it is gone, and retried once more',
+      (backlog, first) => {
+        noted(backlog, first, { result: 'gone', reason: 'not-found', sent: true, doubtful: true })
+        begun(backlog, first, 3000)
+      },
+      true,
+    ],
+    [
+      'it was gone, and fails again',
+      (backlog, first) => {
+        noted(backlog, first, { result: 'gone', reason: 'not-found', sent: true, doubtful: true })
+        failsAgain(backlog, first, 2)
+      },
       true,
     ],
     ['it has left the window', (backlog) => backlog.forgetBefore((testNow - 2 * dayMs) / 1000 + 1), true],
@@ -213,6 +246,9 @@ describe('the next one goes', () => {
     expect(isNext(backlog, next)).toBe(true)
     // Both may go now; the third one waits for the second.
     expect(backlog.front(entryOf(backlog, next))).toHaveLength(2)
+    // It is nobody's order any more: that it is retried once more does not stop them again.
+    noted(backlog, first, accepted(), 9e6)
+    expect(isNext(backlog, next)).toBe(true)
   })
 
   test('a parked one that is retried by hand is waited for only while it is retried', () => {
@@ -220,10 +256,11 @@ describe('the next one goes', () => {
     expect(isNext(backlog, records[1])).toBe(true)
     const one = begun(backlog, records[0])
     expect(isNext(backlog, records[1])).toBe(false)
-    backlog.note(one, accepted({ ...records[0], attempts: 31, lastAttemptLocal: testNow }), {
-      answeredAt: testNow,
-      monotonic: 2000,
-    })
+    const failed = { ...records[0], attempts: 31, lastAttemptLocal: testNow }
+    backlog.note(one, accepted(failed), { answeredAt: testNow, monotonic: 2000 })
+    looked(backlog, one, failed, 2099)
+    expect(isNext(backlog, records[1])).toBe(false)
+    looked(backlog, one, failed, 2100)
     expect(isNext(backlog, records[1])).toBe(true)
   })
 

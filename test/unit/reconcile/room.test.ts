@@ -94,6 +94,29 @@ describe('who gives way', () => {
     expect(firstToGo(all, by(), { wanted: newcomers(0), below: 3, now })).toEqual([])
   })
 
+  describe('where events go in their order', () => {
+    const inOrder = by({ orderPerEntity: true })
+    const aged = (days: number, fields: Partial<Entry> = {}): Entry => entry(days * dayMs, fields)
+    const [one, two, four] = [aged(1), aged(2), aged(4)]
+    const [parked, retried, flying] = [aged(6, { attempts: 30 }), aged(1, tried), aged(1, { awaiting })]
+
+    test.each<[string, Entry[], Entry[], Entry[]]>([
+      ['newer ones of the same rank too, the newest first', [four, one, two], [aged(5), aged(5)], [one, two]],
+      ['but no older ones', [four, two], [aged(5), aged(3), aged(1.5)], [two]],
+      ['nor one of the same time', [two], [aged(2)], []],
+      ['the newest for the oldest, and so on until they meet', [one, two, four], [aged(3), aged(1.5)], [one]],
+      ['parked ones before them, however old', [one, parked], [aged(0.5)], [parked]],
+      ['what was tried gives way like any other', [retried, two], [aged(3)], [retried]],
+      ['never what is awaited', [flying], [aged(5)], []],
+    ])('%s', (_, held, wanted, expected) => {
+      expect(ids(firstToGo(held, inOrder, { wanted, below: 1, now }))).toEqual(ids(expected))
+    })
+
+    test('not for a parked newcomer, however old', () => {
+      expect(firstToGo([one, two], inOrder, { wanted: [aged(6)], below: 0, now })).toEqual([])
+    })
+  })
+
   test('newcomers come in by rank, the oldest event first', () => {
     const order = inOrderOfEntry([parkedNew, young, aged, leaves, agedMore, parkedOld], by(), now)
     expect(ids(order.map((one) => one.entry))).toEqual(ids([leaves, young, agedMore, aged, parkedOld, parkedNew]))

@@ -207,11 +207,13 @@ describe('what is told', () => {
       records: [...retried, early, failedRecord({ eventLocal: testNow - dayMs, status: 'successful' })],
       ignores: ['status'],
       unreadable: ({ size }) => (size > 1 ? [row] : []),
-      onRetry: () => accepted(),
+      onRetry: (record) => accepted(record && { ...record, status: 'processing' }),
     })
     void world.start()
     await world.sweep()
-    await world.clock.advance(1000)
+    // Between two looks: the sweep is the one that sees it.
+    await world.clock.advance(1200)
+    expect(world.facts.some(({ type }) => type === 'time-offset')).toBe(false)
     world.platform.set(retried[0]?.id ?? '', { lastAttemptLocal: testNow - 2 * hourMs, attempts: 2 })
     await world.sweep()
     const told = (type: string): unknown[] => world.facts.filter((fact) => fact.type === type)

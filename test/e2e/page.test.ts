@@ -1,0 +1,206 @@
+// The status page in a real Chromium, of a real daemon: what it shows is what the platform's books say, and everybody can read it.
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import type { StatusDocument } from '../../src/ops/status.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import { accessibilityProblems, keepPicture, openPage, startBrowser } from '../support/browser.ts'
+import { sandboxEnv } from '../support/engine.ts'
+import { startPlatform } from '../support/gate.ts'
+import { get, patience, startDaemon, type Daemon } from '../support/process.ts'
+
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
+
+const hourMs = 3_600_000
+const evil = '<img src=x onerror=alert(1)>"\'</style><script>alert(1)</script>'
+const subscriptions = [1, 2, 3].map((n) => `${String(n).repeat(8)}-1111-4111-8111-111111111111`)
+const phone = { width: 360, height: 740 }
+
+interface Row {
+  type: string
+  cells: string[]
+}
+
+async function rowsOf(page: Page, section: string): Promise<Row[]> {
+  const rows = await page.locator(`section[aria-labelledby="${section}"] tbody tr`).all()
+  return Promise.all(
+    rows.map(async (row) => ({
+      type: await row.locator('th').innerText(),
+      cells: (await row.locator('td').allInnerTexts()).map((text) => text.replaceAll(/\s+/g, ' ')),
+    })),
+  )
+}
+
+/** 187 failed deliveries of five causes: two large ones, parked ones, and two that a joker named. */
+function seed(sandbox: Sandbox): { parked: string[] } {
+  const now = systemClock.now()
+  const times = { from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 }
+  const [first = '', second = '', third = ''] = subscriptions
+  sandbox.seed({
+    ...times,
+    count: 120,
+    subscriptions: [first],
+    eventTypes: ['outgoing-transfer-completed'],
+    result: { responseStatusCode: 503 },
+  })
+  sandbox.seed({
+    ...times,
+    count: 60,
+    subscriptions: [second],
+    eventTypes: ['incoming-transfer-completed'],
+    result: { lastAttemptErrorMessage: 'CANARY refused' },
+  })
+  sandbox.seed({ ...times, count: 2, subscriptions: [second], eventTypes: [evil], result: { responseStatusCode: 500 } })
+  const parked = sandbox.seed({
+    ...times,
+    count: 5,
+    attempts: 30,
+    subscriptions: [third],
+    eventTypes: ['account-activated'],
+    result: { responseStatusCode: 422, responsePayload: 'CANARY refused' },
+  })
+  return { parked: parked.ids() }
+}
+
+describe('an incident', () => {
+  let browser: Browser
+  let sandbox: Sandbox
+  let daemon: Daemon
+  let parked: string[]
+
+  beforeAll(async () => {
+    browser = await startBrowser()
+    sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
+    ;({ parked } = seed(sandbox))
+    sandbox.receiver.down()
+    daemon = await startDaemon({
+      ...(await sandboxEnv(sandbox)),
+      RECONCILER_INSTANCE_NAME: 'payments-eu',
+      RECONCILER_SCHEDULE_CRON: '* * * * * *',
+      RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl,
+      RECONCILER_RECEIVER_INTERVAL: '200ms',
+    })
+    await daemon.said('full sweep')
+    await vi.waitFor(async () => {
+      expect((await status()).causes.list.map(({ byDecision }) => byDecision.held)).toEqual([120, 60, 0, 2])
+    }, patience)
+  })
+
+  afterAll(async () => {
+    await browser.close()
+    await daemon[Symbol.asyncDispose]()
+    await sandbox.close()
+  })
+
+  async function status(): Promise<StatusDocument> {
+    return JSON.parse((await get(`${daemon.url}/status`)).body) as StatusDocument
+  }
+
+  test('shows what the platform has in its books', async () => {
+    await using opened = await openPage(browser, `${daemon.url}/?refresh=off`)
+    const { page } = opened
+    expect(await page.locator('h1').innerText()).toBe(`${sandbox.counts().failed} deliveries are missing`)
+    const causes = await rowsOf(page, 'causes')
+    const [first, second, third] = subscriptions
+    expect(causes.map(({ cells, type }) => [type, cells[0], cells[1], cells[2], cells[5], cells[6]])).toEqual([
+      ['outgoing-transfer-completed', first, 'HTTP 503', '120', '120 held', 'when the receiver is up'],
+      ['incoming-transfer-completed', second, 'no response', '60', '60 held', 'when the receiver is up'],
+      ['account-activated', third, 'HTTP 422', '5', '5 parked', 'none: parked'],
+      [evil, second, 'HTTP 500', '2', '2 held', 'when the receiver is up'],
+    ])
+    const events = parked.map((id) => sandbox.record(id)?.eventId)
+    expect((await rowsOf(page, 'parked')).map(({ type }) => type)).toEqual(events)
+    expect(await page.locator('.figures').innerText()).toMatch(/Being done\s+Waiting for the receiver/)
+    expect(await page.locator('.notices').innerText()).toContain('The receiver is down')
+    expect(await page.content()).not.toContain('CANARY')
+  })
+
+  test('says the same as /status', async () => {
+    const { causes, missing, parked: list } = await status()
+    expect([missing, list.total]).toEqual([sandbox.counts().failed, 5])
+    expect(causes).toMatchObject({ total: 4, more: { causes: 0, records: 0 }, onlyCounted: 0 })
+    expect(causes.list.map(({ records }) => records)).toEqual([120, 60, 5, 2])
+    expect(list.list.map(({ webhookId }) => webhookId)).toEqual(parked)
+  })
+
+  test("asks for nothing but itself, runs nobody's script, and breaks none of its own rules", async () => {
+    await using opened = await openPage(browser, daemon.url)
+    const { asked, complaints, page } = opened
+    expect(complaints).toEqual([])
+    expect(asked.filter((url) => !url.startsWith('data:'))).toEqual([`${daemon.url}/`])
+    expect(await page.locator('script, img, iframe, link[rel=stylesheet]').count()).toBe(0)
+    // The policy lets the style through: without it the verdict would have no colour.
+    const background = await page.evaluate("getComputedStyle(document.querySelector('.verdict')).backgroundColor")
+    expect(background).not.toBe('rgba(0, 0, 0, 0)')
+  })
+
+  test.each([
+    ['light', { colorScheme: 'light', viewport: { width: 1280, height: 900 } }],
+    ['dark', { colorScheme: 'dark', viewport: { width: 1280, height: 900 } }],
+    ['phone', { colorScheme: 'light', viewport: phone }],
+    ['phone-dark', { colorScheme: 'dark', viewport: phone }],
+  ] as const)('everybody can read it: %s', async (name, options) => {
+    await using opened = await openPage(browser, `${daemon.url}/?refresh=off`, options)
+    const { page } = opened
+    await keepPicture(page, `status-page-${name}`)
+    const width = await page.evaluate('document.documentElement.scrollWidth')
+    expect(width).toBe(options.viewport.width)
+    expect(await accessibilityProblems(page)).toEqual([])
+  })
+
+  test('as a table it stays one on a phone', async () => {
+    await using opened = await openPage(browser, `${daemon.url}/?refresh=off`, { viewport: phone })
+    const { page } = opened
+    const table = page.getByRole('table').first()
+    expect(await table.getByRole('columnheader').count()).toBe(8)
+    expect(await table.getByRole('row').count()).toBe(5)
+    expect(await table.getByRole('rowheader', { name: 'outgoing-transfer-completed' }).count()).toBe(1)
+  })
+
+  test('whoever reads on can stop the refreshing, by the first key; all else that is wrong with it is nothing', async () => {
+    await using opened = await openPage(browser, daemon.url)
+    const { page } = opened
+    expect((await accessibilityProblems(page)).map((problem) => problem.split(' ')[0])).toEqual(['meta-refresh'])
+    await page.keyboard.press('Tab')
+    expect(await page.locator(':focus').innerText()).toBe('Stop refreshing')
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**/?refresh=off')
+    expect(await page.locator('meta[http-equiv]').count()).toBe(0)
+    expect(await accessibilityProblems(page)).toEqual([])
+  })
+
+  test('comes anew by itself, without scripts, and shows that all has arrived', async () => {
+    await using opened = await openPage(browser, daemon.url, { javaScriptEnabled: false })
+    const { page } = opened
+    expect(await page.locator('h1').innerText()).toContain('187 deliveries are missing')
+    sandbox.receiver.up()
+    const title = (): Promise<string> => page.locator('h1').innerText()
+    await expect.poll(title, { timeout: 60_000, interval: 200 }).toBe('5 deliveries are missing, and parked')
+    expect(sandbox.counts()).toEqual({ processing: 0, successful: 182, failed: 5 })
+    await keepPicture(page, 'status-page-recovered')
+    expect(await page.locator('.key.recovered').innerText()).toBe('▲ 182 recovered')
+    expect((await rowsOf(page, 'causes')).map(({ type }) => type)).toEqual(['account-activated'])
+    const { history } = await status()
+    expect(history.reduce((sum, { recovered }) => sum + recovered, 0)).toBe(182)
+    expect(history.at(-1)?.missing).toBe(5)
+  })
+})
+
+test('nothing is missing, and it can be switched off', async () => {
+  await using sandbox = await startPlatform()
+  const browser = await startBrowser()
+  try {
+    await using daemon = await startDaemon(await sandboxEnv(sandbox))
+    const swept = async (): Promise<unknown> =>
+      (JSON.parse((await get(`${daemon.url}/status`)).body) as StatusDocument).lastFullSweep
+    await expect.poll(swept, patience).not.toBeNull()
+    await using opened = await openPage(browser, `${daemon.url}/?refresh=off`)
+    expect(await opened.page.locator('h1').innerText()).toBe('Nothing is missing')
+    expect(await accessibilityProblems(opened.page)).toEqual([])
+    await keepPicture(opened.page, 'status-page-well')
+  } finally {
+    await browser.close()
+  }
+  await using without = await startDaemon({ ...(await sandboxEnv(sandbox)), RECONCILER_SERVER_STATUS_PAGE: 'false' })
+  expect((await get(`${without.url}/`)).status).toBe(404)
+})

@@ -1,0 +1,60 @@
+// Runs one command line in this process, with streams, environment, terminal and signal of its own.
+import { main } from '../../src/cli/program.ts'
+import { systemClock, systemRandom } from '../../src/clock.ts'
+import type { ExitCode } from '../../src/errors.ts'
+
+export interface Ran {
+  code: ExitCode
+  out: string
+  err: string
+  /** What was asked at the terminal. */
+  questions: string[]
+}
+
+export interface CommandOptions {
+  env?: Readonly<Record<string, string | undefined>>
+  /** Sits at the terminal and answers so; without it there is no terminal. */
+  answer?: string | (() => Promise<string | undefined>)
+  /** True for a terminal behind stdout and stderr. */
+  isTTY?: boolean
+  columns?: number
+  signal?: AbortSignal
+  /** Told of all that is written to stderr, at once. */
+  onErr?: (text: string) => void
+}
+
+export async function runCommand(args: readonly string[], options: CommandOptions = {}): Promise<Ran> {
+  const { answer, columns, env = {}, isTTY } = options
+  let [out, err] = ['', '']
+  const questions: string[] = []
+  async function ask(question: string): Promise<string | undefined> {
+    questions.push(question)
+    return typeof answer === 'function' ? answer() : answer
+  }
+  const code = await main(args, {
+    stdout: { write: (text) => (out += text), isTTY, columns },
+    stderr: {
+      write(text) {
+        err += text
+        options.onErr?.(text)
+      },
+      isTTY,
+      columns,
+    },
+    env,
+    hostName: 'test',
+    nodeVersion: process.version,
+    version: '0.0.0',
+    clock: systemClock,
+    random: systemRandom,
+    program: [process.execPath, 'none'],
+    readFile(path) {
+      throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' })
+    },
+    ask: answer === undefined ? undefined : ask,
+    signal: options.signal ?? new AbortController().signal,
+    onHangup: () => undefined,
+    onOutputLost: () => undefined,
+  })
+  return { code, out, err, questions }
+}

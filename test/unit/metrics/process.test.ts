@@ -1,0 +1,96 @@
+// Metrics of the process: what they show is what the process did, also when they are asked for twice at once.
+import { PerformanceObserver, performance } from 'node:perf_hooks'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { Registry } from 'prom-client'
+import { expect, test } from 'vitest'
+import { addProcessMetrics, processMetricNames } from '../../../src/metrics/process.ts'
+import { parseExposition } from '../../support/exposition.ts'
+
+async function samplesOf(registry: Registry): Promise<Map<string, number>> {
+  const families = [...parseExposition(await registry.metrics()).values()]
+  return new Map(families.flatMap(({ samples }) => [...samples]))
+}
+
+function made(): Registry {
+  const registry = new Registry()
+  addProcessMetrics(registry)
+  return registry
+}
+
+/** Keeps the CPU and the event loop busy. */
+function work(ms: number): void {
+  const until = performance.now() + ms
+  while (performance.now() < until) Math.sqrt(until)
+}
+
+test('all are there at once, with values that can be', async () => {
+  const samples = await samplesOf(made())
+  const families = [...samples.keys()].map((series) => series.replace(/(?:_bucket|_sum|_count)?(?:\{.*)?$/, ''))
+  expect([...new Set(families)]).toEqual(processMetricNames)
+  const of = (name: (typeof processMetricNames)[number]): number => samples.get(name) ?? NaN
+  expect(of('process_start_time_seconds') * 1000).toBeCloseTo(performance.timeOrigin, 0)
+  for (const name of [
+    'process_resident_memory_bytes',
+    'nodejs_heap_size_total_bytes',
+    'nodejs_heap_size_used_bytes',
+  ] as const) {
+    expect(of(name), name).toBeGreaterThan(2 ** 20)
+  }
+  expect(of('nodejs_heap_size_used_bytes')).toBeLessThanOrEqual(of('nodejs_heap_size_total_bytes'))
+  expect(of('process_cpu_user_seconds_total')).toBeGreaterThan(0)
+})
+
+test('CPU time is that of the whole life of the process, counted once however often it is asked for', async () => {
+  const registry = made()
+  const total = async (): Promise<number> => (await samplesOf(registry)).get('process_cpu_seconds_total') ?? NaN
+  const before = process.cpuUsage()
+  work(50)
+  const [one, two] = await Promise.all([total(), total()])
+  const after = process.cpuUsage()
+  for (const seconds of [one, two]) {
+    expect(seconds).toBeGreaterThan((before.user + before.system) / 1e6 + 0.02)
+    expect(seconds).toBeLessThanOrEqual((after.user + after.system) / 1e6)
+  }
+  expect(two).toBeGreaterThanOrEqual(one)
+})
+
+test('utilisation of the event loop is that since the last scrape', async () => {
+  const registry = made()
+  const ratio = async (): Promise<number> => (await samplesOf(registry)).get('nodejs_eventloop_utilization') ?? NaN
+  await ratio()
+  work(100)
+  // Let the loop turn: what has not ended counts for nothing.
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(await ratio()).toBeGreaterThan(0.5)
+})
+
+test('asked again and again in the same moment, there are no numbers that nobody measured', async () => {
+  const registry = made()
+  for (let i = 0; i < 5; i += 1) {
+    for (const [series, value] of await samplesOf(registry)) {
+      expect(Number.isFinite(value), series).toBe(true)
+      expect(value, series).toBeGreaterThanOrEqual(0)
+      if (series.startsWith('nodejs_eventloop')) expect(value).toBeLessThanOrEqual(1)
+    }
+  }
+})
+
+test('collections of garbage are counted by kind, all of them', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const registry = made()
+  const majors = async (): Promise<number> =>
+    (await samplesOf(registry)).get('nodejs_gc_duration_seconds_count{kind="major"}') ?? NaN
+  expect(await majors()).toBe(0)
+  const told = new Promise<void>((resolve) => {
+    const observer = new PerformanceObserver(() => {
+      observer.disconnect()
+      resolve()
+    })
+    observer.observe({ entryTypes: ['gc'] })
+  })
+  for (let i = 0; i < 3; i += 1) collect()
+  await told
+  await expect.poll(majors).toBeGreaterThanOrEqual(3)
+})

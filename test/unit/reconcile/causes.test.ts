@@ -1,0 +1,155 @@
+// Causes: thousands of records become a few rows, what is parked is listed oldest first, and it is quick however many there are.
+import { expect, test } from 'vitest'
+import { groupByCause, type Causes, type CausesOptions } from '../../../src/reconcile/causes.ts'
+import type { Backlog } from '../../../src/reconcile/backlog.ts'
+import {
+  dayMs,
+  defaultPolicy,
+  due,
+  learn,
+  listingOf,
+  minuteMs,
+  noted,
+  testBacklog,
+  testNow,
+} from '../../support/backlog.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+
+const second = '22222222-2222-4222-8222-222222222222'
+const third = '33333333-3333-4333-8333-333333333333'
+
+const idOf = (n: number): string => `${n.toString(16).padStart(8, '0')}-0000-4000-8000-000000000000`
+
+function backlogOf(records: WebhookRecord[]): Backlog {
+  const backlog = testBacklog({ maxRecords: 200_000 })
+  learn(backlog, listingOf(records), testNow)
+  return backlog
+}
+
+function group(backlog: Backlog, changes: Partial<CausesOptions> = {}): Causes {
+  const options = { policy: defaultPolicy, now: testNow, isHeld: () => false, maxCauses: 50, maxParked: 100 }
+  return groupByCause(backlog.entries(), { ...options, ...changes })
+}
+
+test('nothing is no cause', () => {
+  expect(group(backlogOf([]))).toEqual({
+    total: 0,
+    records: 0,
+    list: [],
+    parked: { total: 0, list: [] },
+    lastDueAt: undefined,
+  })
+})
+
+test('7,000 records of three causes are three rows, the largest first, with the oldest event of each', () => {
+  const kinds = [
+    { share: 5000, fields: { eventType: 'a', subscriptionId: second, responseStatusCode: 503 } },
+    { share: 1500, fields: { eventType: 'a', subscriptionId: second, responseStatusCode: null } },
+    { share: 500, fields: { eventType: 'a', subscriptionId: third, responseStatusCode: 503 } },
+  ]
+  let n = 0
+  const records = kinds.flatMap(({ fields, share }) =>
+    Array.from({ length: share }, (_, at) => due({ ...fields, id: idOf(n++), eventLocal: testNow - dayMs - at })),
+  )
+  const { list, total, records: all } = group(backlogOf(records))
+  expect([total, all]).toEqual([3, 7000])
+  expect(
+    list.map(({ eventType, records: count, responseStatusCode, subscriptionId }) => [
+      eventType,
+      subscriptionId,
+      responseStatusCode,
+      count,
+    ]),
+  ).toEqual([
+    ['a', second, 503, 5000],
+    ['a', second, null, 1500],
+    ['a', third, 503, 500],
+  ])
+  expect(list.map(({ oldestAt }) => testNow - dayMs - oldestAt)).toEqual([4999, 1499, 499])
+  expect(list.map(({ byDecision }) => byDecision.due)).toEqual([5000, 1500, 500])
+})
+
+test('types and subscriptions are not mixed up by what they consist of', () => {
+  const records = [
+    due({ id: idOf(1), eventType: 'a', subscriptionId: second }),
+    due({ id: idOf(2), eventType: 'a ', subscriptionId: second }),
+    due({ id: idOf(3), eventType: '__proto__', subscriptionId: second }),
+    due({ id: idOf(4), eventType: '', subscriptionId: '' }),
+  ]
+  expect(
+    group(backlogOf(records))
+      .list.map(({ eventType }) => eventType)
+      .sort(),
+  ).toEqual(['', '__proto__', 'a', 'a '])
+})
+
+test('a cause tells what is decided of its records, and when the first backoff ends; the whole, when the last does', () => {
+  const fields = { eventType: 'a', subscriptionId: second, responseStatusCode: 500 }
+  const backlog = backlogOf([
+    due({ ...fields, id: idOf(1) }),
+    due({ ...fields, id: idOf(2), attempts: 30 }),
+    due({ ...fields, id: idOf(3), attempts: 1, lastAttemptLocal: testNow - 1000 }),
+    due({ ...fields, id: idOf(4), attempts: 5, lastAttemptLocal: testNow - 1000 }),
+    due({ ...fields, id: idOf(5) }),
+    due({ ...fields, id: idOf(6), subscriptionId: third }),
+  ])
+  noted(backlog, { ...due({ id: idOf(5) }) }, { result: 'accepted', reason: 'ok', sent: true })
+  const { lastDueAt, list, parked } = group(backlog, { isHeld: (id) => id === third })
+  expect(list).toHaveLength(2)
+  expect(list[0]?.byDecision).toEqual({ due: 1, 'backing-off': 2, parked: 1, excluded: 0, held: 0, awaiting: 1 })
+  expect(list[1]?.byDecision).toMatchObject({ held: 1, due: 0 })
+  const next = list[0]?.nextDueAt ?? 0
+  expect(next - testNow).toBeGreaterThan(minuteMs / 2 - 2000)
+  expect(next - testNow).toBeLessThan(minuteMs)
+  expect((lastDueAt ?? 0) - testNow).toBeGreaterThan(7 * minuteMs)
+  expect(parked).toMatchObject({ total: 1, list: [{ id: idOf(2), attempts: 30, responseStatusCode: 500 }] })
+})
+
+test('what is excluded is no cause', () => {
+  const backlog = backlogOf([due({ id: idOf(1), eventType: 'a' }), due({ id: idOf(2), eventType: 'b' })])
+  const policy = { ...defaultPolicy, select: { ...defaultPolicy.select, eventTypes: ['b'] } }
+  expect(group(backlog, { policy })).toMatchObject({ total: 1, records: 1, list: [{ eventType: 'b' }] })
+})
+
+test('of many causes the largest are listed, of many parked records the oldest, and all are counted', () => {
+  const records = Array.from({ length: 3000 }, (_, n) =>
+    due({
+      id: idOf(n),
+      // Type t-k has as many records as its number says: 1, 2, 3 ...
+      eventType: `t-${Math.floor((Math.sqrt(8 * n + 1) - 1) / 2)}`,
+      attempts: 30,
+      // In no order of time.
+      eventLocal: testNow - dayMs - ((n * 7919) % 3000) * 1000,
+    }),
+  )
+  const { list, parked, total } = group(backlogOf(records))
+  expect(total).toBe(77)
+  expect(list).toHaveLength(50)
+  expect(list.map(({ records: count }) => count)).toEqual(list.map(({ records: count }) => count).sort((a, b) => b - a))
+  expect(list[0]?.records).toBe(76)
+  expect(parked.total).toBe(3000)
+  expect(parked.list.map(({ eventAt }) => (testNow - dayMs - eventAt) / 1000)).toEqual(
+    Array.from({ length: 100 }, (_, at) => 2999 - at),
+  )
+})
+
+test('a hundred thousand records are grouped in far less than a second', () => {
+  const types = ['a', 'b', 'c', 'd']
+  const backlog = backlogOf(
+    Array.from({ length: 100_000 }, (_, n) =>
+      due({
+        id: idOf(n),
+        eventType: types[n % 4] ?? '',
+        responseStatusCode: n % 3 === 0 ? null : 500 + (n % 3),
+        attempts: n % 31,
+        eventLocal: testNow - dayMs - (n % 86_400) * 1000,
+      }),
+    ),
+  )
+  const started = performance.now()
+  const { records } = group(backlog)
+  const took = performance.now() - started
+  expect(records).toBe(100_000)
+  // Alone it takes some 60 ms; this machine may have much else to do.
+  expect(took).toBeLessThan(600)
+})
