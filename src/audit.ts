@@ -8,6 +8,8 @@ import { escapeInvisible, scrub } from './scrub.ts'
 export interface AuditOptions {
   /** Stands in every line. */
   instance: string
+  /** Stands in the place of the engine's own reason, where somebody has asked for the retries. */
+  why?: 'asked-for' | undefined
   /** Takes one finished line with its line break. When it throws, the line is lost and the work goes on. */
   write: (line: string) => unknown
   clock: Pick<Clock, 'now'>
@@ -34,7 +36,8 @@ export type AuditLine =
   /** A PATCH that was sent, when its answer had come, or was given up. */
   | (Subject & {
       action: 'retry'
-      why: RetryFact['why']
+      /** As the dispatcher tells it; `asked-for`: somebody chose this record (`webhook-reconciler retry`). */
+      why: RetryFact['why'] | 'asked-for'
       result: RetryFact['answer']['result']
       reason: RetryFact['answer']['reason']
       /** With `already-resolved`: the status that the platform found. */
@@ -68,12 +71,14 @@ export function auditLine(fact: Fact): AuditLine | undefined {
   }
 }
 
-export function createAudit({ clock, instance, write }: AuditOptions): Audit {
+export function createAudit({ clock, instance, why, write }: AuditOptions): Audit {
   return {
     tell(fact) {
       const line = auditLine(fact)
       if (line === undefined) return
-      const text = JSON.stringify({ audit: true, time: new Date(clock.now()).toISOString(), instance, ...line })
+      const asked = line.action === 'retry' && why !== undefined && { why }
+      const time = new Date(clock.now()).toISOString()
+      const text = JSON.stringify({ audit: true, time, instance, ...line, ...asked })
       try {
         write(`${escapeInvisible(scrub(text))}\n`)
       } catch {

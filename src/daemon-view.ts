@@ -140,7 +140,13 @@ export function missingOf(engine: Pick<Engine, 'backlog'>): number {
 /** Grouping may look at a hundred thousand records: whoever asks again within a second gets the same. */
 const causesKeptMs = 1000
 
-export function createCausesView(engine: Engine, clock: Pick<Clock, 'monotonic'>): () => Causes {
+/** What of the engine is looked at for the causes. */
+type Grouped = Pick<Engine, 'isHeld' | 'policy'> & {
+  backlog: Pick<Engine['backlog'], 'entries'>
+  client: Pick<Engine['client'], 'now'>
+}
+
+export function createCausesView(engine: Grouped, clock: Pick<Clock, 'monotonic'>): () => Causes {
   let last: { at: number; causes: Causes } | undefined
   return () => {
     const at = clock.monotonic()

@@ -51,6 +51,7 @@ function fieldsOf(error: unknown): LogFields {
   return {
     errorName: identifier(error.name) ?? 'Error',
     ...('code' in error && identifier(error.code) !== undefined ? { errorCode: identifier(error.code) } : {}),
+    ...(error instanceof PlatformFailure && error.status !== undefined && { errorStatus: error.status }),
     ...(ownClasses.some((own) => error instanceof own) ? { errorMessage: error.message } : {}),
     ...(causes.length > 0 ? { errorCauses: causes } : {}),
     errorStack: framesOf(error),
@@ -59,7 +60,7 @@ function fieldsOf(error: unknown): LogFields {
 
 /**
  * What a log line may say of an error: `errorName`, `errorCode`, `errorCauses` (name and code), `errorStack` (places
- * only), and `errorMessage` for our own classes alone. Messages of others may quote a request, a key or a payload.
+ * only), `errorStatus` (HTTP status of the platform's answer), and `errorMessage` for our own classes alone. Messages of others may quote a request, a key or a payload.
  * Never throws, whatever was thrown.
  */
 export function errorFields(error: unknown): LogFields {

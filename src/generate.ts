@@ -6,6 +6,7 @@ import { Scalar, stringify } from 'yaml'
 import { z } from 'zod'
 import type { Key, KeyDescription } from './config/key.ts'
 import { keys, schema } from './config/schema.ts'
+import { logEvents, type LogEvent } from './log-events.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from './metrics/registry.ts'
 
 /** A file, or a part of one, that is made from code. */
@@ -128,12 +129,23 @@ function metricsTable(): string {
   return markdownTable(['Metric', 'Type', 'Labels', 'Meaning'], rows)
 }
 
+function logEventsTable(): string {
+  const rows = Object.entries<LogEvent>(logEvents).map(([message, { fields, levels, meaning }]) => [
+    `\`${message}\``,
+    levels.join(', '),
+    fields.map((field) => `\`${field}\``).join(', '),
+    meaning,
+  ])
+  return markdownTable(['Message', 'Level', 'Fields', 'Meaning'], rows)
+}
+
 /** Everything that is generated. */
 export const targets: readonly Target[] = [
   wholeFile('config/default.yaml', defaultYaml),
   wholeFile('config/schema.json', jsonSchema),
   markdownPart('README.md', 'configuration', configurationTable),
   markdownPart('README.md', 'metrics', metricsTable),
+  markdownPart('README.md', 'log events', logEventsTable),
 ]
 
 /** Files as the generator sees them. */

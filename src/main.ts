@@ -63,6 +63,8 @@ async function start(): Promise<void> {
   process.on('SIGHUP', () => {
     onHangup()
   })
+  // A diagnostic report, where somebody asks Node for one, tells no variable: a key and a token may stand there.
+  process.report.excludeEnv = true
   nodeModule.enableCompileCache()
   const { main, tellBug } = await import('./cli/program.ts')
   const { systemClock, systemRandom } = await import('./clock.ts')

@@ -1,4 +1,5 @@
 // Tells what sweeps saw as log lines: what changed once, what goes on in the sweep's own line, and never more than a few lines a sweep.
+import type { LogMessage } from './log-events.ts'
 import type { LogFields, Log } from './log.ts'
 import type { Reason } from './platform/http.ts'
 import type { SweeperFact, SweepKind, SweepReport } from './reconcile/sweeper.ts'
@@ -84,7 +85,7 @@ export function createSweepNarrator(log: Log): SweepNarrator {
   let isLosing = false
   let listed = -1
 
-  function warnOnce(type: SweeperFact['type'], message: string, fields: LogFields): void {
+  function warnOnce(type: SweeperFact['type'], message: LogMessage, fields: LogFields): void {
     if (warned.has(type)) log.debug(message, fields)
     else log.warn(message, fields)
     warned.add(type)

@@ -1,5 +1,6 @@
 // Tells the facts as log lines: state changes and full sweeps that did something at info, single records at debug.
 import type { Fact } from './facts.ts'
+import type { LogMessage } from './log-events.ts'
 import type { Log } from './log.ts'
 import { createCircuitNarrator } from './narrate-circuits.ts'
 import { createSweepNarrator, type Noted } from './narrate-sweeps.ts'
@@ -14,10 +15,10 @@ export interface Narrator {
 
 type TokenRefreshed = Extract<Fact, { type: 'token-refreshed' }>
 
-const pauses: Readonly<Record<Trouble, string>> = {
+const pauses = {
   platform: 'retries pause: the platform answers neither them nor a list; it is asked until it does',
   unauthorized: 'retries pause: the platform refuses the token or the permission; it is asked until it does not',
-}
+} as const satisfies Readonly<Record<Trouble, LogMessage>>
 
 const notedAs: Readonly<Record<Outcome, Noted>> = {
   recovered: 'recovered',

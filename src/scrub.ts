@@ -34,12 +34,12 @@ function ibanRemainder(iban: string): number {
   return remainder
 }
 
-/** End of the valid IBAN that starts at `start`, single spaces allowed; undefined when there is none. */
+/** End of the valid IBAN that starts at `start`, single spaces or hyphens allowed; undefined when there is none. */
 function ibanEnd(text: string, start: number): number | undefined {
   const country = ibanCountries.get(text.slice(start, start + 2).toUpperCase())
   if (country === undefined) return undefined
   const [, run = ''] =
-    /^([A-Za-z0-9]+(?:[ \u00a0\u202f][A-Za-z0-9]+)*)/.exec(text.slice(start, start + 2 * longestIban)) ?? []
+    /^([A-Za-z0-9]+(?:[ \u00a0\u202f-][A-Za-z0-9]+)*)/.exec(text.slice(start, start + 2 * longestIban)) ?? []
   let iban = ''
   for (const [index, character] of Array.from(run).entries()) {
     if (/[A-Za-z0-9]/.test(character)) iban += character
@@ -82,14 +82,18 @@ const rules: readonly (readonly [RegExp, string])[] = [
     '$1[hidden]',
   ],
   [/\b(Bearer)(?:\s|\\[nrt]|%20|\+)+[A-Za-z0-9._~+/=-]+/gi, '$1 [token]'],
+  // A JWT whose header was written with spaces or line breaks is known by its three parts; before the others, who know its second one.
+  [/\b(?:eyA|ew[0ko])[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{8,}){2,4}/g, '[token]'],
   [/eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,4}/g, '[token]'],
+  // A key or certificate without its first and last line: how DER begins, in Base64.
+  [/\bMII[A-Za-z0-9+/]{40,}={0,2}/g, '[pem]'],
   [new RegExp(String.raw`("(?:${secretNames})"\s*:\s*")(?:[^"\\]|\\.)+`, 'gi'), '$1[hidden]'],
   [new RegExp(String.raw`(\b(?:${secretNames})${innerQuote}\s*[:=]\s*${innerQuote})[^\s"'\\&,}]+`, 'gi'), '$1[hidden]'],
   [/(\bhttps?:\/\/)[^\s/"'\\@]+@/gi, '$1[hidden]@'],
 ]
 
 /**
- * The text without JWTs, bearer tokens, Authorization values, PEM blocks, credentials in URLs and IBANs.
+ * The text without JWTs, bearer tokens, Authorization values, PEM blocks, bare keys, credentials in URLs and IBANs.
  * Leaves UUIDs, hashes and numbers alone. A JSON text stays valid JSON with the same keys.
  */
 export function scrub(text: string): string {

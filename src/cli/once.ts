@@ -19,7 +19,7 @@ import {
   type OnceReport,
   type StoppedBy,
 } from './once-report.ts'
-import { openService, type ConfigOption, type Service } from './service.ts'
+import { openAudit, openService, type ConfigOption, type Service } from './service.ts'
 
 interface OnceOptions extends ConfigOption {
   dryRun?: true
@@ -86,10 +86,12 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
   const { periodMs } = createSchedule(config.schedule)
   const tally = emptyTally()
   const narrator = createNarrator(log)
+  const audit = openAudit(config, io, io.stderr)
   function report(fact: Fact): void {
     if (fact.type === 'retry' && fact.answer.sent) tallyRetry(tally, fact.answer)
     if (fact.type === 'outcome') tally.outcomes[fact.outcome] += 1
     narrator.tell(fact)
+    audit?.tell(fact)
     // A receiver that is down wakes nobody by itself, but here it ends the run.
     if (fact.type === 'receiver') engine.dispatcher.wake()
   }

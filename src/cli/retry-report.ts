@@ -186,6 +186,7 @@ export function asText(report: RetryReport, width: number | undefined): string {
   const { complete, leftOut, records, seconds, stoppedBy, sums } = report
   const head = `${report.instance} at ${report.platform}: ${sums.retried} retries in ${seconds} s\n`
   const notes = [
+    ...(report.found === 0 && sums.retried === 0 ? ['No failed record was found for what was asked.'] : []),
     ...(leftOut ? ['There was no room for all of them (backlog.maxRecords): run again for the rest.'] : []),
     ...(complete ? [] : ['A part of what was asked for could not be listed: run again.']),
     ...(stoppedBy === null ? [] : [`Stopped early by: ${stoppedBy} (${advice[stoppedBy]}).`]),

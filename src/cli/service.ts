@@ -58,9 +58,14 @@ async function openCertificate(
 }
 
 /** The audit, when it is wanted. */
-export function openAudit(config: Config, { clock }: Pick<Io, 'clock'>, to: Output): Audit | undefined {
+export function openAudit(
+  config: Config,
+  { clock }: Pick<Io, 'clock'>,
+  to: Output,
+  why?: 'asked-for',
+): Audit | undefined {
   if (!config.audit.enabled) return undefined
-  return createAudit({ instance: config.instance.name, clock, write: (line) => to.write(line) })
+  return createAudit({ instance: config.instance.name, clock, why, write: (line) => to.write(line) })
 }
 
 /** Levels that a command of which people want an answer, and no log, leaves out. */

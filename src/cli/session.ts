@@ -103,7 +103,7 @@ export async function inSession(
   const target = `${instance} at ${platform}`
   const narrator = options.verbose === true ? createNarrator(service.log) : undefined
   // On stdout stands what was asked for.
-  const audit = openAudit(config, io, progress.output)
+  const audit = openAudit(config, io, progress.output, 'asked-for')
   const waiting = new Map<Fact['type'], PromiseWithResolvers<void>>()
   function report(fact: Fact): void {
     narrator?.tell(fact)

@@ -2,10 +2,12 @@
 import type { CircuitState, CircuitView } from '../reconcile/allowance.ts'
 import type { Cause, Causes, ParkedRecord } from '../reconcile/causes.ts'
 import type { Decision } from '../reconcile/decide.ts'
+import { scrub } from '../scrub.ts'
 import { toTime } from './time.ts'
 
 /** Records that failed in the same way: one row instead of thousands. */
 export interface CauseStatus {
+  /** As the platform tells it, without what looks like a secret or an account. */
   eventType: string
   subscriptionId: string
   /** What the receiver answered at the last attempt; null when it did not. */
@@ -104,7 +106,7 @@ export function toCauses(causes: Causes, onlyCounted: number, context: CauseCont
     const circuit = circuitOf(cause.subscriptionId)
     const { due, held, awaiting, parked, 'backing-off': backingOff } = cause.byDecision
     return {
-      eventType: cause.eventType,
+      eventType: scrub(cause.eventType),
       subscriptionId: cause.subscriptionId,
       responseStatusCode: cause.responseStatusCode,
       records: cause.records,
@@ -127,7 +129,8 @@ function toParked(record: ParkedRecord): ParkedStatus {
   return {
     eventId: record.eventId,
     webhookId: record.id,
-    eventType: record.eventType,
+    // The one text here that the platform makes up: it may be anything.
+    eventType: scrub(record.eventType),
     subscriptionId: record.subscriptionId,
     responseStatusCode: record.responseStatusCode,
     attempts: record.attempts,

@@ -61,7 +61,7 @@ const circuitMarks = { closed: '○', probing: '◐', open: '●' } as const
 
 function causeRow(cause: CauseStatus, status: StatusDocument): Part[] {
   const decisions = partsOf(cause.byDecision).map(
-    ({ name, records }, index) => html`${index > 0 && ', '}<span class="short">${count(records)} ${name}</span>`,
+    ({ name, records }) => html`<span class="short line">${count(records)} ${name}</span> `,
   )
   const { oldestEvent } = cause
   return [

@@ -93,14 +93,15 @@ th:last-child, td:last-child { padding-right: 0; }
 td b { font-weight: 650; }
 small { display: block; font-size: 0.8125rem; font-weight: 400; color: var(--muted); }
 code { font: 0.8125rem/1.4 ui-monospace, 'SF Mono', Menlo, 'DejaVu Sans Mono', monospace; }
-.state, .short, time { white-space: nowrap; }
+.state, .short { white-space: nowrap; }
+span.line { display: block; }
 .state.open { color: var(--trouble); } .state.probing { color: var(--waiting); } .state.failed { color: var(--trouble); } .state.incomplete { color: var(--waiting); }
 .more { margin-top: 0.6rem; color: var(--muted); }
 .facts { display: grid; grid-template-columns: minmax(8rem, auto) minmax(0, 1fr); gap: 0.45rem 1rem; }
 .facts dt { color: var(--muted); } .facts dd { overflow-wrap: anywhere; }
 footer { margin-top: 1.25rem; color: var(--muted); font-size: 0.875rem; }
 
-@media (min-width: 78rem) { td code, th code { white-space: nowrap; } }
+@media (min-width: 78rem) { td code, th code, td time { white-space: nowrap; } td small time { white-space: normal; } }
 @media (max-width: 62rem) { .figures { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
 @media (max-width: 48rem) {
   body { padding: 0.75rem 0.75rem 2rem; }
@@ -114,6 +115,7 @@ footer { margin-top: 1.25rem; color: var(--muted); font-size: 0.875rem; }
   tbody tr:last-child { padding-bottom: 0; }
   tbody th, tbody td, tbody td.number { border: 0; padding: 0.1rem 0; text-align: left; }
   tbody td { display: grid; grid-template-columns: 7.5rem minmax(0, 1fr); gap: 0.5rem; }
+  td .short { white-space: normal; }
   tbody td::before { content: attr(data-label); color: var(--muted); font-weight: 400; }
 }
 @media (max-width: 26rem) { .figures > :first-child, .figures > :last-child { grid-column: 1 / -1; } }

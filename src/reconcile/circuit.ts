@@ -42,7 +42,7 @@ export interface Circuit {
   unjudged(): number
   /** Takes an outcome in. Gives the judgement when nearly all have failed again: who owns it shrinks it then, or not. */
   learn(id: string, verdict: Verdict): Judgement | undefined
-  /** Allowance 1 (2 when anything arrived among what was judged), and a pause, each time twice as long. */
+  /** Allowance 1 (2 when the last ten outcomes were not all bad), and a pause, each time twice as long. */
   pause(now: number): void
   /** The same without a pause. */
   shrink(): void
@@ -69,10 +69,11 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
   /** Anything recovered since the last pause, or there was none yet. */
   let hasRecovered = true
 
-  /** One probe is next. Where something did arrive, it is two: the first may be the last of a few poisoned records. */
+  /** One probe is next; two where the last outcomes were not all bad: one may be the last of a few poisoned records. */
   function forgetOutcomes(): void {
     epoch += 1
-    allowance = Math.min(maxAllowance, failed < last.size ? 2 : 1)
+    const didAnyArrive = [...last.values()].slice(-fewestJudged).includes(false)
+    allowance = Math.min(maxAllowance, didAnyArrive ? 2 : 1)
     last = new Map()
     failed = 0
     known = 0

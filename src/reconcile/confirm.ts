@@ -41,7 +41,7 @@ const maxEventPages = 10
 const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
 /** So many are looked up one by one when their span can't be listed; the others come with the next round. */
-const mostLookUps = 200
+const mostLookUps = 50
 /** A listing of more pages than this is read for nobody. */
 const maxPages = 1000
 
@@ -236,7 +236,8 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     try {
       await lookAround(byEventTime(plain), round)
       await inParallel(odd, 1, (entry) => lookAtSecond(entry, round))
-      if (round.failures > 0 && round.answers === 0) await pause(signal)
+      // One that fails by itself is put off by itself.
+      if (round.failures > 1 && round.answers === 0) await pause(signal)
       else pauses = 0
       room.learn({ looks: due.length, settled: due.length - due.filter(isAwaited).length, calls: round.calls })
     } catch (error) {

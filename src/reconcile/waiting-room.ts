@@ -21,6 +21,8 @@ export interface WaitingRoomOptions {
 /** So many looks make a round worth its calls: at least, and at most where a listing costs much however few are looked for. */
 const smallestGoodRound = 200
 const largestGoodRound = 5000
+/** Whether a round is dear is judged of so many looks. */
+const fewestJudged = 50
 /** A round is dear that takes more calls than this for each look. */
 const dearPerLook = 0.1
 /** As long waits the first of a round while retries wait for outcomes: those sent together come due together. */
@@ -71,18 +73,22 @@ export function createWaitingRoom({ waitsForOutcomes }: WaitingRoomOptions): Wai
     return Math.max(at, (entry.awaiting?.sentAt ?? at) + usualMs)
   }
 
-  /** Nobody else will come, or somebody needs to know. */
-  function isUrgent(): boolean {
-    return queue.length === 0 || waitsForOutcomes()
+  /** How long the first of those who are due may wait at most. */
+  function latestFor(first: Place): number {
+    return ripeAt(first) + Math.min(longestWaitMs, (longWaitMs * goodRound) / smallestGoodRound)
+  }
+
+  /** Nobody else comes due in time to share the calls. */
+  function isAlone(first: Place): boolean {
+    return (queue.peek()?.at ?? Infinity) > latestFor(first)
   }
 
   /** When the next round should begin if nothing changes. */
   function roundAt(first: Place, now: number): number {
-    if (queue.length === 0) return now
+    if (isAlone(first)) return now
     if (waitsForOutcomes()) return first.at + shortWaitMs
     const ripe = due.filter((place) => ripeAt(place) <= now).length
-    if (ripe >= goodRound) return now
-    return ripeAt(first) + Math.min(longestWaitMs, (longWaitMs * goodRound) / smallestGoodRound)
+    return ripe >= goodRound ? now : latestFor(first)
   }
 
   return {
@@ -96,7 +102,9 @@ export function createWaitingRoom({ waitsForOutcomes }: WaitingRoomOptions): Wai
       return left <= 0 ? 0 : Math.min(left, shortWaitMs)
     },
     take(now) {
-      const isTaken = isUrgent() ? () => true : (place: Place) => ripeAt(place) <= now
+      const [first] = due
+      const takesAll = first === undefined || isAlone(first) || waitsForOutcomes()
+      const isTaken = (place: Place): boolean => takesAll || ripeAt(place) <= now
       const taken = due.filter(isTaken)
       due = due.filter((place) => !isTaken(place))
       return taken.map(({ entry }) => entry)
@@ -105,6 +113,7 @@ export function createWaitingRoom({ waitsForOutcomes }: WaitingRoomOptions): Wai
       if (looks === 0) return
       if (settled < looks / 2) usualMs = Math.min(longestUsualMs, Math.max(firstUsualMs, usualMs * 1.5))
       else if (settled > looks * 0.9) usualMs *= 0.95
+      if (looks < fewestJudged) return
       const isDear = calls > looks * dearPerLook
       goodRound = isDear ? Math.min(largestGoodRound, goodRound * 2) : Math.max(smallestGoodRound, goodRound / 2)
     },

@@ -2,11 +2,13 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
-import type { StatusDocument } from '../../src/ops/status.ts'
+import { toStatus, type StatusDocument } from '../../src/ops/status.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 import { accessibilityProblems, keepPicture, openPage, startBrowser } from '../support/browser.ts'
 import { sandboxEnv } from '../support/engine.ts'
 import { startPlatform } from '../support/gate.ts'
+import { anIncident } from '../support/incident.ts'
+import { start } from '../support/ops-server.ts'
 import { get, patience, startDaemon, type Daemon } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
@@ -184,6 +186,30 @@ describe('an incident', () => {
     expect(history.reduce((sum, { recovered }) => sum + recovered, 0)).toBe(182)
     expect(history.at(-1)?.missing).toBe(5)
   })
+})
+
+test.each([
+  ['light', { colorScheme: 'light', viewport: { width: 1280, height: 1050 } }],
+  ['dark', { colorScheme: 'dark', viewport: { width: 1280, height: 1050 } }],
+  ['phone', { colorScheme: 'light', viewport: phone }],
+] as const)('everybody can read it with all that it can have: %s', async (name, options) => {
+  // A made-up hour: no test has one. The picture in the README is the beginning of this one.
+  await using server = await start({ status: () => toStatus(anIncident({ beyondWindow: 3, stuckProcessing: 2 })) })
+  const browser = await startBrowser()
+  try {
+    await using opened = await openPage(browser, `http://127.0.0.1:${server.port}/?refresh=off`, options)
+    const { complaints, page } = opened
+    await keepPicture(page, `incident-${name}`)
+    expect(complaints).toEqual([])
+    expect(await accessibilityProblems(page)).toEqual([])
+    // Wherever the layout changes, nothing stands out.
+    for (const width of [320, 360, 417, 600, 769, 800, 993, 1100, 1249, 1400].filter(() => name === 'light')) {
+      await page.setViewportSize({ width, height: 800 })
+      expect(await page.evaluate('document.documentElement.scrollWidth'), `at ${width}`).toBe(width)
+    }
+  } finally {
+    await browser.close()
+  }
 })
 
 test('nothing is missing, and it can be switched off', async () => {

@@ -1,42 +1,32 @@
 // The commands for the person on call against a real sandbox: what they show, what they touch, and how they end.
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
-import type { RetryReport } from '../../src/cli/retry-report.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import { envOf, hour, missing, seedCauses } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
 import { sandboxEnv } from '../support/engine.ts'
-import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
-import { get, patience, runProgram, startDaemon, startProgram } from '../support/process.ts'
+import { get, runProgram, startDaemon } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-const hour = 3_600_000
-const missing = '11111111-2222-4333-8444-555555555555'
-const team = '77777777-2222-4333-8444-555555555555'
-
-async function envOf(sandbox: Sandbox, more: Record<string, string> = {}): Promise<Record<string, string>> {
-  return { ...(await sandboxEnv(sandbox)), RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', ...more }
-}
-
-/** Records of three causes: 20 due by 503, 5 backing off without a response, 3 parked; and 4 of another team. */
-function seedCauses(sandbox: Sandbox): { due: string[]; parked: string[]; others: string[] } {
-  const now = systemClock.now()
-  const common = { eventTypes: ['account-activated'], subscriptions: [missing] }
-  const old = { from: now - 20 * hour, to: now - 10 * hour, attempts: 1 }
-  const due = sandbox.seed({ ...common, ...old, count: 20, result: { responseStatusCode: 503 } }).ids()
-  const soon = { from: now - 2 * hour, to: now - hour, attempts: 20, lastAttemptAfterMs: 3000 }
-  sandbox.seed({ ...common, ...soon, count: 5, result: { responseStatusCode: null } })
-  const limit = { ...old, attempts: 30 }
-  const parked = sandbox.seed({ ...common, ...limit, count: 3, result: { responseStatusCode: 503 } }).ids()
-  const others = sandbox.seed({ ...old, count: 4, subscriptions: [team] }).ids()
-  return { due, parked, others }
-}
-
-function reportOf({ out }: { out: string }): RetryReport {
-  return JSON.parse(out) as RetryReport
-}
+describe('help', () => {
+  test.each([
+    ['plan', ['--records', '--zone <name>', '--json', 'touches nothing']],
+    ['explain', ['<eventId>', '--zone <name>']],
+    ['retry', ['[webhookIds...]', '--event <id>', '--since <time>', '--until <time>', '--parked', '--rate', '--yes']],
+    ['check', ['--json', 'time zone']],
+    ['print-config', ['--json', 'secrets are hidden']],
+    ['pause', ['--port <number>', 'control.port']],
+    ['resume', ['--port <number>']],
+  ])('of %s', async (command, words) => {
+    const { code, out } = await runCommand([command, '--help'])
+    expect(code).toBe(0)
+    for (const word of ['--config <file>', ...words]) expect(out.replaceAll(/\s+/g, ' ')).toContain(word)
+    expect((await runCommand(['--help'])).out).toContain(`\n  ${command} `)
+  })
+})
 
 describe('plan', () => {
   test('shows the causes, what comes now and later, and touches nothing', async () => {
@@ -152,184 +142,6 @@ describe('explain', () => {
     expect(unknown.out).toContain('The platform shows no record of this event.')
     expect(await runCommand(['explain', 'abc'])).toMatchObject({ code: 2, out: '' })
     expect(await runCommand(['explain', missing, '--zone', 'Mars'])).toMatchObject({ code: 2, out: '' })
-  })
-})
-
-describe('retry', () => {
-  test('by id: also what is backing off, excluded, or before notBefore; what is parked only with --parked', async () => {
-    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
-    const { due, parked, others } = seedCauses(sandbox)
-    const env = await envOf(sandbox, {
-      RECONCILER_SELECT_SUBSCRIPTION_IDS: missing,
-      RECONCILER_WINDOW_NOT_BEFORE: new Date(systemClock.now() - hour).toISOString(),
-    })
-    const named = [due[0], others[0]].map(String)
-    const ran = await runCommand(['retry', ...named, '--json'], { env })
-    expect(ran.code, ran.err).toBe(0)
-    expect(reportOf(ran)).toMatchObject({ found: 2, sums: { retried: 2, recovered: 2, refused: 0 }, exitCode: 0 })
-    expect(sandbox.counts()).toMatchObject({ successful: 2, failed: 30 })
-
-    const alone = await runCommand(['retry', String(parked[0])], { env })
-    expect(alone.code).toBe(1)
-    expect(alone.out).toContain('parked        1 left alone (retry.maxAttempts): add --parked for these')
-    expect(sandbox.counts().successful).toBe(2)
-    expect((await runCommand(['retry', String(parked[0]), '--parked'], { env })).code).toBe(0)
-    expect(sandbox.counts().successful).toBe(3)
-  })
-
-  test('an id that is not failed any more was resolved; one that is unknown is refused', async () => {
-    await using sandbox = await startPlatform()
-    const [id = ''] = seedDue(sandbox, 1)
-    expect((await runCommand(['retry', id], { env: await envOf(sandbox) })).code).toBe(0)
-    const again = await runCommand(['retry', id, missing, '--json'], { env: await envOf(sandbox) })
-    expect(again.code).toBe(1)
-    expect(reportOf(again)).toMatchObject({ found: 0, sums: { retried: 2, resolved: 1, refused: 1 } })
-    expect(reportOf(again).records).toContainEqual(expect.objectContaining({ webhookId: missing, result: 'gone' }))
-  })
-
-  test('of an event: its failed records, but not those of others that select.* leaves out', async () => {
-    await using sandbox = await startPlatform({ ignores: ['eventId'] })
-    const common = { wire: { eventId: missing }, eventInstant: systemClock.now() - 3 * hour, attempts: 25 }
-    seedDue(sandbox, 3)
-    sandbox.addWebhook({ ...common, subscriptionId: missing })
-    sandbox.addWebhook({ ...common, subscriptionId: missing, status: 'successful' })
-    sandbox.addWebhook({ ...common, subscriptionId: team })
-    const env = await envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: missing })
-    const ran = await runCommand(['retry', '--event', missing, '--json'], { env })
-    expect(reportOf(ran)).toMatchObject({ found: 2, excluded: 1, notFailed: 1, sums: { retried: 1, recovered: 1 } })
-    expect(ran.code).toBe(1)
-  })
-
-  test('of a span: by type and subscription, beyond the window too, and nothing around it', async () => {
-    await using sandbox = await startPlatform()
-    const now = systemClock.now()
-    const at = (days: number, eventType: string): string =>
-      sandbox.addWebhook({ eventInstant: now - days * 24 * hour, eventType, subscriptionId: missing, attempts: 4 })
-    const meant = [at(20, 'account-activated'), at(21, 'account-activated')]
-    const left = [at(20, 'outgoing-transfer-released'), at(23, 'account-activated'), at(1, 'account-activated')]
-    const args = ['retry', '--since', '22d', '--until', '19d', '--type', 'account-activated', '--subscription', missing]
-    const ran = await runCommand([...args, '--json'], { env: await envOf(sandbox) })
-    expect(ran.code, ran.err).toBe(1)
-    expect(reportOf(ran)).toMatchObject({ found: 3, excluded: 1, sums: { recovered: 2 } })
-    const states = (ids: string[]): unknown[] => ids.map((id) => sandbox.record(id)?.status)
-    expect([states(meant), states(left)]).toEqual([
-      ['successful', 'successful'],
-      ['failed', 'failed', 'failed'],
-    ])
-  })
-
-  test('more than a hundred are asked for, by name of instance and host', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 101)
-    const args = ['retry', '--since', '7d']
-    const env = await envOf(sandbox)
-    const alone = await runCommand(args, { env })
-    expect(alone.code).toBe(2)
-    expect(alone.err).toContain('101 records are more than 100, and there is no terminal to ask at: add --yes')
-    for (const answer of ['n', '', 'yo']) {
-      const no = await runCommand(args, { env, answer })
-      expect(no).toMatchObject({ code: 1, out: '', err: 'Nothing was retried.\n' })
-      expect(no.questions[0]).toMatch(
-        /^Retry 101 failed records of test at 127\.0\.0\.1:\d+ \(events from .*\)\? \[y\/N\] $/,
-      )
-    }
-    expect(sandbox.stats.requests.retry).toEqual({})
-    expect(await runCommand(args, { env, answer: 'y' })).toMatchObject({ code: 0 })
-    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 101 })
-  })
-
-  test('a hundred are not asked for; one is, while retry.enabled is false', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 100)
-    const off = await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
-    const held = await runCommand(['retry', '--since', '7d'], { env: off })
-    expect(held.code).toBe(2)
-    expect(held.err).toContain('retry.enabled is false, and there is no terminal')
-    expect((await runCommand(['retry', '--since', '7d'], { env: await envOf(sandbox) })).code).toBe(0)
-    seedDue(sandbox, 1)
-    expect((await runCommand(['retry', '--since', '7d', '--yes'], { env: off })).code).toBe(0)
-    expect(sandbox.counts().failed).toBe(0)
-  })
-
-  test('a dead receiver is hit ten times and not five hundred, also where circuits are off', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 500)
-    sandbox.receiver.down()
-    const env = await envOf(sandbox, { RECONCILER_CIRCUIT_ENABLED: 'false' })
-    const ran = await runCommand(['retry', '--since', '7d', '--yes'], { env })
-    expect(ran.code).toBe(1)
-    expect(sandbox.stats.deliveries.failed).toBe(10)
-    expect(ran.out).toContain('failed again  10\n')
-    expect(ran.out).toContain('Stopped early by: circuit (nearly all retries failed again')
-    expect(ran.out).toMatch(/not retried +490\n/)
-  })
-
-  test('shows how far it is on a terminal', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 60)
-    const args = ['retry', '--since', '7d', '--rate', '30']
-    const { code, err } = await runCommand(args, { env: await envOf(sandbox), isTTY: true, columns: 200 })
-    expect(code).toBe(0)
-    expect(err).toContain('Looking for them on test at ')
-    expect(err).toMatch(/\[#+\.+\] \d+\/60, about \d+ s left: \d+ recovered, 0 failed again, 0 refused, \d+ waited for/)
-  })
-
-  test('--rate is kept', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 15)
-    const started = systemClock.monotonic()
-    expect((await runCommand(['retry', '--since', '7d', '--rate', '10'], { env: await envOf(sandbox) })).code).toBe(0)
-    // A burst of one second, and half a second for the other five.
-    expect(systemClock.monotonic() - started).toBeGreaterThan(450)
-  })
-
-  test('can be cut off and run again', async () => {
-    const gate = createGate()
-    await using sandbox = await startPlatform({}, gate)
-    seedDue(sandbox, 30)
-    sandbox.faults.set(gate.hold('retry', { skip: 5 }))
-    const env = await envOf(sandbox)
-    const args = ['retry', '--since', '7d', '--json']
-    await using program = startProgram(args, { env: { ...env, RECONCILER_SHUTDOWN_GRACE: '5s' } })
-    await gate.arrived(1)
-    program.kill('SIGINT')
-    await expect.poll(() => program.stderr() + String(gate.waiting()), patience).toMatch(/[1-9]/)
-    gate.open()
-    const ended = await program.ended()
-    expect(ended.code).toBe(1)
-    const first = JSON.parse(ended.stdout) as RetryReport
-    expect(first.stoppedBy).toBe('signal')
-    expect(first.held).toBeGreaterThan(0)
-    sandbox.faults.set()
-    const second = await runCommand(args, { env })
-    expect(second.code).toBe(0)
-    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 30 })
-    expect(reportOf(second).sums.recovered).toBe(first.held)
-  })
-
-  test('what is asked for wrongly is refused before the platform is asked', async () => {
-    for (const args of [[], ['x'], ['--since', 'soon'], [missing, '--since', '1h'], ['--since', '1h', '--rate', '0']]) {
-      const env = { RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:1', RECONCILER_AUTH_CLIENT_ID: 'c' }
-      const issuer = { RECONCILER_AUTH_ISSUER_URL: 'http://127.0.0.1:1', RECONCILER_AUTH_PRIVATE_KEY_FILE: 'none' }
-      const { privateKeyFile } = await testKeys()
-      const all = { ...env, ...issuer, RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile }
-      expect(await runCommand(['retry', ...args], { env: all })).toMatchObject({ code: 2, out: '' })
-    }
-  })
-
-  test('the audit tells each retry and outcome on stderr', async () => {
-    await using sandbox = await startPlatform()
-    const [id] = seedDue(sandbox, 1)
-    const env = await envOf(sandbox, { RECONCILER_AUDIT_ENABLED: 'true' })
-    const { err } = await runCommand(['retry', '--since', '7d'], { env })
-    const lines = err
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
-    expect(lines).toMatchObject([
-      { audit: true, action: 'retry', webhookId: id, attempt: 2, why: 'due', result: 'accepted' },
-      { audit: true, action: 'outcome', webhookId: id, attempt: 2, outcome: 'recovered' },
-    ])
   })
 })
 

@@ -1,9 +1,13 @@
 // What the daemon shows of itself: the status, the heartbeat, the first line.
 import { describe, expect, test } from 'vitest'
-import { nothingSeen, see } from '../../src/daemon-view.ts'
+import { createCausesView, nothingSeen, see } from '../../src/daemon-view.ts'
 import type { LogFields } from '../../src/log.ts'
+import type { Entry } from '../../src/reconcile/entry.ts'
+import { defaultPolicy, due, learn, listingOf, testBacklog, testNow } from '../support/backlog.ts'
 import { metricOf, startScene, withControl, withReceiver } from '../support/daemon-scene.ts'
 import { sweepFact } from '../support/facts.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
+import { wirePage, wireWebhook } from '../support/webhooks.ts'
 
 describe('what it shows', () => {
   test('a status with what it has done, and what holds it', async () => {
@@ -66,6 +70,80 @@ describe('what it shows', () => {
     expect(seen.sweeps.map(({ endedAt, listed }) => [endedAt, listed])).toEqual(
       [991, 992, 993, 994, 995, 996, 997, 998, 999, 1000].map((at) => [at, at]),
     )
+  })
+
+  test('what is missing, why, and how it went on', async () => {
+    let records: unknown[] = []
+    const scene = startScene({
+      env: { ...withControl, RECONCILER_RETRY_ENABLED: 'false' },
+      instead: ({ method, url }) =>
+        method === 'GET' && url.searchParams.get('data.webhook.status') === 'failed' && records.length > 0
+          ? { body: wirePage(records) }
+          : undefined,
+    })
+    await scene.clock.settle()
+    expect(scene.server().status()).toMatchObject({ missing: 0, causes: { total: 0 } })
+    expect(scene.server().status().lastFullSweep).not.toBeNull()
+    const event = new Date(scene.clock.now() - 7_200_000).toISOString().slice(0, 19)
+    records = [wireWebhook({ eventDateTime: event, lastAttemptDateTime: event })]
+    await scene.clock.advance(120_000)
+    scene.control()?.sweep()
+    await scene.clock.settle()
+    await scene.clock.advance(1000)
+    const { causes, history, missing, timeZone } = scene.server().status()
+    expect(missing).toBe(1)
+    expect(causes).toMatchObject({
+      total: 1,
+      onlyCounted: 0,
+      list: [{ responseStatusCode: 503, records: 1, nextAttempt: null }],
+    })
+    expect(history.map((minute) => minute.missing).slice(-3)).toEqual([0, 0, 1])
+    expect(timeZone).toEqual({ platform: 'UTC', offsetSeconds: null })
+    await scene.end()
+  })
+
+  test('the causes, which are grouped once a second, however many ask', async () => {
+    const clock = createVirtualClock(testNow)
+    const backlog = testBacklog()
+    learn(backlog, listingOf([due()]), testNow)
+    let grouped = 0
+    const entries = (): Iterable<Entry> => {
+      grouped += 1
+      return backlog.entries()
+    }
+    const engine = { backlog: { entries }, client: { now: () => testNow }, isHeld: () => false, policy: defaultPolicy }
+    const causes = createCausesView(engine, clock)
+    for (let i = 0; i < 100; i += 1) expect(causes()).toMatchObject({ total: 1, records: 1 })
+    expect(grouped).toBe(1)
+    await clock.advance(999)
+    causes()
+    expect(grouped).toBe(1)
+    await clock.advance(1)
+    causes()
+    expect(grouped).toBe(2)
+  })
+
+  test('how far attempts lie off: the least of each look', () => {
+    const seen = nothingSeen(0)
+    see(seen, { type: 'time-offset', offsets: [{ offsetMs: -3_600_000 }, { offsetMs: 2000 }] }, 1)
+    expect(seen.timeOffsetMs).toBe(2000)
+    see(seen, { type: 'time-offset', offsets: [] }, 2)
+    expect(seen.timeOffsetMs).toBe(2000)
+  })
+
+  test('full sweeps: one that failed is none, and only one that saw all is complete', () => {
+    const seen = nothingSeen(0)
+    const at = (): unknown => [seen.sweptAt, seen.fullySweptAt, seen.completeAt]
+    see(seen, sweepFact({ result: 'failed' }), 1)
+    expect(at()).toEqual([undefined, undefined, undefined])
+    see(seen, sweepFact({ kind: 'fresh' }), 2)
+    expect(at()).toEqual([2, undefined, undefined])
+    see(seen, sweepFact({ result: 'incomplete' }), 3)
+    expect(at()).toEqual([3, 3, undefined])
+    see(seen, sweepFact({ continued: true }), 4)
+    expect(at()).toEqual([4, 3, undefined])
+    see(seen, sweepFact(), 5)
+    expect(at()).toEqual([5, 5, 5])
   })
 
   test('a heartbeat with what holds it', async () => {

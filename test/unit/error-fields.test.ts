@@ -30,6 +30,11 @@ describe('our own errors tell their message', () => {
   ])('%s', (error, errorName, errorCode, errorMessage) => {
     expect(errorFields(error)).toMatchObject({ errorName, errorCode, errorMessage })
   })
+
+  test('tell the HTTP status of an answer, where one came', () => {
+    expect(errorFields(new PlatformFailure('throttled', 429, 'list'))).toMatchObject({ errorStatus: 429 })
+    expect(errorFields(new PlatformFailure('timeout', undefined, 'list'))).not.toHaveProperty('errorStatus')
+  })
 })
 
 describe('errors of others', () => {

@@ -44,7 +44,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   platform: ['bell.ts', 'clock.ts', 'errors.ts', 'scrub.ts'],
   reconcile: ['bell.ts', 'clock.ts', 'errors.ts', 'platform'],
   metrics: ['facts.ts', 'platform', 'reconcile'],
-  ops: ['clock.ts', 'errors.ts', 'reconcile'],
+  ops: ['clock.ts', 'errors.ts', 'reconcile', 'scrub.ts'],
   sandbox: ['clock.ts', 'platform/wire.ts'],
 }
 

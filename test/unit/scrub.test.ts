@@ -22,6 +22,13 @@ describe('tokens', () => {
     ['only its header', `token ${jwt.slice(0, 20)}`, 'token [token]'],
     ['an encrypted one, in five parts', `x ${jwt}.QUJD.REVG y`, 'x [token] y'],
     ['two of them', `${jwt},${jwt}`, '[token],[token]'],
+    ...['{ "alg": "RS256" }', '{\n"alg":"RS256"}', '{\r\n "alg":"RS256"}', '{\t"alg":"RS256"}'].map(
+      (header): [string, string, string] => {
+        const odd = `${Buffer.from(header).toString('base64url')}.${jwt.split('.').slice(1).join('.')}`
+        return [`one whose header is ${JSON.stringify(header)}`, `x ${odd} y`, 'x [token] y']
+      },
+    ),
+    ['no host name', 'eyewitness-server.production1.example-company', 'eyewitness-server.production1.example-company'],
     ['in a form', `client_assertion=${jwt}&scope=api`, 'client_assertion=[hidden]&scope=api'],
     ['bearer', 'Bearer opaque-123/+=', 'Bearer [token]'],
     ['bearer in other letters', 'authorization bearer   abc', 'authorization bearer [token]'],
@@ -50,6 +57,8 @@ describe('PEM', () => {
     ['a block in JSON in JSON', JSON.stringify(JSON.stringify({ a: pem })), String.raw`"{\"a\":\"[pem]\"}"`],
     ['a block that was cut off', JSON.stringify({ a: pem.slice(0, 70), b: 'x' }), '{"a":"[pem]","b":"x"}'],
     ['two blocks', `${pem}${pem}`, '[pem][pem]'],
+    ['the body alone', `key: MII${'Ab1+'.repeat(40)}== end`, 'key: [pem] end'],
+    ['a word that begins so', 'MIIabc and MIISSISSIPPI', 'MIIabc and MIISSISSIPPI'],
     ['a certificate', '-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----', '[pem]'],
   ])('%s', (_, text, clean) => {
     expect(scrub(text)).toBe(clean)
@@ -77,6 +86,7 @@ describe('IBANs', () => {
     expect(scrub(iban)).toBe('[iban]')
     expect(scrub(spaced(iban))).toBe('[iban]')
     expect(scrub(spaced(iban).replaceAll(' ', '\u00a0'))).toBe('[iban]')
+    expect(scrub(spaced(iban).replaceAll(' ', '-'))).toBe('[iban]')
     expect(scrub(iban.toLowerCase())).toBe('[iban]')
     expect(scrub(`from ${spaced(iban)} to him`)).toBe('from [iban] to him')
     expect(scrub(`iban=${iban}&x`)).toBe('iban=[iban]&x')

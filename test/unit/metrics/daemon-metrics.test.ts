@@ -63,17 +63,22 @@ test('the rest after a slow sweep is no stall', async () => {
       return promise
     },
   })
-  // Each list takes two seconds, so the newest hour alone lets the fresh looks rest for 40.
-  for (let i = 0; i < 20; i += 1) {
-    await scene.clock.advance(2000)
+  // Each list takes five minutes: the newest hour alone lets the fresh looks rest for 20 times as long.
+  const startedAt = seconds(scene)
+  for (let i = 0; i < 5; i += 1) {
+    await scene.clock.advance(300_000)
     for (const list of lists.splice(0)) list.answer()
   }
-  const restMs = 20 * 2000
+  await scene.clock.settle()
   const [last, due] = await Promise.all(
     ['last_progress_timestamp_seconds', 'progress_due_timestamp_seconds'].map((name) => metricOf(scene, name)),
   )
-  expect(last).toBeGreaterThan(0)
-  expect(due).toBeGreaterThan((last ?? 0) + restMs / 1000)
+  expect(last).toBeGreaterThan(startedAt)
+  // The schedule says that its next tick is an hour after the last progress: sooner than the rest ends.
+  expect(due).toBeGreaterThan((last ?? Infinity) + 3600 + 60)
+  // One list or two, and then the rest.
+  expect(due).toBeGreaterThanOrEqual(startedAt + 21 * 300)
+  expect(due).toBeLessThanOrEqual(startedAt + 21 * 600 + 90)
   scene.stop()
   for (const list of lists.splice(0)) list.answer()
   await scene.end()

@@ -77,7 +77,7 @@ describe('in one look', () => {
     const body = /aria-labelledby="causes">[^]*?<tbody[^>]*>([^]*?)<\/tbody>/.exec(page)?.[1] ?? ''
     const rows = [...body.matchAll(/<tr[^>]*>[^]*?<\/tr>/g)].map(([row]) => textOf(row).trim())
     expect(rows).toEqual([
-      `outgoing-transfer-completed ${uuid(1)} HTTP 503 5,200 3 h 09:00:00 ○ closed 4,300 due, 24 awaiting outcome, 876 backing off now`,
+      `outgoing-transfer-completed ${uuid(1)} HTTP 503 5,200 3 h 09:00:00 ○ closed 4,300 due 24 awaiting outcome 876 backing off now`,
       `incoming-transfer-completed ${uuid(2)} no response 1,791 2 h 50 min 09:10:00 ● open 1,791 held in 1 min 12:01:23`,
       `account-activated ${uuid(3)} HTTP 422 9 3 d 18 h 2026-01-11 18:00:00 ○ closed 9 parked none: parked`,
     ])

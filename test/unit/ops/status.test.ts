@@ -1,9 +1,13 @@
 // The status document: what it says of a state, and that nothing but ids, types, codes, counts and times gets into it.
 import { describe, expect, test } from 'vitest'
 import { holds, toStatus, type Hold, type StatusState, type SweepEnd } from '../../../src/ops/status.ts'
+import type { CauseStatus } from '../../../src/ops/cause-status.ts'
 import type { CircuitView } from '../../../src/reconcile/allowance.ts'
+import type { Cause } from '../../../src/reconcile/causes.ts'
 import { ask, start } from '../../support/ops-server.ts'
-import { aStatusState } from '../../support/status.ts'
+import { ibanOf } from '../../support/canaries.ts'
+import { aCause, anIncident, aParkedRecord, noDecisions, uuid } from '../../support/incident.ts'
+import { aStatusState, noCauses } from '../../support/status.ts'
 
 const at = Date.UTC(2026, 0, 15, 12)
 const subscriptionId = '11111111-1111-4111-8111-111111111111'
@@ -134,6 +138,102 @@ test('what is excluded or awaited does not expire, whoever counted it', () => {
   })
 })
 
+describe('causes', () => {
+  const circuit = (changes: Partial<CircuitView>): CircuitView => aCircuit({ subscriptionId: uuid(1), ...changes })
+  const whole = circuit({ subscriptionId: undefined, state: 'probing', pausesForMs: 0 })
+  const due = { ...noDecisions, due: 1 }
+  const held = { ...noDecisions, held: 1 }
+  const backingOff = { byDecision: { ...noDecisions, 'backing-off': 1 }, nextDueAt: at + 50_000 }
+
+  function causeOf(changes: Partial<Cause>, state: Partial<StatusState> = {}): CauseStatus | undefined {
+    const causes = { ...noCauses, total: 1, records: 1, list: [aCause(changes)] }
+    return toStatus(aStatusState({ causes, ...state })).causes.list[0]
+  }
+
+  test.each<[string, Partial<Cause>, Partial<StatusState>, number | null]>([
+    ['due: now', { byDecision: due }, {}, 0],
+    ['due, but throttled', { byDecision: due }, { throttledForMs: 7000 }, 7000],
+    ['backing off', backingOff, {}, 50_000],
+    ["backing off, by the platform's clock, which is ahead", backingOff, { skewMs: { auth: 0, api: 20_000 } }, 30_000],
+    ['backing off behind a pause', backingOff, { circuits: [circuit({ pausesForMs: 90_000 })] }, 90_000],
+    ['held by its circuit', { byDecision: held }, { circuits: [circuit({ pausesForMs: 9000 })] }, 9000],
+    ['held by the circuit of all', { byDecision: held }, { circuits: [{ ...whole, pausesForMs: 8000 }] }, 8000],
+    ['held by a probe', { byDecision: held }, { circuits: [circuit({ state: 'probing', pausesForMs: 0 })] }, null],
+    ["held by another one's circuit", { byDecision: held }, { circuits: [circuit({ subscriptionId: uuid(2) })] }, null],
+    ['due, and retries are off', { byDecision: due }, { retriesEnabled: false }, null],
+    ['backing off while paused', backingOff, { pausedSince: 0 }, null],
+    ['backing off while the receiver is down', backingOff, { receiver: { up: false } }, null],
+    ['backing off while the platform does not answer', backingOff, { trouble: 'platform' }, null],
+    ['awaiting', { byDecision: { ...noDecisions, awaiting: 1 } }, {}, null],
+    ['parked', { byDecision: { ...noDecisions, parked: 1 } }, {}, null],
+  ])('the next attempt of one that is %s', (_, changes, state, afterMs) => {
+    const expected = afterMs === null ? null : new Date(at + afterMs).toISOString()
+    expect(causeOf(changes, state)?.nextAttempt).toBe(expected)
+  })
+
+  test.each<[string, CircuitView[], string]>([
+    ['none', [], 'closed'],
+    ['its own', [circuit({})], 'open'],
+    ["another one's", [circuit({ subscriptionId: uuid(2) })], 'closed'],
+    ['that of all', [whole], 'probing'],
+    ['its own, worse than that of all', [whole, circuit({})], 'open'],
+    ['that of all, worse than its own', [{ ...whole, state: 'open' }, circuit({ state: 'probing' })], 'open'],
+  ])('the circuit: %s', (_, circuits, state) => {
+    expect(causeOf({}, { circuits })?.circuit).toBe(state)
+  })
+
+  test('what is excluded is not missing, what is parked is', () => {
+    const failed = { due: 1, 'backing-off': 2, parked: 4, excluded: 1000, held: 8, awaiting: 16 }
+    expect(toStatus(aStatusState({ failed })).missing).toBe(31)
+  })
+
+  test('an incident: the pace, and when it will be done by it', () => {
+    const { causes, drain, parked } = toStatus(anIncident())
+    expect(drain).toEqual({ recoveredPerMinute: 95, seconds: 4416, doneAt: '2026-01-15T13:13:35.368Z' })
+    expect(causes).toMatchObject({ total: 3, more: { causes: 0, records: 0 }, onlyCounted: 0 })
+    expect(parked).toMatchObject({ total: 9, list: { length: 9 } })
+    expect(parked.list[0]).toEqual({
+      eventId: uuid(1000),
+      webhookId: uuid(2000),
+      eventType: 'account-activated',
+      subscriptionId: uuid(3),
+      responseStatusCode: 422,
+      attempts: 30,
+      event: '2026-01-11T18:00:00.000Z',
+      lastAttempt: '2026-01-15T10:00:00.000Z',
+    })
+  })
+
+  test.each(['disabled', 'paused', 'receiver-down', 'unauthorized', 'platform'] as const)(
+    '%s: nobody can tell when',
+    (hold) => {
+      const held: Record<string, Partial<StatusState>> = {
+        disabled: { retriesEnabled: false },
+        paused: { pausedSince: 0 },
+        'receiver-down': { receiver: { up: false } },
+        unauthorized: { trouble: 'unauthorized' },
+        platform: { trouble: 'platform' },
+      }
+      expect(toStatus(anIncident(held[hold])).drain).toEqual({ recoveredPerMinute: 95, seconds: null, doneAt: null })
+    },
+  )
+})
+
+test('an event type that is an account number, or a secret, is not shown', () => {
+  const iban = ibanOf('0532013000')
+  const eventType = `paid ${iban}`
+  const causes = {
+    ...noCauses,
+    total: 1,
+    list: [aCause({ eventType })],
+    parked: { total: 1, list: [aParkedRecord(1, { eventType: `Bearer ${'x1'.repeat(30)}` })] },
+  }
+  const text = JSON.stringify(toStatus(aStatusState({ causes })))
+  expect(text).toContain('paid ')
+  expect(text).not.toContain(iban)
+  expect(text).not.toContain('x1x1x1')
+})
+
 describe('bounds', () => {
   test('of 5,000 circuits a thousand are shown, the receiver as a whole first, and all are counted', () => {
     const circuits = Array.from({ length: 5000 }, (_, index) =>
@@ -166,6 +266,12 @@ test('only what is named here gets in: what a part carries besides does not', ()
     ...more,
     circuits: [{ ...aCircuit(), ...more }],
     sweeps: [{ ...aSweep(0), ...more }],
+    causes: {
+      ...noCauses,
+      list: [{ ...aCause(), ...more }],
+      parked: { total: 1, list: [{ ...aParkedRecord(1), ...more }] },
+    },
+    history: [{ at, missing: 1, recovered: 0, failedAgain: 0, unknown: 0, ...more }],
   }
   expect(JSON.stringify(toStatus(state))).not.toContain('CANARY')
 })

@@ -219,7 +219,7 @@ describe('poison records', () => {
     return world.facts.filter(({ to }) => to === 'open').length
   }
 
-  test('ten among two hundred cost hardly more than one pause, whatever the order', () => {
+  test('ten among two hundred cost one pause at most, whatever the order', () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -230,7 +230,7 @@ describe('poison records', () => {
         fc.array(fc.integer({ min: 10, max: 5000 }), { minLength: 1, maxLength: 20 }),
         (places, times) => {
           const pauses = pausesWith(new Set(places), (number) => times[number % times.length] ?? 10)
-          expect(pauses).toBeLessThanOrEqual(2)
+          expect(pauses).toBeLessThanOrEqual(1)
         },
       ),
       { numRuns: 300 },

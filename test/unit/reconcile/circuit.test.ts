@@ -152,7 +152,8 @@ describe('the judgement', () => {
 
   test('what was known before a pause is forgotten with it', () => {
     const circuit = circuitOf()
-    learn(circuit, 49, 'recovered')
+    learn(circuit, 40, 'recovered')
+    learn(circuit, 10, 'failed-again')
     const before = circuit.epoch()
     circuit.pause(0)
     circuit.resume(30_000)
@@ -217,7 +218,9 @@ describe('pauses', () => {
     learn(circuit, 8, 'recovered')
     expect(circuit.allowance()).toBe(9)
     expect(lengths(circuit, 1)).toEqual([480])
-    learn(circuit, 9, 'recovered')
+    // What arrived just before makes it two places.
+    expect(circuit.allowance()).toBe(2)
+    learn(circuit, 8, 'recovered')
     expect(circuit.allowance()).toBe(10)
     expect(lengths(circuit, 2)).toEqual([30, 60])
   })
@@ -245,6 +248,7 @@ describe('pauses', () => {
   test('shrinking makes one place and no pause', () => {
     const circuit = circuitOf()
     learn(circuit, 100, 'recovered')
+    learn(circuit, 10, 'failed-again')
     const before = circuit.epoch()
     circuit.shrink()
     expect([circuit.allowance(), circuit.state(), circuit.epoch()]).toEqual([1, 'probing', before + 1])

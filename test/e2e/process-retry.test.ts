@@ -1,0 +1,232 @@
+// `retry` against a real sandbox: which records it touches and which it never does, how it asks, and how it ends.
+import { describe, expect, test, vi } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import type { RetryReport } from '../../src/cli/retry-report.ts'
+import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
+import { runCommand } from '../support/command.ts'
+import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { testKeys } from '../support/keys.ts'
+import { startProgram } from '../support/process.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+function reportOf({ out }: { out: string }): RetryReport {
+  return JSON.parse(out) as RetryReport
+}
+
+describe('retry', () => {
+  test('by id: also what is backing off, excluded, or before notBefore; what is parked only with --parked', async () => {
+    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
+    const { due, parked, others } = seedCauses(sandbox)
+    const env = await envOf(sandbox, {
+      RECONCILER_SELECT_SUBSCRIPTION_IDS: missing,
+      RECONCILER_WINDOW_NOT_BEFORE: new Date(systemClock.now() - hour).toISOString(),
+    })
+    const named = [due[0], others[0]].map(String)
+    const ran = await runCommand(['retry', ...named, '--json'], { env })
+    expect(ran.code, ran.err).toBe(0)
+    expect(reportOf(ran)).toMatchObject({ found: 2, sums: { retried: 2, recovered: 2, refused: 0 }, exitCode: 0 })
+    expect(sandbox.counts()).toMatchObject({ successful: 2, failed: 30 })
+
+    const alone = await runCommand(['retry', String(parked[0])], { env })
+    expect(alone.code).toBe(1)
+    expect(alone.out).toContain('parked        1 left alone (retry.maxAttempts): add --parked for these')
+    expect(sandbox.counts().successful).toBe(2)
+    expect((await runCommand(['retry', String(parked[0]), '--parked'], { env })).code).toBe(0)
+    expect(sandbox.counts().successful).toBe(3)
+  })
+
+  test('an id that is not failed any more was resolved; one that is unknown is refused', async () => {
+    await using sandbox = await startPlatform()
+    const [id = ''] = seedDue(sandbox, 1)
+    expect((await runCommand(['retry', id], { env: await envOf(sandbox) })).code).toBe(0)
+    const again = await runCommand(['retry', id, missing, '--json'], { env: await envOf(sandbox) })
+    expect(again.code).toBe(1)
+    expect(reportOf(again)).toMatchObject({ found: 0, sums: { retried: 2, resolved: 1, refused: 1 } })
+    expect(reportOf(again).records).toContainEqual(expect.objectContaining({ webhookId: missing, result: 'gone' }))
+  })
+
+  test('events of one entity go in their order, that of the chosen ones', async () => {
+    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
+    const now = systemClock.now()
+    const requestPayload = {
+      data: { account: { id: missing } },
+      webhook: { type: 'account-activated', module: 'accounts' },
+    }
+    const [left, second, first] = [10, 3, 5].map((hours) =>
+      sandbox.addWebhook({ requestPayload, eventInstant: now - hours * hour, subscriptionId: missing, attempts: 2 }),
+    )
+    const env = await envOf(sandbox, { RECONCILER_RETRY_ORDER_PER_ENTITY: 'true' })
+    const ran = await runCommand(['retry', '--since', '6h', '--json'], { env })
+    expect(ran.code, ran.err).toBe(0)
+    expect(reportOf(ran).records.map(({ webhookId }) => webhookId)).toEqual([first, second])
+    expect(sandbox.record(left ?? '')?.status).toBe('failed')
+  })
+
+  test('what asks for nothing that has failed says so', async () => {
+    await using sandbox = await startPlatform()
+    for (const args of [
+      ['--event', missing],
+      ['--since', '1h'],
+    ]) {
+      const { code, out } = await runCommand(['retry', ...args], { env: await envOf(sandbox) })
+      expect(code).toBe(1)
+      expect(out).toContain('No failed record was found for what was asked.\n')
+    }
+  })
+
+  test('of an event: its failed records, but not those of others that select.* leaves out', async () => {
+    await using sandbox = await startPlatform({ ignores: ['eventId'] })
+    const common = { wire: { eventId: missing }, eventInstant: systemClock.now() - 3 * hour, attempts: 25 }
+    seedDue(sandbox, 3)
+    sandbox.addWebhook({ ...common, subscriptionId: missing })
+    sandbox.addWebhook({ ...common, subscriptionId: missing, status: 'successful' })
+    sandbox.addWebhook({ ...common, subscriptionId: team })
+    const env = await envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: missing })
+    const ran = await runCommand(['retry', '--event', missing, '--json'], { env })
+    expect(reportOf(ran)).toMatchObject({ found: 2, excluded: 1, notFailed: 1, sums: { retried: 1, recovered: 1 } })
+    expect(ran.code).toBe(1)
+  })
+
+  test('of a span: by type and subscription, beyond the window too, and nothing around it', async () => {
+    await using sandbox = await startPlatform()
+    const now = systemClock.now()
+    const at = (days: number, eventType: string): string =>
+      sandbox.addWebhook({ eventInstant: now - days * 24 * hour, eventType, subscriptionId: missing, attempts: 4 })
+    const meant = [at(20, 'account-activated'), at(21, 'account-activated')]
+    const left = [at(20, 'outgoing-transfer-released'), at(23, 'account-activated'), at(1, 'account-activated')]
+    const args = ['retry', '--since', '22d', '--until', '19d', '--type', 'account-activated', '--subscription', missing]
+    const ran = await runCommand([...args, '--json'], { env: await envOf(sandbox) })
+    expect(ran.code, ran.err).toBe(1)
+    expect(reportOf(ran)).toMatchObject({ found: 3, excluded: 1, sums: { recovered: 2 } })
+    const states = (ids: string[]): unknown[] => ids.map((id) => sandbox.record(id)?.status)
+    expect([states(meant), states(left)]).toEqual([
+      ['successful', 'successful'],
+      ['failed', 'failed', 'failed'],
+    ])
+  })
+
+  test('more than a hundred are asked for, by name of instance and host', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 101)
+    const args = ['retry', '--since', '7d']
+    const env = await envOf(sandbox)
+    const alone = await runCommand(args, { env })
+    expect(alone.code).toBe(2)
+    expect(alone.err).toContain('101 records are more than 100, and there is no terminal to ask at: add --yes')
+    for (const answer of ['n', '', 'yo']) {
+      const no = await runCommand(args, { env, answer })
+      expect(no).toMatchObject({ code: 1, out: '', err: 'Nothing was retried.\n' })
+      expect(no.questions[0]).toMatch(
+        /^Retry 101 failed records of test at 127\.0\.0\.1:\d+ \(events from .*\)\? \[y\/N\] $/,
+      )
+    }
+    expect(sandbox.stats.requests.retry).toEqual({})
+    expect(await runCommand(args, { env, answer: 'y' })).toMatchObject({ code: 0 })
+    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 101 })
+  })
+
+  test('a hundred are not asked for; one is, while retry.enabled is false', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 100)
+    const off = await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
+    const held = await runCommand(['retry', '--since', '7d'], { env: off })
+    expect(held.code).toBe(2)
+    expect(held.err).toContain('retry.enabled is false, and there is no terminal')
+    expect((await runCommand(['retry', '--since', '7d'], { env: await envOf(sandbox) })).code).toBe(0)
+    seedDue(sandbox, 1)
+    expect((await runCommand(['retry', '--since', '7d', '--yes'], { env: off })).code).toBe(0)
+    expect(sandbox.counts().failed).toBe(0)
+  })
+
+  test('a dead receiver is hit ten times and not five hundred, also where circuits are off', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 500)
+    sandbox.receiver.down()
+    const env = await envOf(sandbox, { RECONCILER_CIRCUIT_ENABLED: 'false' })
+    const ran = await runCommand(['retry', '--since', '7d', '--yes'], { env })
+    expect(ran.code).toBe(1)
+    expect(sandbox.stats.deliveries.failed).toBe(10)
+    expect(ran.out).toContain('failed again  10\n')
+    expect(ran.out).toContain('Stopped early by: circuit (nearly all retries failed again')
+    expect(ran.out).toMatch(/not retried +490\n/)
+  })
+
+  test('shows how far it is on a terminal', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 60)
+    const args = ['retry', '--since', '7d', '--rate', '30']
+    const { code, err } = await runCommand(args, { env: await envOf(sandbox), isTTY: true, columns: 200 })
+    expect(code).toBe(0)
+    expect(err).toContain('Looking for them on test at ')
+    expect(err).toMatch(/\[#+\.+\] \d+\/60, about \d+ s left: \d+ recovered, 0 failed again, 0 refused, \d+ waited for/)
+  })
+
+  test('--rate is kept', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 15)
+    const started = systemClock.monotonic()
+    expect((await runCommand(['retry', '--since', '7d', '--rate', '10'], { env: await envOf(sandbox) })).code).toBe(0)
+    // A burst of one second, and half a second for the other five.
+    expect(systemClock.monotonic() - started).toBeGreaterThan(450)
+  })
+
+  test('can be cut off and run again', async () => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({}, gate)
+    seedDue(sandbox, 30)
+    sandbox.faults.set(gate.hold('retry', { skip: 5 }))
+    const env = await envOf(sandbox)
+    const args = ['retry', '--since', '7d', '--json']
+    const own = { ...env, RECONCILER_SHUTDOWN_GRACE: '20s' }
+    await using program = startProgram([...args, '--verbose'], { env: own })
+    await gate.arrived(1)
+    program.kill('SIGINT')
+    await program.said('stopping')
+    gate.open()
+    const ended = await program.ended()
+    expect(ended.code).toBe(1)
+    const first = JSON.parse(ended.stdout) as RetryReport
+    expect(first.stoppedBy).toBe('signal')
+    expect(first.held).toBeGreaterThan(0)
+    sandbox.faults.set()
+    const second = await runCommand(args, { env })
+    expect(second.code).toBe(0)
+    expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 30 })
+    expect(reportOf(second).sums.recovered).toBe(first.held)
+  })
+
+  test('what is asked for wrongly is refused before the platform is asked', async () => {
+    for (const args of [[], ['x'], ['--since', 'soon'], [missing, '--since', '1h'], ['--since', '1h', '--rate', '0']]) {
+      const env = { RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:1', RECONCILER_AUTH_CLIENT_ID: 'c' }
+      const issuer = { RECONCILER_AUTH_ISSUER_URL: 'http://127.0.0.1:1', RECONCILER_AUTH_PRIVATE_KEY_FILE: 'none' }
+      const { privateKeyFile } = await testKeys()
+      const all = { ...env, ...issuer, RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile }
+      expect(await runCommand(['retry', ...args], { env: all })).toMatchObject({ code: 2, out: '' })
+    }
+  })
+
+  test('the audit tells each retry and outcome on stderr', async () => {
+    await using sandbox = await startPlatform()
+    const [id] = seedDue(sandbox, 1)
+    const env = await envOf(sandbox, { RECONCILER_AUDIT_ENABLED: 'true' })
+    const { err } = await runCommand(['retry', '--since', '7d'], { env })
+    const lines = err
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+    expect(lines).toMatchObject([
+      { audit: true, action: 'retry', webhookId: id, attempt: 2, why: 'asked-for', result: 'accepted' },
+      { audit: true, action: 'outcome', webhookId: id, attempt: 2, outcome: 'recovered' },
+    ])
+  })
+
+  test('so does that of once, beside its log', async () => {
+    await using sandbox = await startPlatform()
+    const [id] = seedDue(sandbox, 1)
+    const env = await envOf(sandbox, { RECONCILER_AUDIT_ENABLED: 'true', RECONCILER_LOG_LEVEL: 'silent' })
+    const { err } = await runCommand(['once'], { env })
+    expect(err.trim().split('\n')).toHaveLength(2)
+    expect(JSON.parse(err.split('\n')[0] ?? '')).toMatchObject({ action: 'retry', webhookId: id, why: 'due' })
+  })
+})

@@ -1,0 +1,29 @@
+// Failed records of a few known causes, for the commands that show or retry them.
+import { systemClock } from '../../src/clock.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import { sandboxEnv } from './engine.ts'
+
+export const hour = 3_600_000
+/** Of the subscription that is ours, and of anything that is looked for. */
+export const missing = '11111111-2222-4333-8444-555555555555'
+/** Somebody else's subscription. */
+export const team = '77777777-2222-4333-8444-555555555555'
+
+/** The environment of a command that need not wait for the rate. */
+export async function envOf(sandbox: Sandbox, more: Record<string, string> = {}): Promise<Record<string, string>> {
+  return { ...(await sandboxEnv(sandbox)), RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', ...more }
+}
+
+/** Records of three causes: 20 due by 503, 5 backing off without a response, 3 parked; and 4 of another team. */
+export function seedCauses(sandbox: Sandbox): { due: string[]; parked: string[]; others: string[] } {
+  const now = systemClock.now()
+  const common = { eventTypes: ['account-activated'], subscriptions: [missing] }
+  const old = { from: now - 20 * hour, to: now - 10 * hour, attempts: 1 }
+  const due = sandbox.seed({ ...common, ...old, count: 20, result: { responseStatusCode: 503 } }).ids()
+  const soon = { from: now - 2 * hour, to: now - hour, attempts: 20, lastAttemptAfterMs: 3000 }
+  sandbox.seed({ ...common, ...soon, count: 5, result: { responseStatusCode: null } })
+  const limit = { ...old, attempts: 30 }
+  const parked = sandbox.seed({ ...common, ...limit, count: 3, result: { responseStatusCode: 503 } }).ids()
+  const others = sandbox.seed({ ...old, count: 4, subscriptions: [team] }).ids()
+  return { due, parked, others }
+}
