@@ -120,7 +120,7 @@ describe('variables of Kubernetes Services', () => {
     'of a Service %s are passed over',
     (service) => {
       const { config, passedOver } = loadWith({ env: links(service) })
-      expect(config.server).toEqual({ host: '0.0.0.0', port: 10_964 })
+      expect(config.server).toEqual({ host: '0.0.0.0', port: 10_964, statusPage: true })
       expect(passedOver).toEqual(Object.keys(links(service)).sort())
     },
   )

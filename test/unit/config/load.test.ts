@@ -48,9 +48,10 @@ const defaults = {
   receiver: { interval: 5000, timeout: 2000 },
   control: { host: '127.0.0.1', port: 10_965 },
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
-  server: { host: '0.0.0.0', port: 10_964 },
+  server: { host: '0.0.0.0', port: 10_964, statusPage: true },
   shutdown: { grace: 25_000 },
   log: { level: 'info', format: 'json' },
+  audit: { enabled: false },
 }
 
 describe('defaults', () => {
