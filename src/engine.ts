@@ -64,6 +64,9 @@ export interface Engine {
 /** All that metrics show of the present moment, but for the schedule and what is known from facts only. */
 type EngineState = Omit<State, 'nextTickAt' | keyof Watched>
 
+/** A failure is doubted for this many times `outcome.firstLook`. */
+const doubtedLooks = 4
+
 export function toPolicy(config: Config, periodMs: number): Policy {
   const { circuit, outcome, window, retry, select } = config
   return {
@@ -85,6 +88,7 @@ export function toPolicy(config: Config, periodMs: number): Policy {
     orderPerEntity: retry.orderPerEntity,
     outcome: {
       firstLookMs: outcome.firstLook,
+      doubtMs: doubtedLooks * outcome.firstLook,
       giveUpAfterMs: outcome.giveUpAfter,
       lostAfterMs: Math.min(outcome.giveUpAfter, circuit.probeTimeout),
     },
@@ -216,6 +220,7 @@ export function createEngine(options: EngineOptions): Engine {
     clock,
     random,
     concurrency: config.sweep.concurrency,
+    firstLookMs: config.outcome.firstLook,
     waitsForOutcomes: () => dispatcher.waitsForOutcomes(),
     report,
   })

@@ -40,12 +40,6 @@ export type Watched = Pick<Awaited, 'listed' | 'answered' | 'answeredAt' | 'doub
 export type Evidence = Extract<Outcome, 'recovered' | 'failed-again'> | 'unchanged' | 'processing' | 'doubtful'
 
 const longestPauseMs = 300_000
-/**
- * For so long a new attempt that is shown as failed is doubted: a server may lag behind the others, and a platform may
- * count an attempt when it begins and show the record as failed until it has ended.
- */
-export const doubtfulMs = 2000
-
 /** True when `after` shows an attempt that `before` did not. */
 function showsAttempt(after: Shown, before: Shown): boolean {
   if (after.attempts > before.attempts) return true
@@ -54,7 +48,7 @@ function showsAttempt(after: Shown, before: Shown): boolean {
 }
 
 /**
- * What a look tells that was asked for at `askedAt`, or the answer itself; monotonic ms. A new attempt that is shown as
+ * What a look tells that was asked for at `askedAt`, or the answer itself; monotonic ms. `doubtMs` as in OutcomePolicy. A new attempt that is shown as
  * failed is `doubtful` until a later look shows the same; at once it counts only where the record was seen to be
  * processing, and no server can lag so far behind any more, or shows numbers that the answer did not.
  */
@@ -62,14 +56,15 @@ export function evidenceOf(
   { answered, answeredAt, doubt, listed, wasProcessing }: Watched,
   record: Pick<WebhookRecord, 'status' | 'attempts' | 'lastAttemptLocal'>,
   askedAt: number,
+  doubtMs: number,
 ): Evidence {
   if (record.status === 'successful') return 'recovered'
   if (record.status === 'processing') return 'processing'
   if (record.status !== 'failed' || !showsAttempt(record, listed)) return 'unchanged'
   const isFresh = answered === undefined || showsAttempt(record, answered)
-  if (wasProcessing && (isFresh || askedAt - answeredAt >= doubtfulMs)) return 'failed-again'
+  if (wasProcessing && (isFresh || askedAt - answeredAt >= doubtMs)) return 'failed-again'
   const isSame = doubt?.attempts === record.attempts && doubt.lastAttemptLocal === record.lastAttemptLocal
-  return isSame && askedAt - doubt.since >= doubtfulMs ? 'failed-again' : 'doubtful'
+  return isSame && askedAt - doubt.since >= doubtMs ? 'failed-again' : 'doubtful'
 }
 
 /** Remembers of a look what later ones are compared with. */

@@ -3,7 +3,7 @@ import type { RetryAnswer } from '../platform/client.ts'
 import type { Zone } from '../platform/local-time.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import type { Ticket } from './allowance.ts'
-import { doubtfulMs, evidenceOf, watch, isGivenUp, nextLookAt, seemsNotTaken, type Awaited } from './awaited.ts'
+import { evidenceOf, watch, isGivenUp, nextLookAt, seemsNotTaken, type Awaited } from './awaited.ts'
 import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
 import { decide, decisions } from './decide.ts'
 import { createEntry, offsetOf, updateEntry, type Entry, type TimeOffset } from './entry.ts'
@@ -254,7 +254,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function see(entry: Entry, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined {
     const { awaiting } = entry
     if (awaiting === undefined || awaiting.inFlight || look.askedAt < awaiting.sentAt) return undefined
-    const evidence = record && evidenceOf(awaiting, record, look.askedAt)
+    const evidence = record && evidenceOf(awaiting, record, look.askedAt, policy.outcome.doubtMs)
     if (record !== undefined && (evidence === 'recovered' || evidence === 'failed-again')) {
       // Only for a retry that is known to have been taken: any other attempt may have been made at any time.
       const offset = awaiting.lost
@@ -264,7 +264,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       return offset
     }
     if (record !== undefined && evidence !== undefined) watch(awaiting, evidence, record, look.askedAt)
-    const settlesAt = awaiting.doubt === undefined ? -Infinity : awaiting.doubt.since + doubtfulMs
+    const settlesAt = awaiting.doubt === undefined ? -Infinity : awaiting.doubt.since + policy.outcome.doubtMs
     const { sentAt } = awaiting
     awaiting.lookAt = settlesAt > look.askedAt ? settlesAt : nextLookAt(sentAt, look.askedAt, policy.outcome)
     if (seemsNotTaken(awaiting, evidence, look.askedAt, policy.outcome)) options.onNotTaken?.(awaiting)

@@ -19,7 +19,9 @@ export interface ConfirmOptions {
   random: Random
   /** Calls at the same time. */
   concurrency: number
-  /** True while retries are held up until outcomes are known: then nobody waits for company. */
+  /** From a PATCH to its first look. */
+  firstLookMs: number
+  /** True while retries are held up until outcomes are known: then nobody waits long for company. */
   waitsForOutcomes: () => boolean
   report: (fact: TimeOffsetFact) => void
 }
@@ -84,7 +86,7 @@ const hasNoEvent = ({ awaiting, eventId }: Entry): boolean => eventId === '' || 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, random } = options
   const bell = createBell(clock)
-  const room = createWaitingRoom({ waitsForOutcomes: options.waitsForOutcomes })
+  const room = createWaitingRoom(options)
   let pauses = 0
 
   /** Takes in what a page shows, of every awaited record on it. `due` loses those that were seen. */

@@ -30,6 +30,11 @@ export interface WindowPolicy {
 export interface OutcomePolicy {
   /** From the PATCH to the first look; each next look comes twice as late. */
   firstLookMs: number
+  /**
+   * For so long a new attempt that is shown as failed is doubted: a server may lag behind the others, and a platform may
+   * count an attempt when it begins and show the record as failed until it has ended.
+   */
+  doubtMs: number
   /** A look after so long that shows nothing makes the outcome unknown. */
   giveUpAfterMs: number
   /** The same for a retry whose answer was lost, and that every look shows as it was: it was not taken. */

@@ -14,6 +14,8 @@ export interface WaitingRoom {
 }
 
 export interface WaitingRoomOptions {
+  /** From a PATCH to its first look. */
+  firstLookMs: number
   /** True while retries are held up until outcomes are known: then nobody waits long. */
   waitsForOutcomes: () => boolean
 }
@@ -25,23 +27,26 @@ const largestGoodRound = 5000
 const fewestJudged = 50
 /** A round is dear that takes more calls than this for each look. */
 const dearPerLook = 0.1
-/** As long waits the first of a round while retries wait for outcomes: those sent together come due together. */
-const shortWaitMs = 100
-/** As long waits the first of a round at most, once its delivery is likely to be over: more while rounds are dear. */
-const longWaitMs = 5000
-const longestWaitMs = 20_000
 /** Looks in one round at most. */
 const largestRound = 10_000
+/**
+ * Times are told in first looks, half seconds by default. As long waits the first of a round while retries wait for
+ * outcomes: those sent together come due together.
+ */
+const shortWaitLooks = 0.2
+/** As long waits the first of a round at most, once its delivery is likely to be over: more while rounds are dear. */
+const longWaitLooks = 10
+const longestWaitLooks = 40
 /** Deliveries are taken to last up to so long; those that last longer are looked at in vain now and then. */
-const longestUsualMs = 20_000
-const firstUsualMs = 500
+const longestUsualLooks = 40
 
 interface Place {
   entry: Entry
   at: number
 }
 
-export function createWaitingRoom({ waitsForOutcomes }: WaitingRoomOptions): WaitingRoom {
+export function createWaitingRoom({ firstLookMs, waitsForOutcomes }: WaitingRoomOptions): WaitingRoom {
+  const shortWaitMs = shortWaitLooks * firstLookMs
   const queue = new TinyQueue<Place>([], (a, b) => a.at - b.at)
   /** Those whose look is due, the longest due first. */
   let due: Place[] = []
@@ -75,7 +80,7 @@ export function createWaitingRoom({ waitsForOutcomes }: WaitingRoomOptions): Wai
 
   /** How long the first of those who are due may wait at most. */
   function latestFor(first: Place): number {
-    return ripeAt(first) + Math.min(longestWaitMs, (longWaitMs * goodRound) / smallestGoodRound)
+    return ripeAt(first) + firstLookMs * Math.min(longestWaitLooks, (longWaitLooks * goodRound) / smallestGoodRound)
   }
 
   /** Nobody else comes due in time to share the calls. */
@@ -111,7 +116,7 @@ export function createWaitingRoom({ waitsForOutcomes }: WaitingRoomOptions): Wai
     },
     learn({ calls, looks, settled }) {
       if (looks === 0) return
-      if (settled < looks / 2) usualMs = Math.min(longestUsualMs, Math.max(firstUsualMs, usualMs * 1.5))
+      if (settled < looks / 2) usualMs = Math.min(longestUsualLooks * firstLookMs, Math.max(firstLookMs, usualMs * 1.5))
       else if (settled > looks * 0.9) usualMs *= 0.95
       if (looks < fewestJudged) return
       const isDear = calls > looks * dearPerLook

@@ -142,6 +142,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     clock,
     random: steadyRandom,
     concurrency: pages,
+    firstLookMs: policy.outcome.firstLookMs,
     waitsForOutcomes: () => dispatcher.waitsForOutcomes(),
     report,
   })

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { doubtfulMs, isGivenUp, nextLookAt, seemsNotTaken } from '../../../src/reconcile/awaited.ts'
+import { isGivenUp, nextLookAt, seemsNotTaken } from '../../../src/reconcile/awaited.ts'
 import {
   awaitedOf,
   decisionOf,
@@ -221,7 +221,7 @@ const isTellable = ({ meanwhile, counts, stamps }: Reading): boolean =>
 
 describe.each(readings)('meanwhile $meanwhile, counted at the $counts, stamped at the $stamps', (by) => {
   const delivery = fc.record({
-    takesMs: fc.integer({ min: 1, max: isTellable(by) ? 10 * minuteMs : doubtfulMs }),
+    takesMs: fc.integer({ min: 1, max: isTellable(by) ? 10 * minuteMs : defaultPolicy.outcome.doubtMs }),
     arrives: fc.boolean(),
     answersAfterMs: fc.constantFrom(20, 500, 5000),
     answersRecord: fc.boolean(),
@@ -266,7 +266,9 @@ describe.each(readings)('meanwhile $meanwhile, counted at the $counts, stamped a
         if (isGivenUpEarly) expect(seenMs).toBeGreaterThanOrEqual(policy.lostAfterMs)
         else expect(seenMs).toBeGreaterThanOrEqual(takesMs)
         // A look comes at most as long after the end as it took until then; what is doubtful takes two seconds more.
-        expect(seenMs).toBeLessThanOrEqual(Math.max(2 * takesMs, 4000, 2 * answersAfterMs) + doubtfulMs)
+        expect(seenMs).toBeLessThanOrEqual(
+          Math.max(2 * takesMs, 4000, 2 * answersAfterMs) + defaultPolicy.outcome.doubtMs,
+        )
       }),
     )
   })

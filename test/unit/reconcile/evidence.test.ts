@@ -26,7 +26,7 @@ const doubted = ({ attempts, lastAttemptLocal }: Shown, since = patchedAt): Earl
 
 function evidence(listed: Shown, earlier: Earlier, shown: Shown, askedAt: number): Evidence {
   const awaited = awaitedOf({ id: '', subscriptionId: '' }, { listed, ...earlier })
-  return evidenceOf(awaited, shown, askedAt)
+  return evidenceOf(awaited, shown, askedAt, 2000)
 }
 
 const listed = failed(1, t0)
@@ -169,8 +169,8 @@ test('what was shown before the PATCH is never evidence, whatever came between',
       fc.nat(hourMs),
       (before, answered, between, after) => {
         const awaited = awaitedOf({ id: '', subscriptionId: '' }, { listed: before, answered })
-        for (const [shown, at] of between) watch(awaited, evidenceOf(awaited, shown, at), shown, at)
-        expect(evidenceOf(awaited, before, after)).toBe('unchanged')
+        for (const [shown, at] of between) watch(awaited, evidenceOf(awaited, shown, at, 2000), shown, at)
+        expect(evidenceOf(awaited, before, after, 2000)).toBe('unchanged')
       },
     ),
   )
@@ -182,7 +182,7 @@ test('nothing is evidence of a failure before two looks two seconds apart, or on
     fc.property(shownAs, looks, (before, all) => {
       const awaited = awaitedOf({ id: '', subscriptionId: '' }, { listed: before })
       for (const [shown, afterMs] of all) {
-        const found = evidenceOf(awaited, shown, patchedAt + afterMs)
+        const found = evidenceOf(awaited, shown, patchedAt + afterMs, 2000)
         expect(found === 'failed-again' && !awaited.wasProcessing).toBe(false)
         watch(awaited, found, shown, patchedAt + afterMs)
       }

@@ -19,7 +19,7 @@ function awaitedAt(times: readonly { sentAt: number; lookAt: number }[]): Entry[
 }
 
 function roomWith(entries: readonly Entry[], waitsForOutcomes = false): WaitingRoom {
-  const room = createWaitingRoom({ waitsForOutcomes: () => waitsForOutcomes })
+  const room = createWaitingRoom({ firstLookMs: 500, waitsForOutcomes: () => waitsForOutcomes })
   for (const entry of entries) room.add(entry)
   return room
 }
@@ -85,7 +85,7 @@ describe('a round begins', () => {
 
   test('sooner when retries begin to wait for outcomes while the first has company to wait for', () => {
     const held = { waits: false }
-    const room = createWaitingRoom({ waitsForOutcomes: () => held.waits })
+    const room = createWaitingRoom({ firstLookMs: 500, waitsForOutcomes: () => held.waits })
     const entries = awaitedAt([
       { sentAt: 0, lookAt: 64_000 },
       { sentAt: 0, lookAt: 65_000 },

@@ -1,0 +1,87 @@
+// The end of the line: an HTTP server to which Alertmanager sends, in the place of whoever is paged. Keeps all that arrives.
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface Notice {
+  alert: string
+  /** Empty when the alert names none. */
+  instance: string
+  status: 'firing' | 'resolved'
+  severity: string
+  summary: string
+  runbook: string
+  /** Epoch ms of its arrival. */
+  at: number
+}
+
+export interface Pager extends AsyncDisposable {
+  readonly url: string
+  /** All that arrived, in order; of one instance, if it is named. */
+  notices(instance?: string): Notice[]
+}
+
+/** What Alertmanager posts, as far as it is read here. @see https://prometheus.io/docs/alerting/latest/configuration/#webhook_config */
+interface Posted {
+  alerts: {
+    status: 'firing' | 'resolved'
+    labels: Readonly<Record<string, string>>
+    annotations: Readonly<Record<string, string>>
+  }[]
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  let body = ''
+  request.setEncoding('utf8')
+  for await (const text of request) body += String(text)
+  return body
+}
+
+function toNotices(body: string, at: number): Notice[] {
+  const { alerts } = JSON.parse(body) as Posted
+  return alerts.map(({ status, labels, annotations }) => ({
+    alert: labels['alertname'] ?? '',
+    instance: labels['instance'] ?? '',
+    status,
+    severity: labels['severity'] ?? '',
+    summary: annotations['summary'] ?? '',
+    runbook: annotations['runbook_url'] ?? '',
+    at,
+  }))
+}
+
+export async function startPager(): Promise<Pager> {
+  const kept: Notice[] = []
+  const server = createServer((request, response) => {
+    bodyOf(request)
+      .then((body) => {
+        kept.push(...toNotices(body, Date.now()))
+        response.end()
+      })
+      .catch(() => {
+        // Alertmanager would send it again: what cannot be read must not be lost without a trace.
+        const nothing = { severity: '', summary: '', runbook: '' }
+        kept.push({ alert: 'unreadable notice', instance: '', status: 'firing', ...nothing, at: Date.now() })
+        response.end()
+      })
+  })
+  const listening = Promise.withResolvers<undefined>()
+  server.once('error', listening.reject)
+  server.listen(0, '127.0.0.1', () => {
+    listening.resolve(undefined)
+  })
+  await listening.promise
+  const { port } = server.address() as AddressInfo
+
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    notices: (instance) => kept.filter((notice) => instance === undefined || notice.instance === instance),
+    async [Symbol.asyncDispose]() {
+      const closed = Promise.withResolvers<undefined>()
+      server.close(() => {
+        closed.resolve(undefined)
+      })
+      server.closeAllConnections()
+      await closed.promise
+    },
+  }
+}
