@@ -9,6 +9,7 @@ import type { SweepReport } from '../reconcile/sweeper.ts'
 import { createSchedule } from '../schedule.ts'
 import { createGrace } from '../shutdown.ts'
 import type { End, Io } from './io.ts'
+import { runRound, type Signals } from './round.ts'
 import {
   asText,
   emptyTally,
@@ -24,11 +25,6 @@ import { openAudit, openService, type ConfigOption, type Service } from './servi
 interface OnceOptions extends ConfigOption {
   dryRun?: true
   json?: true
-}
-
-interface Signals {
-  stop: AbortSignal
-  kill: AbortSignal
 }
 
 /** The full sweep; undefined when it was stopped before its end. */
@@ -51,23 +47,9 @@ function countDue(engine: Engine, policy: Policy, now: number): number {
  * Retries what was due when the sweep ended, and follows it to its outcome; what becomes due meanwhile is for another
  * run. Returns how many of these records were left. Rejects with the first bug that any part met.
  */
-async function retryDue(engine: Engine, policy: Policy, { stop, kill }: Signals): Promise<number> {
-  const over = new AbortController()
-  const bug = Promise.withResolvers<never>()
-  bug.promise.catch(() => undefined)
-  const beside = [engine.guard, engine.receiver, engine.confirmer].map((part) =>
-    part.run(over.signal).catch((error: unknown) => {
-      if (!over.signal.aborted) bug.reject(error)
-    }),
-  )
+async function retryDue(engine: Engine, policy: Policy, signals: Signals): Promise<number> {
   const onlyDueAt = engine.client.now()
-  try {
-    const signals = { stop: AbortSignal.any([stop, over.signal]), kill }
-    await Promise.race([engine.dispatcher.run(signals, { onlyDueAt }), bug.promise])
-  } finally {
-    over.abort(new Error('the run is over'))
-    await Promise.all(beside)
-  }
+  await runRound(engine, signals, onlyDueAt)
   return countDue(engine, policy, onlyDueAt)
 }
 
