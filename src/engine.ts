@@ -238,6 +238,7 @@ export function createEngine(options: EngineOptions): Engine {
     stuckAfterMs: config.outcome.stuckAfter,
     pausedForMs: rate.pausedForMs,
     pausedMs: rate.pausedMs,
+    isHeld,
     report,
   })
 

@@ -96,7 +96,8 @@ function recordNotices({ beyondWindow, expiring, parked, stuckProcessing }: Stat
       level: 'trouble',
       records: parked.total,
       text: `${counted(parked.total, 'delivery is', 'deliveries are')} parked: nobody retries them any more.`,
-      advice: 'Find out by the event ids below why the receiver refuses them, then retry them by hand.',
+      advice:
+        'Find out by the event ids below why the receiver refuses them, then: webhook-reconciler retry --event ID --parked',
     },
     {
       level: 'trouble',

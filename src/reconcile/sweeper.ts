@@ -36,6 +36,8 @@ export interface SweeperOptions extends PassOptions {
   /** Milliseconds for which nothing may be sent, and for which that was so in all, up to now. @see Rate */
   pausedForMs: () => number
   pausedMs: () => number
+  /** Whether retries of a subscription are held, for the counts that are told. Default: none are. */
+  isHeld?: (subscriptionId: string) => boolean
   report: (fact: SweeperFact) => void
 }
 
@@ -162,7 +164,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       result,
       seconds: (clock.monotonic() - startedAt) / 1000,
       ...tally,
-      ...(known && { failed: backlog.summary(options.client.now(), () => false).counts }),
+      ...(known && { failed: backlog.summary(options.client.now(), options.isHeld ?? (() => false)).counts }),
       ...(failure && { failure }),
     }
     if (known) options.dispatcher.sawAll()

@@ -59,11 +59,13 @@ const child = fork(join(import.meta.dirname, 'sandbox-process.ts'), [keys.certif
 
 function nextAnswer(): Promise<BenchAnswer> {
   return new Promise((resolve, reject) => {
-    child.once('message', (message) => {
-      resolve(message as BenchAnswer)
-    })
-    child.once('exit', () => {
+    const end = (): void => {
       reject(new Error('the sandbox process ended'))
+    }
+    child.once('exit', end)
+    child.once('message', (message) => {
+      child.off('exit', end)
+      resolve(message as BenchAnswer)
     })
   })
 }
@@ -103,10 +105,11 @@ function median(numbers: readonly number[]): number {
 
 function line(name: string, measured: Measured): string {
   const { accepted, calls, confirms, cpuMicroseconds, lists, seconds } = measured
+  const rss = (process.resourceUsage().maxRSS / 1024).toFixed(0)
   const rate = (accepted / seconds).toFixed(0)
   const perRecord = (calls / accepted).toFixed(4)
   const cpu = (cpuMicroseconds / accepted).toFixed(0)
-  return `  ${name.padEnd(12)} ${seconds.toFixed(2)} s · ${rate} records/s · ${perRecord} calls/record (${lists} lists, ${confirms} looks) · ${cpu} us CPU/record\n`
+  return `  ${name.padEnd(12)} ${seconds.toFixed(2)} s · ${rate} records/s · ${perRecord} calls/record (${lists} lists, ${confirms} looks) · ${cpu} us CPU/record · peak RSS so far ${rss} MiB\n`
 }
 
 const first = await nextAnswer()
