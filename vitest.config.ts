@@ -1,4 +1,4 @@
-// Test runner settings: `npm test` runs unit, integration, contract and e2e tests; benchmarks are apart (test/bench).
+// Test runner settings: `npm test` runs all but benchmarks (test/bench) and what needs a real Prometheus or browser (*.e2e.ts).
 import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
