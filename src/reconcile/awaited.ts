@@ -17,6 +17,8 @@ export interface Awaited {
   triedBefore: number
   /** The PATCH had no answer of the platform: nobody knows whether it was taken. */
   lost: boolean
+  /** Its connection broke, or none could be had: unlike one that took too long, it may well have come to nothing. */
+  wasCut: boolean
   /** As it was listed before the PATCH. */
   listed: Shown
   /** Monotonic ms: when the PATCH was answered, or its answer given up. */
@@ -91,14 +93,17 @@ export function nextLookAt(sentAt: number, askedAt: number, policy: OutcomePolic
 /** Looks up to this many times `firstLook` may come before a retry has begun to show. */
 const notTakenAfterLooks = 4
 
-/** Whether a retry whose answer was lost looks as if it had never reached the platform. It is awaited all the same. */
+/**
+ * Whether a retry whose answer was lost looks as if it had never reached the platform. It is awaited all the same. One
+ * that had no answer in time may hang in a receiver that is down: its place is kept.
+ */
 export function seemsNotTaken(
-  { lost, sentAt }: Awaited,
+  { lost, sentAt, wasCut }: Awaited,
   evidence: Evidence | undefined,
   askedAt: number,
   policy: OutcomePolicy,
 ): boolean {
-  return lost && evidence === 'unchanged' && askedAt - sentAt >= notTakenAfterLooks * policy.firstLookMs
+  return lost && wasCut && evidence === 'unchanged' && askedAt - sentAt >= notTakenAfterLooks * policy.firstLookMs
 }
 
 /** Whether a look at `askedAt` that showed nothing final is the last one. */

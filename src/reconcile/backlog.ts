@@ -279,6 +279,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       sentAt: monotonic,
       inFlight: true,
       lost: false,
+      wasCut: false,
       listed: { attempts, lastAttemptLocal },
       answeredAt: monotonic,
       answered: undefined,
@@ -308,6 +309,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       return undefined
     }
     awaiting.lost = answer.lost === true
+    awaiting.wasCut = answer.reason === 'connection'
     awaited.add(entry)
     const { record } = answer
     if (record === undefined) return undefined

@@ -160,6 +160,7 @@ export function awaitedOf(
     inFlight: false,
     triedBefore: 0,
     lost: false,
+    wasCut: false,
     listed: { attempts: 1, lastAttemptLocal: testNow - dayMs },
     answeredAt: patchedAt,
     answered: undefined,

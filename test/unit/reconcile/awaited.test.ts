@@ -34,6 +34,7 @@ const failed = (attempts: number, lastAttemptLocal: number | null): Shown => ({
 })
 const processing = (attempts: number, at: number | null): Shown => ({ ...failed(attempts, at), status: 'processing' })
 
+const cut = (): RetryAnswer => ({ result: 'unreachable', reason: 'connection', sent: true, lost: true })
 const lost = (): RetryAnswer => ({ result: 'unreachable', reason: 'timeout', sent: true, lost: true })
 
 /** The answer of a platform that has begun to deliver, and says so. */
@@ -300,8 +301,14 @@ describe('a retry whose answer was lost', () => {
     expect(outcomes()).toEqual([[record.id, 'unknown']])
   })
 
+  test('with no answer in time is never told as not taken: it may hang in a receiver that is down', () => {
+    const { backlog, notTaken, record } = patched(lost)
+    for (const afterMs of [2000, 10_000, 60_000]) looked(backlog, entryOf(backlog, record), record, afterMs)
+    expect(notTaken).toEqual([])
+  })
+
   test('is told as not taken once looks show it unchanged, and is awaited on: it may have been slow', () => {
-    const { backlog, notTaken, outcomes, record } = patched(lost)
+    const { backlog, notTaken, outcomes, record } = patched(cut)
     const entry = entryOf(backlog, record)
     looked(backlog, entry, record, 4 * policy.firstLookMs - 1)
     looked(backlog, entry, undefined, 4 * policy.firstLookMs)
@@ -431,10 +438,11 @@ describe('when to look', () => {
 
   test.each([
     ['not known to be lost', { lost: false }, 'unchanged', hourMs, false],
-    ['lost, unchanged', { lost: true }, 'unchanged', 2000, true],
-    ['lost, unchanged, too early', { lost: true }, 'unchanged', 1999, false],
-    ['lost, not shown', { lost: true }, undefined, 2000, false],
-    ['lost, being delivered', { lost: true }, 'processing', 2000, false],
+    ['no answer in time, unchanged', { lost: true }, 'unchanged', hourMs, false],
+    ['lost, unchanged', { lost: true, wasCut: true }, 'unchanged', 2000, true],
+    ['lost, unchanged, too early', { lost: true, wasCut: true }, 'unchanged', 1999, false],
+    ['lost, not shown', { lost: true, wasCut: true }, undefined, 2000, false],
+    ['lost, being delivered', { lost: true, wasCut: true }, 'processing', 2000, false],
   ] as const)('seems not taken: %s', (_, fields, evidence, afterMs, notTaken) => {
     const awaited = awaitedOf({ id: '', subscriptionId: '' }, fields)
     expect(seemsNotTaken(awaited, evidence, patchedAt + afterMs, policy)).toBe(notTaken)
