@@ -1,9 +1,14 @@
 // Test runner settings: `npm test` runs all but benchmarks (test/bench) and what needs a real Prometheus or browser (*.e2e.ts).
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    // Most of the slower files wait for sockets and timers: more workers than cores keep the cores busy.
+    pool: 'threads',
+    isolate: false,
+    maxWorkers: 2 * availableParallelism(),
     testTimeout: 30_000,
     hookTimeout: 60_000,
     coverage: { provider: 'v8', include: ['src/**/*.ts'], reporter: ['text-summary', 'html'] },
