@@ -12,6 +12,10 @@ export interface Scenario {
   healthy?: boolean
   /** A second target that is well, at the instance `b`. */
   neighbour?: boolean
+  /** The scrape job of all targets. Default: `webhook-reconciler`. */
+  job?: string
+  /** Besides, a target of another program in the same job, which is down from the start. */
+  stranger?: boolean
   /** Minutes, and the alerts that fire by then, without their prefix; no other does. */
   firing: Readonly<Record<number, readonly string[]>>
 }
@@ -68,22 +72,26 @@ export function healthySeries(minutes: number): Series {
 }
 
 /** The series of one target, with its labels. */
-function ofTarget(series: Scenario['series'], instance: string): { series: string; values: string }[] {
+function ofTarget(series: Scenario['series'], job: string, instance: string): { series: string; values: string }[] {
   return Object.entries(series).flatMap(([name, values]) => {
     if (values === undefined) return []
-    const target = `job="webhook-reconciler",instance="${instance}"`
+    const target = `job="${job}",instance="${instance}"`
     const labelled = name.endsWith('}') ? name.replace('}', `,${target}}`) : `${name}{${target}}`
     return [{ series: labelled, values }]
   })
 }
 
 /** A whole file for `promtool test rules`. */
-export function toTestFile(
-  { name, series, healthy = true, neighbour = false, firing }: Scenario,
-  rules: string,
-): string {
-  const well = healthySeries(Math.max(...Object.keys(firing).map(Number)) + 1)
-  const input = [...ofTarget({ ...(healthy && well), ...series }, 'a'), ...(neighbour ? ofTarget(well, 'b') : [])]
+export function toTestFile(scenario: Scenario, rules: string): string {
+  const { name, series, healthy = true, neighbour = false, firing } = scenario
+  const { job = 'webhook-reconciler', stranger = false } = scenario
+  const minutes = Math.max(...Object.keys(firing).map(Number)) + 1
+  const well = healthySeries(minutes)
+  const input = [
+    ...ofTarget({ ...(healthy && well), ...series }, job, 'a'),
+    ...(neighbour ? ofTarget(well, job, 'b') : []),
+    ...(stranger ? ofTarget({ up: `0x${minutes}` }, job, 'c') : []),
+  ]
   const expectations = Object.entries(firing).map(([minute, alerts]) => ({
     expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
     eval_time: `${minute}m`,

@@ -3,6 +3,7 @@ import type { Scenario } from './scenario.ts'
 import { recovery } from './scenarios-recovery.ts'
 import {
   allSuffers,
+  buildInfo,
   calls,
   circuits,
   complete,
@@ -37,6 +38,7 @@ const watchman: Scenario[] = [
     name: 'target vanishes with all its series',
     series: {
       up: '1x60 stale',
+      [buildInfo]: '1x60 stale',
       [due]: '180+60x60 stale',
       process_start_time_seconds: '0x60 stale',
       [oldest]: '60x60 stale',
@@ -51,6 +53,44 @@ const watchman: Scenario[] = [
     firing: { 60: none, 70: ['Down'] },
   },
   {
+    name: 'under any job name: all is well beside another program that is down',
+    job: 'kubernetes-pods',
+    series: {},
+    stranger: true,
+    firing: { 5: none, 130: none },
+  },
+  {
+    name: 'under any job name: one target of two goes down, and comes back',
+    job: 'kubernetes-pods',
+    series: { up: '1x60 0x120 1x500', [buildInfo]: '1x60 stale _x119 1x500' },
+    neighbour: true,
+    stranger: true,
+    firing: { 60: none, 64: none, 67: ['Down'], 180: ['Down'], 183: none },
+  },
+  {
+    name: 'under any job name: the only target goes down',
+    job: 'kubernetes-pods',
+    series: { up: '1x60 0x120', [buildInfo]: '1x60 stale' },
+    stranger: true,
+    firing: { 60: none, 64: none, 67: ['Down'], 180: ['Down'] },
+  },
+  {
+    name: 'under any job name: nothing of ours is scraped',
+    job: 'kubernetes-pods',
+    series: {},
+    healthy: false,
+    stranger: true,
+    firing: { 4: none, 6: ['Down'], 60: ['Down'] },
+  },
+  ...['webhook-reconciler', 'payments/webhook-reconciler'].map((job): Scenario => ({
+    name: `never succeeded to start, beside one that is well: told where the job is called ${job}`,
+    job,
+    series: { up: '0x500' },
+    healthy: false,
+    neighbour: true,
+    firing: { 4: none, 6: ['Down'], 60: ['Down'] },
+  })),
+  {
     name: 'crash loop; down in between is no alert of its own',
     series: {
       up: '1x60 1 0 0 0 0 1 0 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0x500',
@@ -60,8 +100,9 @@ const watchman: Scenario[] = [
   },
   {
     name: 'the crash loop of some other program',
+    neighbour: true,
     series: {
-      [`${own}build_info{version="1",node_version="v26"}`]: undefined,
+      [buildInfo]: undefined,
       process_start_time_seconds: '0x60 3660x3 3900x3 4140x3 4380x500',
     },
     firing: { 60: none, 85: none },

@@ -1,6 +1,7 @@
 // Names of series, and what some kinds of trouble do to several of them: the words in which scenarios are written.
 
 export const own = 'webhook_reconciler_'
+export const buildInfo = `${own}build_info{version="1",node_version="v26"}`
 export const refreshes = (result: string): string => `${own}access_token_refreshes_total{result="${result}"}`
 export const calls = (operation: string, reason: string): string =>
   `${own}platform_requests_total{operation="${operation}",reason="${reason}"}`
