@@ -1,8 +1,6 @@
 #!/usr/bin/env node
 // The program: gives the command line what it needs of the process, and ends with the exit code that it returns.
 import { readFileSync } from 'node:fs'
-// Not by name: an older Node lacks it, and would end before it could say what it is too old for.
-import * as nodeModule from 'node:module'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Io } from './cli/io.ts'
@@ -65,7 +63,6 @@ async function start(): Promise<void> {
   })
   // A diagnostic report, where somebody asks Node for one, tells no variable: a key and a token may stand there.
   process.report.excludeEnv = true
-  nodeModule.enableCompileCache()
   const { main, tellBug } = await import('./cli/program.ts')
   const { systemClock, systemRandom } = await import('./clock.ts')
   const { exitCode } = await import('./errors.ts')
