@@ -36,6 +36,7 @@ const deployment = z.object({
     template: z.object({
       metadata: z.object({ labels: z.record(z.string(), z.string()), annotations: z.record(z.string(), z.string()) }),
       spec: z.object({
+        automountServiceAccountToken: z.boolean(),
         terminationGracePeriodSeconds: z.int(),
         containers: z.array(container),
         volumes: z.array(
@@ -107,6 +108,10 @@ describe('sidecar.yaml', () => {
     expect(mounts.map(({ name }) => name)).toEqual(pod.volumes.map(({ name }) => name))
     expect(pod.volumes[0]?.configMap?.name).toBe(settings.metadata.name)
     expect(receiver.volumeMounts).toEqual([])
+  })
+
+  test('no token of the Kubernetes API is mounted into it', () => {
+    expect(pod.automountServiceAccountToken).toBe(false)
   })
 
   test('it runs without root, writes nothing and may nothing', () => {
