@@ -7,7 +7,7 @@ import type { End, Io } from './io.ts'
 import { openAudit, openService, type ConfigOption } from './service.ts'
 
 async function run(options: ConfigOption, io: Io): Promise<void> {
-  const { config, log, key, certificate, http } = await openService(io, options, io.stdout)
+  const { config, log, key, certificate, http } = await openService(io, options, io.stdout, { daemon: true })
   io.onHangup(() => {
     log.info('SIGHUP ignored: to read the configuration again, restart; nothing is lost by it')
   })

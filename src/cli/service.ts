@@ -71,14 +71,27 @@ export function openAudit(
 /** Levels that a command of which people want an answer, and no log, leaves out. */
 const chatty: ReadonlySet<string> = new Set<Config['log']['level']>(['trace', 'debug', 'info'])
 
-/** Loads everything; `quiet` writes warnings and errors only. @throws ConfigurationError with all that is wrong. */
+/** A command lives for minutes and is asked for the whole: where backlog.maxRecords is not set it holds more than the daemon. */
+const commandRecords = 100_000
+
+function forCommand(config: Config, origins: Origins): Config {
+  if (origins.get('backlog.maxRecords') !== 'default') return config
+  return { ...config, backlog: { ...config.backlog, maxRecords: commandRecords } }
+}
+
+/**
+ * Loads everything for the daemon, or for a command. `quiet` writes warnings and errors only.
+ * @throws ConfigurationError with all that is wrong
+ */
 export async function openService(
   io: Io,
   options: ConfigOption,
   logTo: Output,
-  { quiet = false } = {},
+  { quiet = false, daemon = false } = {},
 ): Promise<Service> {
-  const { config, origins, passedOver } = loadConfig({ file: options.config, ...io })
+  const loaded = loadConfig({ file: options.config, ...io })
+  const { origins, passedOver } = loaded
+  const config = daemon ? loaded.config : forCommand(loaded.config, origins)
   const log = createLogger({
     level: quiet && chatty.has(config.log.level) ? 'warn' : config.log.level,
     format: config.log.format,

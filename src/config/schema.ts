@@ -105,8 +105,8 @@ export const schema = z.strictObject({
   backlog: z.strictObject({
     maxRecords: setting(
       integer(1, 1_000_000),
-      100_000,
-      'Most failed records kept in memory; the rest waits on the platform.',
+      20_000,
+      'Most failed records kept in memory; the rest waits on the platform. Not set, commands such as plan and once keep 100000.',
     ),
   }),
   retry: z.strictObject({

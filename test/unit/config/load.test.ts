@@ -26,7 +26,7 @@ const defaults = {
   schedule: { cron: '*/30 * * * * *', timeZone: 'UTC' },
   window: { lookback: 604_800_000, settle: 60_000, expiryWarning: 21_600_000 },
   sweep: { sliceRecords: 5000, concurrency: 4 },
-  backlog: { maxRecords: 100_000 },
+  backlog: { maxRecords: 20_000 },
   retry: {
     enabled: true,
     concurrency: 8,
