@@ -234,6 +234,12 @@ export const logEvents = {
     fields: ['key', 'problem'],
     meaning: 'It works, but is shorter than the platform asks for.',
   },
+  'the memory limit is below what the settings need: raise it, or lower backlog.maxRecords': {
+    levels: ['warn'],
+    fields: ['limitMiB', 'neededMiB', 'maxRecords', 'maxRecordsForLimit'],
+    meaning:
+      'With a full backlog the process would stop to make progress, or be killed. `maxRecordsForLimit` is the most that the limit allows; at 0 only a higher limit helps.',
+  },
   'certificate read again': { levels: ['info'], fields: [], meaning: 'Its file has changed.' },
   'the changed certificate file cannot be used': {
     levels: ['error'],

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // The program: gives the command line what it needs of the process, and ends with the exit code that it returns.
 import { readFileSync } from 'node:fs'
-import { hostname } from 'node:os'
+import { hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Io } from './cli/io.ts'
 
@@ -11,6 +11,12 @@ const oldestNode = 26
 function packageVersion(): string {
   const text = readFileSync(join(import.meta.dirname, '..', 'package.json'), 'utf8')
   return (JSON.parse(text) as { version: string }).version
+}
+
+/** Node tells no limit as 0, or as more than the machine has. */
+function memoryLimit(): number | undefined {
+  const limit = process.constrainedMemory()
+  return limit > 0 && limit < totalmem() ? limit : undefined
 }
 
 /** The first SIGTERM or SIGINT asks to stop, the second ends at once. */
@@ -87,6 +93,7 @@ async function start(): Promise<void> {
     hostName: hostname(),
     nodeVersion: process.version,
     version: packageVersion(),
+    memoryLimit: memoryLimit(),
     program: [process.execPath, process.argv[1] ?? ''],
     clock: systemClock,
     random: systemRandom,

@@ -21,6 +21,8 @@ export interface Io {
   random: Random
   /** Node and the script that started this program: to start it once more. */
   program: readonly [node: string, script: string]
+  /** Bytes that the container may use; absent without a limit. */
+  memoryLimit?: number | undefined
   /** UTF-8 text of a file; throws as node:fs does. */
   readFile: (path: string) => string
   /**

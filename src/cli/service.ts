@@ -5,6 +5,7 @@ import { loadConfig } from '../config/load.ts'
 import { connectionsOf } from '../engine.ts'
 import type { Log } from '../log.ts'
 import { createLogger } from '../logger.ts'
+import { memoryShortfall } from '../memory.ts'
 import { createCertificateSource, type CertificateSource } from '../platform/certificate.ts'
 import { createKeySource, type KeySource, type PrivateKeySetting } from '../platform/private-key.ts'
 import { createUndiciTransport, type UndiciTransport } from '../platform/undici-transport.ts'
@@ -101,6 +102,11 @@ export async function openService(
       logTo.write(line)
     },
   })
+  const shortfall = memoryShortfall(io.memoryLimit, config.backlog.maxRecords)
+  if (shortfall !== undefined)
+    log.warn('the memory limit is below what the settings need: raise it, or lower backlog.maxRecords', {
+      ...shortfall,
+    })
   if (passedOver.length > 0) log.debug('environment variables of Kubernetes passed over', { names: passedOver })
   const { source: key, warnings } = await createKeySource(keySetting(config, origins))
   for (const warning of warnings)

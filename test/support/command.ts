@@ -18,6 +18,8 @@ export interface CommandOptions {
   /** True for a terminal behind stdout and stderr. */
   isTTY?: boolean
   columns?: number
+  /** Of the container, in bytes. Default: none. */
+  memoryLimit?: number
   signal?: AbortSignal
   /** Told of all that is written to stderr, at once. */
   onErr?: (text: string) => void
@@ -47,6 +49,7 @@ export async function runCommand(args: readonly string[], options: CommandOption
     version: '0.0.0',
     clock: systemClock,
     random: systemRandom,
+    memoryLimit: options.memoryLimit,
     program: [process.execPath, 'none'],
     readFile(path) {
       throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' })

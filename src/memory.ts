@@ -1,0 +1,31 @@
+// How much memory the settings need, fitted from measurements, and how a container's limit compares with it.
+
+export interface MemoryShortfall {
+  limitMiB: number
+  neededMiB: number
+  maxRecords: number
+  /** The largest `backlog.maxRecords` that the limit allows; 0: the limit is too low for any. */
+  maxRecordsForLimit: number
+}
+
+const MiB = 1_048_576
+/**
+ * Without any record: 60 MiB of Node's own code, which the kernel otherwise drops and reads back without end, and 60 for
+ * the idle heap, buffers, threads and the kernel's own accounts.
+ */
+const baseMiB = 120
+/** One record takes 0.5 kB of heap, and the heap gets 40 % of the limit in the image. */
+const bytesPerRecord = 1250
+
+/** The memory that a container needs for this many records in the backlog, in MiB. */
+export function neededMemoryMiB(maxRecords: number): number {
+  return Math.ceil(baseMiB + (maxRecords * bytesPerRecord) / MiB)
+}
+
+/** Compares the limit of the container, in bytes, with the need; undefined without a limit, or when the limit suffices. */
+export function memoryShortfall(limitBytes: number | undefined, maxRecords: number): MemoryShortfall | undefined {
+  const neededMiB = neededMemoryMiB(maxRecords)
+  if (limitBytes === undefined || limitBytes >= neededMiB * MiB) return undefined
+  const room = Math.floor((limitBytes - baseMiB * MiB) / bytesPerRecord)
+  return { limitMiB: Math.floor(limitBytes / MiB), neededMiB, maxRecords, maxRecordsForLimit: Math.max(0, room) }
+}
