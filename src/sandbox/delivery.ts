@@ -1,11 +1,10 @@
 // Sends events to their subscribers and records what came of it: first deliveries, retries, and the platform's own retries.
-import { Agent } from 'undici'
 import type { Clock } from '../clock.ts'
 import { latencyOf } from './fault-effects.ts'
 import type { FaultDraw } from './faults.ts'
 import { hash, type Sequence } from './hash.ts'
 import type { Readings } from './options.ts'
-import { post } from './post.ts'
+import { post, type Courier } from './post.ts'
 import { renderPayload } from './render.ts'
 import type { Stats } from './stats.ts'
 import { failed, processing, successful, type AttemptResult, type Store } from './store.ts'
@@ -22,6 +21,8 @@ export interface DeliveryOptions {
   readings: () => Readings
   /** The API's time, epoch milliseconds. */
   now: () => number
+  /** Takes the events out; closed with the engine. */
+  courier: Courier
   /** Where the events of a subscription go. */
   urlOf: (subscriptionId: string) => string
 }
@@ -37,12 +38,8 @@ export interface DeliveryEngine {
   close(): Promise<void>
 }
 
-/** Connections to one subscriber host at once: as many deliveries run side by side. */
-const connectionsPerHost = 64
-
 export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
-  const { clock, store, stats, zone, readings } = options
-  const agent = new Agent({ connections: connectionsPerHost, allowH2: false, pipelining: 1 })
+  const { clock, courier, store, stats, zone, readings } = options
   const closing = new AbortController()
   const waiting: (() => void)[] = []
   let underWay = 0
@@ -65,7 +62,7 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
     const latencyMs = latencyOf(faults, options.random)
     if (latencyMs > 0) await clock.sleep(latencyMs, closing.signal)
     if (faults.some(({ kind }) => kind === 'stuck')) return undefined
-    const result = await post(agent, {
+    const result = await post(courier, {
       clock,
       url: options.urlOf(store.subscriptionOf(record)),
       webhookId: store.idOf(record),
@@ -142,7 +139,7 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
     async close() {
       closing.abort(new Error('the sandbox is closing'))
       for (const resolve of waiting.splice(0)) resolve()
-      await agent.destroy()
+      await courier.close()
     },
   }
 }

@@ -1,11 +1,11 @@
-// Takes each HTTP request through faults and operations to its answer, and counts it.
+// Takes each request through faults and operations to its answer, and counts it.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../clock.ts'
 import type { Answer, SandboxRequest } from './exchange.ts'
 import { answerInstead, latencyOf, spoil } from './fault-effects.ts'
 import { readBody } from './listen.ts'
 import { answer, route, type Paths } from './routes.ts'
-import { send, targetOf } from './transport.ts'
+import { send, splitTarget } from './transport.ts'
 import type { World } from './world.ts'
 
 export interface GatewayOptions {
@@ -16,33 +16,25 @@ export interface GatewayOptions {
   signal: AbortSignal
 }
 
-/** A listener for node:http servers; it never rejects or throws. */
-export function createGateway(options: GatewayOptions): (request: IncomingMessage, response: ServerResponse) => void {
-  const { clock, signal, paths } = options
+/** A request before its meaning is known. */
+export interface IncomingRequest {
+  method: string
+  /** Path and query, as in the first line of an HTTP request. */
+  target: string
+  /** Names in lower case. */
+  headers: SandboxRequest['headers']
+  body: string
+}
 
-  async function handle(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-    const world = options.world()
-    const request = await read(incoming, paths)
-    const isRetry = request.operation === 'retry'
-    world.stats.requestArrived(request.operation)
-    if (isRetry) world.stats.retryStarted()
-    try {
-      const spoiled = await answered(world, request)
-      const { kind } = spoiled.wire
-      world.stats.requestAnswered({
-        at: clock.now(),
-        operation: request.operation,
-        method: request.method,
-        target: incoming.url ?? '',
-        status: kind === 'reset' || kind === 'hang' ? 'none' : spoiled.status,
-      })
-      const now = request.operation === 'token' ? world.identityNow() : world.now()
-      await send(response, spoiled, { clock, signal, date: world.readings().dateHeader ? now : undefined })
-    } finally {
-      if (isRetry) world.stats.retryEnded()
-    }
-  }
+/** Hands an answer over. `date` is the value of its `Date` header in epoch milliseconds; undefined: no such header. */
+export type Deliver = (answer: Answer, date: number | undefined) => Promise<void>
 
+export interface Gateway {
+  /** Answers one request. Rejects when the sandbox closes or `deliver` rejects. */
+  handle(incoming: IncomingRequest, deliver: Deliver): Promise<void>
+}
+
+export function createGateway({ clock, paths, signal, world: worldOfNow }: GatewayOptions): Gateway {
   async function answered(world: World, request: SandboxRequest): Promise<Answer> {
     const faults = world.faults.forRequest(request)
     const latencyMs = latencyOf(faults, world.random)
@@ -51,19 +43,49 @@ export function createGateway(options: GatewayOptions): (request: IncomingMessag
     return faults.reduce((spoiled, fault) => spoil(spoiled, fault, world.faultContext()), plain)
   }
 
+  return {
+    async handle(incoming, deliver) {
+      const world = worldOfNow()
+      const { method, target, headers, body } = incoming
+      const { path, query } = splitTarget(target)
+      const request: SandboxRequest = { ...route(paths, method, path), method, path, query, headers, body }
+      const { operation } = request
+      const isRetry = operation === 'retry'
+      world.stats.requestArrived(operation)
+      if (isRetry) world.stats.retryStarted()
+      try {
+        const spoiled = await answered(world, request)
+        const { kind } = spoiled.wire
+        const status = kind === 'reset' || kind === 'hang' ? 'none' : spoiled.status
+        world.stats.requestAnswered({ at: clock.now(), operation, method, target, status })
+        const now = operation === 'token' ? world.identityNow() : world.now()
+        await deliver(spoiled, world.readings().dateHeader ? now : undefined)
+      } finally {
+        if (isRetry) world.stats.retryEnded()
+      }
+    },
+  }
+}
+
+/** A listener for node:http servers; it never rejects or throws. */
+export function createHttpListener(
+  gateway: Gateway,
+  { clock, signal }: Pick<GatewayOptions, 'clock' | 'signal'>,
+): (request: IncomingMessage, response: ServerResponse) => void {
+  async function handle(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = 'GET', url: target = '', headers } = incoming
+    const body = await readBody(incoming)
+    await gateway.handle({ method, target, headers, body }, (answer, date) =>
+      send(response, answer, { clock, signal, date }),
+    )
+  }
+
   return (incoming, response) => {
     // Kept now: a request that was destroyed has none any more.
     const { socket } = incoming
     handle(incoming, response).catch(() => {
-      // The peer let go, sent too much, or the sandbox is closing: there is nobody left to tell.
+      // The peer let go, sent too much, or the sandbox is closing: nothing is left to answer.
       socket.destroy()
     })
   }
-}
-
-async function read(incoming: IncomingMessage, paths: Paths): Promise<SandboxRequest> {
-  const { path, query } = targetOf(incoming)
-  const method = incoming.method ?? 'GET'
-  const body = await readBody(incoming)
-  return { ...route(paths, method, path), method, path, query, headers: incoming.headers, body }
 }

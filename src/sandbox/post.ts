@@ -1,5 +1,5 @@
 // One POST of an event to a subscriber, and its result as the record shows it.
-import { request, type Dispatcher } from 'undici'
+import { Agent, request } from 'undici'
 import type { Clock } from '../clock.ts'
 import { noResult, type AttemptResult } from './store.ts'
 
@@ -13,6 +13,22 @@ export interface Post {
   /** Null: no limit. */
   timeoutMs: number | null
   signal: AbortSignal
+}
+
+/** Takes one delivery to its subscriber. */
+export interface Courier {
+  /** Rejects with an error whose `code` is that of a failed connection, or with the signal's reason. */
+  deliver(order: Post, signal: AbortSignal): Promise<AttemptResult>
+  close(): Promise<void>
+}
+
+/** Connections to one subscriber host at once: as many deliveries run side by side. */
+const connectionsPerHost = 64
+
+/** Posts over HTTP. */
+export function createHttpCourier(): Courier {
+  const agent = new Agent({ connections: connectionsPerHost, allowH2: false, pipelining: 1 })
+  return { deliver: (order, signal) => send(agent, order, signal), close: () => agent.destroy() }
 }
 
 /** Names of the headers by which a receiver can tell deliveries apart. Not specified: the sandbox's own. */
@@ -29,7 +45,7 @@ const keptBytes = 64 * 1024
 class TimeoutReached extends Error {}
 
 /** Rejects only with the signal's reason; everything that goes wrong with the subscriber is a result. */
-export async function post(dispatcher: Dispatcher, order: Post): Promise<AttemptResult> {
+export async function post(courier: Courier, order: Post): Promise<AttemptResult> {
   const exchange = new AbortController()
   const watch = new AbortController()
   const stop = (): void => {
@@ -45,7 +61,7 @@ export async function post(dispatcher: Dispatcher, order: Post): Promise<Attempt
     )
   }
   try {
-    return await send(dispatcher, order, exchange.signal)
+    return await courier.deliver(order, exchange.signal)
   } catch (error) {
     order.signal.throwIfAborted()
     return {
@@ -58,7 +74,7 @@ export async function post(dispatcher: Dispatcher, order: Post): Promise<Attempt
   }
 }
 
-async function send(dispatcher: Dispatcher, order: Post, signal: AbortSignal): Promise<AttemptResult> {
+async function send(dispatcher: Agent, order: Post, signal: AbortSignal): Promise<AttemptResult> {
   const { payload } = order
   const answer = await request(order.url, {
     dispatcher,
@@ -72,7 +88,7 @@ async function send(dispatcher: Dispatcher, order: Post, signal: AbortSignal): P
       [deliveryHeader.webhookId]: order.webhookId,
       [deliveryHeader.eventId]: order.eventId,
       [deliveryHeader.subscriptionId]: order.subscriptionId,
-      [deliveryHeader.eventType]: (payload['webhook'] as { type?: string } | undefined)?.type ?? '',
+      [deliveryHeader.eventType]: eventTypeOf(payload),
     },
     body: JSON.stringify(payload),
   })
@@ -82,6 +98,11 @@ async function send(dispatcher: Dispatcher, order: Post, signal: AbortSignal): P
     responseHeaders: listed(answer.headers),
     lastAttemptErrorMessage: null,
   }
+}
+
+/** The event's type, as its payload says; empty when it says none. */
+export function eventTypeOf(payload: Record<string, unknown>): string {
+  return (payload['webhook'] as { type?: string } | undefined)?.type ?? ''
 }
 
 async function readSome(body: AsyncIterable<Buffer>): Promise<string> {

@@ -3,7 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { Clock } from '../clock.ts'
 import type { Sequence } from './hash.ts'
 import { closeServer, listen, readBody } from './listen.ts'
-import { deliveryHeader } from './post.ts'
+import { deliveryHeader, eventTypeOf, type Courier } from './post.ts'
+import { noResult } from './store.ts'
 
 /** What becomes of the deliveries that a rule matches. */
 export interface ReceiverRule {
@@ -41,6 +42,8 @@ export interface Receiver {
   /** Answers 200 while the receiver is up; no rule matches it. */
   readonly healthUrl: string
   readonly isUp: boolean
+  /** Takes deliveries by function call, without a socket. */
+  readonly courier: Courier
   /** Every connection is reset (or left without an answer) as soon as it asks for something. */
   down(how?: 'reset' | 'hang'): void
   /** Undoes `down`; the rules stay. */
@@ -66,12 +69,16 @@ interface Delivery {
   subscriptionId: string
 }
 
-export async function startReceiver(options: {
+type Response = 'reset' | 'hang' | { status: number; headers: Record<string, string | string[]>; body: string }
+
+export interface ReceiverOptions {
   clock: Clock
   random: Sequence
-  host: string
-  port: number
-}): Promise<Receiver> {
+  /** Where it listens; undefined: nowhere, it is reached by its courier alone. */
+  listen: { host: string; port: number } | undefined
+}
+
+export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
   const { clock, random } = options
   const closing = new AbortController()
   const times = new Map<string, number | number[]>()
@@ -101,44 +108,70 @@ export async function startReceiver(options: {
     return found?.rule
   }
 
-  async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const isHealth = request.url === '/health'
-    if (!isHealth) received++
-    if (downAs !== undefined) {
-      refuse(request, downAs)
-      return
-    }
-    await readBody(request)
-    if (isHealth) {
-      answer(response, 200, {}, 'ok')
-      return
-    }
-    const delivery = deliveryOf(request)
+  /** Answers one delivery. `readDelivery` is not called while the receiver is down. */
+  async function take(readDelivery: () => Delivery | Promise<Delivery>): Promise<Response> {
+    received++
+    if (downAs !== undefined) return downAs
+    const delivery = await readDelivery()
     const rule = ruleFor(delivery)
     if (rule?.slowMs !== undefined) await clock.sleep(rule.slowMs, closing.signal)
-    if (rule?.connection !== undefined) {
-      refuse(request, rule.connection)
-      return
-    }
+    if (rule?.connection !== undefined) return rule.connection
     const status = statusOf(rule)
     if (status >= 200 && status < 300) note(delivery.webhookId)
     const body = rule?.body ?? (status < 300 ? '{"received":true}' : `{"error":${status}}`)
-    answer(response, status, { 'content-type': 'application/json', ...rule?.headers }, body)
+    return { status, headers: { 'content-type': 'application/json', ...rule?.headers }, body }
   }
 
-  const server = createServer((request, response) => {
-    response.sendDate = false
-    response.setHeader('date', new Date(clock.now()).toUTCString())
-    const { socket } = request
-    take(request, response).catch(() => {
-      socket.destroy()
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.url === '/health') {
+      answer(request, response, downAs ?? { status: 200, headers: {}, body: 'ok' })
+      return
+    }
+    const readDelivery = async (): Promise<Delivery> => {
+      await readBody(request)
+      return deliveryOf(request)
+    }
+    answer(request, response, await take(readDelivery))
+  }
+
+  async function open({ host, port }: { host: string; port: number }): Promise<string> {
+    const server = createServer((request, response) => {
+      response.sendDate = false
+      response.setHeader('date', new Date(clock.now()).toUTCString())
+      const { socket } = request
+      handle(request, response).catch(() => {
+        socket.destroy()
+      })
     })
-  })
-  const url = await listen(server, options.host, options.port)
+    const origin = await listen(server, host, port)
+    opened.defer(() => closeServer(server))
+    return origin
+  }
+
+  const opened = new AsyncDisposableStack()
+  const url = options.listen === undefined ? 'http://receiver.invalid' : await open(options.listen)
 
   return {
     url: `${url}/webhooks`,
     healthUrl: `${url}/health`,
+    courier: {
+      async deliver({ webhookId, subscriptionId, payload }, signal) {
+        const eventType = eventTypeOf(payload)
+        const response = await take(() => ({ webhookId, eventType, subscriptionId }))
+        signal.throwIfAborted()
+        if (response === 'reset') throw Object.assign(new Error('connection reset'), { code: 'ECONNRESET' })
+        if (response === 'hang') return aborted(signal)
+        const { status, headers, body } = response
+        const entries = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), [value].flat()])
+        return {
+          ...noResult,
+          responseStatusCode: status,
+          responsePayload: body,
+          responseHeaders: Object.fromEntries(entries) as Record<string, string[]>,
+        }
+      },
+      close: () => Promise.resolve(),
+    },
     get isUp() {
       return downAs === undefined
     },
@@ -168,7 +201,7 @@ export async function startReceiver(options: {
     },
     async close() {
       closing.abort()
-      await closeServer(server)
+      await opened.disposeAsync()
     },
   }
 }
@@ -178,18 +211,21 @@ function statusOf(rule: ReceiverRule | undefined): number {
   return rule.status ?? (rule.slowMs === undefined ? 500 : 200)
 }
 
-/** Reset while a request is under way, never an idle connection: so the sender sees it with this very delivery. */
-function refuse(request: IncomingMessage, how: 'reset' | 'hang'): void {
-  if (how === 'reset') request.socket.resetAndDestroy()
+/** A reset comes while a request is under way, never on an idle connection: so the sender sees it with this very delivery. */
+function answer(request: IncomingMessage, response: ServerResponse, given: Response): void {
+  if (given === 'reset') request.socket.resetAndDestroy()
+  if (given === 'reset' || given === 'hang') return
+  const { status, headers, body } = given
+  response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body)
 }
 
-function answer(
-  response: ServerResponse,
-  status: number,
-  headers: Record<string, string | string[]>,
-  body: string,
-): void {
-  response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body)
+/** Rejects with the signal's reason once it is aborted. */
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => {
+      reject(signal.reason as Error)
+    })
+  })
 }
 
 function deliveryOf(request: IncomingMessage): Delivery {

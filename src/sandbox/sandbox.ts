@@ -2,11 +2,12 @@
 import { createServer } from 'node:http'
 import { startControl } from './control.ts'
 import { createFaults } from './faults.ts'
-import { createGateway } from './gateway.ts'
+import { createGateway, createHttpListener, type Gateway } from './gateway.ts'
 import type { Handle } from './handle.ts'
-import { createSequence, hash } from './hash.ts'
+import { createSequence, hash, type Sequence } from './hash.ts'
 import { closeServer, listen } from './listen.ts'
 import { readingsOf, type Readings, type SandboxOptions } from './options.ts'
+import { createHttpCourier, type Courier } from './post.ts'
 import { startReceiver, type Receiver } from './receiver.ts'
 import { createRecords, type Records } from './records.ts'
 import { createWorld, type World } from './world.ts'
@@ -18,21 +19,28 @@ export interface Sandbox extends Handle, AsyncDisposable {
   close(): Promise<void>
 }
 
+/** A sandbox without sockets: the platform is called by function, and deliveries reach the built-in receiver so too. */
+export interface InProcessSandbox extends Handle, AsyncDisposable {
+  gateway: Gateway
+}
+
 /** Rejects when a port is taken, a certificate can't be read or the time zone is unknown. */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   await using starting = new AsyncDisposableStack()
-  const closing = new AbortController()
   const { clock, host = loopback } = options
-  const random = createSequence(hash(options.seed ?? 1, 0x72656376))
-  const receiver = await startReceiver({ clock, host, port: options.receiverPort ?? 0, random })
-  starting.defer(() => receiver.close())
-
-  const realm = options.realm ?? 'demo'
-  const paths = { prefix: pathOf(options.pathPrefix), issuer: `${pathOf(options.authPath)}/auth/realms/${realm}` }
-  const state = createState(options, receiver)
+  const core = createCore(
+    options,
+    createHttpCourier,
+    await startReceiver({
+      clock,
+      random: receiverRandom(options),
+      listen: { host, port: options.receiverPort ?? 0 },
+    }),
+  )
+  starting.use(core)
+  const listener = createHttpListener(core.gateway, { clock, signal: core.signal })
   const open = async (port: number): Promise<string> => {
-    const gateway = createGateway({ clock, paths, world: state.world, signal: closing.signal })
-    const server = createServer({ keepAliveTimeout: keepAliveTimeoutMs }, gateway)
+    const server = createServer({ keepAliveTimeout: keepAliveTimeoutMs }, listener)
     const origin = await listen(server, host, port)
     starting.defer(() => closeServer(server))
     return origin
@@ -40,27 +48,65 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const ownOrigin = await open(options.port ?? 0)
   const apiOrigin = options.publicOrigin?.replace(/\/+$/, '') ?? ownOrigin
   const identityOrigin = options.identityPort === undefined ? apiOrigin : await open(options.identityPort)
-  const place: Place = {
-    baseUrl: `${apiOrigin}${paths.prefix}`,
-    authUrl: `${identityOrigin}${pathOf(options.authPath)}`,
-    issuerUrl: `${identityOrigin}${paths.issuer}`,
-    realm,
-    clientId: options.clientId ?? defaultClientId,
-    timeZone: options.timeZone ?? 'UTC',
-  }
-  state.begin(place)
-  starting.defer(() => state.world().engine.close())
-  starting.defer(() => {
-    closing.abort(new Error('the sandbox is closed'))
-  })
-  const records = createRecords(state.world, clock, closing.signal)
-  const handle = createHandle(state, { ...place, ...records, receiver })
+  const handle = core.begin(apiOrigin, identityOrigin)
   const control = await startControl(handle, options.controlPort ?? 0)
   starting.defer(() => control.close())
 
   const running = starting.move()
   const close = (): Promise<void> => running.disposeAsync()
   return Object.assign(handle, { controlUrl: control.url, close, [Symbol.asyncDispose]: close })
+}
+
+/** Rejects when a certificate can't be read or the time zone is unknown. Ports are passed over. */
+export async function createInProcessSandbox(options: SandboxOptions): Promise<InProcessSandbox> {
+  const { clock } = options
+  const receiver = await startReceiver({ clock, random: receiverRandom(options), listen: undefined })
+  const core = createCore(options, () => receiver.courier, receiver)
+  const { gateway } = core
+  const handle = core.begin('https://platform.invalid', 'https://identity.invalid')
+  return Object.assign(handle, { gateway, [Symbol.asyncDispose]: () => core[Symbol.asyncDispose]() })
+}
+
+interface Core extends AsyncDisposable {
+  gateway: Gateway
+  /** Aborted when the sandbox closes. */
+  signal: AbortSignal
+  /** Makes the first world, once it is known where clients find the sandbox. */
+  begin(apiOrigin: string, identityOrigin: string): Handle
+}
+
+function createCore(options: SandboxOptions, newCourier: () => Courier, receiver: Receiver): Core {
+  const closing = new AbortController()
+  const { clock, realm = 'demo' } = options
+  const paths = { prefix: pathOf(options.pathPrefix), issuer: `${pathOf(options.authPath)}/auth/realms/${realm}` }
+  const state = createState(options, newCourier, receiver)
+  let begun = false
+  return {
+    gateway: createGateway({ clock, paths, world: state.world, signal: closing.signal }),
+    signal: closing.signal,
+    begin(apiOrigin, identityOrigin) {
+      const place: Place = {
+        baseUrl: `${apiOrigin}${paths.prefix}`,
+        authUrl: `${identityOrigin}${pathOf(options.authPath)}`,
+        issuerUrl: `${identityOrigin}${paths.issuer}`,
+        realm,
+        clientId: options.clientId ?? defaultClientId,
+        timeZone: options.timeZone ?? 'UTC',
+      }
+      state.begin(place)
+      begun = true
+      return createHandle(state, { ...place, ...createRecords(state.world, clock, closing.signal), receiver })
+    },
+    async [Symbol.asyncDispose]() {
+      closing.abort(new Error('the sandbox is closed'))
+      if (begun) await state.world().engine.close()
+      await receiver.close()
+    },
+  }
+}
+
+function receiverRandom({ seed = 1 }: SandboxOptions): Sequence {
+  return createSequence(hash(seed, 0x72656376))
 }
 
 const loopback = '127.0.0.1'
@@ -82,7 +128,7 @@ interface State {
   reset: () => Promise<void>
 }
 
-function createState(options: SandboxOptions, receiver: Receiver): State {
+function createState(options: SandboxOptions, newCourier: () => Courier, receiver: Receiver): State {
   const { clock, seed = 1 } = options
   const faults = createFaults(createSequence(hash(seed, 0x6661756c)), options.faults)
   let make: (() => World) | undefined
@@ -111,6 +157,7 @@ function createState(options: SandboxOptions, receiver: Receiver): State {
           certificates: state.certificates,
           checkCertificateDates: options.checkCertificateDates ?? true,
           readings: () => state.readings,
+          courier: newCourier(),
           urlOf: (subscriptionId) => state.subscribers.get(subscriptionId) ?? receiver.url,
         })
       fill()

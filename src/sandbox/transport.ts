@@ -1,6 +1,6 @@
 // The sandbox on the wire: node:http in, an answer out, whole or broken as told. Not on a framework, because it must reach the
 // socket: to reset it, to cut a body or to let it drip.
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import type { Clock } from '../clock.ts'
 import type { Answer } from './exchange.ts'
 
@@ -35,7 +35,12 @@ export async function send(response: ServerResponse, answer: Answer, sending: Se
   }
 }
 
-function headersOf({ headers }: Answer, length: number, date: number | undefined): Record<string, string | number> {
+/** Headers of an answer as they go out. */
+export function headersOf(
+  { headers }: Answer,
+  length: number,
+  date: number | undefined,
+): Record<string, string | number> {
   const { date: own, ...others } = headers
   const dateHeader = own ?? (date === undefined ? '' : new Date(date).toUTCString())
   return { ...others, ...(dateHeader === '' ? {} : { date: dateHeader }), 'content-length': length }
@@ -56,7 +61,7 @@ async function drip(
 }
 
 /** Path and query of a request target. */
-export function targetOf(request: IncomingMessage): { path: string; query: URLSearchParams } {
-  const [path = '', ...query] = (request.url ?? '').split('?')
+export function splitTarget(target: string): { path: string; query: URLSearchParams } {
+  const [path = '', ...query] = target.split('?')
   return { path, query: new URLSearchParams(query.join('?')) }
 }

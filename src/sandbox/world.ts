@@ -7,6 +7,7 @@ import type { FaultDraw, Faults } from './faults.ts'
 import { createSequence, hash, type Sequence } from './hash.ts'
 import { createLister } from './list.ts'
 import { errorStatuses, type Readings } from './options.ts'
+import type { Courier } from './post.ts'
 import { createRateGate } from './rate-limit.ts'
 import { errorAnswer, type Platform } from './routes.ts'
 import { createStats } from './stats.ts'
@@ -27,6 +28,7 @@ export interface WorldOptions {
   certificates: readonly string[]
   checkCertificateDates: boolean
   readings: () => Readings
+  courier: Courier
   urlOf: (subscriptionId: string) => string
 }
 
@@ -88,6 +90,7 @@ export function createWorld(options: WorldOptions): World {
     zone,
     readings,
     now,
+    courier: options.courier,
     urlOf: options.urlOf,
   })
   const lister = createLister(store, seed)

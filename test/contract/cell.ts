@@ -1,19 +1,34 @@
 // Plays one cell of the matrix: a sandbox that reads the specification in its way, an engine, rounds, and the verdict on what was done.
+import type { Clock } from '../../src/clock.ts'
 import type { Fact } from '../../src/facts.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import type { SweepReport } from '../../src/reconcile/sweeper.ts'
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Handle } from '../../src/sandbox/handle.ts'
+import type { SandboxOptions } from '../../src/sandbox/options.ts'
+import { createInProcessSandbox, startSandbox } from '../../src/sandbox/sandbox.ts'
 import { startEngine, type EngineUnderTest } from '../support/engine.ts'
 import { testKeys } from '../support/keys.ts'
-import { createOffsetClock, type OffsetClock } from '../support/offset-clock.ts'
+import { inProcessKey, inProcessTransport } from '../support/in-process.ts'
+import { createOffsetClock } from '../support/offset-clock.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 import { aspectOf, merge, type Aspect, type AxisName, type Place } from './axes.ts'
 import { backoffMs, maxAttempts, populate, windowMs, type Planted } from './population.ts'
 
 export type PartialCell = Readonly<Partial<Record<AxisName, string>>>
 
-export interface Play extends AsyncDisposable {
-  clock: OffsetClock
-  sandbox: Sandbox
+/** A sandbox and its clock. */
+export interface Platform {
+  clock: Clock
+  sandbox: Handle
+  /** Resolves as the promise does, while the clock goes on. */
+  run<T>(work: Promise<T>): Promise<T>
+  /** Moves the clock on. */
+  advance(ms: number): Promise<void>
+  /** Starts the daemon's engine on its host's clock. */
+  startDaemon(aspect: Aspect, hear?: (fact: Fact) => void): Promise<EngineUnderTest>
+}
+
+export interface Play extends Platform, AsyncDisposable {
   daemon: EngineUnderTest
   aspect: Aspect
   /** Ids that were told as recovered in a moment in which the platform did not hold them as successful. */
@@ -32,51 +47,98 @@ const env = {
   RECONCILER_OUTCOME_FIRST_LOOK: '20ms',
 }
 
-/** Starts the platform on the true clock. */
-export async function startPlatform(clock: OffsetClock, { place, prefix, readings }: Aspect): Promise<Sandbox> {
+async function optionsOf(clock: Clock, { place, prefix, readings }: Aspect): Promise<SandboxOptions> {
   const { certificatePem } = await testKeys()
-  return startSandbox({
+  return {
     clock,
     certificatePem,
     timeZone: place?.timeZone ?? 'UTC',
     deliveryTimeoutMs: null,
     ...(prefix === undefined ? {} : { pathPrefix: prefix }),
     ...readings,
-  })
+  }
 }
 
-/** Starts the daemon's engine on its host's clock. */
-export function startDaemon(
-  sandbox: Sandbox,
-  clock: OffsetClock,
-  aspect: Aspect,
-  hear: (fact: Fact) => void = () => undefined,
-): Promise<EngineUnderTest> {
-  return startEngine(sandbox, {
-    clock: clock.seenAhead(aspect.hostAheadMs ?? 0),
-    hear,
-    env: {
-      ...env,
-      RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl + (aspect.slash ?? ''),
-      RECONCILER_PLATFORM_TIME_ZONE: sandbox.timeZone,
-      ...aspect.env,
+function envOf(sandbox: Handle, aspect: Aspect): Record<string, string> {
+  return {
+    ...env,
+    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl + (aspect.slash ?? ''),
+    RECONCILER_PLATFORM_TIME_ZONE: sandbox.timeZone,
+    ...aspect.env,
+  }
+}
+
+/** Starts the platform in this process, on a virtual clock. */
+export async function startPlatform(aspect: Aspect): Promise<Platform & AsyncDisposable> {
+  const clock = createVirtualClock(aspect.place?.now)
+  const sandbox = await createInProcessSandbox(await optionsOf(clock, aspect))
+  return {
+    clock,
+    sandbox,
+    run: (work) => clock.run(work),
+    advance: (ms) => clock.advance(ms),
+    async startDaemon(daemonAspect, hear) {
+      const hostClock = aheadOf(clock, daemonAspect.hostAheadMs ?? 0)
+      const inProcess = { transport: inProcessTransport(sandbox, hostClock), key: await inProcessKey() }
+      const engine = await startEngine(sandbox, {
+        clock: hostClock,
+        inProcess,
+        env: envOf(sandbox, daemonAspect),
+        ...(hear === undefined ? {} : { hear }),
+      })
+      return {
+        ...engine,
+        async [Symbol.asyncDispose]() {
+          await clock.run(Promise.resolve(engine[Symbol.asyncDispose]()))
+        },
+      }
     },
-  })
+    async [Symbol.asyncDispose]() {
+      await clock.run(Promise.resolve(sandbox[Symbol.asyncDispose]()))
+    },
+  }
+}
+
+/** The same time as a host sees it whose wall clock is this far ahead (negative: behind). Durations are the same. */
+function aheadOf(clock: Clock, ms: number): Clock {
+  return { now: () => clock.now() + ms, monotonic: () => clock.monotonic(), sleep: (...args) => clock.sleep(...args) }
+}
+
+/** Starts the platform over HTTP, on a clock that goes on by itself. */
+export async function startHttpPlatform(aspect: Aspect): Promise<Platform & AsyncDisposable> {
+  const clock = createOffsetClock(aspect.place === undefined ? {} : { startAt: aspect.place.now })
+  const sandbox = await startSandbox(await optionsOf(clock, aspect))
+  return {
+    clock,
+    sandbox,
+    run: (work) => work,
+    advance(ms) {
+      clock.advance(ms)
+      return Promise.resolve()
+    },
+    startDaemon: (daemonAspect, hear) =>
+      startEngine(sandbox, {
+        clock: clock.seenAhead(daemonAspect.hostAheadMs ?? 0),
+        env: envOf(sandbox, daemonAspect),
+        ...(hear === undefined ? {} : { hear }),
+      }),
+    [Symbol.asyncDispose]: () => sandbox.close(),
+  }
 }
 
 /** Starts both. */
-export async function startPlay(cell: PartialCell, more: Aspect = {}): Promise<Play> {
+export async function startPlay(cell: PartialCell, more: Aspect = {}, start = startPlatform): Promise<Play> {
   const aspect = merge([aspectOf(cell), more])
-  const clock = createOffsetClock(aspect.place === undefined ? {} : { startAt: aspect.place.now })
   await using started = new AsyncDisposableStack()
-  const sandbox = started.use(await startPlatform(clock, aspect))
+  const platform = started.use(await start(aspect))
+  const { sandbox } = platform
   const lies: string[] = []
   const hear = (fact: Fact): void => {
     if (fact.type === 'outcome' && fact.outcome === 'recovered' && !isSuccessful(sandbox, fact.id)) lies.push(fact.id)
   }
-  const daemon = started.use(await startDaemon(sandbox, clock, aspect, hear))
+  const daemon = started.use(await platform.startDaemon(aspect, hear))
   const running = started.move()
-  return { clock, sandbox, daemon, aspect, lies, [Symbol.asyncDispose]: () => running.disposeAsync() }
+  return { ...platform, daemon, aspect, lies, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
 const longestRepeatMs = 3_600_000
@@ -115,9 +177,9 @@ const betweenRoundsMs = backoffMs.max + 2000
 
 /** Full rounds until everything is recovered, and one more that must find nothing to do. */
 export async function recoverAll(play: Play): Promise<Verdict> {
-  const { clock, sandbox, daemon, aspect } = play
+  const { sandbox, daemon, aspect } = play
   const blurred = aspect.place !== undefined && isBlurred(aspect.place)
-  const planted = await populate(sandbox, clock, { selects: selectsOf(aspect), blurred })
+  const planted = await populate(play, { selects: selectsOf(aspect), blurred })
   const sweeps: Verdict['sweeps'] = []
   let last = false
   let rounds = 0
@@ -134,7 +196,7 @@ export async function recoverAll(play: Play): Promise<Verdict> {
       break
     }
     last = planted.every((record) => record.fate !== 'recovered' || isSuccessful(sandbox, record.id))
-    clock.advance(betweenRoundsMs)
+    await play.advance(betweenRoundsMs)
   }
   violations.push(...violationsOf(play, planted))
   const missing = planted
@@ -144,25 +206,28 @@ export async function recoverAll(play: Play): Promise<Verdict> {
 }
 
 /** One sweep and what is due after it; in between, somebody else has the given records retried. */
-export async function round({ sandbox, daemon }: Play, raced: readonly Planted[] = []): Promise<SweepReport> {
+export function round({ sandbox, daemon, run }: Play, raced: readonly Planted[] = []): Promise<SweepReport> {
   const { engine } = daemon
   const { signal } = new AbortController()
-  const sweep = await engine.sweeper.full(signal)
-  for (const { id } of raced) await engine.client.retry(id, signal)
-  await engine.dispatcher.run({ stop: signal, kill: signal }, { onlyDueAt: engine.client.now() })
-  await sandbox.idle()
-  return sweep
+  async function sweepAndRetry(): Promise<SweepReport> {
+    const sweep = await engine.sweeper.full(signal)
+    for (const { id } of raced) await engine.client.retry(id, signal)
+    await engine.dispatcher.run({ stop: signal, kill: signal }, { onlyDueAt: engine.client.now() })
+    await sandbox.idle()
+    return sweep
+  }
+  return run(sweepAndRetry())
 }
 
 function listCallsOf(facts: readonly Fact[]): number {
   return facts.filter((fact) => fact.type === 'platform-request' && fact.operation === 'list').length
 }
 
-function count(sandbox: Sandbox, operation: 'list' | 'retry' | 'other'): number {
+function count(sandbox: Handle, operation: 'list' | 'retry' | 'other'): number {
   return Object.values(sandbox.stats.requests[operation]).reduce((sum, calls) => sum + calls, 0)
 }
 
-function isSuccessful(sandbox: Sandbox, id: string): boolean {
+function isSuccessful(sandbox: Handle, id: string): boolean {
   return sandbox.record(id)?.status === 'successful'
 }
 
@@ -171,7 +236,7 @@ interface Retry {
   at: number
 }
 
-function retries(sandbox: Sandbox): Retry[] {
+function retries(sandbox: Handle): Retry[] {
   return sandbox
     .requestLog()
     .filter(({ operation }) => operation === 'retry')
@@ -207,7 +272,7 @@ function violationsOf(play: Play, planted: readonly Planted[]): string[] {
   ]
 }
 
-function wrongsOfRecord(sandbox: Sandbox, { id, why, fate, accepted }: Planted): string[] {
+function wrongsOfRecord(sandbox: Handle, { id, why, fate, accepted }: Planted): string[] {
   const times = sandbox.acceptedRetries(id)
   const most = fate === 'untouched' ? 0 : accepted
   return times <= most ? [] : [`${why}: accepted ${times} times, not ${most}`]

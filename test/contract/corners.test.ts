@@ -72,16 +72,16 @@ describe('a platform that retries by itself', () => {
     'records are %s in between: nothing is delivered twice',
     async (status) => {
       await using play = await startPlay({}, { readings: { automaticRetries: { delaysMs: [3, 3, 3], status } } })
-      const { clock, sandbox } = play
+      const { clock, run, sandbox } = play
       sandbox.receiver.fail({ status: 503, count: 40 })
       const ids = Array.from({ length: 20 }, (_, index) =>
         sandbox.emit({ eventInstant: clock.now() - windowMs.settle - (index + 1) * 60_000 }),
       )
       for (let turn = 0; turn < 4; turn += 1) {
         await round(play)
-        clock.advance(12_000)
+        await play.advance(12_000)
       }
-      await sandbox.idle()
+      await run(sandbox.idle())
       expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'successful'))
       expect(ids.map((id) => sandbox.receiver.deliveries(id).length)).toEqual(ids.map(() => 1))
     },

@@ -1,28 +1,24 @@
 // Every reading of the list, crossed in full: one sweep sees each failed record of the window, and nothing else.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { readingsOf } from '../../src/sandbox/options.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
-import { createOffsetClock, type OffsetClock } from '../support/offset-clock.ts'
 import { aspectOf, only } from './axes.ts'
-import { startDaemon, startPlatform, type PartialCell } from './cell.ts'
+import { startPlatform, type PartialCell, type Platform } from './cell.ts'
 import { product } from './pairwise.ts'
 import { populate, type Planted } from './population.ts'
 
-let clock: OffsetClock
-let sandbox: Sandbox
+let platform: Platform & AsyncDisposable
 let planted: Planted[]
 
 // Time goes on: a population of its own for each test, so that nothing leaves the window meanwhile.
 beforeEach(async () => {
   const plain = aspectOf({})
-  clock = createOffsetClock({ startAt: plain.place?.now ?? 0 })
-  sandbox = await startPlatform(clock, plain)
-  planted = await populate(sandbox, clock, { selects: () => true, blurred: false })
+  platform = await startPlatform(plain)
+  planted = await populate(platform, { selects: () => true, blurred: false })
 })
 
 afterEach(async () => {
-  const { retry, other } = sandbox.stats.requests
-  await sandbox.close()
+  const { retry, other } = platform.sandbox.stats.requests
+  await platform[Symbol.asyncDispose]()
   expect({ retry, other }, 'looking touches nothing').toEqual({ retry: {}, other: {} })
 })
 
@@ -31,9 +27,9 @@ async function look(
   cell: PartialCell,
 ): Promise<{ cell: PartialCell; result: string; missed: string[]; alien: string[] }> {
   const aspect = aspectOf(cell)
-  sandbox.read(readingsOf(aspect.readings ?? {}))
-  await using daemon = await startDaemon(sandbox, clock, aspect)
-  const { result } = await daemon.engine.sweeper.full(new AbortController().signal)
+  platform.sandbox.read(readingsOf(aspect.readings ?? {}))
+  await using daemon = await platform.startDaemon(aspect)
+  const { result } = await platform.run(daemon.engine.sweeper.full(new AbortController().signal))
   const seen = new Set([...daemon.engine.backlog.entries()].map(({ id }) => id.toLowerCase()))
   const ours = planted.filter(({ fate }) => fate !== 'untouched')
   const parked = planted.filter(({ why }) => why.endsWith('the limit'))

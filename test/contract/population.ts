@@ -1,7 +1,6 @@
 // The records of a cell: all kinds that must be recovered, and all kinds that must never be touched, each with its fate.
-import type { OffsetClock } from '../support/offset-clock.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 import type { WebhookOptions } from '../../src/sandbox/seed.ts'
+import type { Platform } from './cell.ts'
 
 /** `either`: at an edge of the window, where either is right. */
 export type Fate = 'recovered' | 'untouched' | 'either'
@@ -48,7 +47,7 @@ export interface Population {
 }
 
 /** Fills the sandbox. No delivery is under way when it resolves. */
-export async function populate(sandbox: Sandbox, clock: OffsetClock, population: Population): Promise<Planted[]> {
+export async function populate({ clock, run, sandbox }: Platform, population: Population): Promise<Planted[]> {
   const now = clock.now()
   const start = now - windowMs.lookback
   const end = now - windowMs.settle
@@ -138,7 +137,7 @@ export async function populate(sandbox: Sandbox, clock: OffsetClock, population:
     const id = sandbox.emit({ ...selected, eventInstant: at })
     planted.push({ id, at, why: 'was delivered first just now', fate: 'recovered', accepted: 1 })
   }
-  await sandbox.idle()
+  await run(sandbox.idle())
   sandbox.receiver.up()
   return planted
 }

@@ -1,22 +1,21 @@
 // Zones, daylight saving and a wrong host clock, crossed with the bounds in full: the very first sweep sees the whole window.
 import { describe, expect, test } from 'vitest'
 import { readingsOf } from '../../src/sandbox/options.ts'
-import { createOffsetClock } from '../support/offset-clock.ts'
 import { aspectOf, axes, only, type Aspect } from './axes.ts'
-import { isBlurred, startDaemon, startPlatform } from './cell.ts'
+import { isBlurred, startPlatform } from './cell.ts'
 import { product } from './pairwise.ts'
 import { populate, windowMs } from './population.ts'
 
 /** What the first sweep of a new daemon gets wrong. */
 async function firstSweep(aspect: Aspect): Promise<string[]> {
   const { place } = aspect
-  const clock = createOffsetClock({ startAt: place?.now ?? 0 })
-  await using sandbox = await startPlatform(clock, { ...aspect, readings: readingsOf(aspect.readings ?? {}) })
+  await using platform = await startPlatform({ ...aspect, readings: readingsOf(aspect.readings ?? {}) })
+  const { clock, run } = platform
   const blurred = place !== undefined && isBlurred(place)
-  const planted = await populate(sandbox, clock, { selects: () => true, blurred })
-  await using daemon = await startDaemon(sandbox, clock, aspect)
+  const planted = await populate(platform, { selects: () => true, blurred })
+  await using daemon = await platform.startDaemon(aspect)
 
-  const { result, failure } = await daemon.engine.sweeper.full(new AbortController().signal)
+  const { result, failure } = await run(daemon.engine.sweeper.full(new AbortController().signal))
 
   const { backlog, client } = daemon.engine
   const seen = new Set([...backlog.entries()].map(({ id }) => id))

@@ -1,15 +1,16 @@
-// A real engine against a sandbox over real HTTP, with everything it tells kept for the test.
+// A real engine against a sandbox, over real HTTP or in this process, with everything it tells kept for the test.
 import { systemClock, systemRandom, type Clock } from '../../src/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { connectionsOf, createEngine, type Engine } from '../../src/engine.ts'
 import type { Fact } from '../../src/facts.ts'
-import { createKeySource } from '../../src/platform/private-key.ts'
+import type { Transport } from '../../src/platform/http.ts'
+import { createKeySource, type KeySource } from '../../src/platform/private-key.ts'
 import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
 import type { RetryResult } from '../../src/platform/client.ts'
 import type { Outcome } from '../../src/reconcile/outcome.ts'
 import type { SweepReport } from '../../src/reconcile/sweeper.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Handle } from '../../src/sandbox/handle.ts'
 import { testKeys } from './keys.ts'
 
 export interface EngineUnderTest extends AsyncDisposable {
@@ -32,12 +33,14 @@ export interface EngineTestOptions {
   env?: Record<string, string>
   clock?: Clock
   periodMs?: number
+  /** How the sandbox is reached without HTTP. Default: over HTTP, with real deadlines. */
+  inProcess?: { transport: Transport; key: KeySource }
   /** Told of every fact in the moment in which it is told. */
   hear?: (fact: Fact) => void
 }
 
 /** What the daemon's environment must hold to work with a sandbox. */
-export async function sandboxEnv(sandbox: Sandbox): Promise<Record<string, string>> {
+export async function sandboxEnv(sandbox: Handle): Promise<Record<string, string>> {
   const { privateKeyFile } = await testKeys()
   return {
     RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
@@ -49,7 +52,25 @@ export async function sandboxEnv(sandbox: Sandbox): Promise<Record<string, strin
   }
 }
 
-export async function startEngine(sandbox: Sandbox, options: EngineTestOptions = {}): Promise<EngineUnderTest> {
+interface Connection {
+  transport: Transport
+  key: KeySource
+  close?: () => Promise<void>
+}
+
+/** Deadlines are real, whatever clock the engine lives by. */
+async function overHttp(config: Config, clock: Clock): Promise<Connection> {
+  const { source: key } = await createKeySource({ file: config.auth.privateKeyFile ?? '' })
+  const http = createUndiciTransport({ clock: systemClock, connections: connectionsOf(config) })
+  const transport: Transport = async (request) => {
+    const sentAt = clock.now()
+    const answer = await http.transport(request)
+    return { ...answer, sentAt, receivedAt: clock.now() }
+  }
+  return { transport, key, close: () => http.close() }
+}
+
+export async function startEngine(sandbox: Handle, options: EngineTestOptions = {}): Promise<EngineUnderTest> {
   const clock = options.clock ?? systemClock
   const env = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', ...(await sandboxEnv(sandbox)), ...options.env }
   const { config } = loadConfig({
@@ -59,20 +80,14 @@ export async function startEngine(sandbox: Sandbox, options: EngineTestOptions =
       throw new Error('no file is read here')
     },
   })
-  const { source: key } = await createKeySource({ file: config.auth.privateKeyFile ?? '' })
-  // Deadlines are real, whatever clock the engine lives by.
-  const http = createUndiciTransport({ clock: systemClock, connections: connectionsOf(config) })
+  const { close, key, transport }: Connection = options.inProcess ?? (await overHttp(config, clock))
   const facts: Fact[] = []
   const engine = createEngine({
     config,
     periodMs: options.periodMs ?? 30_000,
     clock,
     random: systemRandom,
-    transport: async (request) => {
-      const sentAt = clock.now()
-      const answer = await http.transport(request)
-      return { ...answer, sentAt, receivedAt: clock.now() }
-    },
+    transport,
     key,
     certificate: undefined,
     report(fact) {
@@ -117,7 +132,7 @@ export async function startEngine(sandbox: Sandbox, options: EngineTestOptions =
     async [Symbol.asyncDispose]() {
       work.abort()
       await Promise.all(beside)
-      await http.close()
+      await close?.()
     },
   }
 }

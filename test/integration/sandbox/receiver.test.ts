@@ -13,7 +13,7 @@ interface Delivery {
 }
 
 function start(clock = systemClock): Promise<Receiver> {
-  return startReceiver({ clock, random: createSequence(1), host: '127.0.0.1', port: 0 })
+  return startReceiver({ clock, random: createSequence(1), listen: { host: '127.0.0.1', port: 0 } })
 }
 
 async function deliver(

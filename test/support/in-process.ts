@@ -1,0 +1,83 @@
+// A Transport that calls a sandbox in this process: no socket, and all time is that of the given clock.
+import { sign } from 'node:crypto'
+import type { Clock } from '../../src/clock.ts'
+import { TransportError, type HttpResponse, type Transport } from '../../src/platform/http.ts'
+import type { KeySource } from '../../src/platform/private-key.ts'
+import { assertionHeader } from '../../src/platform/wire.ts'
+import type { InProcessSandbox } from '../../src/sandbox/sandbox.ts'
+import { headersOf } from '../../src/sandbox/transport.ts'
+import { testKeys } from './keys.ts'
+
+/** Each way takes this long, in milliseconds of the clock. */
+const wayMs = 1
+
+/** `hostClock` is the daemon's: it stamps the answers. */
+export function inProcessTransport({ gateway }: InProcessSandbox, hostClock: Clock): Transport {
+  return async ({ method, url, headers, body = '', timeoutMs, maxBytes, signal }) => {
+    signal?.throwIfAborted()
+    const ended = new AbortController()
+    const cancel = (): void => {
+      ended.abort(signal?.reason)
+    }
+    signal?.addEventListener('abort', cancel, { once: true })
+    const sentAt = hostClock.now()
+    const target = url.pathname + url.search
+    const lowerCase = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+
+    async function exchange(): Promise<HttpResponse> {
+      await hostClock.sleep(wayMs, ended.signal)
+      const answered = Promise.withResolvers<HttpResponse>()
+      gateway
+        .handle({ method, target, headers: lowerCase, body }, async (answer, date) => {
+          const { wire } = answer
+          // The rest of a hanging exchange is the deadline's.
+          if (wire.kind === 'hang') return
+          const size = Buffer.byteLength(answer.body)
+          if (wire.kind === 'drip') await hostClock.sleep(Math.ceil(size / wire.bytes) * wire.everyMs, ended.signal)
+          if (wire.kind === 'reset') answered.reject(new TransportError('connection', 'ECONNRESET'))
+          else if (size > maxBytes) answered.reject(new TransportError('too-large', 'TOO_LARGE'))
+          else if (wire.kind === 'cut') answered.reject(new TransportError('connection', 'UND_ERR_SOCKET'))
+          const sent = Object.entries(headersOf(answer, size, date))
+          const received = Object.fromEntries(sent.map(([name, value]) => [name.toLowerCase(), String(value)]))
+          await hostClock.sleep(wayMs, ended.signal)
+          const receivedAt = hostClock.now()
+          answered.resolve({ status: answer.status, headers: received, body: answer.body, sentAt, receivedAt })
+        })
+        // The sandbox closes, or the exchange was given up: a socket would be gone.
+        .catch(() => {
+          answered.reject(new TransportError('connection', 'ECONNRESET'))
+        })
+      return answered.promise
+    }
+
+    try {
+      return await Promise.race([exchange(), deadline(hostClock, timeoutMs, ended.signal)])
+    } catch (error) {
+      signal?.throwIfAborted()
+      throw error
+    } finally {
+      signal?.removeEventListener('abort', cancel)
+      ended.abort(new Error('the exchange is over'))
+    }
+  }
+}
+
+async function deadline(clock: Clock, timeoutMs: number, signal: AbortSignal): Promise<never> {
+  await clock.sleep(timeoutMs, signal)
+  throw new TransportError('timeout', 'DEADLINE')
+}
+
+/** The test key, which signs at once: on a virtual clock nothing may wait for another thread. */
+export async function inProcessKey(): Promise<KeySource> {
+  const { privateKeyPem } = await testKeys()
+  const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const key = {
+    bits: 4096,
+    fingerprint: 'test',
+    sign(claims: object): Promise<string> {
+      const text = `${encode(assertionHeader)}.${encode(claims)}`
+      return Promise.resolve(`${text}.${sign('sha256', Buffer.from(text), privateKeyPem).toString('base64url')}`)
+    },
+  }
+  return { current: () => key, refresh: () => Promise.resolve(false) }
+}
