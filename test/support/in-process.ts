@@ -1,5 +1,5 @@
 // A Transport that calls a sandbox in this process: no socket, and all time is that of the given clock.
-import { sign } from 'node:crypto'
+import { createPrivateKey, sign } from 'node:crypto'
 import type { Clock } from '../../src/clock.ts'
 import { TransportError, type HttpResponse, type Transport } from '../../src/platform/http.ts'
 import type { KeySource } from '../../src/platform/private-key.ts'
@@ -70,13 +70,14 @@ async function deadline(clock: Clock, timeoutMs: number, signal: AbortSignal): P
 /** The test key, which signs at once: on a virtual clock nothing may wait for another thread. */
 export async function inProcessKey(): Promise<KeySource> {
   const { privateKeyPem } = await testKeys()
+  const privateKey = createPrivateKey(privateKeyPem)
   const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
   const key = {
     bits: 4096,
     fingerprint: 'test',
     sign(claims: object): Promise<string> {
       const text = `${encode(assertionHeader)}.${encode(claims)}`
-      return Promise.resolve(`${text}.${sign('sha256', Buffer.from(text), privateKeyPem).toString('base64url')}`)
+      return Promise.resolve(`${text}.${sign('sha256', Buffer.from(text), privateKey).toString('base64url')}`)
     },
   }
   return { current: () => key, refresh: () => Promise.resolve(false) }
