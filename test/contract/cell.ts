@@ -1,34 +1,16 @@
 // Plays one cell of the matrix: a sandbox that reads the specification in its way, an engine, rounds, and the verdict on what was done.
-import type { Clock } from '../../src/clock.ts'
 import type { Fact } from '../../src/facts.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import type { SweepReport } from '../../src/reconcile/sweeper.ts'
 import type { Handle } from '../../src/sandbox/handle.ts'
-import type { SandboxOptions } from '../../src/sandbox/options.ts'
-import { createInProcessSandbox, startSandbox } from '../../src/sandbox/sandbox.ts'
-import { startEngine, type EngineUnderTest } from '../support/engine.ts'
-import { testKeys } from '../support/keys.ts'
-import { inProcessKey, inProcessTransport } from '../support/in-process.ts'
-import { createOffsetClock } from '../support/offset-clock.ts'
-import { createVirtualClock } from '../support/virtual-clock.ts'
+import type { EngineUnderTest } from '../support/engine.ts'
+import { startStage, type Stage } from '../support/stage.ts'
 import { aspectOf, merge, type Aspect, type AxisName, type Place } from './axes.ts'
 import { backoffMs, maxAttempts, populate, windowMs, type Planted } from './population.ts'
 
 export type PartialCell = Readonly<Partial<Record<AxisName, string>>>
 
-/** A sandbox and its clock. */
-export interface Platform {
-  clock: Clock
-  sandbox: Handle
-  /** Resolves as the promise does, while the clock goes on. */
-  run<T>(work: Promise<T>): Promise<T>
-  /** Moves the clock on. */
-  advance(ms: number): Promise<void>
-  /** Starts the daemon's engine on its host's clock. */
-  startDaemon(aspect: Aspect, hear?: (fact: Fact) => void): Promise<EngineUnderTest>
-}
-
-export interface Play extends Platform, AsyncDisposable {
+export interface Play extends Stage {
   daemon: EngineUnderTest
   aspect: Aspect
   /** Ids that were told as recovered in a moment in which the platform did not hold them as successful. */
@@ -47,98 +29,42 @@ const env = {
   RECONCILER_OUTCOME_FIRST_LOOK: '20ms',
 }
 
-async function optionsOf(clock: Clock, { place, prefix, readings }: Aspect): Promise<SandboxOptions> {
-  const { certificatePem } = await testKeys()
-  return {
-    clock,
-    certificatePem,
+/** Starts the platform of an aspect: in this process, or over HTTP by another `start`. */
+export function startPlatform({ place, prefix, readings }: Aspect, start = startStage): Promise<Stage> {
+  const sandbox = {
     timeZone: place?.timeZone ?? 'UTC',
-    deliveryTimeoutMs: null,
     ...(prefix === undefined ? {} : { pathPrefix: prefix }),
     ...readings,
   }
+  return start({ sandbox, startAt: place?.now })
 }
 
-function envOf(sandbox: Handle, aspect: Aspect): Record<string, string> {
-  return {
-    ...env,
-    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl + (aspect.slash ?? ''),
-    RECONCILER_PLATFORM_TIME_ZONE: sandbox.timeZone,
-    ...aspect.env,
+/** Starts the daemon's engine on its host's clock. */
+export function startDaemon(
+  stage: Stage,
+  { env: given, hostAheadMs, slash }: Aspect,
+  hear?: (fact: Fact) => void,
+): Promise<EngineUnderTest> {
+  const place = {
+    RECONCILER_PLATFORM_BASE_URL: stage.sandbox.baseUrl + (slash ?? ''),
+    RECONCILER_PLATFORM_TIME_ZONE: stage.sandbox.timeZone,
   }
-}
-
-/** Starts the platform in this process, on a virtual clock. */
-export async function startPlatform(aspect: Aspect): Promise<Platform & AsyncDisposable> {
-  const clock = createVirtualClock(aspect.place?.now)
-  const sandbox = await createInProcessSandbox(await optionsOf(clock, aspect))
-  return {
-    clock,
-    sandbox,
-    run: (work) => clock.run(work),
-    advance: (ms) => clock.advance(ms),
-    async startDaemon(daemonAspect, hear) {
-      const hostClock = aheadOf(clock, daemonAspect.hostAheadMs ?? 0)
-      const inProcess = { transport: inProcessTransport(sandbox, hostClock), key: await inProcessKey() }
-      const engine = await startEngine(sandbox, {
-        clock: hostClock,
-        inProcess,
-        env: envOf(sandbox, daemonAspect),
-        ...(hear === undefined ? {} : { hear }),
-      })
-      return {
-        ...engine,
-        async [Symbol.asyncDispose]() {
-          await clock.run(Promise.resolve(engine[Symbol.asyncDispose]()))
-        },
-      }
-    },
-    async [Symbol.asyncDispose]() {
-      await clock.run(Promise.resolve(sandbox[Symbol.asyncDispose]()))
-    },
-  }
-}
-
-/** The same time as a host sees it whose wall clock is this far ahead (negative: behind). Durations are the same. */
-function aheadOf(clock: Clock, ms: number): Clock {
-  return { now: () => clock.now() + ms, monotonic: () => clock.monotonic(), sleep: (...args) => clock.sleep(...args) }
-}
-
-/** Starts the platform over HTTP, on a clock that goes on by itself. */
-export async function startHttpPlatform(aspect: Aspect): Promise<Platform & AsyncDisposable> {
-  const clock = createOffsetClock(aspect.place === undefined ? {} : { startAt: aspect.place.now })
-  const sandbox = await startSandbox(await optionsOf(clock, aspect))
-  return {
-    clock,
-    sandbox,
-    run: (work) => work,
-    advance(ms) {
-      clock.advance(ms)
-      return Promise.resolve()
-    },
-    startDaemon: (daemonAspect, hear) =>
-      startEngine(sandbox, {
-        clock: clock.seenAhead(daemonAspect.hostAheadMs ?? 0),
-        env: envOf(sandbox, daemonAspect),
-        ...(hear === undefined ? {} : { hear }),
-      }),
-    [Symbol.asyncDispose]: () => sandbox.close(),
-  }
+  return stage.startEngine({ env: { ...env, ...place, ...given }, hostAheadMs, hear })
 }
 
 /** Starts both. */
-export async function startPlay(cell: PartialCell, more: Aspect = {}, start = startPlatform): Promise<Play> {
+export async function startPlay(cell: PartialCell, more: Aspect = {}, start = startStage): Promise<Play> {
   const aspect = merge([aspectOf(cell), more])
   await using started = new AsyncDisposableStack()
-  const platform = started.use(await start(aspect))
-  const { sandbox } = platform
+  const stage = started.use(await startPlatform(aspect, start))
+  const { sandbox } = stage
   const lies: string[] = []
   const hear = (fact: Fact): void => {
     if (fact.type === 'outcome' && fact.outcome === 'recovered' && !isSuccessful(sandbox, fact.id)) lies.push(fact.id)
   }
-  const daemon = started.use(await platform.startDaemon(aspect, hear))
+  const daemon = started.use(await startDaemon(stage, aspect, hear))
   const running = started.move()
-  return { ...platform, daemon, aspect, lies, [Symbol.asyncDispose]: () => running.disposeAsync() }
+  return { ...stage, daemon, aspect, lies, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
 const longestRepeatMs = 3_600_000

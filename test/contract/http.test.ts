@@ -1,7 +1,7 @@
 // A sample of the cells over real HTTP: the in-process transport hides nothing that a socket would show.
 import { describe, test } from 'vitest'
+import { startHttpStage } from '../support/stage.ts'
 import { axes, only } from './axes.ts'
-import { startHttpPlatform } from './cell.ts'
 import { expectRecovered } from './expect-recovered.ts'
 import { pairwise, product } from './pairwise.ts'
 
@@ -18,11 +18,11 @@ describe.concurrent('cells over HTTP', () => {
   test.each(sampleOf(pairwise(axes), sampled).map((cell, index) => [index, cell] as const))(
     'every pair of readings, %i: %j',
     async (_, cell) => {
-      await expectRecovered(cell, startHttpPlatform)
+      await expectRecovered(cell, startHttpStage)
     },
   )
 
   test.each(product(only('delivery')))('delivery: $delivery', async (cell) => {
-    await expectRecovered(cell, startHttpPlatform)
+    await expectRecovered(cell, startHttpStage)
   })
 })

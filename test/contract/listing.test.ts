@@ -1,12 +1,13 @@
 // Every reading of the list, crossed in full: one sweep sees each failed record of the window, and nothing else.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { readingsOf } from '../../src/sandbox/options.ts'
+import type { Stage } from '../support/stage.ts'
 import { aspectOf, only } from './axes.ts'
-import { startPlatform, type PartialCell, type Platform } from './cell.ts'
+import { startDaemon, startPlatform, type PartialCell } from './cell.ts'
 import { product } from './pairwise.ts'
 import { populate, type Planted } from './population.ts'
 
-let platform: Platform & AsyncDisposable
+let platform: Stage
 let planted: Planted[]
 
 // Time goes on: a population of its own for each test, so that nothing leaves the window meanwhile.
@@ -28,7 +29,7 @@ async function look(
 ): Promise<{ cell: PartialCell; result: string; missed: string[]; alien: string[] }> {
   const aspect = aspectOf(cell)
   platform.sandbox.read(readingsOf(aspect.readings ?? {}))
-  await using daemon = await platform.startDaemon(aspect)
+  await using daemon = await startDaemon(platform, aspect)
   const { result } = await platform.run(daemon.engine.sweeper.full(new AbortController().signal))
   const seen = new Set([...daemon.engine.backlog.entries()].map(({ id }) => id.toLowerCase()))
   const ours = planted.filter(({ fate }) => fate !== 'untouched')

@@ -1,6 +1,6 @@
 // The records of a cell: all kinds that must be recovered, and all kinds that must never be touched, each with its fate.
 import type { WebhookOptions } from '../../src/sandbox/seed.ts'
-import type { Platform } from './cell.ts'
+import type { Stage } from '../support/stage.ts'
 
 /** `either`: at an edge of the window, where either is right. */
 export type Fate = 'recovered' | 'untouched' | 'either'
@@ -47,7 +47,7 @@ export interface Population {
 }
 
 /** Fills the sandbox. No delivery is under way when it resolves. */
-export async function populate({ clock, run, sandbox }: Platform, population: Population): Promise<Planted[]> {
+export async function populate({ clock, run, sandbox }: Stage, population: Population): Promise<Planted[]> {
   const now = clock.now()
   const start = now - windowMs.lookback
   const end = now - windowMs.settle

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { readingsOf } from '../../src/sandbox/options.ts'
 import { aspectOf, axes, only, type Aspect } from './axes.ts'
-import { isBlurred, startPlatform } from './cell.ts'
+import { isBlurred, startDaemon, startPlatform } from './cell.ts'
 import { product } from './pairwise.ts'
 import { populate, windowMs } from './population.ts'
 
@@ -13,7 +13,7 @@ async function firstSweep(aspect: Aspect): Promise<string[]> {
   const { clock, run } = platform
   const blurred = place !== undefined && isBlurred(place)
   const planted = await populate(platform, { selects: () => true, blurred })
-  await using daemon = await platform.startDaemon(aspect)
+  await using daemon = await startDaemon(platform, aspect)
 
   const { result, failure } = await run(daemon.engine.sweeper.full(new AbortController().signal))
 

@@ -5,7 +5,7 @@ import { listParameter } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'
 import type { IgnoredParameter } from '../../src/sandbox/options.ts'
 import type { Exchange } from '../support/gateway.ts'
-import { deadlineFor, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
+import { startScene, startTrap, wireFor, type Scene } from '../support/hostile-scene.ts'
 
 const listFault = (fault: Fault, more: Partial<FaultRule> = {}): FaultRule => ({ operation: 'list', fault, ...more })
 const text = (body: string, contentType = 'application/json'): Fault => ({
@@ -19,7 +19,7 @@ const mostCalls = 4
 
 async function expectRecovered(scene: Scene): Promise<void> {
   scene.sandbox.faults.clear()
-  scene.gateway.change(undefined)
+  scene.change(undefined)
   expect(await scene.recover()).toEqual([])
 }
 
@@ -56,7 +56,7 @@ const permanent: [string, Fault, Reason][] = [
 
 describe('every list call', () => {
   test.each(permanent)('%s: the sweep fails, nothing is retried, calls are few', async (_, fault, reason) => {
-    await using scene = await startScene({ env: deadlineFor(fault) })
+    await using scene = await startScene(wireFor(fault))
     scene.sandbox.faults.set(listFault(fault))
 
     const { sweep, retries } = await scene.round()
@@ -72,7 +72,7 @@ describe('every list call', () => {
 
   test.each([301, 302, 303, 304, 307, 308])('%i: never followed', async (status) => {
     await using trap = await startTrap()
-    await using scene = await startScene()
+    await using scene = await startScene({ http: true })
     scene.sandbox.faults.set(listFault({ kind: 'redirect', status, location: `${trap.url}/webhooks` }))
 
     const { sweep } = await scene.round()
@@ -108,7 +108,7 @@ describe('some list calls', () => {
     ['no answer once', { kind: 'hang' }, 1],
     ['401 once', { kind: 'status', status: 401 }, 1],
   ])('%s, in the middle of a sweep: it is whole all the same', async (_, fault, count) => {
-    await using scene = await startScene({ env: deadlineFor(fault) })
+    await using scene = await startScene(wireFor(fault))
     scene.sandbox.faults.set(listFault(fault, { skip: 2, count }))
 
     const { sweep, retries } = await scene.round()
@@ -139,18 +139,17 @@ describe('some list calls', () => {
     scene.sandbox.faults.set(
       listFault({ kind: 'throttle', retryAfter: { seconds: 31_536_000 } }, { skip: 1, count: 1 }),
     )
-    const round = scene.round()
-    for (let turn = 0; turn < 20; turn += 1) {
-      await scene.clock.sleep(50)
-      scene.clock.advance(20_000)
-    }
-    expect((await round).sweep.result).toBe('complete')
+    const startedAt = scene.clock.monotonic()
+    expect((await scene.round()).sweep.result).toBe('complete')
+    const tookMs = scene.clock.monotonic() - startedAt
+    expect(tookMs).toBeGreaterThanOrEqual(300_000)
+    expect(tookMs).toBeLessThan(360_000)
   })
 
   test('a token that ends in the middle: one new one for all', async () => {
     await using scene = await startScene()
-    await scene.daemon.engine.client.list({ page: 0, size: 1 }, new AbortController().signal)
-    scene.clock.advance(20_000)
+    await scene.run(scene.daemon.engine.client.list({ page: 0, size: 1 }, new AbortController().signal))
+    await scene.advance(20_000)
     let seen = 0
     const ends = (): boolean => {
       seen += 1
@@ -181,7 +180,10 @@ describe('a part of the list', () => {
     ['too large', { kind: 'huge-body', mebibytes: 33 }],
     ['no answer', { kind: 'hang' }],
   ])('that can never be listed (%s): the rest is recovered, and it is told what is left out', async (_, fault) => {
-    await using scene = await startScene({ env: { RECONCILER_WINDOW_LOOKBACK: '11h', ...deadlineFor(fault) } })
+    await using scene = await startScene({
+      ...wireFor(fault),
+      env: { RECONCILER_WINDOW_LOOKBACK: '11h' },
+    })
     const poisoned = scene.ids[5] ?? ''
     const { eventDateTime } = scene.sandbox.record(poisoned) ?? { eventDateTime: '' }
     scene.sandbox.faults.set(listFault(fault, { when: ({ query }) => asksFor(query, eventDateTime) }))
@@ -231,8 +233,8 @@ describe('metadata', () => {
     ['no total', page({ totalElements: undefined })],
     ['a total of 0', page({ totalElements: 0 })],
   ])('%s: everything is found', async (_, change) => {
-    await using scene = await startScene({ records: 130, behindGateway: true })
-    scene.gateway.change((exchange) => changed(exchange, (body) => ({ ...body, metadata: change(body.metadata) })))
+    await using scene = await startScene({ records: 130 })
+    scene.change((exchange) => changed(exchange, (body) => ({ ...body, metadata: change(body.metadata) })))
 
     const { sweep, retries } = await scene.round()
 
@@ -242,8 +244,8 @@ describe('metadata', () => {
   })
 
   test.each([1e6, 1e15, 1e308])('a total of %d: everything is found, in bounded calls', async (totalElements) => {
-    await using scene = await startScene({ records: 130, behindGateway: true })
-    scene.gateway.change((exchange) =>
+    await using scene = await startScene({ records: 130 })
+    scene.change((exchange) =>
       changed(exchange, (body) => ({ ...body, metadata: { page: { ...body.metadata.page, totalElements } } })),
     )
 
@@ -256,9 +258,9 @@ describe('metadata', () => {
   })
 
   test('an empty first page with a total: the sweep does not call itself complete', async () => {
-    await using scene = await startScene({ behindGateway: true })
+    await using scene = await startScene()
     const empty = (body: Body): unknown => ({ ...body, data: { webhooks: [] } })
-    scene.gateway.change((exchange) => changed(exchange, empty))
+    scene.change((exchange) => changed(exchange, empty))
 
     const { sweep, retries } = await scene.round()
 
@@ -353,8 +355,8 @@ describe('records', () => {
   })
 
   test.each([['a text'], [null], [12], [[]], [{}]])('%j in the place of a record: passed over', async (row) => {
-    await using scene = await startScene({ behindGateway: true })
-    scene.gateway.change((exchange) =>
+    await using scene = await startScene()
+    scene.change((exchange) =>
       changed(exchange, (body) => ({ ...body, data: { webhooks: [row, ...body.data.webhooks, row] } })),
     )
 
@@ -367,8 +369,8 @@ describe('records', () => {
   })
 
   test('the same record again and again on a page: one retry', async () => {
-    await using scene = await startScene({ behindGateway: true })
-    scene.gateway.change((exchange) =>
+    await using scene = await startScene()
+    scene.change((exchange) =>
       changed(exchange, (body) => ({ ...body, data: { webhooks: body.data.webhooks.flatMap((row) => [row, row]) } })),
     )
     expect((await scene.round()).retries).toEqual({ accepted: scene.ids.length })
@@ -378,9 +380,9 @@ describe('records', () => {
 
 describe('bodies that the sandbox does not play', () => {
   test('33 MiB that never announce their length', async () => {
-    await using scene = await startScene({ behindGateway: true })
+    await using scene = await startScene({ http: true })
     const mebibyte = Buffer.alloc(2 ** 20, ' ')
-    scene.gateway.change(() => (response) => {
+    scene.change(() => (response) => {
       let left = 33
       const more = (): void => {
         while (left > 0 && !response.destroyed) {
@@ -400,17 +402,17 @@ describe('bodies that the sandbox does not play', () => {
   })
 
   test('a compressed body that was not asked for', async () => {
-    await using scene = await startScene({ behindGateway: true })
+    await using scene = await startScene({ http: true })
     const { gzipSync } = await import('node:zlib')
-    scene.gateway.change(({ body }) => ({ headers: { 'content-encoding': 'gzip' }, body: gzipSync(body) }))
+    scene.change(({ body }) => ({ headers: { 'content-encoding': 'gzip' }, body: gzipSync(body) }))
     const { sweep } = await scene.round()
     expect(sweep).toMatchObject({ result: 'failed', failure: { reason: 'invalid-body' } })
     await expectRecovered(scene)
   })
 
   test('a byte order mark before the JSON', async () => {
-    await using scene = await startScene({ behindGateway: true })
-    scene.gateway.change(({ body }) => ({ body: `\ufeff${body}` }))
+    await using scene = await startScene({ http: true })
+    scene.change(({ body }) => ({ body: `\ufeff${body}` }))
     expect((await scene.round()).retries).toEqual({ accepted: scene.ids.length })
   })
 })

@@ -4,7 +4,7 @@ import type { FoundStatus, RetryResult } from '../../src/platform/client.ts'
 import type { Reason } from '../../src/platform/http.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'
-import { deadlineFor, restMs, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
+import { restMs, startScene, startTrap, wireFor, type Scene } from '../support/hostile-scene.ts'
 
 const retryFault = (fault: Fault, more: Partial<FaultRule> = {}): FaultRule => ({ operation: 'retry', fault, ...more })
 const text = (status: number, body: unknown): Fault => ({
@@ -68,7 +68,7 @@ const refused: [string, Fault, RetryResult, Reason][] = [
 
 describe('every retry is refused', () => {
   test.each(refused)('%s: each record is asked for once, then it backs off', async (_, fault, result, reason) => {
-    await using scene = await startScene({ env: { ...deadlineFor(fault), ...lostFor } })
+    await using scene = await startScene({ ...wireFor(fault), env: lostFor })
     scene.sandbox.faults.set(retryFault(fault))
 
     const first = await scene.round()
@@ -90,7 +90,7 @@ describe('every retry is refused', () => {
 
   test.each([301, 302, 303, 307, 308])('%i: never followed', async (status) => {
     await using trap = await startTrap()
-    await using scene = await startScene()
+    await using scene = await startScene({ http: true })
     scene.sandbox.faults.set(retryFault({ kind: 'redirect', status, location: `${trap.url}/webhooks` }))
 
     expect((await scene.round()).retries).toEqual({ 'platform-error': scene.ids.length })
@@ -158,7 +158,7 @@ describe('the answer is lost, or can not be believed, though the retry was done'
     ['429', { kind: 'status', status: 429, applied: true, headers: { 'retry-after': '1' } }, 'throttled', 'throttled'],
     ['of another record', { kind: 'wrong-id' }, 'platform-error', 'invalid-body'],
   ])('%s: it is not sent again', async (_, fault, result, reason) => {
-    await using scene = await startScene({ records: 6, env: deadlineFor(fault) })
+    await using scene = await startScene({ ...wireFor(fault), records: 6 })
     scene.sandbox.faults.set(retryFault(fault))
 
     const { outcomes, retries } = await scene.round()
@@ -170,7 +170,7 @@ describe('the answer is lost, or can not be believed, though the retry was done'
     expect(retries).toEqual({ [result]: scene.ids.length })
     expect(scene.reasons('retry')).toEqual({ [reason]: scene.ids.length })
     expect(await scene.recover()).toEqual([])
-    scene.clock.advance(restMs)
+    await scene.advance(restMs)
     await scene.round()
     expect(scene.calls().retry).toBe(scene.ids.length)
     expect(scene.sandbox.stats.retries).toMatchObject({ accepted: scene.ids.length, invalidStatus: 0 })
@@ -191,8 +191,8 @@ describe('the answer is lost, or can not be believed, though the retry was done'
   })
 
   test('an answer without fields that can be read counts as accepted, and the next sweep sees the rest', async () => {
-    await using scene = await startScene({ records: 3, behindGateway: true })
-    scene.gateway.change(({ method, path }) => {
+    await using scene = await startScene({ records: 3 })
+    scene.change(({ method, path }) => {
       const id = path.split('/').at(-1)
       return method === 'PATCH' ? { body: JSON.stringify({ data: { webhook: { id, status: 7 } } }) } : undefined
     })
@@ -260,7 +260,7 @@ describe('the record is not failed any more', () => {
     scene.sandbox.faults.set(retryFault(text(400, { ...error, messageParameters: ['Failed', 'Successful'] })))
     for (let turn = 0; turn < 12; turn += 1) {
       await scene.round()
-      scene.clock.advance(restMs)
+      await scene.advance(restMs)
     }
     expect(scene.calls().retry).toBe(2 * 6)
     const { counts } = scene.daemon.engine.backlog.summary(scene.daemon.engine.client.now(), () => false)
@@ -277,7 +277,7 @@ describe('a few bad records among many good ones', () => {
   ])('ten that always %s keep nobody else waiting', async (_, fault, result) => {
     await using scene = await startScene({
       records: 510,
-      env: { RECONCILER_RETRY_CONCURRENCY: '8', ...deadlineFor(fault) },
+      env: { RECONCILER_RETRY_CONCURRENCY: '8' },
     })
     // The oldest: their turn comes first.
     const bad = scene.ids.slice(0, 10)
@@ -287,7 +287,7 @@ describe('a few bad records among many good ones', () => {
 
     expect(first.retries).toEqual({ accepted: 500, [result]: 10 })
     expect(scene.daemon.facts.filter(({ type }) => type === 'trouble')).toEqual([])
-    scene.clock.advance(restMs)
+    await scene.advance(restMs)
     const second = await scene.round()
     expect(second.retries).toEqual({ [result]: 10 })
     expect(scene.reasons('retry').ok).toBe(500)
@@ -298,18 +298,21 @@ describe('a few bad records among many good ones', () => {
     await using scene = await startScene({ records: 100 })
     const { engine } = scene.daemon
     const { signal } = new AbortController()
-    await engine.sweeper.full(signal)
+    await scene.run(engine.sweeper.full(signal))
     scene.sandbox.faults.set({ operation: 'api', fault: { kind: 'status', status: 502, body: 'html' } })
 
-    await engine.dispatcher.run({ stop: signal, kill: signal }, { onlyDueAt: engine.client.now() })
+    const signals = { stop: signal, kill: signal }
+    await scene.run(engine.dispatcher.run(signals, { onlyDueAt: engine.client.now() }))
 
     expect(engine.guard.trouble()).toBe('platform')
     // Three in a row, and those that were in flight beside them.
     expect(scene.calls().retry).toBeLessThanOrEqual(8)
-    const before = scene.calls().list
-    scene.clock.advance(60_000)
+    const before = callsTold(scene, 'list')
+    await scene.advance(60_000)
     await scene.round()
-    expect(scene.calls().list - before).toBeLessThanOrEqual(12)
+    expect(callsTold(scene, 'list') - before).toBeLessThanOrEqual(12)
+    // The answers of five were lost: each is looked for again and again, at growing distances.
+    expect(callsTold(scene, 'confirm')).toBeLessThanOrEqual(5 * 12)
     expect(scene.calls().retry).toBeLessThanOrEqual(8)
     await expectRecovered(scene)
   })

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Reason } from '../../src/platform/http.ts'
 import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'
-import { deadlineFor, startScene, startTrap, type Scene } from '../support/hostile-scene.ts'
+import { startScene, startTrap, wireFor, type Scene } from '../support/hostile-scene.ts'
 
 const json = (body: unknown): Fault => ({
   kind: 'status',
@@ -56,7 +56,7 @@ async function expectRecovered(scene: Scene): Promise<void> {
 
 describe('no token', () => {
   test.each(refusals)('%s', async (_, fault, reason, kind) => {
-    await using scene = await startScene({ env: deadlineFor(fault) })
+    await using scene = await startScene(wireFor(fault))
     scene.sandbox.faults.set(tokenFault(fault))
 
     // A hurried operator, or a schedule of seconds: rounds follow each other at once.
@@ -82,7 +82,7 @@ describe('no token', () => {
 
   test.each([301, 302, 303, 307, 308])('a redirect, %i: never followed', async (status) => {
     await using trap = await startTrap()
-    await using scene = await startScene()
+    await using scene = await startScene({ http: true })
     scene.sandbox.faults.set(tokenFault({ kind: 'redirect', status, location: `${trap.url}/token` }))
 
     const { sweep } = await scene.round()
@@ -100,7 +100,7 @@ describe('no token', () => {
     scene.sandbox.faults.set(tokenFault({ kind: 'status', status: 500 }))
     for (let turn = 0; turn < 60; turn += 1) {
       await scene.round()
-      scene.clock.advance(10_000)
+      await scene.advance(10_000)
     }
     const asked = scene.sandbox.requestLog().map(({ at }) => at)
     expect(asked.length).toBeGreaterThan(3)
@@ -140,7 +140,7 @@ describe('a token whose life is not told as it should be', () => {
     expect(left).toBeGreaterThan(lifetimeMs - minute / 2)
     expect(scene.calls().token).toBe(1)
     // Life is over: one more, not one for each call.
-    scene.clock.advance(lifetimeMs + 1000)
+    await scene.advance(lifetimeMs + 1000)
     await scene.round()
     expect(scene.calls().token).toBe(2)
     expect(await scene.recover()).toEqual([])

@@ -1,6 +1,7 @@
 // A gateway between daemon and platform that changes answers: for what a platform never says, but something in between may.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { request as send } from 'undici'
+import type { Transport } from '../../src/platform/http.ts'
 import { closeServer, listen, readBody } from '../../src/sandbox/listen.ts'
 
 export interface Exchange {
@@ -15,11 +16,38 @@ export interface Exchange {
 export type Change =
   { status?: number; headers?: Record<string, string>; body?: string | Buffer } | ((response: ServerResponse) => void)
 
-export interface Gateway extends AsyncDisposable {
-  /** Stands in the place of the origin behind it. */
-  origin: string
+/** Changes the answers of a platform. */
+export interface Changer {
+  /** Stands in the place of the origin behind it; undefined in this process. */
+  origin: string | undefined
+  /** In this process: stands between the daemon and the platform. */
+  between: ((transport: Transport) => Transport) | undefined
   /** Changes answers from now on; undefined: no more. */
   change(answer: ((exchange: Exchange) => Change | undefined) | undefined): void
+}
+
+export interface Gateway extends Changer, AsyncDisposable {
+  origin: string
+}
+
+/** The gateway without a server: a wrapper of the transport. A function for a change is refused: it needs a socket. */
+export function createChanger(): Changer {
+  let changeOf: (exchange: Exchange) => Change | undefined = () => undefined
+  return {
+    origin: undefined,
+    between: (transport) => async (request) => {
+      const answer = await transport(request)
+      if (request.method === 'POST') return answer
+      const { pathname: path, searchParams: query } = request.url
+      const change = changeOf({ method: request.method, path, query, status: answer.status, body: answer.body }) ?? {}
+      if (typeof change === 'function') throw new Error('this change needs a scene over HTTP')
+      const { body = answer.body, headers, status = answer.status } = change
+      return { ...answer, status, headers: { ...answer.headers, ...headers }, body: String(body) }
+    },
+    change(answer) {
+      changeOf = answer ?? (() => undefined)
+    },
+  }
 }
 
 /** Starts a gateway before an origin such as `http://127.0.0.1:41234`. */
@@ -66,6 +94,7 @@ export async function startGateway(behind: string): Promise<Gateway> {
   const origin = await listen(server, '127.0.0.1', 0)
   return {
     origin,
+    between: undefined,
     change(answer) {
       changeOf = answer ?? (() => undefined)
     },

@@ -1,30 +1,35 @@
-// A daemon's engine with failed records to recover, and a platform that is about to misbehave; its time goes fast, so that pauses cost nothing.
+// A daemon's engine with failed records to recover, and a platform that is about to misbehave; in this process on a virtual clock, or over HTTP where the fault is one of sockets.
 import { createServer } from 'node:http'
+import type { Clock } from '../../src/clock.ts'
 import type { Fact } from '../../src/facts.ts'
 import type { Reason } from '../../src/platform/http.ts'
 import type { SweepReport } from '../../src/reconcile/sweeper.ts'
 import { closeServer, listen } from '../../src/sandbox/listen.ts'
 import type { Fault } from '../../src/sandbox/faults.ts'
 import type { Readings } from '../../src/sandbox/options.ts'
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
-import { startEngine, type EngineUnderTest, type Round } from './engine.ts'
-import { startGateway, type Gateway } from './gateway.ts'
-import { testKeys } from './keys.ts'
-import { createOffsetClock, type OffsetClock } from './offset-clock.ts'
+import type { Handle } from '../../src/sandbox/handle.ts'
+import type { EngineUnderTest, Round } from './engine.ts'
+import { createChanger, startGateway, type Change, type Exchange } from './gateway.ts'
+import { startHttpStage, startStage } from './stage.ts'
 
 export interface SceneOptions {
   /** Failed records that are due; default 12. */
   records?: number
   readings?: Partial<Readings>
   env?: Readonly<Record<string, string>>
-  /** The daemon reaches the platform through the gateway; default false. */
-  behindGateway?: boolean
+  /** Over real HTTP, in a time that goes fast; the daemon reaches the platform through the gateway. Default false. */
+  http?: boolean
 }
 
 export interface Scene extends AsyncDisposable {
-  clock: OffsetClock
-  sandbox: Sandbox
-  gateway: Gateway
+  clock: Clock
+  sandbox: Handle
+  /** Moves the clock on. */
+  advance(ms: number): Promise<void>
+  /** Resolves as the promise does, while the clock goes on. */
+  run<T>(work: Promise<T>): Promise<T>
+  /** Changes the platform's answers from now on; undefined: no more. */
+  change(answer: ((exchange: Exchange) => Change | undefined) | undefined): void
   daemon: EngineUnderTest
   /** Ids of the records, oldest event first. */
   ids: readonly string[]
@@ -51,34 +56,30 @@ const env = {
   RECONCILER_RETRY_CONCURRENCY: '4',
 }
 
-/** Deadlines are real, whatever the speed: short only where the fault waits for them, so that a busy host does no harm. */
-export function deadlineFor({ kind }: Fault): { RECONCILER_PLATFORM_REQUEST_TIMEOUT?: string } {
-  const waits = kind === 'hang' || kind === 'drip' || kind === 'latency'
-  return waits ? { RECONCILER_PLATFORM_REQUEST_TIMEOUT: '400ms' } : {}
+/** Faults of the connection itself. Those that take time are played on the virtual clock; http-failure.test.ts has them over sockets. */
+const socketFaults: ReadonlySet<Fault['kind']> = new Set(['reset', 'cut', 'redirect'])
+
+/** Whether a scene needs sockets for this fault. */
+export function wireFor(fault: Fault): Pick<SceneOptions, 'http'> {
+  return { http: socketFaults.has(fault.kind) }
 }
 
 export async function startScene(options: SceneOptions = {}): Promise<Scene> {
-  const { certificatePem } = await testKeys()
-  const { records = 12 } = options
-  const clock = createOffsetClock({ speed })
+  const { records = 12, http = false } = options
   await using starting = new AsyncDisposableStack()
   // A token outlives the scene: its renewal in the background would meet the moves of the clock.
-  const sandbox = starting.use(
-    await startSandbox({ clock, certificatePem, expiresIn: 86_400, deliveryTimeoutMs: null, ...options.readings }),
-  )
-  const gateway = starting.use(await startGateway(sandbox.baseUrl))
+  const given = { sandbox: { expiresIn: 86_400, ...options.readings } }
+  const stage = starting.use(await (http ? startHttpStage({ ...given, speed }) : startStage(given)))
+  const { advance, clock, run, sandbox } = stage
+  const gateway = http ? starting.use(await startGateway(sandbox.baseUrl)) : createChanger()
   const now = clock.now()
   const ids = sandbox
     .seed({ count: records, from: now - 600 * minute, to: now - 120 * minute, attempts: 1, spread: 'even' })
     .ids()
   const daemon = starting.use(
-    await startEngine(sandbox, {
-      clock,
-      env: {
-        ...env,
-        RECONCILER_PLATFORM_BASE_URL: options.behindGateway === true ? gateway.origin : sandbox.baseUrl,
-        ...options.env,
-      },
+    await stage.startEngine({
+      env: { ...env, RECONCILER_PLATFORM_BASE_URL: gateway.origin ?? sandbox.baseUrl, ...options.env },
+      between: gateway.between,
     }),
   )
   const running = starting.move()
@@ -88,14 +89,18 @@ export async function startScene(options: SceneOptions = {}): Promise<Scene> {
 
   async function round(): Promise<Round> {
     const made = await daemon.round()
-    await sandbox.idle()
+    await run(sandbox.idle())
     return made
   }
 
   return {
     clock,
     sandbox,
-    gateway,
+    advance,
+    run,
+    change: (answer) => {
+      gateway.change(answer)
+    },
     daemon,
     ids,
     round,
@@ -115,7 +120,7 @@ export async function startScene(options: SceneOptions = {}): Promise<Scene> {
       daemon.facts.flatMap((fact) => (fact.type === 'sweep' && fact.report.failure ? [fact.report.failure] : [])),
     async recover(rounds = 6) {
       for (let turn = 0; turn < rounds && ids.some(isLeft); turn += 1) {
-        clock.advance(restMs)
+        await advance(restMs)
         await round()
       }
       return [

@@ -1,0 +1,104 @@
+// A sandbox with its clock, and daemon's engines that are started against it: in this process on a virtual clock, or over HTTP.
+import type { Clock } from '../../src/clock.ts'
+import type { Fact } from '../../src/facts.ts'
+import type { Transport } from '../../src/platform/http.ts'
+import type { Handle } from '../../src/sandbox/handle.ts'
+import type { SandboxOptions } from '../../src/sandbox/options.ts'
+import { createInProcessSandbox, startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startEngine, type EngineUnderTest } from './engine.ts'
+import { inProcessKey, inProcessTransport } from './in-process.ts'
+import { testKeys } from './keys.ts'
+import { createOffsetClock } from './offset-clock.ts'
+import { createVirtualClock } from './virtual-clock.ts'
+
+export interface EngineOptions {
+  env: Readonly<Record<string, string>>
+  /** How far the daemon's host is ahead of the true time, in milliseconds; default 0. */
+  hostAheadMs?: number | undefined
+  /** Told of every fact in the moment in which it is told. */
+  hear?: ((fact: Fact) => void) | undefined
+  /** In this process only: stands between the engine and the platform. */
+  between?: ((transport: Transport) => Transport) | undefined
+}
+
+export interface Stage extends AsyncDisposable {
+  clock: Clock
+  sandbox: Handle
+  /** Resolves as the promise does, while the clock goes on. */
+  run<T>(work: Promise<T>): Promise<T>
+  /** Moves the clock on. */
+  advance(ms: number): Promise<void>
+  startEngine(options: EngineOptions): Promise<EngineUnderTest>
+}
+
+export interface StageOptions {
+  sandbox?: Partial<SandboxOptions>
+  /** The true time at the start, epoch ms; default: the clock's own. */
+  startAt?: number | undefined
+}
+
+/** No socket, no real time: everything happens in the same order each time. */
+export async function startStage({ sandbox: options, startAt }: StageOptions = {}): Promise<Stage> {
+  const clock = createVirtualClock(startAt)
+  const sandbox = await createInProcessSandbox(await completed(clock, options))
+  return {
+    clock,
+    sandbox,
+    run: (work) => clock.run(work),
+    advance: (ms) => clock.advance(ms),
+    async startEngine({ between = (transport) => transport, env, hear, hostAheadMs = 0 }) {
+      const hostClock = aheadOf(clock, hostAheadMs)
+      const transport = between(inProcessTransport(sandbox, hostClock))
+      const inProcess = { transport, key: await inProcessKey() }
+      const engine = await startEngine(sandbox, { clock: hostClock, inProcess, env, ...heard(hear) })
+      return {
+        ...engine,
+        round: () => clock.run(engine.round()),
+        async [Symbol.asyncDispose]() {
+          await clock.run(Promise.resolve(engine[Symbol.asyncDispose]()))
+        },
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await clock.run(Promise.resolve(sandbox[Symbol.asyncDispose]()))
+    },
+  }
+}
+
+/** Over HTTP, on a clock that goes on by itself; `speed` as in `createOffsetClock`. */
+export async function startHttpStage(given: StageOptions & { speed?: number | undefined } = {}): Promise<Stage> {
+  const { sandbox: options, startAt, speed } = given
+  const clock = createOffsetClock({
+    ...(startAt === undefined ? {} : { startAt }),
+    ...(speed === undefined ? {} : { speed }),
+  })
+  const sandbox = await startSandbox(await completed(clock, options))
+  return {
+    clock,
+    sandbox,
+    run: (work) => work,
+    advance(ms) {
+      clock.advance(ms)
+      return Promise.resolve()
+    },
+    startEngine({ between, env, hear, hostAheadMs = 0 }) {
+      if (between !== undefined) throw new Error('over HTTP a gateway stands between')
+      return startEngine(sandbox, { clock: clock.seenAhead(hostAheadMs), env, ...heard(hear) })
+    },
+    [Symbol.asyncDispose]: () => sandbox.close(),
+  }
+}
+
+async function completed(clock: Clock, options: Partial<SandboxOptions> = {}): Promise<SandboxOptions> {
+  const { certificatePem } = await testKeys()
+  return { clock, certificatePem, deliveryTimeoutMs: null, ...options }
+}
+
+function heard(hear: EngineOptions['hear']): { hear?: (fact: Fact) => void } {
+  return hear === undefined ? {} : { hear }
+}
+
+/** The same time as a host sees it whose wall clock is this far ahead (negative: behind). Durations are the same. */
+function aheadOf(clock: Clock, ms: number): Clock {
+  return { now: () => clock.now() + ms, monotonic: () => clock.monotonic(), sleep: (...args) => clock.sleep(...args) }
+}
