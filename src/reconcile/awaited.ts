@@ -13,8 +13,6 @@ export interface Awaited {
   sentAt: number
   /** No answer has come yet. */
   inFlight: boolean
-  /** Platform epoch ms of our PATCH before this one; 0 when there was none. */
-  triedBefore: number
   /** The PATCH had no answer of the platform: nobody knows whether it was taken. */
   lost: boolean
   /** Its connection broke, or none could be had: unlike one that took too long, it may well have come to nothing. */

@@ -1,5 +1,5 @@
 // The bounded cache of failed records: a view of the platform, never the truth. @see design section 9
-import type { RetryAnswer } from '../platform/client.ts'
+import type { RetryAnswer, RetryResult } from '../platform/client.ts'
 import type { Zone } from '../platform/local-time.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import type { Ticket } from './allowance.ts'
@@ -102,6 +102,19 @@ const youngMs = 600_000
 const maxWords = 20_000
 /** A listing that was asked for before a record was seen to be recovered may still show it as failed, for so long. */
 const longestListingMs = 120_000
+
+/** With these results the platform looked at the record. The others refuse the call, whatever record it is about. */
+const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
+  'accepted',
+  'already-resolved',
+  'gone',
+  'rejected',
+])
+
+/** Whether the platform took the PATCH, or may have taken it. */
+function isTry({ lost, result }: RetryAnswer): boolean {
+  return lost === true || triedResults.has(result)
+}
 
 /** The same few words stand in every record: each is kept once. */
 function createInterner(): (word: string) => string {
@@ -273,7 +286,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   function begin(entry: Entry, ticket: Ticket, { sentAt, monotonic }: { sentAt: number; monotonic: number }): void {
-    const { attempts, lastAttemptLocal, triedAt } = entry
+    const { attempts, lastAttemptLocal } = entry
     entry.awaiting = {
       ticket,
       sentAt: monotonic,
@@ -287,7 +300,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
       doubt: undefined,
       lookAt: monotonic + policy.outcome.firstLookMs,
       missedByEvent: false,
-      triedBefore: triedAt,
     }
     entry.tries += 1
     entry.triedAt = sentAt
@@ -299,9 +311,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
     entry.touchedAt = at.monotonic
     awaiting.inFlight = false
     awaiting.answeredAt = at.monotonic
-    if (!answer.sent) {
+    if (isTry(answer)) entry.refusals = 0
+    else {
       entry.tries -= 1
-      entry.triedAt = awaiting.triedBefore
+      entry.refusals += 1
     }
     if (answer.result === 'gone') entry.letsPass = true
     if (answer.result !== 'accepted' && answer.lost !== true) {

@@ -15,8 +15,11 @@ export interface Known {
   /** The platform's count, and the last attempt that it shows (the event time when it shows none). */
   attempts: number
   lastAt: number
-  /** Our PATCHes of this record, whatever their result, and when the last one was sent. */
+  /** Our PATCHes of this record that the platform took, or may have taken. */
   tries: number
+  /** PATCHes since the last of these that the platform refused, or that never left. They lengthen the backoff, and never park. */
+  refusals: number
+  /** When the last PATCH was sent, whatever came of it; 0 when there was none. */
   triedAt: number
   /** Set while it was retried and its outcome is not known. */
   awaiting: object | undefined
@@ -41,13 +44,18 @@ function isOurs(known: Known, policy: Policy): boolean {
   return isSelected(known, policy.select) && (notBefore === undefined || known.eventAt >= notBefore)
 }
 
+/** The larger of the platform's count and ours. The platform does not tell everything that it was asked for. */
+function attemptsOf({ attempts, tries }: Known): number {
+  return Math.max(attempts, tries)
+}
+
 /**
- * `last + delay(n)`. A backoff that would end after its record has left the window is cut to two periods before it
+ * `last + delay(n + refusals)`. A backoff that would end after its record has left the window is cut to two periods before it
  * leaves; once, as a retry after that moment is not followed by another cut.
  */
 export function dueAt(known: Known, policy: Policy): number {
   const last = Math.max(known.lastAt, known.triedAt)
-  const due = last + backoffDelayMs(known.id, Math.max(known.attempts, known.tries), policy.backoff)
+  const due = last + backoffDelayMs(known.id, Math.max(1, attemptsOf(known)) + known.refusals, policy.backoff)
   const leavesAt = known.eventAt + policy.window.lookbackMs
   // Attempts may be told to the second: one made at the last chance must not seem to have been made before it.
   const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000
@@ -64,7 +72,7 @@ export function decide(known: Known, policy: Policy, situation: { now: number; h
   const due = dueAt(known, policy)
   if (!isOurs(known, policy)) return { decision: 'excluded', dueAt: due }
   if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due }
-  if (Math.max(known.attempts, known.tries) >= policy.maxAttempts) return { decision: 'parked', dueAt: due }
+  if (attemptsOf(known) >= policy.maxAttempts) return { decision: 'parked', dueAt: due }
   if (situation.now < due) return { decision: 'backing-off', dueAt: due }
   return { decision: situation.held || !policy.enabled ? 'held' : 'due', dueAt: due }
 }

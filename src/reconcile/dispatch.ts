@@ -100,6 +100,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     allowsAny: () => allowance.allowsAny(clock.monotonic()),
     isSuspect: (subscriptionId) => allowance.isSuspect(subscriptionId),
     isRecovering: (subscriptionId) => allowance.isRecovering(subscriptionId),
+    isTrial: () => guard.trouble() !== undefined,
     ...(policy.orderPerEntity && { isNext: (entry) => isNext(entry) }),
   })
   let hasSeenAll = false

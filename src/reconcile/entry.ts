@@ -60,6 +60,7 @@ export function createEntry(record: WebhookRecord, when: { zone: Zone; now: numb
     lastAttemptLocal: record.lastAttemptLocal,
     responseStatusCode: record.responseStatusCode,
     tries: 0,
+    refusals: 0,
     triedAt: 0,
     awaiting: undefined,
     entityId: '',

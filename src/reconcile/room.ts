@@ -44,7 +44,7 @@ export function firstToGo(entries: Iterable<Entry>, by: RankOptions, { below, no
   if (below === 0) return []
   const isOrdered = by.policy.orderPerEntity
   return [...entries]
-    .map((entry) => ({ entry, rank: rankOf(entry, by, now), tried: entry.tries > 0 && !isOrdered ? 1 : 0 }))
+    .map((entry) => ({ entry, rank: rankOf(entry, by, now), tried: entry.triedAt > 0 && !isOrdered ? 1 : 0 }))
     .filter(({ rank }) => rank < below || (isOrdered && rank === below))
     .sort((a, b) => a.rank - b.rank || a.tried - b.tried || b.entry.eventAt - a.entry.eventAt)
     .slice(0, wanted.length)

@@ -36,6 +36,8 @@ export interface TurnsOptions {
   isSuspect?: (subscriptionId: string) => boolean
   /** True while it matters which record of a subscription goes next, as it may be the only one for a while. */
   isRecovering?: (subscriptionId: string) => boolean
+  /** True while one retry is to show whether the platform lets us in: a record that was not refused last goes first. */
+  isTrial?: () => boolean
   /** False for a record that has to wait for another one of its entity. It is offered again when it need not any more. */
   isNext?: (entry: Entry) => boolean
 }
@@ -84,6 +86,7 @@ export function createTurns(options: TurnsOptions): Turns {
     isNext = () => true,
     isRecovering = () => false,
     isSuspect = () => false,
+    isTrial = () => false,
   } = options
   /** The first lane has the next turn; a lane that had its turn goes to the end. */
   const lanes = new Map<string, Lane>()
@@ -233,7 +236,23 @@ export function createTurns(options: TurnsOptions): Turns {
     return place && { lane, place }
   }
 
+  /** The oldest record that was not refused last, of the lane that has waited longest for its turn. */
+  function trial(now: number, mayGo: (subscriptionId: string) => boolean): Found | undefined {
+    for (const lane of lanes.values()) {
+      if (!mayGo(lane.subscriptionId)) continue
+      let best: Place | undefined
+      for (const place of lane.queue.data) {
+        if (place.entry.refusals > 0 || (best !== undefined && best.at <= place.at)) continue
+        if (isUsable(place, now)) best = place
+      }
+      if (best !== undefined) return { lane, place: best }
+    }
+    return undefined
+  }
+
   function find(now: number, mayGo: (subscriptionId: string) => boolean): Found | undefined {
+    const tried = isTrial() ? trial(now, mayGo) : undefined
+    if (tried !== undefined) return tried
     const suspects: Lane[] = []
     for (const lane of lanes.values()) {
       if (!mayGo(lane.subscriptionId)) continue
@@ -269,7 +288,7 @@ export function createTurns(options: TurnsOptions): Turns {
       const found = findNext(now, idleOnly)
       if (found === undefined) return undefined
       const { lane, place } = found
-      // A probe may stand anywhere in its queue: it leaves a void place behind.
+      // A probe, or a trial, may stand anywhere in its queue: it leaves a void place behind.
       if (lane.queue.peek() === place) take(lane.queue)
       else forget(place)
       if (lastTypes.size >= maxLastTypes) lastTypes.clear()

@@ -7,6 +7,8 @@ import type { SimulatedRecord } from './platform.ts'
 /** What is known of a record's attempts; times in epoch ms of the platform's clock. */
 export interface Attempts {
   attempts: number
+  /** Retries in a row that the platform refused, or that never left: no attempts, but the record rests as after so many more. */
+  refusals: number
   lastAt: number
 }
 
@@ -15,7 +17,7 @@ export interface Expectations {
   earliestDue(record: SimulatedRecord, known: Attempts): number
   latestDue(record: SimulatedRecord, known: Attempts): number
   isSelected(record: SimulatedRecord): boolean
-  isParked(known: Attempts): boolean
+  isParked(known: Pick<Attempts, 'attempts'>): boolean
   /** Whether its event has left the window at `now`, or will within `marginMs`. */
   isLapsed(record: SimulatedRecord, now: number, marginMs: number): boolean
   isSettled(record: SimulatedRecord, now: number): boolean
@@ -44,21 +46,22 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     habits.latency[1] * (isSlow ? slowFactor : 1) + (habits.delivery === 'sync' ? habits.deliveryTime[1] : 0)
   const hasRepeatedHour = isPutBack(scenario)
 
-  function longest(attempts: number): number {
-    return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (Math.max(1, attempts) - 1))
+  function longest({ attempts, refusals }: Attempts): number {
+    return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (Math.max(1, attempts) + refusals - 1))
   }
 
   return {
-    earliestDue(record, { attempts, lastAt }) {
-      const due = lastAt + longest(attempts) * (1 - backoff.jitter)
+    earliestDue(record, known) {
+      const { lastAt } = known
+      const due = lastAt + longest(known) * (1 - backoff.jitter)
       const leavesAt = record.eventAt + lookback
       const lastChance = Math.floor((leavesAt - 2 * periodMs) / 1000) * 1000 - 1000
       // Which draw of the jitter leads out of the window is the daemon's to know.
-      const latest = lastAt + longest(attempts)
+      const latest = lastAt + longest(known)
       return latest > leavesAt && lastAt < lastChance + 1000 ? Math.min(due, lastChance) : due
     },
-    latestDue: (record, { attempts, lastAt }) =>
-      Math.max(lastAt + longest(attempts) + (hasRepeatedHour ? hourMs : 0), record.eventAt + settle),
+    latestDue: (record, known) =>
+      Math.max(known.lastAt + longest(known) + (hasRepeatedHour ? hourMs : 0), record.eventAt + settle),
     isSelected: ({ eventAt, plan }) =>
       (config.select.eventTypes.length === 0 || config.select.eventTypes.includes(plan.eventType)) &&
       (notBefore === undefined || eventAt >= notBefore),

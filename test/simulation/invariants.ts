@@ -43,7 +43,9 @@ export interface ProcessWatchOptions {
 
 /** What it did to a record, and what it was shown of it since. */
 interface Touched {
+  /** Retries that the platform took, or may have taken; and those since the last of these that it refused, or that never left. */
   tries: number
+  refusals: number
   /** Epoch ms of the platform's clock. */
   triedAt: number
   views: View[]
@@ -57,6 +59,11 @@ interface Sweep {
 
 function isLost({ kind, status = 0 }: Told): boolean {
   return kind === 'nothing' || (kind === 'not-its-word' && (status >= 500 || (status >= 200 && status < 300)))
+}
+
+/** The platform refused the call, not the record: with its word, or before it could have heard of it. */
+function isRefusal({ kind, status = 0 }: Told): boolean {
+  return kind === 'never-left' || [401, 403, 429].includes(status) || (kind === 'told' && status >= 500)
 }
 
 export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
@@ -101,16 +108,17 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   /** What it could not remember for want of room is not held against it. */
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
   function touchedOf(id: string): Touched {
-    const known = touched.get(id) ?? { tries: 0, triedAt: -Infinity, views: [], mayReplay: false }
+    const known = touched.get(id) ?? { tries: 0, refusals: 0, triedAt: -Infinity, views: [], mayReplay: false }
     touched.set(id, known)
     return known
   }
 
   /** The earliest moment that any of what it was shown since its last retry allows, in epoch ms of the platform's clock. */
-  function earliestDue(record: SimulatedRecord, { tries, triedAt, views }: Touched): number {
+  function earliestDue(record: SimulatedRecord, { refusals, tries, triedAt, views }: Touched): number {
     const dues = views.map(({ attempts, lastAt }) =>
       expectations.earliestDue(record, {
         attempts: Math.max(attempts, isRoomy ? tries : 0),
+        refusals: isRoomy ? refusals : 0,
         lastAt: Math.max(lastAt ?? record.eventAt, isRoomy ? triedAt : -Infinity),
       }),
     )
@@ -141,10 +149,11 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
 
   function sendRetry(call: Call): void {
     const known = touchedOf(call.id)
-    if (known.mayReplay) known.mayReplay = false
-    else {
+    if (known.mayReplay) {
+      known.mayReplay = false
+      known.refusals -= 1
+    } else {
       checkRetry(call)
-      known.tries += 1
       known.triedAt = platform.now()
     }
     inFlight.set(call.id, call)
@@ -176,6 +185,11 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     inFlight.delete(call.id)
     const known = touchedOf(call.id)
     if (told.kind === 'given-up') return
+    if (isRefusal(told)) known.refusals += 1
+    else {
+      known.tries += 1
+      known.refusals = 0
+    }
     known.mayReplay = told.status === 401
     if (isLost(told)) {
       owed.set(call.id, 'lost')
@@ -185,6 +199,16 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       books.accepted += 1
     }
     if (owed.has(call.id)) known.views = known.views.slice(-1)
+  }
+
+  /** A retry for which no token could be had is not seen from outside: only its fact tells of it. */
+  function toldOfRetry({ answer, id }: Extract<Fact, { type: 'retry' }>): void {
+    const known = touchedOf(id)
+    if (!answer.sent && !known.mayReplay) {
+      known.refusals += 1
+      known.triedAt = platform.now()
+    }
+    known.mayReplay = false
   }
 
   function show(views: readonly View[]): void {
@@ -212,11 +236,12 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
 
   /** A record that was due, free to go and known, and that nobody retried through two whole sweeps. */
   function isOverdue(record: SimulatedRecord, since: number): boolean {
-    const { tries, triedAt } = touched.get(record.id) ?? { tries: 0, triedAt: -Infinity }
+    const { refusals, tries, triedAt } = touched.get(record.id) ?? { refusals: 0, tries: 0, triedAt: -Infinity }
     if (record.status !== 'failed' || record.busy > 0 || record.changedAt > since || owed.has(record.id)) return false
     if (!expectations.isSelected(record)) return false
     const known = {
       attempts: Math.max(record.attempts, tries),
+      refusals,
       lastAt: Math.max(record.lastAt ?? record.eventAt, triedAt),
     }
     if (expectations.isParked(known)) return false
@@ -288,7 +313,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     },
     fact(fact) {
       if (fact.type === 'retry') {
-        touchedOf(fact.id).mayReplay = false
+        toldOfRetry(fact)
       } else if (fact.type === 'outcome') {
         trace.note(`${name} outcome ${fact.id.slice(0, 8)} ${fact.outcome}`)
         outcome(fact)

@@ -198,8 +198,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       const { id, plan, status } = record
       const attempts = Math.max(record.attempts, watch?.tries(id) ?? 0)
       if (status === 'successful' || plan.kind !== 'plain') return false
-      if (!expectations.isSelected(record) || expectations.isParked({ attempts, lastAt: 0 }) || waitsForOdd(record))
-        return false
+      if (!expectations.isSelected(record) || expectations.isParked({ attempts }) || waitsForOdd(record)) return false
       return !expectations.isLapsed(record, platform.now(), 2 * scenario.periodMs)
     })
   }

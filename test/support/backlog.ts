@@ -158,7 +158,6 @@ export function awaitedOf(
     ticket: ticketOf(record),
     sentAt: patchedAt,
     inFlight: false,
-    triedBefore: 0,
     lost: false,
     wasCut: false,
     listed: { attempts: 1, lastAttemptLocal: testNow - dayMs },

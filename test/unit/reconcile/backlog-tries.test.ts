@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
+import type { Backlog } from '../../../src/reconcile/backlog.ts'
 import type { Decision } from '../../../src/reconcile/decide.ts'
 import {
   begun,
@@ -26,54 +27,96 @@ import { accepted } from '../../support/fake-platform.ts'
 const now = testNow
 
 describe('what a PATCH leaves behind', () => {
-  const results: [RetryResult, Decision][] = [
+  /** The platform looked at the record, or may have: a try of ours. */
+  const tries: [RetryResult, Decision][] = [
     ['accepted', 'awaiting'],
     ['already-resolved', 'backing-off'],
     ['gone', 'backing-off'],
     ['rejected', 'backing-off'],
-    ['throttled', 'backing-off'],
-    ['unauthorized', 'backing-off'],
-    ['platform-error', 'backing-off'],
-    ['unreachable', 'backing-off'],
   ]
 
-  test.each(results)('%s: the record is %s, and our try is remembered', (result, decision) => {
+  /** The platform refused the call, or the call never left: no try of ours. */
+  const refusals: [string, RetryAnswer][] = [
+    ['403', { result: 'unauthorized', reason: 'forbidden', sent: true }],
+    ['401', { result: 'unauthorized', reason: 'unauthorized', sent: true }],
+    ['429', { result: 'throttled', reason: 'throttled', sent: true }],
+    ['5xx with a code', { result: 'platform-error', reason: 'server-error', sent: true }],
+    ['a connection that could not be had', { result: 'unreachable', reason: 'connection', sent: true }],
+    ['no token', { result: 'unauthorized', reason: 'unauthorized', sent: false }],
+  ]
+
+  test.each(tries)('%s: the record is %s, and our try is remembered', (result, decision) => {
     const backlog = testBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
     expect(decisionOf(backlog, record)).toBe('due')
     noted(backlog, record, { result, reason: 'other', sent: true })
-    expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now })
+    expect(entryOf(backlog, record)).toMatchObject({ tries: 1, refusals: 0, triedAt: now })
     expect(decisionOf(backlog, record)).toBe(decision)
   })
 
-  test('a retry that was never sent is no attempt', () => {
+  test.each(refusals)('%s: no try, but the record backs off from that moment', (_, answer) => {
     const backlog = testBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
-    noted(backlog, record, { result: 'unauthorized', reason: 'unauthorized', sent: false })
-    expect(entryOf(backlog, record)).toMatchObject({ tries: 0, triedAt: 0 })
-    expect(decisionOf(backlog, record)).toBe('due')
+    noted(backlog, record, answer)
+    expect(entryOf(backlog, record)).toMatchObject({ tries: 0, refusals: 1, triedAt: now, awaiting: undefined })
+    expect(decisionOf(backlog, record)).toBe('backing-off')
   })
 
-  test.each(['gone', 'already-resolved', 'rejected', 'platform-error', 'unreachable'] as const)(
+  /** Offers a record that the platform lists as failed for ever, for so many days. Returns when it was retried. */
+  function retriedFor(days: number, answer: RetryAnswer, backlog: Backlog, record: WebhookRecord): number[] {
+    const sentAt: number[] = []
+    for (let at = now; at < now + days * dayMs; at += 10 * minuteMs) {
+      learn(backlog, listingOf([record], { askedAt: at }), at)
+      if (decisionOf(backlog, record, at) !== 'due') continue
+      sentAt.push(at)
+      noted(backlog, record, answer, at + 1, at)
+    }
+    return sentAt
+  }
+
+  const longWindow = { window: { ...defaultPolicy.window, lookbackMs: 60 * dayMs } }
+
+  test.each(['gone', 'already-resolved', 'rejected'] as const)(
     'listed failed for ever after %s: it backs off, and is parked at the limit in the end',
     (result) => {
-      const backlog = testBacklog({ policy: { window: { ...defaultPolicy.window, lookbackMs: 60 * dayMs } } })
+      const backlog = testBacklog({ policy: longWindow })
       const record = due()
-      const sentAt: number[] = []
-      for (let at = now; at < now + 20 * dayMs; at += 10 * minuteMs) {
-        learn(backlog, listingOf([record], { askedAt: at }), at)
-        if (decisionOf(backlog, record, at) !== 'due') continue
-        sentAt.push(at)
-        noted(backlog, record, { result, reason: 'other', sent: true }, at + 1, at)
-      }
+      const sentAt = retriedFor(20, { result, reason: 'other', sent: true }, backlog, record)
       expect(sentAt).toHaveLength(30)
       const gaps = sentAt.slice(1).map((at, index) => at - (sentAt[index] ?? 0))
       expect(Math.min(...gaps.slice(12))).toBeGreaterThanOrEqual(3 * hourMs)
       expect(decisionOf(backlog, record, now + 20 * dayMs)).toBe('parked')
     },
   )
+
+  test.each(refusals)('%s, however often: it backs off up to six hours, and is never parked', (_, answer) => {
+    const backlog = testBacklog({ policy: longWindow })
+    const record = due()
+    const sentAt = retriedFor(20, answer, backlog, record)
+    expect(sentAt.length).toBeGreaterThan(50)
+    const gaps = sentAt.slice(1).map((at, index) => at - (sentAt[index] ?? 0))
+    // One of them is cut, to the last chance before the record leaves the window.
+    const [, shortest] = gaps.slice(12).toSorted((a, b) => a - b)
+    expect(shortest).toBeGreaterThanOrEqual(3 * hourMs)
+    expect(decisionOf(backlog, record, now + 20 * dayMs + 6 * hourMs)).toBe('due')
+    expect(entryOf(backlog, record)).toMatchObject({ attempts: 1, tries: 0 })
+  })
+
+  test('a try ends the row of refusals, and a refusal does not undo the tries before it', () => {
+    const backlog = testBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    const throttled = { result: 'throttled', reason: 'throttled', sent: true } as const
+    noted(backlog, record, throttled, 2000, now - 5 * hourMs)
+    noted(backlog, record, throttled, 3000, now - 4 * hourMs)
+    expect(entryOf(backlog, record)).toMatchObject({ tries: 0, refusals: 2, triedAt: now - 4 * hourMs })
+    noted(backlog, record, { result: 'rejected', reason: 'bad-request', sent: true }, 4000, now - 3 * hourMs)
+    expect(entryOf(backlog, record)).toMatchObject({ tries: 1, refusals: 0, triedAt: now - 3 * hourMs })
+    noted(backlog, record, throttled, 5000, now)
+    expect(entryOf(backlog, record)).toMatchObject({ tries: 1, refusals: 1, triedAt: now })
+  })
 
   test.each(['platform-error', 'unreachable'] as const)(
     '%s of a PATCH that may have been taken all the same: it is awaited, not retried',
@@ -88,15 +131,6 @@ describe('what a PATCH leaves behind', () => {
       expect(outcomes()).toEqual([])
     },
   )
-
-  test('a retry that was never sent leaves the try before it as it was', () => {
-    const backlog = testBacklog()
-    const record = due()
-    learn(backlog, listingOf([record]), now)
-    noted(backlog, record, { result: 'throttled', reason: 'throttled', sent: true }, 2000, now - hourMs)
-    noted(backlog, record, { result: 'unauthorized', reason: 'unauthorized', sent: false }, 3000, now)
-    expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now - hourMs, awaiting: undefined })
-  })
 
   test('the answer’s record is taken in: successful leaves, all else is awaited, failed backs off after a look', () => {
     const { backlog, outcomes } = watchedBacklog()

@@ -30,6 +30,7 @@ const record: Known = {
   attempts: 1,
   lastAt: now - day,
   tries: 0,
+  refusals: 0,
   triedAt: 0,
   awaiting: undefined,
 }
@@ -46,6 +47,8 @@ describe('the first rule that matches wins', () => {
     ['resting while only observed', resting, { ...policy, enabled: false }, false, 'backing-off'],
     ['at the limit by the platform', atLimit, policy, false, 'parked'],
     ['at the limit by what we did', { tries: 30 }, policy, false, 'parked'],
+    ['refused a thousand times', { attempts: 29, refusals: 1000, triedAt: now - 7 * hour }, policy, false, 'due'],
+    ['refused just now', { refusals: 1, triedAt: now - 1000 }, policy, false, 'backing-off'],
     ['above the limit', { attempts: 1e9 }, policy, false, 'parked'],
     ['one below the limit', { attempts: 29, tries: 29 }, policy, false, 'due'],
     ['at the limit and resting', { ...atLimit, ...resting }, policy, true, 'parked'],
@@ -63,6 +66,18 @@ describe('the first rule that matches wins', () => {
     const at = dueAt(record, policy)
     expect(decide(record, policy, { now: at, held: false }).decision).toBe('due')
     expect(decide(record, policy, { now: at - 1, held: false })).toEqual({ decision: 'backing-off', dueAt: at })
+  })
+})
+
+describe('refusals in a row', () => {
+  test.each([
+    [1, 0, 1, 2],
+    [1, 0, 4, 5],
+    [3, 5, 2, 7],
+    [9, 0, 1000, 1009],
+  ])('%i attempts, %i tries and %i refusals rest as %i attempts do', (attempts, tries, refusals, n) => {
+    const known = { ...record, attempts, tries, refusals, triedAt: now }
+    expect(dueAt(known, policy)).toBe(now + backoffDelayMs(record.id, n, policy.backoff))
   })
 })
 

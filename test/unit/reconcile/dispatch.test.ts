@@ -209,6 +209,36 @@ describe('what goes out', () => {
     expect(world.guard.trouble()).toBeUndefined()
   })
 
+  describe.each([
+    ['403', { result: 'unauthorized', reason: 'forbidden', sent: true }],
+    ['429', { result: 'throttled', reason: 'throttled', sent: true }],
+    ['500', { result: 'platform-error', reason: 'server-error', sent: true }],
+  ] as const)('eight records that the platform refuses with %s', (_, refusal) => {
+    // One at a time each of the eight is refused once, and the pauses double meanwhile.
+    test.each([
+      [8, 10],
+      [1, 240],
+    ])('and whose turn comes first, %i in flight: 52 healthy ones arrive within %i s', async (concurrency, seconds) => {
+      const before = testNow - 3 * dayMs
+      const refused = due(8).map((record) => ({ ...record, eventLocal: before, lastAttemptLocal: before }))
+      const ids = new Set(refused.map(({ id }) => id))
+      await using world = holding([...refused, ...due(52)], {
+        concurrency,
+        onRetry: (record, platform, id) => {
+          if (ids.has(id)) return refusal
+          platform.set(id, { status: 'successful' })
+          return accepted(record === undefined ? undefined : { ...record, status: 'successful' })
+        },
+      })
+      void world.start()
+      await world.clock.advance(seconds * 1000)
+      expect(world.platform.failedIds().toSorted()).toEqual([...ids].toSorted())
+      await world.clock.advance(12 * hourMs)
+      // Each backs off by its refusals: 2, 4, 8 ... min up to 6 h, less the jitter.
+      expect(world.platform.retries.length - 52).toBeLessThanOrEqual(8 * 13)
+    })
+  })
+
   test('a retry that was never sent is no attempt, and none is reported as sent', async () => {
     const answer: RetryAnswer = { result: 'unauthorized', reason: 'unauthorized', sent: false }
     await using world = holding(due(3), { onRetry: () => answer })
