@@ -133,6 +133,11 @@ export function createBacklog(options: BacklogOptions): Backlog {
   const ranks = { policy, isShut }
   const byId = new Map<string, Entry>()
   const awaited = new Set<Entry>()
+  /**
+   * Records that the platform called successful when it refused our PATCH, the first of them first. They are not in the
+   * plan. They are kept for our tries, as long as there is room: a later listing may show them as failed all the same.
+   */
+  const resolved = new Map<string, Entry>()
   const recovered = createRecent(longestListingMs)
   const census = createCensus()
   const intern = createInterner()
@@ -152,7 +157,16 @@ export function createBacklog(options: BacklogOptions): Backlog {
     order.remove(entry)
   }
 
+  /** The platform says that it is successful: a listing begun after that tells whether it is so. */
+  function setAside(entry: Entry): void {
+    if (!isKept(entry)) return
+    drop(entry)
+    resolved.set(keyOf(entry.id), entry)
+  }
+
   function keep(entry: Entry): void {
+    const [first] = resolved.keys()
+    if (first !== undefined && byId.size + resolved.size >= maxRecords) resolved.delete(first)
     byId.set(keyOf(entry.id), entry)
     order.add(entry)
   }
@@ -199,6 +213,15 @@ export function createBacklog(options: BacklogOptions): Backlog {
     learned.changed.push(known)
   }
 
+  /** A record that was called successful is shown as failed: true when the listing was begun after that. */
+  function takeBack(aside: Entry, record: WebhookRecord, { listing, now }: { listing: Listing; now: number }): boolean {
+    if (aside.touchedAt >= listing.askedAt) return false
+    resolved.delete(keyOf(aside.id))
+    updateEntry(aside, record, { zone, now })
+    aside.touchedAt = listing.askedAt
+    return true
+  }
+
   /** Updates what is known, and returns what is not. Excluded records are only counted. */
   function meet(listing: Listing, now: number, learned: Learned): { newcomers: Entry[]; excluded: Entry[] } {
     const newcomers: Entry[] = []
@@ -210,6 +233,11 @@ export function createBacklog(options: BacklogOptions): Backlog {
         continue
       }
       if (recovered.has(keyOf(record.id), listing.askedAt)) continue
+      const aside = resolved.get(keyOf(record.id))
+      if (aside !== undefined) {
+        if (takeBack(aside, record, { listing, now })) newcomers.push(aside)
+        continue
+      }
       const entry = createEntry(record, { zone, now, askedAt: listing.askedAt })
       if (policy.orderPerEntity) entry.entityId = record.entityId ?? ''
       entry.subscriptionId = intern(entry.subscriptionId)
@@ -227,6 +255,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function dropAbsent(listing: Listing, learned: Learned): void {
     if (!listing.complete) return
     const listed = new Set(listing.records.map(({ id }) => keyOf(id)))
+    for (const [key, { localSecond, touchedAt }] of resolved) {
+      if (touchedAt < listing.askedAt && contains(listing.span, localSecond)) resolved.delete(key)
+    }
     for (const [key, entry] of byId) {
       const { awaiting, localSecond, touchedAt } = entry
       if (awaiting !== undefined || listed.has(key) || touchedAt >= listing.askedAt) continue
@@ -319,6 +350,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     if (answer.result === 'gone') entry.letsPass = true
     if (answer.result !== 'accepted' && answer.lost !== true) {
       entry.awaiting = undefined
+      if (answer.found === 'successful') setAside(entry)
       return undefined
     }
     awaiting.lost = answer.lost === true
@@ -342,6 +374,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     forgetBefore(localSecond) {
       const gone = [...byId.values()].filter((entry) => entry.localSecond < localSecond && entry.awaiting === undefined)
       for (const entry of gone) drop(entry)
+      for (const [key, entry] of resolved) if (entry.localSecond < localSecond) resolved.delete(key)
       census.forgetBefore(localSecond)
       return gone
     },

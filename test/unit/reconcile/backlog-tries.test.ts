@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import type { Backlog } from '../../../src/reconcile/backlog.ts'
+import { noCounts } from '../../../src/reconcile/census.ts'
 import type { Decision } from '../../../src/reconcile/decide.ts'
 import {
   begun,
@@ -20,6 +21,7 @@ import {
   patchedAt,
   testBacklog,
   testNow,
+  testWindow,
   watchedBacklog,
 } from '../../support/backlog.ts'
 import { accepted } from '../../support/fake-platform.ts'
@@ -203,6 +205,79 @@ describe('what a PATCH leaves behind', () => {
     })
     expect(backlog.size()).toBe(1)
     expect(outcomes()).toEqual([])
+  })
+})
+
+describe('a record that the platform called successful', () => {
+  const resolved = { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' } as const
+
+  /** Retried at monotonic 1900, answered at 2000. */
+  function retried(options: Parameters<typeof testBacklog>[0] = {}): { backlog: Backlog; record: WebhookRecord } {
+    const backlog = testBacklog(options)
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    noted(backlog, record, resolved)
+    return { backlog, record }
+  }
+
+  test('is out of the plan at once: not held, not counted, no newcomer by a listing that was asked for before', () => {
+    const { backlog, record } = retried()
+    expect(backlog.get(record.id)).toBeUndefined()
+    expect([backlog.size(), [...backlog.entries()]]).toEqual([0, []])
+    expect(backlog.summary(now + dayMs, () => false).counts).toEqual(noCounts())
+    for (const askedAt of [1500, 2000]) {
+      expect(learn(backlog, listingOf([record], { askedAt }), now + dayMs).changed).toEqual([])
+      expect(backlog.census.counts()).toEqual(noCounts())
+    }
+    expect(backlog.forgetBefore(testWindow.to)).toEqual([])
+  })
+
+  test('backs off by our tries when a listing begun after the PATCH still shows it failed', () => {
+    const { backlog, record } = retried()
+    const learned = learn(backlog, listingOf([record], { askedAt: 2001 }), now + 1000)
+    expect(learned.changed.map(({ id }) => id)).toEqual([record.id])
+    expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now })
+    expect(decisionOf(backlog, record, now + 1000)).toBe('backing-off')
+    noted(backlog, record, resolved, 4000, now + hourMs)
+    learn(backlog, listingOf([record], { askedAt: 4001 }), now + hourMs)
+    expect(entryOf(backlog, record)).toMatchObject({ tries: 2, triedAt: now + hourMs })
+  })
+
+  test.each([
+    ['complete: it is forgotten, and a new one when it is failed once more', {}, 0],
+    ['incomplete: it is remembered', { complete: false }, 1],
+    ['of another span: it is remembered', { span: { from: testWindow.to - 100, to: testWindow.to } }, 1],
+    ['asked for before: it is remembered', { askedAt: 1999 }, 1],
+  ])('is not shown by a listing that is %s', (_, fields, tries) => {
+    const { backlog, record } = retried()
+    learn(backlog, listingOf([], { askedAt: 3000, ...fields }), now)
+    learn(backlog, listingOf([record], { askedAt: 4000 }), now)
+    expect(entryOf(backlog, record)).toMatchObject({ tries })
+  })
+
+  test('gives way to any newcomer', () => {
+    const { backlog, record } = retried({ maxRecords: 2 })
+    const [one, two] = [due(), due()]
+    learn(backlog, listingOf([one, two], { askedAt: 3000, complete: false }), now)
+    expect([...backlog.entries()].map(({ id }) => id)).toEqual([one.id, two.id])
+    learn(backlog, listingOf([record], { askedAt: 4000, complete: false }), now)
+    expect(backlog.size()).toBe(2)
+    expect(backlog.census.counts()).toMatchObject({ due: 1 })
+  })
+
+  test('is forgotten when it has left the window, and has not lapsed', () => {
+    const { backlog, record } = retried()
+    expect(backlog.forgetBefore(testWindow.to)).toEqual([])
+    learn(backlog, listingOf([record], { askedAt: 4000 }), now)
+    expect(entryOf(backlog, record)).toMatchObject({ tries: 0 })
+  })
+
+  test.each(['processing', 'other', undefined] as const)('is another than one that it called %s', (found) => {
+    const backlog = testBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, ...(found && { found }) })
+    expect(decisionOf(backlog, record)).toBe('backing-off')
   })
 })
 

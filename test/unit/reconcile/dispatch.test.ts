@@ -239,6 +239,17 @@ describe('what goes out', () => {
     })
   })
 
+  test('what somebody else has resolved is retried once, however late the next sweep comes, and keeps nothing waiting', async () => {
+    const records = due(1100)
+    await using world = holding(records, { maxPerSecond: 5 })
+    for (const { id } of records.slice(0, 1000)) world.platform.set(id, { status: 'successful' })
+    void world.start()
+    await world.clock.advance(4 * minuteMs)
+    expect(world.platform.failedIds()).toEqual([])
+    await world.clock.advance(hourMs)
+    expect(world.platform.retries).toHaveLength(1100)
+  })
+
   test('a retry that was never sent is no attempt, and none is reported as sent', async () => {
     const answer: RetryAnswer = { result: 'unauthorized', reason: 'unauthorized', sent: false }
     await using world = holding(due(3), { onRetry: () => answer })
