@@ -106,9 +106,9 @@ export function createGuard(options: GuardOptions): Guard {
       // A refusal may have come meanwhile: it is the better answer.
       if (stillSuspected()) enter(next)
     } else if (state.name === 'blocked') {
-      const known = state.trouble
       await pause(signal)
-      if (await answers(signal)) enter(known === 'platform' ? { name: 'clear' } : { name: 'trial' })
+      // Asked only now: a refusal may have come meanwhile, and the list being answered does not take it back.
+      if (await answers(signal)) enter(trouble() === 'platform' ? { name: 'clear' } : { name: 'trial' })
     } else {
       await changed.wait(undefined, signal)
     }
@@ -119,7 +119,8 @@ export function createGuard(options: GuardOptions): Guard {
     trouble,
     note(answer) {
       if (answer.result === 'unauthorized') {
-        if (state.name !== 'blocked') enter({ name: 'blocked', trouble: 'unauthorized' })
+        if (state.name !== 'blocked' || state.trouble !== 'unauthorized')
+          enter({ name: 'blocked', trouble: 'unauthorized' })
         return
       }
       const failed = isFailure(answer)

@@ -213,10 +213,34 @@ describe('the platform is down', () => {
 
   test('answers that come late change nothing, neither good nor bad ones', async () => {
     const { guard, note, probes } = await isDown()
-    await note('accepted', 'unreachable', 'unauthorized', 'gone')
+    await note('accepted', 'unreachable', 'throttled', 'gone')
     expect(guard.trouble()).toBe('platform')
     expect(guard.allows(0)).toBe(false)
     expect(probes).toHaveLength(1)
+  })
+
+  test('a refusal that comes late is heard: when the platform answers again, one PATCH at a time may try', async () => {
+    const { clock, guard, note, list, facts } = await isDown()
+    await note('unauthorized')
+    expect(guard.trouble()).toBe('unauthorized')
+    await clock.advance(3000)
+    list.error = undefined
+    await clock.advance(4000)
+    expect([guard.allows(0), guard.allows(1), guard.trouble()]).toEqual([true, false, 'unauthorized'])
+    await note('accepted')
+    expect(guard.allows(7)).toBe(true)
+    expect(facts.map(({ trouble }) => trouble)).toEqual(['platform', 'unauthorized', undefined])
+  })
+
+  test('one that comes while the platform is being asked is heard too, and makes no pause longer', async () => {
+    const { clock, guard, note, list, probes } = await isDown()
+    list.error = undefined
+    list.takesMs = 500
+    await clock.advance(1200)
+    await note('unauthorized', 'unauthorized')
+    await clock.advance(300)
+    expect(probes).toEqual([0, 1000])
+    expect([guard.allows(0), guard.allows(1)]).toEqual([true, false])
   })
 
   test.each([
