@@ -59,6 +59,11 @@ export interface Look {
 }
 
 export interface Backlog {
+  /**
+   * A listing is about to be asked for, `at` monotonic ms. Until the returned function is called it can't bring back what
+   * is seen to recover meanwhile.
+   */
+  openListing(at: number): () => void
   /** Takes a listing in. `now` in epoch ms of the platform's clock; what is not kept goes into `count`. */
   learn(listing: Listing, now: number, count: Count): Learned
   /** Notes that a PATCH goes out; until its answer is noted nothing else happens to the record. */
@@ -100,8 +105,6 @@ export interface Summary {
 
 const youngMs = 600_000
 const maxWords = 20_000
-/** A listing that was asked for before a record was seen to be recovered may still show it as failed, for so long. */
-const longestListingMs = 120_000
 
 /** With these results the platform looked at the record. The others refuse the call, whatever record it is about. */
 const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
@@ -138,7 +141,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
    * plan. They are kept for our tries, as long as there is room: a later listing may show them as failed all the same.
    */
   const resolved = new Map<string, Entry>()
-  const recovered = createRecent(longestListingMs)
+  const recovered = createRecent()
   const census = createCensus()
   const intern = createInterner()
   const order = policy.orderPerEntity ? createEntityOrder(isDoneWith) : noOrder
@@ -367,6 +370,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   return {
+    openListing: (at) => recovered.open(at),
     learn,
     begin,
     note,

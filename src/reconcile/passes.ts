@@ -69,8 +69,9 @@ export interface FullOptions {
 export interface Passes {
   /** Forgets what has left the window, and tells it. Every pass begins with it. */
   forget(): void
-  /** The newest hour first, then the oldest slices upwards; then what lies beyond, and what is stuck. */
+  /** The newest part first, then the oldest slices upwards; then what lies beyond, and what is stuck. */
   full(pass: Pass, options: FullOptions): Promise<void>
+  /** The newest hour, and what lies between it and the newest part that was listed last. */
   newest(pass: Pass): Promise<void>
   /** Goes on from the oldest records that had to be left out until the backlog is full. */
   leftOut(pass: Pass): Promise<void>
@@ -81,6 +82,8 @@ export interface Passes {
 }
 
 export function createPasses(options: PassOptions): Passes {
+  /** Local second at which the newest part that was listed last ended. */
+  let newestSeenTo: number | undefined
   const { backlog, client, clock, dispatcher, policy, report, zone } = options
   const { window } = policy
   const beyond = createBeyond({ client, window, zone, report })
@@ -107,6 +110,11 @@ export function createPasses(options: PassOptions): Passes {
     return present
   }
 
+  /** From where the last one ended, so that no gap is left between two. */
+  function newestPart(): Span {
+    return newestHour(client.now(), window, zone, newestSeenTo)
+  }
+
   /** Without what has left the window while its slice waited to be listed: it would come back, and lapse once more. */
   function inWindow(listed: Listing): Listing {
     if (listed.span.from >= forgottenBefore) return listed
@@ -129,8 +137,15 @@ export function createPasses(options: PassOptions): Passes {
 
   async function list(span: Span, count: Count, pass: Pass): Promise<void> {
     const { concurrency, sliceRecords } = options
-    const fence = (fenced: Span, ended: AbortSignal): Promise<() => void> => dispatcher.fence(fenced, ended)
     const monotonic = (): number => clock.monotonic()
+    const fence = async (fenced: Span, ended: AbortSignal): Promise<() => void> => {
+      const release = await dispatcher.fence(fenced, ended)
+      const close = backlog.openListing(monotonic())
+      return () => {
+        close()
+        release()
+      }
+    }
     for await (const step of sweep([span], { client, monotonic, concurrency, sliceRecords, fence }, pass.signal)) {
       pass.tally.slices += 1
       if ('listed' in step) absorb(step.listed, count, pass)
@@ -168,9 +183,10 @@ export function createPasses(options: PassOptions): Passes {
       if (blindForMs !== undefined) beyond.wasBlind(blindForMs)
       await learnTime(pass.signal)
       const whole = forget()
-      const newest = newestHour(client.now(), window, zone)
+      const newest = newestPart()
       await recount(undefined, async (count) => {
         await list(newest, count, pass)
+        newestSeenTo = newest.to
         onNewest()
         await list({ from: whole.from, to: newest.from }, count, pass)
       })
@@ -180,8 +196,9 @@ export function createPasses(options: PassOptions): Passes {
     async newest(pass) {
       await learnTime(pass.signal)
       forget()
-      const span = newestHour(client.now(), window, zone)
+      const span = newestPart()
       await recount(span, (count) => list(span, count, pass))
+      newestSeenTo = span.to
     },
     async leftOut(pass) {
       forget()

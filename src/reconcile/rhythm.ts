@@ -19,14 +19,15 @@ export interface Rhythm {
 export interface RhythmOptions {
   clock: Clock
   random: Random
-  /** It rests for this many times its own duration. */
+  /** It rests for this many times its own duration, but no longer than this. */
   restFactor: number
+  maxRestMs: number
 }
 
 const firstBackoffMs = 1000
 const longestBackoffMs = 300_000
 
-export function createRhythm({ clock, random, restFactor }: RhythmOptions): Rhythm {
+export function createRhythm({ clock, maxRestMs, random, restFactor }: RhythmOptions): Rhythm {
   const running = new Set<object>()
   let restsUntil = -Infinity
   let last: { endedAt: number; restMs: number } | undefined
@@ -47,7 +48,7 @@ export function createRhythm({ clock, random, restFactor }: RhythmOptions): Rhyt
     },
     ended(seconds) {
       failuresInARow = 0
-      last = { endedAt: clock.monotonic(), restMs: restFactor * seconds * 1000 }
+      last = { endedAt: clock.monotonic(), restMs: Math.min(maxRestMs, restFactor * seconds * 1000) }
       restsUntil = last.endedAt + last.restMs
     },
     failed() {

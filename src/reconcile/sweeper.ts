@@ -60,6 +60,9 @@ export interface Sweeper {
 
 /** A sweep rests for this many times its own duration: listing stays near 5 % of the calls while there is work. */
 const restFactor = 20
+/** But a sweep that was slow once must not leave failures unseen for long. */
+const maxFullRestMs = 3_600_000
+const maxFreshRestMs = 300_000
 /**
  * A full sweep comes with the first tick after the rest of the last one. Two more periods leave room for a tick that was
  * late or skipped, and a few minutes for the pauses and failures of an ordinary day.
@@ -87,9 +90,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   const { backlog, clock, policy, random, report } = options
   const passes = createPasses(options)
   const rhythms = {
-    full: createRhythm({ clock, random, restFactor }),
-    fresh: createRhythm({ clock, random, restFactor }),
-    leftOut: createRhythm({ clock, random, restFactor: 0 }),
+    full: createRhythm({ clock, random, restFactor, maxRestMs: maxFullRestMs }),
+    fresh: createRhythm({ clock, random, restFactor, maxRestMs: maxFreshRestMs }),
+    leftOut: createRhythm({ clock, random, restFactor: 0, maxRestMs: 0 }),
   }
   const running = new Set<Promise<void>>()
   let bug: unknown
@@ -120,7 +123,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return blindMs > expectedMs ? blindMs : undefined
   }
 
-  /** Begins with the newest hour, which is a fresh look: no other is needed meanwhile. */
+  /** Begins with the newest part, which is a fresh look: no other is needed meanwhile. */
   async function fullBody(pass: Pass): Promise<void> {
     const worked = startWork()
     const endFresh = rhythms.fresh.begin()

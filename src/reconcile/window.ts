@@ -59,13 +59,15 @@ export function expiringBefore(now: number, policy: WindowPolicy, zone: Zone): n
 }
 
 /**
- * The part of the window whose events settled within the last hour, also where the wall clock was put forward in it.
- * It begins at a whole multiple of `censusSeconds`, or with the window.
+ * The part of the window whose events settled within the last hour, also where the wall clock was put forward in it, and
+ * all since `seenTo`, the local second at which the last such part ended. It begins at a whole multiple of
+ * `censusSeconds`, or with the window.
  */
-export function newestHour(now: number, policy: WindowPolicy, zone: Zone): Span {
+export function newestHour(now: number, policy: WindowPolicy, zone: Zone, seenTo = Infinity): Span {
   const whole = slidingWindow(now, policy, zone)
   const hour = slidingWindow(now, { ...policy, lookbackMs: policy.settleMs + freshMs }, zone)
-  return { from: Math.max(whole.from, Math.floor(hour.from / censusSeconds) * censusSeconds), to: whole.to }
+  const from = Math.min(hour.from, seenTo)
+  return { from: Math.max(whole.from, Math.floor(from / censusSeconds) * censusSeconds), to: whole.to }
 }
 
 /** Cuts a span into at most `parts` equal spans of whole seconds, earliest first. */

@@ -138,6 +138,7 @@ describe('learning from a listing', () => {
     const { backlog, outcomes } = watchedBacklog()
     const record = due({ id: 'ABCDEF00-0000-4000-8000-00000000000A' })
     learn(backlog, listingOf([record]), now)
+    backlog.openListing(1500)
     noted(backlog, record, accepted({ ...record, status: 'successful' }), 2000)
     expect(outcomes()).toEqual([[record.id, 'recovered']])
     const other = { ...record, id: record.id.toLowerCase() }

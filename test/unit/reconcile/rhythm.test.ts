@@ -5,7 +5,15 @@ import { createVirtualClock, type VirtualClock } from '../../support/virtual-clo
 
 function start(random = 0): { clock: VirtualClock; rhythm: Rhythm } {
   const clock = createVirtualClock()
-  return { clock, rhythm: createRhythm({ clock, random: { next: () => random, uuid: () => '' }, restFactor: 20 }) }
+  return {
+    clock,
+    rhythm: createRhythm({
+      clock,
+      random: { next: () => random, uuid: () => '' },
+      restFactor: 20,
+      maxRestMs: 3_600_000,
+    }),
+  }
 }
 
 /** How long it backs off after a failure now, in seconds. */
@@ -26,6 +34,16 @@ describe('a rest', () => {
     expect(rhythm.state()).toBe('rests')
     await clock.advance(1)
     expect(rhythm.state()).toBe('ready')
+  })
+
+  test('is no longer than it may be, however long it took', async () => {
+    const { clock, rhythm } = start()
+    rhythm.ended(7200)
+    await clock.advance(3_599_999)
+    expect(rhythm.state()).toBe('rests')
+    await clock.advance(1)
+    expect(rhythm.state()).toBe('ready')
+    expect(rhythm.last()).toEqual({ endedAgoMs: 3_600_000, restMs: 3_600_000 })
   })
 
   test('is measured in durations: a wall clock that is set changes nothing', () => {

@@ -64,6 +64,50 @@ describe('time goes on', () => {
     expect(Math.max(...seen)).toBeLessThan(6 * minuteMs)
   })
 
+  test.each([
+    ['full', hourMs],
+    ['fresh', 5 * minuteMs],
+  ])('a %s sweep that took an hour or more is followed by another one soon', async (kind, restMs) => {
+    let isSlow = true
+    await using world = reconcile({
+      latencyMs: 20,
+      onList: async ({ size }) => {
+        if (isSlow && size > 1) await world.clock.sleep(hourMs)
+      },
+    })
+    await world.sweep()
+    isSlow = false
+    // The newest hour is listed first, and took an hour of the two.
+    const endedMs = kind === 'full' ? 0 : hourMs
+    const started = world.sweeps().length
+    let waitedMs = 0
+    for (
+      ;
+      world
+        .sweeps()
+        .slice(started)
+        .every((one) => one.kind !== kind) && waitedMs < dayMs;
+      waitedMs += 30_000
+    ) {
+      world.sweeper.tick(world.stop.signal)
+      await world.clock.advance(30_000)
+    }
+    expect(waitedMs).toBeLessThanOrEqual(Math.max(0, restMs - endedMs) + 30_000)
+  })
+
+  test('the newest part begins where the last one ended, however long ago that is', async () => {
+    await using world = reconcile({ latencyMs: 20 })
+    await world.sweep()
+    const seenTo = (testNow - minuteMs) / 1000
+    await world.clock.advance(3 * hourMs)
+    world.platform.lists.length = 0
+    world.sweeper.tick(world.stop.signal)
+    await world.clock.run(world.sweeper.idle())
+    const [newest] = world.platform.lists
+    expect(newest?.from).toBeLessThanOrEqual(seenTo)
+    expect(newest?.from).toBeGreaterThan(seenTo - 620)
+  })
+
   test('nothing before notBefore is ever touched; it is counted as beyond the window', async () => {
     const notBefore = testNow - dayMs
     const [old, young] = [due(20, { eventLocal: notBefore - 1000 }), due(20, { eventLocal: notBefore })]

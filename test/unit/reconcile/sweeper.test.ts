@@ -131,6 +131,45 @@ describe('while a Retry-After is to pass', () => {
   })
 })
 
+describe('a slice that takes very long to list', () => {
+  test('does not bring back what recovered meanwhile', async () => {
+    const records = due(300)
+    const [early, late] = [records[0]?.id ?? '', records[299]?.id ?? '']
+    let isSlow = false
+    await using world = reconcile({
+      records,
+      latencyMs: 10,
+      // The first page takes a second: it shows all as failed. The last one takes ten minutes.
+      onList: async ({ page, size }) => {
+        if (isSlow && size > 1 && page === 2) await world.clock.sleep(10 * minuteMs)
+      },
+      onRetry: (record) => accepted(record && { ...record, status: 'processing' }),
+    })
+    await world.sweep()
+    for (const record of [records[0], records[299]]) {
+      if (record !== undefined) noted(world.backlog, record, accepted(), world.clock.monotonic())
+    }
+    isSlow = true
+    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
+    await world.clock.advance(2000)
+    const settle = (id: string): void => {
+      const entry = entryOf(world.backlog, { id })
+      const record = world.platform.records.get(id)
+      const at = world.clock.monotonic()
+      world.platform.set(id, { status: 'successful' })
+      const look = { askedAt: at, monotonic: at, seenAt: world.platform.now() }
+      world.backlog.see(entry, record && { ...record, status: 'successful' }, look)
+      expect(world.backlog.get(id)).toBeUndefined()
+    }
+    settle(early)
+    await world.clock.advance(3 * minuteMs)
+    settle(late)
+    await world.clock.run(world.sweeper.idle())
+    expect(world.backlog.get(early)).toBeUndefined()
+    expect(world.backlog.size()).toBe(298)
+  })
+})
+
 describe('on demand', () => {
   test('a full sweep starts although the last one is to rest, and although it has failed', async () => {
     let failing = false

@@ -144,6 +144,15 @@ describe('the newest hour', () => {
     expect(span.to).toBe(slidingWindow(at(now), rules, zone).to)
   })
 
+  test.each([
+    ['an hour and a half ago: from there, from a round ten minutes on', '2026-01-15T11:25:00', '01-15T11:20:00'],
+    ['half an hour ago: from an hour ago', '2026-01-15T12:25:00', '01-15T11:50:00'],
+    ['before the window: from its start', '2026-01-01T00:00:00', '01-08T13:00:00'],
+  ])('and what has come since the last one ended, %s', (_, endedAt, from) => {
+    const since = Date.parse(`${endedAt}Z`) / 1000
+    expect(read(newestHour(at('2026-01-15T12:00:00Z'), week, zone, since).from)).toBe(from)
+  })
+
   test('is never empty the wrong way round', () => {
     const span = newestHour(at('2026-01-15T12:00:00Z'), { ...week, settleMs: 8 * 24 * hour }, zone)
     expect(isEmpty(span)).toBe(true)
