@@ -176,7 +176,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
 
   function counted(entry: Entry, now: number): Counted {
     const { decision } = decide(entry, policy, { now, held: false })
-    return { decision, localSecond: entry.localSecond, eventAt: entry.eventAt }
+    const { eventAt, localSecond, subscriptionId } = entry
+    // Only the order of events asks whose they are, and names take room.
+    return { decision, localSecond, eventAt, ...(policy.orderPerEntity && { subscriptionId }) }
   }
 
   /** Lets newcomers in as far as there is room, or somebody gives way. Returns those that stay outside. */
@@ -350,7 +352,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
       entry.tries -= 1
       entry.refusals += 1
     }
-    if (answer.result === 'gone') entry.letsPass = true
     if (answer.result !== 'accepted' && answer.lost !== true) {
       entry.awaiting = undefined
       if (answer.found === 'successful') setAside(entry)

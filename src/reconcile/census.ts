@@ -16,6 +16,8 @@ export interface Counted {
   localSecond: number
   /** Epoch ms. */
   eventAt: number
+  /** Left out where nobody asks whose the oldest open event is. */
+  subscriptionId?: string | undefined
 }
 
 /** A new count of a span, made beside the present one. One of `commit` and `abandon` ends it. */
@@ -49,8 +51,11 @@ export interface Census {
   /** True when some record had no room. */
   leftOut(): boolean
   counts(): Counts
-  /** Instant of the oldest event that is neither parked nor excluded, undefined when there is none. */
-  oldestOpenAt(): number | undefined
+  /**
+   * Instant of the oldest event that is neither parked nor excluded, undefined when there is none. Of one subscription:
+   * as far as is known, so never later than the true one, and also what counts under way have found.
+   */
+  oldestOpenAt(subscriptionId?: string): number | undefined
 }
 
 interface Bucket {
@@ -58,6 +63,9 @@ interface Bucket {
   span: Span
   counts: Counts
   oldestOpenAt: number
+  /** The same by subscription, and of those that are not named. */
+  oldestOf: Map<string, number>
+  oldestOfOthers: number
 }
 
 /** By their first second. */
@@ -76,6 +84,8 @@ interface Layer {
  */
 const fineSeconds = 2 * 3600
 const longestLeftOutSeconds = 3600
+/** So many subscriptions are named in ten minutes. The oldest event of the others counts for every subscription. */
+const maxNamed = 100
 const everything: Span = { from: -Infinity, to: Infinity }
 const floor = (localSecond: number): number => Math.floor(localSecond / censusSeconds) * censusSeconds
 
@@ -90,19 +100,34 @@ function lapsing({ counts }: Bucket): number {
     .reduce((sum, decision) => sum + counts[decision], 0)
 }
 
-function addTo(buckets: Buckets, { decision, localSecond, eventAt }: Counted, fineBefore: number): void {
+function noteOpen(bucket: Bucket, { eventAt, subscriptionId }: Counted): void {
+  bucket.oldestOpenAt = Math.min(bucket.oldestOpenAt, eventAt)
+  const { oldestOf } = bucket
+  if (subscriptionId !== undefined && (oldestOf.size < maxNamed || oldestOf.has(subscriptionId))) {
+    oldestOf.set(subscriptionId, Math.min(oldestOf.get(subscriptionId) ?? Infinity, eventAt))
+  } else {
+    bucket.oldestOfOthers = Math.min(bucket.oldestOfOthers, eventAt)
+  }
+}
+
+function newBucket(span: Span): Bucket {
+  return { span, counts: noCounts(), oldestOpenAt: Infinity, oldestOf: new Map(), oldestOfOthers: Infinity }
+}
+
+function addTo(buckets: Buckets, record: Counted, fineBefore: number): void {
+  const { decision, localSecond } = record
   const isFine = localSecond < fineBefore
   const from = isFine ? localSecond : floor(localSecond)
   const to = isFine ? from + 1 : from + censusSeconds
-  const bucket = buckets.get(from) ?? { span: { from, to }, counts: noCounts(), oldestOpenAt: Infinity }
+  const bucket = buckets.get(from) ?? newBucket({ from, to })
   buckets.set(from, bucket)
   bucket.span.to = Math.max(bucket.span.to, to)
   bucket.counts[decision] += 1
-  if (decision !== 'parked' && decision !== 'excluded') bucket.oldestOpenAt = Math.min(bucket.oldestOpenAt, eventAt)
+  if (decision !== 'parked' && decision !== 'excluded') noteOpen(bucket, record)
 }
 
-function copyOf({ span, counts, oldestOpenAt }: Bucket): Bucket {
-  return { span: { ...span }, counts: { ...counts }, oldestOpenAt }
+function copyOf(bucket: Bucket): Bucket {
+  return { ...bucket, span: { ...bucket.span }, counts: { ...bucket.counts }, oldestOf: new Map(bucket.oldestOf) }
 }
 
 function replace(old: Buckets, span: Span, fresh: Buckets): void {
@@ -193,9 +218,14 @@ export function createCensus(): Census {
       for (const bucket of present.values()) add(sum, bucket)
       return sum
     },
-    oldestOpenAt() {
+    oldestOpenAt(subscriptionId) {
+      const oldestIn = ({ oldestOf, oldestOfOthers, oldestOpenAt }: Bucket): number =>
+        subscriptionId === undefined ? oldestOpenAt : Math.min(oldestOf.get(subscriptionId) ?? Infinity, oldestOfOthers)
+      const counts = subscriptionId === undefined ? [] : open.map(({ buckets }) => buckets)
       let oldest = Infinity
-      for (const bucket of present.values()) oldest = Math.min(oldest, bucket.oldestOpenAt)
+      for (const buckets of [present, ...counts]) {
+        for (const bucket of buckets.values()) oldest = Math.min(oldest, oldestIn(bucket))
+      }
       return oldest === Infinity ? undefined : oldest
     },
   }

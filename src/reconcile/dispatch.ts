@@ -70,7 +70,7 @@ export interface Dispatcher {
    */
   run(signals: { stop: AbortSignal; kill: AbortSignal }, round?: { onlyDueAt: number }): Promise<void>
   inFlight(): number
-  /** Takes in that the whole window has been listed: where events go in their order, nothing goes out before. */
+  /** Takes in that the whole window has been listed, without a gap: where events go in their order, nothing goes out before. */
   sawAll(): void
   /** Takes in that an outcome has become known. */
   settled(entry: Entry): void
@@ -126,7 +126,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   /** Nothing older of its entity is open: here, where there was no room, or where nobody has looked yet. */
   function isNext(entry: Entry): boolean {
     if (!hasSeenAll) return false
-    const outside = backlog.census.oldestOpenAt()
+    const outside = backlog.census.oldestOpenAt(entry.subscriptionId)
     return (outside === undefined || entry.eventAt < outside) && backlog.front(entry).includes(entry)
   }
 

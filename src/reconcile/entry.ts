@@ -10,7 +10,7 @@ export interface Entry extends Known {
   awaiting: Awaited | undefined
   /** Transfer or account that the event is about; empty when none is told, or nobody asks for an order. */
   entityId: string
-  /** True when those behind it of the same entity need not wait for it any more: it is gone, or nobody knows. */
+  /** True when those behind it of the same entity need not wait for it any more: nobody knows what became of it. */
   letsPass: boolean
   /** Second of the event on the platform's wall clock. */
   localSecond: number

@@ -170,7 +170,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       ...(known && { failed: backlog.summary(options.client.now(), options.isHeld ?? (() => false)).counts }),
       ...(failure && { failure }),
     }
-    if (known) options.dispatcher.sawAll()
+    if (kind === 'full' && !continued && result === 'complete') options.dispatcher.sawAll()
     report({ type: 'sweep', report: done })
     return done
   }

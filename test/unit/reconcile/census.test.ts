@@ -263,6 +263,35 @@ describe('the oldest open event', () => {
     expect(censusOf(...records).oldestOpenAt()).toBe(oldest)
   })
 
+  test('is told of each subscription, by a count under way too', () => {
+    const at = (localSecond: number, subscriptionId?: string): Counted => ({ ...counted(localSecond), subscriptionId })
+    const census = censusOf(at(3000, 'a'), at(2000, 'a'), at(1000, 'b'), { ...at(10, 'a'), decision: 'parked' })
+    expect(census.oldestOpenAt('a')).toBe(2_000_000)
+    expect(census.oldestOpenAt('b')).toBe(1_000_000)
+    expect(census.oldestOpenAt('c')).toBeUndefined()
+    census.addEvicted(at(900, 'b'))
+    expect(census.oldestOpenAt('b')).toBe(900_000)
+    const count = census.begin()
+    count.add(at(500, 'c'))
+    expect([census.oldestOpenAt('c'), census.oldestOpenAt()]).toEqual([500_000, 900_000])
+    count.abandon()
+    expect(census.oldestOpenAt('c')).toBeUndefined()
+    census.addEvicted(at(800))
+    expect(census.oldestOpenAt('a')).toBe(800_000)
+    census.forgetBefore(801)
+    census.forgetBefore(1800)
+    expect(census.oldestOpenAt('a')).toBe(2_000_000)
+  })
+
+  test('of ten thousand subscriptions is kept for a few in each ten minutes; the others count for all', () => {
+    const census = createCensus()
+    for (let number = 0; number < 10_000; number += 1) {
+      census.addEvicted({ ...counted(number < 5000 ? 30 : 20), subscriptionId: String(number) })
+    }
+    expect(census.oldestOpenAt('0')).toBe(20_000)
+    expect(census.oldestOpenAt('9999')).toBe(20_000)
+  })
+
   test('of ten years costs no stack', () => {
     const census = createCensus()
     for (let index = 0; index < 500_000; index += 1) census.addEvicted(counted(index * 600))

@@ -81,7 +81,6 @@ describe('one after the other', () => {
   })
 
   test.each<[string, RetryAnswer, number]>([
-    ['gone', { result: 'gone', reason: 'not-found', sent: true, doubtful: true }, 0],
     // It is due again by then: what waits behind it goes all the same.
     ['lost, and stays as it was', { result: 'unreachable', reason: 'timeout', sent: true, lost: true }, 2 * minuteMs],
   ])('one that is %s lets the others go', async (_, answer, heldMs) => {
@@ -98,6 +97,31 @@ describe('one after the other', () => {
     expect(ids(world.platform.retries)).not.toContain(next?.id)
     await world.clock.advance(3 * minuteMs)
     expect(world.platform.failedIds()).toEqual([first?.id])
+  })
+
+  test.each([
+    ['and is listed all the same holds them up', false],
+    ['and is not listed any more lets them go', true],
+  ])('one that a PATCH was told to be gone %s', async (_, isGone) => {
+    const [first, next] = chain(2)
+    if (first === undefined || next === undefined) throw new Error('no record')
+    const { bind, onRetry } = delivering(() => arrives)
+    await using world = bind(
+      holding([first, next], {
+        policy,
+        onRetry: (record, platform, id) =>
+          id === first.id
+            ? { result: 'gone', reason: 'not-found', sent: true, doubtful: true }
+            : onRetry(record, platform, id),
+      }),
+    )
+    void world.start()
+    await world.clock.advance(minuteMs)
+    if (isGone) world.platform.records.delete(first.id)
+    world.platform.changed()
+    await world.sweep()
+    await world.clock.advance(minuteMs)
+    expect(ids(world.platform.retries).includes(next.id)).toBe(isGone)
   })
 
   test('entities, subscriptions, and records without an entity don’t wait for each other', async () => {
@@ -209,6 +233,42 @@ describe('what is not in the backlog', () => {
     await world.clock.advance(minuteMs)
     expect(ids(world.platform.retries)).toEqual(ids(records))
     expect(world.platform.failedIds()).toEqual([])
+  })
+
+  test('nor one that left a part of it out: the event there may be the older one', async () => {
+    const records = chain(2, 1).map((record, index) => ({
+      ...record,
+      eventLocal: testNow - 2 * dayMs + index * hourMs,
+    }))
+    const [older] = records
+    const { bind, onRetry } = delivering(() => arrives)
+    let fails = true
+    const second = (older?.eventLocal ?? 0) / 1000
+    const onList = ({ from = Infinity, to = 0, size }: ListQuery): void => {
+      if (fails && size > 1 && from <= second && second <= to) throw new PlatformFailure('server-error', 500, 'list')
+    }
+    await using world = bind(reconcile({ policy, onRetry, onList, records }))
+    void world.start()
+    expect((await world.sweep()).result).toBe('incomplete')
+    await world.clock.advance(minuteMs)
+    expect(world.platform.retries).toEqual([])
+    fails = false
+    expect((await world.sweep()).result).toBe('complete')
+    await world.clock.advance(minuteMs)
+    expect(ids(world.platform.retries)).toEqual(ids(records))
+  })
+
+  test.each([
+    ['another subscription do not hold it up', subscription(2), 3],
+    ['its own subscription do', subscription(1), 0],
+  ])('older events without room that are of %s', async (_, subscriptionId, sent) => {
+    const records = chain(3, 1, { subscriptionId: subscription(1) })
+    await using world = ordered(records, () => arrives)
+    const eventAt = testNow - 6 * dayMs
+    world.backlog.census.addEvicted({ decision: 'due', localSecond: eventAt / 1000, eventAt, subscriptionId })
+    void world.start()
+    await world.clock.advance(minuteMs)
+    expect(ids(world.platform.retries)).toEqual(ids(records).slice(0, sent))
   })
 
   test('and newer ones that fill the backlog give way to them: else none would ever go', async () => {
