@@ -278,7 +278,7 @@ export function createEngine(options: EngineOptions): Engine {
   function isHeld(subscriptionId: string): boolean {
     return (
       pause.since() !== undefined ||
-      receiver.up() === false ||
+      receiver.holds() ||
       guard.trouble() !== undefined ||
       !allowance.allows(subscriptionId, clock.monotonic())
     )

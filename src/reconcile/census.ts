@@ -26,7 +26,7 @@ export interface Count {
   cover(span: Span): void
   /** Counts a record that was listed and not kept. */
   add(record: Counted): void
-  /** Puts it in the place of what was counted of its span before. */
+  /** Puts it in the place of what was counted before of the parts that were listed. */
   commit(): void
   /** The listing failed: what was counted before stays the best that is known. */
   abandon(): void
@@ -130,18 +130,19 @@ function copyOf(bucket: Bucket): Bucket {
   return { ...bucket, span: { ...bucket.span }, counts: { ...bucket.counts }, oldestOf: new Map(bucket.oldestOf) }
 }
 
-function replace(old: Buckets, span: Span, fresh: Buckets): void {
-  const [first, end] = [floor(span.from), Math.ceil(span.to / censusSeconds) * censusSeconds]
-  for (const key of old.keys()) if (key >= first && key < end) old.delete(key)
-  for (const [key, bucket] of fresh) old.set(key, copyOf(bucket))
-}
-
 function has(layer: Layer, localSecond: number): boolean {
   return layer.covered.some((span) => contains(span, localSecond))
 }
 
 function hasSome(layer: Layer, { from, to }: Span): boolean {
   return layer.covered.some((span) => span.from < to && from < span.to)
+}
+
+/** Where nothing could be listed, what was counted before stays the best that is known. */
+function replace(old: Buckets, span: Span, fresh: Layer): void {
+  const [first, end] = [floor(span.from), Math.ceil(span.to / censusSeconds) * censusSeconds]
+  for (const [key, bucket] of old) if (key >= first && key < end && hasSome(fresh, bucket.span)) old.delete(key)
+  for (const [key, bucket] of fresh.buckets) old.set(key, copyOf(bucket))
 }
 
 function add(sum: Counts, bucket: Bucket): void {
@@ -186,7 +187,7 @@ export function createCensus(): Census {
         commit() {
           // A longer count that has been here already knows less of this part.
           const older = open.slice(0, open.indexOf(own)).filter((count) => has(count, span.from))
-          for (const buckets of [present, ...older.map((count) => count.buckets)]) replace(buckets, span, own.buckets)
+          for (const buckets of [present, ...older.map((count) => count.buckets)]) replace(buckets, span, own)
           end()
         },
         abandon: end,

@@ -76,7 +76,10 @@ export interface Dispatcher {
   settled(entry: Entry): void
   /** True while records are due that wait for outcomes of others. */
   waitsForOutcomes(): boolean
-  /** How long the loop has not turned, in ms, other than to wait for the rate: it turns at least every half minute. */
+  /**
+   * How long the loop has not turned, in ms, without the time that a Retry-After asked for. It turns at least every half
+   * minute, or as often as the rate lets a retry go: every 100 s at the least.
+   */
   silentForMs(): number
 }
 
@@ -104,8 +107,9 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     ...(policy.orderPerEntity && { isNext: (entry) => isNext(entry) }),
   })
   let hasSeenAll = false
-  let beatAt = clock.monotonic()
-  let waitsForRate = false
+  /** Monotonic ms without the time that a Retry-After asked for: waiting for that is no silence. */
+  const activeMs = (): number => clock.monotonic() - rate.pausedMs()
+  let beatAt = activeMs()
   /** Aborted with the first bug that a retry met. */
   const broken = new AbortController()
   /** In a single round, the moment at which what is due was decided. */
@@ -186,11 +190,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   /** Picks after the rate has let it: what was due before the wait may not be any more. */
   async function sendNext(halt: AbortSignal, kill: AbortSignal): Promise<void> {
-    waitsForRate = true
-    await rate.acquire('retry', halt).finally(() => {
-      waitsForRate = false
-      beatAt = clock.monotonic()
-    })
+    await rate.acquire('retry', halt)
     const mayGo = mayRetry() && receiver.allows() && !halt.aborted
     const entry = mayGo ? turns.next(now(), idleOnly()) : undefined
     if (entry === undefined) rate.release('retry')
@@ -216,8 +216,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   async function loop(halt: AbortSignal, kill: AbortSignal): Promise<void> {
     for (;;) {
       halt.throwIfAborted()
-      beatAt = clock.monotonic()
-      allowance.turn(beatAt)
+      beatAt = activeMs()
+      allowance.turn(clock.monotonic())
       if (mayRetry() && turns.ready(now(), idleOnly())) {
         receiver.want()
         if (receiver.allows()) {
@@ -276,6 +276,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       bell.ring()
     },
     waitsForOutcomes: () => mayRetry() && turns.hasDue(now(), () => true) && !turns.ready(now(), false),
-    silentForMs: () => (waitsForRate ? 0 : clock.monotonic() - beatAt),
+    silentForMs: () => activeMs() - beatAt,
   }
 }

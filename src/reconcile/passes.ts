@@ -207,7 +207,11 @@ export function createPasses(options: PassOptions): Passes {
         if (span === undefined) return
         const whole = slidingWindow(client.now(), window, zone)
         const inside = { from: Math.max(span.from, whole.from), to: Math.min(span.to, whole.to) }
-        await recount(span, (count) => list(inside, count, pass))
+        await recount(span, (count) => {
+          // Also a part that can't be listed is done with: it would be gone on from again and again.
+          count.cover(span)
+          return list(inside, count, pass)
+        })
       }
     },
     beyondWindow: () => beyond.records(),

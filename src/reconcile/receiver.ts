@@ -25,6 +25,8 @@ export interface ReceiverOptions {
 export interface Receiver {
   /** Whether retries may go out as far as the receiver is concerned: it answered 2xx lately. Always true without a health address. */
   allows(): boolean
+  /** Whether it keeps retries from being due: it is down, or has not answered yet. Never without a health address. */
+  holds(): boolean
   /** Tells that a retry would go out now, were it not for the receiver: it is asked while this is called again and again. */
   want(): void
   /** What it answered last. Undefined without a health address, and before the first answer. */
@@ -48,6 +50,7 @@ function unasked(clock: Clock): Receiver {
   const never = createBell(clock)
   return {
     allows: () => true,
+    holds: () => false,
     want: () => undefined,
     up: () => undefined,
     async run(signal) {
@@ -117,6 +120,7 @@ export function createReceiver(options: ReceiverOptions): Receiver {
 
   return {
     allows,
+    holds: () => last?.up !== true,
     up: () => last?.up,
     want() {
       const isNew = !isWanted()

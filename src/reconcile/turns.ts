@@ -167,7 +167,8 @@ export function createTurns(options: TurnsOptions): Turns {
     if (decision === 'backing-off') {
       if (known?.lane !== undefined || known?.at !== dueAt) stand({ entry, at: dueAt, lane: undefined })
     } else if (decision === 'due') {
-      if (known?.lane === undefined) stand({ entry, at: entry.eventAt, lane: laneOf(entry, now) })
+      const lane = laneOf(entry, now)
+      if (known?.lane !== lane) stand({ entry, at: entry.eventAt, lane })
     } else {
       places.delete(entry)
     }

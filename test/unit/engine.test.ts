@@ -331,6 +331,13 @@ describe('the health address of the receiver', () => {
   })
 })
 
+test.each([
+  ['that has not answered yet holds all', { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.test:8080/health' }, true],
+  ['that is not configured holds nothing', {}, false],
+])('a health address %s', (_, env, held) => {
+  expect(world({ env }).engine.isHeld('')).toBe(held)
+})
+
 describe('when the API refuses every token', () => {
   test('PATCHes stop, tokens are not fetched in a storm, and all goes on when it lets us in again', async () => {
     let refusing = false

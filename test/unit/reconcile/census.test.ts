@@ -38,6 +38,7 @@ describe('a new count', () => {
   test('of a span replaces what was counted there, and nothing else', () => {
     const census = censusOf(counted(599), counted(600), counted(1799), counted(1800))
     const count = census.begin({ from: 600, to: 1750 })
+    count.cover({ from: 600, to: 1750 })
     count.add(counted(1300, 'parked'))
     count.commit()
     expect(census.counts()).toMatchObject({ due: 2, parked: 1 })
@@ -76,6 +77,26 @@ describe('a new count', () => {
     expect(census.counts().due).toBe(1)
     full.commit()
     expect(census.counts().due).toBe(due)
+  })
+
+  test('keeps what was counted where it could not look', () => {
+    const census = censusOf(counted(0), counted(600), counted(1200), counted(1800), counted(6000))
+    const count = census.begin()
+    for (const span of [
+      { from: -100, to: 500 },
+      { from: 500, to: 600 },
+      { from: 1300, to: 2400 },
+    ])
+      count.cover(span)
+    count.add(counted(1900, 'parked'))
+    count.commit()
+    // Of the ten minutes from 1200 on a part was listed: that counts.
+    expect(census.counts()).toMatchObject({ due: 2, parked: 1 })
+    expect(census.oldestOpenAt()).toBe(600_000)
+    const part = census.begin({ from: 600, to: 1200 })
+    part.cover({ from: 700, to: 800 })
+    part.commit()
+    expect(census.counts()).toMatchObject({ due: 1, parked: 1 })
   })
 
   test('begun before a longer one does not disturb it', () => {

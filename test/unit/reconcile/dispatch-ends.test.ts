@@ -244,6 +244,20 @@ describe('being alive', () => {
     await world.clock.advance(250_000)
     expect(world.dispatcher.silentForMs()).toBe(0)
     expect(world.platform.retries).toEqual([])
+    await world.clock.advance(60_000)
+    expect(world.platform.retries).toHaveLength(1)
+    expect(world.dispatcher.silentForMs()).toBeLessThanOrEqual(30_000)
+  })
+
+  test('one that the rate never lets go is silent, but for the time that a Retry-After asks for', async () => {
+    await using world = holding(due(1))
+    world.rate.acquire = (_, signal) => world.clock.sleep(dayMs, signal)
+    void world.start()
+    await world.clock.advance(60_000)
+    expect(world.dispatcher.silentForMs()).toBe(60_000)
+    world.rate.feedback({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
+    await world.clock.advance(360_000)
+    expect(world.dispatcher.silentForMs()).toBe(120_000)
   })
 
   test('before it runs, and after it has ended, it is silent', async () => {

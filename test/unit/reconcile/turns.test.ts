@@ -85,6 +85,17 @@ describe('the order', () => {
     expect(fresh).toEqual(Array.from({ length: 10 }, (_, index) => index % 2 === 0))
   })
 
+  test('a record that is no longer fresh loses its fresh turns, at the next sweep that lists it', () => {
+    const all = world()
+    const aged = [1, 2].map((minutes) => entry(hourMs - minutes * minuteMs, { subscriptionId: subscription(1) }))
+    const old = entry(dayMs, { subscriptionId: subscription(1) })
+    offer(all, [...aged, old])
+    const later = now + 5 * minuteMs
+    const fresh = entry(0, { subscriptionId: subscription(1) })
+    offer(all, [...aged, old, fresh], later)
+    expect(new Set([all.turns.next(later, false), all.turns.next(later, false)])).toEqual(new Set([old, fresh]))
+  })
+
   test('a subscription whose queue is filled again and again does not push the others back', () => {
     const all = world()
     offer(
