@@ -53,7 +53,7 @@ export interface Engine {
   policy: Policy
   /** Whether anything holds the retries of a subscription, so that nothing of it is due. */
   isHeld(subscriptionId: string): boolean
-  /** The circuits that are not closed; the receiver as a whole first. */
+  /** The circuits that are not closed. */
   circuits(): CircuitView[]
   /** How long a Retry-After lets nothing go out, in ms; 0 when it does not. */
   throttledForMs(): number
@@ -63,6 +63,9 @@ export interface Engine {
 
 /** All that metrics show of the present moment, but for the schedule and what is known from facts only. */
 type EngineState = Omit<State, 'nextTickAt' | keyof Watched>
+
+/** A check of an outcome that is overdue by more than this gets as much of the rate as retries do. */
+const toleratedLateMs = 10_000
 
 /** A failure is doubted for this many times `outcome.firstLook`. */
 const doubtedLooks = 4
@@ -127,6 +130,7 @@ export function createEngine(options: EngineOptions): Engine {
     clock,
     maxPerSecond: config.platform.maxRequestsPerSecond,
     maxRetriesPerSecond: config.retry.maxPerSecond,
+    areChecksLate: () => confirmer.overdueMs() > toleratedLateMs,
   })
   const tokens = createTokenManager({
     tokenUrl: new URL(config.auth.issuerUrl + tokenPath),
@@ -170,10 +174,11 @@ export function createEngine(options: EngineOptions): Engine {
     policy,
     zone,
     maxRecords: config.backlog.maxRecords,
-    isShut: (subscriptionId) => allowance.isOpen(subscriptionId),
+    isShut: (subscriptionId) => allowance.isOpen(subscriptionId, clock.monotonic()),
     onSettled,
-    onNotTaken: ({ ticket }) => {
-      allowance.settle(ticket, 'neutral', clock.monotonic())
+    onUndecided: ({ ticket }) => {
+      allowance.free(ticket)
+      dispatcher.wake()
     },
   })
   const wake = (): void => {
@@ -221,7 +226,7 @@ export function createEngine(options: EngineOptions): Engine {
     random,
     concurrency: config.sweep.concurrency,
     firstLookMs: config.outcome.firstLook,
-    waitsForOutcomes: () => dispatcher.waitsForOutcomes(),
+    isFull: (subscriptionId) => allowance.isFull(subscriptionId),
     report,
   })
   const sweeper = createSweeper({
@@ -300,7 +305,7 @@ export function createEngine(options: EngineOptions): Engine {
       backlogRecords: backlog.size(),
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),
-      circuits: allowance.counts(),
+      circuits: allowance.counts(clock.monotonic()),
       receiverUp: receiver.up(),
       paused: pause.since() !== undefined,
       inFlight: dispatcher.inFlight(),

@@ -173,17 +173,6 @@ export const logEvents = {
     meaning: '`receiver.healthUrl` does not answer 2xx.',
   },
   'the receiver is up': { levels: ['info'], fields: ['detail'], meaning: '`receiver.healthUrl` answers 2xx.' },
-  'circuit of the receiver as a whole open: all retries pause, nearly all fail again': {
-    levels: ['warn', 'debug'],
-    fields: judgedNames,
-    meaning: 'More than one subscription fails.',
-  },
-  'circuit of the receiver as a whole probing: retries begin again slowly': {
-    levels: ['debug'],
-    fields: [],
-    meaning: 'Its pause is over.',
-  },
-  'circuit of the receiver as a whole closed': { levels: ['info', 'debug'], fields: [], meaning: 'It is well again.' },
   'circuit open: retries of this subscription pause, nearly all fail again': {
     levels: ['warn', 'debug'],
     fields: ['subscriptionId', ...judgedNames],

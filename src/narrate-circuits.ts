@@ -10,7 +10,7 @@ export interface CircuitNarrator {
 
 export interface CircuitNarratorOptions {
   log: Log
-  /** Called when a subscription's circuit opens for the first time since it was closed, and when it closes again. */
+  /** Called when a circuit opens for the first time since it was closed, and when it closes again. */
   note: (what: 'circuitsOpened' | 'circuitsClosed') => void
 }
 
@@ -30,27 +30,8 @@ interface Episode {
 export function createCircuitNarrator({ log, note }: CircuitNarratorOptions): CircuitNarrator {
   /** As many as there are circuits that are not closed: one that is forgotten is told as closed. */
   const episodes = new Map<string, Episode>()
-  /** While all retries pause and begin again, it is the one cause of what happens to single subscriptions. */
-  let isWholeOpen = false
   let lines = mostLines
   let toldOfMore = false
-
-  function tellWhole({ to, pauseMs, failedAgain, judged }: CircuitFact): void {
-    const fields = { pauseMs, failedAgain, judged }
-    if (to === 'open') {
-      const message = 'circuit of the receiver as a whole open: all retries pause, nearly all fail again'
-      if (isWholeOpen) log.debug(message, fields)
-      else log.warn(message, fields)
-      isWholeOpen = true
-    } else if (to === 'probing') {
-      log.debug('circuit of the receiver as a whole probing: retries begin again slowly')
-    } else {
-      const message = 'circuit of the receiver as a whole closed'
-      if (isWholeOpen) log.info(message)
-      else log.debug(message)
-      isWholeOpen = false
-    }
-  }
 
   /** Takes one of the lines that may be told, if more than the kept ones are left. */
   function takeLine(kept: number): boolean {
@@ -68,7 +49,7 @@ export function createCircuitNarrator({ log, note }: CircuitNarratorOptions): Ci
   }
 
   function tellOpen(subscriptionId: string, { pauseMs, failedAgain, judged }: CircuitFact): void {
-    const isFirst = !isWholeOpen && !episodes.has(subscriptionId)
+    const isFirst = !episodes.has(subscriptionId)
     const told = isFirst && takeLine(keptForClosing)
     const message = 'circuit open: retries of this subscription pause, nearly all fail again'
     const fields = { subscriptionId, pauseMs, failedAgain, judged }
@@ -100,8 +81,7 @@ export function createCircuitNarrator({ log, note }: CircuitNarratorOptions): Ci
   return {
     tell(fact) {
       const { subscriptionId, to } = fact
-      if (subscriptionId === undefined) tellWhole(fact)
-      else if (to === 'open') tellOpen(subscriptionId, fact)
+      if (to === 'open') tellOpen(subscriptionId, fact)
       else if (to === 'probing') tellProbing(subscriptionId)
       else tellClosed(subscriptionId)
     },

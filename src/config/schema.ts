@@ -150,8 +150,8 @@ export const schema = z.strictObject({
     enabled: setting(flag(), true, 'false: retry at full pace, also into a receiver that is down.'),
     initialAllowance: setting(
       integer(1, 1000),
-      10,
-      'Retries without a known outcome at first, of a subscription and of all; each that arrives adds one.',
+      5,
+      'Retries of a subscription without a known outcome at first; each that arrives adds one.',
     ),
     maxAllowance: setting(integer(1, 100_000), 10_000, 'The most that it grows to.'),
     failureRatio: setting(
@@ -164,7 +164,7 @@ export const schema = z.strictObject({
     probeTimeout: setting(
       duration('1s', '1d'),
       '2m',
-      'How long a retry without an outcome takes up a place of the allowance.',
+      'A retry that was checked after this time and has no outcome frees its place in the allowance; it is still awaited.',
     ),
   }),
   receiver: z.strictObject({

@@ -16,7 +16,7 @@ export interface View {
   circuitText: string
 }
 
-/** The circuit that people look at first: one that pauses, else the receiver's as a whole, else any. */
+/** The circuit that people look at first: one that pauses, else any. */
 function tellCircuit({ circuits: { list } }: StatusDocument): { circuit: Circuit; circuitText: string } {
   const first = list.find(({ state }) => state === 'open') ?? list[0]
   if (first === undefined) return { circuit: 'closed', circuitText: 'closed' }

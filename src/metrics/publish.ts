@@ -19,7 +19,6 @@ export interface State extends Watched {
   /** Retried records whose outcome is not known yet. */
   awaiting: number
   stuckProcessing: number
-  /** The receiver as a whole counts as one. */
   circuits: Readonly<Record<CircuitState, number>>
   /** Undefined without `receiver.healthUrl`, and before the first answer. */
   receiverUp: boolean | undefined

@@ -16,7 +16,7 @@ export interface CauseStatus {
   /** Event time of the oldest. */
   oldestEvent: string | null
   byDecision: Readonly<Record<Exclude<Decision, 'excluded'>, number>>
-  /** Of its subscription, or of the receiver as a whole when that one is worse. */
+  /** Of its subscription. */
   circuit: CircuitState
   /**
    * When the first of them may be retried, `now` or earlier when that is now. Null when it depends on something else:
@@ -66,23 +66,15 @@ export interface CauseContext {
   circuits: readonly CircuitView[]
 }
 
-const severity: Readonly<Record<CircuitState, number>> = { closed: 0, probing: 1, open: 2 }
-
 interface CircuitOf {
   state: CircuitState
   pausesForMs: number
 }
 
-/** The circuit that holds a subscription: its own, or that of the receiver as a whole. */
 function createCircuitOf(circuits: readonly CircuitView[]): (subscriptionId: string) => CircuitOf {
   const bySubscription = new Map(circuits.map((view) => [view.subscriptionId, view]))
   const none: CircuitOf = { state: 'closed', pausesForMs: 0 }
-  return (subscriptionId) => {
-    const whole = bySubscription.get(undefined) ?? none
-    const own = bySubscription.get(subscriptionId) ?? none
-    const state = severity[own.state] >= severity[whole.state] ? own.state : whole.state
-    return { state, pausesForMs: Math.max(own.pausesForMs, whole.pausesForMs) }
-  }
+  return (subscriptionId) => bySubscription.get(subscriptionId) ?? none
 }
 
 /** When the first of a cause may be retried, as far as a clock can tell. */

@@ -64,11 +64,7 @@ function holdNotice(hold: Hold, { circuits, paused, rate }: StatusDocument): Not
     return { ...notice, text: `The platform has asked for a pause (Retry-After), for ${left} more.` }
   }
   if (hold !== 'circuit') return notice
-  const whole = circuits.list.find(({ subscriptionId }) => subscriptionId === null)
-  const which =
-    whole === undefined
-      ? `of ${counted(circuits.notClosed, 'subscription', 'subscriptions')}`
-      : `of the receiver as a whole (${whole.state})`
+  const which = `of ${counted(circuits.notClosed, 'subscription', 'subscriptions')}`
   const isPausing = circuits.list.some(({ pausesForSeconds }) => pausesForSeconds > 0)
   return {
     ...notice,

@@ -59,7 +59,7 @@ export interface StatusState {
   inFlight: number
   stuckProcessing: number
   beyondWindow: number
-  /** Those that are not closed, the receiver as a whole first. */
+  /** Those that are not closed. */
   circuits: readonly CircuitView[]
   /** Oldest first. */
   sweeps: readonly SweepEnd[]
@@ -85,8 +85,7 @@ export interface StatusState {
 }
 
 export interface CircuitStatus {
-  /** Null for the receiver as a whole. */
-  subscriptionId: string | null
+  subscriptionId: string
   state: CircuitState
   /** How many retries may be without a known outcome at once. */
   allowance: number
@@ -141,7 +140,7 @@ export interface StatusDocument {
    * All that keeps retries from going out now; empty when nothing does. `disabled`: `retry.enabled` is false; `paused`:
    * an operator's pause; `receiver-down`: its health address does not answer 2xx; `unauthorized`: token or permission
    * is refused; `platform`: the platform does not answer; `throttled`: the platform's Retry-After goes on; `circuit`:
-   * those of the subscriptions in `circuits`, or all when the receiver as a whole is in it.
+   * those of the subscriptions in `circuits`.
    */
   holding: Hold[]
   /** Null without `receiver.healthUrl`; `up` is null before the first answer. */
@@ -197,9 +196,9 @@ function holdingOf(state: StatusState): Hold[] {
   return holds.filter((hold) => isSo[hold])
 }
 
-function toCircuit({ subscriptionId, pausesForMs, ...view }: CircuitView): CircuitStatus {
+function toCircuit({ pausesForMs, ...view }: CircuitView): CircuitStatus {
   return {
-    subscriptionId: subscriptionId ?? null,
+    subscriptionId: view.subscriptionId,
     state: view.state,
     allowance: view.allowance,
     outstanding: view.outstanding,

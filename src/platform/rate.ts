@@ -10,6 +10,8 @@ export interface RateOptions {
   maxPerSecond: number
   /** Upper bound of retries a second, for the receiver's sake; undefined for none. */
   maxRetriesPerSecond?: number | undefined
+  /** True while a check of an outcome is long overdue: then confirmations get as much as retries. Default: never. */
+  areChecksLate?: () => boolean
 }
 
 /** What an answer says of the rate. */
@@ -36,7 +38,7 @@ export interface Rate {
   pausedMs(): number
 }
 
-/** While retries wait, sweeps get 20 % of the rate and confirmations 3 % (design section 10). */
+/** While retries wait, sweeps get 20 % of the rate and confirmations 3 %, or as much as retries when they are late (design section 10). */
 const share: Readonly<Record<RateClass, number>> = { retry: 0.77, list: 0.2, confirm: 0.03 }
 const kinds = ['retry', 'list', 'confirm'] as const satisfies readonly RateClass[]
 /** The rate comes back by this part of the maximum a second. */
@@ -73,7 +75,7 @@ function untilOne(bucket: Bucket, perSecond: number): number {
 }
 
 export function createRate(options: RateOptions): Rate {
-  const { clock, maxPerSecond, maxRetriesPerSecond } = options
+  const { areChecksLate = () => false, clock, maxPerSecond, maxRetriesPerSecond } = options
   const start = clock.monotonic()
   const all = fullBucket(maxPerSecond, start)
   const retries = maxRetriesPerSecond === undefined ? undefined : fullBucket(maxRetriesPerSecond, start)
@@ -116,12 +118,16 @@ export function createRate(options: RateOptions): Rate {
     return first !== undefined && queues[first].length > 0 ? first : undefined
   }
 
+  function shareOf(kind: RateClass): number {
+    return kind === 'confirm' && areChecksLate() ? share.retry : share[kind]
+  }
+
   function take(kind: RateClass): void {
     all.level -= 1
     if (kind === 'retry' && retries !== undefined) retries.level -= 1
     // Retries that are held back by their own bound use less than their share: they don't turn this back.
     usedByNow = Math.max(usedByNow, used[kind])
-    used[kind] += 1 / share[kind]
+    used[kind] += 1 / shareOf(kind)
     lastServed = { kind, at: clock.monotonic() }
   }
 

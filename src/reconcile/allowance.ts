@@ -1,4 +1,4 @@
-// How many retries may be without a known outcome at once: a circuit for each subscription, and one for the receiver as a whole. @see design section 12
+// How many retries of each subscription may be without a known outcome at once: a circuit breaker for each, and none above them. @see design section 12
 import { createCircuit, type Circuit, type CircuitPolicy, type CircuitState, type Verdict } from './circuit.ts'
 
 export { circuitStates, type CircuitPolicy, type CircuitState, type Verdict } from './circuit.ts'
@@ -6,8 +6,7 @@ export { circuitStates, type CircuitPolicy, type CircuitState, type Verdict } fr
 /** A change of a circuit's state. */
 export interface CircuitFact {
   type: 'circuit'
-  /** Undefined for the receiver as a whole. */
-  subscriptionId: string | undefined
+  subscriptionId: string
   to: CircuitState
   /** With `open`: how long it pauses, and the judged outcomes that made it. */
   pauseMs?: number
@@ -17,11 +16,10 @@ export interface CircuitFact {
 
 /** A circuit as people see it. */
 export interface CircuitView {
-  /** Undefined for the receiver as a whole. */
-  subscriptionId: string | undefined
+  subscriptionId: string
   state: CircuitState
   allowance: number
-  /** Retries without a known outcome. */
+  /** Retries without a known outcome that were sent since it last opened. */
   outstanding: number
   /** How long its pause goes on, in ms; 0 when it does not pause. */
   pausesForMs: number
@@ -33,76 +31,70 @@ export interface Ticket {
   readonly subscriptionId: string
 }
 
+/** Times are monotonic ms. */
 export interface Allowance {
-  /** Whether any retry may go out now; monotonic ms, as every `now` here. */
-  allowsAny(now: number): boolean
   /** Whether a retry of this subscription may go out now. */
   allows(subscriptionId: string, now: number): boolean
+  /** True while all places of a subscription are taken: its retries wait for outcomes. */
+  isFull(subscriptionId: string): boolean
   /** Takes a place. */
   take(record: { id: string; subscriptionId: string }, now: number): Ticket
   /** Takes in what became of a retry, and frees its place. More calls for one ticket do nothing. */
   settle(ticket: Ticket, verdict: Verdict, now: number): void
-  /** Ends pauses that are over, and frees the places of retries that had no outcome in `circuit.probeTimeout`. */
+  /** Frees the place of a retry that goes on to be without a known outcome. */
+  free(ticket: Ticket): void
+  /** Frees the place of a retry without an outcome `circuit.probeTimeout` from now. */
+  freeLater(ticket: Ticket, now: number): void
+  /** Tells of pauses that are over, and frees the places whose time has come. */
   turn(now: number): void
-  /** When `turn` has something to do next; undefined when it has not. */
-  nextChangeAt(): number | undefined
-  /** True while the subscription, or the receiver as a whole, is not closed: then it matters which record goes next. */
-  isRecovering(subscriptionId: string): boolean
-  /** True while the subscription itself is not closed. */
-  isSuspect(subscriptionId: string): boolean
-  /** True while its retries pause: its own, or all. */
-  isOpen(subscriptionId: string): boolean
-  /** Forgets circuits of which nothing is outstanding and that were not used for ten minutes: closed ones, and those without open records. */
+  /** When something may be allowed next that is not now; undefined when only outcomes can change that. */
+  nextChangeAt(now: number): number | undefined
+  /** True while the subscription's circuit is not closed: then it matters which record goes next. */
+  isRecovering(subscriptionId: string, now: number): boolean
+  /** Subscriptions whose next retry is the first probe after a pause, the longest waiting first. */
+  firstProbes(): ReadonlySet<string>
+  /** True while its retries pause. */
+  isOpen(subscriptionId: string, now: number): boolean
+  /** Forgets the circuits of subscriptions that have had nothing outstanding and no open record for ten minutes. */
   forgetIdle(hasOpenRecords: (subscriptionId: string) => boolean, now: number): void
-  counts(): Record<CircuitState, number>
-  /** All that are not closed; the receiver as a whole first. */
+  counts(now: number): Record<CircuitState, number>
+  /** All that are not closed. */
   views(now: number): CircuitView[]
-}
-
-interface Held extends Ticket {
-  line: Line
-  sentAt: number
-  epochs: { own: number; whole: number }
-  /** Whether its subscription was known to be in trouble when it was sent. */
-  suspect: boolean
-  isSettled: boolean
 }
 
 /** A subscription's circuit. */
 interface Line {
   circuit: Circuit
   outstanding: number
-  usedAt: number
+  /** When it was last used, or had open records. */
+  neededAt: number
+}
+
+interface Held extends Ticket {
+  line: Line
+  sentAt: number
+  isFree: boolean
+  isSettled: boolean
 }
 
 const maxLines = 10_000
 const idleMs = 600_000
-
-/**
- * The receiver as a whole pauses when more than one subscription fails; when it is but one, which pauses by itself, the
- * next one is tried without waiting. Places of those that are known to be in trouble are counted apart, so that they take
- * none from those that are well, and that they fail again is only news after all had to pause.
- */
-interface Whole {
-  circuit: Circuit
-  outstanding: { sound: number; suspect: number }
-  /** Subscriptions that failed again since anything recovered; two are enough to know. */
-  failing: Set<string>
-  hasPaused: boolean
-  usedAt: number
-}
+/** First probes of all circuits together come so far apart: thousands of dead subscriptions take little of the rate. */
+const firstProbeGapMs = 1000
 
 /** Everything is allowed, nothing is judged. */
 function createUnlimited(): Allowance {
   return {
-    allowsAny: () => true,
     allows: () => true,
+    isFull: () => false,
     take: ({ id, subscriptionId }) => ({ id, subscriptionId }),
     settle: () => undefined,
+    free: () => undefined,
+    freeLater: () => undefined,
     turn: () => undefined,
     nextChangeAt: () => undefined,
     isRecovering: () => false,
-    isSuspect: () => false,
+    firstProbes: () => new Set(),
     isOpen: () => false,
     forgetIdle: () => undefined,
     counts: () => ({ closed: 0, probing: 0, open: 0 }),
@@ -110,146 +102,99 @@ function createUnlimited(): Allowance {
   }
 }
 
-function createWhole(policy: CircuitPolicy): Whole {
-  return {
-    circuit: createCircuit(policy),
-    outstanding: { sound: 0, suspect: 0 },
-    failing: new Set(),
-    hasPaused: false,
-    usedAt: -Infinity,
-  }
-}
-
-/** `report` is told of every change of state. Times are monotonic ms. */
+/** `report` is told of every change of state. */
 export function createAllowance(policy: CircuitPolicy, report: (fact: CircuitFact) => void): Allowance {
   if (!policy.enabled) return createUnlimited()
-  let whole = createWhole(policy)
   /** The least recently used first. */
   const lines = new Map<string, Line>()
-  /** Those that take up a place, in the order in which they were sent. */
-  const places = new Set<Held>()
-  const pausing = new Map<string | undefined, Circuit>()
-  /** When the first of them goes on. */
+  /** Those that were told to be open. */
+  const pausing = new Map<string, Circuit>()
+  /** When the first pause of them ends. */
   let resumeAt = Infinity
+  /** Those whose pause is over and of which nothing has recovered since, the longest waiting first. */
+  const firstProbes = new Set<string>()
+  let nextFirstProbeAt = -Infinity
+  /** Places that are freed by time, the earliest first. */
+  const later: { held: Held; at: number }[] = []
 
-  /** Runs a change and tells what it made of the state. */
-  function tell(subscriptionId: string | undefined, circuit: Circuit, change: () => Partial<CircuitFact>): void {
-    const before = circuit.state()
-    const more = change()
-    const to = circuit.state()
-    if (to === before) return
-    if (to === 'open') pausing.set(subscriptionId, circuit)
-    else pausing.delete(subscriptionId)
-    report({ type: 'circuit', subscriptionId, to, ...more })
-  }
-
-  function pause(circuit: Circuit, now: number): Partial<CircuitFact> {
-    circuit.pause(now)
-    resumeAt = Math.min(resumeAt, circuit.pausedUntil())
-    return { pauseMs: circuit.pausedUntil() - now }
-  }
-
-  /** What nobody needs any more is over. */
-  function forgotten(subscriptionId: string | undefined, circuit: Circuit): void {
-    pausing.delete(subscriptionId)
-    if (circuit.state() !== 'closed') report({ type: 'circuit', subscriptionId, to: 'closed' })
-  }
-
-  /** Forgets the least recently used circuit, a closed one if there is any. */
-  function makeRoom(): void {
-    if (lines.size < maxLines) return
-    const idle = lines
-      .entries()
-      .find(([, { circuit, outstanding }]) => circuit.state() === 'closed' && outstanding === 0)
-    const [subscriptionId, line] = idle ?? lines.entries().next().value ?? []
-    if (subscriptionId === undefined || line === undefined) return
+  /** Reports that a forgotten circuit is closed. */
+  function forget(subscriptionId: string, { circuit }: Line, now: number): void {
     lines.delete(subscriptionId)
-    forgotten(subscriptionId, line.circuit)
+    pausing.delete(subscriptionId)
+    firstProbes.delete(subscriptionId)
+    if (circuit.state(now) !== 'closed') report({ type: 'circuit', subscriptionId, to: 'closed' })
   }
 
   function use(subscriptionId: string, now: number): Line {
     const known = lines.get(subscriptionId)
-    if (known === undefined) makeRoom()
-    const line = known ?? { circuit: createCircuit(policy), outstanding: 0, usedAt: now }
-    line.usedAt = now
+    const [oldest] = known === undefined && lines.size >= maxLines ? lines : []
+    if (oldest !== undefined) forget(...oldest, now)
+    const line = known ?? { circuit: createCircuit(policy), outstanding: 0, neededAt: now }
+    line.neededAt = now
     lines.delete(subscriptionId)
     lines.set(subscriptionId, line)
     return line
   }
 
-  function free(held: Held): void {
-    if (!places.delete(held)) return
-    const { epochs, line, suspect } = held
-    if (line.circuit.epoch() === epochs.own) line.outstanding -= 1
-    if (whole.circuit.epoch() === epochs.whole) whole.outstanding[suspect ? 'suspect' : 'sound'] -= 1
+  function free(ticket: Ticket): void {
+    const held = ticket as Held
+    if (held.isFree) return
+    held.isFree = true
+    // Retries that were sent before the circuit last opened hold no place in it any more.
+    if (held.sentAt > held.line.circuit.openedAt()) held.line.outstanding -= 1
   }
 
-  function learnOwn({ id, subscriptionId, epochs, line }: Held, verdict: Verdict, now: number): void {
+  function learn({ id, line, sentAt, subscriptionId }: Held, verdict: Verdict, now: number): void {
     const { circuit } = line
-    if (circuit.epoch() !== epochs.own) return
-    tell(subscriptionId, circuit, () => {
-      const judgement = circuit.learn(id, verdict)
-      if (judgement === undefined) return {}
+    const before = circuit.state(now)
+    const judgement = circuit.learn(id, verdict, { sentAt, now })
+    if (circuit.allowance() > 1 || circuit.state(now) !== 'probing') firstProbes.delete(subscriptionId)
+    if (judgement !== undefined) {
       line.outstanding = 0
-      return { ...judgement, ...pause(circuit, now) }
-    })
+      pausing.set(subscriptionId, circuit)
+      resumeAt = Math.min(resumeAt, circuit.openUntil())
+      report({ type: 'circuit', subscriptionId, to: 'open', pauseMs: circuit.openUntil() - now, ...judgement })
+    } else if (circuit.state(now) !== before) {
+      report({ type: 'circuit', subscriptionId, to: circuit.state(now) })
+    }
   }
 
-  function learnWhole({ id, subscriptionId, epochs, suspect }: Held, verdict: Verdict, now: number): void {
-    const { circuit, failing } = whole
-    // That the one subscription which is known to be in trouble fails again is no news of the others.
-    const isKnown = suspect && verdict === 'failed-again' && !whole.hasPaused
-    if (circuit.epoch() !== epochs.whole || isKnown) return
-    if (verdict === 'recovered') failing.clear()
-    if (verdict === 'failed-again' && failing.size < 2) failing.add(subscriptionId)
-    tell(undefined, circuit, () => {
-      const judgement = circuit.learn(id, verdict)
-      if (circuit.state() === 'closed') whole.hasPaused = false
-      if (judgement === undefined) return {}
-      whole.outstanding = { sound: 0, suspect: 0 }
-      if (failing.size < 2 && !whole.hasPaused) {
-        circuit.shrink()
-        return {}
-      }
-      whole.hasPaused = true
-      return { ...judgement, ...pause(circuit, now) }
-    })
+  function hasRoom({ circuit, outstanding }: Line): boolean {
+    return outstanding < circuit.allowance()
   }
 
-  /** Free places of a circuit; none while it pauses. */
-  function room(circuit: Circuit, outstanding: number): number {
-    return circuit.state() === 'open' ? 0 : circuit.allowance() - outstanding - circuit.unjudged()
-  }
-
-  function isSound(line: Line | undefined): boolean {
-    return line === undefined || line.circuit.state() === 'closed'
-  }
-
-  /** The last place of all is for a subscription that has none, so that a slow one can't take them all. */
-  function wholeAllows(line: Line | undefined): boolean {
-    const { circuit, hasPaused, outstanding } = whole
-    // After a pause of all, those that are not known to be in trouble have the first word.
-    if (hasPaused && !isSound(line) && outstanding.sound > 0) return false
-    const left = room(circuit, isSound(line) ? outstanding.sound : outstanding.suspect)
-    const isLastOfMany = left === 1 && circuit.allowance() > 1
-    return left > 0 && !(isLastOfMany && (line?.outstanding ?? 0) > 0)
+  /** Tells of pauses that are over. */
+  function resume(now: number): void {
+    if (now < resumeAt) return
+    for (const [subscriptionId, circuit] of pausing) {
+      if (now < circuit.openUntil()) continue
+      pausing.delete(subscriptionId)
+      firstProbes.add(subscriptionId)
+      report({ type: 'circuit', subscriptionId, to: 'probing' })
+    }
+    resumeAt = Math.min(Infinity, ...pausing.values().map((circuit) => circuit.openUntil()))
   }
 
   return {
-    allowsAny: () => room(whole.circuit, Math.min(whole.outstanding.sound, whole.outstanding.suspect)) > 0,
-    allows(subscriptionId) {
+    allows(subscriptionId, now) {
       const line = lines.get(subscriptionId)
-      return (line === undefined || room(line.circuit, line.outstanding) > 0) && wholeAllows(line)
+      if (line === undefined) return true
+      if (!hasRoom(line) || line.circuit.state(now) === 'open') return false
+      return now >= nextFirstProbeAt || line.circuit.state(now) === 'closed' || line.circuit.allowance() > 1
+    },
+    isFull(subscriptionId) {
+      const line = lines.get(subscriptionId)
+      return line !== undefined && !hasRoom(line)
     },
     take({ id, subscriptionId }, now) {
+      resume(now)
       const line = use(subscriptionId, now)
-      const suspect = !isSound(line)
-      whole.usedAt = now
+      if (firstProbes.delete(subscriptionId)) {
+        firstProbes.add(subscriptionId)
+        nextFirstProbeAt = now + firstProbeGapMs
+      }
       line.outstanding += 1
-      whole.outstanding[suspect ? 'suspect' : 'sound'] += 1
-      const epochs = { own: line.circuit.epoch(), whole: whole.circuit.epoch() }
-      const held: Held = { id, subscriptionId, line, sentAt: now, epochs, suspect, isSettled: false }
-      places.add(held)
+      const held: Held = { id, subscriptionId, line, sentAt: now, isFree: false, isSettled: false }
       return held
     },
     settle(ticket, verdict, now) {
@@ -257,64 +202,52 @@ export function createAllowance(policy: CircuitPolicy, report: (fact: CircuitFac
       if (held.isSettled) return
       held.isSettled = true
       free(held)
-      held.line.usedAt = now
-      learnOwn(held, verdict, now)
-      learnWhole(held, verdict, now)
+      held.line.neededAt = now
+      // Of a circuit that was forgotten meanwhile nothing is told any more.
+      if (lines.get(held.subscriptionId) === held.line) learn(held, verdict, now)
+    },
+    free,
+    freeLater(ticket, now) {
+      later.push({ held: ticket as Held, at: now + policy.probeTimeoutMs })
     },
     turn(now) {
-      for (const held of places) {
-        if (now < held.sentAt + policy.probeTimeoutMs) break
-        free(held)
+      for (let [first] = later; first !== undefined && first.at <= now; [first] = later) {
+        later.shift()
+        free(first.held)
       }
-      if (now < resumeAt) return
-      for (const [subscriptionId, circuit] of [...pausing]) {
-        tell(subscriptionId, circuit, () => {
-          circuit.resume(now)
-          return {}
-        })
-      }
-      resumeAt = Math.min(...[...pausing.values()].map((circuit) => circuit.pausedUntil()))
+      resume(now)
     },
-    nextChangeAt() {
-      const [first] = places
-      const freeAt = first === undefined ? Infinity : first.sentAt + policy.probeTimeoutMs
-      const next = Math.min(freeAt, resumeAt)
+    nextChangeAt(now) {
+      const probeAt = now < nextFirstProbeAt ? nextFirstProbeAt : Infinity
+      const next = Math.min(later[0]?.at ?? Infinity, resumeAt, probeAt)
       return next === Infinity ? undefined : next
     },
-    isRecovering: (subscriptionId) => whole.circuit.state() !== 'closed' || !isSound(lines.get(subscriptionId)),
-    isSuspect: (subscriptionId) => !isSound(lines.get(subscriptionId)),
-    isOpen: (subscriptionId) =>
-      whole.circuit.state() === 'open' || lines.get(subscriptionId)?.circuit.state() === 'open',
-    forgetIdle(hasOpenRecords, now) {
-      for (const [subscriptionId, { circuit, outstanding, usedAt }] of lines) {
-        if (outstanding > 0 || now - usedAt < idleMs) continue
-        if (circuit.state() !== 'closed' && hasOpenRecords(subscriptionId)) continue
-        lines.delete(subscriptionId)
-        forgotten(subscriptionId, circuit)
-      }
-      if (lines.size > 0 || now - whole.usedAt < idleMs) return
-      forgotten(undefined, whole.circuit)
-      whole = createWhole(policy)
+    isRecovering(subscriptionId, now) {
+      const state = lines.get(subscriptionId)?.circuit.state(now) ?? 'closed'
+      return state !== 'closed'
     },
-    counts() {
+    firstProbes: () => firstProbes,
+    isOpen: (subscriptionId, now) => lines.get(subscriptionId)?.circuit.state(now) === 'open',
+    forgetIdle(hasOpenRecords, now) {
+      for (const [subscriptionId, line] of lines) {
+        if (line.outstanding > 0 || hasOpenRecords(subscriptionId)) line.neededAt = now
+        else if (now - line.neededAt >= idleMs) forget(subscriptionId, line, now)
+      }
+    },
+    counts(now) {
       const counts = { closed: 0, probing: 0, open: 0 }
-      for (const { circuit } of [whole, ...lines.values()]) counts[circuit.state()] += 1
+      for (const { circuit } of lines.values()) counts[circuit.state(now)] += 1
       return counts
     },
     views(now) {
-      const { sound, suspect } = whole.outstanding
-      const all: [string | undefined, Circuit, number][] = [
-        [undefined, whole.circuit, sound + suspect],
-        ...[...lines].map(([id, line]): [string, Circuit, number] => [id, line.circuit, line.outstanding]),
-      ]
-      return all
-        .filter(([, circuit]) => circuit.state() !== 'closed')
-        .map(([subscriptionId, circuit, outstanding]) => ({
+      return [...lines]
+        .filter(([, { circuit }]) => circuit.state(now) !== 'closed')
+        .map(([subscriptionId, { circuit, outstanding }]) => ({
           subscriptionId,
-          state: circuit.state(),
+          state: circuit.state(now),
           allowance: circuit.allowance(),
           outstanding,
-          pausesForMs: Math.max(0, circuit.pausedUntil() - now),
+          pausesForMs: Math.max(0, circuit.openUntil() - now),
         }))
     },
   }

@@ -15,26 +15,15 @@ export interface Awaited {
   inFlight: boolean
   /** The PATCH had no answer of the platform: nobody knows whether it was taken. */
   lost: boolean
-  /** Its connection broke, or none could be had: unlike one that took too long, it may well have come to nothing. */
-  wasCut: boolean
   /** As it was listed before the PATCH. */
   listed: Shown
-  /** Monotonic ms: when the PATCH was answered, or its answer given up. */
-  answeredAt: number
-  /** As the answer showed it. */
-  answered: Shown | undefined
-  /** Whether the answer or a look showed it as being delivered. */
-  wasProcessing: boolean
-  /** A new attempt that was shown as failed, and since when (monotonic ms). */
-  doubt: (Shown & { since: number }) | undefined
+  /** Monotonic ms: when a new attempt was first shown as failed. */
+  failedSince: number | undefined
   /** Monotonic ms: when to look next. */
   lookAt: number
   /** True when a look-up by its event did not show it: then its second is listed. */
   missedByEvent: boolean
 }
-
-/** What evidence depends on. */
-export type Watched = Pick<Awaited, 'listed' | 'answered' | 'answeredAt' | 'doubt' | 'wasProcessing'>
 
 /** What a look showed: a final outcome, nothing new, or a record that is being delivered. */
 export type Evidence = Extract<Outcome, 'recovered' | 'failed-again'> | 'unchanged' | 'processing' | 'doubtful'
@@ -48,12 +37,12 @@ function showsAttempt(after: Shown, before: Shown): boolean {
 }
 
 /**
- * What a look tells that was asked for at `askedAt`, or the answer itself; monotonic ms. `doubtMs` as in OutcomePolicy. A new attempt that is shown as
- * failed is `doubtful` until a later look shows the same; at once it counts only where the record was seen to be
- * processing, and no server can lag so far behind any more, or shows numbers that the answer did not.
+ * What a look tells that was asked for at `askedAt`, or the answer itself; monotonic ms. A new attempt that is shown as
+ * failed is `doubtful` at first: a server may lag behind the others, and a platform may count an attempt when it begins.
+ * A look `doubtMs` later that shows a failure too is sure; it may show a still newer attempt, which the platform made by itself.
  */
 export function evidenceOf(
-  { answered, answeredAt, doubt, listed, wasProcessing }: Watched,
+  { failedSince, listed }: Pick<Awaited, 'failedSince' | 'listed'>,
   record: Pick<WebhookRecord, 'status' | 'attempts' | 'lastAttemptLocal'>,
   askedAt: number,
   doubtMs: number,
@@ -61,19 +50,7 @@ export function evidenceOf(
   if (record.status === 'successful') return 'recovered'
   if (record.status === 'processing') return 'processing'
   if (record.status !== 'failed' || !showsAttempt(record, listed)) return 'unchanged'
-  const isFresh = answered === undefined || showsAttempt(record, answered)
-  if (wasProcessing && (isFresh || askedAt - answeredAt >= doubtMs)) return 'failed-again'
-  const isSame = doubt?.attempts === record.attempts && doubt.lastAttemptLocal === record.lastAttemptLocal
-  return isSame && askedAt - doubt.since >= doubtMs ? 'failed-again' : 'doubtful'
-}
-
-/** Remembers of a look what later ones are compared with. */
-export function watch(awaited: Awaited, evidence: Evidence, record: Shown, since: number): void {
-  const { attempts, lastAttemptLocal } = record
-  if (evidence === 'processing') awaited.wasProcessing = true
-  const isSame = awaited.doubt?.attempts === attempts && awaited.doubt.lastAttemptLocal === lastAttemptLocal
-  if (evidence !== 'doubtful') awaited.doubt = undefined
-  else if (!isSame) awaited.doubt = { attempts, lastAttemptLocal, since }
+  return failedSince !== undefined && askedAt - failedSince >= doubtMs ? 'failed-again' : 'doubtful'
 }
 
 /**
@@ -88,20 +65,9 @@ export function nextLookAt(sentAt: number, askedAt: number, policy: OutcomePolic
   return Math.min(Math.max(planned, askedAt + Math.max(firstLookMs, elapsed / 2)), askedAt + longestPauseMs)
 }
 
-/** Looks up to this many times `firstLook` may come before a retry has begun to show. */
-const notTakenAfterLooks = 4
-
-/**
- * Whether a retry whose answer was lost looks as if it had never reached the platform. It is awaited all the same. One
- * that had no answer in time may hang in a receiver that is down: its place is kept.
- */
-export function seemsNotTaken(
-  { lost, sentAt, wasCut }: Awaited,
-  evidence: Evidence | undefined,
-  askedAt: number,
-  policy: OutcomePolicy,
-): boolean {
-  return lost && wasCut && evidence === 'unchanged' && askedAt - sentAt >= notTakenAfterLooks * policy.firstLookMs
+/** Whether a look at `askedAt` that showed nothing final frees the place of the retry, which stays awaited. */
+export function freesPlace({ sentAt }: Awaited, askedAt: number, policy: OutcomePolicy): boolean {
+  return askedAt - sentAt >= policy.lostAfterMs
 }
 
 /** Whether a look at `askedAt` that showed nothing final is the last one. */

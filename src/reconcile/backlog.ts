@@ -3,7 +3,7 @@ import type { RetryAnswer, RetryResult } from '../platform/client.ts'
 import type { Zone } from '../platform/local-time.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import type { Ticket } from './allowance.ts'
-import { evidenceOf, watch, isGivenUp, nextLookAt, seemsNotTaken, type Awaited } from './awaited.ts'
+import { evidenceOf, freesPlace, isGivenUp, nextLookAt, type Awaited } from './awaited.ts'
 import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
 import { decide, decisions } from './decide.ts'
 import { createEntry, offsetOf, updateEntry, type Entry, type TimeOffset } from './entry.ts'
@@ -45,8 +45,8 @@ export interface BacklogOptions {
   isShut?: (subscriptionId: string) => boolean
   /** Told of every outcome, once the entry shows it. */
   onSettled?: (settled: Settled) => void
-  /** Told while looks show that a retry whose answer was lost was not taken: nobody waits for its delivery. */
-  onNotTaken?: (awaited: Awaited) => void
+  /** Told of looks that still show no outcome `circuit.probeTimeout` after the PATCH: the retry stays awaited, its place is free. */
+  onUndecided?: (awaited: Awaited) => void
 }
 
 /** One look at a record whose outcome is awaited. */
@@ -312,11 +312,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
       settle(entry, evidence, record, look)
       return offset
     }
-    if (record !== undefined && evidence !== undefined) watch(awaiting, evidence, record, look.askedAt)
-    const settlesAt = awaiting.doubt === undefined ? -Infinity : awaiting.doubt.since + policy.outcome.doubtMs
-    const { sentAt } = awaiting
-    awaiting.lookAt = settlesAt > look.askedAt ? settlesAt : nextLookAt(sentAt, look.askedAt, policy.outcome)
-    if (seemsNotTaken(awaiting, evidence, look.askedAt, policy.outcome)) options.onNotTaken?.(awaiting)
+    if (evidence === 'doubtful') awaiting.failedSince ??= look.askedAt
+    const sureAt = (awaiting.failedSince ?? -Infinity) + policy.outcome.doubtMs
+    awaiting.lookAt = sureAt > look.askedAt ? sureAt : nextLookAt(awaiting.sentAt, look.askedAt, policy.outcome)
+    if (freesPlace(awaiting, look.askedAt, policy.outcome)) options.onUndecided?.(awaiting)
     if (isGivenUp(awaiting, evidence, look.askedAt, policy.outcome)) settle(entry, 'unknown', undefined, look)
     return undefined
   }
@@ -328,12 +327,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
       sentAt: monotonic,
       inFlight: true,
       lost: false,
-      wasCut: false,
       listed: { attempts, lastAttemptLocal },
-      answeredAt: monotonic,
-      answered: undefined,
-      wasProcessing: false,
-      doubt: undefined,
+      failedSince: undefined,
       lookAt: monotonic + policy.outcome.firstLookMs,
       missedByEvent: false,
     }
@@ -346,7 +341,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
     if (awaiting === undefined) return undefined
     entry.touchedAt = at.monotonic
     awaiting.inFlight = false
-    awaiting.answeredAt = at.monotonic
     if (isTry(answer)) entry.refusals = 0
     else {
       entry.tries -= 1
@@ -358,15 +352,13 @@ export function createBacklog(options: BacklogOptions): Backlog {
       return undefined
     }
     awaiting.lost = answer.lost === true
-    awaiting.wasCut = answer.reason === 'connection'
     awaited.add(entry)
     const { record } = answer
     if (record === undefined) return undefined
     const { lookAt } = awaiting
     const offset = see(entry, record, { askedAt: at.monotonic, monotonic: at.monotonic, seenAt: at.answeredAt })
-    awaiting.answered = { attempts: record.attempts, lastAttemptLocal: record.lastAttemptLocal }
     // The answer itself is no look; but when it may be final, nothing is gained by looking before that is sure.
-    if (awaiting.doubt === undefined) awaiting.lookAt = lookAt
+    if (awaiting.failedSince === undefined) awaiting.lookAt = lookAt
     return offset
   }
 

@@ -1,4 +1,4 @@
-// One circuit: how many retries may be without a known outcome at once, by what became of the last ones. A pure state machine. @see design section 12
+// One circuit breaker: how many retries may be without a known outcome at once, by what became of the last ones. No clock, no I/O. @see design section 12
 
 /** The numbers of `circuit.*`; durations in ms. */
 export interface CircuitPolicy {
@@ -13,121 +13,104 @@ export interface CircuitPolicy {
 }
 
 export const circuitStates = ['closed', 'probing', 'open'] as const
-/** `open`: it pauses; `probing`: its allowance is not yet back to where it began; `closed`: all is well. */
+/** `open`: it pauses; `probing`: half-open, its allowance is not yet back to the initial one; `closed`: all is well. */
 export type CircuitState = (typeof circuitStates)[number]
 
 /** What a known outcome says of the receiver; `neutral` says nothing: it refuses that record, or nobody will ever know. */
 export type Verdict = 'recovered' | 'failed-again' | 'neutral'
 
-/** Outcomes that are judged at most. */
-const judgedOutcomes = 50
-/** So many outcomes must be known before they are judged, or as many as the allowance gives. */
-const fewestJudged = 10
+/** Records whose last outcome is judged at most. */
+const judgedRecords = 50
+/** Outcomes that must be known before they are judged, or as many as the allowance gives. */
+const minJudged = 10
 
-/** What the outcomes since the last pause say. */
+/** Outcomes that opened a circuit. */
 export interface Judgement {
   failedAgain: number
   judged: number
 }
 
+/** Times are monotonic ms. */
 export interface Circuit {
   /** At least 1. */
   allowance(): number
-  state(): CircuitState
-  /** Counts pauses: outcomes of retries sent before the last one began move nothing. */
-  epoch(): number
-  /** Monotonic ms; in the past when it does not pause. */
-  pausedUntil(): number
-  /** Failures that keep their place because too few outcomes are known to be judged. */
-  unjudged(): number
-  /** Takes an outcome in. Gives the judgement when nearly all have failed again: who owns it shrinks it then, or not. */
-  learn(id: string, verdict: Verdict): Judgement | undefined
-  /** Allowance 1 (2 when the last ten outcomes were not all bad), and a pause, each time twice as long. */
-  pause(now: number): void
-  /** The same without a pause. */
-  shrink(): void
-  /** Ends a pause that is over. True when one has ended. */
-  resume(now: number): boolean
+  state(now: number): CircuitState
+  /** When it last opened; -Infinity when it never did. Outcomes of retries that were sent before don't count. */
+  openedAt(): number
+  /** When its pause ends, or has ended. */
+  openUntil(): number
+  /** Takes an outcome in; gives what it was judged by when that opens the circuit. */
+  learn(id: string, verdict: Verdict, at: { sentAt: number; now: number }): Judgement | undefined
 }
 
 export function createCircuit(policy: CircuitPolicy): Circuit {
-  const { cooldownMs, failureRatio, initialAllowance, maxAllowance, maxCooldownMs } = policy
-  let allowance = Math.min(initialAllowance, maxAllowance)
-  let epoch = 0
+  const { cooldownMs, failureRatio, maxAllowance, maxCooldownMs } = policy
+  const initial = Math.min(policy.initialAllowance, maxAllowance)
+  let allowance = initial
+  let isHalfOpen = false
+  let openedAt = -Infinity
+  let openUntil = -Infinity
   let nextPauseMs = cooldownMs
-  let pausedUntil = -Infinity
-  let isPaused = false
   /**
    * The last outcome of each record, oldest first: one that fails again and again counts once, so that a few poisoned
    * records can't outweigh all that arrived.
    */
-  let last = new Map<string, boolean>()
+  const failedById = new Map<string, boolean>()
   let failed = 0
-  /** Outcomes since the last pause, and failures among them, repeated ones too. */
+  /** Outcomes since it last opened, repeated ones too: a few records that fail again and again are enough to open it. */
   let known = 0
-  let failures = 0
-  /** Anything recovered since the last pause, or there was none yet. */
-  let hasRecovered = true
-
-  /** One probe is next; two where the last outcomes were not all bad: one may be the last of a few poisoned records. */
-  function forgetOutcomes(): void {
-    epoch += 1
-    const didAnyArrive = [...last.values()].slice(-fewestJudged).includes(false)
-    allowance = Math.min(maxAllowance, didAnyArrive ? 2 : 1)
-    last = new Map()
-    failed = 0
-    known = 0
-    failures = 0
-    hasRecovered = false
-  }
 
   function drop(id: string): void {
-    if (last.get(id) === true) failed -= 1
-    last.delete(id)
+    if (failedById.get(id) === true) failed -= 1
+    failedById.delete(id)
   }
 
   function remember(id: string, hasFailed: boolean): void {
     drop(id)
-    last.set(id, hasFailed)
-    if (hasFailed) failed += 1
+    failedById.set(id, hasFailed)
+    failed += hasFailed ? 1 : 0
     known += 1
-    failures += hasFailed ? 1 : 0
-    if (last.size > judgedOutcomes) drop(last.keys().next().value ?? id)
+    if (failedById.size > judgedRecords) drop(failedById.keys().next().value ?? id)
   }
 
-  const isJudged = (): boolean => known >= Math.min(fewestJudged, allowance)
+  function grow(): void {
+    allowance = Math.min(maxAllowance, allowance + 1)
+    if (allowance < initial) return
+    isHalfOpen = false
+    nextPauseMs = cooldownMs
+  }
+
+  function open(now: number): Judgement {
+    const judgement = { failedAgain: failed, judged: failedById.size }
+    allowance = 1
+    isHalfOpen = true
+    openedAt = now
+    openUntil = now + nextPauseMs
+    nextPauseMs = Math.min(maxCooldownMs, 2 * nextPauseMs)
+    failedById.clear()
+    failed = 0
+    known = 0
+    return judgement
+  }
+
+  function isFailing(): boolean {
+    return known >= Math.min(minJudged, allowance) && failed >= failureRatio * failedById.size
+  }
 
   return {
     allowance: () => allowance,
-    state() {
-      if (isPaused) return 'open'
-      return hasRecovered && allowance >= Math.min(initialAllowance, maxAllowance) ? 'closed' : 'probing'
+    state(now) {
+      if (now < openUntil) return 'open'
+      return isHalfOpen ? 'probing' : 'closed'
     },
-    epoch: () => epoch,
-    pausedUntil: () => pausedUntil,
-    unjudged: () => (isJudged() ? 0 : failures),
-    learn(id, verdict) {
-      if (verdict === 'neutral') return undefined
+    openedAt: () => openedAt,
+    openUntil: () => openUntil,
+    learn(id, verdict, { now, sentAt }) {
+      if (verdict === 'neutral' || sentAt <= openedAt) return undefined
       remember(id, verdict === 'failed-again')
-      if (verdict === 'recovered') {
-        allowance = Math.min(maxAllowance, allowance + 1)
-        hasRecovered = true
-        if (allowance >= Math.min(initialAllowance, maxAllowance)) nextPauseMs = cooldownMs
-        return undefined
-      }
-      return isJudged() && failed >= failureRatio * last.size ? { failedAgain: failed, judged: last.size } : undefined
-    },
-    pause(now) {
-      forgetOutcomes()
-      isPaused = true
-      pausedUntil = now + nextPauseMs
-      nextPauseMs = Math.min(maxCooldownMs, 2 * nextPauseMs)
-    },
-    shrink: forgetOutcomes,
-    resume(now) {
-      if (!isPaused || now < pausedUntil) return false
-      isPaused = false
-      return true
+      if (verdict === 'failed-again') return isFailing() ? open(now) : undefined
+      grow()
+      return undefined
     },
   }
 }

@@ -5,12 +5,12 @@ import type { ListPage, ListQuery, PlatformClient } from '../platform/client.ts'
 import { PlatformFailure } from '../platform/failure.ts'
 import { maxPageSize } from '../platform/wire.ts'
 import type { Backlog } from './backlog.ts'
+import { createCheckQueue } from './check-queue.ts'
 import type { TimeOffsetFact } from './dispatch.ts'
 import type { Entry, TimeOffset } from './entry.ts'
 import { asked } from './listing.ts'
 import { byEventTime, lookUps, spanOf, splitAtGaps, type Group } from './look-plan.ts'
 import { isPlatformTrouble } from './platform-trouble.ts'
-import { createWaitingRoom } from './waiting-room.ts'
 
 export interface ConfirmOptions {
   client: Pick<PlatformClient, 'list' | 'now'>
@@ -21,14 +21,16 @@ export interface ConfirmOptions {
   concurrency: number
   /** From a PATCH to its first look. */
   firstLookMs: number
-  /** True while retries are held up until outcomes are known: then nobody waits long for company. */
-  waitsForOutcomes: () => boolean
+  /** True of a subscription whose retries wait for outcomes: its checks go first. */
+  isFull: (subscriptionId: string) => boolean
   report: (fact: TimeOffsetFact) => void
 }
 
 export interface Confirmer {
   /** Follows a record whose outcome is awaited until it is known. */
   follow(entry: Entry): void
+  /** How long the longest due check has been due, in ms; 0 when none is. */
+  overdueMs(): number
   /** Looks until the signal is aborted; rejects with its reason, or with a bug. */
   run(signal: AbortSignal): Promise<void>
 }
@@ -42,8 +44,8 @@ const maxEventPages = 10
 /** Failures that the next look would meet too. */
 const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
-/** So many are looked up one by one when their span can't be listed; the others come with the next round. */
-const mostLookUps = 50
+/** No listing or look-up begins after so many calls of a round: what is left comes with the next one, which begins with what is urgent then. */
+const maxCallsInRound = 50
 /** A listing of more pages than this is read for nobody. */
 const maxPages = 1000
 
@@ -55,6 +57,12 @@ interface Round {
   calls: number
   signal: AbortSignal
 }
+
+/** A check that holds retries up goes before all others: none of them is due for so long. */
+const heldUpMs = 1e15
+
+/** Calls that a round may still make. */
+const callsLeft = ({ calls }: Round): number => Math.max(0, maxCallsInRound - calls)
 
 /** How full of records a span is. */
 interface Density {
@@ -86,8 +94,29 @@ const hasNoEvent = ({ awaiting, eventId }: Entry): boolean => eventId === '' || 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, random } = options
   const bell = createBell(clock)
-  const room = createWaitingRoom(options)
+  const queue = createCheckQueue(options.firstLookMs)
   let pauses = 0
+  /** Since when the longest due check of the round under way is due. */
+  let roundDueAt = Infinity
+
+  /** The lowest goes first: checks that hold retries up, the longest due of them; then the longest due of the others. */
+  function rankOf({ awaiting, subscriptionId }: Entry): number {
+    return (awaiting?.lookAt ?? Infinity) - (options.isFull(subscriptionId) ? heldUpMs : 0)
+  }
+
+  function inOrderOfUrgency(group: Group): Entry[] {
+    const ranked = group.map((entry) => ({ entry, rank: rankOf(entry) }))
+    return ranked.sort((a, b) => a.rank - b.rank).map(({ entry }) => entry)
+  }
+
+  /** Parts by their most urgent record. */
+  function partsByUrgency(parts: readonly Group[]): Group[] {
+    const ranked = parts.map((part) => ({
+      part,
+      rank: part.reduce((min, entry) => Math.min(min, rankOf(entry)), Infinity),
+    }))
+    return ranked.sort((a, b) => a.rank - b.rank).map(({ part }) => part)
+  }
 
   /** Takes in what a page shows, of every awaited record on it. `due` loses those that were seen. */
   function take(page: ListPage, askedAt: number, due: Set<Entry>): void {
@@ -98,6 +127,8 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       if (entry === undefined || !isAwaited(entry)) continue
       const offset = backlog.see(entry, record, look)
       if (offset !== undefined) offsets.push(offset)
+      // A failure that is seen by the way is checked again soon, and not when its own check would be due.
+      queue.add(entry)
       due.delete(entry)
     }
     if (offsets.length > 0) options.report({ type: 'time-offset', offsets })
@@ -152,8 +183,9 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
 
   /** Those of one event come together. */
   async function lookUpEach(group: Group, round: Round): Promise<void> {
-    const byEvent = new Map(group.map((entry) => [entry.eventId, entry]))
-    await inParallel([...byEvent.values()], concurrency, (entry) => lookUpOrPutOff(entry, round))
+    const byEvent = new Map(inOrderOfUrgency(group).map((entry) => [entry.eventId, entry]))
+    const due = [...byEvent.values()].slice(0, callsLeft(round))
+    await inParallel(due, concurrency, (entry) => lookUpOrPutOff(entry, round))
   }
 
   /**
@@ -178,6 +210,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
 
   /** Looks at a group by listing its span or, where that costs more, by listing parts of it or one look-up each. */
   async function look(group: Group, round: Round, splits: number): Promise<void> {
+    if (callsLeft(round) === 0) return
     const calls = lookUps(group)
     if (calls <= 1) {
       await lookUpEach(group, round)
@@ -193,7 +226,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     const left = group.filter(isAwaited)
     const parts = splitAtGaps(left, density.rowsPerSecond, density.pageSize)
     if (parts.length < 2 || splits === 0) await lookUpEach(left, round)
-    else for (const part of parts) await look(part, round, splits - 1)
+    else for (const part of partsByUrgency(parts)) await look(part, round, splits - 1)
   }
 
   /** A span that can't be listed is looked at record by record. */
@@ -202,7 +235,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       await look(group, round, 2)
     } catch (error) {
       if (!(error instanceof PlatformFailure) || hopeless.has(error.reason) || round.failures > 0) throw error
-      await lookUpEach(group.filter(isAwaited).slice(0, mostLookUps), round)
+      await lookUpEach(group.filter(isAwaited), round)
     }
   }
 
@@ -210,7 +243,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   async function lookAtSecond(entry: Entry, round: Round): Promise<void> {
     const askedAt = clock.monotonic()
     // It may have been seen with another one of its second.
-    if (entry.awaiting === undefined || entry.awaiting.lookAt > askedAt) return
+    if (entry.awaiting === undefined || entry.awaiting.lookAt > askedAt || callsLeft(round) === 0) return
     const due = new Set([entry])
     const query = { ...asked(spanOf([entry])), size: maxPageSize }
     const seen = new Set<string>()
@@ -233,34 +266,37 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   /** One round: looks at all that is due, and pauses when the platform does not answer. */
   async function lookAtDue(signal: AbortSignal): Promise<void> {
     const round: Round = { failures: 0, answers: 0, calls: 0, signal }
-    const due = room.take(clock.monotonic())
+    const due = queue.take(clock.monotonic())
+    roundDueAt = due[0]?.awaiting?.lookAt ?? Infinity
     const [odd, plain] = [due.filter(hasNoEvent), due.filter((entry) => !hasNoEvent(entry))]
     try {
       await lookAround(byEventTime(plain), round)
-      await inParallel(odd, 1, (entry) => lookAtSecond(entry, round))
+      await inParallel(inOrderOfUrgency(odd), 1, (entry) => lookAtSecond(entry, round))
       // One that fails by itself is put off by itself.
       if (round.failures > 1 && round.answers === 0) await pause(signal)
       else pauses = 0
-      room.learn({ looks: due.length, settled: due.length - due.filter(isAwaited).length, calls: round.calls })
     } catch (error) {
       signal.throwIfAborted()
       if (!isPlatformTrouble(error)) throw error
       await pause(signal)
     } finally {
-      for (const entry of due) room.add(entry)
+      roundDueAt = Infinity
+      for (const entry of due) queue.add(entry)
     }
   }
 
   return {
     follow(entry) {
-      room.add(entry)
+      queue.add(entry)
       bell.ring()
     },
+    overdueMs: () => Math.max(0, clock.monotonic() - Math.min(roundDueAt, queue.firstDueAt() ?? Infinity)),
     async run(signal) {
       for (;;) {
         signal.throwIfAborted()
-        const wait = room.untilRound(clock.monotonic())
-        if (wait === 0) await lookAtDue(signal)
+        const roundAt = queue.nextRoundAt()
+        const wait = roundAt === undefined ? undefined : roundAt - clock.monotonic()
+        if (wait !== undefined && wait <= 0) await lookAtDue(signal)
         else await bell.wait(wait, signal)
       }
     },

@@ -74,8 +74,6 @@ export interface Dispatcher {
   sawAll(): void
   /** Takes in that an outcome has become known. */
   settled(entry: Entry): void
-  /** True while records are due that wait for outcomes of others. */
-  waitsForOutcomes(): boolean
   /**
    * How long the loop has not turned, in ms, without the time that a Retry-After asked for. It turns at least every half
    * minute, or as often as the rate lets a retry go: every 100 s at the least.
@@ -100,9 +98,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     isInFlight: (entry) => flights.has(entry.id),
     inFlightOf: (subscriptionId) => bySubscription.get(subscriptionId) ?? 0,
     allows: (subscriptionId) => allowance.allows(subscriptionId, clock.monotonic()),
-    allowsAny: () => allowance.allowsAny(clock.monotonic()),
-    isSuspect: (subscriptionId) => allowance.isSuspect(subscriptionId),
-    isRecovering: (subscriptionId) => allowance.isRecovering(subscriptionId),
+    firstProbes: () => allowance.firstProbes(),
+    isRecovering: (subscriptionId) => allowance.isRecovering(subscriptionId, clock.monotonic()),
     isTrial: () => guard.trouble() !== undefined,
     ...(policy.orderPerEntity && { isNext: (entry) => isNext(entry) }),
   })
@@ -136,12 +133,13 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   /** A PATCH that fails on the platform's side hits it again and again, were its place free at once. */
   function leaves(answer: RetryAnswer, ticket: Ticket): void {
-    if (answer.result !== 'platform-error') allowance.settle(ticket, 'neutral', clock.monotonic())
+    if (answer.result === 'platform-error') allowance.freeLater(ticket, clock.monotonic())
+    else allowance.settle(ticket, 'neutral', clock.monotonic())
   }
 
   /** As it stands before the retry goes out. */
   function occasionOf(entry: Entry): Pick<RetryFact, 'attempt' | 'why'> {
-    const isProbe = allowance.isRecovering(entry.subscriptionId)
+    const isProbe = allowance.isRecovering(entry.subscriptionId, clock.monotonic())
     const why = isProbe ? 'probe' : isExpiring(entry, policy, now()) ? 'expiring' : 'due'
     return { attempt: nextAttempt(entry), why }
   }
@@ -201,7 +199,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   function untilChange(): number | undefined {
     const dueAt = roundAt === undefined && mayRetry() ? turns.nextDueAt() : undefined
     const untilDue = dueAt === undefined ? Infinity : dueAt - client.now()
-    const wait = Math.min(untilDue, (allowance.nextChangeAt() ?? Infinity) - clock.monotonic())
+    const monotonic = clock.monotonic()
+    const wait = Math.min(untilDue, (allowance.nextChangeAt(monotonic) ?? Infinity) - monotonic)
     return wait === Infinity ? undefined : Math.max(1, wait)
   }
 
@@ -210,7 +209,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (roundAt === undefined || flights.size > 0) return false
     if (!policy.enabled || guard.trouble() !== undefined) return true
     if (backlog.awaited().size > 0) return false
-    return receiver.up() === false || !turns.hasDue(roundAt, (subscriptionId) => !allowance.isOpen(subscriptionId))
+    return (
+      receiver.up() === false ||
+      !turns.hasDue(roundAt, (subscriptionId) => !allowance.isOpen(subscriptionId, clock.monotonic()))
+    )
   }
 
   async function loop(halt: AbortSignal, kill: AbortSignal): Promise<void> {
@@ -275,7 +277,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       offerAgain(entry)
       bell.ring()
     },
-    waitsForOutcomes: () => mayRetry() && turns.hasDue(now(), () => true) && !turns.ready(now(), false),
     silentForMs: () => activeMs() - beatAt,
   }
 }

@@ -37,7 +37,10 @@ export interface OutcomePolicy {
   doubtMs: number
   /** A look after so long that shows nothing makes the outcome unknown. */
   giveUpAfterMs: number
-  /** The same for a retry whose answer was lost, and that every look shows as it was: it was not taken. */
+  /**
+   * `circuit.probeTimeout`: a look after so long that shows no outcome frees the place of the retry. Where its answer was
+   * lost and the look shows nothing new, the outcome is unknown: it was not taken.
+   */
   lostAfterMs: number
 }
 

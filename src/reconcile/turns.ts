@@ -29,11 +29,10 @@ export interface TurnsOptions {
   isInFlight: (entry: Entry) => boolean
   /** Retries of a subscription that are in flight. */
   inFlightOf: (subscriptionId: string) => number
-  /** False while a subscription has no allowance, or none has any. Default: everything is allowed. */
+  /** False while a subscription has no allowance. Default: everything is allowed. */
   allows?: (subscriptionId: string) => boolean
-  allowsAny?: () => boolean
-  /** True of a subscription that is known to be in trouble: the others go first. */
-  isSuspect?: (subscriptionId: string) => boolean
+  /** Subscriptions whose next record is the first probe after a pause, in the order in which these go. */
+  firstProbes?: () => ReadonlySet<string>
   /** True while it matters which record of a subscription goes next, as it may be the only one for a while. */
   isRecovering?: (subscriptionId: string) => boolean
   /** True while one retry is to show whether the platform lets us in: a record that was not refused last goes first. */
@@ -82,10 +81,9 @@ export function createTurns(options: TurnsOptions): Turns {
   const policy: Policy = { ...options.policy, enabled: true }
   const {
     allows = () => true,
-    allowsAny = () => true,
+    firstProbes = () => new Set(),
     isNext = () => true,
     isRecovering = () => false,
-    isSuspect = () => false,
     isTrial = () => false,
   } = options
   /** The first lane has the next turn; a lane that had its turn goes to the end. */
@@ -101,6 +99,8 @@ export function createTurns(options: TurnsOptions): Turns {
   /** Places in all queues, and how many of them were valid when the void ones were last cleared away. */
   let standing = 0
   let validOnce = 0
+  /** The last record that went was a first probe: the next one is of another kind, if there is any. */
+  let wasFirstProbe = false
 
   const isVoid = (place: Place): boolean => places.get(place.entry) !== place || !options.isHeld(place.entry)
   const isFenced = (entry: Entry): boolean => [...fences].some((span) => contains(span, entry.localSecond))
@@ -228,6 +228,15 @@ export function createTurns(options: TurnsOptions): Turns {
     return undefined
   }
 
+  function* lanesOf(subscriptionIds: Iterable<string>): Generator<Lane> {
+    for (const subscriptionId of subscriptionIds) {
+      for (const age of ages) {
+        const lane = lanes.get(laneKey(age, subscriptionId))
+        if (lane !== undefined) yield lane
+      }
+    }
+  }
+
   /** The record of a lane that goes next; a lane that has none is taken away. */
   function lookInto(lane: Lane, now: number): Found | undefined {
     const probed = isRecovering(lane.subscriptionId) ? probe(lane.subscriptionId, now) : undefined
@@ -254,26 +263,23 @@ export function createTurns(options: TurnsOptions): Turns {
   function find(now: number, mayGo: (subscriptionId: string) => boolean): Found | undefined {
     const tried = isTrial() ? trial(now, mayGo) : undefined
     if (tried !== undefined) return tried
-    const suspects: Lane[] = []
-    for (const lane of lanes.values()) {
-      if (!mayGo(lane.subscriptionId)) continue
-      if (isSuspect(lane.subscriptionId)) {
-        suspects.push(lane)
-        continue
+    const first = firstProbes()
+    const findIn = (among: Iterable<Lane>, areFirstProbes: boolean): Found | undefined => {
+      for (const lane of among) {
+        const { subscriptionId } = lane
+        if (first.has(subscriptionId) !== areFirstProbes || !mayGo(subscriptionId)) continue
+        const found = lookInto(lane, now)
+        if (found !== undefined) return found
       }
-      const found = lookInto(lane, now)
-      if (found !== undefined) return found
+      return undefined
     }
-    for (const lane of suspects) {
-      const found = lookInto(lane, now)
-      if (found !== undefined) return found
-    }
-    return undefined
+    const findFirstProbe = (): Found | undefined => findIn(lanesOf(first), true)
+    if (wasFirstProbe) return findIn(lanes.values(), false) ?? findFirstProbe()
+    return findFirstProbe() ?? findIn(lanes.values(), false)
   }
 
   function findNext(now: number, idleOnly: boolean): Found | undefined {
     wake(now)
-    if (!allowsAny()) return undefined
     return find(
       now,
       (subscriptionId) => !(idleOnly && options.inFlightOf(subscriptionId) > 0) && allows(subscriptionId),
@@ -289,6 +295,7 @@ export function createTurns(options: TurnsOptions): Turns {
       const found = findNext(now, idleOnly)
       if (found === undefined) return undefined
       const { lane, place } = found
+      wasFirstProbe = firstProbes().has(lane.subscriptionId)
       // A probe, or a trial, may stand anywhere in its queue: it leaves a void place behind.
       if (lane.queue.peek() === place) take(lane.queue)
       else forget(place)

@@ -14,8 +14,11 @@ test(
     await expect.poll(() => demo.stdout(), { ...patience, timeout: demoMs }).toContain('Still up')
     const out = demo.stdout()
     expect(out).toContain('daemon: 451 recovered · platform: 451 successful · EQUAL\n')
-    expect(out).toContain('deliveries into the receiver while it was down: 10, with 463 due\n')
-    expect(out).toContain("failed again: 10 by the daemon's books, 10 by the platform's\n")
+    const down = Number(/deliveries into the receiver while it was down: (\d+), with 463 due\n/.exec(out)?.[1])
+    // Two subscriptions: at most nine deliveries into each.
+    expect(down).toBeGreaterThanOrEqual(5)
+    expect(down).toBeLessThanOrEqual(2 * 9)
+    expect(out).toContain(`failed again: ${down} by the daemon's books, ${down} by the platform's\n`)
     expect(out).toContain('delivered twice: 0 ')
     expect(out).toContain('RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND=60')
     expect(out).toContain('RECONCILER_CIRCUIT_COOLDOWN=5s')

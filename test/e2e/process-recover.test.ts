@@ -249,7 +249,7 @@ test('with a health address of the receiver: nothing is sent while it is down, a
   expect((await daemon.ended()).code).toBe(0)
 })
 
-test('a receiver that is down, seen by its outcomes alone: ten deliveries, a pause, and a slow start when it is up', async () => {
+test('a receiver that is down, seen by its outcomes alone: five to nine deliveries, a pause, and a slow start when it is up', async () => {
   await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
   seedDue(sandbox, 60)
   sandbox.receiver.down()
@@ -260,17 +260,19 @@ test('a receiver that is down, seen by its outcomes alone: ten deliveries, a pau
     RECONCILER_RETRY_BACKOFF_INITIAL: '100ms',
     RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
   })
-  await daemon.said('circuit of the receiver as a whole open: all retries pause, nearly all fail again')
-  expect(sandbox.receiver.counts().received).toBe(10)
-  expect((await daemon.metrics()).sum('circuits', { state: 'open' })).toBe(1)
+  await daemon.said('circuit open: retries of this subscription pause, nearly all fail again')
+  const { received } = sandbox.receiver.counts()
+  expect(received).toBeGreaterThanOrEqual(5)
+  expect(received).toBeLessThanOrEqual(9 * Object.keys(sandbox.countBy('subscriptionId')).length)
+  expect((await daemon.metrics()).sum('circuits', { state: 'open' })).toBeGreaterThanOrEqual(1)
   sandbox.receiver.up()
-  await daemon.said('circuit of the receiver as a whole closed')
+  await daemon.said('circuit closed')
   await expect.poll(() => sandbox.counts(), patience).toEqual({ processing: 0, successful: 60, failed: 0 })
   const metrics = async (outcome: string): Promise<number> =>
     (await daemon.metrics()).sum('outcomes_total', { outcome })
   await expect.poll(() => metrics('recovered'), patience).toBe(60)
-  expect(await metrics('failed-again')).toBe(10)
-  expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 60, repeated: 0, received: 70 })
+  expect(await metrics('failed-again')).toBe(received)
+  expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 60, repeated: 0, received: 60 + received })
   daemon.kill('SIGTERM')
   expect((await daemon.ended()).code).toBe(0)
 })

@@ -36,27 +36,24 @@ export function createDeadReceivers(options: DeadReceiversOptions): DeadReceiver
   }
 
   /**
-   * The initial allowance, and a probe after each pause. Each subscription pauses for itself, and so do all together.
-   * When one subscription has used it up, another is tried at once: whether it is the only one that fails.
+   * Of one subscription: before its first pause the initial allowance, and one more for each failure that frees a place
+   * before the last one opens the circuit; then a probe after each pause.
    */
-  function limitOf(subscriptions: number): number {
+  function limitOfOne(): number {
     const elapsed = now() - startedAt
     const { initialAllowance, probeTimeout } = config.circuit
-    const several = subscriptions > 1
-    const probes = expectations.probesWithin(elapsed) * (several ? 2 : 1)
+    const probes = expectations.probesWithin(elapsed)
     // A retry whose outcome stays unknown gives its place back after a while.
     const longestDelivery = scenario.habits.queue[1] + scenario.habits.deliveryTimeout
     const isVague = hasFaults || longestDelivery > probeTimeout / 2
     const givenBack = isVague ? Math.floor(elapsed / probeTimeout) * initialAllowance : 0
-    return initialAllowance + (several ? 1 : 0) + probes + givenBack
+    return 2 * initialAllowance - 1 + probes + givenBack
   }
 
-  /** Where other receivers live, each subscription of the dead one counts for itself. */
   function check(receiver: number): void {
-    const allDead = scenario.receivers.every((_, index) => isDead(index))
     const subscriptions = scenario.subscriptions.filter((of) => of === receiver).length
-    const limit = (allDead ? limitOf(scenario.subscriptions.length) : subscriptions * limitOf(1)) + foreign
-    const count = allDead ? own.reduce((sum, of) => sum + of, 0) : (own[receiver] ?? 0)
+    const limit = subscriptions * limitOfOne() + foreign
+    const count = own[receiver] ?? 0
     if (count > limit) violate(`had ${count} deliveries made to a dead receiver, ${limit} are allowed`)
   }
 

@@ -101,8 +101,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   let sweeps: Sweep[] = []
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
-  /** Outcomes since a circuit last changed, by subscription and of all together. */
-  const outcomesOf = new Map<string, { failed: number; known: number }>()
   let hasTrouble = false
   let isPaused = false
   /** What it could not remember for want of room is not held against it. */
@@ -164,21 +162,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (isFull()) held()
   }
 
-  /** Whether its allowance may hold it: half of the initial one is used up, by failures too that are too few to be judged. */
+  /** Whether an allowance may hold it: half of an initial one is used up. */
   function isFull(): boolean {
-    const { initialAllowance } = config.circuit
-    const fewest = Math.min(10, initialAllowance)
-    const unjudged = [...outcomesOf.values()].map(({ failed, known }) => (known < fewest ? failed : 0))
-    return owed.size + inFlight.size + Math.max(0, ...unjudged) >= Math.max(1, initialAllowance / 2)
-  }
-
-  /** Counts an outcome for its subscription, and for all together. */
-  function countOutcome({ outcome: of, subscriptionId }: Extract<Fact, { type: 'outcome' }>): void {
-    if (of === 'unknown') return
-    for (const key of ['all', subscriptionId]) {
-      const { failed, known } = outcomesOf.get(key) ?? { failed: 0, known: 0 }
-      outcomesOf.set(key, { failed: failed + (of === 'failed-again' ? 1 : 0), known: known + 1 })
-    }
+    return owed.size + inFlight.size >= Math.max(1, config.circuit.initialAllowance / 2)
   }
 
   function toldRetry(call: Call, told: Told): void {
@@ -223,7 +209,6 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   function outcome(fact: Extract<Fact, { type: 'outcome' }>): void {
     const record = platform.records.get(fact.id.toLowerCase())
     books[fact.outcome] += 1
-    countOutcome(fact)
     if (isFull()) held()
     if (fact.outcome === 'recovered' && record?.status !== 'successful') {
       violate('untrue', `says that ${fact.id} is recovered, which is ${record?.status ?? 'unknown'}`)
@@ -318,11 +303,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         trace.note(`${name} outcome ${fact.id.slice(0, 8)} ${fact.outcome}`)
         outcome(fact)
       } else if (fact.type === 'circuit') {
-        trace.note(`${name} circuit ${fact.subscriptionId?.slice(0, 8) ?? 'all'} ${fact.to}`)
-        const key = fact.subscriptionId ?? 'all'
-        outcomesOf.delete(key)
-        if (fact.to === 'closed') notClosed.delete(key)
-        else notClosed.add(key)
+        trace.note(`${name} circuit ${fact.subscriptionId.slice(0, 8)} ${fact.to}`)
+        if (fact.to === 'closed') notClosed.delete(fact.subscriptionId)
+        else notClosed.add(fact.subscriptionId)
         held()
       } else if (fact.type === 'trouble') {
         trace.note(`${name} trouble ${fact.trouble ?? 'over'}`)

@@ -82,7 +82,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'never shrinks the allowance',
     file: 'reconcile/circuit.ts',
-    find: '    allowance = Math.min(maxAllowance, didAnyArrive ? 2 : 1)\n',
+    find: '    allowance = 1\n',
     replace: '',
     invariant: 'dead-receiver',
   },

@@ -8,7 +8,8 @@ import { createHash } from 'node:crypto'
  * - `premature`: no retry before it is due as of what was shown, none of a record whose outcome is awaited, never two of
  *   one record in flight, none in a list that is being read;
  * - `limits`: retries in flight, calls per second, waits that were asked for, failed tries to get a token;
- * - `dead-receiver`: a receiver that is dead gets the initial allowance and the probes, and no more;
+ * - `dead-receiver`: a dead receiver gets, for each subscription, at most `2 * initialAllowance - 1` deliveries before the
+ *   first pause of that subscription, then one per pause;
  * - `untrue`: `recovered` is told only of what the platform holds as successful;
  * - `bounds`: what is held in memory;
  * - `books`: what was accepted or lost is recovered, failed again, unknown or awaited; metrics say what happened;

@@ -44,7 +44,7 @@ export const testWindow: Span = { from: (testNow - 7 * dayMs) / 1000, to: (testN
 export function testBacklog(
   options: { policy?: Partial<Policy>; zone?: string; maxRecords?: number } & Pick<
     BacklogOptions,
-    'isShut' | 'onSettled' | 'onNotTaken'
+    'isShut' | 'onSettled' | 'onUndecided'
   > = {},
 ): Backlog {
   const { policy, zone = 'UTC', maxRecords = 1000, ...hooks } = options
@@ -55,7 +55,7 @@ export interface WatchedBacklog {
   backlog: Backlog
   /** What it has told so far. */
   settled: Settled[]
-  notTaken: Awaited[]
+  undecided: Awaited[]
   /** Ids and outcomes that it has told so far. */
   outcomes: () => [string, Settled['outcome']][]
 }
@@ -63,13 +63,13 @@ export interface WatchedBacklog {
 /** A backlog, and what it tells of outcomes. */
 export function watchedBacklog(options: Parameters<typeof testBacklog>[0] = {}): WatchedBacklog {
   const settled: Settled[] = []
-  const notTaken: Awaited[] = []
+  const undecided: Awaited[] = []
   const backlog = testBacklog({
     ...options,
     onSettled: (one) => settled.push(one),
-    onNotTaken: (one) => notTaken.push(one),
+    onUndecided: (one) => undecided.push(one),
   })
-  return { backlog, settled, notTaken, outcomes: () => settled.map(({ entry, outcome }) => [entry.id, outcome]) }
+  return { backlog, settled, undecided, outcomes: () => settled.map(({ entry, outcome }) => [entry.id, outcome]) }
 }
 
 /** A place in an allowance that nobody counts. */
@@ -159,12 +159,8 @@ export function awaitedOf(
     sentAt: patchedAt,
     inFlight: false,
     lost: false,
-    wasCut: false,
     listed: { attempts: 1, lastAttemptLocal: testNow - dayMs },
-    answeredAt: patchedAt,
-    answered: undefined,
-    wasProcessing: false,
-    doubt: undefined,
+    failedSince: undefined,
     lookAt: patchedAt + 500,
     missedByEvent: false,
     ...fields,

@@ -11,7 +11,7 @@ import {
 
 export const defaultCircuit: CircuitPolicy = {
   enabled: true,
-  initialAllowance: 10,
+  initialAllowance: 5,
   maxAllowance: 10_000,
   failureRatio: 0.9,
   cooldownMs: 30_000,
@@ -57,11 +57,12 @@ interface Coming {
 /** More steps than this without the time moving are a loop that would burn a core. */
 const hotLoopSteps = 100_000
 
-/** Lines take turns; those whose subscription is suspect go last, as the dispatcher has it. */
+/** Lines take turns; the first probes after a pause go before them, but not twice in a row, as the dispatcher has it. */
 export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy> = {}): Deliveries {
   let now = 0
   let order = 0
   let turn = 0
+  let wasFirstProbe = false
   const facts: (CircuitFact & { at: number })[] = []
   const allowance = createAllowance({ ...defaultCircuit, ...policy }, (fact) => facts.push({ ...fact, at: now }))
   const coming = new TinyQueue<Coming>([], (a, b) => a.at - b.at || a.order - b.order)
@@ -70,26 +71,40 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
   const arrived = new Map<string, number>()
   const sentOf = (line: Line): number => sent.get(line.id) ?? 0
   let open = [...lines]
+  /** Those that have records left. */
+  const byId = new Map(lines.map((line) => [line.id, line]))
 
-  function next(): Line | undefined {
-    if (!allowance.allowsAny(now)) return undefined
-    let suspect: Line | undefined
+  function nextOther(): Line | undefined {
     for (let offset = 0; offset < open.length; offset += 1) {
       const line = open[(turn + offset) % open.length]
-      if (line === undefined || !allowance.allows(line.id, now)) continue
-      if (!allowance.isSuspect(line.id)) {
-        turn = (turn + offset + 1) % open.length
-        return line
-      }
-      suspect ??= line
+      if (line === undefined || allowance.firstProbes().has(line.id) || !allowance.allows(line.id, now)) continue
+      turn = (turn + offset + 1) % open.length
+      return line
     }
-    return suspect
+    return undefined
+  }
+
+  function nextProbe(): Line | undefined {
+    const id = allowance
+      .firstProbes()
+      .values()
+      .find((one) => byId.get(one) !== undefined && allowance.allows(one, now))
+    return id === undefined ? undefined : byId.get(id)
+  }
+
+  function next(): Line | undefined {
+    const line = wasFirstProbe ? (nextOther() ?? nextProbe()) : (nextProbe() ?? nextOther())
+    wasFirstProbe = line !== undefined && allowance.firstProbes().has(line.id)
+    return line
   }
 
   function send(line: Line): void {
     const number = sentOf(line)
     sent.set(line.id, number + 1)
-    if (number + 1 >= line.due) open = open.filter((other) => other !== line)
+    if (number + 1 >= line.due) {
+      open = open.filter((other) => other !== line)
+      byId.delete(line.id)
+    }
     const ticket = allowance.take({ id: `${line.id}-${number}`, subscriptionId: line.id }, now)
     hits.push({ subscriptionId: line.id, at: now })
     const fate = line.fate(number, now)
@@ -124,7 +139,7 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
         allowance.turn(now)
         settleDue()
         sendAll()
-        const change = allowance.nextChangeAt() ?? Infinity
+        const change = allowance.nextChangeAt(now) ?? Infinity
         if (change <= now) throw new Error(`the allowance wants to turn at ${change}, and it is ${now}`)
         const nextAt = Math.min(change, coming.peek()?.at ?? Infinity)
         if (nextAt > time) break

@@ -28,7 +28,7 @@ export interface OutcomeToldFact {
 /** Circuits are off unless a test is about them. */
 const circuitsOff: CircuitPolicy = {
   enabled: false,
-  initialAllowance: 10,
+  initialAllowance: 5,
   maxAllowance: 10_000,
   failureRatio: 0.9,
   cooldownMs: 30_000,
@@ -92,18 +92,23 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     policy,
     zone,
     maxRecords,
-    isShut: allowance.isOpen,
+    isShut: (subscriptionId) => allowance.isOpen(subscriptionId, clock.monotonic()),
     onSettled({ awaited, entry, outcome }) {
       allowance.settle(awaited.ticket, verdictOf(outcome, entry.responseStatusCode), clock.monotonic())
       report({ type: 'outcome', id: entry.id, outcome })
       dispatcher.settled(entry)
     },
-    onNotTaken({ ticket }) {
-      allowance.settle(ticket, 'neutral', clock.monotonic())
+    onUndecided({ ticket }) {
+      allowance.free(ticket)
+      dispatcher.wake()
     },
   })
   let paused = false
-  const rate = createRate({ clock, maxPerSecond: options.maxPerSecond ?? 1000 })
+  const rate = createRate({
+    clock,
+    maxPerSecond: options.maxPerSecond ?? 1000,
+    areChecksLate: () => confirmer.overdueMs() > 10_000,
+  })
   const client = options.client?.({ clock, rate }) ?? platform
   const stop = new AbortController()
   const kill = new AbortController()
@@ -143,7 +148,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     random: steadyRandom,
     concurrency: pages,
     firstLookMs: policy.outcome.firstLookMs,
-    waitsForOutcomes: () => dispatcher.waitsForOutcomes(),
+    isFull: (subscriptionId) => allowance.isFull(subscriptionId),
     report,
   })
   const sweeper = createSweeper({

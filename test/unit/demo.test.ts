@@ -41,19 +41,19 @@ describe('books', () => {
 })
 
 describe('what /status tells the demo', () => {
-  const whole: CircuitView = {
-    subscriptionId: undefined,
+  const probing: CircuitView = {
+    subscriptionId: 'other',
     state: 'probing',
     allowance: 4,
     outstanding: 3,
     pausesForMs: 0,
   }
-  const line = { ...whole, subscriptionId: 'one', state: 'open', allowance: 1, pausesForMs: 4200 } as const
+  const line = { ...probing, subscriptionId: 'one', state: 'open', allowance: 1, pausesForMs: 4200 } as const
 
   test.each<[string, CircuitView[], Partial<View>]>([
     ['none', [], { circuit: 'closed', circuitText: 'closed' }],
-    ['the whole', [whole], { circuit: 'probing', circuitText: 'probing, 4 at once' }],
-    ['one that pauses goes before one that does not', [whole, line], { circuitText: 'open, 4.2 s to go' }],
+    ['one that is probed', [probing], { circuit: 'probing', circuitText: 'probing, 4 at once' }],
+    ['one that pauses goes before one that does not', [probing, line], { circuitText: 'open, 4.2 s to go' }],
   ])('circuits: %s', (_, circuits, view) => {
     expect(viewOf(toStatus(aStatusState({ circuits })))).toMatchObject(view)
   })

@@ -247,15 +247,15 @@ describe('outcomes', () => {
   }
 
   test('an accepted retry is awaited, shown as such, and told once when the platform shows what became of it', async () => {
-    const made = later({ records: due(8) }, () => true)
+    const made = later({ records: due(5) }, () => true)
     const { clock, engine, start, tickEvery } = made
     start()
     await tickEvery(1000, 1000)
-    expect(engine.state()).toMatchObject({ awaiting: 8, inFlight: 0, backlogRecords: 8 })
-    expect(engine.state().summary.counts).toMatchObject({ awaiting: 8, due: 0 })
+    expect(engine.state()).toMatchObject({ awaiting: 5, inFlight: 0, backlogRecords: 5 })
+    expect(engine.state().summary.counts).toMatchObject({ awaiting: 5, due: 0 })
     expect(told(made)).toEqual([])
     await clock.advance(10_000)
-    expect(told(made)).toEqual(Array.from({ length: 8 }, () => 'recovered'))
+    expect(told(made)).toEqual(Array.from({ length: 5 }, () => 'recovered'))
     expect(engine.state()).toMatchObject({ awaiting: 0, backlogRecords: 0 })
     // From the event, and from the PATCH, to the look that saw it.
     const [first] = made.facts.filter((fact) => fact.type === 'outcome')
@@ -264,18 +264,19 @@ describe('outcomes', () => {
     expect(first?.sinceRetryMs).toBeLessThan(10_000)
   })
 
-  test('a dead receiver gets ten, then the circuit is open, in the state too; when it is up, all recover', async () => {
+  test('a dead receiver gets five to nine, then the circuit is open, in the state too; when it is up, all recover', async () => {
     let isUp = false
     const made = later({ records: due(200) }, () => isUp)
     const { engine, platform, start, tickEvery } = made
     start()
     await tickEvery(1000, 20_000)
-    expect(platform.retries.length).toBe(10)
-    expect(told(made)).toEqual(Array.from({ length: 10 }, () => 'failed-again'))
-    // One subscription fails: it pauses by itself, and the receiver as a whole is tried slowly.
-    expect(engine.state().circuits.open).toBeGreaterThanOrEqual(1)
+    const sent = platform.retries.length
+    expect(sent).toBeGreaterThanOrEqual(5)
+    expect(sent).toBeLessThanOrEqual(9)
+    expect(told(made)).toEqual(Array.from({ length: sent }, () => 'failed-again'))
+    expect(engine.state().circuits).toEqual({ closed: 0, probing: 0, open: 1 })
     expect(engine.circuits().map(({ state }) => state)).toContain('open')
-    expect(engine.state().summary.counts).toMatchObject({ held: 190, 'backing-off': 10, due: 0 })
+    expect(engine.state().summary.counts).toMatchObject({ held: 200 - sent, 'backing-off': sent, due: 0 })
     isUp = true
     await tickEvery(30_000, 20 * minuteMs)
     expect(platform.failedIds()).toEqual([])

@@ -11,11 +11,6 @@ function circuit(to: CircuitState, subscriptionId: string | undefined = 'one', p
   return { type: 'circuit', subscriptionId, to, ...changes[to], ...(pauseMs !== undefined && { pauseMs }) }
 }
 
-/** The one of the receiver as a whole. */
-function whole(to: CircuitState): FactOf<'circuit'> {
-  return { ...circuit(to), subscriptionId: undefined }
-}
-
 const opened = 'warn: circuit open: retries of this subscription pause, nearly all fail again'
 const probing = 'info: circuit probing: retries of this subscription begin again slowly'
 const closed = 'info: circuit closed'
@@ -72,45 +67,6 @@ describe("a subscription's circuit", () => {
   })
 })
 
-describe('the circuit of the receiver as a whole', () => {
-  test('is told when it opens and when it is closed again, nothing in between', () => {
-    const down = times(100, () => [whole('open'), whole('probing')]).flat()
-    expect(messages([...down, whole('closed')])).toEqual([
-      'warn: circuit of the receiver as a whole open: all retries pause, nearly all fail again',
-      'info: circuit of the receiver as a whole closed',
-    ])
-    expect(told([whole('open')])[0]?.fields).toEqual({ pauseMs: 30_000, failedAgain: 10, judged: 11 })
-  })
-
-  test('is told again the next time', () => {
-    const once = [whole('open'), whole('probing'), whole('closed')]
-    expect(messages([...once, ...once])).toHaveLength(4)
-  })
-
-  test('that only begins again slowly, without having paused, is no line', () => {
-    expect(messages([whole('probing'), whole('closed')])).toEqual([])
-  })
-
-  test('is the one cause while it is not closed: single subscriptions are told at debug', () => {
-    const each = times(5_000, (i) => circuit('open', `subscription-${i}`))
-    expect(messages([whole('open'), whole('probing'), ...each, sweepFact()])).toHaveLength(2)
-    expect(sumOf([whole('open'), ...each, sweepFact()], 'circuitsOpened')).toBe(0)
-  })
-
-  test('hides no subscription that stays down when the others are up again', () => {
-    const facts = [whole('open'), circuit('open'), whole('closed'), circuit('probing'), circuit('open')]
-    expect(messages(facts).at(-1)).toBe(opened)
-  })
-
-  test('hides no subscription when it only begins again slowly because of one', () => {
-    expect(messages([circuit('open'), whole('probing'), circuit('open', 'other')])).toEqual([opened, opened])
-  })
-
-  test('does not hide that a circuit closes that was told as open', () => {
-    expect(messages([circuit('open'), whole('open'), circuit('closed')]).at(-1)).toBe(closed)
-  })
-})
-
 describe('thousands of circuits', () => {
   const many = (to: CircuitState, count = 5_000): Fact[] => times(count, (i) => circuit(to, `subscription-${i}`))
   const sweeps = (count: number): Fact[] => times(count, (i) => sweepFact({ kind: i % 2 === 0 ? 'full' : 'fresh' }))
@@ -163,10 +119,5 @@ describe('thousands of circuits', () => {
     const count = (facts: Fact[]): number => messages(facts).filter((message) => message === more).length
     expect(count([...storm, ...sweeps(1), ...storm, ...sweeps(1), ...storm])).toBe(1)
     expect(count([...storm, ...sweeps(20), ...storm])).toBe(2)
-  })
-
-  test('do not silence the receiver as a whole', () => {
-    const facts = [...many('open'), whole('open'), whole('closed')]
-    expect(messages(facts).slice(-2).join()).toContain('as a whole')
   })
 })

@@ -38,7 +38,7 @@ const defaults = {
   recovery: { target: 3_600_000 },
   circuit: {
     enabled: true,
-    initialAllowance: 10,
+    initialAllowance: 5,
     maxAllowance: 10_000,
     failureRatio: 0.9,
     cooldown: 30_000,
@@ -267,7 +267,7 @@ describe('checks over several keys', () => {
     ],
     [
       'maxAllowance < initialAllowance',
-      { ...key, ...issuer, RECONCILER_CIRCUIT_MAX_ALLOWANCE: '9' },
+      { ...key, ...issuer, RECONCILER_CIRCUIT_MAX_ALLOWANCE: '4' },
       ['circuit.initialAllowance default'],
     ],
     [

@@ -116,8 +116,8 @@ describe('every fact', () => {
     ],
     ['circuit open', everyFact.circuit, { 'circuit_transitions_total{to="open"}': 1 }],
     [
-      'circuit of the receiver as a whole closed',
-      { type: 'circuit', subscriptionId: undefined, to: 'closed' },
+      'circuit closed',
+      { type: 'circuit', subscriptionId: 'one', to: 'closed' },
       { 'circuit_transitions_total{to="closed"}': 1 },
     ],
     ['receiver', everyFact.receiver, {}],

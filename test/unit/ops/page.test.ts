@@ -117,7 +117,11 @@ describe('what holds', () => {
     platform: [{ trouble: 'platform' }, 'when the platform answers'],
     throttled: [{ throttledForMs: 90_000 }, 'when an outcome is known'],
     circuit: [
-      { circuits: [{ subscriptionId: undefined, state: 'open', allowance: 1, outstanding: 0, pausesForMs: 30_000 }] },
+      {
+        circuits: [
+          { subscriptionId: cause.subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForMs: 30_000 },
+        ],
+      },
       'in 30 s 12:00:30',
     ],
   }

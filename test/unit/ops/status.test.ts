@@ -69,7 +69,7 @@ test('an incident', () => {
     inFlight: 8,
     stuckProcessing: 9,
     beyondWindow: 10,
-    circuits: [aCircuit({ subscriptionId: undefined, state: 'probing', outstanding: 1, pausesForMs: 0 }), aCircuit()],
+    circuits: [aCircuit({ subscriptionId: uuid(7), state: 'probing', outstanding: 1, pausesForMs: 0 }), aCircuit()],
     sweeps: [aSweep(0), aSweep(1)],
     nextTickAt: at + 30_000,
     tokenExpiresAt: at + 60_000,
@@ -88,7 +88,7 @@ test('an incident', () => {
     circuits: {
       notClosed: 2,
       list: [
-        { subscriptionId: null, state: 'probing', allowance: 1, outstanding: 1, pausesForSeconds: 0 },
+        { subscriptionId: uuid(7), state: 'probing', allowance: 1, outstanding: 1, pausesForSeconds: 0 },
         { subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForSeconds: 30 },
       ],
     },
@@ -140,7 +140,6 @@ test('what is excluded or awaited does not expire, whoever counted it', () => {
 
 describe('causes', () => {
   const circuit = (changes: Partial<CircuitView>): CircuitView => aCircuit({ subscriptionId: uuid(1), ...changes })
-  const whole = circuit({ subscriptionId: undefined, state: 'probing', pausesForMs: 0 })
   const due = { ...noDecisions, due: 1 }
   const held = { ...noDecisions, held: 1 }
   const backingOff = { byDecision: { ...noDecisions, 'backing-off': 1 }, nextDueAt: at + 50_000 }
@@ -157,7 +156,6 @@ describe('causes', () => {
     ["backing off, by the platform's clock, which is ahead", backingOff, { skewMs: { auth: 0, api: 20_000 } }, 30_000],
     ['backing off behind a pause', backingOff, { circuits: [circuit({ pausesForMs: 90_000 })] }, 90_000],
     ['held by its circuit', { byDecision: held }, { circuits: [circuit({ pausesForMs: 9000 })] }, 9000],
-    ['held by the circuit of all', { byDecision: held }, { circuits: [{ ...whole, pausesForMs: 8000 }] }, 8000],
     ['held by a probe', { byDecision: held }, { circuits: [circuit({ state: 'probing', pausesForMs: 0 })] }, null],
     ["held by another one's circuit", { byDecision: held }, { circuits: [circuit({ subscriptionId: uuid(2) })] }, null],
     ['due, and retries are off', { byDecision: due }, { retriesEnabled: false }, null],
@@ -175,9 +173,6 @@ describe('causes', () => {
     ['none', [], 'closed'],
     ['its own', [circuit({})], 'open'],
     ["another one's", [circuit({ subscriptionId: uuid(2) })], 'closed'],
-    ['that of all', [whole], 'probing'],
-    ['its own, worse than that of all', [whole, circuit({})], 'open'],
-    ['that of all, worse than its own', [{ ...whole, state: 'open' }, circuit({ state: 'probing' })], 'open'],
   ])('the circuit: %s', (_, circuits, state) => {
     expect(causeOf({}, { circuits })?.circuit).toBe(state)
   })
@@ -235,14 +230,12 @@ test('an event type that is an account number, or a secret, is not shown', () =>
 })
 
 describe('bounds', () => {
-  test('of 5,000 circuits a thousand are shown, the receiver as a whole first, and all are counted', () => {
-    const circuits = Array.from({ length: 5000 }, (_, index) =>
-      aCircuit({ subscriptionId: index === 0 ? undefined : `s-${index}` }),
-    )
+  test('of 5,000 circuits a thousand are shown, and all are counted', () => {
+    const circuits = Array.from({ length: 5000 }, (_, index) => aCircuit({ subscriptionId: `s-${index}` }))
     const shown = toStatus(aStatusState({ circuits })).circuits
     expect(shown.notClosed).toBe(5000)
     expect(shown.list.length).toBe(1000)
-    expect(shown.list[0]?.subscriptionId).toBeNull()
+    expect(shown.list[0]?.subscriptionId).toBe('s-0')
     expect(shown.list.at(-1)?.subscriptionId).toBe('s-999')
   })
 

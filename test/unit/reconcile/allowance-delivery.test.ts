@@ -20,7 +20,7 @@ describe('a dead receiver', () => {
     { takesMs: 2000, name: 'after two seconds' },
     { takesMs: 30_000, name: 'by a timeout of half a minute' },
   ])(
-    'of 5,000 records and 40 subscriptions, failing $name: at most twenty in its first minute',
+    'of 5,000 records and 40 subscriptions, failing $name: at most nine each before the first pause',
     async ({ takesMs }) => {
       const due = records(5000, secondMs).map((record, index) => ({
         ...record,
@@ -29,11 +29,11 @@ describe('a dead receiver', () => {
       await using world = holdingUnder({ records: due, deliver: downFor(hourMs, takesMs) })
       void world.start()
       await world.clock.advance(minuteMs)
-      expect(retriesOf(world)).toBeGreaterThanOrEqual(10)
-      expect(retriesOf(world)).toBeLessThanOrEqual(20)
+      expect(retriesOf(world)).toBeGreaterThanOrEqual(5 * 40)
+      expect(retriesOf(world)).toBeLessThanOrEqual(9 * 40 + 30)
       await world.clock.advance(59 * minuteMs)
-      // Ten, and one or two for each of the nine pauses of an hour.
-      expect(retriesOf(world)).toBeLessThanOrEqual(11 + 2 * 9)
+      // Nine, and one for each of the nine pauses of an hour.
+      expect(retriesOf(world)).toBeLessThanOrEqual((9 + 9) * 40)
       expect(outcomesOf(world)['recovered']).toBeUndefined()
     },
   )
@@ -47,7 +47,7 @@ describe('a dead receiver', () => {
     await world.clock.advance(4 * minuteMs)
     expect(outcomesOf(world)['recovered']).toBe(3000)
     expect(retriesOf(world)).toBe(3000 + hits)
-    expect(world.allowance.counts().closed).toBe(2)
+    expect(world.allowance.counts(world.clock.monotonic()).closed).toBe(1)
   })
 
   test('a probe that nobody hears of hangs nothing', async () => {
@@ -111,8 +111,10 @@ describe('poison', () => {
       poison.has(id) ? { afterMs: 300, status: 'failed', code: 422 } : { afterMs: 300, status: 'successful' }
     await using world = holdingUnder({ records: due, deliver })
     void world.start()
-    await world.clock.advance(minuteMs)
-    expect(outcomesOf(world)).toMatchObject({ recovered: 100, 'failed-again': 100 })
+    // Five places, and two checks for each that is refused: two of these a second.
+    await world.clock.advance(2 * minuteMs)
+    expect(outcomesOf(world)['recovered']).toBe(100)
+    expect(outcomesOf(world)['failed-again']).toBeGreaterThanOrEqual(100)
     expect(world.facts.filter(({ type }) => type === 'circuit')).toEqual([])
   })
 })

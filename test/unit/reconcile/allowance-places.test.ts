@@ -10,7 +10,7 @@ import {
   type Ticket,
   type Verdict,
 } from '../../../src/reconcile/allowance.ts'
-import { arriving, defaultCircuit, deliveries, failing, linesOf, type Fate } from '../../support/deliveries.ts'
+import { arriving, defaultCircuit, deliveries, failing, linesOf } from '../../support/deliveries.ts'
 
 const minuteMs = 60_000
 const hourMs = 3_600_000
@@ -30,45 +30,78 @@ function take(allowance: Allowance, subscriptionId: string, now: number): Ticket
 
 /** Makes a circuit open by as many failures as it needs. */
 function kill(allowance: Allowance, subscriptionId: string, now: number): void {
-  for (let count = 0; count < 10; count += 1) {
+  for (let count = 0; count < 5; count += 1) {
     allowance.settle(take(allowance, subscriptionId, now), 'failed-again', now)
   }
 }
 
 describe('a retry without outcome', () => {
-  test('frees its place after two minutes, and not before', () => {
+  test('keeps its place however long it takes, until a look frees it', () => {
     const { allowance } = allowanceOf()
-    for (let count = 0; count < 10; count += 1) take(allowance, 'a', 0)
-    expect([allowance.allows('a', 0), allowance.allows('b', 0)]).toEqual([false, false])
-    expect(allowance.nextChangeAt()).toBe(120_000)
-    allowance.turn(119_999)
-    expect(allowance.allows('a', 119_999)).toBe(false)
-    allowance.turn(120_000)
-    expect([allowance.allows('a', 120_000), allowance.allows('b', 120_000)]).toEqual([true, true])
-    expect(allowance.nextChangeAt()).toBeUndefined()
-  })
-
-  test('as a probe hangs nothing: the next one goes after two minutes, and so on for ever', () => {
-    const dead = (number: number): Fate => (number < 10 ? { afterMs: 100, verdict: 'failed-again' } : undefined)
-    const world = deliveries(linesOf(1, 100_000, dead))
-    world.until(10 * hourMs)
-    const probes = world.hits.slice(10).map(({ at }) => at)
-    expect(probes.length).toBe(Math.floor((10 * hourMs - 30_200) / 120_000) + 1)
-    expect(new Set(probes.slice(1).map((at, index) => at - (probes[index] ?? 0)))).toEqual(new Set([120_000]))
+    const tickets = Array.from({ length: 5 }, () => take(allowance, 'a', 0))
+    allowance.turn(hourMs)
+    expect([allowance.allows('a', hourMs), allowance.allows('b', hourMs)]).toEqual([false, true])
+    expect(allowance.nextChangeAt(hourMs)).toBeUndefined()
+    for (const ticket of tickets) allowance.free(ticket)
+    expect(allowance.allows('a', hourMs)).toBe(true)
   })
 
   test('whose outcome comes late counts, and frees nothing a second time', () => {
     const { allowance, facts } = allowanceOf()
-    const late = Array.from({ length: 10 }, () => take(allowance, 'a', 0))
-    allowance.turn(120_000)
-    const others = Array.from({ length: 9 }, () => take(allowance, 'b', 120_000))
-    for (const ticket of late.slice(0, 9)) allowance.settle(ticket, 'neutral', 130_000)
-    // Nine of b are out still: one place is left of all, for one that has none.
-    expect([allowance.allows('a', 130_000), allowance.allows('b', 130_000)]).toEqual([true, false])
-    for (const ticket of others) allowance.settle(ticket, 'failed-again', 131_000)
+    const late = Array.from({ length: 5 }, () => take(allowance, 'a', 0))
+    for (const ticket of late) allowance.free(ticket)
+    const others = Array.from({ length: 5 }, () => take(allowance, 'a', 120_000))
+    for (const ticket of late) allowance.free(ticket)
+    for (const ticket of late.slice(0, 4)) allowance.settle(ticket, 'failed-again', 130_000)
+    expect(allowance.allows('a', 130_000)).toBe(false)
     expect(facts).toEqual([])
-    allowance.settle(late[9] ?? take(allowance, 'a', 0), 'failed-again', 132_000)
-    expect(facts.map(({ subscriptionId, to }) => [subscriptionId, to])).toEqual([[undefined, 'open']])
+    for (const ticket of others.slice(0, 1)) allowance.settle(ticket, 'failed-again', 132_000)
+    expect(facts.map(({ subscriptionId, to }) => [subscriptionId, to])).toEqual([['a', 'open']])
+  })
+
+  test('that the platform failed on gives its place back after two minutes, and not before', () => {
+    const { allowance } = allowanceOf()
+    for (let count = 0; count < 5; count += 1) allowance.freeLater(take(allowance, 'a', 0), 1000)
+    expect(allowance.nextChangeAt(1000)).toBe(121_000)
+    allowance.turn(120_999)
+    expect(allowance.allows('a', 120_999)).toBe(false)
+    allowance.turn(121_000)
+    expect(allowance.allows('a', 121_000)).toBe(true)
+    expect(allowance.nextChangeAt(121_000)).toBeUndefined()
+  })
+})
+
+describe('a pause', () => {
+  test('is over when its time has come, whether that was told or not', () => {
+    const { allowance, facts } = allowanceOf()
+    kill(allowance, 'a', 0)
+    expect([allowance.allows('a', 29_999), allowance.isOpen('a', 29_999)]).toEqual([false, true])
+    expect([allowance.allows('a', 30_000), allowance.isOpen('a', 30_000)]).toEqual([true, false])
+    expect(allowance.counts(30_000)).toEqual({ closed: 0, probing: 1, open: 0 })
+    expect(facts).toHaveLength(1)
+    expect(allowance.nextChangeAt(0)).toBe(30_000)
+    allowance.turn(30_000)
+    expect(facts.at(-1)).toEqual({ type: 'circuit', subscriptionId: 'a', to: 'probing' })
+  })
+
+  test('of many ends with one probe a second for all of them; who had one goes to the end', () => {
+    const { allowance } = allowanceOf()
+    for (const id of ['a', 'b', 'c']) kill(allowance, id, 0)
+    allowance.turn(30_000)
+    expect([...allowance.firstProbes()]).toEqual(['a', 'b', 'c'])
+    const probe = take(allowance, 'a', 30_000)
+    expect([...allowance.firstProbes()]).toEqual(['b', 'c', 'a'])
+    expect([allowance.allows('b', 30_999), allowance.allows('b', 31_000), allowance.allows('a', 31_000)]).toEqual([
+      false,
+      true,
+      false,
+    ])
+    expect(allowance.nextChangeAt(30_000)).toBe(31_000)
+    expect(allowance.allows('well', 30_000)).toBe(true)
+    // The second probe of one that has begun to recover waits for nobody.
+    allowance.settle(probe, 'recovered', 30_500)
+    expect([...allowance.firstProbes()]).toEqual(['b', 'c'])
+    expect(allowance.allows('a', 30_500)).toBe(true)
   })
 })
 
@@ -91,7 +124,7 @@ describe('settling', () => {
       allowance.settle(take(allowance, 'a', count), 'neutral', count)
     }
     expect(facts).toEqual([])
-    expect(allowance.counts()).toEqual({ closed: 2, probing: 0, open: 0 })
+    expect(allowance.counts(500)).toEqual({ closed: 1, probing: 0, open: 0 })
   })
 })
 
@@ -100,12 +133,16 @@ interface Taken {
   ticket: Ticket
   sentAt: number
   settled: boolean
-  /** A pause of its own subscription, or of all, has begun since. */
-  past: { own: boolean; whole: boolean }
+  freed: boolean
+  /** A pause of its subscription has begun since. */
+  past: boolean
 }
 
 type Step =
-  { do: 'take'; subscription: number } | { do: 'settle'; which: number; verdict: Verdict } | { do: 'pass'; ms: number }
+  | { do: 'take'; subscription: number }
+  | { do: 'settle'; which: number; verdict: Verdict }
+  | { do: 'free'; which: number }
+  | { do: 'pass'; ms: number }
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
@@ -120,11 +157,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       verdict: fc.constantFrom<Verdict>('recovered', 'failed-again', 'failed-again', 'failed-again', 'neutral'),
     }),
   },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('free' as const), which: fc.nat(1000) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.integer({ min: 1, max: 70_000 }) }) },
 )
 
 const legal: Record<CircuitState, readonly CircuitState[]> = {
-  closed: ['open', 'probing'],
+  closed: ['open'],
   open: ['probing'],
   probing: ['closed', 'open'],
 }
@@ -132,33 +170,24 @@ const legal: Record<CircuitState, readonly CircuitState[]> = {
 /** Runs steps, and holds the allowance's views against the books of the test after each. */
 function runAgainstBooks(steps: readonly Step[], policy: Partial<CircuitPolicy>): void {
   const taken: Taken[] = []
-  const states = new Map<string | undefined, CircuitState>()
+  const states = new Map<string, CircuitState>()
   let now = 0
   const allowance = createAllowance({ ...defaultCircuit, ...policy }, ({ subscriptionId, to }) => {
     expect(legal[states.get(subscriptionId) ?? 'closed']).toContain(to)
     states.set(subscriptionId, to)
     if (to !== 'open') return
-    for (const one of taken) {
-      if (subscriptionId === undefined) one.past.whole = true
-      else if (one.ticket.subscriptionId === subscriptionId) one.past.own = true
-    }
+    for (const one of taken) if (one.ticket.subscriptionId === subscriptionId) one.past = true
   })
 
-  function outstanding(subscriptionId: string | undefined): number {
-    const isOut = ({ past, sentAt, settled, ticket }: Taken): boolean =>
-      !settled &&
-      now < sentAt + defaultCircuit.probeTimeoutMs &&
-      (subscriptionId === undefined ? !past.whole : !past.own && ticket.subscriptionId === subscriptionId)
-    return taken.filter(isOut).length
+  function outstanding(subscriptionId: string): number {
+    return taken.filter(({ freed, past, settled, ticket }) => {
+      return !settled && !freed && !past && ticket.subscriptionId === subscriptionId
+    }).length
   }
 
   function compare(): void {
     for (const view of allowance.views(now)) {
-      const expected = outstanding(view.subscriptionId)
-      if (view.subscriptionId !== undefined) expect(view.outstanding).toBe(expected)
-      // All together may also have been shrunk, which no fact tells.
-      expect(view.outstanding).toBeGreaterThanOrEqual(0)
-      expect(view.outstanding).toBeLessThanOrEqual(expected)
+      expect(view.outstanding).toBe(outstanding(view.subscriptionId))
       expect(view.allowance).toBeGreaterThanOrEqual(1)
       expect(view.state).toBe(states.get(view.subscriptionId))
     }
@@ -170,23 +199,28 @@ function runAgainstBooks(steps: readonly Step[], policy: Partial<CircuitPolicy>)
       allowance.turn(now)
     } else if (one.do === 'take') {
       const subscriptionId = `sub-${one.subscription}`
-      if (!allowance.allowsAny(now) || !allowance.allows(subscriptionId, now)) continue
+      if (!allowance.allows(subscriptionId, now)) continue
       const ticket = take(allowance, subscriptionId, now)
-      taken.push({ ticket, sentAt: now, settled: false, past: { own: false, whole: false } })
+      taken.push({ ticket, sentAt: now, settled: false, freed: false, past: false })
     } else {
       const found = taken[one.which % Math.max(1, taken.length)]
       if (found === undefined) continue
-      found.settled = true
-      allowance.settle(found.ticket, one.verdict, now)
+      if (one.do === 'free') {
+        found.freed = true
+        allowance.free(found.ticket)
+      } else {
+        found.settled = true
+        allowance.settle(found.ticket, one.verdict, now)
+      }
     }
     compare()
   }
   // In the end nothing is taken and everything goes again: no place was lost.
+  for (const { ticket } of taken) allowance.free(ticket)
   now += 20 * minuteMs
   allowance.turn(now)
   for (const view of allowance.views(now)) expect([view.outstanding, view.pausesForMs]).toEqual([0, 0])
-  expect(allowance.nextChangeAt()).toBeUndefined()
-  expect(allowance.allowsAny(now)).toBe(true)
+  expect(allowance.nextChangeAt(now)).toBeUndefined()
   for (let index = 0; index < 4; index += 1) expect(allowance.allows(`sub-${index}`, now)).toBe(true)
 }
 
@@ -214,8 +248,8 @@ describe('changes of state', () => {
       linesOf(3, 200, (_, at) => ({ afterMs: 100, verdict: at < upAt ? 'failed-again' : 'recovered' })),
     )
     world.until(hourMs)
-    const whole = world.facts.filter(({ subscriptionId }) => subscriptionId === undefined)
-    expect(whole.map(({ to }) => to)).toEqual([
+    const one = world.facts.filter(({ subscriptionId }) => subscriptionId === 'sub-0')
+    expect(one.map(({ to }) => to)).toEqual([
       'open',
       'probing',
       'open',
@@ -226,21 +260,21 @@ describe('changes of state', () => {
       'probing',
       'closed',
     ])
-    const opened = whole.filter(({ to }) => to === 'open')
+    const opened = one.filter(({ to }) => to === 'open')
     expect(opened.map(({ pauseMs }) => pauseMs)).toEqual([30_000, 60_000, 120_000, 240_000])
-    expect(opened[0]).toMatchObject({ failedAgain: 10, judged: 10 })
-    expect(world.allowance.counts()).toEqual({ closed: 4, probing: 0, open: 0 })
+    expect(opened[0]).toMatchObject({ failedAgain: 5, judged: 5 })
+    expect(world.allowance.counts(hourMs)).toEqual({ closed: 3, probing: 0, open: 0 })
     expect(world.allowance.views(hourMs)).toEqual([])
   })
 
-  test('an only dead subscription opens alone: all together do not pause', () => {
+  test('a dead subscription opens alone', () => {
     const world = deliveries([...linesOf(1, 1000, failing(100), 'dead'), ...linesOf(1, 1000, arriving(100), 'well')])
     world.until(hourMs)
     const opened = world.facts.filter(({ to }) => to === 'open').map(({ subscriptionId }) => subscriptionId)
     expect(new Set(opened)).toEqual(new Set(['dead-0']))
-    expect(world.allowance.isOpen('well-0')).toBe(false)
-    expect(world.allowance.isSuspect('dead-0')).toBe(true)
-    expect(world.allowance.isRecovering('well-0')).toBe(false)
+    expect(world.allowance.isOpen('well-0', hourMs)).toBe(false)
+    expect(world.allowance.isRecovering('dead-0', hourMs)).toBe(true)
+    expect(world.allowance.isRecovering('well-0', hourMs)).toBe(false)
   })
 
   test('views tell how long a pause goes on', () => {
@@ -253,68 +287,68 @@ describe('changes of state', () => {
 })
 
 describe('what is kept', () => {
-  test('closed circuits are forgotten after ten idle minutes, others while they have no open records', () => {
+  test('circuits are forgotten in any state ten minutes after their last open record', () => {
     const { allowance, facts } = allowanceOf()
     allowance.settle(take(allowance, 'closed', 0), 'recovered', 0)
     const out = take(allowance, 'busy', 0)
     kill(allowance, 'needed', 0)
     kill(allowance, 'done', 0)
     allowance.turn(31_000)
-    const total = (): number => Object.values(allowance.counts()).reduce((sum, count) => sum + count, 0)
+    const total = (): number => Object.values(allowance.counts(31_000)).reduce((sum, count) => sum + count, 0)
     const isNeeded = (subscriptionId: string): boolean => subscriptionId === 'needed'
     allowance.forgetIdle(isNeeded, 10 * minuteMs - 1)
-    expect(total()).toBe(5)
+    expect(total()).toBe(4)
     facts.length = 0
     allowance.forgetIdle(isNeeded, 10 * minuteMs)
-    expect(total()).toBe(3)
+    expect(total()).toBe(2)
     expect(facts).toEqual([{ type: 'circuit', subscriptionId: 'done', to: 'closed' }])
+    expect([...allowance.firstProbes()]).toEqual(['needed'])
     // The one that had a retry out goes when that is settled, ten minutes later.
     allowance.settle(out, 'recovered', 10 * minuteMs)
     allowance.forgetIdle(isNeeded, 20 * minuteMs - 1)
-    expect(total()).toBe(3)
-    allowance.forgetIdle(isNeeded, 20 * minuteMs)
     expect(total()).toBe(2)
+    allowance.forgetIdle(isNeeded, 20 * minuteMs)
+    expect(total()).toBe(1)
+    // Its records have gone meanwhile.
+    allowance.forgetIdle(() => false, 30 * minuteMs)
+    expect(total()).toBe(0)
   })
 
   test('an open circuit that is forgotten does not come back by its old outcomes', () => {
-    const { allowance } = allowanceOf()
-    const late = take(allowance, 'a', 0)
-    kill(allowance, 'a', 0)
+    const { allowance, facts } = allowanceOf()
+    const late = Array.from({ length: 10 }, () => take(allowance, 'a', 0))
+    kill(allowance, 'a', 1)
     allowance.turn(hourMs)
     allowance.forgetIdle(() => false, hourMs)
-    expect(allowance.isSuspect('a')).toBe(false)
-    allowance.settle(late, 'failed-again', hourMs)
+    expect(allowance.isRecovering('a', hourMs)).toBe(false)
+    const told = facts.length
+    for (const ticket of late) allowance.settle(ticket, 'failed-again', hourMs)
     allowance.turn(2 * hourMs)
-    expect(allowance.counts()).toEqual({ closed: 1, probing: 0, open: 0 })
-    expect(allowance.nextChangeAt()).toBeUndefined()
+    expect(facts).toHaveLength(told)
+    expect(allowance.counts(2 * hourMs)).toEqual({ closed: 0, probing: 0, open: 0 })
+    expect(allowance.nextChangeAt(2 * hourMs)).toBeUndefined()
     expect(allowance.allows('a', 2 * hourMs)).toBe(true)
   })
 
-  test('ten thousand subscriptions at most, the idle and closed ones go first', () => {
-    const { allowance } = allowanceOf({ maxAllowance: 100_000 })
-    kill(allowance, 'dead', 0)
-    allowance.turn(30_000)
-    for (let index = 0; index < 12_000; index += 1) {
-      allowance.settle(take(allowance, `sub-${index}`, 31_000), 'recovered', 31_000)
-    }
-    const { closed, open, probing } = allowance.counts()
-    expect(closed + open + probing).toBe(10_001)
-    expect(allowance.isSuspect('dead')).toBe(true)
+  test('a closed circuit that had to go does not open by its old outcomes', () => {
+    const { allowance, facts } = allowanceOf()
+    const late = Array.from({ length: 5 }, () => take(allowance, 'a', 0))
+    for (let index = 0; index < 10_000; index += 1) take(allowance, `sub-${index}`, 1)
+    for (const ticket of late) allowance.settle(ticket, 'failed-again', 2)
+    expect(facts).toEqual([])
   })
 
-  test('also when all of them have a retry out: no place is lost with those that had to go', () => {
-    const { allowance } = allowanceOf({ initialAllowance: 20_000, maxAllowance: 20_000 })
-    const tickets = Array.from({ length: 10_300 }, (_, index) => take(allowance, `sub-${index}`, 0))
-    const { closed, open, probing } = allowance.counts()
-    expect(closed + open + probing).toBe(10_001)
-    for (const ticket of tickets) allowance.settle(ticket, 'neutral', 1)
-    // All twenty thousand places are free again, but for the one that is kept for another subscription.
-    let free = 0
-    while (free < 30_000 && allowance.allows('one', 2)) {
-      take(allowance, 'one', 2)
-      free += 1
-    }
-    expect(free).toBe(19_999)
+  test('ten thousand subscriptions at most, the longest unused goes first', () => {
+    const { allowance, facts } = allowanceOf()
+    kill(allowance, 'unused', 0)
+    kill(allowance, 'used', 0)
+    allowance.turn(30_000)
+    take(allowance, 'used', 30_000)
+    for (let index = 0; index < 9999; index += 1) take(allowance, `sub-${index}`, 31_000)
+    const { closed, open, probing } = allowance.counts(31_000)
+    expect(closed + open + probing).toBe(10_000)
+    expect([allowance.isRecovering('unused', 31_000), allowance.isRecovering('used', 31_000)]).toEqual([false, true])
+    expect(facts.at(-1)).toEqual({ type: 'circuit', subscriptionId: 'unused', to: 'closed' })
   })
 })
 
@@ -326,11 +360,13 @@ describe('switched off', () => {
       if (count % 2 === 0) allowance.settle(ticket, 'failed-again', 0)
     }
     allowance.turn(1e9)
-    expect([allowance.allowsAny(0), allowance.allows('a', 0), allowance.isOpen('a'), allowance.isSuspect('a')]).toEqual(
-      [true, true, false, false],
-    )
-    expect(allowance.isRecovering('a')).toBe(false)
-    expect(allowance.nextChangeAt()).toBeUndefined()
+    expect([allowance.allows('a', 0), allowance.isOpen('a', 0), allowance.isRecovering('a', 0)]).toEqual([
+      true,
+      false,
+      false,
+    ])
+    expect(allowance.nextChangeAt(0)).toBeUndefined()
+    expect(allowance.firstProbes().size).toBe(0)
     expect(allowance.views(0)).toEqual([])
     expect(facts).toEqual([])
   })

@@ -32,9 +32,7 @@ const failed = (attempts: number, lastAttemptLocal: number | null): Shown => ({
   attempts,
   lastAttemptLocal,
 })
-const processing = (attempts: number, at: number | null): Shown => ({ ...failed(attempts, at), status: 'processing' })
 
-const cut = (): RetryAnswer => ({ result: 'unreachable', reason: 'connection', sent: true, lost: true })
 const lost = (): RetryAnswer => ({ result: 'unreachable', reason: 'timeout', sent: true, lost: true })
 
 /** The answer of a platform that has begun to deliver, and says so. */
@@ -49,25 +47,6 @@ function patched(answer: (record: WebhookRecord) => RetryAnswer): WatchedBacklog
   return { ...world, record }
 }
 
-describe('a server that lags, after an answer that took long', () => {
-  test('is not believed at once: the two seconds count from the answer', () => {
-    // Listed with one attempt, then somebody else's second one failed, then ours: it is answered after ten seconds.
-    const world = watchedBacklog()
-    const record = due({ lastAttemptLocal: t0 })
-    learn(world.backlog, listingOf([record]), testNow)
-    const entry = entryOf(world.backlog, record)
-    world.backlog.begin(entry, awaitedOf(record).ticket, { sentAt: testNow, monotonic: patchedAt })
-    const answer = accepted({ ...record, ...processing(2, t1) })
-    world.backlog.note(entry, answer, { answeredAt: testNow + 10_000, monotonic: patchedAt + 10_000 })
-    const seen = { ...record, ...failed(2, t1) }
-    looked(world.backlog, entry, seen, 10_100)
-    looked(world.backlog, entry, seen, 11_999)
-    expect(world.outcomes()).toEqual([])
-    looked(world.backlog, entry, seen, 12_000)
-    expect(world.outcomes()).toEqual([[record.id, 'failed-again']])
-  })
-})
-
 describe('a page that was asked for before the PATCH', () => {
   test('is no look at it: the attempt that it shows is somebody else’s', () => {
     const { backlog, outcomes, record } = patched(() => accepted())
@@ -81,13 +60,13 @@ describe('a page that was asked for before the PATCH', () => {
     ['as it was', {}],
     ['not at all', undefined],
   ])('%s: nothing comes of it, and the next look is not put off', (_, fields) => {
-    const { backlog, notTaken, outcomes, record } = patched(() => lost())
+    const { backlog, undecided, outcomes, record } = patched(() => lost())
     const entry = entryOf(backlog, record)
     const before = structuredClone(entry)
     looked(backlog, entry, fields && { ...record, ...fields }, -1)
     expect(entry).toEqual(before)
     expect(outcomes()).toEqual([])
-    expect(notTaken).toEqual([])
+    expect(undecided).toEqual([])
   })
 
   test('one that was asked for in the moment of the PATCH counts', () => {
@@ -165,20 +144,30 @@ describe('a platform that counts an attempt when it begins, and shows the record
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
   })
 
-  test('what servers show in turns, as it was and failed again, is an outcome once two in a row agree', () => {
+  test('what servers show in turns, as it was and failed again, is an outcome once two looks agree', () => {
     const { backlog, outcomes, record } = patched(() => accepted())
     const entry = entryOf(backlog, record)
     for (const [afterMs, shown] of [
       [500, begun(record)],
       [2500, record],
-      [4000, begun(record)],
     ] as const) {
       looked(backlog, entry, shown, afterMs)
       expect(outcomes()).toEqual([])
     }
-    expect(entry.awaiting).toMatchObject({ lookAt: patchedAt + 6000 })
-    looked(backlog, entry, begun(record), 6000)
+    looked(backlog, entry, begun(record), 4000)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
+  })
+
+  test('one that goes on to retry by itself between two looks has failed again all the same', () => {
+    const { backlog, outcomes, record } = patched(() => accepted())
+    const entry = entryOf(backlog, record)
+    const shown = (attempts: number): WebhookRecord => ({ ...record, ...failed(attempts, t1 + attempts * 1000) })
+    looked(backlog, entry, shown(2), 500)
+    looked(backlog, entry, { ...shown(3), status: 'processing' }, 1000)
+    expect(outcomes()).toEqual([])
+    looked(backlog, entry, shown(4), 2500)
+    expect(outcomes()).toEqual([[record.id, 'failed-again']])
+    expect(entry).toMatchObject({ attempts: 4 })
   })
 })
 
@@ -188,7 +177,7 @@ describe('a platform that answers when it has delivered', () => {
     const entry = entryOf(backlog, record)
     expect(outcomes()).toEqual([])
     expect(decisionOf(backlog, record)).toBe('awaiting')
-    expect(entry).toMatchObject({ attempts: 1, awaiting: { lookAt: patchedAt + 2100, answered: { attempts: 2 } } })
+    expect(entry).toMatchObject({ attempts: 1, awaiting: { lookAt: patchedAt + 2100 } })
     looked(backlog, entry, { ...record, ...failed(2, t1), responseStatusCode: 500 }, 2100)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
     expect(entry).toMatchObject({ attempts: 2, responseStatusCode: 500, awaiting: undefined })
@@ -301,26 +290,6 @@ describe('a retry whose answer was lost', () => {
     expect(outcomes()).toEqual([[record.id, 'unknown']])
   })
 
-  test('with no answer in time is never told as not taken: it may hang in a receiver that is down', () => {
-    const { backlog, notTaken, record } = patched(lost)
-    for (const afterMs of [2000, 10_000, 60_000]) looked(backlog, entryOf(backlog, record), record, afterMs)
-    expect(notTaken).toEqual([])
-  })
-
-  test('is told as not taken once looks show it unchanged, and is awaited on: it may have been slow', () => {
-    const { backlog, notTaken, outcomes, record } = patched(cut)
-    const entry = entryOf(backlog, record)
-    looked(backlog, entry, record, 4 * policy.firstLookMs - 1)
-    looked(backlog, entry, undefined, 4 * policy.firstLookMs)
-    looked(backlog, entry, { ...record, status: 'processing' }, 4 * policy.firstLookMs)
-    expect(notTaken).toEqual([])
-    looked(backlog, entry, record, 4 * policy.firstLookMs)
-    expect(notTaken).toEqual([entry.awaiting])
-    expect(outcomes()).toEqual([])
-    looked(backlog, entry, { ...record, status: 'successful' }, minuteMs)
-    expect(outcomes()).toEqual([[record.id, 'recovered']])
-  })
-
   test('tells nothing of the platform’s clock: the attempt that is seen may be anybody’s', () => {
     const { backlog, outcomes, record } = patched(lost)
     const seen = { ...record, attempts: 2, lastAttemptLocal: testNow - 2 * hourMs + 1 }
@@ -332,12 +301,15 @@ describe('a retry whose answer was lost', () => {
 })
 
 describe('an accepted retry', () => {
-  test('that looks show unchanged is awaited for an hour, and never told as not taken', () => {
-    const { backlog, notTaken, outcomes, record } = patched(() => accepted())
+  test('that looks show unchanged is awaited for an hour; its place is free after the first look beyond two minutes', () => {
+    const { backlog, undecided, outcomes, record } = patched(() => accepted())
     const entry = entryOf(backlog, record)
+    looked(backlog, entry, record, policy.lostAfterMs - 1)
+    expect(undecided).toEqual([])
+    looked(backlog, entry, undefined, policy.lostAfterMs)
+    expect(undecided).toEqual([entry.awaiting])
     looked(backlog, entry, record, policy.giveUpAfterMs - 1)
     expect(outcomes()).toEqual([])
-    expect(notTaken).toEqual([])
     looked(backlog, entry, record, policy.giveUpAfterMs)
     expect(outcomes()).toEqual([[record.id, 'unknown']])
   })
@@ -353,27 +325,18 @@ describe('an accepted retry', () => {
     const entry = entryOf(backlog, record)
     const seen = { ...record, attempts: 2, lastAttemptLocal: t1, responseStatusCode: 500 }
     looked(backlog, entry, seen, 1000)
-    looked(backlog, entry, { ...seen, status: 'successful' }, 2000)
+    looked(backlog, entry, seen, 3000)
+    looked(backlog, entry, { ...seen, status: 'successful' }, 4000)
     learn(backlog, listingOf([{ ...seen, attempts: 3 }], { askedAt: 9000 }), testNow)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
-    expect(settled).toMatchObject([{ seenAt: testNow + 1050, monotonic: patchedAt + 1050, awaited: { lost: false } }])
-  })
-
-  test('that was counted when it began has failed again once no server can lag any more', () => {
-    const { backlog, outcomes, record } = patched((one) => accepted({ ...one, ...processing(2, t1) }))
-    const entry = entryOf(backlog, record)
-    const seen = { ...record, ...failed(2, t1) }
-    // It was answered 100 ms after the PATCH.
-    looked(backlog, entry, seen, 2099)
-    expect(outcomes()).toEqual([])
-    looked(backlog, entry, seen, 2100)
-    expect(outcomes()).toEqual([[record.id, 'failed-again']])
+    expect(settled).toMatchObject([{ seenAt: testNow + 3050, monotonic: patchedAt + 3050, awaited: { lost: false } }])
   })
 
   test('that failed again is not made younger by a listing that was asked for before the look', () => {
     const { backlog, record } = patched(delivers)
     const entry = entryOf(backlog, record)
-    looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: t1 }, 5000)
+    for (const afterMs of [2500, 5000])
+      looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: t1 }, afterMs)
     expect(entry.awaiting).toBeUndefined()
     for (const afterMs of [200, 5000]) learn(backlog, listingOf([record], { askedAt: patchedAt + afterMs }), testNow)
     expect(entry).toMatchObject({ attempts: 2, lastAttemptLocal: t1 })
@@ -384,7 +347,8 @@ describe('an accepted retry', () => {
   test('that is told shows its outcome already', () => {
     const { backlog, record, settled } = patched(delivers)
     const entry = entryOf(backlog, record)
-    looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: t1, responseStatusCode: 422 }, 1000)
+    const seen = { ...record, attempts: 2, lastAttemptLocal: t1, responseStatusCode: 422 }
+    for (const afterMs of [1000, 3000]) looked(backlog, entry, seen, afterMs)
     expect(settled[0]?.entry).toBe(entry)
     expect(entry).toMatchObject({ attempts: 2, responseStatusCode: 422, awaiting: undefined })
   })
@@ -400,7 +364,8 @@ describe('two records of one event', () => {
     looked(backlog, entryOf(backlog, one), { ...one, status: 'successful' }, 500)
     expect(outcomes()).toEqual([[one.id, 'recovered']])
     expect(decisionOf(backlog, other)).toBe('awaiting')
-    looked(backlog, entryOf(backlog, other), { ...other, attempts: 2, lastAttemptLocal: t1 }, 500)
+    const seen = { ...other, attempts: 2, lastAttemptLocal: t1 }
+    for (const afterMs of [500, 2500]) looked(backlog, entryOf(backlog, other), seen, afterMs)
     expect(outcomes()).toEqual([
       [one.id, 'recovered'],
       [other.id, 'failed-again'],

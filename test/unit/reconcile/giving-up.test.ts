@@ -1,20 +1,14 @@
-// When a retry is taken for one that never reached the platform, and when nobody looks after it any more. @see design section 11
+// When the place of a retry is free although nobody knows its outcome, and when nobody checks it any more. @see design sections 11 and 12
 import { expect, test } from 'vitest'
-import { isGivenUp, seemsNotTaken } from '../../../src/reconcile/awaited.ts'
+import { freesPlace, isGivenUp } from '../../../src/reconcile/awaited.ts'
 import { awaitedOf, defaultPolicy, hourMs, patchedAt } from '../../support/backlog.ts'
 
 const policy = defaultPolicy.outcome
 
-test.each([
-  ['not known to be lost', { lost: false }, 'unchanged', hourMs, false],
-  ['no answer in time, unchanged', { lost: true }, 'unchanged', hourMs, false],
-  ['lost, unchanged', { lost: true, wasCut: true }, 'unchanged', 2000, true],
-  ['lost, unchanged, too early', { lost: true, wasCut: true }, 'unchanged', 1999, false],
-  ['lost, not shown', { lost: true, wasCut: true }, undefined, 2000, false],
-  ['lost, being delivered', { lost: true, wasCut: true }, 'processing', 2000, false],
-] as const)('seems not taken: %s', (_, fields, evidence, afterMs, notTaken) => {
-  const awaited = awaitedOf({ id: '', subscriptionId: '' }, fields)
-  expect(seemsNotTaken(awaited, evidence, patchedAt + afterMs, policy)).toBe(notTaken)
+test('a look frees the place from circuit.probeTimeout on', () => {
+  const awaited = awaitedOf({ id: '', subscriptionId: '' })
+  expect(freesPlace(awaited, patchedAt + policy.lostAfterMs - 1, policy)).toBe(false)
+  expect(freesPlace(awaited, patchedAt + policy.lostAfterMs, policy)).toBe(true)
 })
 
 test.each([

@@ -21,13 +21,12 @@ interface World {
   turns: Turns
   held: Set<Entry>
   inFlight: Set<Entry>
-  /** Subscriptions without an allowance, in trouble, and recovering. */
+  /** Subscriptions without an allowance, waiting for their first probe, and recovering. */
   shut: Set<string>
-  suspect: Set<string>
+  probed: Set<string>
   recovering: Set<string>
   /** Records that wait for another one. */
   waiting: Set<Entry>
-  allowsAny: boolean
   /** How often it was asked whether a record is held. */
   judged: number
 }
@@ -35,7 +34,7 @@ interface World {
 function world(entries: Entry[] = []): World {
   const held = new Set<Entry>(entries)
   const inFlight = new Set<Entry>()
-  const [shut, suspect, recovering] = [new Set<string>(), new Set<string>(), new Set<string>()]
+  const [shut, probed, recovering] = [new Set<string>(), new Set<string>(), new Set<string>()]
   const waiting = new Set<Entry>()
   const turns = createTurns({
     policy: defaultPolicy,
@@ -46,12 +45,11 @@ function world(entries: Entry[] = []): World {
     isInFlight: (one) => inFlight.has(one),
     inFlightOf: (id) => [...inFlight].filter(({ subscriptionId }) => subscriptionId === id).length,
     allows: (id) => !shut.has(id),
-    allowsAny: () => all.allowsAny,
-    isSuspect: (id) => suspect.has(id),
+    firstProbes: () => probed,
     isRecovering: (id) => recovering.has(id),
     isNext: (one) => !waiting.has(one),
   })
-  const all: World = { turns, held, inFlight, shut, suspect, recovering, waiting, allowsAny: true, judged: 0 }
+  const all: World = { turns, held, inFlight, shut, probed, recovering, waiting, judged: 0 }
   turns.offer(entries, now)
   return all
 }
@@ -155,25 +153,22 @@ describe('while a subscription recovers', () => {
   })
 })
 
-describe('suspects', () => {
-  test('go after all others, in turns among themselves', () => {
-    const of = (number: number): Entry[] =>
-      Array.from({ length: 3 }, (_, index) => entry(dayMs + index, { subscriptionId: subscription(number) }))
+describe('first probes after a pause', () => {
+  const of = (number: number): Entry[] =>
+    Array.from({ length: 3 }, (_, index) => entry(dayMs + index, { subscriptionId: subscription(number) }))
+
+  test('go before all others in their own order, but not twice in a row while another could go', () => {
     const all = world([...of(1), ...of(2), ...of(3), ...of(4)])
-    all.suspect.add(subscription(1)).add(subscription(3))
+    all.probed.add(subscription(3)).add(subscription(1))
     const order = drain(all).map(({ subscriptionId }) => Number(subscriptionId.slice(-1)))
-    expect(order).toEqual([2, 4, 2, 4, 2, 4, 1, 3, 1, 3, 1, 3])
+    expect(order).toEqual([3, 2, 3, 4, 3, 2, 1, 4, 1, 2, 1, 4])
   })
 
-  test('are not kept back while the others have no allowance', () => {
-    const [sound, sick] = [
-      entry(dayMs, { subscriptionId: subscription(1) }),
-      entry(dayMs, { subscriptionId: subscription(2) }),
-    ]
-    const all = world([sound, sick])
-    all.suspect.add(subscription(2))
+  test('of which the first may not go make way for the next', () => {
+    const all = world([...of(1), ...of(2)])
+    all.probed.add(subscription(3)).add(subscription(1)).add(subscription(2))
     all.shut.add(subscription(1))
-    expect(ids([all.turns.next(now, false)])).toEqual([sick.id])
+    expect(all.turns.next(now, false)?.subscriptionId).toBe(subscription(2))
   })
 })
 
@@ -202,12 +197,12 @@ describe('a subscription without allowance', () => {
 
   test('when none has any, nothing is ready, and nothing is lost', () => {
     const all = world([entry(dayMs), entry(dayMs, { lastAt: now - 1000 })])
-    all.allowsAny = false
+    all.shut.add(subscription(1))
     expect(all.turns.ready(now, false)).toBe(false)
     expect(all.turns.hasDue(now, () => true)).toBe(true)
     // Time goes on, and what rests becomes due.
     expect(all.turns.ready(now + hourMs, false)).toBe(false)
-    all.allowsAny = true
+    all.shut.clear()
     expect(drain(all, now + hourMs)).toHaveLength(2)
   })
 })
@@ -246,7 +241,7 @@ const step = fc.record({
     'open',
     'recover',
     'heal',
-    'suspect',
+    'probe',
     'rest',
     'evict',
     'land',
@@ -265,8 +260,9 @@ test('whatever happens to circuits: only what may go does, and in the end all th
         }),
       )
       const all = world(entries)
-      const { held, inFlight, recovering, shut, suspect, turns } = all
+      const { held, inFlight, probed, recovering, shut, turns } = all
       let time = now
+      let wasFirstProbe = false
       const isFree = (one: Entry): boolean =>
         held.has(one) && !inFlight.has(one) && decide(one, defaultPolicy, { now: time, held: false }).decision === 'due'
 
@@ -277,8 +273,12 @@ test('whatever happens to circuits: only what may go does, and in the end all th
         if (given === undefined) expect(free).toEqual([])
         else {
           expect(free).toContain(given)
-          const others = free.filter(({ subscriptionId }) => !suspect.has(subscriptionId))
-          if (suspect.has(given.subscriptionId)) expect(others).toEqual([])
+          const others = free.filter(({ subscriptionId }) => !probed.has(subscriptionId))
+          // A first probe goes before the others, but not twice in a row while another could go.
+          const isFirstProbe = probed.has(given.subscriptionId)
+          if (isFirstProbe && wasFirstProbe) expect(others).toEqual([])
+          if (!isFirstProbe && !wasFirstProbe) expect(others).toEqual(free)
+          wasFirstProbe = isFirstProbe
           inFlight.add(given)
         }
         return given
@@ -294,7 +294,7 @@ test('whatever happens to circuits: only what may go does, and in the end all th
         open: (one) => shut.delete(one.subscriptionId),
         recover: (one) => recovering.add(one.subscriptionId),
         heal: (one) => recovering.delete(one.subscriptionId),
-        suspect: (one) => suspect.add(one.subscriptionId),
+        probe: (one) => probed.add(one.subscriptionId),
         rest: (one) => {
           one.triedAt = time
         },
