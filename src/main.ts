@@ -1,9 +1,10 @@
 #!/usr/bin/env node
-// The program: gives the command line what it needs of the process, and ends with the exit code that it returns.
+// The program: gives the command line what it needs of the process, and ends with its exit code when all output is written.
 import { readFileSync } from 'node:fs'
 import { hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Io } from './cli/io.ts'
+import type { Clock } from './clock.ts'
 
 /** Temporal is global, and TypeScript runs, from here on. */
 const oldestNode = 26
@@ -59,6 +60,40 @@ async function ask(question: string, signal: AbortSignal): Promise<string | unde
   }
 }
 
+/** Reader time for what is left of our output, once a signal has asked this program to stop. */
+const drainMs = 2000
+
+/**
+ * Resolves when the operating system has taken all of a stream. A pipe is written asynchronously, and process.exit drops
+ * what still waits in it. Rejects when the reader has left.
+ */
+function flushed(stream: NodeJS.WriteStream): Promise<void> {
+  const done = Promise.withResolvers<void>()
+  stream.write('', (error) => {
+    if (error == null) done.resolve()
+    else done.reject(error)
+  })
+  return done.promise
+}
+
+/** True when stdout has been written whole. A reader of stderr is waited for too, but stderr is not what a command is for. */
+async function isOutputWritten(): Promise<boolean> {
+  const [stdout] = await Promise.allSettled([flushed(process.stdout), flushed(process.stderr)])
+  return stdout.status === 'fulfilled'
+}
+
+/** False as soon as a reader has had `drainMs` since the signal; a reader that is slow has all the time until then. */
+async function isDrainOver(signal: AbortSignal, clock: Clock): Promise<false> {
+  const stopped = Promise.withResolvers<void>()
+  if (signal.aborted) stopped.resolve()
+  signal.addEventListener('abort', () => {
+    stopped.resolve()
+  })
+  await stopped.promise
+  await clock.sleep(drainMs)
+  return false
+}
+
 async function start(): Promise<void> {
   // First of all: while the program is being loaded a signal would kill it, or, as PID 1, be lost.
   const signal = stopSignal()
@@ -107,7 +142,11 @@ async function start(): Promise<void> {
       onOutputLost = listener
     },
   }
-  process.exit(await main(process.argv.slice(2), io))
+  const code = await main(process.argv.slice(2), io)
+  const isWritten = await Promise.race([isOutputWritten(), isDrainOver(signal, systemClock)])
+  if (!isWritten) onOutputLost()
+  // Not process.exitCode: a socket or a timer that is left over must not keep the program alive.
+  process.exit(code)
 }
 
 if (Number(process.versions.node.split('.')[0]) < oldestNode) {

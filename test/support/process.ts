@@ -56,6 +56,8 @@ export interface Program extends AsyncDisposable {
   kill(signal: NodeJS.Signals): void
   /** Stops reading one of its streams: what it writes there then fails. */
   deafen(stream: 'stdout' | 'stderr'): void
+  /** Reads nothing of its stdout, as a slow reader does, until the function that it returns is called. */
+  stall(): () => void
   /** Resolves when it has ended and its output is whole; rejects when the deadline passes before. */
   ended(): Promise<Ended>
 }
@@ -154,6 +156,10 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
     },
     deafen(stream) {
       child[stream]?.destroy()
+    },
+    stall() {
+      child.stdout?.pause()
+      return () => child.stdout?.resume()
     },
     ended: () => within(closed.promise, 'the end of the program', output),
     async [Symbol.asyncDispose]() {

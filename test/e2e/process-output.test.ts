@@ -1,0 +1,92 @@
+// The output of a command on a pipe: whole for a slow reader, and no obstacle to the end when nobody reads it.
+import { expect, test, vi } from 'vitest'
+import { envOf } from '../support/causes.ts'
+import { seedDue, startPlatform } from '../support/gate.ts'
+import { makeFolder, patience, startProgram } from '../support/process.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+/** Their report is many times the 64 KiB that a pipe holds. */
+const records = 2000
+
+/** Writes a line to stderr when a report was written and no connection is left, or when the program ends before that. */
+const tellsWhenIdle = `import { writeSync } from 'node:fs'
+  let hasReport = false
+  const write = process.stdout.write.bind(process.stdout)
+  process.stdout.write = (text, ...rest) => {
+    hasReport ||= text.length > 65536
+    return write(text, ...rest)
+  }
+  function look() {
+    const isBusy = process.getActiveResourcesInfo().some((name) => name.startsWith('TCP'))
+    if (!hasReport || isBusy) setImmediate(look)
+    else writeSync(2, 'only output is left\\n')
+  }
+  setImmediate(look)
+  process.on('exit', () => writeSync(2, 'ends\\n'))`
+
+const leavesTimerAndSocket = `import { createServer } from 'node:net'
+  setInterval(() => undefined, 1000)
+  createServer().listen(0, '127.0.0.1')`
+
+const args = ['plan', '--records', '--json']
+
+test('a report of over 64 KiB arrives whole, though its reader begins late', async () => {
+  await using sandbox = await startPlatform()
+  await using folder = await makeFolder()
+  seedDue(sandbox, records)
+  const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
+  await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
+  const read = program.stall()
+  await expect.poll(() => program.stderr(), patience).toMatch(/only output is left|ends/)
+  read()
+
+  const { code, stdout } = await program.ended()
+
+  expect(code).toBe(0)
+  expect(stdout.length).toBeGreaterThan(10 * 65_536)
+  expect((JSON.parse(stdout) as { records: unknown[] }).records).toHaveLength(records)
+})
+
+test('a reader that leaves in the middle of a report ends the program, without a word', async () => {
+  await using sandbox = await startPlatform()
+  await using folder = await makeFolder()
+  seedDue(sandbox, records)
+  const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
+  await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
+  program.stall()
+  await expect.poll(() => program.stderr(), patience).toContain('only output is left')
+  program.deafen('stdout')
+
+  expect(await program.ended()).toMatchObject({ code: 1, stderr: 'only output is left\nends\n' })
+})
+
+test.each([
+  ['one signal', ['SIGTERM']],
+  ['two signals', ['SIGTERM', 'SIGINT']],
+] as const)('%s end a program whose reader has stopped reading', async (_name, signals) => {
+  await using sandbox = await startPlatform()
+  await using folder = await makeFolder()
+  seedDue(sandbox, records)
+  const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
+  await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
+  const read = program.stall()
+  await expect.poll(() => program.stderr(), patience).toContain('only output is left')
+  for (const signal of signals) program.kill(signal)
+  await expect.poll(() => program.stderr(), patience).toContain('ends')
+  // The program has ended: this takes only what the pipe still holds.
+  read()
+
+  const { code, stdout } = await program.ended()
+
+  expect(code).toBe(1)
+  expect(stdout.length).toBeLessThan(3 * 65_536)
+})
+
+test('a socket and a timer that are left over do not keep a command alive', async () => {
+  await using folder = await makeFolder()
+  const nodeArgs = ['--import', await folder.write('left.mjs', leavesTimerAndSocket)]
+  await using program = startProgram(['--version'], { nodeArgs })
+
+  expect(await program.ended()).toMatchObject({ code: 0, stderr: '' })
+})
