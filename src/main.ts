@@ -107,6 +107,7 @@ async function start(): Promise<void> {
   const { main, tellBug } = await import('./cli/program.ts')
   const { systemClock, systemRandom } = await import('./clock.ts')
   const { exitCode } = await import('./errors.ts')
+  const { readSmallText } = await import('./small-file.ts')
 
   const onBug = (error: unknown): void => {
     tellBug(error, process)
@@ -132,7 +133,7 @@ async function start(): Promise<void> {
     program: [process.execPath, process.argv[1] ?? ''],
     clock: systemClock,
     random: systemRandom,
-    readFile: (path) => readFileSync(path, 'utf8'),
+    readFile: readSmallText,
     ask: process.stdin.isTTY && process.stderr.isTTY ? ask : undefined,
     signal,
     onHangup: (listener) => {

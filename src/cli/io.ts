@@ -23,7 +23,7 @@ export interface Io {
   program: readonly [node: string, script: string]
   /** Bytes that the container may use; absent without a limit. */
   memoryLimit?: number | undefined
-  /** UTF-8 text of a file; throws as node:fs does. */
+  /** UTF-8 text of a small regular file, without blocking; throws as node:fs does, or FileRefusal. */
   readFile: (path: string) => string
   /**
    * Asks whoever sits at the terminal: the line that was typed, undefined when none came. Absent where nobody sits there.

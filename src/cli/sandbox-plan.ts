@@ -2,6 +2,7 @@
 import { parse as parseYaml } from 'yaml'
 import { z } from 'zod'
 import type { Clock } from '../clock.ts'
+import { unreadable } from '../config/layer.ts'
 import { UsageError } from '../errors.ts'
 import type { SandboxOptions } from '../sandbox/options.ts'
 import type { ReceiverRule } from '../sandbox/receiver.ts'
@@ -170,8 +171,7 @@ export function readText(io: PlanIo, flag: string, path: string): string {
   try {
     return io.readFile(path)
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? 'unknown'
-    throw new UsageError(`${flag}: the file ${path} can not be read (${code})`)
+    throw new UsageError(`${flag}: the file ${path} ${unreadable(error)}`)
   }
 }
 

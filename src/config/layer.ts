@@ -30,6 +30,8 @@ export function unreadable(error: unknown): string {
     ENOENT: 'there is no such file',
     EACCES: 'this process may not read it',
     EISDIR: 'it is a directory',
+    NOT_REGULAR: 'it is a pipe or a device, and must be a regular file',
+    TOO_LARGE: 'it is larger than 1 MiB',
   }
   return `can't be read: ${words[code] ?? 'reading failed'} (${shownText(code)})`
 }

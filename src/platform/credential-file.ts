@@ -1,7 +1,6 @@
 // Reads a small file that the configuration names (key, certificate), and says by name what is wrong with it.
-import { constants } from 'node:fs'
-import { open } from 'node:fs/promises'
 import { ConfigurationError } from '../errors.ts'
+import { readSmallFile } from '../small-file.ts'
 
 /** No key or certificate is larger; a whole chain isn't either. */
 const maxBytes = 128 * 1024
@@ -14,6 +13,8 @@ const problems: Readonly<Record<string, string>> = {
   EISDIR: 'is a directory; name the file in it',
   ELOOP: 'is a symbolic link that leads back to itself',
   ENAMETOOLONG: 'is too long for a path',
+  NOT_REGULAR: 'is not a regular file',
+  TOO_LARGE: `is too large for a key or certificate (over ${maxBytes} bytes)`,
 }
 
 /** The content itself, pasted where its path belongs: it must not be told back. Paths of keys are shorter. */
@@ -23,16 +24,6 @@ function problemOf(error: unknown): string {
   const code =
     error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown error'
   return problems[code] ?? `can't be read (${code})`
-}
-
-async function readBounded(file: string): Promise<Buffer | string> {
-  // Without O_NONBLOCK, opening a named pipe that nobody writes to would hang the start for ever.
-  await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
-  const found = await handle.stat()
-  if (found.isDirectory()) return 'is a directory; name the file in it'
-  if (!found.isFile()) return 'is not a regular file'
-  if (found.size > maxBytes) return `is too large for a key or certificate (${found.size} bytes)`
-  return await handle.readFile()
 }
 
 /**
@@ -45,7 +36,7 @@ export async function readCredentialFile(file: string, key: string): Promise<Buf
     const message = 'looks like the content of a file; the path of the file belongs here'
     throw new ConfigurationError([{ key, origin: 'value not shown', message }])
   }
-  const content = await readBounded(file).catch(problemOf)
+  const content = await readSmallFile(file, maxBytes).catch(problemOf)
   if (typeof content !== 'string') return content
   throw new ConfigurationError([{ key, origin: file, message: content }])
 }

@@ -1,4 +1,5 @@
 // What keeps the daemon from starting is said by name, all at once, without secrets; the exit code tells whose turn it is.
+import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -96,6 +97,30 @@ describe('configuration', () => {
     const path = join(folder.path, 'no-such.yaml')
     const ended = await runProgram([command, '--config', path], { env: nowhere })
     expectRefused(ended, ['--config', path, 'there is no such file'])
+  })
+})
+
+describe('a file that would block, or fill the memory, is refused at once', () => {
+  const pipe = (): string => join(folder.path, 'pipe')
+  beforeAll(() => {
+    execFileSync('mkfifo', [pipe()])
+  })
+
+  test.concurrent.each([
+    ['--config: a pipe', '--config', '', ''],
+    ['--config: a device', '--config (/dev/zero)', '', '/dev/zero'],
+    ['control.token: a pipe', 'control.token', 'RECONCILER_CONTROL_TOKEN_FILE', ''],
+    [
+      'auth.privateKeyPassphrase: a device',
+      'auth.privateKeyPassphrase',
+      'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE',
+      '/dev/zero',
+    ],
+  ])('%s', async (_name, key, variable, device) => {
+    const path = device || pipe()
+    const args = variable === '' ? ['--config', path] : []
+    const env = variable === '' ? nowhere : { ...nowhere, [variable]: path }
+    expectRefused(await runProgram(['run', ...args], { env }), [key, 'must be a regular file'])
   })
 })
 
