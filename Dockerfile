@@ -8,6 +8,8 @@ RUN npm ci --ignore-scripts
 COPY tsconfig.json ./
 COPY src ./src
 RUN node_modules/.bin/tsc -p src/tsconfig.json
+# For `kubectl exec`: the program by its name, where PATH finds it. The link is made for /usr/local/bin, and relative.
+RUN chmod 755 dist/main.js && mkdir bin && ln -s ../../../app/dist/main.js bin/webhook-reconciler
 
 FROM node:26.10.0-slim AS dependencies
 WORKDIR /app
@@ -26,9 +28,12 @@ WORKDIR /app
 COPY package.json ./
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
+# The folder, as COPY of the link alone would copy the file that it leads to.
+COPY --from=build /app/bin /usr/local/bin
 # The image's user `node`, by number, so that Kubernetes can see that it is not root. It owns nothing here and writes nothing.
 USER 1000:1000
 EXPOSE 10964
+# Asks on server.host and server.port: name the configuration file by RECONCILER_CONFIG, so that this command knows it too.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["node", "/app/dist/main.js", "healthcheck"]
 ENTRYPOINT ["node", "/app/dist/main.js"]
 # Other commands take its place: `docker run webhook-reconciler once`.

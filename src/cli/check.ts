@@ -26,7 +26,7 @@ import {
 import type { End, Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { askReceiver } from './round.ts'
-import { keySetting, type ConfigOption } from './service.ts'
+import { configOption, keySetting, type ConfigOption } from './service.ts'
 import { tellStopped } from './session.ts'
 
 interface CheckOptions extends ConfigOption {
@@ -260,7 +260,7 @@ async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
 export function checkCommand(io: Io, end: End): Command {
   return new Command('check')
     .description('check configuration, key, certificate, token, list call, clock and time zone, and say what to do')
-    .option('--config <file>', 'configuration file (YAML); environment variables RECONCILER_* go before it')
+    .option(...configOption)
     .option('--zone <name>', 'IANA time zone in which times are shown', 'UTC')
     .option('--json', 'print one JSON document instead of lines')
     .action(async (options: CheckOptions) => {

@@ -1,27 +1,21 @@
 // `webhook-reconciler healthcheck`: asks the daemon of this container whether it is alive, for HEALTHCHECK without curl.
 import { request } from 'undici'
 import { Command } from 'commander'
-import { exitCode, UsageError } from '../errors.ts'
+import { loadSections } from '../config/load.ts'
+import { exitCode } from '../errors.ts'
+import { originOf } from './daemon-address.ts'
 import type { End, Io } from './io.ts'
+import { configOption, type ConfigOption } from './service.ts'
 
-interface HealthcheckOptions {
+interface HealthcheckOptions extends ConfigOption {
   port?: string
 }
 
-const defaultPort = '10964'
 const timeoutMs = 3000
 
-function portOf(options: HealthcheckOptions, io: Io): number {
-  const variable = io.env['RECONCILER_SERVER_PORT']
-  // Kubernetes sets it to a `tcp://` address where a Service is called reconciler-server.
-  const text = options.port ?? (variable?.startsWith('tcp://') === true ? undefined : variable) ?? defaultPort
-  const port = Number(text)
-  if (/^\d{1,5}$/.test(text) && port >= 1 && port <= 65_535) return port
-  throw new UsageError(`--port: a port from 1 to 65535, not "${text}"`)
-}
-
 async function healthcheck(options: HealthcheckOptions, io: Io): Promise<boolean> {
-  const url = `http://127.0.0.1:${portOf(options, io)}/livez`
+  const { server } = loadSections({ file: options.config, ...io }, ['server']).config
+  const url = `${originOf({ section: 'server', ...server }, options.port)}/livez`
   try {
     const { statusCode, body } = await request(url, { headersTimeout: timeoutMs, bodyTimeout: timeoutMs })
     const text = await body.text()
@@ -37,7 +31,8 @@ async function healthcheck(options: HealthcheckOptions, io: Io): Promise<boolean
 export function healthcheckCommand(io: Io, end: End): Command {
   return new Command('healthcheck')
     .description('ask the daemon on this host whether it is alive; exit 0 when it is, 1 when not')
-    .option('--port <number>', `port of the ops server; else RECONCILER_SERVER_PORT, else ${defaultPort}`)
+    .option(...configOption)
+    .option('--port <number>', 'port of the ops server; else server.port (RECONCILER_SERVER_PORT, 10964 by default)')
     .action(async (options: HealthcheckOptions) => {
       end((await healthcheck(options, io)) ? exitCode.done : exitCode.incomplete)
     })

@@ -20,7 +20,7 @@ import {
   type OnceReport,
   type StoppedBy,
 } from './once-report.ts'
-import { openAudit, openService, type ConfigOption, type Service } from './service.ts'
+import { configOption, openAudit, openService, type ConfigOption, type Service } from './service.ts'
 
 interface OnceOptions extends ConfigOption {
   dryRun?: true
@@ -115,7 +115,7 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
 export function onceCommand(io: Io, end: End): Command {
   return new Command('once')
     .description('make one full sweep, retry what is due in it, see what became of it, report, and exit')
-    .option('--config <file>', 'configuration file (YAML); environment variables RECONCILER_* go before it')
+    .option(...configOption)
     .option('--dry-run', 'decide, but touch nothing')
     .option('--json', 'print the report as JSON')
     .action(async (options: OnceOptions) => {

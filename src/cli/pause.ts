@@ -1,13 +1,14 @@
 // `webhook-reconciler pause` and `resume`: tell the running daemon, by its control listener, to hold its retries or to go on.
 import { Command } from 'commander'
 import { request } from 'undici'
-import { loadConfig } from '../config/load.ts'
+import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
-import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../errors.ts'
+import { ConfigurationError, exitCode, type ExitCode } from '../errors.ts'
 import { environmentName } from '../config/key.ts'
+import { originOf } from './daemon-address.ts'
 import type { End, Io } from './io.ts'
 import { createMoments } from './moments.ts'
-import type { ConfigOption } from './service.ts'
+import { configOption, type ConfigOption } from './service.ts'
 
 type Wish = 'pause' | 'resume'
 
@@ -26,22 +27,8 @@ interface Answer {
 
 const timeoutMs = 5000
 
-function addressOf({ control }: Config, options: PauseOptions): string {
-  const port = options.port ?? String(control.port)
-  if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535) {
-    throw new UsageError(`--port: a port from 1 to 65535, not "${port}"`)
-  }
-  if (Number(port) === 0) {
-    throw new UsageError('control.port is 0, which takes any free port: name the one that the daemon told with --port')
-  }
-  // A listener on all addresses is on this host's own too.
-  const own: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
-  const host = own[control.host] ?? control.host
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
-}
-
 /** @throws ConfigurationError */
-function tokenOf({ control }: Config): string {
+function tokenOf(control: Config['control']): string {
   if (control.token !== undefined) return control.token
   const key = 'control.token'
   const message = `is required for this command: give the daemon and this command the same, such as by ${environmentName(key)}_FILE`
@@ -106,24 +93,24 @@ function inWords(wish: Wish, { changed, since }: Answer, instance: string, show:
 
 async function tell(wish: Wish, io: Io, options: PauseOptions): Promise<ExitCode> {
   const moments = createMoments(options.zone)
-  const { config } = loadConfig({ file: options.config, ...io })
-  const url = `${addressOf(config, options)}/-/${wish}`
-  const answer = await send(url, tokenOf(config), io.signal)
+  const { config, instance } = loadSections({ file: options.config, ...io }, ['control'])
+  const { control } = config
+  const url = `${originOf({ section: 'control', ...control }, options.port)}/-/${wish}`
+  const answer = await send(url, tokenOf(control), io.signal)
   if ('problem' in answer) {
     io.stderr.write(`${answer.problem}\n`)
     return answer.code
   }
-  const { name } = config.instance
   const show = (text: string): string => moments.show(Date.parse(text))
-  if (options.json === true) io.stdout.write(`${JSON.stringify({ schemaVersion: 1, instance: name, ...answer })}\n`)
-  else io.stdout.write(`${inWords(wish, answer, name, show)}\n`)
+  if (options.json === true) io.stdout.write(`${JSON.stringify({ schemaVersion: 1, instance, ...answer })}\n`)
+  else io.stdout.write(`${inWords(wish, answer, instance, show)}\n`)
   return exitCode.done
 }
 
 function command(wish: Wish, description: string, io: Io, end: End): Command {
   return new Command(wish)
     .description(description)
-    .option('--config <file>', 'configuration file (YAML); environment variables RECONCILER_* go before it')
+    .option(...configOption)
     .option('--port <number>', 'port of the control listener; else control.port')
     .option('--zone <name>', 'IANA time zone in which times are shown', 'UTC')
     .option('--json', 'print one JSON document instead of a sentence')

@@ -6,7 +6,7 @@ import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import { keys } from '../config/schema.ts'
 import { scrub } from '../scrub.ts'
 import type { Io } from './io.ts'
-import type { ConfigOption } from './service.ts'
+import { configOption, type ConfigOption } from './service.ts'
 import { table } from './table.ts'
 
 interface PrintOptions extends ConfigOption {
@@ -71,7 +71,7 @@ function printConfig(io: Io, options: PrintOptions): void {
 export function printConfigCommand(io: Io): Command {
   return new Command('print-config')
     .description('show every key with the value in use and where it came from; secrets are hidden')
-    .option('--config <file>', 'configuration file (YAML); environment variables RECONCILER_* go before it')
+    .option(...configOption)
     .option('--json', 'print one JSON document instead of a table')
     .action((options: PrintOptions) => {
       printConfig(io, options)

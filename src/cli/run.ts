@@ -4,7 +4,7 @@ import { runDaemon } from '../daemon.ts'
 import { exitCode } from '../errors.ts'
 import { createSchedule } from '../schedule.ts'
 import type { End, Io } from './io.ts'
-import { openAudit, openService, type ConfigOption } from './service.ts'
+import { configOption, openAudit, openService, type ConfigOption } from './service.ts'
 
 async function run(options: ConfigOption, io: Io): Promise<void> {
   const { config, log, key, certificate, http } = await openService(io, options, io.stdout, { daemon: true })
@@ -36,7 +36,7 @@ async function run(options: ConfigOption, io: Io): Promise<void> {
 export function runCommand(io: Io, end: End): Command {
   return new Command('run')
     .description('run the daemon: sweep, retry, export metrics, until SIGTERM or SIGINT')
-    .option('--config <file>', 'configuration file (YAML); environment variables RECONCILER_* go before it')
+    .option(...configOption)
     .action(async (options: ConfigOption) => {
       await run(options, io)
       end(exitCode.done)

@@ -14,7 +14,7 @@ import { scrub } from '../scrub.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { createProgress, type Progress } from './progress.ts'
-import { openAudit, openService, type ConfigOption, type Service } from './service.ts'
+import { configOption, openAudit, openService, type ConfigOption, type Service } from './service.ts'
 
 export interface SessionOptions extends ConfigOption {
   json?: true
@@ -56,7 +56,7 @@ export interface SessionPlan {
 /** The options that all of these commands have. */
 export function withSessionOptions(command: Command): Command {
   return command
-    .option('--config <file>', 'configuration file (YAML); environment variables RECONCILER_* go before it')
+    .option(...configOption)
     .option('--zone <name>', 'IANA time zone in which times are taken and shown', 'UTC')
     .option('--json', 'print one JSON document instead of text; its times are always UTC')
     .option('--verbose', 'write the log too, to stderr')

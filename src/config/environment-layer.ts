@@ -1,6 +1,6 @@
 // Reads the environment: RECONCILER_ variables, their _FILE twins, and what Kubernetes puts there for its Services.
 import type { ConfigurationProblem } from '../errors.ts'
-import { environmentPrefix } from './key.ts'
+import { environmentPrefix, fileVariable } from './key.ts'
 import type { Key } from './key.ts'
 import { shownText, unreadable } from './layer.ts'
 import type { Layer } from './layer.ts'
@@ -78,12 +78,12 @@ export function environmentLayer(source: Source, keys: readonly Key[]): Environm
   const byName = new Map(keys.map((key) => [key.environment, key]))
   const byTwin = new Map(keys.flatMap((key) => (key.fileTwin === undefined ? [] : [[key.fileTwin, key] as const])))
   for (const [name, value] of Object.entries(source.env).sort(([a], [b]) => (a < b ? -1 : 1))) {
-    if (value === undefined || !name.startsWith(environmentPrefix)) continue
+    if (value === undefined || !name.startsWith(environmentPrefix) || name === fileVariable) continue
     const [own, ownTwin] = [byName.get(name), byTwin.get(name)]
     if (isServiceLink(name, value)) layer.passedOver.push(name)
     else if (own !== undefined) takeVariable(layer, own, value)
     else if (ownTwin !== undefined) takeTwin(layer, ownTwin, name, source)
-    else layer.problems.push(unknownVariable(name, [...byName.keys(), ...byTwin.keys()]))
+    else layer.problems.push(unknownVariable(name, [...byName.keys(), ...byTwin.keys(), fileVariable]))
   }
   return layer
 }

@@ -83,6 +83,9 @@ export interface Key extends KeyDescription {
 /** What all variables of the configuration begin with. */
 export const environmentPrefix = 'RECONCILER_'
 
+/** Names the configuration file where `--config` does not. */
+export const fileVariable = `${environmentPrefix}CONFIG`
+
 /** `retry.backoff.initial` becomes `RECONCILER_RETRY_BACKOFF_INITIAL`. */
 export function environmentName(key: string): string {
   const words = key.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).replaceAll('.', '_')

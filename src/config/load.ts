@@ -4,9 +4,10 @@ import type { ConfigurationProblem } from '../errors.ts'
 import { checks } from './checks.ts'
 import type { Checked } from './checks.ts'
 import { environmentLayer } from './environment-layer.ts'
+import { environmentName, fileVariable } from './key.ts'
 import type { Key } from './key.ts'
 import { shownText } from './layer.ts'
-import type { Given } from './layer.ts'
+import type { Given, Layer } from './layer.ts'
 import { keys, schema } from './schema.ts'
 import type { Config } from './schema.ts'
 import { readYamlLayer } from './yaml-layer.ts'
@@ -20,7 +21,7 @@ export interface LoadedConfig {
 }
 
 export interface ConfigInput {
-  /** Path of the YAML file, if there is one. */
+  /** Path of the YAML file. Default: the one that `RECONCILER_CONFIG` names; without both there is none. */
   file?: string | undefined
   env: Readonly<Record<string, string | undefined>>
   /** Default of `instance.name`. */
@@ -90,21 +91,44 @@ function askable(checked: ReadonlyMap<string, CheckedKey>): Checked {
   }
 }
 
-/**
- * Loads and checks the configuration.
- * @throws ConfigurationError with every problem that was found
- */
-export function loadConfig(input: ConfigInput): LoadedConfig {
-  const file = readYamlLayer(input.file, input.readFile, new Map(keys.map((key) => [key.key, key])))
-  const environment = environmentLayer(input, keys)
+const fileFlag = '--config'
+
+/** The layer of the file that the flag names, else the variable. */
+function fileLayer({ env, file, readFile }: ConfigInput): Layer {
+  const byKey = new Map(keys.map((key) => [key.key, key]))
+  const variable = env[fileVariable]
+  if (file !== undefined || variable === undefined) return readYamlLayer(file, readFile, byKey)
+  const path = variable.trim()
+  if (path === '') {
+    const message = 'is empty: name the configuration file, or take the variable away'
+    return { values: new Map(), problems: [{ key: fileVariable, origin: 'environment', message }], complete: false }
+  }
+  const layer = readYamlLayer(path, readFile, byKey)
+  const named = layer.problems.map((problem) => ({
+    ...problem,
+    key: problem.key === fileFlag ? fileVariable : problem.key,
+  }))
+  return { ...layer, problems: named }
+}
+
+interface Examined {
+  given: ReadonlyMap<string, Given>
+  checked: ReadonlyMap<string, CheckedKey>
+  problems: readonly ConfigurationProblem[]
+  passedOver: readonly string[]
+}
+
+/** Reads all layers, and checks the values of these keys. */
+function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
+  const file = fileLayer(input)
+  const environment = environmentLayer(input, wanted)
   const given = new Map([...file.values, ...environment.values])
-  for (const key of keys) {
+  for (const key of wanted) {
     if (key.fallback === 'host name' && !given.has(key.key))
       given.set(key.key, { raw: input.hostName, origin: 'default' })
   }
-
   const told = new Set([...file.problems, ...environment.problems].map((problem) => problem.key))
-  const checked = new Map(keys.map((key) => [key.key, checkKey(key, given.get(key.key))]))
+  const checked = new Map(wanted.map((key) => [key.key, checkKey(key, given.get(key.key))]))
   const ofKeys = [...checked.values()].flatMap(({ problem }) => (problem === undefined ? [] : [problem]))
   const ofAll = checks.flatMap((check) => check(askable(checked)))
   // A key that was refused already is not also missing, and a file that was not understood may hold what seems missing.
@@ -112,9 +136,52 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     ({ key, origin }) => origin !== 'missing' || (file.complete && !told.has(key)),
   )
   const problems = [...file.problems, ...environment.problems, ...worthTelling]
-  if (problems.length > 0) throw new ConfigurationError(problems)
+  return { given, checked, problems, passedOver: environment.passedOver }
+}
 
+/**
+ * Loads and checks the configuration.
+ * @throws ConfigurationError with every problem that was found
+ */
+export function loadConfig(input: ConfigInput): LoadedConfig {
+  const { given, passedOver, problems } = examine(input, keys)
+  if (problems.length > 0) throw new ConfigurationError(problems)
   const settings = schema.parse(nest(keys.map((key) => [key.key, given.get(key.key)?.raw])))
   const origins = new Map(keys.map((key) => [key.key, given.get(key.key)?.origin ?? 'default']))
-  return { config: withIssuer(settings), origins, passedOver: environment.passedOver }
+  return { config: withIssuer(settings), origins, passedOver }
+}
+
+export interface LoadedSections<Section extends keyof Config> {
+  config: Pick<Config, Section>
+  /** `instance.name`, or the host's name where that can't be used: it is only shown. */
+  instance: string
+}
+
+/**
+ * Loads some sections, for commands that only speak to the daemon beside them. Nothing else needs to be valid, or there:
+ * whoever pauses in an incident has neither the key nor the time to put the rest right.
+ * @throws ConfigurationError with the problems of these sections, or of a file that can't be read as YAML
+ */
+export function loadSections<Section extends keyof Config>(
+  input: ConfigInput,
+  sections: readonly Section[],
+): LoadedSections<Section> {
+  const name = 'instance.name'
+  const isOurs = (key: string): boolean => sections.some((section) => key.startsWith(`${section}.`))
+  const isToTell = ({ key }: ConfigurationProblem): boolean =>
+    [fileFlag, fileVariable, ...sections].includes(key) ||
+    isOurs(key) ||
+    sections.some((section) => key.startsWith(`${environmentName(section)}_`))
+  const { checked, problems } = examine(
+    input,
+    keys.filter(({ key }) => isOurs(key) || key === name),
+  )
+  const told = problems.filter(isToTell)
+  if (told.length > 0) throw new ConfigurationError(told)
+  const values = [...checked].filter(([key]) => isOurs(key)).map(([key, { value }]) => [key, value] as const)
+  const instance = checked.get(name)?.value
+  return {
+    config: nest(values) as unknown as Pick<Config, Section>,
+    instance: typeof instance === 'string' ? instance : input.hostName,
+  }
 }

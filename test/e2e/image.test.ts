@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { execForm, parseDockerfile, rehearse } from '../support/dockerfile.ts'
 import type { Rehearsal } from '../support/dockerfile.ts'
@@ -44,6 +44,12 @@ describe.skipIf(!existsSync(join(repository, 'src/main.ts')))('image', () => {
 
   test('tells its version', () => {
     const { status, stdout, stderr } = start(['--version'])
+    expect({ status, stdout: stdout.trim(), stderr }).toEqual({ status: 0, stdout: version, stderr: '' })
+  })
+
+  test('has the program on PATH by its name', () => {
+    const env = { ...image.env, PATH: `${join(image.root, 'usr/local/bin')}${delimiter}${image.env['PATH'] ?? ''}` }
+    const { status, stdout, stderr } = spawnSync('webhook-reconciler', ['--version'], { env, encoding: 'utf8' })
     expect({ status, stdout: stdout.trim(), stderr }).toEqual({ status: 0, stdout: version, stderr: '' })
   })
 

@@ -170,9 +170,16 @@ describe('healthcheck', () => {
     const env = { RECONCILER_SERVER_PORT: port }
     expect(await runProgram(['healthcheck'], { env })).toMatchObject({ code: 0, stdout: '', stderr: '' })
 
+    // As in the image: host and port stand in the file, and nothing else that the daemon needs is here.
+    await using folder = await makeFolder()
+    const file = await folder.write('config.yaml', `server: { host: 127.0.0.1, port: ${port} }\nauth: { realm: main }`)
+    const byFile = { RECONCILER_CONFIG: file }
+    expect(await runProgram(['healthcheck'], { env: byFile })).toMatchObject({ code: 0, stdout: '', stderr: '' })
+    expect(await runProgram(['healthcheck', '--config', file])).toMatchObject({ code: 0, stdout: '', stderr: '' })
+
     daemon.kill('SIGTERM')
     await daemon.ended()
-    const { code, stderr } = await runProgram(['healthcheck'], { env })
+    const { code, stderr } = await runProgram(['healthcheck'], { env: byFile })
     expect(code).toBe(1)
     expect(stderr).toBe(`not alive: http://127.0.0.1:${port}/livez does not answer (ECONNREFUSED)\n`)
   })

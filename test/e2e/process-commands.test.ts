@@ -271,6 +271,10 @@ describe('pause and resume', () => {
     const resumed = await runCommand(['resume', '--json', '--port', port], { env })
     expect(JSON.parse(resumed.out)).toEqual({ schemaVersion: 1, instance: 'test', paused: false, changed: true })
     expect((await runCommand(['resume'], { env: own })).out).toBe('test: was not paused\n')
+    // As by `kubectl exec`: platform and key are not known there.
+    const alone = { RECONCILER_CONTROL_TOKEN: token, RECONCILER_CONTROL_PORT: port, RECONCILER_AUTH_REALM: 'main' }
+    const byExec = await runCommand(['resume'], { env: alone })
+    expect(byExec).toMatchObject({ code: 0, err: '', out: 'test: was not paused\n' })
     const wrong = await runCommand(['pause'], { env: { ...own, RECONCILER_CONTROL_TOKEN: `${token}-other` } })
     expect(wrong).toMatchObject({ code: 4, out: '' })
     // The ops server takes no orders, and is no control listener.

@@ -4,8 +4,9 @@ import { basename, dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { z } from 'zod'
+import { fileVariable } from '../../../src/config/key.ts'
+import { loadConfig, loadSections, type ConfigInput } from '../../../src/config/load.ts'
 import { keys } from '../../../src/config/schema.ts'
-import { load } from '../../support/configuration.ts'
 
 const text = readFileSync(join(import.meta.dirname, '../../../config/kubernetes/sidecar.yaml'), 'utf8')
 
@@ -58,10 +59,22 @@ const pod = spec.template.spec
 const [receiver, reconciler] = pod.containers
 if (receiver === undefined || reconciler === undefined) throw new Error('two containers are expected')
 
-const { config } = load({
-  yaml: settings.data['config.yaml'],
+const configFile = reconciler.env.find(({ name }) => name === fileVariable)?.value ?? ''
+const tokenFile = reconciler.env.find(({ name }) => name === 'RECONCILER_CONTROL_TOKEN_FILE')?.value ?? ''
+const files = new Map([
+  [configFile, settings.data['config.yaml'] ?? ''],
+  [tokenFile, `${'ab'.repeat(32)}\n`],
+])
+const input: ConfigInput = {
   env: Object.fromEntries(reconciler.env.map(({ name, value }) => [name, value ?? 'from-elsewhere'])),
-})
+  hostName: 'pod',
+  readFile(path) {
+    const content = files.get(path)
+    if (content === undefined) throw Object.assign(new Error(path), { code: 'ENOENT' })
+    return content
+  },
+}
+const { config } = loadConfig(input)
 
 describe('sidecar.yaml', () => {
   test('is YAML without warnings', () => {
@@ -70,13 +83,21 @@ describe('sidecar.yaml', () => {
   })
 
   test('it runs the daemon with the file of the config map', () => {
-    expect(reconciler.args.slice(0, 2)).toEqual(['run', '--config'])
-    expect(Object.keys(settings.data)).toEqual([basename(reconciler.args[2] ?? '')])
+    expect(reconciler.args).toEqual(['run'])
+    expect(Object.keys(settings.data)).toEqual([basename(configFile)])
   })
 
   test('its variables are keys', () => {
-    const variables = new Set(keys.map(({ environment }) => environment))
+    const variables = new Set([fileVariable, ...keys.flatMap(({ environment, fileTwin }) => [environment, fileTwin])])
     expect(reconciler.env.filter(({ name }) => !variables.has(name))).toEqual([])
+  })
+
+  test('its pause and resume find token and address by the same variables', () => {
+    expect(loadSections(input, ['control', 'server']).config).toEqual({
+      control: { host: '127.0.0.1', port: 10_965, token: 'ab'.repeat(32) },
+      server: config.server,
+    })
+    expect(text).toContain(`--from-file=${basename(tokenFile)}`)
   })
 
   test('its ports are those that the daemon listens on', () => {
@@ -103,8 +124,9 @@ describe('sidecar.yaml', () => {
   test('the files that it names lie in what is mounted, whole and read-only', () => {
     const mounts = reconciler.volumeMounts
     expect(mounts.map(({ readOnly, subPath }) => [readOnly, subPath])).toEqual(mounts.map(() => [true, undefined]))
-    const paths = [reconciler.args[2], config.auth.privateKeyFile]
-    expect(paths.map((path) => mounts.findIndex(({ mountPath }) => mountPath === dirname(path ?? '')))).toEqual([0, 1])
+    const paths = [configFile, config.auth.privateKeyFile, tokenFile]
+    const places = paths.map((path) => mounts.findIndex(({ mountPath }) => mountPath === dirname(path ?? '')))
+    expect(places).toEqual([0, 1, 1])
     expect(mounts.map(({ name }) => name)).toEqual(pod.volumes.map(({ name }) => name))
     expect(pod.volumes[0]?.configMap?.name).toBe(settings.metadata.name)
     expect(receiver.volumeMounts).toEqual([])

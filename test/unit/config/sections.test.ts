@@ -1,0 +1,107 @@
+// Some sections alone, for commands beside the daemon: nothing else needs to be valid. And the file that a variable names.
+import { describe, expect, test } from 'vitest'
+import { loadConfig, loadSections, type ConfigInput } from '../../../src/config/load.ts'
+import { ConfigurationError } from '../../../src/errors.ts'
+
+const token = 'abcdef0123456789abcdef'
+
+/** Everything else in it is wrong or missing. */
+const broken = `
+platform: { baseUrl: nonsense }
+auth: { privateKeyFile: '', issuerUrl: http://x, clientID: typo }
+retry: { concurrency: many }
+server: { host: 127.0.0.2, port: 19970 }
+control: { port: 19971 }
+`
+
+function input(env: Record<string, string> = {}, files: Record<string, string> = { '/c.yaml': broken }): ConfigInput {
+  return {
+    env,
+    hostName: 'this-host',
+    readFile(path) {
+      const text = files[path]
+      if (text === undefined) throw Object.assign(new Error('secret detail'), { code: 'ENOENT' })
+      return text
+    },
+  }
+}
+
+function problemsOf(act: () => unknown): readonly { key: string; origin: string; message: string }[] {
+  try {
+    act()
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.problems
+    throw error
+  }
+  throw new Error('it was taken, but should have been refused')
+}
+
+describe('sections', () => {
+  test('are loaded whatever the others are', () => {
+    const env = { RECONCILER_CONFIG: '/c.yaml', RECONCILER_CONTROL_TOKEN: token, RECONCILER_RETRY_TYPO: '1' }
+    expect(loadSections(input(env), ['server', 'control'])).toEqual({
+      config: {
+        server: { host: '127.0.0.2', port: 19_970, statusPage: true },
+        control: { host: '127.0.0.1', port: 19_971, token },
+      },
+      instance: 'this-host',
+    })
+    expect(() => loadConfig(input(env))).toThrow(ConfigurationError)
+  })
+
+  test('need no file, and no secret of another section', () => {
+    const env = { RECONCILER_INSTANCE_NAME: 'own', RECONCILER_CONTROL_TOKEN_FILE: '/not/there' }
+    expect(loadSections(input(env), ['server'])).toEqual({
+      config: { server: { host: '0.0.0.0', port: 10_964, statusPage: true } },
+      instance: 'own',
+    })
+  })
+
+  test('an instance name that can not be used gives way to the host name', () => {
+    expect(loadSections(input({ RECONCILER_INSTANCE_NAME: 'a\nb' }), ['server']).instance).toBe('this-host')
+  })
+
+  test.each([
+    ['a value', { RECONCILER_SERVER_PORT: 'x' }, 'server.port'],
+    ['a variable that is not known', { RECONCILER_SERVER_PRT: '1' }, 'RECONCILER_SERVER_PRT'],
+    ['a file that is not there', { RECONCILER_CONFIG: '/none.yaml' }, 'RECONCILER_CONFIG'],
+  ])('%s of their own that is wrong is told, and nothing else', (_name, env, key) => {
+    const told = problemsOf(() => loadSections(input({ ...env, RECONCILER_RETRY_CONCURRENCY: 'x' }), ['server']))
+    expect(told.map((problem) => problem.key)).toEqual([key])
+  })
+
+  test('a token that is too short is told', () => {
+    const told = problemsOf(() => loadSections(input({ RECONCILER_CONTROL_TOKEN: 'short' }), ['control']))
+    expect(told).toMatchObject([{ key: 'control.token', origin: 'RECONCILER_CONTROL_TOKEN' }])
+  })
+})
+
+describe('RECONCILER_CONFIG', () => {
+  const required = `
+platform: { baseUrl: https://api.example.com }
+auth: { issuerUrl: https://id.example.com/auth/realms/main, clientId: c, privateKeyFile: /run/key.pem }
+`
+  const files = { '/a.yaml': `${required}log: { level: warn }`, '/b.yaml': `${required}log: { level: error }` }
+
+  test('names the file; --config overrides it', () => {
+    const env = { RECONCILER_CONFIG: ' /a.yaml ' }
+    expect(loadConfig(input(env, files)).config.log.level).toBe('warn')
+    expect(loadConfig(input(env, files)).origins.get('log.level')).toBe('/a.yaml:4')
+    expect(loadConfig({ ...input(env, files), file: '/b.yaml' }).config.log.level).toBe('error')
+  })
+
+  test.each([
+    ['', /is empty/],
+    ['/none', /there is no such file/],
+  ])('"%s" is refused under its own name', (path, message) => {
+    const [first, ...others] = problemsOf(() => loadConfig(input({ RECONCILER_CONFIG: path }, files)))
+    expect(first).toMatchObject({ key: 'RECONCILER_CONFIG', message: expect.stringMatching(message) as string })
+    // What the file may hold is not reported as missing.
+    expect(others).toEqual([])
+  })
+
+  test('a Service named reconciler-config does not name a file', () => {
+    const env = { RECONCILER_CONFIG_SERVICE_HOST: '10.0.0.1', RECONCILER_CONFIG_PORT: 'tcp://10.0.0.1:80' }
+    expect(loadConfig({ ...input(env, files), file: '/a.yaml' }).passedOver).toEqual(Object.keys(env).sort())
+  })
+})
