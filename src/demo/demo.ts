@@ -207,7 +207,9 @@ export async function runDemo(io: Io, options: DemoOptions): Promise<boolean> {
   await using cleanup = new AsyncDisposableStack()
   io.stdout.write('Making an RSA-4096 key and a certificate (a few seconds) ...\n')
   const keys = await makeKeys(io)
-  cleanup.defer(() => rm(join(keys.folder, 'keys'), { recursive: true, force: true }))
+  // The log stays where something went wrong. The keys never do.
+  let isLogWorthKeeping = true
+  cleanup.defer(() => rm(isLogWorthKeeping ? join(keys.folder, 'keys') : keys.folder, { recursive: true, force: true }))
   const sandbox = await startSandbox({ clock: io.clock, certificatePem: keys.certificatePem, delivery })
   cleanup.defer(() => sandbox.close())
   const scene = setScene(sandbox, io.clock.now())
@@ -248,5 +250,7 @@ export async function runDemo(io: Io, options: DemoOptions): Promise<boolean> {
     )
     await untilAborted(io.signal)
   }
+  if (equal) isLogWorthKeeping = false
+  else io.stdout.write(`\nThe daemon's log stays: ${logFile}\n`)
   return equal
 }

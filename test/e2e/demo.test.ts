@@ -1,5 +1,5 @@
-// The quick start as a new user runs it, piped: plain lines, equal books, and nothing left behind but the log.
-import { existsSync, readFileSync } from 'node:fs'
+// The quick start as a new user runs it, piped: plain lines, equal books, and nothing left behind.
+import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { get, patience, startProgram } from '../support/process.ts'
@@ -44,8 +44,8 @@ test(
 
     demo.kill('SIGTERM')
     expect(await demo.ended()).toMatchObject({ code: 0, stderr: '' })
-    expect(existsSync(join(dirname(logFile), 'keys'))).toBe(false)
-    expect(readFileSync(logFile, 'utf8')).toContain('"msg":"stopped"')
+    // All went well, so nobody needs the log.
+    expect(existsSync(dirname(logFile))).toBe(false)
   },
   demoMs + 30_000,
 )
