@@ -34,6 +34,8 @@ function valueAt(config: object, path: string): unknown {
 function asGiven(key: Key, value: unknown): unknown {
   if (value === undefined) return null
   if (key.secret) return hidden
+  // A health address may carry a token in its query.
+  if (typeof value === 'string' && key.type === 'URL') return value.replace(/\?.*$/, `?${hidden}`)
   if (typeof value === 'number' && key.type.startsWith('duration')) return formatDuration(value)
   if (typeof value === 'number' && key.type.startsWith('moment')) return new Date(value).toISOString()
   return value

@@ -36,7 +36,7 @@ function parse(content: Buffer, file: string): Certificate {
       blocks.length === 0
         ? whatElse(content)
         : `holds ${found === undefined ? 'a damaged PEM block' : `"${found.label}"`}`
-    throw refuse(file, `${what}; the certificate in PEM is needed (-----BEGIN CERTIFICATE-----)`)
+    throw refuse(file, `${what}; the certificate in PEM is needed (it begins with BEGIN CERTIFICATE)`)
   }
   try {
     const certificate = new X509Certificate(block.pem)
