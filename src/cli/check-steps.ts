@@ -1,6 +1,7 @@
 // The verdicts of `check`: what was found at each step, and what to do about it. Pure functions.
 import { exitCode, type ConfigurationError, type ExitCode } from '../errors.ts'
 import type { Certificate } from '../platform/certificate.ts'
+import type { Reason } from '../platform/http.ts'
 import type { SigningKey } from '../platform/private-key.ts'
 import { showSpan } from './moments.ts'
 
@@ -35,6 +36,43 @@ export function configurationFailed(step: 'configuration' | 'key' | 'certificate
     advice: 'put that right; every key with its meaning is in config/default.yaml and in the README',
     exitCode: exitCode.configuration,
   }
+}
+
+/** What a call met, and where: in `check` a person needs the address, which no log line may hold. */
+export interface CallTrouble {
+  message: string
+  reason: Exclude<Reason, 'ok'>
+  /** The platform itself says no to the account. */
+  isRejected: boolean
+  /** `GET https://api.example.com/v1/webhooks`, without query. */
+  call: string
+  /** The system's error code, such as `ECONNREFUSED`; undefined when an answer came. */
+  errorCode: string | undefined
+}
+
+/** Answers that come from something else than the platform. */
+const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'invalid-body', 'redirect'])
+
+const addressKeys = {
+  token: 'auth.authUrl and auth.realm (or auth.issuerUrl)',
+  'list call': 'platform.baseUrl',
+} as const
+
+/** The verdict of a call that did not give what was asked. */
+export function callFailed(step: 'token' | 'list call', trouble: CallTrouble): Step {
+  const { call, errorCode, isRejected, message, reason } = trouble
+  const failed = { step, verdict: 'failed' } as const
+  const found = `${message}; ${call}${errorCode === undefined ? '' : `: ${errorCode}`}`
+  if (errorCode === undefined && elsewhere.has(reason)) {
+    const advice = `there is no platform at this path, or a proxy or login page answers in its place: check ${addressKeys[step]}`
+    return { ...failed, found, advice, exitCode: exitCode.configuration }
+  }
+  if (isRejected) {
+    const advice = "if the settings are right, ask the platform's operator what the service account may do"
+    return { ...failed, found, advice, exitCode: exitCode.authenticationRejected }
+  }
+  const advice = `check ${addressKeys[step]}, the network path, and whether the platform is up`
+  return { ...failed, found, advice, exitCode: exitCode.platformUnreachable }
 }
 
 export function keyStep(key: SigningKey, warnings: readonly { message: string }[]): Step {

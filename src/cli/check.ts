@@ -5,15 +5,20 @@ import type { Config } from '../config/schema.ts'
 import { connectionsOf, createEngine, type Engine } from '../engine.ts'
 import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../errors.ts'
 import type { Fact } from '../facts.ts'
+import type { Log } from '../log.ts'
+import { createLogger } from '../logger.ts'
+import { createNarrator } from '../narrate.ts'
 import { createCertificateSource, type Certificate } from '../platform/certificate.ts'
 import { createZone } from '../platform/local-time.ts'
 import { createKeySource, type KeySource } from '../platform/private-key.ts'
+import { TransportError, type Transport } from '../platform/http.ts'
 import { TokenError } from '../platform/token-error.ts'
 import { createUndiciTransport } from '../platform/undici-transport.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
 import { createSchedule } from '../schedule.ts'
 import { scrub } from '../scrub.ts'
 import {
+  callFailed,
   certificateStep,
   configurationFailed,
   exitCodeOf,
@@ -31,6 +36,7 @@ import { tellStopped } from './session.ts'
 
 interface CheckOptions extends ConfigOption {
   json?: true
+  verbose?: true
   zone: string
 }
 
@@ -93,31 +99,49 @@ async function keySteps(
   }
 }
 
-/** What a call to the platform met. */
-function troubleStep(step: 'token' | 'list call', error: unknown): Step {
-  if (!isPlatformTrouble(error)) throw error
-  const isRejected =
-    error instanceof TokenError
-      ? error.kind === 'rejected'
-      : error.reason === 'unauthorized' || error.reason === 'forbidden'
-  return {
-    step,
-    verdict: 'failed',
-    found: error.message,
-    advice: isRejected
-      ? "if the settings are right, ask the platform's operator what the service account may do"
-      : 'check the addresses, the network path, and whether the platform is up',
-    exitCode: isRejected ? exitCode.authenticationRejected : exitCode.platformUnreachable,
+/** The last request that went out, and how it ended. */
+interface LastCall {
+  call: string
+  errorCode: string | undefined
+}
+
+/** Notes where each call goes: the platform's own errors hold no address, as they are logged. */
+function watched(transport: Transport, last: LastCall): Transport {
+  return async (request) => {
+    last.call = `${request.method} ${request.url.origin}${request.url.pathname}`
+    last.errorCode = undefined
+    try {
+      return await transport(request)
+    } catch (error) {
+      if (error instanceof TransportError) last.errorCode = error.code
+      throw error
+    }
   }
 }
 
+interface Calls {
+  engine: Engine
+  io: Io
+  last: LastCall
+  facts: readonly Fact[]
+}
+
+/** What a call to the platform met. */
+function troubleStep(step: 'token' | 'list call', error: unknown, { call, errorCode }: LastCall): Step {
+  if (!isPlatformTrouble(error)) throw error
+  const { message, reason } = error
+  const isRejected =
+    error instanceof TokenError ? error.kind === 'rejected' : reason === 'unauthorized' || reason === 'forbidden'
+  return callFailed(step, { message, reason, isRejected, call, errorCode })
+}
+
 /** @returns whether there is a token */
-async function tokenStep(engine: Engine, io: Io, facts: readonly Fact[], tell: Tell): Promise<boolean> {
+async function tokenStep({ engine, facts, io, last }: Calls, tell: Tell): Promise<boolean> {
   try {
     await engine.tokens.get(io.signal)
   } catch (error) {
     io.signal.throwIfAborted()
-    tell(troubleStep('token', error))
+    tell(troubleStep('token', error, last))
     return false
   }
   const seconds = Math.round(((engine.tokens.expiresAt() ?? 0) - io.clock.now()) / 1000)
@@ -131,7 +155,7 @@ async function tokenStep(engine: Engine, io: Io, facts: readonly Fact[], tell: T
   return true
 }
 
-async function listStep(engine: Engine, io: Io, tell: Tell): Promise<boolean> {
+async function listStep({ engine, io, last }: Calls, tell: Tell): Promise<boolean> {
   const startedAt = io.clock.monotonic()
   try {
     const page = await engine.client.list({ status: 'failed', page: 0, size: 1 }, io.signal)
@@ -146,7 +170,7 @@ async function listStep(engine: Engine, io: Io, tell: Tell): Promise<boolean> {
     return true
   } catch (error) {
     io.signal.throwIfAborted()
-    tell(troubleStep('list call', error))
+    tell(troubleStep('list call', error, last))
     return false
   }
 }
@@ -193,30 +217,47 @@ async function receiverStep(engine: Engine, config: Config, answered: Promise<st
   return { step, verdict: 'failed', found, advice, exitCode: exitCode.incomplete }
 }
 
+function notLookedAt(step: StepName): Step {
+  return { step, verdict: 'skipped', found: 'not looked at, because of what failed before' }
+}
+
+interface Looking {
+  config: Config
+  key: KeySource
+  io: Io
+  /** Undefined without --verbose. */
+  log: Log | undefined
+}
+
 /** Everything that needs the platform. */
-async function platformSteps(config: Config, credentials: Credentials, io: Io, tell: Tell): Promise<void> {
+async function platformSteps({ config, io, key, log }: Looking, tell: Tell): Promise<void> {
   const facts: Fact[] = []
   const answered = Promise.withResolvers<string>()
+  const last: LastCall = { call: '', errorCode: undefined }
+  const narrator = log === undefined ? undefined : createNarrator(log)
   const http = createUndiciTransport({ clock: io.clock, connections: connectionsOf(config) })
   const engine = createEngine({
     config,
     periodMs: createSchedule(config.schedule).periodMs,
     clock: io.clock,
     random: io.random,
-    transport: http.transport,
-    key: credentials.key,
+    transport: watched(http.transport, last),
+    key,
     certificate: undefined,
     report(fact) {
       facts.push(fact)
+      narrator?.tell(fact)
       if (fact.type === 'receiver') answered.resolve(fact.detail)
     },
   })
   try {
-    const hasList = (await tokenStep(engine, io, facts, tell)) && (await listStep(engine, io, tell))
+    const calls: Calls = { engine, io, last, facts }
+    const hasToken = await tokenStep(calls, tell)
+    const hasList = hasToken && (await listStep(calls, tell))
+    if (!hasToken) tell(notLookedAt('list call'))
     const { api, auth } = engine.state().skewMs
-    const hasAsked = facts.some(({ type }) => type === 'platform-request')
-    tell(skewStep(auth, hasAsked ? api : undefined))
-    if (hasList) tell(await zoneStep(engine, config, io))
+    tell(skewStep(auth, engine.client.knowsTime() ? api : undefined))
+    tell(hasList ? await zoneStep(engine, config, io) : notLookedAt('time zone'))
     tell(await receiverStep(engine, config, answered.promise, io))
   } finally {
     await http.close()
@@ -236,6 +277,12 @@ function asText({ advice, found, step, verdict }: Step): string {
   return advice === undefined ? line : `${line}${' '.repeat(width + 11)}-> ${advice}\n`
 }
 
+/** The log of --verbose, whatever log.level is. */
+function verboseLog({ instance, log }: Config, { clock, stderr }: Io): Log {
+  const write = (line: string): unknown => stderr.write(line)
+  return createLogger({ level: 'debug', format: log.format, instance: instance.name, clock, write })
+}
+
 async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const steps: Step[] = []
@@ -245,10 +292,14 @@ async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
   }
   const loaded = loadStep(io, options, tell)
   const credentials = loaded && (await keySteps(loaded, io, moments, tell))
-  if (loaded !== undefined && credentials !== undefined) await platformSteps(loaded.config, credentials, io, tell)
+  if (loaded !== undefined && credentials !== undefined) {
+    const { config } = loaded
+    const log = options.verbose === true ? verboseLog(config, io) : undefined
+    await platformSteps({ config, io, key: credentials.key, log }, tell)
+  }
   for (const step of order) {
     const isTold = steps.some((told) => told.step === step)
-    if (!isTold) tell({ step, verdict: 'skipped', found: 'not looked at, because of what failed before' })
+    if (!isTold) tell(notLookedAt(step))
   }
   const code = exitCodeOf(steps)
   if (options.json === true) {
@@ -263,6 +314,7 @@ export function checkCommand(io: Io, end: End): Command {
     .option(...configOption)
     .option('--zone <name>', 'IANA time zone in which times are shown', 'UTC')
     .option('--json', 'print one JSON document instead of lines')
+    .option('--verbose', 'write the log too, to stderr')
     .action(async (options: CheckOptions) => {
       try {
         end(await check(io, options))
