@@ -105,7 +105,8 @@ export function judge(
 
 /** Why the run ended early, and what to do about it. */
 const advice: Readonly<Record<StoppedBy, string>> = {
-  unauthorized: 'the platform refuses token or permission; see the log',
+  unauthorized:
+    "the list is allowed, the retry is not: ask the platform's operator for the permission to retry webhooks",
   platform: 'the platform does not answer; run again when it does',
   receiver: 'the health address of the receiver does not answer 2xx (receiver.healthUrl); run again when it does',
   circuit: 'nearly all retries failed again, so the circuit is open; put the receiver right, then run again',
@@ -131,16 +132,19 @@ function retryLines(report: OnceReport): string[] {
 /** The report in words; `retriesEnabled` is `retry.enabled`. */
 export function asText(report: OnceReport, retriesEnabled: boolean): string {
   const { failure, result } = report.sweep
+  const isKnown = result !== 'failed'
   const why = failure === undefined ? '' : ` (${failure.stage}: ${failure.reason})`
   const lines = [
     `${report.instance} at ${report.platform}: one full sweep in ${report.seconds} s, ${result}${why}`,
-    `failed records in the window: ${nonZero(report.failed, decisions)}`,
+    `failed records in the window: ${isKnown ? nonZero(report.failed, decisions) : 'not known: the sweep failed'}`,
   ]
   if (report.leftOut) lines.push('there was no room for all of them (backlog.maxRecords): run again for the rest')
   if (report.dryRun) lines.push('dry run: nothing was touched')
   else if (!retriesEnabled) lines.push('retry.enabled is false: nothing was touched')
-  else lines.push(...retryLines(report))
+  else if (isKnown) lines.push(...retryLines(report))
+  else
+    lines.push('retries: none, as nothing is known to be due; for each step to the platform: webhook-reconciler check')
   const { stoppedBy } = report
-  if (stoppedBy !== null) lines.push(`stopped early by: ${stoppedBy} (${advice[stoppedBy]})`)
+  if (stoppedBy !== null && isKnown) lines.push(`stopped early by: ${stoppedBy} (${advice[stoppedBy]})`)
   return `${lines.join('\n')}\n`
 }
