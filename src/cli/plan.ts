@@ -8,6 +8,7 @@ import type { Counts } from '../reconcile/census.ts'
 import { decide, decisions, type Verdict } from '../reconcile/decide.ts'
 import type { Entry } from '../reconcile/entry.ts'
 import type { SweepReport } from '../reconcile/sweeper.ts'
+import { askDaemon, inWords, isHeldBy, stopsOf, type AskedDaemon } from './daemon-status.ts'
 import { estimateSeconds } from './estimate.ts'
 import type { End, Io } from './io.ts'
 import { showSpan, type Moments } from './moments.ts'
@@ -27,6 +28,7 @@ interface Found {
   now: number
   failed: Counts
   receiverUp: boolean | undefined
+  daemon: AskedDaemon
   secondsPerCall: number
   seconds: number
 }
@@ -35,24 +37,26 @@ const noResponse = 'no response'
 /** As many fit on a screen or two. */
 const mostCauses = 50
 
-function holdsAll({ receiverUp }: Found): boolean {
-  return receiverUp === false
+/** Whether retries of a subscription are held: by the receiver as it answers now, or by the running daemon. */
+function isHeld({ daemon, receiverUp }: Pick<Found, 'daemon' | 'receiverUp'>, subscriptionId: string): boolean {
+  return receiverUp === false || isHeldBy(daemon, subscriptionId)
 }
 
 function verdictOf({ policy }: Session, found: Found): (entry: Entry) => Verdict {
-  return (entry) => decide(entry, policy, { now: found.now, held: holdsAll(found) })
+  return (entry) => decide(entry, policy, { now: found.now, held: isHeld(found, entry.subscriptionId) })
 }
 
-async function look(session: Session, secondsPerCall: () => number): Promise<Found> {
+async function look(session: Session, io: Io, secondsPerCall: () => number): Promise<Found> {
   const { config, engine, policy, stop } = session
   const sweep = await engine.sweeper.full(stop)
   // Without a health address nobody knows, and nothing is held for it.
   const hasHealth = config.receiver.healthUrl !== undefined
   const receiverUp = hasHealth ? await askReceiver(engine, session.next('receiver'), stop) : undefined
   const now = engine.client.now()
-  const isHeld = !policy.enabled || receiverUp === false
-  const { counts } = engine.backlog.summary(now, () => isHeld)
-  const found = { sweep, now, failed: counts, receiverUp, secondsPerCall: secondsPerCall() }
+  const daemon = await askDaemon(config.server, io)
+  const holds = (subscriptionId: string): boolean => !policy.enabled || isHeld({ daemon, receiverUp }, subscriptionId)
+  const { counts } = engine.backlog.summary(now, holds)
+  const found = { sweep, now, failed: counts, receiverUp, daemon, secondsPerCall: secondsPerCall() }
   const { circuit, outcome, retry } = config
   const seconds = estimateSeconds(counts.due, {
     callsPerSecond: engine.state().rateLimit,
@@ -89,6 +93,12 @@ function recordOf(entry: Entry, verdict: Verdict, now: number): object {
   }
 }
 
+function daemonDocument(daemon: AskedDaemon): object {
+  if ('problem' in daemon) return daemon
+  const { holding, instance, open, pausedSince, url } = daemon
+  return { url, instance, holding, pausedSince: asIso(pausedSince), openCircuits: [...open.keys()] }
+}
+
 function asDocument(session: Session, found: Found, causes: readonly Cause[], code: ExitCode, all: boolean): object {
   const { engine } = session
   const verdict = verdictOf(session, found)
@@ -99,6 +109,7 @@ function asDocument(session: Session, found: Found, causes: readonly Cause[], co
     now: asIso(found.now),
     sweep: toldSweep(found.sweep),
     receiver: found.receiverUp === undefined ? null : { up: found.receiverUp },
+    daemon: daemonDocument(found.daemon),
     failed: found.failed,
     leftOut: engine.backlog.census.leftOut(),
     causes: causes.map((cause) => ({
@@ -197,7 +208,12 @@ function recordTable(session: Session, found: Found, width: number | undefined):
 function conclusions({ config, engine }: Session, found: Found): string[] {
   const { failed } = found
   const rate = Math.round(engine.state().rateLimit * 10) / 10
-  const held = config.retry.enabled ? 'the receiver is down (receiver.healthUrl)' : 'retry.enabled is false'
+  const reasons = [
+    ...(config.retry.enabled ? [] : ['retry.enabled is false']),
+    ...(found.receiverUp === false ? ['the receiver is down (receiver.healthUrl)'] : []),
+    ...stopsOf(found.daemon),
+  ]
+  const held = [...new Set(reasons)].join('; ') || 'the circuits of their subscriptions are open'
   const lines: [number, string][] = [
     [
       failed.due,
@@ -233,7 +249,7 @@ function asText(
   if (listed === 0) return `${head}There is nothing to retry.\n`
   const records = options.records === true ? `\n${recordTable(session, found, width)}` : ''
   const rows = causes.length > 0 ? `\n${causeTable(causes, found.now, session, width)}` : ''
-  return `${head}${rows}${records}\n${conclusions(session, found).join('\n')}\n`
+  return `${head}${inWords(found.daemon)}\n${rows}${records}\n${conclusions(session, found).join('\n')}\n`
 }
 
 function judge(session: Session, { sweep }: Found): ExitCode {
@@ -257,12 +273,12 @@ async function plan(io: Io, options: PlanOptions): Promise<ExitCode> {
     tick = () => {
       progress.show(() => `Listing the failed records of ${target}: ${engine.backlog.size()} so far ...`)
     }
-    const found = await look(session, () => (calls.count === 0 ? 0 : calls.seconds / calls.count))
+    const found = await look(session, io, () => (calls.count === 0 ? 0 : calls.seconds / calls.count))
     const code = judge(session, found)
     const causes = groupByCause(engine.backlog.entries(), {
       policy: session.policy,
       now: found.now,
-      isHeld: () => holdsAll(found),
+      isHeld: (subscriptionId) => isHeld(found, subscriptionId),
       maxCauses: Infinity,
       maxParked: 0,
     }).list
@@ -270,7 +286,7 @@ async function plan(io: Io, options: PlanOptions): Promise<ExitCode> {
     else if (found.sweep.failure === undefined)
       print(asText(session, found, causes, options, io.stdout.isTTY === true ? io.stdout.columns : undefined))
     if (found.sweep.failure !== undefined)
-      io.stderr.write(
+      progress.output.write(
         `${target}: the sweep failed, so nothing is known: ${found.sweep.failure.message}\n` +
           'For each step on the way there: webhook-reconciler check\n',
       )

@@ -20,7 +20,7 @@ export type Choice =
   | { kind: 'ids'; ids: readonly string[] }
   | { kind: 'event'; eventId: string }
   /** Events at or after `from` and before `until`, epoch ms. */
-  | { kind: 'span'; from: number; until: number }
+  | { kind: 'span'; from: number; until: number; types?: readonly string[]; subscriptions?: readonly string[] }
 
 /**
  * What was tried so lately is left alone. Without any backoff a record that fails again could be due once more in the same
@@ -57,7 +57,14 @@ export function choiceOf(ids: readonly string[], flags: RetryFlags, moments: Mom
   if (from >= until) {
     throw new UsageError(`--since (${moments.show(from)}) must be before --until (${moments.show(until)})`)
   }
-  return { kind: 'span', from, until }
+  const subscriptions = flags.subscription?.map((id) => uuid(id, '--subscription'))
+  return {
+    kind: 'span',
+    from,
+    until,
+    ...(flags.type !== undefined && { types: flags.type }),
+    ...(subscriptions !== undefined && { subscriptions }),
+  }
 }
 
 /** @throws UsageError */

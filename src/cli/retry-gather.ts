@@ -18,6 +18,10 @@ export interface Gathered {
   onlyById: ReadonlySet<string>
   /** False when a part of what was asked for could not be listed. */
   complete: boolean
+  /** True when the list became shorter while it was read: all that is left was listed. */
+  moved: boolean
+  /** Values of --type and --subscription of which there is no failed record. */
+  notFound: readonly string[]
 }
 
 type Heard = (found: number) => void
@@ -65,13 +69,14 @@ interface Search {
 async function search(
   spans: readonly Span[],
   { session, ...by }: Search,
-): Promise<{ found: number; complete: boolean }> {
+): Promise<{ found: number; complete: boolean; moved: boolean }> {
   const { config, engine, service, stop } = session
   const { concurrency, sliceRecords } = config.sweep
   const fence = (span: Span, signal: AbortSignal): Promise<() => void> => engine.dispatcher.fence(span, signal)
   const seen = new Set<string>()
   const { monotonic } = session.clock
   let complete = true
+  let moved = false
   const options = { client: engine.client, monotonic, concurrency, sliceRecords, fence }
   for await (const step of sweep(spans, options, stop)) {
     if ('skipped' in step) {
@@ -80,14 +85,15 @@ async function search(
       continue
     }
     const { listed } = step
-    complete &&= listed.complete
+    complete &&= listed.complete || listed.shrank === true
+    moved ||= listed.shrank === true
     const meant = listed.records.filter((record) => !seen.has(record.id.toLowerCase()) && by.isMeant(record))
     for (const { id } of meant) seen.add(id.toLowerCase())
     take(meant, session, listed.askedAt, by.count)
     by.heard(seen.size)
     if (by.isDone()) break
   }
-  return { found: seen.size, complete }
+  return { found: seen.size, complete, moved }
 }
 
 /** The platform's time comes with its answers. */
@@ -105,15 +111,27 @@ async function bySpan(
   const zone = createZone(session.config.platform.timeZone)
   const now = await learnTime(session.engine.client, session.stop)
   const until = Math.min(choice.until, now)
-  const isMeant = ({ eventLocal }: WebhookRecord): boolean => {
+  const missing = new Map([
+    ...(choice.types ?? []).map((type) => [type, `type ${type}`] as const),
+    ...(choice.subscriptions ?? []).map((id) => [id, `subscription ${id}`] as const),
+  ])
+  // The flags choose, as the span does: the records of others were not asked for, and are not told as excluded.
+  const isMeant = ({ eventLocal, eventType, subscriptionId }: WebhookRecord): boolean => {
     const eventAt = laterReadingNotAfter(zone, eventLocal, now)
-    return eventAt >= choice.from && eventAt < until
+    if (eventAt < choice.from || eventAt >= until) return false
+    const subscription = subscriptionId.toLowerCase()
+    missing.delete(eventType)
+    missing.delete(subscription)
+    return (
+      (choice.types ?? [eventType]).includes(eventType) &&
+      (choice.subscriptions ?? [subscription]).includes(subscription)
+    )
   }
   const { from, to } = spanOf(choice.from, until, now, zone)
   // A second more, as `until` may lie within one: what is not meant is sorted out by its own time.
   const spans = [{ from, to: to + 1 }]
   const done = await search(spans, { session, count, isMeant, isDone: () => false, heard })
-  return { ...done, notFailed: 0, onlyById: new Set() }
+  return { ...done, notFailed: 0, onlyById: new Set(), notFound: [...missing.values()] }
 }
 
 /** Some platforms tell attempts to the second. */
@@ -154,7 +172,7 @@ async function byIds(ids: readonly string[], session: Session, count: Count, hea
   const askedAt = session.clock.monotonic()
   const bare = [...missing].map((id) => bareRecord(id, zone.toLocal(now - hourMs), session))
   take(bare, session, askedAt, count)
-  return { ...done, notFailed: 0, onlyById: missing }
+  return { ...done, notFailed: 0, onlyById: missing, notFound: [] }
 }
 
 async function byEvent(eventId: string, session: Session, count: Count, heard: Heard): Promise<Gathered> {
@@ -163,7 +181,8 @@ async function byEvent(eventId: string, session: Session, count: Count, heard: H
   const failed = records.filter(({ status }) => status === 'failed')
   take(failed, session, askedAt, count)
   heard(failed.length)
-  return { found: failed.length, notFailed: records.length - failed.length, onlyById: new Set(), complete: true }
+  const notFailed = records.length - failed.length
+  return { found: failed.length, notFailed, onlyById: new Set(), complete: true, moved: false, notFound: [] }
 }
 
 /**

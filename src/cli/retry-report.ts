@@ -107,6 +107,12 @@ export interface RetryReport {
   leftOut: boolean
   /** False when a part of what was asked for could not be listed. */
   complete: boolean
+  /** True when the list became shorter while it was read, as when the daemon recovers records beside this run. */
+  moved?: boolean
+  /** Values of --type and --subscription of which there is no failed record: `type account-activated`. */
+  notFound?: readonly string[]
+  /** The operator's pause of the running daemon, as far as it could be asked; null when nothing was due. */
+  pause?: { known: false; problem: string } | { known: true; since: string | null } | null
   sums: Sums
   /** Chosen, and not retried in this run; `stoppedBy` tells why. */
   held: number
@@ -132,7 +138,8 @@ export function judge(report: Omit<RetryReport, 'exitCode'>): ExitCode {
 }
 
 const advice: Readonly<Record<StoppedBy, string>> = {
-  unauthorized: 'the platform refuses token or permission: see `webhook-reconciler check`',
+  unauthorized:
+    "the list is allowed, the retry is not: ask the platform's operator for the permission to retry webhooks",
   platform: 'the platform does not answer: run again when it does',
   receiver: 'the health address of the receiver does not answer 2xx (receiver.healthUrl): run again when it does',
   circuit: 'nearly all retries failed again: put the receiver right, then run again',
@@ -183,12 +190,19 @@ function lines(report: RetryReport): [string, string][] {
 
 /** `width` is that of the terminal; undefined without one. */
 export function asText(report: RetryReport, width: number | undefined): string {
-  const { complete, leftOut, records, seconds, stoppedBy, sums } = report
-  const head = `${report.instance} at ${report.platform}: ${sums.retried} retries in ${seconds} s\n`
+  const { complete, leftOut, moved = false, notFound = [], pause, records, seconds, stoppedBy, sums } = report
+  const head = `${report.instance} at ${report.platform}: ${sums.retried} ${sums.retried === 1 ? 'retry' : 'retries'} in ${seconds} s\n`
   const notes = [
-    ...(report.found === 0 && sums.retried === 0 ? ['No failed record was found for what was asked.'] : []),
+    ...(report.found === 0 && sums.retried === 0 && notFound.length === 0
+      ? ['No failed record was found for what was asked.']
+      : []),
+    ...notFound.map((what) => `There is no failed record of ${cell(what)} in the span.`),
     ...(leftOut ? ['There was no room for all of them (backlog.maxRecords): run again for the rest.'] : []),
     ...(complete ? [] : ['A part of what was asked for could not be listed: run again.']),
+    ...(moved ? ['The list changed while it was read: records that arrived meanwhile may be missing here.'] : []),
+    ...(pause?.known === false
+      ? [`Nobody knows here whether an operator has paused the daemon: ${pause.problem}.`]
+      : []),
     ...(stoppedBy === null ? [] : [`Stopped early by: ${stoppedBy} (${advice[stoppedBy]}).`]),
   ]
   return `${head}${pairs(lines(report), '  ')}${badTable(records, width)}${notes.map((note) => `${note}\n`).join('')}`

@@ -8,6 +8,7 @@ import { createGrace } from '../shutdown.ts'
 import type { End, Io } from './io.ts'
 import { createMoments, showSpan } from './moments.ts'
 import type { StoppedBy } from './once-report.ts'
+import { askDaemon, type AskedDaemon } from './daemon-status.ts'
 import { bar } from './progress.ts'
 import { choiceOf, configFor, type Choice, type RetryFlags } from './retry-choice.ts'
 import { adopt, gather, type Gathered } from './retry-gather.ts'
@@ -35,11 +36,28 @@ function question(due: readonly Entry[], { moments, target }: Session): string {
   return `Retry ${records} of ${target} (events from ${moments.show(first)} to ${moments.show(last)})? [y/N] `
 }
 
+/** An operator's pause in words; undefined when there is none, as far as is known. */
+function pauseText(daemon: AskedDaemon | undefined, { moments }: Session): string | undefined {
+  if (daemon === undefined || 'problem' in daemon || daemon.pausedSince === undefined) return undefined
+  return `an operator has paused the daemon (${daemon.instance} at ${daemon.url}) since ${moments.show(daemon.pausedSince)}`
+}
+
+interface Asking {
+  session: Session
+  io: Io
+  options: RetryOptions
+  daemon: AskedDaemon | undefined
+}
+
 /** @throws UsageError where nobody can be asked */
-async function isWanted(due: readonly Entry[], session: Session, io: Io, options: RetryOptions): Promise<boolean> {
+async function isWanted(due: readonly Entry[], { daemon, io, options, session }: Asking): Promise<boolean> {
   const { enabled } = session.service.config.retry
-  if (options.yes === true || (due.length <= mostUnasked && enabled) || due.length === 0) return true
-  const why = enabled ? `${due.length} records are more than ${mostUnasked}` : 'retry.enabled is false'
+  if (due.length === 0) return true
+  const paused = pauseText(daemon, session)
+  if (paused !== undefined) session.progress.output.write(`Note: ${paused}.\n`)
+  if (options.yes === true || (due.length <= mostUnasked && enabled && paused === undefined)) return true
+  const many = `${due.length} records are more than ${mostUnasked}`
+  const why = paused ?? (enabled ? many : 'retry.enabled is false')
   if (io.ask === undefined) {
     throw new UsageError(`${why}, and there is no terminal to ask at: add --yes to retry them on ${session.target}`)
   }
@@ -63,6 +81,8 @@ interface Run {
   ledger: Ledger
   gathered: Gathered
   due: readonly Entry[]
+  /** Undefined when nothing was due. */
+  daemon: AskedDaemon | undefined
   /** Platform epoch ms: what is due was decided for this moment. */
   decidedAt: number
   startedAt: number
@@ -77,6 +97,12 @@ function showProgress({ due, ledger, session, started }: Run): void {
     const left = done > 0 ? `, about ${showSpan((seconds / done) * (total - done))} left` : ''
     return `${bar(done / Math.max(1, total))} ${done}/${total}${left}: ${text}`
   })
+}
+
+function pauseOf(daemon: AskedDaemon | undefined): Exclude<RetryReport['pause'], undefined> {
+  if (daemon === undefined) return null
+  if ('problem' in daemon) return { known: false, problem: `${daemon.url} does not answer (${daemon.problem})` }
+  return { known: true, since: daemon.pausedSince === undefined ? null : new Date(daemon.pausedSince).toISOString() }
 }
 
 function reportOf(
@@ -98,6 +124,9 @@ function reportOf(
     notFailed: run.gathered.notFailed,
     leftOut: engine.backlog.census.leftOut(),
     complete: run.gathered.complete,
+    moved: run.gathered.moved,
+    notFound: run.gathered.notFound,
+    pause: pauseOf(run.daemon),
     sums: run.ledger.sums(),
     held,
     awaiting,
@@ -157,11 +186,12 @@ async function retry(choice: Choice, io: Io, options: RetryOptions): Promise<Exi
     })
     const decidedAt = engine.client.now()
     const due = dueAt(decidedAt, session)
-    if (!(await isWanted(due, session, io, options))) {
+    const daemon = due.length === 0 ? undefined : await askDaemon(session.config.server, io)
+    if (!(await isWanted(due, { session, io, options, daemon }))) {
       io.stderr.write('Nothing was retried.\n')
       return exitCode.incomplete
     }
-    run = { session, ledger, gathered, due, decidedAt, startedAt, started }
+    run = { session, ledger, gathered, due, daemon, decidedAt, startedAt, started }
     const report = await retryFound(run)
     if (options.json === true) printJson(report)
     else print(asText(report, io.stdout.isTTY === true ? io.stdout.columns : undefined))

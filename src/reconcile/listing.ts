@@ -18,6 +18,8 @@ export interface Listing {
   unexpected: { time: number; status: number }
   /** True when every page was read and the totals bear it out. */
   complete: boolean
+  /** Not complete only because the list became shorter while it was read: all that its last page promised was seen. */
+  shrank?: true
   /** The total that the first page told, where it speaks of more than was found. */
   missedTotal: number | undefined
 }
@@ -113,6 +115,7 @@ function collect(reading: Reading, page: ListPage, span: Span): boolean {
 interface Attempt {
   reading: Reading
   complete: boolean
+  shrank: boolean
   missedTotal: number | undefined
 }
 
@@ -174,7 +177,12 @@ async function listOnce(
   const rows = reading.seen.size + reading.unreadable.length
   const missed = total !== undefined && rows < total
   const shrank = total !== undefined && lastTotal < total
-  return { reading, complete: end === 'last-page' && !missed && !shrank, missedTotal: missed ? total : undefined }
+  return {
+    reading,
+    complete: end === 'last-page' && !missed && !shrank,
+    shrank: end === 'last-page' && shrank && rows >= lastTotal,
+    missedTotal: missed ? total : undefined,
+  }
 }
 
 function isTooMany(attempt: Attempt | TooMany): attempt is TooMany {
@@ -195,7 +203,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     again.reading.seen = new Map([...attempt.reading.seen, ...again.reading.seen])
     attempt = again
   }
-  const { reading, complete, missedTotal } = attempt
+  const { reading, complete, missedTotal, shrank } = attempt
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   return {
     span,
@@ -204,6 +212,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     unreadable: reading.unreadable,
     unexpected: { time: reading.time, status: reading.status },
     complete,
+    ...(shrank && { shrank }),
     missedTotal,
   }
 }

@@ -97,8 +97,8 @@ describe('retry', () => {
     const left = [at(20, 'outgoing-transfer-released'), at(23, 'account-activated'), at(1, 'account-activated')]
     const args = ['retry', '--since', '22d', '--until', '19d', '--type', 'account-activated', '--subscription', missing]
     const ran = await runCommand([...args, '--json'], { env: await envOf(sandbox) })
-    expect(ran.code, ran.err).toBe(1)
-    expect(reportOf(ran)).toMatchObject({ found: 3, excluded: 1, sums: { recovered: 2 } })
+    expect(ran.code, ran.err).toBe(0)
+    expect(reportOf(ran)).toMatchObject({ found: 2, excluded: 0, sums: { recovered: 2 } })
     const states = (ids: string[]): unknown[] => ids.map((id) => sandbox.record(id)?.status)
     expect([states(meant), states(left)]).toEqual([
       ['successful', 'successful'],

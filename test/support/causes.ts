@@ -9,9 +9,12 @@ export const missing = '11111111-2222-4333-8444-555555555555'
 /** Somebody else's subscription. */
 export const team = '77777777-2222-4333-8444-555555555555'
 
-/** The environment of a command that need not wait for the rate. */
+/** Commands don't wait for the rate, and find no daemon beside them that somebody else may run on this machine. */
+const ofItsOwn = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', RECONCILER_SERVER_PORT: '1' }
+
+/** The environment of a command beside which no daemon runs. */
 export async function envOf(sandbox: Sandbox, more: Record<string, string> = {}): Promise<Record<string, string>> {
-  return { ...(await sandboxEnv(sandbox)), RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', ...more }
+  return { ...(await sandboxEnv(sandbox)), ...ofItsOwn, ...more }
 }
 
 /** Records of three causes: 20 due by 503, 5 backing off without a response, 3 parked; and 4 of another team. */

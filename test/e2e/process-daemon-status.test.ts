@@ -1,0 +1,239 @@
+// Commands beside a daemon ask it for pauses and circuits; without one they say that they don't know.
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, test, vi } from 'vitest'
+import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
+import { systemClock } from '../../src/clock.ts'
+import { runCommand } from '../support/command.ts'
+import { seedDue, startPlatform } from '../support/gate.ts'
+import { htmlPage } from '../support/planted.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+interface FakeDaemon extends AsyncDisposable {
+  env: Record<string, string>
+}
+
+/** Answers /status as a daemon does, with these fields. */
+async function startStatus(fields: object, body?: string): Promise<FakeDaemon> {
+  const document = {
+    schemaVersion: 1,
+    instance: 'beside',
+    paused: null,
+    holding: [],
+    circuits: { list: [] },
+    ...fields,
+  }
+  const server = createServer((_request, response) => response.end(body ?? JSON.stringify(document)))
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  return {
+    env: { RECONCILER_SERVER_HOST: '127.0.0.1', RECONCILER_SERVER_PORT: String(port) },
+    async [Symbol.asyncDispose]() {
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+const since = '2026-01-15T12:00:00.000Z'
+const paused = { paused: { since }, holding: ['paused'] }
+
+describe('plan', () => {
+  test('does not call records of an open circuit due', async () => {
+    await using sandbox = await startPlatform()
+    seedCauses(sandbox)
+    const circuit = { subscriptionId: missing, state: 'open', pausesForSeconds: 21.4 }
+    await using daemon = await startStatus({ holding: ['circuit'], circuits: { list: [circuit] } })
+    const env = await envOf(sandbox, daemon.env)
+    const { code, err, out } = await runCommand(['plan'], { env })
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).toMatch(
+      /\nThe daemon \(beside at http:\S+\) holds retries: a circuit is open, with the next probe in 22 s\.\n/,
+    )
+    expect(out).toContain('Would be retried now: 4, in about')
+    expect(out).toContain('Held: 20, because the circuits of their subscriptions are open.')
+    const document: unknown = JSON.parse((await runCommand(['plan', '--json'], { env })).out)
+    expect(document).toMatchObject({
+      failed: { due: 4, held: 20 },
+      estimate: { records: 4 },
+      daemon: { instance: 'beside', holding: ['circuit'], pausedSince: null, openCircuits: [missing] },
+    })
+  })
+
+  test("an operator's pause holds all", async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 7)
+    await using daemon = await startStatus(paused)
+    const { out } = await runCommand(['plan'], { env: await envOf(sandbox, daemon.env) })
+    expect(out).toContain('Held: 7, because an operator has paused retries.')
+    expect(out).not.toContain('retried now')
+  })
+
+  test.each([
+    ['HTML', '<html>'],
+    ['JSON of something else', '{"schemaVersion":2}'],
+  ])('an answer in %s is no daemon', async (_name, body) => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 7)
+    await using daemon = await startStatus({}, body)
+    const { code, out } = await runCommand(['plan'], { env: await envOf(sandbox, daemon.env) })
+    expect(code).toBe(0)
+    expect(out).toContain("(HTTP 200, not a daemon's status;")
+    expect(out).toContain('Would be retried now: 7')
+  })
+
+  test('says that nobody answers there', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 7)
+    const { out } = await runCommand(['plan'], { env: await envOf(sandbox, { RECONCILER_SERVER_PORT: '1' }) })
+    expect(out).toContain(
+      "Without the running daemon's knowledge of pauses and circuits: http://127.0.0.1:1 does not answer (ECONNREFUSED",
+    )
+  })
+})
+
+describe("retry during an operator's pause", () => {
+  test('asks first, as while retry.enabled is false', async () => {
+    await using sandbox = await startPlatform()
+    const [id = ''] = seedDue(sandbox, 3)
+    await using daemon = await startStatus(paused)
+    const env = await envOf(sandbox, daemon.env)
+
+    const alone = await runCommand(['retry', id], { env })
+    expect(alone).toMatchObject({ code: 2, out: '' })
+    expect(alone.err).toContain(`an operator has paused the daemon (beside at http://127.0.0.1:`)
+    expect(alone.err).toContain('there is no terminal to ask at: add --yes')
+    const no = await runCommand(['retry', id], { env, answer: 'n' })
+    expect(no.code).toBe(1)
+    expect(no.questions).toHaveLength(1)
+    expect(no.err).toMatch(/^Note: an operator has paused the daemon .*\nNothing was retried\.\n$/)
+    expect(sandbox.stats.requests.retry).toEqual({})
+
+    const yes = await runCommand(['retry', id, '--yes', '--json'], { env })
+    expect(yes.code).toBe(0)
+    expect(yes.err).toContain('Note: an operator has paused the daemon')
+    expect(JSON.parse(yes.out)).toMatchObject({ sums: { recovered: 1 }, pause: { known: true, since } })
+  })
+
+  test('goes on unasked without a pause, and says when it could not ask', async () => {
+    await using sandbox = await startPlatform()
+    const [first = '', second = ''] = seedDue(sandbox, 2)
+    await using daemon = await startStatus({})
+    const known = await runCommand(['retry', first], { env: await envOf(sandbox, daemon.env) })
+    expect(known).toMatchObject({ code: 0, err: '' })
+    expect(known.out).toMatch(/: 1 retry in [\d.]+ s\n/)
+    expect(known.out).not.toContain('paused')
+    const unknown = await runCommand(['retry', second], { env: await envOf(sandbox, { RECONCILER_SERVER_PORT: '1' }) })
+    expect(unknown.code).toBe(0)
+    expect(unknown.out).toContain('Nobody knows here whether an operator has paused the daemon: http://127.0.0.1:1 ')
+  })
+})
+
+describe('retry --type and --subscription choose', () => {
+  const span = ['retry', '--since', '2d']
+
+  test('what they leave out does not spoil the exit code', async () => {
+    await using sandbox = await startPlatform()
+    const { due } = seedCauses(sandbox)
+    const ran = await runCommand([...span, '--subscription', team], { env: await envOf(sandbox) })
+    expect(ran.code, ran.out + ran.err).toBe(0)
+    expect(ran.out).not.toContain('excluded')
+    expect(due.map((id) => sandbox.record(id)?.status)).toEqual(due.map(() => 'failed'))
+  })
+
+  test('what is excluded by select.* is told still', async () => {
+    await using sandbox = await startPlatform()
+    seedCauses(sandbox)
+    const env = await envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: missing })
+    const ran = await runCommand([...span, '--subscription', team, '--subscription', missing], { env })
+    expect(ran.out).toContain('excluded      4 left alone (select.*')
+    expect(ran.code).toBe(1)
+  })
+
+  test('a type of which nothing has failed is named', async () => {
+    await using sandbox = await startPlatform()
+    seedCauses(sandbox)
+    const ran = await runCommand([...span, '--type', 'nope'], { env: await envOf(sandbox) })
+    expect(ran.code).toBe(1)
+    expect(ran.out).toContain('There is no failed record of type nope in the span.\n')
+  })
+})
+
+describe('what a command says of the platform', () => {
+  const lastHour = (sandbox: Awaited<ReturnType<typeof startPlatform>>): string =>
+    sandbox.addWebhook({ eventInstant: systemClock.now() - 3 * hour, attempts: 1 })
+
+  test.each([
+    [
+      'a wrong realm',
+      { RECONCILER_AUTH_REALM: 'nope' },
+      78,
+      /FAILED +token .*; POST http:\S+\/realms\/nope\/\S+\n +-> .*auth\.realm/,
+    ],
+    [
+      'a wrong path',
+      { RECONCILER_PLATFORM_BASE_URL: '/v9' },
+      78,
+      /FAILED +list call .*404\); GET http:\S+\/v9\/webhooks\n +-> .*platform\.baseUrl/,
+    ],
+  ])('check: %s is a matter of the configuration', async (_name, changes, expected, words) => {
+    await using sandbox = await startPlatform()
+    const env = await envOf(sandbox)
+    const more = Object.entries(changes).map(([name, value]) => [
+      name,
+      value.startsWith('/') ? `${env[name] ?? ''}${value}` : value,
+    ])
+    const { code, out } = await runCommand(['check'], { env: { ...env, ...(Object.fromEntries(more) as object) } })
+    expect(out).toMatch(words)
+    expect(code).toBe(expected)
+  })
+
+  test('check: HTML in place of a list', async () => {
+    await using sandbox = await startPlatform({ faults: [{ operation: 'list', fault: htmlPage }] })
+    const { code, out } = await runCommand(['check'], { env: await envOf(sandbox) })
+    expect(out).toMatch(/FAILED +list call +list: \S+ \(HTTP 200\); GET .*\n +-> there is no platform at this path/)
+    expect(code).toBe(78)
+  })
+
+  test('check: where nothing listens, with address and error code; every step in its order', async () => {
+    await using sandbox = await startPlatform()
+    const env = { ...(await envOf(sandbox)), RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:1/v1' }
+    const { code, err, out } = await runCommand(['check', '--verbose'], { env })
+    expect(code).toBe(69)
+    expect(out).toContain('GET http://127.0.0.1:1/v1/webhooks: ECONNREFUSED\n')
+    expect(out).toMatch(/clock skew .*platform not told\n/)
+    const steps = [...out.matchAll(/^(?:ok|warning|FAILED|-) +([a-z]+(?: [a-z]+)?) {2}/gm)].map(([, step]) => step)
+    const order = ['configuration', 'key', 'certificate', 'token', 'list call', 'clock skew', 'time zone', 'receiver']
+    expect(steps).toEqual(order)
+    expect(err).toContain('"msg":"access token obtained"')
+  })
+
+  test('once: nothing is known when the sweep failed', async () => {
+    await using sandbox = await startPlatform({ faults: [{ operation: 'token', fault: { kind: 'refuse-token' } }] })
+    const { code, out } = await runCommand(['once'], { env: await envOf(sandbox) })
+    expect(code).toBe(4)
+    expect(out).toContain('failed records in the window: not known: the sweep failed\n')
+    expect(out).not.toContain('outcomes: none')
+  })
+
+  test('retry: a 403 for the retry alone', async () => {
+    const faults = [{ operation: 'retry', fault: { kind: 'status', status: 403 } }] as const
+    await using sandbox = await startPlatform({ faults: [...faults] })
+    const { code, out } = await runCommand(['retry', lastHour(sandbox)], { env: await envOf(sandbox) })
+    expect(code).toBe(4)
+    expect(out).toContain('the list is allowed, the retry is not')
+    expect(out).not.toContain('webhook-reconciler check')
+  })
+
+  test('print-config: no query of receiver.healthUrl', async () => {
+    await using sandbox = await startPlatform()
+    const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: 'http://r:8080/healthz?token=CANARY' })
+    for (const args of [['print-config'], ['print-config', '--json']]) {
+      const { out } = await runCommand(args, { env })
+      expect(out).toContain('http://r:8080/healthz?(hidden)')
+      expect(out).not.toContain('CANARY')
+    }
+  })
+})
