@@ -199,7 +199,9 @@ export function asText(report: RetryReport, width: number | undefined): string {
     ...notFound.map((what) => `There is no failed record of ${cell(what)} in the span.`),
     ...(leftOut ? ['There was no room for all of them (backlog.maxRecords): run again for the rest.'] : []),
     ...(complete ? [] : ['A part of what was asked for could not be listed: run again.']),
-    ...(moved ? ['The list changed while it was read: records that arrived meanwhile may be missing here.'] : []),
+    ...(moved
+      ? ['The list became shorter while it was read, so a record may be missing here: run again to be sure.']
+      : []),
     ...(pause?.known === false
       ? [`Nobody knows here whether an operator has paused the daemon: ${pause.problem}.`]
       : []),

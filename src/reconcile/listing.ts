@@ -18,7 +18,7 @@ export interface Listing {
   unexpected: { time: number; status: number }
   /** True when every page was read and the totals bear it out. */
   complete: boolean
-  /** Not complete only because the list became shorter while it was read: all that its last page promised was seen. */
+  /** Not complete only because the list became shorter while it was read. As many rows as the last total were seen. */
   shrank?: true
   /** The total that the first page told, where it speaks of more than was found. */
   missedTotal: number | undefined

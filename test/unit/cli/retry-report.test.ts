@@ -93,6 +93,7 @@ describe('the exit code', () => {
     ['one tried just now', { justTried: 1 }, 1],
     ['no room', { leftOut: true }, 1],
     ['a part that could not be listed', { complete: false }, 1],
+    ['a list that shrank while it was read', { moved: true }, 0],
     ['a signal', { stoppedBy: 'signal' }, 1],
     ['refused by the platform', { stoppedBy: 'unauthorized', held: 3 }, 4],
     ['a platform that does not answer', { stoppedBy: 'platform', held: 3 }, 69],
@@ -102,6 +103,13 @@ describe('the exit code', () => {
 })
 
 describe('in words', () => {
+  test('a list that moved, and one retry, are told as they are', () => {
+    const text = asText({ ...good, sums: { ...none, retried: 1, recovered: 1 }, moved: true, exitCode: 0 }, undefined)
+    expect(text).toMatch(/: 1 retry in 1\.5 s\n/)
+    expect(text).toContain('The list became shorter while it was read, so a record may be missing here')
+    expect(text).not.toContain('could not be listed')
+  })
+
   test('recovered, failed again and refused stand there always', () => {
     expect(asText({ ...good, exitCode: 0 }, undefined)).toBe(
       'payments at api.example.com: 2 retries in 1.5 s\n  recovered     2\n  failed again  0\n  refused       0\n',

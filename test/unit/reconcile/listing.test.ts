@@ -267,6 +267,23 @@ describe('a list that changes while it is read', () => {
     expect(result.complete).toBe(true)
   })
 
+  test('one that shrinks in every reading is incomplete for that alone', async () => {
+    const records = failed(35)
+    let next = 0
+    const platform = createFakePlatform({
+      records,
+      maxPageSize: 10,
+      onList: ({ page }, list) => {
+        // Each first page is followed by an outcome of a record that it has shown.
+        if (page === 1) list.set(records[next]?.id ?? '', { status: 'successful' })
+        if (page === 1) next += 1
+      },
+    })
+    const result = await listing(platform, { concurrency: 1 })
+    expect(result).toMatchObject({ complete: false, shrank: true })
+    expect(platform.failedIds().every((id) => ids(result).includes(id))).toBe(true)
+  })
+
   test('one that never comes to rest is told as incomplete', async () => {
     const records = failed(95)
     const platform = createFakePlatform({
