@@ -167,14 +167,17 @@ describe('other variables', () => {
     expect(loadWith({ env: { RECONCILER_NONSENSE: undefined } }).config.log.level).toBe('info')
   })
 
-  test.each(['RECONCILER_', 'RECONCILER_LOG', 'RECONCILER_LOG_LEVELS', 'RECONCILER_CONFIGURATION', 'RECONCILER___PROTO__'])(
-    '%s is unknown',
-    (name) => {
-      expect(problemsOf(() => loadWith({ env: { [name]: 'hunter2' } }))).toMatchObject([
-        { key: name, origin: 'environment' },
-      ])
-    },
-  )
+  test.each([
+    'RECONCILER_',
+    'RECONCILER_LOG',
+    'RECONCILER_LOG_LEVELS',
+    'RECONCILER_CONFIGURATION',
+    'RECONCILER___PROTO__',
+  ])('%s is unknown', (name) => {
+    expect(problemsOf(() => loadWith({ env: { [name]: 'hunter2' } }))).toMatchObject([
+      { key: name, origin: 'environment' },
+    ])
+  })
 })
 
 describe('secrets', () => {
