@@ -127,5 +127,5 @@ export function startControl(options: ControlOptions): Promise<Listener> {
     return body === 'cut' ? answer(400, { error: 'The request was cut off.' }) : command()
   }
 
-  return listen({ ...options, section: 'control', requestsPerConnection: 1, answer: answerTo })
+  return listen({ ...options, section: 'control', limits: { maxRequests: 1 }, answer: answerTo })
 }

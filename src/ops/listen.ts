@@ -2,11 +2,13 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Clock } from '../clock.ts'
 import { ConfigurationError } from '../errors.ts'
+import { defaultLimits, manageConnections, type ConnectionLimits, type Written } from './connections.ts'
 
 export interface Answer {
   status: number
   contentType: string
-  body: string
+  /** Bytes that several answers share are held in memory once. */
+  body: string | Uint8Array
   headers?: Record<string, string>
 }
 
@@ -16,8 +18,8 @@ export interface ListenOptions {
   host: string
   /** 0 takes any free port. */
   port: number
-  /** Further requests of a connection are not heard (503). Default: any number. */
-  requestsPerConnection?: number
+  /** What differs from the default limits of connections. */
+  limits?: Partial<ConnectionLimits>
   /** Called for each request. What keeps it from giving an answer is a bug: the asker gets 500. */
   answer: (request: IncomingMessage) => Promise<Answer>
   onError: (error: unknown) => void
@@ -39,14 +41,29 @@ export const json = 'application/json; charset=utf-8'
 /** Clients that send half a request and stay are sent away. */
 const requestTimeoutMs = 10_000
 const requestCheckMs = 5_000
-const maxConnections = 256
 /** A scrape that is read slowly must not hold the end of the process up. */
 const longestLastAnswerMs = 1000
 
-const bugAnswer: Answer = {
+export const bugAnswer: Answer = {
   status: 500,
   contentType: plainText,
   body: 'The state could not be read; see the log.\n',
+}
+
+/** @see RFC 9112 section 3.2 */
+const noHostAnswer: Answer = {
+  status: 400,
+  contentType: plainText,
+  body: 'Send a Host header: HTTP/1.1 asks for it.\n',
+  headers: { connection: 'close' },
+}
+
+const noBytes = new Uint8Array(0)
+
+interface SendOptions {
+  withBody: boolean
+  /** True ends the connection with this answer. */
+  isLast: boolean
 }
 
 /** Which key is to be put right, and how. @see https://nodejs.org/api/errors.html#common-system-errors */
@@ -99,39 +116,47 @@ async function end(server: Server, clock: Clock): Promise<void> {
 export async function listen(options: ListenOptions): Promise<Listener> {
   let draining = false
 
-  function send(response: ServerResponse, answer: Answer, withBody: boolean): void {
+  function send(response: ServerResponse, answer: Answer, { withBody, isLast }: SendOptions): Written {
+    const body = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body
+    const ends = isLast || draining || answer.headers?.['connection'] === 'close'
     response.writeHead(answer.status, {
       'content-type': answer.contentType,
-      'content-length': Buffer.byteLength(answer.body),
+      'content-length': body.byteLength,
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
       ...answer.headers,
-      ...(draining ? { connection: 'close' } : {}),
+      ...(ends ? { connection: 'close' } : {}),
     })
-    response.end(withBody ? answer.body : undefined)
+    if (withBody) response.end(body)
+    else response.end()
+    return { body: withBody ? body : noBytes, isLast: ends }
   }
 
-  const server = createServer(
-    {
-      requestTimeout: requestTimeoutMs,
-      headersTimeout: requestTimeoutMs,
-      connectionsCheckingInterval: requestCheckMs,
+  async function answerTo(request: IncomingMessage): Promise<Answer> {
+    if (request.httpVersion === '1.1' && request.headers.host === undefined) return noHostAnswer
+    try {
+      return await options.answer(request)
+    } catch (error) {
+      options.onError(error)
+      return bugAnswer
+    }
+  }
+
+  const server = createServer({
+    requestTimeout: requestTimeoutMs,
+    headersTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: requestCheckMs,
+    // Node would answer by itself, and keep such answers behind the one that waits.
+    requireHostHeader: false,
+  })
+  manageConnections(server, {
+    limits: { ...defaultLimits, ...options.limits },
+    clock: options.clock,
+    respond: async (request, response, mustEnd) => {
+      const answer = await answerTo(request)
+      return send(response, answer, { withBody: request.method !== 'HEAD', isLast: mustEnd() })
     },
-    (request, response) => {
-      const withBody = request.method !== 'HEAD'
-      options.answer(request).then(
-        (answer) => {
-          send(response, answer, withBody)
-        },
-        (error: unknown) => {
-          options.onError(error)
-          send(response, bugAnswer, withBody)
-        },
-      )
-    },
-  )
-  server.maxConnections = maxConnections
-  server.maxRequestsPerSocket = options.requestsPerConnection ?? 0
+  })
   await open(server, options)
   const address = server.address()
 

@@ -301,6 +301,7 @@ describe('GET /', () => {
     })
     expect(body).toContain('7,000 deliveries are missing')
     state.failed = { ...noDecisions, due: 1 }
+    await server.clock.advance(1_000)
     expect((await ask(server.port, '/')).body).toContain('1 delivery is missing')
   })
 

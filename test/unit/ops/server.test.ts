@@ -5,7 +5,9 @@ import { createServer, type AddressInfo, type Server } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/errors.ts'
 import type { OpsServerOptions } from '../../../src/ops/server.ts'
+import { toStatus } from '../../../src/ops/status.ts'
 import { ask, closed, contentType, dial, start, startSlow, talk } from '../../support/ops-server.ts'
+import { aStatusState } from '../../support/status.ts'
 
 describe('answers', () => {
   test.each([
@@ -79,6 +81,50 @@ describe('probes', () => {
   })
 })
 
+describe('an answer that costs something is made once a second for all who ask', () => {
+  test.each(['/', '/?refresh=off', '/metrics', '/status'])('%s', async (path) => {
+    let made = 0
+    const [metrics, status] = [
+      () => Promise.resolve({ text: `made ${(made += 1)}\n`, contentType }),
+      () => toStatus(aStatusState({ awaiting: (made += 1) })),
+    ]
+    await using server = await start({ metrics, status })
+    const all = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => ask(server.port, path, n === 0 ? 'HEAD' : 'GET')),
+    )
+    await server.clock.advance(999)
+    const [first, late] = [all[1], await ask(server.port, path)]
+    expect(made).toBe(1)
+    expect(new Set([...all.slice(1), late].map(({ body }) => body))).toEqual(new Set([first?.body]))
+    await server.clock.advance(1)
+    expect((await ask(server.port, path)).body).not.toBe('')
+    expect(made).toBe(2)
+  })
+
+  test('also when its making takes longer, and a bug in it is told once', async () => {
+    const made = Promise.withResolvers<never>()
+    const [told, asked]: [unknown[], PromiseWithResolvers<undefined>] = [[], Promise.withResolvers()]
+    let makings = 0
+    await using server = await start({
+      metrics: () => {
+        makings += 1
+        asked.resolve(undefined)
+        return made.promise
+      },
+      onError: (error) => told.push(error),
+    })
+    const first = ask(server.port, '/metrics')
+    await asked.promise
+    await server.clock.advance(3_000)
+    const others = Array.from({ length: 5 }, () => ask(server.port, '/metrics'))
+    await ask(server.port, '/livez')
+    made.reject(new Error('CANARY'))
+    expect((await Promise.all([first, ...others])).map(({ status }) => status)).toEqual(Array(6).fill(500))
+    expect(told).toHaveLength(makings)
+    expect(makings).toBe(1)
+  })
+})
+
 describe('a state that can not be read', () => {
   const bug = new Error('CANARY')
   test.each<[string, Partial<OpsServerOptions>]>([
@@ -111,6 +157,8 @@ describe('a state that can not be read', () => {
     const told: unknown[] = []
     await using server = await start({ ...changes, onError: (error) => told.push(error) })
     for (const method of ['GET', 'HEAD']) {
+      // A second later: an answer that is shared is told of once.
+      await server.clock.advance(1_000)
       const answer = await ask(server.port, path, method)
       expect(answer.status).toBe(500)
       expect(answer.body).not.toContain('CANARY')
