@@ -84,6 +84,21 @@ function createOutbox(): { add(body: Uint8Array): void; remove(body: Uint8Array)
   }
 }
 
+/** Of a chunk with thousands of pipelined requests the parser is to see a few before the connection ends. */
+const pieceBytes = 1024
+
+/** Has the HTTP parser take what a client sends in pieces: it makes objects of all the requests that it is given at once. */
+function parseInPieces(socket: Socket): void {
+  const [parse] = socket.listeners('data')
+  if (parse === undefined) throw new TypeError('the HTTP server does not listen to the data of its socket')
+  socket.removeAllListeners('data')
+  socket.on('data', (chunk: Buffer) => {
+    for (let at = 0; at < chunk.length && !socket.destroyed; at += pieceBytes) {
+      Reflect.apply(parse, socket, [chunk.subarray(at, at + pieceBytes)])
+    }
+  })
+}
+
 function firstOf<T>(group: ReadonlySet<T>): T | undefined {
   const [first] = group
   return first
@@ -187,6 +202,7 @@ export function manageConnections(server: Server, { limits, respond, clock }: Co
   }
 
   server.on('connection', (socket: Socket) => {
+    parseInPieces(socket)
     const openedAt = clock.monotonic()
     const connection: Connection = { socket, openedAt, requests: 0, waiting: [], group: unheard, onDone: undefined }
     connections.set(socket, connection)

@@ -43,8 +43,8 @@ test('a pause holds all retries until it is resumed; a sweep comes when it is as
 
   expect(JSON.parse((await command(port, '/-/resume')).body)).toEqual({ paused: false, changed: true })
   await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0, successful: 20 })
-  expect(await statusOf(daemon)).toMatchObject({ paused: null, holding: [] })
-  expect((await daemon.metrics()).sum('paused')).toBe(0)
+  await expect.poll(() => statusOf(daemon), patience).toMatchObject({ paused: null, holding: [] })
+  await expect.poll(async () => (await daemon.metrics()).sum('paused'), patience).toBe(0)
   daemon.kill('SIGTERM')
   expect((await daemon.ended()).code).toBe(0)
 })

@@ -107,13 +107,16 @@ test('not ready before the first token and the first page, but alive; all metric
   gate.release()
   await gate.arrived(2)
   expect(await look('/readyz')).toMatchObject({ status: 503, body: 'no list page of the platform yet\n' })
-  expect((await daemon.metrics()).sum('access_token_expiry_timestamp_seconds') * 1000).toBeGreaterThan(Date.now())
+  const tokenEnd = async (): Promise<number> =>
+    (await daemon.metrics()).sum('access_token_expiry_timestamp_seconds') * 1000
+  await expect.poll(tokenEnd, patience).toBeGreaterThan(Date.now())
 
   gate.open()
   await daemon.said('full sweep')
   expect(await look('/readyz')).toMatchObject({ status: 200, body: 'ok\n' })
+  const held = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'held' })
+  await expect.poll(held, patience).toBe(5)
   const after = await daemon.metrics()
-  expect(after.sum('failed_webhooks', { decision: 'held' })).toBe(5)
   expect(after.sum('sweeps_total', { kind: 'full', result: 'complete' })).toBe(1)
   expect(after.sum('last_complete_sweep_timestamp_seconds') * 1000).toBeGreaterThan(Date.now() - 60_000)
 })
@@ -201,7 +204,8 @@ test('scrapes are answered while thousands are recovered, and never show more th
   await using daemon = await startDaemon({
     ...(await sandboxEnv(sandbox)),
     RECONCILER_LOG_LEVEL: 'info',
-    RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000',
+    // Slowly enough that several scrapes differ: those of one second are the same.
+    RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '500',
     RECONCILER_RETRY_CONCURRENCY: '32',
   })
   const seen: number[] = []
