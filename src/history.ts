@@ -96,7 +96,8 @@ export function createHistory({ clock, missing }: HistoryOptions): History {
     minutes() {
       sample()
       const last = minuteNow()
-      const beginsAt = clock.now() - sinceStart() - intoMinute
+      // The two clocks differ by fractions of a millisecond, or more when one is set: a minute begins at its second 0.
+      const beginsAt = Math.round((clock.now() - sinceStart() - intoMinute) / minuteMs) * minuteMs
       const first = last - shownMinutes + 1
       let known = before
       for (const [index, minute] of minutes) if (index < first) known = minute.missing ?? known

@@ -30,8 +30,10 @@ interface Chart {
 }
 
 function figure({ description, empty, id, legend, minutes, scale, shapes, title }: Chart): Html {
-  const [first, middle, last] = [minutes[0], minutes[Math.floor(minutes.length / 2)], minutes.at(-1)]
-  const marks = [first, middle, last].map((minute) => html`<span>${hourMinute(minute?.at ?? '')}</span>`)
+  const [first, middle] = [minutes[0], minutes[Math.floor(minutes.length / 2)]]
+  const marks = [hourMinute(first?.at ?? ''), hourMinute(middle?.at ?? ''), 'now'].map(
+    (text) => html`<span>${text}</span>`,
+  )
   return html`<figure class="card chart">
     <figcaption>
       <h2>${title}</h2>

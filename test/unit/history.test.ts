@@ -107,6 +107,18 @@ test('a clock that is set moves the times, not what lies between', async () => {
   expect(minutes.at(-1)?.at).toBe(start - 3 * 3_600_000 + 30_000)
 })
 
+test('minutes begin at second 0, whatever fraction of a millisecond lies between the two clocks', async () => {
+  const { clock: whole } = scene()
+  let fraction = 0
+  const clock = { now: () => whole.now(), monotonic: () => whole.monotonic() + fraction }
+  const history = createHistory({ clock, missing: () => 0 })
+  for (const more of [0.4, 0.9, 0.1]) {
+    fraction = more
+    await whole.advance(minuteMs)
+    expect(history.minutes().map(({ at }) => at % minuteMs)).toEqual(history.minutes().map(() => 0))
+  }
+})
+
 test('most facts only take the time: the number is asked for once a minute', async () => {
   const clock = createVirtualClock(start)
   let asked = 0
