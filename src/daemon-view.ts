@@ -96,6 +96,12 @@ export function heartbeat(engine: Engine, now: number, sweptAt: number | undefin
   }
 }
 
+/** An address as a log may show it: a query may hold a token. */
+function withoutQuery(url: string): string {
+  const { origin, pathname } = new URL(url)
+  return origin + pathname
+}
+
 export interface Identity {
   config: Config
   version: string
@@ -120,7 +126,7 @@ export function startedFields(
     lookback: formatDuration(window.lookback),
     ...(window.notBefore !== undefined && { notBefore: new Date(window.notBefore).toISOString() }),
     ...(selected.length > 0 && { selectedBy: selected.map(([name]) => name) }),
-    ...(receiver.healthUrl !== undefined && { receiverHealth: receiver.healthUrl }),
+    ...(receiver.healthUrl !== undefined && { receiverHealth: withoutQuery(receiver.healthUrl) }),
     ...(!circuit.enabled && { circuit: 'off: retries go at full pace, also into a receiver that is down' }),
     retries: retry.enabled ? 'enabled' : 'observe only',
   }

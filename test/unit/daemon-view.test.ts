@@ -168,7 +168,8 @@ describe('what it shows', () => {
       await scene.end()
       return scene.lines.find(({ message }) => message === 'started')?.fields
     }
-    expect(await first({ ...withReceiver, RECONCILER_CIRCUIT_ENABLED: 'false' })).toMatchObject({
+    const health = { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.example/healthz?api_key=CANARY' }
+    expect(await first({ ...health, RECONCILER_CIRCUIT_ENABLED: 'false' })).toMatchObject({
       receiverHealth: 'http://receiver.example/healthz',
       circuit: expect.stringContaining('off') as string,
     })
