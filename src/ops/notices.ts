@@ -86,19 +86,28 @@ function listNotices({ lastFullSweep, now, sweeps }: StatusDocument): Notice[] {
   return [{ level: 'waiting', text, advice: 'Nothing to do unless it stays so: the next one looks again.' }]
 }
 
-function recordNotices({ beyondWindow, expiring, parked, stuckProcessing }: StatusDocument): Notice[] {
-  const notices: (Notice & { records: number })[] = [
+/** Notices of their own: parked records stay for as long as the window is, and say nothing of what is being retried. */
+function parkedNotices({ expiring, parked }: StatusDocument): Notice[] {
+  if (parked.total === 0) return []
+  const leaving = expiring.byDecision.parked
+  const soon = leaving === 0 ? '' : ` ${counted(leaving, 'leaves', 'leave')} the window soon.`
+  return [
     {
-      level: 'trouble',
-      records: parked.total,
-      text: `${counted(parked.total, 'delivery is', 'deliveries are')} parked: nobody retries them any more.`,
+      level: 'waiting',
+      text: `${counted(parked.total, 'delivery is', 'deliveries are')} parked: nobody retries them any more.${soon}`,
       advice:
         'Find out by the event ids below why the receiver refuses them, then: webhook-reconciler retry --event ID --parked',
     },
+  ]
+}
+
+function recordNotices({ beyondWindow, expiring, stuckProcessing }: StatusDocument): Notice[] {
+  const leaving = expiring.total - expiring.byDecision.parked
+  const notices: (Notice & { records: number })[] = [
     {
       level: 'trouble',
-      records: expiring.total,
-      text: `${counted(expiring.total, 'delivery leaves', 'deliveries leave')} the window soon, and nobody retries them then.`,
+      records: leaving,
+      text: `${counted(leaving, 'delivery leaves', 'deliveries leave')} the window soon, and nobody retries them then.`,
       advice: 'Bring the receiver up now, or raise window.lookback.',
     },
     {
@@ -157,14 +166,21 @@ function timeNotices({ clock, certificateExpires, now, timeZone, tokenExpires }:
 
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
 
-/** What somebody should look at, the worst first. */
-export function noticesOf(status: StatusDocument): Notice[] {
+const worstFirst = (a: Notice, b: Notice): number => rank[a.level] - rank[b.level]
+
+/** What is so of all but parked records. */
+function openNotices(status: StatusDocument): Notice[] {
   return [
     ...status.holding.map((hold) => holdNotice(hold, status)),
     ...listNotices(status),
     ...recordNotices(status),
     ...timeNotices(status),
-  ].toSorted((a, b) => rank[a.level] - rank[b.level])
+  ]
+}
+
+/** What somebody should look at, the worst first. */
+export function noticesOf(status: StatusDocument): Notice[] {
+  return [...openNotices(status), ...parkedNotices(status)].toSorted(worstFirst)
 }
 
 /** What is being done: a word, and a sentence. */
@@ -250,7 +266,7 @@ export function doneOf({ drain, failed, missing, now, lastFullSweep, holding }: 
 /** The first line of all. */
 export function verdictOf(status: StatusDocument): { level: Level; text: string } {
   const { lastFullSweep, missing, failed, sweeps } = status
-  const worst = noticesOf(status)[0]?.level
+  const worst = openNotices(status).toSorted(worstFirst)[0]?.level
   if (lastFullSweep === null) {
     const level = sweeps[0]?.result === 'failed' ? 'trouble' : 'working'
     const text =
@@ -260,6 +276,7 @@ export function verdictOf(status: StatusDocument): { level: Level; text: string 
     return { level, text }
   }
   if (missing === 0) return { level: worst ?? 'well', text: 'Nothing is missing' }
-  const parked = missing === failed.parked ? ', and parked' : ''
-  return { level: worst ?? 'working', text: `${counted(missing, 'delivery is', 'deliveries are')} missing${parked}` }
+  const text = `${counted(missing, 'delivery is', 'deliveries are')} missing`
+  if (missing === failed.parked) return { level: worst ?? 'waiting', text: `${text}, and parked` }
+  return { level: worst ?? 'working', text }
 }

@@ -47,12 +47,19 @@ const untilHeldIsOver: Readonly<Partial<Record<Hold, string>>> = {
   platform: 'when the platform answers',
 }
 
-function nextAttempt({ byDecision, nextAttempt: next, records }: CauseStatus, { holding, now }: StatusDocument): Part {
+const isParked = ({ byDecision, records }: CauseStatus): boolean => byDecision.parked === records
+
+function nextAttempt(cause: CauseStatus, { holding, now }: StatusDocument): Part {
+  const { byDecision, circuit, nextAttempt: next } = cause
   if (next !== null) {
     const words = Date.parse(next) <= Date.parse(now) ? 'now' : fromNow(next, now)
-    return words === 'now' ? words : html`${words} <small>${timeOf(next, now)}</small>`
+    // An open circuit lets one probe out, and the others only when that one has arrived.
+    const isProbe = circuit === 'open' && byDecision.held > 0
+    if (words === 'now') return isProbe ? 'one probe now' : words
+    const what = isProbe ? `one probe ${words}, the others after it` : words
+    return html`${what} <small>${timeOf(next, now)}</small>`
   }
-  if (byDecision.parked === records) return 'none: parked'
+  if (isParked(cause)) return 'none: parked'
   const hold = holding.map((one) => untilHeldIsOver[one]).find((text) => text !== undefined)
   return hold ?? 'when an outcome is known'
 }
@@ -71,9 +78,11 @@ function causeRow(cause: CauseStatus, status: StatusDocument): Part[] {
     html`<b>${count(cause.records)}</b>`,
     oldestEvent !== null &&
       html`${span(Date.parse(status.now) - Date.parse(oldestEvent))} <small>${timeOf(oldestEvent, status.now)}</small>`,
-    html`<span class="state ${cause.circuit}"
-      ><span aria-hidden="true">${circuitMarks[cause.circuit]}</span> ${cause.circuit}</span
-    >`,
+    isParked(cause)
+      ? html`<span class="none">none</span>`
+      : html`<span class="state ${cause.circuit}"
+          ><span aria-hidden="true">${circuitMarks[cause.circuit]}</span> ${cause.circuit}</span
+        >`,
     decisions,
     nextAttempt(cause, status),
   ]

@@ -78,8 +78,8 @@ describe('in one look', () => {
     const rows = [...body.matchAll(/<tr[^>]*>[^]*?<\/tr>/g)].map(([row]) => textOf(row).trim())
     expect(rows).toEqual([
       `outgoing-transfer-completed ${uuid(1)} HTTP 503 5,200 3 h 09:00:00 ○ closed 4,300 due 24 awaiting outcome 876 backing off now`,
-      `incoming-transfer-completed ${uuid(2)} no response 1,791 2 h 50 min 09:10:00 ● open 1,791 held in 1 min 12:01:23`,
-      `account-activated ${uuid(3)} HTTP 422 9 3 d 18 h 2026-01-11 18:00:00 ○ closed 9 parked none: parked`,
+      `incoming-transfer-completed ${uuid(2)} no response 1,791 2 h 50 min 09:10:00 ● open 1,791 held one probe in 1 min, the others after it 12:01:23`,
+      `account-activated ${uuid(3)} HTTP 422 9 3 d 18 h 2026-01-11 18:00:00 none 9 parked none: parked`,
     ])
   })
 
@@ -98,6 +98,40 @@ describe('in one look', () => {
     expect(text).toContain('Oldest 3 d 18 h since 2026-01-11 18:00:00, parked')
     expect(text).toContain('Being done Nothing Nobody retries what is parked.')
     expect(text).toContain(uuid(1008))
+  })
+
+  const levelOf = (state: StatusState): string | undefined => /verdict level-(\w+)/.exec(pageOf(state))?.[1]
+  const parkedOnly = { ...noDecisions, parked: 12 }
+  const expiringParked = { due: 0, 'backing-off': 0, held: 0, parked: 12 }
+
+  test.each<[string, Partial<StatusState>, string]>([
+    ['and others recover', { failed: { ...parkedOnly, due: 50 } }, 'working'],
+    [
+      'and leave the window, and others recover',
+      { failed: { ...parkedOnly, due: 50 }, expiring: expiringParked },
+      'working',
+    ],
+    ['and nothing else is missing', { failed: parkedOnly }, 'waiting'],
+    [
+      'and open ones leave the window',
+      { failed: { ...parkedOnly, due: 50 }, expiring: { ...expiringParked, due: 1 } },
+      'trouble',
+    ],
+    ['and the platform does not answer', { failed: parkedOnly, trouble: 'platform' }, 'trouble'],
+  ])(
+    '12 deliveries are parked %s: the headline is that of what is retried, and they have a notice',
+    (_, changes, level) => {
+      const state = aStatusState({ ...swept, ...changes })
+      expect(levelOf(state)).toBe(level)
+      expect(read(state)).toContain('12 deliveries are parked: nobody retries them any more.')
+      expect(pageOf(state)).toMatch(/<li class="waiting">(?:(?!<li)[^])*parked/)
+    },
+  )
+
+  test('parked records that leave the window are told with the parked ones', () => {
+    const text = read(aStatusState({ ...swept, failed: parkedOnly, expiring: expiringParked }))
+    expect(text).toContain('any more. 12 leave the window soon.')
+    expect(text).not.toContain('12 deliveries leave the window')
   })
 
   test('nothing arrives: nobody can tell when it will be done', () => {
@@ -122,7 +156,7 @@ describe('what holds', () => {
           { subscriptionId: cause.subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForMs: 30_000 },
         ],
       },
-      'in 30 s 12:00:30',
+      'one probe in 30 s, the others after it 12:00:30',
     ],
   }
 
