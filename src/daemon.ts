@@ -19,6 +19,7 @@ import { errorFields } from './error-fields.ts'
 import type { Fact, Report } from './facts.ts'
 import { createHistory, type History } from './history.ts'
 import type { Log } from './log.ts'
+import type { LogOutput } from './log-output.ts'
 import { publishFact, publishState } from './metrics/publish.ts'
 import { createMetrics, type Metrics } from './metrics/registry.ts'
 import { createWatch, type Watch } from './metrics/watch.ts'
@@ -50,6 +51,8 @@ export interface DaemonOptions {
   clock: Clock
   random: Random
   log: Log
+  /** Where `log` writes; tells of the lines that it drops. */
+  logOutput?: Pick<LogOutput, 'listen'> | undefined
   /** With `audit.enabled`. */
   audit?: Audit | undefined
   transport: Transport
@@ -290,6 +293,14 @@ export async function runDaemon(given: DaemonOptions): Promise<void> {
   const metrics = prepareMetrics(given)
   const log = countedLog(given.log, config.log.level, (level) => {
     metrics.add('log_messages_total', { level })
+  })
+  given.logOutput?.listen({
+    dropped: () => {
+      metrics.add('log_lines_dropped_total', {})
+    },
+    resumed: (lines) => {
+      log.warn('log lines were dropped: nobody read the output', { lines })
+    },
   })
   const options = { ...given, log }
   const narrator = createNarrator(log)

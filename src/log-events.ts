@@ -257,6 +257,11 @@ export const logEvents = {
     fields: ['reason'],
     meaning: 'Of `webhook-reconciler retry`: run it again.',
   },
+  'log lines were dropped: nobody read the output': {
+    levels: ['warn'],
+    fields: ['lines'],
+    meaning: 'Whatever collects stdout did not take it for a while; the daemon went on.',
+  },
   'unexpected error, this is a bug': {
     levels: ['error'],
     fields: errorNames,

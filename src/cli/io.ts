@@ -7,6 +7,8 @@ export interface Output {
   /** True on a terminal. */
   isTTY?: boolean | undefined
   columns?: number | undefined
+  /** What waits to be written; absent where nothing can wait. */
+  readonly writableLength?: number | undefined
 }
 
 export interface Io {

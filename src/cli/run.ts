@@ -2,12 +2,14 @@
 import { Command } from 'commander'
 import { runDaemon } from '../daemon.ts'
 import { exitCode } from '../errors.ts'
+import { createLogOutput } from '../log-output.ts'
 import { createSchedule } from '../schedule.ts'
 import type { End, Io } from './io.ts'
 import { configOption, openAudit, openService, type ConfigOption } from './service.ts'
 
 async function run(options: ConfigOption, io: Io): Promise<void> {
-  const { config, log, key, certificate, http } = await openService(io, options, io.stdout, { daemon: true })
+  const logOutput = createLogOutput(io.stdout)
+  const { config, log, key, certificate, http } = await openService(io, options, logOutput, { daemon: true })
   io.onHangup(() => {
     log.info('SIGHUP ignored: to read the configuration again, restart; nothing is lost by it')
   })
@@ -17,7 +19,8 @@ async function run(options: ConfigOption, io: Io): Promise<void> {
     await runDaemon({
       config,
       log,
-      audit: openAudit(config, io, io.stdout),
+      audit: openAudit(config, io, logOutput),
+      logOutput,
       key,
       certificate,
       transport: http.transport,

@@ -210,8 +210,12 @@ export const metricDefinitions = {
   },
   log_messages_total: {
     type: 'counter',
-    help: 'Lines written to the log since the daemon started, by level.',
+    help: 'Lines written to the log since the daemon started, by level; those that were dropped count, too.',
     labels: { level: logLevels },
+  },
+  log_lines_dropped_total: {
+    type: 'counter',
+    help: 'Lines of the log and the audit that were dropped because nobody read the output: more than 1 MiB waited.',
   },
   build_info: {
     type: 'gauge',

@@ -117,6 +117,7 @@ describe('names and labels', () => {
       recovery_target_seconds: [],
       throttled_until_timestamp_seconds: [],
       log_messages_total: ['level'],
+      log_lines_dropped_total: [],
       last_progress_timestamp_seconds: [],
       progress_due_timestamp_seconds: [],
       last_incomplete_sweep_timestamp_seconds: [],
