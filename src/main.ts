@@ -109,8 +109,9 @@ async function start(): Promise<void> {
   const { exitCode } = await import('./errors.ts')
   const { readSmallText } = await import('./small-file.ts')
 
+  const identity = { instance: hostname() }
   const onBug = (error: unknown): void => {
-    tellBug(error, process)
+    tellBug(error, { clock: systemClock, identity, stderr: process.stderr })
     process.exit(exitCode.bug)
   }
   process.on('uncaughtException', onBug)
@@ -127,6 +128,7 @@ async function start(): Promise<void> {
     stderr: process.stderr,
     env: process.env,
     hostName: hostname(),
+    identity,
     nodeVersion: process.version,
     version: packageVersion(),
     memoryLimit: memoryLimit(),

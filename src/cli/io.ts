@@ -16,6 +16,8 @@ export interface Io {
   stderr: Output
   env: Readonly<Record<string, string | undefined>>
   hostName: string
+  /** What a crash line names: the host until the configuration has told the instance's name. */
+  identity: { instance: string }
   nodeVersion: string
   /** Version of this package. */
   version: string

@@ -74,10 +74,15 @@ function tellError(error: unknown, io: Io): ExitCode {
 }
 
 /** For errors that nobody expected, from here or from the process itself. */
-export function tellBug(error: unknown, io: Pick<Io, 'stderr'>): void {
-  io.stderr.write(
-    scrub(`${JSON.stringify({ level: 'fatal', msg: 'unexpected error, this is a bug', ...errorFields(error) })}\n`),
-  )
+export function tellBug(error: unknown, { clock, identity, stderr }: Pick<Io, 'clock' | 'identity' | 'stderr'>): void {
+  const line = {
+    level: 'fatal',
+    time: new Date(clock.now()).toISOString(),
+    instance: identity.instance,
+    ...errorFields(error),
+    msg: 'unexpected error, this is a bug',
+  }
+  stderr.write(`${scrub(JSON.stringify(line))}\n`)
 }
 
 /** Runs one command line (without node and script). Never rejects. */

@@ -100,6 +100,7 @@ export async function openService(
   const loaded = loadConfig({ file: options.config, ...io })
   const { origins, passedOver } = loaded
   const config = daemon ? loaded.config : forCommand(loaded.config, origins)
+  io.identity.instance = config.instance.name
   const log = createLogger({
     level: quiet && chatty.has(config.log.level) ? 'warn' : config.log.level,
     format: config.log.format,

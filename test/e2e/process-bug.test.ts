@@ -25,6 +25,7 @@ function broken(file: string, name: string): string {
 
 interface Told {
   level: string
+  time: string
   msg: string
   errorName: string
   errorStack?: string[]
@@ -43,14 +44,16 @@ describe('run ends with 70', () => {
     await using sandbox = await startPlatform()
     await using folder = await makeFolder()
     const file = await folder.write('bug.mjs', code)
-    await using daemon = await startDaemon(await sandboxEnv(sandbox), { nodeArgs: ['--import', file] })
+    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_INSTANCE_NAME: 'crashing' }
+    await using daemon = await startDaemon(env, { nodeArgs: ['--import', file] })
     await daemon.said('full sweep')
 
     daemon.kill('SIGUSR2')
     const { code: exit, stdout, stderr } = await daemon.ended()
 
     expect(exit).toBe(70)
-    expect(toldOf(stderr)).toMatchObject({ level: 'fatal', errorName })
+    expect(toldOf(stderr)).toMatchObject({ level: 'fatal', instance: 'crashing', errorName })
+    expect(Date.parse(toldOf(stderr).time)).toBeGreaterThan(Date.now() - 60_000)
     expect(stdout + stderr).not.toContain(canary)
     expect(stdout + stderr).not.toContain('DE89')
   })

@@ -42,6 +42,7 @@ async function run(
     stderr: { write: (text) => (err += text) },
     env,
     hostName: 'test',
+    identity: { instance: 'test' },
     nodeVersion: process.version,
     version: '0.0.0',
     clock: systemClock,

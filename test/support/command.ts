@@ -45,6 +45,7 @@ export async function runCommand(args: readonly string[], options: CommandOption
     },
     env,
     hostName: 'test',
+    identity: { instance: 'test' },
     nodeVersion: process.version,
     version: '0.0.0',
     clock: systemClock,
