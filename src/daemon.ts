@@ -161,9 +161,6 @@ async function work(options: DaemonOptions, { engine, ticker, life, kill, onStop
     await schedule.start(() => {
       ticker.tick(ending.signal, bug.reject)
     })
-    ticker.standIn(ending.signal, bug.reject).catch((error: unknown) => {
-      if (!ending.signal.aborted) bug.reject(error)
-    })
     await Promise.race([untilAborted(stop), bug.promise])
     onStop()
     await schedule.stop()
@@ -189,16 +186,11 @@ interface Shown {
 
 /** What Prometheus gets: the state is read when it asks. */
 async function scrape(
-  { clock, schedule }: DaemonOptions,
+  { schedule }: DaemonOptions,
   { engine, history, metrics, watch }: Shown,
 ): Promise<{ text: string; contentType: string }> {
   const state = engine.state()
-  const watched = watch.state({
-    now: clock.now(),
-    counts: state.summary.counts,
-    restEndsInMs: engine.sweeper.restEndsInMs(),
-    recoveredPerMs: history.recoveredPerMs(),
-  })
+  const watched = watch.state({ counts: state.summary.counts, recoveredPerMs: history.recoveredPerMs() })
   publishState(metrics, { ...state, ...watched, nextTickAt: schedule.nextAt() })
   return { text: await metrics.text(), contentType: metrics.contentType }
 }
@@ -324,7 +316,15 @@ export async function runDaemon(given: DaemonOptions): Promise<void> {
   }
 
   const engine = createEngine({ ...options, periodMs: schedule.periodMs, report })
-  const ticker = createTicker({ sweeper: engine.sweeper, clock, periodMs: schedule.periodMs })
+  const { sweeper } = engine
+  const ticker = createTicker({
+    sweeper,
+    clock,
+    nextAt: () => schedule.nextAt(),
+    onTick: () => {
+      watch.ticked(clock.now(), sweeper.restEndsInMs())
+    },
+  })
   const life = createLife()
   const listeners = await openListeners(options, { engine, metrics, seen, history, watch, ticker, life })
   log.info('started', startedFields(options, listeners))

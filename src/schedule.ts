@@ -5,7 +5,7 @@ import { ConfigurationError } from './errors.ts'
 export interface Schedule {
   /** When the next tick is due, in epoch ms; undefined before the start, and when there is none any more. */
   nextAt(): number | undefined
-  /** Time between two ticks (the longest of the next few), in ms. */
+  /** The shortest time between two ticks, in ms. */
   periodMs: number
   /** Ticks at once, then as scheduled. What a later tick throws ends the process as an uncaught exception. */
   start(onTick: () => void): Promise<void>
@@ -22,8 +22,8 @@ export interface ScheduleOptions {
 
 const jitterShare = 0.1
 const longestJitterMs = 60_000
-/** Runs that are looked at to find the gaps of an uneven schedule. */
-const looksAhead = 10
+/** Runs that are looked at to find the shortest gap: so many show it whenever an uneven schedule is looked at. */
+const looksAhead = 100
 const halfAYearMs = 183 * 86_400_000
 const hourNs = 3_600_000_000_000
 
@@ -33,9 +33,7 @@ const silent = { info: quiet, warn: quiet, error: quiet, debug: quiet }
 
 interface Timing {
   timezone: string
-  /** Gaps between the next few runs, ms. */
-  longestMs: number
-  shortestMs: number
+  periodMs: number
 }
 
 /** True when the zone's minutes are those of UTC, in summer and winter. */
@@ -56,17 +54,14 @@ function zoneOf({ cron, timeZone }: ScheduleOptions, at: number): string {
   return minute === '*' || hasWholeHours(timeZone, at) ? 'UTC' : timeZone
 }
 
+/** Gaps are counted in UTC: the hour that daylight saving skips would shorten one of them. */
 function timingOf(options: ScheduleOptions): Timing {
-  const probe = createTask(options.cron, quiet, { timezone: options.timeZone })
+  const probe = createTask(options.cron, quiet, { timezone: 'UTC' })
   const runs = probe.getNextRuns(looksAhead).map((run) => run.getTime())
   void probe.destroy()
   const [first = 0, ...later] = runs
   const gaps = later.map((run, index) => run - (runs[index] ?? 0))
-  return {
-    timezone: zoneOf(options, first),
-    longestMs: Math.max(1000, ...gaps),
-    shortestMs: Math.min(...gaps),
-  }
+  return { timezone: zoneOf(options, first), periodMs: Math.min(...gaps) }
 }
 
 /** @throws ConfigurationError for a cron without a next run: some combinations of days never come. */
@@ -97,7 +92,7 @@ function once(act: () => void): () => void {
  * @throws ConfigurationError when the schedule never ticks
  */
 export function createSchedule(options: ScheduleOptions): Schedule {
-  const { timezone, longestMs, shortestMs } = plan(options)
+  const { timezone, periodMs } = plan(options)
   let onTick = quiet
   let state: 'new' | 'started' | 'stopped' = 'new'
 
@@ -117,14 +112,14 @@ export function createSchedule(options: ScheduleOptions): Schedule {
     timezone,
     logger: silent,
     // By the shortest gap, so that no tick comes after its successor: node-cron forgets all but the last that waits.
-    maxRandomDelay: Math.floor(Math.min(longestJitterMs, shortestMs * jitterShare)),
+    maxRandomDelay: Math.floor(Math.min(longestJitterMs, periodMs * jitterShare)),
   })
   // Ticks that a busy process missed are not lost: one comes late for all of them.
   task.on('execution:missed', once(tick))
 
   return {
     nextAt: () => (state === 'started' ? task.getNextRun()?.getTime() : undefined),
-    periodMs: longestMs,
+    periodMs,
     async start(listener) {
       if (state !== 'new') return
       state = 'started'

@@ -1,9 +1,9 @@
-// The ticks as the daemon gets them: from the schedule, or, when that falls silent, from here.
+// The ticks of the schedule as the daemon gets them, and whether they still come.
 import type { Clock } from './clock.ts'
 import type { Sweeper } from './reconcile/sweeper.ts'
 
-/** Ticks may be so late, besides: jitter, and a process that was busy. */
-const longestDelayMs = 120_000
+/** Ticks may be late by this: jitter (at most a minute), and a process that was busy. */
+const maxDelayMs = 120_000
 
 /** Acts again and again, `ms` after the last time had ended; rejects with the signal's reason. */
 export async function every(
@@ -18,45 +18,43 @@ export async function every(
   }
 }
 
-/** The ticks of the schedule, and whether they still come. */
 export interface Ticker {
   tick(signal: AbortSignal, onBug: (error: unknown) => void): void
-  /** Ticks by itself when the schedule has not for two periods; until the signal is aborted. */
-  standIn(signal: AbortSignal, onBug: (error: unknown) => void): Promise<void>
   /** Starts a full sweep now, beside the ticks; false, and nothing, while one is under way. */
   sweepNow(signal: AbortSignal, onBug: (error: unknown) => void): boolean
+  /** True when the tick that the schedule announced at the last one did not come in time. */
   isLate(): boolean
 }
 
 export interface TickerOptions {
   sweeper: Pick<Sweeper, 'tick' | 'sweepNow' | 'idle'>
-  clock: Clock
-  /** Time between two ticks of the schedule, in ms. */
-  periodMs: number
+  clock: Pick<Clock, 'now' | 'monotonic'>
+  /** When the schedule ticks next, in epoch ms of this host's clock; undefined when it does not. */
+  nextAt: () => number | undefined
+  /** Called after each tick, when its sweeps have begun. */
+  onTick: () => void
 }
 
-/** The schedule goes by the host's wall clock: set back by an hour, it would rest for an hour. */
-export function createTicker({ sweeper, clock, periodMs }: TickerOptions): Ticker {
-  let tickedAt = clock.monotonic()
-  const silentForMs = (): number => clock.monotonic() - tickedAt
-
-  function tick(signal: AbortSignal, onBug: (error: unknown) => void): void {
-    tickedAt = clock.monotonic()
-    sweeper.tick(signal)
-    sweeper.idle().catch(onBug)
-  }
+/**
+ * Ticks come from the schedule only: one of our own would break a schedule that is limited to hours or days. The schedule
+ * goes by the host's wall clock, which may be set back. So lateness goes by the monotonic clock, and ends in a restart.
+ */
+export function createTicker({ sweeper, clock, nextAt, onTick }: TickerOptions): Ticker {
+  /** When the next tick is due, on the monotonic clock. */
+  let dueAt = Infinity
 
   return {
-    tick,
-    standIn: (signal, onBug) =>
-      every(periodMs, clock, signal, () => {
-        if (silentForMs() >= 2 * periodMs) tick(signal, onBug)
-      }),
+    tick(signal, onBug) {
+      dueAt = clock.monotonic() + (nextAt() ?? Infinity) - clock.now()
+      sweeper.tick(signal)
+      onTick()
+      sweeper.idle().catch(onBug)
+    },
     sweepNow(signal, onBug) {
       if (!sweeper.sweepNow(signal)) return false
       sweeper.idle().catch(onBug)
       return true
     },
-    isLate: () => silentForMs() > 3 * periodMs + longestDelayMs,
+    isLate: () => clock.monotonic() > dueAt + maxDelayMs,
   }
 }

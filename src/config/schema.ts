@@ -81,7 +81,11 @@ export const schema = z.strictObject({
     ),
   }),
   schedule: z.strictObject({
-    cron: setting(cron(), '*/30 * * * * *', 'When to look: second, minute, hour, day of month, month, day of week.'),
+    cron: setting(
+      cron(),
+      '*/30 * * * * *',
+      'When to sweep: second, minute, hour, day of month, month, day of week. A start sweeps at any hour. Retries and checks do not wait for the schedule: to keep retries out of hours, pause.',
+    ),
     timeZone: setting(timeZone(), 'UTC', 'Zone of schedule.cron.'),
   }),
   window: z.strictObject({

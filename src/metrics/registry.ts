@@ -72,7 +72,7 @@ export const metricDefinitions = {
   },
   progress_due_timestamp_seconds: {
     type: 'gauge',
-    help: 'When there is to be progress again at the latest: by the first tick after the last progress, or after the rest that follows a long sweep, and two periods (at most 5 minutes) more. Past for long: nothing goes on.',
+    help: 'When there is to be progress again at the latest: by the first tick of the schedule after the last progress, or after the rest that follows a long sweep, and two of its shortest periods (at most 5 minutes) more. Past for long: nothing goes on.',
   },
   failed_webhooks: {
     type: 'gauge',

@@ -14,18 +14,14 @@ export interface Watched {
 export interface WatchOptions {
   /** Epoch ms: the first tick comes with the start. */
   startedAt: number
-  /** Time between two ticks of the schedule, in ms. */
+  /** The shortest time between two ticks of the schedule, in ms. */
   periodMs: number
   /** When the schedule ticks next, in epoch ms. */
   nextTickAt: () => number | undefined
 }
 
 export interface Present {
-  /** Epoch ms of this host's clock. */
-  now: number
   counts: Counts
-  /** Until sweeps may come again after the last ones, negative when they may; undefined before the first. */
-  restEndsInMs: number | undefined
   /** Records seen to recover, per ms. */
   recoveredPerMs: number
 }
@@ -33,6 +29,11 @@ export interface Present {
 export interface Watch {
   /** `now` in epoch ms of this host's clock. */
   hear(fact: Fact, now: number): void
+  /**
+   * Hears of a tick. `restEndsInMs`: until sweeps may come again after the last ones, negative when they may; undefined
+   * before the first.
+   */
+  ticked(now: number, restEndsInMs: number | undefined): void
   state(present: Present): Watched
 }
 
@@ -58,24 +59,27 @@ function drainSeconds(counts: Counts, recoveredPerMs: number): number {
 export function createWatch({ startedAt, periodMs, nextTickAt }: WatchOptions): Watch {
   const slackMs = Math.min(slackPeriods * periodMs, longestSlackMs)
   let progressAt: number | undefined
-  /** The first tick after the last progress. */
+  /** The first tick after the last progress that may start a sweep. */
   let tickAt = startedAt
 
-  function dueAt(now: number, restEndsInMs: number | undefined): number {
-    const restsUntil = restEndsInMs === undefined ? -Infinity : now + restEndsInMs
-    // A tick during the rest starts nothing; the one that does comes within a period after it.
-    return (restsUntil > tickAt ? restsUntil + periodMs : tickAt) + slackMs
+  /** Moves on to the next tick, once the one that was waited for has come. */
+  function moveOn(now: number): void {
+    if (now >= tickAt) tickAt = nextTickAt() ?? now + periodMs
   }
 
   return {
     hear(fact, now) {
       if (!isProgress(fact)) return
       progressAt = now
-      if (now >= tickAt) tickAt = nextTickAt() ?? now + periodMs
+      moveOn(now)
     },
-    state: ({ now, counts, restEndsInMs, recoveredPerMs }) => ({
+    ticked(now, restEndsInMs) {
+      // A tick during the rest starts nothing: the next one may.
+      if (restEndsInMs !== undefined && restEndsInMs > 0) moveOn(now)
+    },
+    state: ({ counts, recoveredPerMs }) => ({
       progressAt,
-      progressDueAt: dueAt(now, restEndsInMs),
+      progressDueAt: tickAt + slackMs,
       estimatedDrainSeconds: drainSeconds(counts, recoveredPerMs),
     }),
   }

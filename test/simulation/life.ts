@@ -92,20 +92,23 @@ export function startLife(options: LifeOptions): Life {
   }
 
   let endSchedule = (): void => undefined
+  let tickAt = timeline.now()
   const schedule: Schedule = {
     periodMs,
-    nextAt: () => undefined,
+    nextAt: () => hostNow() + tickAt - timeline.now(),
     start(onTick) {
       const next = (): void => {
         // As node-cron does it: each tick somewhat late, by chance.
-        endSchedule = timeline.after(periodMs * (0.95 + 0.1 * sequence.next()), () => {
+        const gapMs = periodMs * (0.95 + 0.1 * sequence.next())
+        tickAt = timeline.now() + gapMs
+        endSchedule = timeline.after(gapMs, () => {
           if (!isAlive) return
-          onTick()
           next()
+          onTick()
         })
       }
-      onTick()
       next()
+      onTick()
       return Promise.resolve()
     },
     stop() {

@@ -34,6 +34,8 @@ export interface Scene {
   /** Listeners that are open. */
   open(): number
   running: Promise<void>
+  /** A tick of the schedule; the one at the start comes by itself. */
+  tick(): void
   /** Aborts; the end is to be waited for. */
   stop(): void
   end(): Promise<void>
@@ -44,8 +46,8 @@ export interface SceneOptions {
   /** Another answer than that of a platform without failed records. */
   instead?: (request: HttpRequest) => Reply | Promise<Reply> | undefined
   host?: Partial<DaemonHost>
-  /** Ticks at the start; later ones come only from the daemon itself. */
-  ticks?: boolean
+  /** From a tick to the next one that the schedule knows of. Default 1 h. */
+  gapMs?: number
 }
 
 export const emptyPage = {
@@ -54,12 +56,13 @@ export const emptyPage = {
 }
 const aToken = { access_token: 'token', token_type: 'Bearer', expires_in: 3600, scope: 'api' }
 
-export function startScene({ env = {}, instead, host, ticks = true }: SceneOptions = {}): Scene {
+export function startScene({ env = {}, instead, host, gapMs = 3_600_000 }: SceneOptions = {}): Scene {
   const clock = createVirtualClock()
   const [facts, lines, requests, listedAt]: [Fact[], Scene['lines'], HttpRequest[], number[]] = [[], [], [], []]
   const stop = new AbortController()
   let [server, control]: [OpsServerOptions | undefined, ControlOptions | undefined] = [undefined, undefined]
   let open = 0
+  let onTick = (): void => undefined
   const listener = { port: 1, drain: () => undefined, close: () => Promise.resolve(void (open -= 1)) }
   const note = (message: string, fields: LogFields = {}): void => void lines.push({ message, fields })
   const log: Log = { debug: note, info: note, warn: note, error: note }
@@ -85,9 +88,10 @@ export function startScene({ env = {}, instead, host, ticks = true }: SceneOptio
     nodeVersion: 'v26',
     schedule: {
       periodMs,
-      nextAt: () => clock.now() + 3_600_000,
+      nextAt: () => clock.now() + gapMs,
       start: (tick) => {
-        if (ticks) tick()
+        onTick = tick
+        tick()
         return Promise.resolve()
       },
       stop: () => Promise.resolve(),
@@ -126,6 +130,9 @@ export function startScene({ env = {}, instead, host, ticks = true }: SceneOptio
     control: () => control,
     open: () => open,
     running,
+    tick: () => {
+      onTick()
+    },
     stop: abort,
     async end() {
       abort()

@@ -87,16 +87,26 @@ describe('ticks', () => {
   })
 })
 
-describe('the period is the longest gap', () => {
+describe('the period is the shortest gap', () => {
   test.each([
     ['* * * * * *', 1],
     [halfMinute, 30],
     ['0 */5 * * * *', 300],
     ['0 0 3 * * *', 86_400],
-    ['0 0,10 * * * *', 50 * 60],
+    ['0 0,10 * * * *', 10 * 60],
+    ['0 0,1,5,10,15,20,25,30,35,40,45,50,55 * * * *', 60],
+    ['0 */10 8-17 * * 1-5', 10 * 60],
     ['0 0 0 29 2 *', (4 * 365 + 1) * 86_400],
-  ])('%s: %i s', (cron, seconds) => {
-    expect(createSchedule({ cron, timeZone: 'UTC' }).periodMs).toBe(seconds * 1000)
+  ])('%s: %i s, whenever the process starts', (cron, seconds) => {
+    for (const hours of [0, 5.75, 10.5, 22.2, 60, 100]) {
+      vi.setSystemTime(start + hours * 3_600_000)
+      expect(createSchedule({ cron, timeZone: 'UTC' }).periodMs).toBe(seconds * 1000)
+    }
+  })
+
+  test('also when daylight saving skips an hour', () => {
+    vi.setSystemTime(Date.UTC(2026, 2, 28, 12))
+    expect(createSchedule({ cron: '0 0 12 * * *', timeZone: 'Europe/Berlin' }).periodMs).toBe(86_400_000)
   })
 })
 

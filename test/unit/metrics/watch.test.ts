@@ -24,7 +24,7 @@ function watchOf(periodMs: number): { watch: Watch; setNow: (now: number) => voi
 }
 
 function present(changes: Partial<Present> = {}): Present {
-  return { now: start, counts: noCounts(), restEndsInMs: undefined, recoveredPerMs: 0, ...changes }
+  return { counts: noCounts(), recoveredPerMs: 0, ...changes }
 }
 
 describe('progress', () => {
@@ -68,7 +68,8 @@ describe('progress is due', () => {
     const { watch } = watchOf(minute)
     expect(watch.state(present()).progressDueAt).toBe(start + 2 * minute)
     watch.hear(failedSweep(), start + 30 * minute)
-    expect(watch.state(present({ now: start + 60 * minute })).progressDueAt).toBe(start + 2 * minute)
+    watch.ticked(start + 31 * minute, undefined)
+    expect(watch.state(present()).progressDueAt).toBe(start + 2 * minute)
   })
 
   test.each([
@@ -80,19 +81,35 @@ describe('progress is due', () => {
     setNow(start + 10)
     watch.hear(sweepFact(), start + 10)
     expect(watch.state(present()).progressDueAt).toBe(start + expected)
-    // It stays there while nothing comes.
-    expect(watch.state(present({ now: start + 9_000 * minute })).progressDueAt).toBe(start + expected)
+    // It stays there while nothing comes, whatever ticks.
+    setNow(start + 9_000 * minute)
+    watch.ticked(start + 9_000 * minute, -1)
+    expect(watch.state(present()).progressDueAt).toBe(start + expected)
   })
 
   test('later when sweeps rest, and not again later when the rest is over', () => {
-    const { watch } = watchOf(minute)
-    watch.hear(sweepFact(), start)
-    const dueAt = start + 100 * minute + minute + 2 * minute
-    expect(watch.state(present({ restEndsInMs: 100 * minute })).progressDueAt).toBe(dueAt)
-    const later = present({ now: start + 150 * minute, restEndsInMs: -50 * minute })
-    expect(watch.state(later).progressDueAt).toBe(dueAt)
-    // A short rest is over before the tick.
-    expect(watch.state(present({ restEndsInMs: 10 })).progressDueAt).toBe(start + 3 * minute)
+    const { watch, setNow } = watchOf(minute)
+    const restEnds = start + 100 * minute - 1
+    for (let at = start; at <= start + 150 * minute; at += minute) {
+      setNow(at)
+      if (at === start) watch.hear(sweepFact(), start)
+      watch.ticked(at, restEnds - at)
+      const firstThatMay = Math.min(at + minute, start + 100 * minute)
+      expect(watch.state(present()).progressDueAt).toBe(firstThatMay + 2 * minute)
+    }
+  })
+
+  test('on Monday morning, when sweeps rest at the last tick of a schedule for office hours', () => {
+    const [friday, monday] = [Date.UTC(2026, 0, 16, 17, 50), Date.UTC(2026, 0, 19, 8)]
+    let now = friday
+    const nextTickAt = (): number => (now < friday ? friday : monday)
+    const watch = createWatch({ startedAt: friday - 10 * minute, periodMs: 10 * minute, nextTickAt })
+    now = friday - 9 * minute
+    watch.hear(sweepFact(), now)
+    expect(watch.state(present()).progressDueAt).toBe(friday + 5 * minute)
+    now = friday + 50
+    watch.ticked(now, 15 * minute)
+    expect(watch.state(present()).progressDueAt).toBe(monday + 5 * minute)
   })
 
   test('without asking the schedule for each of a hundred thousand retries', () => {
