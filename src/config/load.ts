@@ -83,6 +83,23 @@ function withIssuer(settings: ReturnType<typeof schema.parse>): Config {
   return { ...settings, auth: { ...auth, issuerUrl: auth.issuerUrl ?? `${auth.authUrl}/auth/realms/${auth.realm}` } }
 }
 
+/** Groups of alternatives of which one is to be given; each is the keys that belong together. */
+const alternatives: readonly (readonly (readonly string[])[])[] = [
+  [['auth.issuerUrl'], ['auth.authUrl', 'auth.realm']],
+  [['auth.privateKeyFile'], ['auth.privateKey']],
+]
+
+/** The environment goes before the file, also where it gives another alternative than the file does. */
+function merged(file: Layer, environment: Layer): Map<string, Given> {
+  const values = new Map(file.values)
+  for (const group of alternatives) {
+    const chosen = group.filter((keys) => keys.some((key) => environment.values.has(key)))
+    const others = chosen.length === 0 ? [] : group.filter((keys) => !chosen.includes(keys))
+    for (const key of others.flat()) values.delete(key)
+  }
+  return new Map([...values, ...environment.values])
+}
+
 function askable(checked: ReadonlyMap<string, CheckedKey>): Checked {
   return {
     value: (key) => checked.get(key)?.value,
@@ -122,7 +139,7 @@ interface Examined {
 function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
   const file = fileLayer(input)
   const environment = environmentLayer(input, wanted)
-  const given = new Map([...file.values, ...environment.values])
+  const given = merged(file, environment)
   for (const key of wanted) {
     if (key.fallback === 'host name' && !given.has(key.key))
       given.set(key.key, { raw: input.hostName, origin: 'default' })

@@ -75,7 +75,7 @@ export const schema = z.strictObject({
     certificateFile: optional(filePath(), "File with the key's certificate (PEM), to export and warn of its expiry."),
     scope: setting(scope(), 'api', 'Scope of the token request; empty leaves it out.'),
     assertionLifetime: setting(
-      duration('5s', '10m'),
+      duration('30s', '10m'),
       '60s',
       'Lifetime of an assertion; the platform takes 10m at most.',
     ),
@@ -84,7 +84,7 @@ export const schema = z.strictObject({
     cron: setting(
       cron(),
       '*/30 * * * * *',
-      'When to sweep: second, minute, hour, day of month, month, day of week. A start sweeps at any hour. Retries and checks do not wait for the schedule: to keep retries out of hours, pause.',
+      'When to sweep: second, minute, hour, day of month, month, day of week. Retries and checks do not wait for it; to hold retries, pause.',
     ),
     timeZone: setting(timeZone(), 'UTC', 'Zone of schedule.cron.'),
   }),

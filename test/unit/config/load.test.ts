@@ -333,3 +333,38 @@ describe('checks over several keys', () => {
     expect(loadWith({ env }).config.retry.backoff.max).toBe(60_000)
   })
 })
+
+describe('where one of several is to be given, the environment goes before the file', () => {
+  const base = 'platform: { baseUrl: "https://api.example.com" }\n'
+  const key = 'RECONCILER_AUTH_PRIVATE_KEY_FILE'
+  const issuer = 'RECONCILER_AUTH_ISSUER_URL'
+
+  test('an issuer in place of the host and realm of the file', () => {
+    const yaml = `${base}auth: { clientId: c, privateKeyFile: /k, authUrl: "https://old.example", realm: main }\n`
+    const { config, origins } = load({ yaml, env: { [issuer]: 'https://new.example/auth/realms/x' } })
+    expect(config.auth).toMatchObject({ issuerUrl: 'https://new.example/auth/realms/x' })
+    expect(config.auth.authUrl).toBeUndefined()
+    expect(origins.get('auth.realm')).toBe('default')
+  })
+
+  test('a host and realm in place of the issuer of the file, and a realm beside its host', () => {
+    const env = { RECONCILER_AUTH_AUTH_URL: 'https://new.example', RECONCILER_AUTH_REALM: 'r' }
+    const old = `${base}auth: { clientId: c, privateKeyFile: /k, issuerUrl: "https://old.example/i" }\n`
+    expect(load({ yaml: old, env }).config.auth.issuerUrl).toBe('https://new.example/auth/realms/r')
+    const halves = `${base}auth: { clientId: c, privateKeyFile: /k, authUrl: "https://old.example", realm: main }\n`
+    const { issuerUrl } = load({ yaml: halves, env: { RECONCILER_AUTH_REALM: 'r' } }).config.auth
+    expect(issuerUrl).toBe('https://old.example/auth/realms/r')
+  })
+
+  test('a key file in place of the key of the file', () => {
+    const yaml = `${base}auth: { clientId: c, privateKey: "-----BEGIN PRIVATE KEY-----", issuerUrl: "https://i.example/i" }\n`
+    const { config } = load({ yaml, env: { [key]: '/run/key.pem' } })
+    expect(config.auth).toMatchObject({ privateKeyFile: '/run/key.pem' })
+    expect(config.auth.privateKey).toBeUndefined()
+  })
+
+  test('within one source both are still too many', () => {
+    const env = { ...requiredEnv, RECONCILER_AUTH_REALM: 'r', RECONCILER_AUTH_AUTH_URL: 'https://x.example' }
+    expect(toldOf(() => load({ env }))).toEqual([expect.stringContaining('give either auth.issuerUrl')])
+  })
+})

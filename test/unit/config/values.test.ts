@@ -83,6 +83,7 @@ const refused: [key: string, yaml: string][] = [
   ['platform.requestTimeout', '6m'],
   ['auth.assertionLifetime', '601s'],
   ['auth.assertionLifetime', '0s'],
+  ['auth.assertionLifetime', '29s'],
   ['window.notBefore', '2026-01-01'],
   ['window.notBefore', '2026-01-01T00:00:00'],
   ['window.notBefore', '2026-02-30T00:00:00Z'],
