@@ -51,10 +51,25 @@ function ibanEnd(text: string, start: number): number | undefined {
   return undefined
 }
 
+const uuid = /(?<![0-9a-f-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f-])/gi
+const uuidLength = 36
+
+/** Says of places in a text, which rise from call to call, whether they lie in a UUID: one in a million holds a valid IBAN. */
+function uuidsOf(text: string): (index: number) => boolean {
+  const starts = Array.from(text.matchAll(uuid), ({ index }) => index)
+  let next = 0
+  return (index) => {
+    while (next < starts.length && index >= (starts[next] ?? 0) + uuidLength) next += 1
+    return index >= (starts[next] ?? Infinity)
+  }
+}
+
 function withoutIbans(text: string): string {
   let out = ''
   let copied = 0
+  const isInUuid = uuidsOf(text)
   for (const match of text.matchAll(ibanStart)) {
+    if (isInUuid(match.index)) continue
     const end = match.index < copied ? undefined : ibanEnd(text, match.index)
     if (end === undefined) continue
     out += `${text.slice(copied, match.index)}[iban]`

@@ -214,3 +214,16 @@ describe('any text', () => {
     expect(performance.now() - before).toBeLessThan(2000)
   })
 })
+
+describe('a UUID stays as it is, also one that holds a valid IBAN', () => {
+  const id = '533eb5d6-ad27-4218-8341-7a696df6dbf9'
+
+  test.each([id, id.toUpperCase(), `webhookId=${id},`, JSON.stringify({ id, other: [id, id] })])('%s', (text) => {
+    expect(scrub(text)).toBe(text)
+  })
+
+  test('an IBAN beside it does not', () => {
+    const iban = ibanOf('DE', '370400440532013000')
+    expect(scrub(`${id} ${iban} ${id}`)).toBe(`${id} [iban] ${id}`)
+  })
+})
