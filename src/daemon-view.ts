@@ -40,13 +40,14 @@ export function nothingSeen(now: number): Seen {
 }
 
 function seeSweep(seen: Seen, { report }: Extract<Fact, { type: 'sweep' }>, now: number): void {
-  const { continued, kind, listed, result, seconds } = report
+  const { continued, failure, kind, listed, result, seconds } = report
   if (result !== 'failed') seen.sweptAt = now
   if (kind === 'full' && !continued && result !== 'failed') {
     seen.fullySweptAt = now
     if (result === 'complete') seen.completeAt = now
   }
-  seen.sweeps = [...seen.sweeps, { kind, result, endedAt: now, seconds, listed }].slice(-maxSweeps)
+  const why = failure && `${failure.stage}: ${failure.reason}${failure.code === undefined ? '' : ` (${failure.code})`}`
+  seen.sweeps = [...seen.sweeps, { kind, result, endedAt: now, seconds, listed, problem: why }].slice(-maxSweeps)
 }
 
 export function see(seen: Seen, fact: Fact, now: number): void {
@@ -104,13 +105,15 @@ function withoutQuery(url: string): string {
 
 export interface Identity {
   config: Config
+  /** The proxies that calls go through, without credentials. */
+  proxy?: string | undefined
   version: string
   nodeVersion: string
 }
 
 /** What a person wants to be sure of when it has started: where it points, and what it may do there. */
 export function startedFields(
-  { config, version, nodeVersion }: Identity,
+  { config, proxy, version, nodeVersion }: Identity,
   ports: { port: number; controlPort: number | undefined },
 ): LogFields {
   const { circuit, platform, receiver, retry, schedule, select, window } = config
@@ -122,6 +125,7 @@ export function startedFields(
     ...(ports.controlPort !== undefined && { controlPort: ports.controlPort }),
     platform: platform.baseUrl,
     issuer: config.auth.issuerUrl,
+    ...(proxy !== undefined && { proxy }),
     schedule: schedule.cron,
     lookback: formatDuration(window.lookback),
     ...(window.notBefore !== undefined && { notBefore: new Date(window.notBefore).toISOString() }),

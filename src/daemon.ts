@@ -56,6 +56,8 @@ export interface DaemonOptions {
   /** With `audit.enabled`. */
   audit?: Audit | undefined
   transport: Transport
+  /** The proxies that it goes through, for the log. */
+  proxy?: string | undefined
   schedule: Schedule
   key: KeySource
   certificate: CertificateSource | undefined
@@ -70,14 +72,26 @@ const certificateCheckMs = 60_000
 /** A loop that has not turned for so long is stuck. */
 const longestBeatMs = 120_000
 
-/** Follows auth.certificateFile; a file that can't be read keeps the last certificate, and is told once. */
-async function followCertificate(certificate: CertificateSource, log: Log): Promise<void> {
-  try {
-    if (await certificate.refresh()) log.info('certificate read again')
-  } catch (error) {
-    log.error('the changed certificate file cannot be used', {
-      problem: error instanceof Error ? error.message : 'unknown',
-    })
+/**
+ * Follows auth.certificateFile; a file that can't be read keeps the last certificate, and is told once. A certificate
+ * that is of another key is told when two looks show it: the two files are not exchanged in one moment.
+ */
+function createCertificateCheck(certificate: CertificateSource, key: KeySource, log: Log): () => Promise<void> {
+  const isOther = (): boolean => certificate.current().keyFingerprint !== key.current().fingerprint
+  // The start has told it.
+  let looks = isOther() ? Infinity : 0
+  return async () => {
+    try {
+      if (await certificate.refresh()) log.info('certificate read again')
+    } catch (error) {
+      log.error('the changed certificate file cannot be used', {
+        problem: error instanceof Error ? error.message : 'unknown',
+      })
+    }
+    looks = isOther() ? looks + 1 : 0
+    if (looks !== 2) return
+    const [certificateKey, signingKey] = [certificate.current().keyFingerprint, key.current().fingerprint]
+    log.warn('the certificate is not of the signing key', { certificateKey, signingKey })
   }
 }
 
@@ -104,7 +118,7 @@ async function background(
   signal: AbortSignal,
   lastSweepAt: () => number | undefined,
 ): Promise<void> {
-  const { certificate, clock, log } = options
+  const { certificate, clock, key, log } = options
   const loops = [
     engine.tokens.start(signal),
     engine.guard.run(signal),
@@ -115,7 +129,7 @@ async function background(
     }),
   ]
   if (certificate !== undefined) {
-    loops.push(every(certificateCheckMs, clock, signal, () => followCertificate(certificate, log)))
+    loops.push(every(certificateCheckMs, clock, signal, createCertificateCheck(certificate, key, log)))
   }
   await Promise.all(
     loops.map((loop) =>
@@ -295,7 +309,7 @@ export async function runDaemon(given: DaemonOptions): Promise<void> {
     },
   })
   const options = { ...given, log }
-  const narrator = createNarrator(log)
+  const narrator = createNarrator(log, clock)
   const seen = nothingSeen(clock.now())
   const missing = (): number | undefined => (seen.fullySweptAt === undefined ? undefined : missingOf(engine))
   const history = createHistory({ clock, missing })

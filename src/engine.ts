@@ -125,7 +125,8 @@ export function createEngine(options: EngineOptions): Engine {
   const transport = timedBy(clock, options.clock, options.transport)
   const policy = toPolicy(config, options.periodMs)
   const zone = createZone(config.platform.timeZone)
-  const skews = { auth: createSkew(), api: createSkew() }
+  const hostAheadMs = (): number => options.clock.now() - clock.now()
+  const skews = { auth: createSkew(hostAheadMs), api: createSkew(hostAheadMs) }
   const rate = createRate({
     clock,
     maxPerSecond: config.platform.maxRequestsPerSecond,
@@ -298,6 +299,7 @@ export function createEngine(options: EngineOptions): Engine {
   function state(): EngineState {
     const now = client.now()
     const summary = backlog.summary(now, isHeld)
+    const tokenEndsAt = tokens.expiresAt()
     return {
       summary,
       expiring: sumOf(summary.expiring, backlog.census.expiringBefore(expiringBefore(now, policy.window, zone))),
@@ -311,13 +313,13 @@ export function createEngine(options: EngineOptions): Engine {
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
       throttledUntil: throttledUntil(),
-      tokenExpiresAt: tokens.expiresAt(),
+      tokenExpiresAt: tokenEndsAt === undefined ? undefined : Math.round(tokenEndsAt + hostAheadMs()),
       certificateExpiresAt: options.certificate?.current().notAfter,
       keyReloadSuccessful: options.key.lastReload?.(),
       // Against the host's clock as it is now, which is what an operator can put right.
       skewMs: {
-        auth: skews.auth.estimate() + clock.now() - options.clock.now(),
-        api: skews.api.estimate() + clock.now() - options.clock.now(),
+        auth: skews.auth.estimate() - hostAheadMs(),
+        api: skews.api.estimate() - hostAheadMs(),
       },
     }
   }

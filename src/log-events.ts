@@ -22,7 +22,7 @@ const sinceNames = [
   'circuitsOpened',
   'circuitsClosed',
 ]
-const tokenNames = ['result', 'reason', 'oauthError', 'description', 'retryInMs', 'tokenHeld']
+const tokenNames = ['result', 'reason', 'oauthError', 'description', 'code', 'retryInMs', 'tokenHeld']
 const judgedNames = ['pauseMs', 'failedAgain', 'judged']
 const recordNames = ['webhookId', 'eventId', 'subscriptionId', 'eventType']
 const awayNames = ['lapsedMeanwhile', 'beyondWindow', 'blindForSeconds']
@@ -32,8 +32,8 @@ export const logEvents = {
   started: {
     levels: ['info'],
     fields: [
-      ...['version', 'nodeVersion', 'port', 'controlPort', 'platform', 'issuer', 'schedule', 'lookback', 'notBefore'],
-      ...['selectedBy', 'receiverHealth', 'circuit', 'retries'],
+      ...['version', 'nodeVersion', 'port', 'controlPort', 'platform', 'issuer', 'proxy', 'schedule', 'lookback'],
+      ...['notBefore', 'selectedBy', 'receiverHealth', 'circuit', 'retries'],
     ],
     meaning: 'The daemon listens and begins; where it points, and what it may do there.',
   },

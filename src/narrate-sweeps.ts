@@ -1,7 +1,9 @@
 // Tells what sweeps saw as log lines: what changed once, what goes on in the sweep's own line, and never more than a few lines a sweep.
+import type { Clock } from './clock.ts'
 import type { LogMessage } from './log-events.ts'
 import type { LogFields, Log } from './log.ts'
 import type { Reason } from './platform/http.ts'
+import { tlsAdvice } from './platform/tls-advice.ts'
 import type { SweeperFact, SweepKind, SweepReport } from './reconcile/sweeper.ts'
 
 type FactOf<Type extends SweeperFact['type']> = Extract<SweeperFact, { type: Type }>
@@ -33,6 +35,8 @@ const alwaysTold: ReadonlySet<string> = new Set<Noted>(['retries', 'accepted', '
 const mostUnreadableTold = 1_000
 /** Parts of the window that are told as left out, until a full sweep leaves none out. */
 const mostSkippedTold = 20
+/** A warning that did not come for so long is given anew when it does. */
+const forgottenAfterMs = 3_600_000
 /** Attempt times that are off by more mean another zone. */
 const wrongZoneMs = 600_000
 
@@ -40,7 +44,6 @@ const wrongZoneMs = 600_000
 const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
   connection: 'nothing answers there: check platform.baseUrl and the network path',
   timeout: 'no whole answer within platform.requestTimeout: check the network path, or allow more time',
-  tls: 'check the certificate authorities that this host trusts (NODE_EXTRA_CA_CERTS)',
   redirect: 'redirects are not followed: check platform.baseUrl',
   'not-found': 'check the path in platform.baseUrl: /webhooks is asked for below it',
   'invalid-body': 'check platform.baseUrl, and that no login page or proxy answers in its place',
@@ -48,6 +51,10 @@ const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
   forbidden: "have the platform's operator give the service account access to the webhooks",
 }
 const generalAdvice = "if it lasts, ask the platform's operator"
+
+function adviceFor({ code, reason }: Pick<NonNullable<SweepReport['failure']>, 'code' | 'reason'>): string {
+  return reason === 'tls' ? tlsAdvice(code) : (adviceByReason[reason] ?? generalAdvice)
+}
 
 function nothing(): Since {
   return Object.fromEntries(notable.map((what) => [what, 0])) as Since
@@ -68,27 +75,34 @@ function fieldsOf(report: SweepReport): LogFields {
   }
 }
 
-/** What makes two failures the same. The token's message quotes the other side, which may say it anew each time. */
+/**
+ * What makes two failures the same. The token's message quotes the other side, which may say it anew each time; a network
+ * that is down says so by one code and then by another, but each code of TLS needs another remedy.
+ */
 function keyOf({ failure }: SweepReport): string {
-  return failure?.stage === 'token' ? `token ${failure.reason}` : `${failure?.reason} ${failure?.message}`
+  if (failure?.reason === 'tls') return `${failure.stage} tls ${failure.code}`
+  const isVague = failure?.stage === 'token' || failure?.code !== undefined
+  return isVague ? `${failure?.stage} ${failure?.reason}` : `${failure?.reason} ${failure?.message}`
 }
 
-export function createSweepNarrator(log: Log): SweepNarrator {
+export function createSweepNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): SweepNarrator {
   /** Kinds of sweep that fail at present, and why. */
   const troubles = new Map<SweepKind, string>()
   let failures = 0
   const unreadableTold = new Set<string>()
   const skippedTold = new Set<string>()
-  /** Warnings that need to be given once. */
-  const warned = new Set<SweeperFact['type']>()
+  /** Warnings that need to be given once, and when they last came up, on the monotonic clock. */
+  const warned = new Map<SweeperFact['type'], number>()
   let since = nothing()
   let isLosing = false
   let listed = -1
 
   function warnOnce(type: SweeperFact['type'], message: LogMessage, fields: LogFields): void {
-    if (warned.has(type)) log.debug(message, fields)
+    const now = clock.monotonic()
+    const isKnown = now - (warned.get(type) ?? -Infinity) < forgottenAfterMs
+    if (isKnown) log.debug(message, fields)
     else log.warn(message, fields)
-    warned.add(type)
+    warned.set(type, now)
   }
 
   /** A repeated identical failure is told once, and its count when it is over. */
@@ -107,7 +121,7 @@ export function createSweepNarrator(log: Log): SweepNarrator {
       stage: failure?.stage,
       reason: failure?.reason,
       problem: failure?.message,
-      ...(failure?.stage === 'list' && { advice: adviceByReason[failure.reason] ?? generalAdvice }),
+      ...(failure?.stage === 'list' && { advice: adviceFor(failure) }),
     })
   }
 

@@ -1,4 +1,5 @@
 // Tells the facts as log lines: state changes and full sweeps that did something at info, single records at debug.
+import type { Clock } from './clock.ts'
 import type { Fact } from './facts.ts'
 import type { LogMessage } from './log-events.ts'
 import type { Log } from './log.ts'
@@ -26,18 +27,18 @@ const notedAs: Readonly<Record<Outcome, Noted>> = {
   unknown: 'unknown',
 }
 
-/** So many calls without a 429 in a row, and it is over: at its limit the platform refuses one now and then. */
-const calmCalls = 500
+/** So long without a 429, and it is over: at its limit the platform refuses a call now and then. */
+const calmMs = 300_000
 
-export function createNarrator(log: Log): Narrator {
-  const sweeps = createSweepNarrator(log)
+export function createNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): Narrator {
+  const sweeps = createSweepNarrator(log, clock)
   const circuits = createCircuitNarrator({
     log,
     note: (what) => {
       sweeps.note(what)
     },
   })
-  let throttled: { calls: number; calm: number } | undefined
+  let throttled: { calls: number; lastAt: number } | undefined
   let tokenTrouble: { key: string; times: number } | undefined
   let hadToken = false
 
@@ -76,13 +77,14 @@ export function createNarrator(log: Log): Narrator {
   }
 
   function tellCall(isThrottled: boolean): void {
-    if (isThrottled) {
-      if (throttled === undefined) log.warn('the platform throttles: calls slow down, and speed up again by themselves')
-      throttled = { calls: (throttled?.calls ?? 0) + 1, calm: 0 }
-    } else if (throttled !== undefined && ++throttled.calm >= calmCalls) {
+    const now = clock.monotonic()
+    if (throttled !== undefined && now - throttled.lastAt >= calmMs) {
       log.info('the platform throttles no more', { throttledCalls: throttled.calls })
       throttled = undefined
     }
+    if (!isThrottled) return
+    if (throttled === undefined) log.warn('the platform throttles: calls slow down, and speed up again by themselves')
+    throttled = { calls: (throttled?.calls ?? 0) + 1, lastAt: now }
   }
 
   function tellToken(fact: Extract<TokenRefreshed, { result: 'success' }>): void {
@@ -96,12 +98,14 @@ export function createNarrator(log: Log): Narrator {
 
   /** A repeated identical failure is told once, and its count when it is over. */
   function tellNoToken(fact: Exclude<TokenRefreshed, { result: 'success' }>): void {
-    const key = `${fact.result} ${fact.reason} ${fact.oauthError}`
+    const tlsCode = fact.reason === 'tls' ? fact.transportCode : undefined
+    const key = [fact.result, fact.reason, fact.oauthError, tlsCode].join(' ')
     const fields = {
       result: fact.result,
       reason: fact.reason,
       oauthError: fact.oauthError,
       description: fact.description,
+      code: fact.transportCode,
       retryInMs: Math.round(fact.retryInMs),
       tokenHeld: fact.tokenHeld,
     }

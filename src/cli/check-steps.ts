@@ -3,6 +3,7 @@ import { exitCode, type ConfigurationError, type ExitCode } from '../errors.ts'
 import type { Certificate } from '../platform/certificate.ts'
 import type { Reason } from '../platform/http.ts'
 import type { SigningKey } from '../platform/private-key.ts'
+import { tlsAdvice } from '../platform/tls-advice.ts'
 import { showSpan } from './moments.ts'
 
 export type StepName =
@@ -71,7 +72,8 @@ export function callFailed(step: 'token' | 'list call', trouble: CallTrouble): S
     const advice = "if the settings are right, ask the platform's operator what the service account may do"
     return { ...failed, found, advice, exitCode: exitCode.authenticationRejected }
   }
-  const advice = `check ${addressKeys[step]}, the network path, and whether the platform is up`
+  const advice =
+    reason === 'tls' ? tlsAdvice(errorCode) : `check ${addressKeys[step]}, the network path, and whether the platform is up`
   return { ...failed, found, advice, exitCode: exitCode.platformUnreachable }
 }
 

@@ -2,7 +2,7 @@
 import { Command } from 'commander'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
-import { connectionsOf, createEngine, type Engine } from '../engine.ts'
+import { createEngine, type Engine } from '../engine.ts'
 import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../errors.ts'
 import type { Fact } from '../facts.ts'
 import type { Log } from '../log.ts'
@@ -13,7 +13,6 @@ import { createZone } from '../platform/local-time.ts'
 import { createKeySource, type KeySource } from '../platform/private-key.ts'
 import { TransportError, type Transport } from '../platform/http.ts'
 import { TokenError } from '../platform/token-error.ts'
-import { createUndiciTransport } from '../platform/undici-transport.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
 import { createSchedule } from '../schedule.ts'
 import { scrub } from '../scrub.ts'
@@ -31,7 +30,7 @@ import {
 import type { End, Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { askReceiver } from './round.ts'
-import { configOption, keySetting, type ConfigOption } from './service.ts'
+import { configOption, keySetting, openTransport, type ConfigOption } from './service.ts'
 import { tellStopped } from './session.ts'
 
 interface CheckOptions extends ConfigOption {
@@ -234,8 +233,8 @@ async function platformSteps({ config, io, key, log }: Looking, tell: Tell): Pro
   const facts: Fact[] = []
   const answered = Promise.withResolvers<string>()
   const last: LastCall = { call: '', errorCode: undefined }
-  const narrator = log === undefined ? undefined : createNarrator(log)
-  const http = createUndiciTransport({ clock: io.clock, connections: connectionsOf(config) })
+  const narrator = log === undefined ? undefined : createNarrator(log, io.clock)
+  const http = openTransport(config, io)
   const engine = createEngine({
     config,
     periodMs: createSchedule(config.schedule).periodMs,

@@ -67,7 +67,7 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
   const { clock, random, signal: stop } = io
   const { periodMs } = createSchedule(config.schedule)
   const tally = emptyTally()
-  const narrator = createNarrator(log)
+  const narrator = createNarrator(log, clock)
   const audit = openAudit(config, io, io.stderr)
   function report(fact: Fact): void {
     if (fact.type === 'retry' && fact.answer.sent) tallyRetry(tally, fact.answer)

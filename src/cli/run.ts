@@ -9,7 +9,7 @@ import { configOption, openAudit, openService, type ConfigOption } from './servi
 
 async function run(options: ConfigOption, io: Io): Promise<void> {
   const logOutput = createLogOutput(io.stdout)
-  const { config, log, key, certificate, http } = await openService(io, options, logOutput, { daemon: true })
+  const { config, log, key, certificate, http, proxy } = await openService(io, options, logOutput, { daemon: true })
   io.onHangup(() => {
     log.info('SIGHUP ignored: to read the configuration again, restart; nothing is lost by it')
   })
@@ -24,6 +24,7 @@ async function run(options: ConfigOption, io: Io): Promise<void> {
       key,
       certificate,
       transport: http.transport,
+      proxy,
       schedule: createSchedule(config.schedule),
       version: io.version,
       nodeVersion: io.nodeVersion,

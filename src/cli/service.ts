@@ -9,6 +9,7 @@ import { createLogger } from '../logger.ts'
 import { memoryShortfall } from '../memory.ts'
 import { createCertificateSource, type CertificateSource } from '../platform/certificate.ts'
 import { createKeySource, type KeySource, type PrivateKeySetting } from '../platform/private-key.ts'
+import { proxyFromEnvironment, shownProxies } from '../platform/proxy.ts'
 import { createUndiciTransport, type UndiciTransport } from '../platform/undici-transport.ts'
 import type { Io, Output } from './io.ts'
 
@@ -18,6 +19,8 @@ export interface Service {
   key: KeySource
   certificate: CertificateSource | undefined
   http: UndiciTransport
+  /** The proxies that calls go through, for people; undefined without one. */
+  proxy: string | undefined
 }
 
 export interface ConfigOption {
@@ -76,6 +79,11 @@ export function openAudit(
   return createAudit({ instance: config.instance.name, clock, why, write: (line) => to.write(line) })
 }
 
+/** The way out: through the proxy that the environment names, if it names one. @throws ConfigurationError */
+export function openTransport(config: Config, { clock, env }: Pick<Io, 'clock' | 'env'>): UndiciTransport {
+  return createUndiciTransport({ clock, connections: connectionsOf(config), proxy: proxyFromEnvironment(env) })
+}
+
 /** Levels that a command of which people want an answer, and no log, leaves out. */
 const chatty: ReadonlySet<string> = new Set<Config['log']['level']>(['trace', 'debug', 'info'])
 
@@ -120,6 +128,7 @@ export async function openService(
   for (const warning of warnings)
     log.warn('the signing key should be put right', { key: warning.key, problem: warning.message })
   const certificate = await openCertificate(config, key, log, io.clock.now())
-  const http = createUndiciTransport({ clock: io.clock, connections: connectionsOf(config) })
-  return { config, log, key, certificate, http }
+  const proxy = proxyFromEnvironment(io.env)
+  const shown = proxy && shownProxies(proxy)
+  return { config, log, key, certificate, http: openTransport(config, io), proxy: shown }
 }

@@ -101,7 +101,7 @@ export async function inSession(
   const instance = config.instance.name
   const platform = new URL(config.platform.baseUrl).host
   const target = `${instance} at ${platform}`
-  const narrator = options.verbose === true ? createNarrator(service.log) : undefined
+  const narrator = options.verbose === true ? createNarrator(service.log, io.clock) : undefined
   // On stdout stands what was asked for.
   const audit = openAudit(config, io, progress.output, 'asked-for')
   const waiting = new Map<Fact['type'], PromiseWithResolvers<void>>()

@@ -77,7 +77,8 @@ function listNotices({ lastFullSweep, now, sweeps }: StatusDocument): Notice[] {
   const last = sweeps[0]
   if (last?.result === 'failed') {
     const asOf = lastFullSweep === null ? 'nothing is known yet' : `this is as of ${clockTime(lastFullSweep, now)} UTC`
-    const text = `The last look at the platform's list failed: ${asOf}.`
+    const why = last.problem === undefined ? '' : ` (${last.problem})`
+    const text = `The last look at the platform's list failed${why}: ${asOf}.`
     return [{ level: 'trouble', text, advice: 'See the log; it tries again by itself.' }]
   }
   const lastFull = sweeps.find(({ kind }) => kind === 'full')

@@ -36,6 +36,8 @@ export interface SweepEnd {
   endedAt: number
   seconds: number
   listed: number
+  /** With `failed`: why, such as `list: tls (CERT_HAS_EXPIRED)`. */
+  problem?: string | undefined
 }
 
 /** What the parts know at one moment. Times in epoch ms, spans in ms. */
@@ -102,6 +104,8 @@ export interface SweepStatus {
   seconds: number
   /** Rows that it listed. */
   listed: number
+  /** With `failed`: what failed and why, such as `list: tls (CERT_HAS_EXPIRED)`. */
+  problem?: string
 }
 
 /**
@@ -206,8 +210,9 @@ function toCircuit({ pausesForMs, ...view }: CircuitView): CircuitStatus {
   }
 }
 
-function toSweep({ kind, result, endedAt, seconds, listed }: SweepEnd): SweepStatus {
-  return { kind, result, endedAt: toTime(endedAt) ?? '', seconds: Math.round(seconds * 1000) / 1000, listed }
+function toSweep({ kind, result, endedAt, seconds, listed, problem }: SweepEnd): SweepStatus {
+  const told = { kind, result, endedAt: toTime(endedAt) ?? '', seconds: Math.round(seconds * 1000) / 1000, listed }
+  return { ...told, ...(problem !== undefined && { problem }) }
 }
 
 /** Only these: what counts them may know of others. */

@@ -46,6 +46,8 @@ export interface Exchange {
   status: number | undefined
   /** True when it is sure that nothing reached the platform. */
   neverLeft?: boolean
+  /** Without an answer: why, as a code of Node, OpenSSL or undici. */
+  transportCode?: string
 }
 
 /** What came of a call. */
@@ -70,7 +72,7 @@ export interface Caller {
 }
 
 /** Answers above this are not read on. */
-const maxAnswerBytes = 32 * 1024 * 1024
+const maxAnswerBytes = 8 * 1024 * 1024
 /** A token younger than this may not have reached every server of the platform yet. */
 const youngTokenMs = 10_000
 const youngTokenReplayMs = 1000
@@ -135,8 +137,9 @@ export function createCaller(options: CallerOptions): Caller {
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
       tell(error.reason)
-      const { neverLeft, reason } = error
-      return { answer: { reason, body: undefined, code: undefined, knownCode: false }, status: undefined, neverLeft }
+      const { code: transportCode, neverLeft, reason } = error
+      const answer = { reason, body: undefined, code: undefined, knownCode: false }
+      return { answer, status: undefined, neverLeft, transportCode }
     }
   }
 

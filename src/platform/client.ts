@@ -79,10 +79,10 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     let replayed = false
     for (let tries = 1; ; tries += 1) {
       await rate.acquire(purpose, signal)
-      const { answer, status, noToken, ...done } = await caller.send({ ...call, url }, signal, !replayed)
+      const { answer, status, transportCode, noToken, ...done } = await caller.send({ ...call, url }, signal, !replayed)
       if (answer.reason === 'ok') return readPage(answer.body, zone)
       if (noToken !== undefined) throw noToken
-      if (!mayRepeat(answer.reason, tries)) throw new PlatformFailure(answer.reason, status, 'list')
+      if (!mayRepeat(answer.reason, tries)) throw new PlatformFailure(answer.reason, status, 'list', transportCode)
       replayed ||= done.replayed
       await clock.sleep(random.next() * firstRepeatMs * 2 ** (tries - 1), signal)
     }
@@ -97,6 +97,8 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof TokenError)) throw error
+      const { kind, reason } = error
+      if (kind === 'transient') return { result: 'unreachable', reason, sent: false }
       return { result: 'unauthorized', reason: 'unauthorized', sent: false }
     }
   }

@@ -37,7 +37,33 @@ function reasonOfStatus(status: number): Reason {
   return byStatus[status] ?? 'other'
 }
 
+/** The specification's answers are nested eight deep; a payload may add some. */
+const maxDepth = 64
+
+/** Whether arrays and objects are nested deeper than is allowed: parsed, six megabytes of `[` take a gigabyte. */
+function isTooDeep(text: string): boolean {
+  let depth = 0
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at]
+    if (character === '"') at = stringEnd(text, at)
+    else if (character === '[' || character === '{') depth += 1
+    else if (character === ']' || character === '}') depth -= 1
+    if (depth > maxDepth) return true
+  }
+  return false
+}
+
+/** Place of the quotation mark that ends the string which begins at `start`; the text's end when none does. */
+function stringEnd(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at += 1) {
+    if (text[at] === '\\') at += 1
+    else if (text[at] === '"') return at
+  }
+  return text.length
+}
+
 function parseJson(text: string): unknown {
+  if (isTooDeep(text)) return undefined
   try {
     // RFC 8259 section 8.1 lets a reader pass over a byte order mark, and some gateways write one.
     return JSON.parse(text.replace(/^\ufeff/, ''))
@@ -46,9 +72,11 @@ function parseJson(text: string): unknown {
   }
 }
 
+/** An error has a `code` and no `data`: what carries data is an answer, unless its code is one that is known. */
 function errorCode(body: unknown): string | undefined {
   if (typeof body !== 'object' || body === null || !('code' in body) || typeof body.code !== 'string') return undefined
-  return body.code === '' ? undefined : body.code
+  const hasData = 'data' in body && typeof body.data === 'object' && body.data !== null
+  return body.code === '' || (hasData && !knownCodes.has(body.code)) ? undefined : body.code
 }
 
 /** Reads and classifies an answer. `ok` means 2xx with a JSON body that is no error; its shape is the caller's to check. */
@@ -93,11 +121,15 @@ export class PlatformFailure extends Error {
   readonly reason: Exclude<Reason, 'ok'>
   /** HTTP status of the answer, undefined when none came. */
   readonly status: number | undefined
+  /** Why no answer came: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
+  readonly transportCode: string | undefined
 
-  constructor(reason: Exclude<Reason, 'ok'>, status: number | undefined, what: string) {
-    super(`${what}: ${reason}${status === undefined ? '' : ` (HTTP ${status})`}`)
+  constructor(reason: Exclude<Reason, 'ok'>, status: number | undefined, what: string, transportCode?: string) {
+    const detail = status === undefined ? transportCode : `HTTP ${status}`
+    super(`${what}: ${reason}${detail === undefined ? '' : ` (${detail})`}`)
     this.name = 'PlatformFailure'
     this.reason = reason
     this.status = status
+    this.transportCode = transportCode
   }
 }

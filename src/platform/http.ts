@@ -30,6 +30,8 @@ export interface HttpRequest {
   timeoutMs: number
   /** Answers above this many bytes are cut off and fail with `too-large`. */
   maxBytes: number
+  /** True: never through a proxy. */
+  direct?: boolean
   signal?: AbortSignal | undefined
 }
 
@@ -49,31 +51,18 @@ export interface HttpResponse {
  */
 export type Transport = (request: HttpRequest) => Promise<HttpResponse>
 
-/** What Node and undici say when a connection could not be made. */
-const noConnection: ReadonlySet<string> = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'EADDRNOTAVAIL',
-  'UND_ERR_CONNECT_TIMEOUT',
-])
-
 /** No (whole) answer came. Carries neither URL, headers nor body, so that logging it can't leak them. */
 export class TransportError extends Error {
   readonly code: string
   readonly reason: Extract<Reason, 'timeout' | 'connection' | 'tls' | 'too-large'>
+  /** True when it is sure that the request never left: nothing of it was written to a connection. */
+  readonly neverLeft: boolean
 
-  constructor(reason: TransportError['reason'], code: string) {
+  constructor(reason: TransportError['reason'], code: string, { neverLeft = false } = {}) {
     super(`no usable answer: ${reason} (${code})`)
     this.name = 'TransportError'
     this.reason = reason
     this.code = code
-  }
-
-  /** True when it is sure that the request never left: there was no connection. */
-  get neverLeft(): boolean {
-    return this.reason === 'tls' || noConnection.has(this.code)
+    this.neverLeft = neverLeft
   }
 }

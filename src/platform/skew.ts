@@ -75,8 +75,12 @@ function widen([earliest, latest]: SkewInterval, ms: number): SkewInterval {
   return [earliest - ms, latest + ms]
 }
 
-/** Knows nothing at first; the first answer is believed at once. One per origin. */
-export function createSkew(): Skew {
+/**
+ * Knows nothing at first; the first answer is believed at once. One per origin.
+ * @param hostAheadMs how far the host's own wall clock is ahead of the clock of the samples. A jump that it shows too is
+ * believed at once: the process was suspended. Default: nobody knows.
+ */
+export function createSkew(hostAheadMs: () => number | undefined = () => undefined): Skew {
   let known: { interval: SkewInterval; at: number } | undefined
   /** Far from what is known, and not believed yet. */
   let doubted: { interval: SkewInterval; answers: number } | undefined
@@ -84,6 +88,11 @@ export function createSkew(): Skew {
   function believe(interval: SkewInterval, at: number): void {
     known = { interval, at }
     doubted = undefined
+  }
+
+  function isShownByHost(seen: SkewInterval): boolean {
+    const ahead = hostAheadMs()
+    return ahead !== undefined && gap(seen, [ahead, ahead]) <= jumpMs
   }
 
   function doubt(seen: SkewInterval, at: number): void {
@@ -105,7 +114,7 @@ export function createSkew(): Skew {
       const drifted = widen(known.interval, Math.max(0, sample.receivedAt - known.at) * driftPerMs)
       const agreed = intersection(drifted, seen)
       if (agreed !== undefined) believe(agreed, sample.receivedAt)
-      else if (gap(drifted, seen) <= jumpMs) believe(seen, sample.receivedAt)
+      else if (gap(drifted, seen) <= jumpMs || isShownByHost(seen)) believe(seen, sample.receivedAt)
       else doubt(seen, sample.receivedAt)
     },
     interval: () => known?.interval,

@@ -21,6 +21,8 @@ export interface Refused {
   oauthError?: string
   /** `error_description`, scrubbed, at most 200 characters. */
   description?: string
+  /** Why no answer came: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
+  transportCode?: string
   /** What was wrong with the answer, in our words. */
   detail?: string
   retryAfterMs?: number
@@ -54,6 +56,17 @@ function member(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, key)
     ? (value as Record<string, unknown>)[key]
     : undefined
+}
+
+/** Keycloak's own words, in the place of a code, for a realm that is not there. */
+const noRealm = 'Realm does not exist'
+
+/**
+ * The code of an OAuth error. Words as gateways write them, `Not Found`, are none, and say nothing of our credentials.
+ * @see RFC 6749 section 5.2
+ */
+function oauthCode(value: unknown): string | undefined {
+  return typeof value === 'string' && (/^[a-z_]{1,64}$/.test(value) || value === noRealm) ? value : undefined
 }
 
 function text(value: unknown): string | undefined {
@@ -108,7 +121,7 @@ function granted(body: unknown): TokenAnswer {
  */
 export function readTokenAnswer(response: HttpResponse, platformNow: number): TokenAnswer {
   const { reason, body } = readAnswer(response)
-  const error = text(member(body, 'error'))
+  const error = oauthCode(member(body, 'error'))
   const answer =
     error !== undefined
       ? refusedWith(error, response, reason, member(body, 'error_description'))

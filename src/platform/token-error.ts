@@ -1,5 +1,6 @@
 // The error of those who asked for a token and can't have one, and what it tells people to do.
 import type { Reason } from './http.ts'
+import { tlsAdvice } from './tls-advice.ts'
 import type { Refused } from './token-answer.ts'
 
 export interface TokenErrorFields {
@@ -8,6 +9,8 @@ export interface TokenErrorFields {
   oauthError?: string | undefined
   /** Scrubbed, at most 200 characters. */
   description?: string | undefined
+  /** Why no answer came: a code of Node, OpenSSL or undici. */
+  transportCode?: string | undefined
   /** Epoch ms on the host's clock; until then callers fail at once. */
   retryAt?: number | undefined
 }
@@ -19,6 +22,7 @@ export class TokenError extends Error {
   readonly reason: Exclude<Reason, 'ok'>
   readonly oauthError: string | undefined
   readonly description: string | undefined
+  readonly transportCode: string | undefined
   readonly retryAt: number | undefined
 
   constructor(message: string, fields: TokenErrorFields) {
@@ -29,6 +33,7 @@ export class TokenError extends Error {
     this.reason = fields.reason
     this.oauthError = fields.oauthError
     this.description = fields.description
+    this.transportCode = fields.transportCode
     this.retryAt = fields.retryAt
   }
 }
@@ -47,7 +52,6 @@ const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
   'not-found': checkPlace,
   'invalid-body': `${checkPlace}, and that no login page or proxy answers in its place`,
   'bad-request': checkPlace,
-  tls: 'check the certificate authorities that this host trusts (NODE_EXTRA_CA_CERTS)',
   timeout: `check the network path, and ${checkPlace}`,
   connection: `check the network path, and ${checkPlace}`,
 }
@@ -57,11 +61,13 @@ const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
  * @param fingerprint of the public key that the assertion was signed for
  */
 export function explainRefusal(refused: Refused, fingerprint: string): string {
-  const { oauthError, description, detail, reason } = refused
+  const { oauthError, description, detail, reason, transportCode } = refused
   const told = description === undefined ? '' : `, "${description}"`
   if (refused.kind === 'transient') {
-    const what = detail ?? (oauthError === undefined ? reason : `${reason}, ${oauthError}${told}`)
-    return `no access token: ${what}; it is tried again, if it lasts: ${adviceByReason[reason] ?? "ask the platform's operator"}`
+    const why = transportCode === undefined ? reason : `${reason} (${transportCode})`
+    const what = detail ?? (oauthError === undefined ? why : `${reason}, ${oauthError}${told}`)
+    const advice = reason === 'tls' ? tlsAdvice(transportCode) : adviceByReason[reason]
+    return `no access token: ${what}; it is tried again, if it lasts: ${advice ?? "ask the platform's operator"}`
   }
   const credentials =
     `check auth.clientId, that the certificate registered for it is of this key ` +

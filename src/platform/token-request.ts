@@ -101,7 +101,8 @@ export function createTokenRequest(
     } catch (error) {
       if (isAbort(error, signal)) throw error
       // Whatever else was thrown is told by its kind alone: its text is not ours, and may hold the request.
-      return { kind: 'transient', reason: error instanceof TransportError ? error.reason : 'other' }
+      if (!(error instanceof TransportError)) return { kind: 'transient', reason: 'other' }
+      return { kind: 'transient', reason: error.reason, transportCode: error.code }
     }
   }
 

@@ -21,7 +21,7 @@ export interface TokenManager {
   get(signal?: AbortSignal): Promise<AccessToken>
   /** Voids that token only: a later one stays. */
   void(token: AccessToken): void
-  /** When the token that is held ends or ended: epoch ms on the host's clock; undefined without one. */
+  /** When the token that is held ends or ended: epoch ms of the clock that was given; undefined without one. */
   expiresAt(): number | undefined
   /** Looks whether the key file has changed, and ends the backoff. */
   keyChanged(): void
@@ -40,6 +40,8 @@ export type TokenFact =
       reason: Exclude<Reason, 'ok'>
       oauthError: string | undefined
       description: string | undefined
+      /** Why no answer came: a code of Node, OpenSSL or undici. */
+      transportCode?: string | undefined
       retryInMs: number
       /** True when the old token goes on being used. */
       tokenHeld: boolean
@@ -150,6 +152,7 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
       reason: answer.reason,
       oauthError: answer.oauthError,
       description: answer.description,
+      transportCode: answer.transportCode,
       retryInMs: Math.max(0, Math.round(pace.openAt() - clock.monotonic())),
       tokenHeld: usable() !== undefined,
     })

@@ -1,13 +1,18 @@
 // The Transport that really goes out: undici's pool, with a total deadline and a size limit of our own.
-import { Agent, request as send, type Dispatcher } from 'undici'
+import { Agent, EnvHttpProxyAgent, Pool, request as send, type Dispatcher } from 'undici'
 import type { Clock } from '../clock.ts'
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from './http.ts'
 import { until } from './nap.ts'
+import type { ProxySettings } from './proxy.ts'
 
 export interface UndiciTransportOptions {
   clock: Clock
   /** Connections per origin. undici's own default has no limit. */
   connections: number
+  /** How long a connection may take to be made, TLS included, in ms. Default 5 s; undici's own is 10 s. */
+  connectTimeoutMs?: number
+  /** Default: none. */
+  proxy?: ProxySettings | undefined
   /** Tests put a MockAgent here. */
   dispatcher?: Dispatcher
 }
@@ -18,8 +23,18 @@ export interface UndiciTransport {
   close(): Promise<void>
 }
 
+/** How far one exchange has come. */
+interface Exchange {
+  /** Something of the request may have been written to a connection. */
+  isSent: boolean
+}
+
+const defaultConnectTimeoutMs = 5_000
+
+/** Made once each: an abort without a reason makes an exception with a stack each time. */
 const deadline = new TransportError('timeout', 'DEADLINE')
-/** Reason of ending what is over anyway. Made once: an abort without one makes an exception with a stack each time. */
+const deadlineUnsent = new TransportError('timeout', 'DEADLINE', { neverLeft: true })
+/** Reason of ending what is over anyway. */
 const over = new Error('the exchange is over')
 
 const timeoutCodes = new Set([
@@ -30,18 +45,24 @@ const timeoutCodes = new Set([
 ])
 const tlsCode = /^(ERR_TLS|ERR_SSL|CERT_|CRL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/
 
+/** undici tells a proxy's refusal of a tunnel in the message alone. */
+const tunnelRefused = /^Proxy response \((\d{3})\)/
+
 function codeOf(error: unknown): string {
   for (let at = error; at instanceof Error; at = at.cause) {
+    const [, status] = tunnelRefused.exec(at.message) ?? []
+    if (status !== undefined) return `PROXY_STATUS_${status}`
     if ('code' in at && typeof at.code === 'string') return at.code
   }
   return error instanceof Error ? error.name : 'UNKNOWN'
 }
 
-function toTransportError(error: unknown): TransportError {
+function toTransportError(error: unknown, { isSent }: Exchange): TransportError {
+  if (error === deadline) return isSent ? deadline : deadlineUnsent
   if (error instanceof TransportError) return error
   const code = codeOf(error)
-  if (timeoutCodes.has(code)) return new TransportError('timeout', code)
-  return new TransportError(tlsCode.test(code) ? 'tls' : 'connection', code)
+  const reason = timeoutCodes.has(code) ? 'timeout' : tlsCode.test(code) ? 'tls' : 'connection'
+  return new TransportError(reason, code, { neverLeft: !isSent })
 }
 
 function firstValues(headers: Dispatcher.ResponseData['headers']): Record<string, string> {
@@ -64,21 +85,56 @@ async function readBody(body: Dispatcher.ResponseData['body'], maxBytes: number)
   return Buffer.concat(chunks, bytes).toString('utf8')
 }
 
+/**
+ * Notes in the exchange when its request is about to be written. No list of error codes tells as much: the same code can
+ * come of a handshake and of a connection that breaks later.
+ */
+function noting(dispatch: Dispatcher['dispatch']): Dispatcher['dispatch'] {
+  return (options, handler) => {
+    const { opaque: exchange } = options as Dispatcher.RequestOptions<Exchange>
+    const onRequestStart = handler.onRequestStart?.bind(handler)
+    handler.onRequestStart = (controller, context) => {
+      if (exchange != null) exchange.isSent = true
+      onRequestStart?.(controller, context)
+    }
+    return dispatch(options, handler)
+  }
+}
+
+/** The dispatchers of an UndiciTransport; they are the same without a proxy. */
+function agentsOf(options: UndiciTransportOptions): { usual: Dispatcher; direct: Dispatcher } {
+  const { connections, connectTimeoutMs = defaultConnectTimeoutMs, dispatcher, proxy } = options
+  if (dispatcher !== undefined) return { usual: dispatcher, direct: dispatcher }
+  const bounds = {
+    ...{ allowH2: false, connections, pipelining: 1 },
+    ...{ connectTimeout: connectTimeoutMs, headersTimeout: 0, bodyTimeout: 0 },
+  }
+  const direct = new Agent(bounds)
+  if (proxy === undefined) return { usual: direct, direct }
+  const usual = new EnvHttpProxyAgent({
+    ...bounds,
+    ...{ httpProxy: proxy.http, httpsProxy: proxy.https, noProxy: proxy.none },
+    // For connections to the proxy itself: a CONNECT without an answer would hold its place for five minutes.
+    clientFactory: (origin, given) => new Pool(origin, { ...given, headersTimeout: connectTimeoutMs }),
+  })
+  return { usual, direct }
+}
+
 /** Makes a Transport on undici. It follows no redirect, decompresses nothing and repeats nothing. */
 export function createUndiciTransport(options: UndiciTransportOptions): UndiciTransport {
   const { clock } = options
-  const agent =
-    options.dispatcher ??
-    new Agent({ allowH2: false, connections: options.connections, pipelining: 1, headersTimeout: 0, bodyTimeout: 0 })
+  const agents = agentsOf(options)
+  const dispatchers = { usual: agents.usual.compose(noting), direct: agents.direct.compose(noting) }
 
-  async function exchange(request: HttpRequest, signal: AbortSignal): Promise<HttpResponse> {
+  async function receive(request: HttpRequest, signal: AbortSignal, exchange: Exchange): Promise<HttpResponse> {
     const started = clock.monotonic()
     const answer = await send(request.url, {
       method: request.method,
       headers: request.headers,
       body: request.body ?? null,
       signal,
-      dispatcher: agent,
+      dispatcher: request.direct === true ? dispatchers.direct : dispatchers.usual,
+      opaque: exchange,
     })
     const receivedAt = clock.now()
     const sentAt = receivedAt - (clock.monotonic() - started)
@@ -98,6 +154,7 @@ export function createUndiciTransport(options: UndiciTransportOptions): UndiciTr
 
   async function transport(request: HttpRequest): Promise<HttpResponse> {
     request.signal?.throwIfAborted()
+    const exchange: Exchange = { isSent: false }
     const ended = new AbortController()
     const cancel = (): void => {
       ended.abort(request.signal?.reason)
@@ -112,15 +169,20 @@ export function createUndiciTransport(options: UndiciTransportOptions): UndiciTr
     )
     try {
       // undici tells an abort of what still waits for a connection only when it has one.
-      return await until(exchange(request, ended.signal), ended.signal)
+      return await until(receive(request, ended.signal, exchange), ended.signal)
     } catch (error) {
       request.signal?.throwIfAborted()
-      throw toTransportError(ended.signal.reason === deadline ? deadline : error)
+      throw toTransportError(ended.signal.reason === deadline ? deadline : error, exchange)
     } finally {
       request.signal?.removeEventListener('abort', cancel)
       ended.abort(over)
     }
   }
 
-  return { transport, close: () => agent.destroy() }
+  return {
+    transport,
+    async close() {
+      await Promise.all([...new Set(Object.values(agents))].map((agent) => agent.destroy()))
+    },
+  }
 }

@@ -89,6 +89,8 @@ export function createReceiver(options: ReceiverOptions): Receiver {
         headers: { accept: '*/*', 'user-agent': 'webhook-reconciler', connection: 'close' },
         timeoutMs,
         maxBytes,
+        // It is a neighbour: a proxy for the way out would not reach it.
+        direct: true,
         signal,
       })
       return { up: status >= 200 && status <= 299, detail: `HTTP ${status}` }

@@ -25,7 +25,14 @@ export interface SweepReport extends Tally {
   /** After a full sweep that did not fail: the failed records of the window by decision. */
   failed?: Counts
   /** With `failed`: why. `token` means that no access token could be had. */
-  failure?: { reason: Reason; stage: 'token' | 'list'; rejected: boolean; message: string }
+  failure?: {
+    reason: Reason
+    stage: 'token' | 'list'
+    rejected: boolean
+    message: string
+    /** Why no answer came: a code of Node, OpenSSL or undici. */
+    code?: string | undefined
+  }
 }
 
 export type SweeperFact =
@@ -81,9 +88,9 @@ interface Plan {
 /** Undefined for a bug. */
 function failureOf(error: unknown): SweepReport['failure'] {
   if (!isPlatformTrouble(error)) return undefined
-  const { message, reason } = error
-  if (error instanceof TokenError) return { reason, stage: 'token', rejected: error.kind === 'rejected', message }
-  return { reason, stage: 'list', rejected: reason === 'unauthorized' || reason === 'forbidden', message }
+  const { message, reason, transportCode: code } = error
+  if (error instanceof TokenError) return { reason, stage: 'token', rejected: error.kind === 'rejected', message, code }
+  return { reason, stage: 'list', rejected: reason === 'unauthorized' || reason === 'forbidden', message, code }
 }
 
 export function createSweeper(options: SweeperOptions): Sweeper {

@@ -63,7 +63,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
     readFile: () => '',
   })
   const metrics = createMetrics({ processMetrics: false })
-  const narrator = createNarrator(silent)
+  const narrator = createNarrator(silent, systemClock)
   const finished = Promise.withResolvers<undefined>()
   const measured: Measured = {
     seconds: 0,

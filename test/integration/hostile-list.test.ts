@@ -46,7 +46,7 @@ const permanent: [string, Fault, Reason][] = [
   ['webhooks that are no list', text('{"data":{"webhooks":{"0":{}}}}'), 'invalid-body'],
   ['half of the JSON', { kind: 'broken-json' }, 'invalid-body'],
   ['deeply nested JSON', text('['.repeat(200_000)), 'invalid-body'],
-  ['a body over 32 MiB', { kind: 'huge-body', mebibytes: 33 }, 'too-large'],
+  ['a body over 8 MiB', { kind: 'huge-body', mebibytes: 9 }, 'too-large'],
   ['a body that is cut', { kind: 'cut' }, 'connection'],
   ['a body that drips', { kind: 'drip', bytes: 1, everyMs: 1000 }, 'timeout'],
   ['no answer', { kind: 'hang' }, 'timeout'],
@@ -177,7 +177,7 @@ describe('a part of the list', () => {
   test.each<[string, Fault]>([
     ['500', { kind: 'status', status: 500 }],
     ['HTML', { kind: 'status', status: 200, body: 'html' }],
-    ['too large', { kind: 'huge-body', mebibytes: 33 }],
+    ['too large', { kind: 'huge-body', mebibytes: 9 }],
     ['no answer', { kind: 'hang' }],
   ])('that can never be listed (%s): the rest is recovered, and it is told what is left out', async (_, fault) => {
     await using scene = await startScene({

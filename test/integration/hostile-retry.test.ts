@@ -152,7 +152,7 @@ describe('the answer is lost, or can not be believed, though the retry was done'
     ['cut', { kind: 'cut' }, 'unreachable', 'connection'],
     ['drips', { kind: 'drip', bytes: 1, everyMs: 1000 }, 'unreachable', 'timeout'],
     ['half of the JSON', { kind: 'broken-json' }, 'platform-error', 'invalid-body'],
-    ['over 32 MiB', { kind: 'huge-body', mebibytes: 33 }, 'platform-error', 'too-large'],
+    ['over 8 MiB', { kind: 'huge-body', mebibytes: 9 }, 'platform-error', 'too-large'],
     ['500', { kind: 'status', status: 500, applied: true }, 'platform-error', 'server-error'],
     ['404', { kind: 'status', status: 404, applied: true }, 'gone', 'not-found'],
     ['429', { kind: 'status', status: 429, applied: true, headers: { 'retry-after': '1' } }, 'throttled', 'throttled'],

@@ -38,7 +38,7 @@ const refusals: [string, Fault, Reason, 'rejected' | 'transient'][] = [
   ['429', { kind: 'throttle', retryAfter: { seconds: 40, form: 'date' } }, 'throttled', 'transient'],
   ['429 that names no time', { kind: 'throttle', retryAfter: 'absent' }, 'throttled', 'transient'],
   ['a body over 64 KiB', { kind: 'huge-body', mebibytes: 0.1 }, 'too-large', 'transient'],
-  ['a body over 32 MiB', { kind: 'huge-body', mebibytes: 33 }, 'too-large', 'transient'],
+  ['a body over 8 MiB', { kind: 'huge-body', mebibytes: 9 }, 'too-large', 'transient'],
   ['a body that drips', { kind: 'drip', bytes: 1, everyMs: 1000 }, 'timeout', 'transient'],
   ['a body that is cut', { kind: 'cut' }, 'connection', 'transient'],
   ['no answer at all', { kind: 'hang' }, 'timeout', 'transient'],

@@ -199,7 +199,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         const nothing = { status: undefined, views: [], retryAfterMs: undefined }
         const fail = (kind: Told['kind'], reason: 'timeout' | 'connection', code: string): void => {
           end({ kind, ...nothing }, () => {
-            reject(new TransportError(reason, code))
+            reject(new TransportError(reason, code, { neverLeft: kind === 'never-left' }))
           })
         }
         const abort = (): void => {

@@ -6,6 +6,7 @@ import type { Log, LogFields } from '../../src/log.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http.ts'
+import type { CertificateSource } from '../../src/platform/certificate.ts'
 import type { KeySource } from '../../src/platform/private-key.ts'
 import { loadWith } from './configuration.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
@@ -46,6 +47,10 @@ export interface SceneOptions {
   /** Another answer than that of a platform without failed records. */
   instead?: (request: HttpRequest) => Reply | Promise<Reply> | undefined
   host?: Partial<DaemonHost>
+  /** As the first line shows it. */
+  proxy?: string
+  /** Default: none. */
+  certificate?: CertificateSource
   /** From a tick to the next one that the schedule knows of. Default 1 h. */
   gapMs?: number
 }
@@ -56,7 +61,14 @@ export const emptyPage = {
 }
 const aToken = { access_token: 'token', token_type: 'Bearer', expires_in: 3600, scope: 'api' }
 
-export function startScene({ env = {}, instead, host, gapMs = 3_600_000 }: SceneOptions = {}): Scene {
+export function startScene({
+  env = {},
+  instead,
+  host,
+  proxy,
+  certificate,
+  gapMs = 3_600_000,
+}: SceneOptions = {}): Scene {
   const clock = createVirtualClock()
   const [facts, lines, requests, listedAt]: [Fact[], Scene['lines'], HttpRequest[], number[]] = [[], [], [], []]
   const stop = new AbortController()
@@ -83,7 +95,8 @@ export function startScene({ env = {}, instead, host, gapMs = 3_600_000 }: Scene
     transport,
     clock,
     random: { next: () => 0.5, uuid: () => '00000000-0000-4000-8000-000000000000' },
-    certificate: undefined,
+    certificate,
+    proxy,
     version: '1.2.3',
     nodeVersion: 'v26',
     schedule: {

@@ -2,6 +2,7 @@
 import { MockAgent } from 'undici'
 import type { Random } from '../../src/clock.ts'
 import { createPlatformClient, type PlatformClient, type RequestFact } from '../../src/platform/client.ts'
+import { TransportError } from '../../src/platform/http.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import { createRate, type Rate, type RateFeedback } from '../../src/platform/rate.ts'
 import { createSkew } from '../../src/platform/skew.ts'
@@ -14,8 +15,10 @@ export interface Reply {
   /** An object is sent as JSON. */
   body?: unknown
   headers?: Record<string, string>
-  /** The connection fails with this code instead. */
+  /** The connection fails with this code instead, after the request was written. */
   breaks?: string
+  /** It fails before. */
+  unsent?: true
 }
 
 export interface SentRequest {
@@ -108,10 +111,15 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
     },
   }
 
+  /** Codes of failures that come after the request was written: MockAgent fails before. */
+  const brokenLater = new Set<string>()
+
   function lay(reply: Reply): Scope {
     const interceptor = pool.intercept({ path: () => true, method: () => true })
-    if (reply.breaks !== undefined)
+    if (reply.breaks !== undefined) {
+      if (reply.unsent !== true) brokenLater.add(reply.breaks)
       return interceptor.replyWithError(Object.assign(new Error(), { code: reply.breaks }))
+    }
     return interceptor.reply(reply.status ?? 200, asText(reply.body), { headers: reply.headers ?? {} })
   }
 
@@ -133,10 +141,15 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
           token = { value: `token-${issued}`, obtainedAt: clock.monotonic() }
         },
       },
-      transport(request) {
+      async transport(request) {
         const { method, url, headers, body } = request
         sent.push({ method, url: url.href, headers, body, at: clock.monotonic() })
-        return http.transport(request)
+        try {
+          return await http.transport(request)
+        } catch (error) {
+          const isLater = error instanceof TransportError && brokenLater.has(error.code)
+          throw isLater ? new TransportError(error.reason, error.code) : error
+        }
       },
       rate: recording,
       skew: createSkew(),

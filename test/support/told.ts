@@ -9,8 +9,10 @@ export interface Line {
   fields: LogFields
 }
 
-/** The lines that the facts give, from the level on. */
-export function told(facts: Iterable<Fact>, from: keyof Log = 'debug'): Line[] {
+const standing = { monotonic: () => 0 }
+
+/** The lines that the facts give, from the level on; `clock` may move while they come. */
+export function told(facts: Iterable<Fact>, from: keyof Log = 'debug', clock = standing): Line[] {
   const levels: (keyof Log)[] = ['debug', 'info', 'warn', 'error']
   const lines: Line[] = []
   const at =
@@ -18,13 +20,14 @@ export function told(facts: Iterable<Fact>, from: keyof Log = 'debug'): Line[] {
     (message: string, fields: LogFields = {}): void => {
       lines.push({ level, message, fields })
     }
-  const narrator = createNarrator({ debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') })
+  const log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+  const narrator = createNarrator(log, clock)
   for (const fact of facts) narrator.tell(fact)
   return lines.filter(({ level }) => levels.indexOf(level) >= levels.indexOf(from))
 }
 
-export function messages(facts: Iterable<Fact>, from: keyof Log = 'info'): string[] {
-  return told(facts, from).map(({ level, message }) => `${level}: ${message}`)
+export function messages(facts: Iterable<Fact>, from: keyof Log = 'info', clock = standing): string[] {
+  return told(facts, from, clock).map(({ level, message }) => `${level}: ${message}`)
 }
 
 export function times<T>(count: number, make: (index: number) => T): T[] {

@@ -1,6 +1,8 @@
 // The daemon on a clock of its own: ticks that stay away, sweeps on demand, a receiver that holds, outcomes that are looked after.
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../src/errors.ts'
+import type { CertificateSource } from '../../src/platform/certificate.ts'
+import { TransportError } from '../../src/platform/http.ts'
 import {
   emptyPage,
   fullSweeps,
@@ -227,5 +229,41 @@ test('a tick while the platform’s Retry-After goes on is skipped, and counted'
   await scene.clock.settle()
   expect(fullSweeps(scene)).toBeGreaterThanOrEqual(1)
   expect(scene.server().status().holding).toEqual([])
+  await scene.end()
+})
+
+test('a certificate of the platform that has expired is named in log and status, and a proxy in the first line', async () => {
+  const expired = new TransportError('tls', 'CERT_HAS_EXPIRED', { neverLeft: true })
+  const scene = startScene({
+    proxy: 'http://proxy.example:3128',
+    instead: ({ method }) => (method === 'GET' ? Promise.reject(expired) : undefined),
+  })
+  await scene.clock.advance(20_000)
+  const [first, failed] = ['started', 'sweep failed, trying again'].map((text) =>
+    scene.lines.find(({ message }) => message === text),
+  )
+  expect(first?.fields).toMatchObject({ proxy: 'http://proxy.example:3128' })
+  expect(failed?.fields['problem']).toBe('list: tls (CERT_HAS_EXPIRED)')
+  expect(failed?.fields['advice']).toMatch(/has expired/)
+  expect(scene.server().status().sweeps[0]).toMatchObject({ problem: 'list: tls (CERT_HAS_EXPIRED)' })
+  await scene.end()
+})
+
+test('a certificate that was exchanged, and is not of the key, is told when two looks show it', async () => {
+  let keyFingerprint = 'none'
+  const certificate: CertificateSource = {
+    current: () => ({ notBefore: 0, notAfter: Infinity, keyFingerprint, fingerprint: 'f' }),
+    refresh: () => Promise.resolve(false),
+    lastReload: () => undefined,
+  }
+  const scene = startScene({ certificate })
+  const told = (): number =>
+    scene.lines.filter(({ message }) => message === 'the certificate is not of the signing key').length
+  await scene.clock.advance(300_000)
+  keyFingerprint = 'other'
+  await scene.clock.advance(60_000)
+  expect(told()).toBe(0)
+  await scene.clock.advance(600_000)
+  expect(told()).toBe(1)
   await scene.end()
 })

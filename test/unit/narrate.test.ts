@@ -161,16 +161,21 @@ describe('throttling', () => {
   const began = 'warn: the platform throttles: calls slow down, and speed up again by themselves'
   const over = 'info: the platform throttles no more'
 
-  test('is told once, and once again when it has been over for a while', () => {
-    const facts = [
-      call('throttled'),
-      ...times(499, () => call('ok')),
-      call('throttled'),
-      ...times(500, () => call('ok')),
-    ]
-    expect(messages(facts)).toEqual([began, over])
-    expect(told(facts).at(-1)?.fields).toEqual({ throttledCalls: 2 })
-    expect(messages([...facts, call('throttled')])).toEqual([began, over, began])
+  test('is told once, and once again when it has been over for a while, however few calls there are', () => {
+    let now = 0
+    const clock = { monotonic: () => now }
+    const minutes: ('ok' | 'throttled')[] = ['throttled', 'ok', 'throttled', ...times(5, () => 'ok' as const)]
+    function* facts(more: Fact[] = []): Generator<Fact> {
+      now = 0
+      for (const reason of minutes) {
+        yield call(reason)
+        now += 60_000
+      }
+      yield* more
+    }
+    expect(messages(facts(), 'info', clock)).toEqual([began, over])
+    expect(told(facts(), 'info', clock).at(-1)?.fields).toEqual({ throttledCalls: 2 })
+    expect(messages(facts([call('throttled')]), 'info', clock)).toEqual([began, over, began])
   })
 
   test('at the rate that the platform allows is not told time and again', () => {
@@ -185,6 +190,16 @@ describe('throttling', () => {
 describe('warnings for people', () => {
   test.each(['unexpected', 'early-at-limit', 'time-offset'] as const)('%s is told once', (type) => {
     expect(messages(times(100, () => everyFact[type]))).toHaveLength(1)
+  })
+
+  test.each(['unexpected', 'early-at-limit', 'time-offset'] as const)('%s is told again after a quiet hour', (type) => {
+    let now = 0
+    function* facts(everyMs: number): Generator<Fact> {
+      for (now = 0; now < 12 * everyMs; now += everyMs) yield everyFact[type]
+    }
+    const clock = { monotonic: () => now }
+    expect(messages(facts(3_599_000), 'info', clock)).toHaveLength(1)
+    expect(messages(facts(3_600_000), 'info', clock)).toHaveLength(12)
   })
 
   test('attempt times that fit, or of which one fits, say nothing against the zone', () => {

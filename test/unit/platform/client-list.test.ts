@@ -135,7 +135,7 @@ describe('what is no page', () => {
     ['500', { status: 500, body: 'CANARY' }, 'server-error', 500],
     ['503', { status: 503, headers: { 'retry-after': '1' } }, 'server-error', 503],
     ['429', { status: 429 }, 'throttled', 429],
-    ['more than 32 MiB', { headers: { 'content-length': '33554433' } }, 'too-large', undefined],
+    ['more than 8 MiB', { headers: { 'content-length': '8388609' } }, 'too-large', undefined],
     ['a reset', { breaks: 'ECONNRESET' }, 'connection', undefined],
     ['a bad certificate', { breaks: 'DEPTH_ZERO_SELF_SIGNED_CERT' }, 'tls', undefined],
     ['a connect timeout', { breaks: 'UND_ERR_CONNECT_TIMEOUT' }, 'timeout', undefined],

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { retryResults, type RetryAnswer, type RetryResult } from '../../../src/platform/client.ts'
 import type { Reason } from '../../../src/platform/http.ts'
+import { TokenError } from '../../../src/platform/token-error.ts'
 import { createClientUnderTest, noToken, type ClientUnderTest, type Reply } from '../../support/platform-client.ts'
 import { webhookId, wireInvalidStatus, wireRetried, wireWebhook } from '../../support/webhooks.ts'
 
@@ -158,11 +159,12 @@ describe('everything else', () => {
     ['502', { status: 502, body: { code: 'svc.x' } }, 'platform-error', 'server-error'],
     ['503', { status: 503 }, 'platform-error', 'server-error', 'lost'],
     ['600', { status: 600 }, 'platform-error', 'other', 'lost'],
-    ['more than 32 MiB', { headers: { 'content-length': '33554433' } }, 'platform-error', 'too-large', 'lost'],
+    ['more than 8 MiB', { headers: { 'content-length': '8388609' } }, 'platform-error', 'too-large', 'lost'],
     ['a reset', { breaks: 'ECONNRESET' }, 'unreachable', 'connection', 'lost'],
-    ['refused', { breaks: 'ECONNREFUSED' }, 'unreachable', 'connection'],
+    ['refused', { breaks: 'ECONNREFUSED', unsent: true }, 'unreachable', 'connection'],
     ['no answer in time', { breaks: 'UND_ERR_HEADERS_TIMEOUT' }, 'unreachable', 'timeout', 'lost'],
-    ['TLS', { breaks: 'CERT_HAS_EXPIRED' }, 'unreachable', 'tls'],
+    ['TLS', { breaks: 'CERT_HAS_EXPIRED', unsent: true }, 'unreachable', 'tls'],
+    ['TLS that broke later', { breaks: 'EPROTO' }, 'unreachable', 'tls', 'lost'],
   ])('%s', async (_, reply, result, reason, lost) => {
     await using under = createClientUnderTest()
     under.replies(reply)
@@ -203,8 +205,16 @@ describe('everything else', () => {
     under.tokens.error = noToken
     await under.rate.acquire('retry')
     const before = under.taken.retry
-    expect(await retry(under)).toEqual({ result: 'unauthorized', reason: 'unauthorized', sent: false })
+    // The identity host is down: that is no refusal.
+    expect(await retry(under)).toEqual({ result: 'unreachable', reason: 'connection', sent: false })
     expect(under.sent).toEqual([])
     expect(under.taken.retry).toBe(before - 1)
+  })
+
+  test('without a token because it is refused we are not authorized', async () => {
+    await using under = createClientUnderTest()
+    under.tokens.error = new TokenError('refused', { kind: 'rejected', reason: 'bad-request' })
+    expect(await retry(under)).toEqual({ result: 'unauthorized', reason: 'unauthorized', sent: false })
+    expect(under.sent).toEqual([])
   })
 })

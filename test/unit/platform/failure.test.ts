@@ -119,7 +119,7 @@ describe('status and body', () => {
   })
 
   test('a body nested a million deep is read without falling over', () => {
-    expect(read(200, '['.repeat(1e6) + ']'.repeat(1e6)).reason).toBe('ok')
+    expect(read(200, '['.repeat(1e6) + ']'.repeat(1e6)).reason).toBe('invalid-body')
     expect(read(200, '['.repeat(1e6)).reason).toBe('invalid-body')
   })
 
@@ -224,5 +224,36 @@ describe('PlatformFailure', () => {
       reason: 'server-error',
       status: 503,
     })
+  })
+})
+
+describe('an error has a code and no data', () => {
+  test('so an answer that carries both is an answer', () => {
+    const body = { code: 'success', data: { webhooks: [] } }
+    expect(read(200, body)).toEqual({ reason: 'ok', body, code: undefined, knownCode: false })
+  })
+
+  test('unless its code is one of the specification', () => {
+    expect(read(200, { code: invalidStatusCode, data: {} })).toMatchObject({ reason: 'conflict', knownCode: true })
+  })
+
+  test.each([undefined, null, 'none'])('data that is %j is none', (data) => {
+    expect(read(200, { code: 'svc.x', data })).toMatchObject({ reason: 'other', code: 'svc.x' })
+  })
+})
+
+describe('a text that is nested too deep is not parsed', () => {
+  const nested = (depth: number): string => `${'{"a":['.repeat(depth / 2)}1${']}'.repeat(depth / 2)}`
+
+  test('above 64 levels', () => {
+    expect(read(200, nested(64)).reason).toBe('ok')
+    expect(read(200, nested(66))).toMatchObject({ reason: 'invalid-body', body: undefined })
+    expect(read(200, '['.repeat(6_000_000)).reason).toBe('invalid-body')
+  })
+
+  test('brackets in strings and siblings are no levels', () => {
+    const text = JSON.stringify({ data: Array.from({ length: 500 }, () => ({ '[[\\"{{': ['}"[\\\\', '\\'] })) })
+    expect(read(200, text).body).toEqual(JSON.parse(text))
+    expect(read(200, `{"a":"${'['.repeat(100)}`).reason).toBe('invalid-body')
   })
 })

@@ -18,8 +18,8 @@ function answered(status: number, body: unknown = ''): RetryAnswer {
 }
 
 /** No whole answer came. */
-function broken(reason: TransportError['reason'], code: string): RetryAnswer {
-  const { neverLeft } = new TransportError(reason, code)
+function broken(reason: TransportError['reason'], code: string, sent?: { neverLeft: boolean }): RetryAnswer {
+  const { neverLeft } = new TransportError(reason, code, sent)
   const answer = { reason, body: undefined, code: undefined, knownCode: false }
   const exchange: Exchange = { answer, status: undefined, neverLeft }
   return readRetryAnswer(exchange, zone)
@@ -34,6 +34,7 @@ describe('nobody knows whether it was taken', () => {
     ['a closed connection', 'connection', 'UND_ERR_SOCKET', 'unreachable'],
     ['a pipe that broke', 'connection', 'EPIPE', 'unreachable'],
     ['an error that nobody knows', 'connection', 'E_NEW', 'unreachable'],
+    ['TLS that broke half way', 'tls', 'EPROTO', 'unreachable'],
     ['too much of an answer', 'too-large', 'TOO_LARGE', 'platform-error'],
   ])('after %s', (_, reason, code, result) => {
     expect(broken(reason, code)).toEqual({ result, reason, sent: true, lost: true })
@@ -69,7 +70,7 @@ describe('it was not taken', () => {
     ['no connection in time', 'timeout', 'UND_ERR_CONNECT_TIMEOUT'],
     ['its certificate is not trusted', 'tls', 'CERT_HAS_EXPIRED'],
   ])('as it never left: %s', (_, reason, code) => {
-    expect(broken(reason, code)).toEqual({ result: 'unreachable', reason, sent: true })
+    expect(broken(reason, code, { neverLeft: true })).toEqual({ result: 'unreachable', reason, sent: true })
   })
 
   test.each([500, 502, 503, 504])('as the platform itself refused it with a code under HTTP %i', (status) => {

@@ -111,6 +111,18 @@ describe('many answers', () => {
     },
   )
 
+  test('a jump that the host’s own clock shows too is believed at once: the process was suspended', () => {
+    let ahead = 0
+    const skew = createSkew(() => ahead)
+    skew.learn(answer(start, 0))
+    ahead = 3_600_000
+    skew.learn(answer(start + 1_000, 3_600_000))
+    expect(Math.abs(skew.estimate() - 3_600_000)).toBeLessThanOrEqual(520)
+    // One that it does not show still needs three answers.
+    skew.learn(answer(start + 2_000, 7_200_000))
+    expect(Math.abs(skew.estimate() - 3_600_000)).toBeLessThanOrEqual(520)
+  })
+
   test('far answers that do not agree with each other are never believed', () => {
     const skew = learned(answer(start, 0))
     for (let i = 1; i <= 50; i++) skew.learn(answer(start + i * 1_000, 100_000 * i))

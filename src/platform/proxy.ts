@@ -1,0 +1,48 @@
+// The proxy that the environment names, for the platform and the identity host.
+import { ConfigurationError } from '../errors.ts'
+
+/** URLs of the proxies, and the hosts that are reached without one; empty where there is none. */
+export interface ProxySettings {
+  http: string
+  https: string
+  none: string
+}
+
+/** This machine is never reached through a proxy: the sandbox and tests listen there. */
+const alwaysDirect = 'localhost,127.0.0.1,[::1]'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** The lower-case name goes first, as in curl. An empty variable is one that is not set. */
+function variable(env: Environment, name: string): { name: string; value: string } {
+  const names = [name.toLowerCase(), name]
+  const set = names.find((each) => (env[each] ?? '').trim() !== '') ?? name
+  return { name: set, value: (env[set] ?? '').trim() }
+}
+
+/** @throws ConfigurationError without the value, which may hold a password */
+function proxyUrl(env: Environment, name: string): string {
+  const { name: key, value } = variable(env, name)
+  if (value === '') return ''
+  const url = URL.parse(value)
+  if (url !== null && /^https?:$/.test(url.protocol) && url.hostname !== '') return value
+  const message = 'must be the URL of a proxy, such as http://proxy.example:3128'
+  throw new ConfigurationError([{ key, origin: 'environment', message }])
+}
+
+/**
+ * The settings of `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, also in lower case; undefined when no proxy is named.
+ * @throws ConfigurationError for a proxy whose URL can't be used
+ */
+export function proxyFromEnvironment(env: Environment): ProxySettings | undefined {
+  const [http, https] = [proxyUrl(env, 'HTTP_PROXY'), proxyUrl(env, 'HTTPS_PROXY')]
+  if (http === '' && https === '') return undefined
+  const { value: none } = variable(env, 'NO_PROXY')
+  return { http, https, none: none === '' ? alwaysDirect : `${none},${alwaysDirect}` }
+}
+
+/** The proxies for people, without user and password. */
+export function shownProxies({ http, https }: ProxySettings): string {
+  const shown = [https, http].filter((url) => url !== '').map((url) => new URL(url).origin)
+  return [...new Set(shown)].join(', ')
+}

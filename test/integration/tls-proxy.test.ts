@@ -1,0 +1,201 @@
+// The real transport and TLS, directly and through a proxy: which failures never left, and by which code they are known.
+import { once } from 'node:events'
+import { createServer } from 'node:https'
+import { connect, createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net'
+import { Agent } from 'undici'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { proxyFromEnvironment } from '../../src/platform/proxy.ts'
+import { trustedAuthority, type Authority, type ServerCredentials } from '../support/certificates.ts'
+import { startConnectProxy } from '../support/connect-proxy.ts'
+import { startRawServer } from '../support/raw-server.ts'
+import { failureOf, json, says, useTransport } from '../support/transport.ts'
+
+const http = useTransport()
+const patch = { method: 'PATCH', body: '{}' } as const
+
+let authority: Authority
+let [good, forPlatform, expired, forOther]: ServerCredentials[] = []
+
+beforeAll(async () => {
+  authority = await trustedAuthority()
+  ;[good, forPlatform, expired, forOther] = await Promise.all([
+    authority.issue('localhost'),
+    authority.issue('platform.example'),
+    authority.issue('localhost', -1),
+    authority.issue('other.example'),
+  ])
+})
+
+afterAll(() => {
+  authority[Symbol.dispose]()
+})
+
+interface TlsServer extends AsyncDisposable {
+  port: number
+  /** Requests that came. */
+  requests: string[]
+}
+
+/** @param onRequest what it does in place of an answer */
+async function startTlsServer(credentials: ServerCredentials | undefined, onRequest?: () => void): Promise<TlsServer> {
+  const requests: string[] = []
+  const server = createServer({ ...credentials }, (request, response) => {
+    requests.push(`${request.method} ${request.url}`)
+    if (onRequest === undefined) response.end('{}')
+    else onRequest()
+  })
+  server.on('tlsClientError', () => undefined)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    requests,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+describe('a PATCH never leaves', () => {
+  test.each([
+    ['whose certificate has expired', 'CERT_HAS_EXPIRED', () => expired],
+    ['whose certificate is for another host', 'ERR_TLS_CERT_ALTNAME_INVALID', () => forOther],
+  ])('to a server %s: %s', async (_, code, credentials) => {
+    await using server = await startTlsServer(credentials())
+    const failure = await failureOf(http.request(new URL(`https://localhost:${server.port}/`), patch))
+    expect(failure).toMatchObject({ reason: 'tls', code, neverLeft: true })
+    expect(server.requests).toEqual([])
+  })
+
+  test('where the connection is reset within the handshake', async () => {
+    await using server = await startRawServer(says(''), 'no TLS')
+    const failure = await failureOf(http.request(new URL(`https://127.0.0.1:${server.url.port}/`), patch))
+    expect(failure).toMatchObject({ reason: 'tls', neverLeft: true })
+  })
+
+  test('where no connection comes about in time', async () => {
+    await http.reopen({ connections: 1, connectTimeoutMs: 50 })
+    // It takes the connection, and then says nothing: the handshake never ends.
+    await using server = await startRawServer(says(''))
+    const failure = await failureOf(http.request(new URL(`https://127.0.0.1:${server.url.port}/`), patch))
+    expect(failure).toMatchObject({ reason: 'timeout', code: 'UND_ERR_CONNECT_TIMEOUT', neverLeft: true })
+  })
+
+  test('where the deadline comes before the connection', async () => {
+    await http.reopen({ connections: 1, dispatcher: new Agent({ connect: () => undefined }) })
+    const answer = failureOf(http.request(new URL('http://127.0.0.1:1/'), { ...patch, timeoutMs: 1000 }))
+    await http.clock().advance(1000)
+    expect(await answer).toMatchObject({ reason: 'timeout', code: 'DEADLINE', neverLeft: true })
+  })
+
+  test.each(['EMFILE', 'ENFILE', 'ENOBUFS', 'EACCES', 'ENETDOWN'])(
+    'where this host has no connection: %s',
+    async (code) => {
+      const connect = (_options: unknown, done: (error: Error, socket: null) => void): void => {
+        done(Object.assign(new Error('no connection'), { code }), null)
+      }
+      await http.reopen({ connections: 1, dispatcher: new Agent({ connect }) })
+      const failure = await failureOf(http.request(new URL('http://127.0.0.1:1/'), patch))
+      expect(failure).toMatchObject({ reason: 'connection', code, neverLeft: true })
+    },
+  )
+})
+
+describe('nobody knows whether a PATCH was taken', () => {
+  test('when TLS breaks after the request was written', async () => {
+    let client: Socket | undefined
+    await using server = await startTlsServer(good, () => client?.write('no TLS record at all'))
+    const between = createTcpServer((near) => {
+      client = near
+      const far = connect(server.port, '127.0.0.1')
+      for (const socket of [near, far]) socket.on('error', () => undefined)
+      near.pipe(far)
+      far.pipe(near)
+    })
+    between.listen(0, '127.0.0.1')
+    await once(between, 'listening')
+    const { port } = between.address() as AddressInfo
+    const failure = await failureOf(http.request(new URL(`https://localhost:${port}/`), patch))
+    expect(failure.neverLeft).toBe(false)
+    expect(server.requests).toEqual(['PATCH /'])
+    client?.destroy()
+    between.close()
+    await once(between, 'close')
+  })
+
+  test('when the deadline comes after the request was written', async () => {
+    await using server = await startRawServer(says(''))
+    const answer = failureOf(http.request(server.url, patch))
+    await server.received(1)
+    await http.clock().advance(10_000)
+    expect(await answer).toMatchObject({ code: 'DEADLINE', neverLeft: false })
+  })
+})
+
+describe('through a proxy', () => {
+  const platform = new URL('https://platform.example/v1/webhooks')
+
+  test('goes what is for another host, with the credentials of its URL', async () => {
+    await using server = await startTlsServer(forPlatform)
+    await using proxy = await startConnectProxy(server.port)
+    const HTTPS_PROXY = `http://user:p%40ss@127.0.0.1:${proxy.port}`
+    await http.reopen({ connections: 2, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
+    expect(await http.request(platform, patch)).toMatchObject({ status: 200, body: '{}' })
+    const authorization = `Basic ${Buffer.from('user:p@ss').toString('base64')}`
+    expect(proxy.tunnels).toEqual([{ to: 'platform.example:443', authorization }])
+    expect(server.requests).toEqual(['PATCH /v1/webhooks'])
+    await http.close()
+  })
+
+  test('goes nothing that NO_PROXY names, nothing for this machine, and nothing that is to go directly', async () => {
+    await using server = await startTlsServer(good)
+    await using direct = await startRawServer(says(`${json}Content-Length: 2\r\n\r\n{}`))
+    await using proxy = await startConnectProxy(server.port, 502)
+    const url = `http://127.0.0.1:${proxy.port}`
+    await http.reopen({
+      connections: 2,
+      proxy: proxyFromEnvironment({ https_proxy: url, HTTP_PROXY: url, NO_PROXY: 'nowhere.invalid' }),
+    })
+    expect(await http.request(new URL(`https://localhost:${server.port}/`))).toMatchObject({ status: 200 })
+    expect(await http.request(direct.url)).toMatchObject({ status: 200 })
+    expect((await failureOf(http.request(new URL('https://nowhere.invalid/')))).code).toMatch(/ENOTFOUND|EAI_AGAIN/)
+    const health = new URL('https://receiver.invalid/healthz')
+    expect((await failureOf(http.request(health, { direct: true }))).code).toMatch(/ENOTFOUND|EAI_AGAIN/)
+    expect(proxy.tunnels).toEqual([])
+    await http.close()
+  })
+
+  test.each([403, 407, 502])('that refuses with %i a PATCH never leaves, and the code tells it', async (status) => {
+    await using proxy = await startConnectProxy(1, status)
+    const HTTPS_PROXY = `http://127.0.0.1:${proxy.port}`
+    await http.reopen({ connections: 2, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
+    const failure = await failureOf(http.request(platform, patch))
+    expect(failure).toMatchObject({ reason: 'connection', code: `PROXY_STATUS_${status}`, neverLeft: true })
+    await http.close()
+  })
+
+  test('that does not answer a PATCH never leaves either, and its place is free again', async () => {
+    await using proxy = await startConnectProxy(1, 'nothing')
+    const HTTPS_PROXY = `http://127.0.0.1:${proxy.port}`
+    await http.reopen({ connections: 1, connectTimeoutMs: 50, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
+    for (let i = 0; i < 2; i += 1) {
+      const failure = await failureOf(http.request(platform, patch))
+      expect(failure).toMatchObject({ reason: 'timeout', neverLeft: true })
+    }
+    expect(proxy.tunnels).toHaveLength(2)
+    await http.close()
+  })
+
+  test('the certificate is the platform’s, checked as ever', async () => {
+    await using server = await startTlsServer(forOther)
+    await using proxy = await startConnectProxy(server.port)
+    const HTTPS_PROXY = `http://127.0.0.1:${proxy.port}`
+    await http.reopen({ connections: 1, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
+    const failure = await failureOf(http.request(platform, patch))
+    expect(failure).toMatchObject({ reason: 'tls', code: 'ERR_TLS_CERT_ALTNAME_INVALID', neverLeft: true })
+    expect(server.requests).toEqual([])
+    await http.close()
+  })
+})

@@ -1,0 +1,69 @@
+// TLS certificates for tests, made at run time: an authority that this process is made to trust, and what it issues.
+import { webcrypto } from 'node:crypto'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import 'reflect-metadata'
+import {
+  BasicConstraintsExtension,
+  SubjectAlternativeNameExtension,
+  X509CertificateGenerator,
+  type X509Certificate,
+} from '@peculiar/x509'
+
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
+const dayMs = 86_400_000
+
+export interface ServerCredentials {
+  key: string
+  cert: string
+}
+
+export interface Authority extends Disposable {
+  /** A certificate for a host; it ends `endsInDays` from now, which may be past. */
+  issue(host: string, endsInDays?: number): Promise<ServerCredentials>
+}
+
+async function keyPair(): Promise<webcrypto.CryptoKeyPair> {
+  return webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
+}
+
+async function pemOf(key: webcrypto.CryptoKey): Promise<string> {
+  const bytes = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key))
+  return `-----BEGIN PRIVATE KEY-----\n${bytes.toString('base64')}\n-----END PRIVATE KEY-----\n`
+}
+
+/** This process trusts it until it is disposed of. */
+export async function trustedAuthority(): Promise<Authority> {
+  const keys = await keyPair()
+  const name = 'CN=Test authority'
+  const root: X509Certificate = await X509CertificateGenerator.createSelfSigned({
+    serialNumber: '01',
+    name,
+    notBefore: new Date(Date.now() - 1000 * dayMs),
+    notAfter: new Date(Date.now() + 1000 * dayMs),
+    signingAlgorithm: algorithm,
+    keys,
+    extensions: [new BasicConstraintsExtension(true, undefined, true)],
+  })
+  const before = getCACertificates('default')
+  setDefaultCACertificates([...before, root.toString('pem')])
+  return {
+    async issue(host, endsInDays = 10) {
+      const own = await keyPair()
+      const certificate = await X509CertificateGenerator.create({
+        serialNumber: '02',
+        subject: `CN=${host}`,
+        issuer: name,
+        notBefore: new Date(Date.now() - 100 * dayMs),
+        notAfter: new Date(Date.now() + endsInDays * dayMs),
+        signingAlgorithm: algorithm,
+        publicKey: own.publicKey,
+        signingKey: keys.privateKey,
+        extensions: [new SubjectAlternativeNameExtension([{ type: 'dns', value: host }])],
+      })
+      return { key: await pemOf(own.privateKey), cert: certificate.toString('pem') }
+    },
+    [Symbol.dispose]: () => {
+      setDefaultCACertificates(before)
+    },
+  }
+}
