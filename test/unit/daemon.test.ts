@@ -267,3 +267,14 @@ test('a certificate that was exchanged, and is not of the key, is told when two 
   expect(told()).toBe(1)
   await scene.end()
 })
+
+test('the end of the token is shown on the host’s clock, also when that is put right', async () => {
+  const scene = startScene()
+  await scene.clock.settle()
+  const lifeSeconds = async (): Promise<number> =>
+    (await metricOf(scene, 'access_token_expiry_timestamp_seconds')) - scene.clock.now() / 1000
+  const before = await lifeSeconds()
+  scene.clock.jump(3_600_000)
+  expect(await lifeSeconds()).toBeCloseTo(before, 1)
+  await scene.end()
+})
