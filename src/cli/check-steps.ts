@@ -73,7 +73,9 @@ export function callFailed(step: 'token' | 'list call', trouble: CallTrouble): S
     return { ...failed, found, advice, exitCode: exitCode.authenticationRejected }
   }
   const advice =
-    reason === 'tls' ? tlsAdvice(errorCode) : `check ${addressKeys[step]}, the network path, and whether the platform is up`
+    reason === 'tls'
+      ? tlsAdvice(errorCode)
+      : `check ${addressKeys[step]}, the network path, and whether the platform is up`
   return { ...failed, found, advice, exitCode: exitCode.platformUnreachable }
 }
 
