@@ -207,10 +207,11 @@ export function createPasses(options: PassOptions): Passes {
         if (span === undefined) return
         const whole = slidingWindow(client.now(), window, zone)
         const inside = { from: Math.max(span.from, whole.from), to: Math.min(span.to, whole.to) }
-        await recount(span, (count) => {
-          // Also a part that can't be listed is done with: it would be gone on from again and again.
+        await recount(span, async (count) => {
+          await list(inside, count, pass)
+          // Also a part that can't be listed is done with: it would be gone on from again and again. Not before the end:
+          // records that leave the window meanwhile are still told by the count before.
           count.cover(span)
-          return list(inside, count, pass)
         })
       }
     },
