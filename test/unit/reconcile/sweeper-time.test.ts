@@ -255,11 +255,13 @@ describe('what is told', () => {
     })
     void world.start()
     await world.sweep()
-    // Between two looks: the sweep is the one that sees it.
+    // Between two checks.
     await world.clock.advance(1200)
     expect(world.facts.some(({ type }) => type === 'time-offset')).toBe(false)
     world.platform.set(retried[0]?.id ?? '', { lastAttemptLocal: testNow - 2 * hourMs, attempts: 2 })
     await world.sweep()
+    // The sweep shows the failure first; a check 2 s later makes it sure.
+    await world.clock.advance(4000)
     const told = (type: string): unknown[] => world.facts.filter((fact) => fact.type === type)
     expect(told('unreadable')[0]).toMatchObject({ rows: [row] })
     expect(told('unexpected')[0]).toMatchObject({ time: 0, status: 1 })
