@@ -1,0 +1,50 @@
+// The boundary layers: tests that see the daemon from outside, cheapest first. The one place that says which files they are.
+import { globSync } from 'node:fs'
+
+export interface Layer {
+  name: string
+  /** Globs from the root of the repository. */
+  files: readonly string[]
+  /** A run of this many seconds hangs. Five times what it takes on two busy cores. */
+  timeoutSeconds: number
+  /** True where real sockets and times take part: a failure counts when it comes again. */
+  repeats: boolean
+}
+
+/** Unit tests are none of them: they hold how the parts are cut today. */
+export const layers: readonly Layer[] = [
+  {
+    name: 'daemon',
+    files: [
+      'test/unit/daemon.test.ts',
+      'test/unit/daemon-view.test.ts',
+      'test/unit/log-volume.test.ts',
+      'test/unit/metrics/daemon-metrics.test.ts',
+    ],
+    timeoutSeconds: 60,
+    repeats: false,
+  },
+  { name: 'simulation', files: ['test/simulation/*.test.ts'], timeoutSeconds: 180, repeats: false },
+  { name: 'contract', files: ['test/contract/*.test.ts'], timeoutSeconds: 400, repeats: true },
+  { name: 'wire', files: ['test/integration/*.test.ts'], timeoutSeconds: 600, repeats: true },
+  { name: 'process', files: ['test/e2e/process-*.test.ts'], timeoutSeconds: 600, repeats: true },
+]
+
+/** The layer with this name. @throws Error when there is none */
+export function layerNamed(name: string): Layer {
+  const layer = layers.find((one) => one.name === name)
+  if (layer === undefined) {
+    throw new Error(`there is no layer "${name}"; take one of ${layers.map((one) => one.name).join(', ')}`)
+  }
+  return layer
+}
+
+/** The test files of a layer, from the root of the repository. @throws Error when a glob matches nothing */
+export function filesOf(layer: Layer, root: string): string[] {
+  return layer.files.flatMap((glob) => {
+    const found = globSync(glob, { cwd: root })
+    if (found.length === 0)
+      throw new Error(`layer ${layer.name}: no file matches ${glob}; adapt test/mutants/layers.ts`)
+    return found.sort()
+  })
+}

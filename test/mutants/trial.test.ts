@@ -1,0 +1,288 @@
+// The program's own logic: what counts as a catch, which sample is drawn, and when the program fails.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { layers, type Layer } from './layers.ts'
+import type { Mutant } from './mutant.ts'
+import { formatRecords, recorded, type Records } from './record.ts'
+import { belowTarget, line, lost, shareOf, shares, table } from './report.ts'
+import { drawSample } from './sample.ts'
+import {
+  caughtIn,
+  isFinished,
+  layersFor,
+  settled,
+  tryMutant,
+  type Outcome,
+  type RunEnd,
+  type Trial,
+  type Tried,
+} from './trial.ts'
+
+function mutantOf(id: string, more: Partial<Mutant> = {}): Mutant {
+  return { id, file: 'reconcile/x.ts', text: 'a', replacement: 'b', breaks: 'errs', origin: 'review', ...more }
+}
+
+const passed: Outcome = { end: 'passed' }
+const failed: Outcome = { end: 'failed', by: 'x.test.ts: holds' }
+const hung: Outcome = { end: 'hung' }
+const stopped: Outcome = { end: 'stopped' }
+
+function triedIn(layer: string, outcome: Outcome): Tried {
+  return { layer, outcome, seconds: 2 }
+}
+
+const names = ['daemon', 'simulation', 'contract']
+const three: Layer[] = layers.filter(({ name }) => names.includes(name))
+
+/** Tries a mutant whose layers end so, in their order. */
+function tryWith(outcomes: readonly Outcome[], allLayers = false): Promise<Trial> {
+  const ends = outcomes.values()
+  let now = 0
+  return tryMutant(mutantOf('T01'), {
+    layers: three,
+    allLayers,
+    run: () => Promise.resolve(ends.next().value ?? passed),
+    now: () => (now += 500),
+  })
+}
+
+describe('trying a mutant', () => {
+  test.each([
+    ['the first layer that fails is the last one', [failed], false, ['daemon']],
+    ['a layer that passes lets the next one try', [passed, failed], false, ['daemon', 'simulation']],
+    ['a hang ends it like a failure', [passed, hung], false, ['daemon', 'simulation']],
+    ['with all layers, those behind a catch try too', [failed, passed, hung], true, names],
+    ['a stop ends it whatever was asked for', [passed, stopped], true, ['daemon', 'simulation']],
+  ])('%s', async (_, outcomes, allLayers, ran) => {
+    const { tried } = await tryWith(outcomes, allLayers)
+    expect(tried.map(({ layer }) => layer)).toEqual(ran)
+    expect(tried.map(({ outcome }) => outcome)).toEqual(outcomes)
+  })
+
+  test.each([
+    ['a failure catches it', [failed], 'daemon'],
+    ['a hang catches it', [passed, hung], 'simulation'],
+    ['the first catch counts', [passed, failed, hung], 'simulation'],
+    ['what passes everywhere survives', [passed, passed, passed], undefined],
+  ])('%s', async (_, outcomes, layer) => {
+    const trial = await tryWith(outcomes, true)
+    expect(caughtIn(trial)?.layer).toBe(layer)
+    expect(isFinished(trial)).toBe(true)
+  })
+
+  test('a trial that was stopped neither survives nor is caught', async () => {
+    const trial = await tryWith([passed, stopped])
+    expect(caughtIn(trial)).toBeUndefined()
+    expect(isFinished(trial)).toBe(false)
+    expect(isFinished({ mutant: mutantOf('T01'), tried: [] })).toBe(false)
+  })
+
+  test('each layer is told how long it took', async () => {
+    const { tried } = await tryWith([passed, failed])
+    expect(tried.map(({ seconds }) => seconds)).toEqual([0.5, 0.5])
+  })
+
+  test.each([
+    ['cheapest first', {}, undefined, ['daemon', 'simulation', 'contract']],
+    ['the one that caught it before first', {}, 'contract', ['contract', 'daemon', 'simulation']],
+    [
+      'the simulation first for its invariants',
+      { invariant: 'waits' as const },
+      'contract',
+      ['simulation', 'daemon', 'contract'],
+    ],
+  ])('layers come %s', (_, more, first, order) => {
+    expect(layersFor(mutantOf('T01', more), three, first).map(({ name }) => name)).toEqual(order)
+  })
+})
+
+describe('a failure where real sockets and times take part', () => {
+  const fails = (test?: string): RunEnd => ({ end: 'failed', by: 'x: y', failure: { file: 'x', test } })
+  const passes: RunEnd = { end: 'passed' }
+
+  async function settle(alls: readonly RunEnd[], agains: readonly RunEnd[]): Promise<[Outcome, string[]]> {
+    const [all, again, told] = [alls.values(), agains.values(), [] as string[]]
+    const next = (ends: Iterator<RunEnd, undefined>): Promise<RunEnd> => {
+      const { value } = ends.next()
+      return value === undefined ? Promise.reject(new Error('it was run too often')) : Promise.resolve(value)
+    }
+    const outcome = await settled({ all: () => next(all), again: () => next(again) }, (by) => told.push(by))
+    return [outcome, told]
+  }
+
+  test.each<[string, RunEnd[], RunEnd[], Outcome['end'], number]>([
+    ['counts when it comes again', [fails('y')], [fails('y')], 'failed', 0],
+    ['does not count when it does not come again, and is told', [fails('y'), passes], [passes], 'passed', 1],
+    ['counts in the second run too', [fails('y'), fails('z')], [passes, fails('z')], 'failed', 1],
+    [
+      'never counts when it never comes again',
+      [fails('y'), fails('y'), fails('y')],
+      [passes, passes, passes],
+      'passed',
+      3,
+    ],
+    ['of a whole file counts at once', [fails()], [], 'failed', 0],
+    ['of the runner counts at once', [{ end: 'failed', by: 'x', failure: undefined }], [], 'failed', 0],
+    ['that can not be asked for again in time is a hang', [fails('y')], [{ end: 'hung' }], 'hung', 0],
+    ['that is stopped says nothing', [fails('y')], [{ end: 'stopped' }], 'stopped', 0],
+    ['is none where all passes', [passes], [], 'passed', 0],
+  ])('%s', async (_, alls, agains, end, told) => {
+    const [outcome, unsteady] = await settle(alls, agains)
+    expect(outcome.end).toBe(end)
+    expect(unsteady).toHaveLength(told)
+  })
+})
+
+describe('a sample', () => {
+  const many = Array.from({ length: 40 }, (_, index) => mutantOf(`T${index + 10}`))
+  const records: Records = Object.fromEntries(
+    many.map(({ id }, index) => [id, { layer: index % 4 === 0 ? null : 'simulation', seconds: 1 + (index % 7) }]),
+  )
+  const draw = (seed: string, budgetSeconds = 60, from = many): string[] =>
+    drawSample(from, { seed, budgetSeconds, records }).map(({ id }) => id)
+
+  test('is the same for the same seed, and another one for another', () => {
+    expect(draw('abc')).toEqual(draw('abc'))
+    expect(draw('abc')).not.toEqual(draw('abd'))
+  })
+
+  test('keeps its order whatever the order of the mutants is', () => {
+    expect(draw('abc', 60, many.toReversed())).toEqual(draw('abc'))
+  })
+
+  test('never costs more than the budget by what the record tells, and leaves nothing out that fits', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.integer({ min: 0, max: 400 }), (seed, budgetSeconds) => {
+        const drawn = draw(seed, budgetSeconds)
+        const cost = (id: string): number => (records[id]?.seconds ?? Infinity) + 3
+        const spent = drawn.reduce((sum, id) => sum + cost(id), 0)
+        const others = many.filter(({ id }) => !drawn.includes(id) && records[id]?.layer !== null)
+        return spent <= budgetSeconds && others.every(({ id }) => spent + cost(id) > budgetSeconds)
+      }),
+    )
+  })
+
+  test('holds only what is recorded as caught: nothing else could fail', () => {
+    const drawn = draw('abc', 10_000)
+    expect(drawn.toSorted()).toEqual(many.map(({ id }) => id).filter((id) => records[id]?.layer !== null))
+    expect(drawSample(many, { seed: 'abc', budgetSeconds: 10_000, records: {} })).toEqual([])
+  })
+
+  test('draws each mutant for one seed or another', () => {
+    const drawn = new Set(Array.from({ length: 100 }, (_, index) => draw(`commit ${index}`)).flat())
+    expect(drawn.size).toBe(30)
+  })
+})
+
+const caught = { mutant: mutantOf('T01'), tried: [triedIn('daemon', passed), triedIn('simulation', failed)] }
+const hanging = { mutant: mutantOf('T02', { file: 'engine.ts', origin: 'fresh' }), tried: [triedIn('daemon', hung)] }
+const surviving = {
+  mutant: mutantOf('T03', { equivalent: 'nobody reads it' }),
+  tried: names.map((name) => triedIn(name, passed)),
+}
+const unfinished = { mutant: mutantOf('T04'), tried: [triedIn('daemon', stopped)] }
+const trials: Trial[] = [caught, hanging, surviving, unfinished]
+
+describe('the report', () => {
+  test('says who caught what', () => {
+    expect(table(trials, names)).toBe(
+      [
+        'id   file            breaks  daemon    simulation  contract',
+        'T01  reconcile/x.ts  errs    survives  caught      -',
+        'T02  engine.ts       errs    hang      -           -',
+        'T03  reconcile/x.ts  errs    survives  survives    survives',
+        'T04  reconcile/x.ts  errs    stopped   -           -',
+      ].join('\n'),
+    )
+  })
+
+  test('gives the shares by area, by who chose them and by layer; an equivalent one survives, a stopped one is in none', () => {
+    expect(shares(trials, names)).toBe(
+      [
+        'caught: 2 of 3 (66 %)',
+        '  src/reconcile: 1 of 2 (50 %)',
+        '  src/root: 1 of 1 (100 %)',
+        '  chosen by review: 1 of 2 (50 %)',
+        '  chosen by invariant: 0 of 0 (0 %)',
+        '  chosen by fresh: 1 of 1 (100 %)',
+        'first caught in: daemon 1, simulation 1, contract 0',
+      ].join('\n'),
+    )
+  })
+
+  test.each([
+    ['names the test that caught it', caught, 'caught in simulation (4 s): x.test.ts: holds'],
+    ['names a hang', hanging, 'caught in daemon (2 s): a hang'],
+    ['says why one survives', surviving, 'SURVIVES daemon, simulation, contract (6 s), as expected: nobody reads it'],
+    ['says that one was stopped', unfinished, 'stopped after 2 s (daemon)'],
+  ])('%s', (_, trial, end) => {
+    expect(line(trial)).toBe(`${trial.mutant.id} ${trial.mutant.file} errs\n    ${end}`)
+  })
+})
+
+describe('the program fails', () => {
+  const finished = [caught, hanging, surviving]
+
+  test.each([
+    ['not at the target', finished, 66, []],
+    ['below the target', finished, 67, ['caught: 2 of 3 (66 %), below the target of 67 %']],
+    ['when it was not finished, however good the share', trials, 50, ['1 mutants were not tried to the end']],
+    ['when nothing was tried', [], 85, ['caught: 0 of 0 (0 %), below the target of 85 %']],
+  ])('%s', (_, tried, target, problems) => {
+    expect(shareOf(finished)).toEqual({ caught: 2, of: 3 })
+    expect(belowTarget(tried, target)).toEqual(problems)
+  })
+
+  const known: Records = { T03: { layer: 'contract', seconds: 1 } }
+  test.each<[string, Trial[], Records, string[]]>([
+    [
+      'when one survives that was caught before',
+      finished,
+      known,
+      ['T03 survives, and is recorded as caught in contract'],
+    ],
+    ['not for one that is recorded as surviving', finished, { T03: { layer: null, seconds: 0 } }, []],
+    ['not for one that nothing is known of', finished, {}, []],
+    ['not for one that was not finished', [caught, unfinished], { T04: { layer: 'daemon', seconds: 1 } }, []],
+    ['when none of the sample was finished', [unfinished], {}, ['no mutant was tried to the end']],
+  ])('with a sample: %s', (_, tried, records, problems) => {
+    expect(lost(tried, records)).toEqual(problems)
+  })
+})
+
+describe('the record', () => {
+  test('takes in what was finished, keeps what was not tried, and forgets mutants that are gone', () => {
+    const before: Records = {
+      T01: { layer: null, seconds: 0 },
+      T04: { layer: 'daemon', seconds: 9 },
+      T99: { layer: 'daemon', seconds: 1 },
+    }
+    const everywhere = { mutant: mutantOf('T05'), tried: layers.map(({ name }) => triedIn(name, passed)) }
+    const all = [...trials, everywhere]
+    expect(
+      recorded(
+        before,
+        all,
+        all.map(({ mutant }) => mutant),
+      ),
+    ).toEqual({
+      T01: { layer: 'simulation', seconds: 2 },
+      T02: { layer: 'daemon', seconds: 2 },
+      T04: { layer: 'daemon', seconds: 9 },
+      T05: { layer: null, seconds: 0 },
+    })
+  })
+
+  test('does not say of one that some layers did not try that it survives', () => {
+    expect(recorded({}, [surviving], [surviving.mutant])).toEqual({})
+    const known: Records = { T03: { layer: 'wire', seconds: 7 } }
+    expect(recorded(known, [surviving], [surviving.mutant])).toEqual(known)
+  })
+
+  test('has a line for each', () => {
+    expect(formatRecords({})).toBe('{}\n')
+    expect(formatRecords({ T01: { layer: null, seconds: 0 }, T02: { layer: 'wire', seconds: 4 } })).toBe(
+      '{\n  "T01": { "layer": null, "seconds": 0 },\n  "T02": { "layer": "wire", "seconds": 4 }\n}\n',
+    )
+  })
+})
