@@ -229,8 +229,8 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R29',
     file: 'reconcile/backlog.ts',
-    text: '!answer.sent',
-    replacement: 'false',
+    text: 'entry.tries -= 1',
+    replacement: '',
     breaks: 'counts a retry that was never sent as a try',
     origin: 'review',
   },

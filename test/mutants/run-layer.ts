@@ -77,11 +77,13 @@ export async function runNode(tree: Tree, { args, signal, timeoutMs }: Process):
 }
 
 interface TestReport {
+  numPassedTests: number
+  numFailedTests: number
   testResults: {
     name: string
     status: string
     message: string
-    assertionResults: { status: string; fullName: string; failureMessages: string[] }[]
+    assertionResults: { status: string; ancestorTitles: string[]; title: string; failureMessages: string[] }[]
   }[]
 }
 
@@ -93,10 +95,12 @@ function firstLine(text: string): string {
 export function failureIn(report: TestReport, folder: string): { by: string; failure: Failure } | undefined {
   for (const { assertionResults, message, name, status } of report.testResults) {
     const file = relative(folder, name)
-    const failed = assertionResults.find((test) => test.status === 'failed')
+    const failed = assertionResults.find((one) => one.status === 'failed')
     if (failed !== undefined) {
-      const { failureMessages, fullName } = failed
-      return { by: `${file}: ${fullName}: ${firstLine(failureMessages[0] ?? '')}`, failure: { file, test: fullName } }
+      const { ancestorTitles, failureMessages, title } = failed
+      // As the runner's `-t` wants it.
+      const test = [...ancestorTitles, title].join(' > ')
+      return { by: `${file}: ${test}: ${firstLine(failureMessages[0] ?? '')}`, failure: { file, test } }
     }
     if (status === 'failed') return { by: `${file}: ${firstLine(message)}`, failure: { file, test: undefined } }
   }
@@ -110,6 +114,11 @@ async function readReport(path: string): Promise<TestReport | undefined> {
     // It ended before it wrote one.
     return undefined
   }
+}
+
+/** True when a test ran: none does where its name tells a port or a time, which is another one now. */
+export function ranAny(report: Pick<TestReport, 'numFailedTests' | 'numPassedTests'> | undefined): boolean {
+  return report !== undefined && report.numPassedTests + report.numFailedTests > 0
 }
 
 /** A text as a regular expression that matches it. */
@@ -126,7 +135,12 @@ export interface RunOptions {
   unsteady: (by: string) => void
 }
 
-async function runTests({ patience, tree }: RunOptions, options: Process): Promise<RunEnd> {
+interface Told {
+  run: RunEnd
+  report: TestReport | undefined
+}
+
+async function runTests({ patience, tree }: RunOptions, options: Process): Promise<Told> {
   const reportPath = join(tree.scratch, 'report.json')
   await rm(reportPath, { force: true })
   const args = [
@@ -137,13 +151,23 @@ async function runTests({ patience, tree }: RunOptions, options: Process): Promi
     ...[`--testTimeout=${testTimeoutMs * patience}`, ...options.args],
   ]
   const { code, end, output } = await runNode(tree, { ...options, args })
-  if (end !== 'exited') return { end }
-  if (code === 0) return { end: 'passed' }
   const report = await readReport(reportPath)
+  if (end !== 'exited') return { run: { end }, report }
+  if (code === 0) return { run: { end: 'passed' }, report }
   const found = report && failureIn(report, tree.folder)
-  if (found !== undefined) return { end: 'failed', ...found }
+  if (found !== undefined) return { run: { end: 'failed', ...found }, report }
   const said = firstLine(output.split('\n').findLast((line) => line.includes('Error')) ?? '')
-  return { end: 'failed', by: `the test runner, exit code ${code ?? 'none'}: ${said}`, failure: undefined }
+  const by = `the test runner, exit code ${code ?? 'none'}: ${said}`
+  return { run: { end: 'failed', by, failure: undefined }, report }
+}
+
+/** Runs the test that failed once more, by itself; its whole file where it can't be found by its name. */
+async function runAgain({ file, test }: Failure, options: RunOptions, limits: Omit<Process, 'args'>): Promise<RunEnd> {
+  if (test !== undefined) {
+    const { report, run } = await runTests(options, { ...limits, args: [file, '-t', literally(test)] })
+    if (run.end !== 'passed' || ranAny(report)) return run
+  }
+  return (await runTests(options, { ...limits, args: [file] })).run
 }
 
 /** Whether the simulation's last failed seed tells of this invariant. */
@@ -168,10 +192,9 @@ export function runLayer(layer: Layer, mutant: Mutant | undefined, options: RunO
   if (layer.name === 'simulation' && mutant?.invariant !== undefined) {
     return simulate(tree, mutant.invariant, { timeoutMs, signal })
   }
-  const all = (): Promise<RunEnd> => runTests(options, { args: filesOf(layer, tree.folder), timeoutMs, signal })
-  const again = ({ file, test }: Failure): Promise<RunEnd> =>
-    layer.repeats
-      ? runTests(options, { args: [file, ...(test === undefined ? [] : ['-t', literally(test)])], timeoutMs, signal })
-      : Promise.resolve({ end: 'failed', by: '', failure: undefined })
-  return settled({ all, again }, unsteady)
+  const limits = { timeoutMs, signal }
+  const all = async (): Promise<RunEnd> =>
+    (await runTests(options, { ...limits, args: filesOf(layer, tree.folder) })).run
+  if (!layer.repeats) return all().then((end) => (end.end === 'failed' ? { end: 'failed', by: end.by } : end))
+  return settled({ all, again: (failure) => runAgain(failure, options, limits) }, unsteady)
 }

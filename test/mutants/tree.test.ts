@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Mutant } from './mutant.ts'
-import { failureIn, runNode, violates } from './run-layer.ts'
+import { runNode } from './run-layer.ts'
 import { copyTree, type Tree } from './tree.ts'
 
 const source = "import { two } from './two.ts'\n\nexport const three: number = two + 1\n"
@@ -103,50 +103,5 @@ describe('a process in the copy', () => {
       spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'inherit' }).unref()
     `
     expect(await run(code, 20_000)).toMatchObject({ end: 'exited', code: 0 })
-  })
-})
-
-describe('what the test runner reports', () => {
-  const file = (name: string, status: string, tests: [string, string][], message = ''): object => ({
-    name: `/copy/test/${name}`,
-    status,
-    message,
-    assertionResults: tests.map(([fullName, ended]) => ({
-      fullName,
-      status: ended,
-      failureMessages: ['Error: no\nat x'],
-    })),
-  })
-  const reportOf = (testResults: object[]): Parameters<typeof failureIn>[0] =>
-    ({ testResults }) as Parameters<typeof failureIn>[0]
-
-  test.each([
-    [
-      'the first test that failed',
-      [
-        file('a.test.ts', 'passed', [['holds', 'passed']]),
-        file('b.test.ts', 'failed', [
-          ['x y', 'pending'],
-          ['x z', 'failed'],
-        ]),
-      ],
-      { by: 'test/b.test.ts: x z: Error: no', failure: { file: 'test/b.test.ts', test: 'x z' } },
-    ],
-    [
-      'a file that could not be read',
-      [file('a.test.ts', 'failed', [], 'foo is not defined\nat a')],
-      { by: 'test/a.test.ts: foo is not defined', failure: { file: 'test/a.test.ts', test: undefined } },
-    ],
-    ['nothing where all passed', [file('a.test.ts', 'passed', [['holds', 'passed']])], undefined],
-  ])('shows %s', (_, files, found) => {
-    expect(failureIn(reportOf(files), '/copy')).toEqual(found)
-  })
-
-  test.each([
-    ['seed 3: "waits" at 1 s: x\nseed 4: "limits" at 2 s: y\n4 seeds', 'limits' as const, 'seed 4: "limits" at 2 s: y'],
-    ['seed 3: "waits" at 1 s: x\n3 seeds', 'limits' as const, undefined],
-    ['150 seeds from 1: 0 failed', 'limits' as const, undefined],
-  ])('of the simulation %j shows a violation of %s: %j', (output, invariant, by) => {
-    expect(violates(output, invariant)).toBe(by)
   })
 })
