@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Layer } from './layers.ts'
-import { failureIn, ranAny, runLayer, violates } from './run-layer.ts'
+import { failuresIn, ranAny, runLayer, violates } from './run-layer.ts'
 import { copyTree } from './tree.ts'
 import type { Outcome } from './trial.ts'
 
@@ -62,6 +62,15 @@ describe.concurrent('a test', { timeout: 120_000 }, () => {
     expect(unsteady).toEqual([`${path}: AssertionError: expected 1 to be greater than 1`])
   })
 
+  test('that fails by chance does not hide the one behind it', async () => {
+    const { outcome, unsteady } = await runTest(
+      odd,
+      `expect(runs).toBeGreaterThan(1) }); test('steady', () => { expect(runs).toBe(0)`,
+    )
+    expect(outcome).toMatchObject({ by: expect.stringContaining('a+b > steady: ') as string })
+    expect(unsteady).toHaveLength(1)
+  })
+
   test('that has another name each time is found by its file', async () => {
     const { outcome } = await runTest("'run ' + runs", 'expect(runs).toBe(0)')
     expect(outcome).toMatchObject({ end: 'failed' })
@@ -85,29 +94,33 @@ describe('what the test runner reports', () => {
       failureMessages: ['Error: no\nat x'],
     })),
   })
-  const reportOf = (testResults: object[]): Parameters<typeof failureIn>[0] =>
-    ({ testResults }) as Parameters<typeof failureIn>[0]
+  const reportOf = (testResults: object[]): Parameters<typeof failuresIn>[0] =>
+    ({ testResults }) as Parameters<typeof failuresIn>[0]
 
   test.each([
     [
-      'the first test that failed',
+      'the tests that failed',
       [
         file('a.test.ts', 'passed', [['holds', 'passed']]),
         file('b.test.ts', 'failed', [
           ['x y', 'pending'],
           ['x z', 'failed'],
+          ['z', 'failed'],
         ]),
       ],
-      { by: 'test/b.test.ts: scene > x z: Error: no', failure: { file: 'test/b.test.ts', test: 'scene > x z' } },
+      [
+        { by: 'test/b.test.ts: scene > x z: Error: no', file: 'test/b.test.ts', test: 'scene > x z' },
+        { by: 'test/b.test.ts: scene > z: Error: no', file: 'test/b.test.ts', test: 'scene > z' },
+      ],
     ],
     [
       'a file that could not be read',
       [file('a.test.ts', 'failed', [], 'foo is not defined\nat a')],
-      { by: 'test/a.test.ts: foo is not defined', failure: { file: 'test/a.test.ts', test: undefined } },
+      [{ by: 'test/a.test.ts: foo is not defined', file: 'test/a.test.ts', test: undefined }],
     ],
-    ['nothing where all passed', [file('a.test.ts', 'passed', [['holds', 'passed']])], undefined],
+    ['nothing where all passed', [file('a.test.ts', 'passed', [['holds', 'passed']])], []],
   ])('shows %s', (_, files, found) => {
-    expect(failureIn(reportOf(files), '/copy')).toEqual(found)
+    expect(failuresIn(reportOf(files), '/copy')).toEqual(found)
   })
 
   test.each([

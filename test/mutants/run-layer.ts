@@ -10,7 +10,7 @@ import { settled, type Failure, type Outcome, type RunEnd } from './trial.ts'
 import type { Tree } from './tree.ts'
 
 /** Seeds in which a mutant made for an invariant must violate it. */
-const invariantSeeds = 150
+const invariantSeeds = 300
 /** The end of what a process said is enough to see why it failed. */
 const keptCharacters = 20_000
 const testTimeoutMs = 60_000
@@ -91,20 +91,20 @@ function firstLine(text: string): string {
   return (text.trim().split('\n', 1)[0] ?? '').slice(0, 200)
 }
 
-/** The first test, or file, that the runner's report shows as failed. */
-export function failureIn(report: TestReport, folder: string): { by: string; failure: Failure } | undefined {
-  for (const { assertionResults, message, name, status } of report.testResults) {
+/** The tests, and files, that the runner's report shows as failed. */
+export function failuresIn(report: TestReport, folder: string): Failure[] {
+  return report.testResults.flatMap<Failure>(({ assertionResults, message, name, status }) => {
     const file = relative(folder, name)
-    const failed = assertionResults.find((one) => one.status === 'failed')
-    if (failed !== undefined) {
-      const { ancestorTitles, failureMessages, title } = failed
+    const failed = assertionResults.filter((one) => one.status === 'failed')
+    if (failed.length === 0) {
+      return status === 'failed' ? [{ file, test: undefined, by: `${file}: ${firstLine(message)}` }] : []
+    }
+    return failed.map(({ ancestorTitles, failureMessages, title }) => {
       // As the runner's `-t` wants it.
       const test = [...ancestorTitles, title].join(' > ')
-      return { by: `${file}: ${test}: ${firstLine(failureMessages[0] ?? '')}`, failure: { file, test } }
-    }
-    if (status === 'failed') return { by: `${file}: ${firstLine(message)}`, failure: { file, test: undefined } }
-  }
-  return undefined
+      return { file, test, by: `${file}: ${test}: ${firstLine(failureMessages[0] ?? '')}` }
+    })
+  })
 }
 
 async function readReport(path: string): Promise<TestReport | undefined> {
@@ -140,12 +140,12 @@ interface Told {
   report: TestReport | undefined
 }
 
-async function runTests({ patience, tree }: RunOptions, options: Process): Promise<Told> {
+async function runTests({ patience, tree }: RunOptions, options: Process & { bail?: number }): Promise<Told> {
   const reportPath = join(tree.scratch, 'report.json')
   await rm(reportPath, { force: true })
   const args = [
     join(tree.folder, 'node_modules/vitest/vitest.mjs'),
-    ...['run', '--bail=1', '--cache=false', `--fsModuleCachePath=${join(tree.folder, '.cache')}`],
+    ...['run', `--bail=${options.bail ?? 1}`, '--cache=false', `--fsModuleCachePath=${join(tree.folder, '.cache')}`],
     ...['--reporter=json', `--outputFile=${reportPath}`],
     // On a busy machine a test takes long that has nothing to wait for.
     ...[`--testTimeout=${testTimeoutMs * patience}`, ...options.args],
@@ -154,11 +154,11 @@ async function runTests({ patience, tree }: RunOptions, options: Process): Promi
   const report = await readReport(reportPath)
   if (end !== 'exited') return { run: { end }, report }
   if (code === 0) return { run: { end: 'passed' }, report }
-  const found = report && failureIn(report, tree.folder)
-  if (found !== undefined) return { run: { end: 'failed', ...found }, report }
+  const [first, ...others] = report === undefined ? [] : failuresIn(report, tree.folder)
+  if (first !== undefined) return { run: { end: 'failed', failures: [first, ...others] }, report }
   const said = firstLine(output.split('\n').findLast((line) => line.includes('Error')) ?? '')
   const by = `the test runner, exit code ${code ?? 'none'}: ${said}`
-  return { run: { end: 'failed', by, failure: undefined }, report }
+  return { run: { end: 'failed', failures: [{ file: '', test: undefined, by }] }, report }
 }
 
 /** Runs the test that failed once more, by itself; its whole file where it can't be found by its name. */
@@ -186,15 +186,18 @@ async function simulate(tree: Tree, invariant: Invariant, options: Omit<Process,
 }
 
 /** Runs a layer on the copy as it is; `mutant` is the one that stands in it, if any does. */
-export function runLayer(layer: Layer, mutant: Mutant | undefined, options: RunOptions): Promise<Outcome> {
+export async function runLayer(layer: Layer, mutant: Mutant | undefined, options: RunOptions): Promise<Outcome> {
   const { patience, signal, tree, unsteady } = options
   const timeoutMs = layer.timeoutSeconds * 1000 * patience
   if (layer.name === 'simulation' && mutant?.invariant !== undefined) {
     return simulate(tree, mutant.invariant, { timeoutMs, signal })
   }
   const limits = { timeoutMs, signal }
-  const all = async (): Promise<RunEnd> =>
-    (await runTests(options, { ...limits, args: filesOf(layer, tree.folder) })).run
-  if (!layer.repeats) return all().then((end) => (end.end === 'failed' ? { end: 'failed', by: end.by } : end))
-  return settled({ all, again: (failure) => runAgain(failure, options, limits) }, unsteady)
+  const all = async (until: 'first failure' | 'end'): Promise<RunEnd> => {
+    const args = filesOf(layer, tree.folder)
+    return (await runTests(options, { ...limits, args, bail: until === 'end' ? 0 : 1 })).run
+  }
+  if (layer.repeats) return settled({ all, again: (failure) => runAgain(failure, options, limits) }, unsteady)
+  const run = await all('first failure')
+  return run.end === 'failed' ? { end: 'failed', by: run.failures[0].by } : run
 }

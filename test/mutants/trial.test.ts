@@ -12,6 +12,7 @@ import {
   layersFor,
   settled,
   tryMutant,
+  type Failure,
   type Outcome,
   type RunEnd,
   type Trial,
@@ -97,39 +98,53 @@ describe('trying a mutant', () => {
 })
 
 describe('a failure where real sockets and times take part', () => {
-  const fails = (test?: string): RunEnd => ({ end: 'failed', by: 'x: y', failure: { file: 'x', test } })
+  const one = (test?: string): Failure => ({ file: 'x', test, by: `x: ${test ?? 'broken'}` })
+  const fails = (first: Failure, ...others: Failure[]): RunEnd => ({ end: 'failed', failures: [first, ...others] })
   const passes: RunEnd = { end: 'passed' }
 
-  async function settle(alls: readonly RunEnd[], agains: readonly RunEnd[]): Promise<[Outcome, string[]]> {
-    const [all, again, told] = [alls.values(), agains.values(), [] as string[]]
-    const next = (ends: Iterator<RunEnd, undefined>): Promise<RunEnd> => {
-      const { value } = ends.next()
-      return value === undefined ? Promise.reject(new Error('it was run too often')) : Promise.resolve(value)
-    }
-    const outcome = await settled({ all: () => next(all), again: () => next(again) }, (by) => told.push(by))
-    return [outcome, told]
+  interface Settling {
+    outcome: Outcome
+    ran: string[]
+    told: string[]
   }
 
-  test.each<[string, RunEnd[], RunEnd[], Outcome['end'], number]>([
-    ['counts when it comes again', [fails('y')], [fails('y')], 'failed', 0],
-    ['does not count when it does not come again, and is told', [fails('y'), passes], [passes], 'passed', 1],
-    ['counts in the second run too', [fails('y'), fails('z')], [passes, fails('z')], 'failed', 1],
-    [
-      'never counts when it never comes again',
-      [fails('y'), fails('y'), fails('y')],
-      [passes, passes, passes],
-      'passed',
-      3,
-    ],
-    ['of a whole file counts at once', [fails()], [], 'failed', 0],
-    ['of the runner counts at once', [{ end: 'failed', by: 'x', failure: undefined }], [], 'failed', 0],
-    ['that can not be asked for again in time is a hang', [fails('y')], [{ end: 'hung' }], 'hung', 0],
-    ['that is stopped says nothing', [fails('y')], [{ end: 'stopped' }], 'stopped', 0],
-    ['is none where all passes', [passes], [], 'passed', 0],
-  ])('%s', async (_, alls, agains, end, told) => {
-    const [outcome, unsteady] = await settle(alls, agains)
+  /** Lets the runs end so, in their order; one more is an error. */
+  async function settle(...ends: RunEnd[]): Promise<Settling> {
+    const [left, ran, told] = [ends.values(), [] as string[], [] as string[]]
+    const next = (what: string): Promise<RunEnd> => {
+      ran.push(what)
+      const { value } = left.next()
+      return value === undefined ? Promise.reject(new Error('it was run too often')) : Promise.resolve(value)
+    }
+    const outcome = await settled({ all: next, again: ({ test }) => next(test ?? '') }, (by) => told.push(by))
+    return { outcome, ran, told }
+  }
+
+  test('counts when it comes again', async () => {
+    const settling = await settle(fails(one('y')), fails(one('y')))
+    expect(settling).toEqual({ outcome: { end: 'failed', by: 'x: y' }, ran: ['first failure', 'y'], told: [] })
+  })
+
+  test('that does not come again is told, and hides none of those behind it', async () => {
+    const settling = await settle(fails(one('y')), passes, fails(one('y'), one('z')), passes, fails(one('z')))
+    const ran = ['first failure', 'y', 'end', 'y', 'z']
+    expect(settling).toEqual({ outcome: { end: 'failed', by: 'x: z' }, ran, told: ['x: y', 'x: y'] })
+  })
+
+  test('is chance when none of them comes again', async () => {
+    const settling = await settle(fails(one('y')), passes, fails(one('z')), passes)
+    expect(settling).toEqual({ outcome: passed, ran: ['first failure', 'y', 'end', 'z'], told: ['x: y', 'x: z'] })
+  })
+
+  test.each<[string, RunEnd[], Outcome['end']]>([
+    ['of a whole file, or of the runner, counts at once', [fails(one())], 'failed'],
+    ['that hangs when it is asked for again is a hang', [fails(one('y')), { end: 'hung' }], 'hung'],
+    ['that is stopped says nothing', [fails(one('y')), { end: 'stopped' }], 'stopped'],
+    ['is none where all passes', [passes], 'passed'],
+    ['is none where all passes the second time', [fails(one('y')), passes, passes], 'passed'],
+  ])('%s', async (_, ends, end) => {
+    const { outcome } = await settle(...ends)
     expect(outcome.end).toBe(end)
-    expect(unsteady).toHaveLength(told)
   })
 })
 

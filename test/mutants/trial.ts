@@ -68,36 +68,39 @@ export async function tryMutant(mutant: Mutant, options: TrialOptions): Promise<
   return { mutant, tried }
 }
 
-/** Runs that are made of a layer whose failures do not come again, until it passes or one comes again. */
-const maxRuns = 3
-
-export interface Run {
-  /** All tests of a layer, or one of them again. */
-  all: () => Promise<RunEnd>
-  again: (failure: Failure) => Promise<RunEnd>
-}
-
-/** A test that failed; `test` is undefined when its whole file did. */
+/** A test that failed; `test` is undefined when its whole file did, or the runner. */
 export interface Failure {
   file: string
   test: string | undefined
+  /** For people: what failed, and how. */
+  by: string
 }
 
 export type RunEnd =
-  | { end: 'passed' | 'hung' | 'stopped' }
-  /** `failure` is undefined when the runner failed without a test. */
-  | { end: 'failed'; by: string; failure: Failure | undefined }
+  { end: 'passed' | 'hung' | 'stopped' } | { end: 'failed'; failures: readonly [Failure, ...Failure[]] }
 
-/** A failure counts when it comes again, where real sockets and times take part. One that never does is told to `unsteady`. */
+export interface Run {
+  /** A layer's tests, to the first failure or to the end. */
+  all: (until: 'first failure' | 'end') => Promise<RunEnd>
+  /** One of them again. */
+  again: (failure: Failure) => Promise<RunEnd>
+}
+
+/**
+ * Where real sockets and times take part, a failure counts when it comes again. After one that does not, all tests run to
+ * the end: one that fails by chance must not hide those behind it. What came once only is told to `unsteady`.
+ */
 export async function settled(run: Run, unsteady: (by: string) => void): Promise<Outcome> {
-  for (let runs = 1; runs <= maxRuns; runs += 1) {
-    const first = await run.all()
+  for (const until of ['first failure', 'end'] as const) {
+    const first = await run.all(until)
     if (first.end !== 'failed') return first
-    if (first.failure?.test === undefined) return { end: 'failed', by: first.by }
-    const second = await run.again(first.failure)
-    if (second.end === 'failed') return { end: 'failed', by: first.by }
-    if (second.end !== 'passed') return second
-    unsteady(first.by)
+    for (const failure of first.failures) {
+      if (failure.test === undefined) return { end: 'failed', by: failure.by }
+      const second = await run.again(failure)
+      if (second.end === 'failed') return { end: 'failed', by: failure.by }
+      if (second.end !== 'passed') return second
+      unsteady(failure.by)
+    }
   }
   return { end: 'passed' }
 }
