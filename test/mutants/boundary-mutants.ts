@@ -165,8 +165,8 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'C04',
     file: 'config/load.ts',
-    text: '[...file.values, ...environment.values]',
-    replacement: '[...environment.values, ...file.values]',
+    text: '[...values, ...environment.values]',
+    replacement: '[...environment.values, ...values]',
     breaks: 'lets the file win over the environment',
     origin: 'review',
   },
@@ -205,8 +205,8 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'O03',
     file: 'ops/server.ts',
-    text: 'probe(options.ready())',
-    replacement: 'probe(options.live())',
+    text: 'probe(source.ready())',
+    replacement: 'probe(source.live())',
     breaks: 'says that it is ready while it is alive',
     origin: 'review',
   },
@@ -229,8 +229,8 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'O06',
     file: 'ops/listen.ts',
-    text: "...(draining ? { connection: 'close' } : {}),",
-    replacement: '',
+    text: 'isLast || draining ||',
+    replacement: 'isLast ||',
     breaks: 'keeps connections open while it stops',
     origin: 'review',
   },

@@ -83,7 +83,7 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I09',
     file: 'reconcile/circuit.ts',
-    text: '    allowance = Math.min(maxAllowance, didAnyArrive ? 2 : 1)\n',
+    text: '    allowance = 1\n',
     replacement: '',
     breaks: 'never shrinks the allowance',
     origin: 'invariant',
