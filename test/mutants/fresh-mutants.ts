@@ -149,9 +149,9 @@ export const freshMutants: readonly Mutant[] = [
   {
     id: 'F19',
     file: 'platform/record.ts',
-    text: "fields['subscriptionId'].toLowerCase()",
-    replacement: "fields['subscriptionId']",
-    breaks: 'a platform that writes ids in capitals: select.subscriptionIds excludes all that it should select',
+    text: "isUuid(fields['eventId']) ? fields['eventId'] : ''",
+    replacement: "String(fields['eventId'] ?? '')",
+    breaks: 'looks records up by event ids that are no UUID',
     origin: 'fresh',
   },
   {

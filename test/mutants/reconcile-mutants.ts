@@ -93,8 +93,8 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R15',
     file: 'reconcile/guard.ts',
-    text: "(state.name === 'trial' && inFlight === 0)",
-    replacement: "state.name === 'trial'",
+    text: "trouble() === 'platform' ? { name: 'clear' } : { name: 'trial' }",
+    replacement: "{ name: 'clear' }",
     breaks: 'sends all retries at once when the list is allowed again',
     origin: 'review',
   },
