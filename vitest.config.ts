@@ -1,10 +1,11 @@
-// Test runner settings: `npm test` runs all but benchmarks (test/bench) and what needs a real Prometheus or browser (*.e2e.ts).
+// Test runner settings: `npm test` runs all but benchmarks (test/bench) and test:e2e (*.e2e.ts: a real Prometheus, a browser, the network, or minutes).
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: 'test/support/build.ts',
     // Most of the slower files wait for sockets and timers: more workers than cores keep the cores busy.
     pool: 'threads',
     isolate: false,

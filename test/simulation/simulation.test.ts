@@ -1,9 +1,9 @@
-// The whole daemon in virtual time: 300 scenarios, each another mixture of habits, troubles and ends, and none violates what must hold.
+// The whole daemon in virtual time: 300 scenarios (SIMULATION_SEEDS changes that), each another mixture of habits, troubles and ends, and none violates what must hold.
 import { describe, expect, test } from 'vitest'
 import { generate } from './generate.ts'
 import { simulate } from './simulate.ts'
 
-const seeds = 300
+const seeds = Number(process.env['SIMULATION_SEEDS'] ?? 300)
 const seedsPerTest = 20
 const chunks = Array.from({ length: seeds / seedsPerTest }, (_, index) => 1 + index * seedsPerTest)
 
