@@ -32,6 +32,13 @@ export interface Cost {
 
 const tickMs = 30_000
 
+/** The default rate, a quick platform, and one so quick that the time of a call counts. */
+export const paces: readonly Pick<Outage, 'maxPerSecond' | 'latencyMs' | 'concurrency'>[] = [
+  { maxPerSecond: 20, latencyMs: 100, concurrency: 8 },
+  { maxPerSecond: 100, latencyMs: 100, concurrency: 8 },
+  { maxPerSecond: 2000, latencyMs: 20, concurrency: 64 },
+]
+
 /** Ticks every half minute until all is seen to be recovered. */
 export async function costOf(outage: Outage): Promise<Cost> {
   const { concurrency = 8, deliveryMs, latencyMs = 100, maxPerSecond = 20, subscriptions = 1 } = outage

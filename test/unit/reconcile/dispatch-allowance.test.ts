@@ -54,8 +54,8 @@ function sentAfterMs(world: Reconcile, records: readonly WebhookRecord[], since:
   return sent.length === records.length ? Math.max(...sent) - since : undefined
 }
 
-describe('ten fresh records of one subscription beside a hundred thousand of another are sent within two seconds', () => {
-  const crowd = many(100_000, 1)
+describe('ten fresh records of one subscription beside ten thousand of another are sent within two seconds', () => {
+  const crowd = many(10_000, 1)
 
   test.each<[string, boolean, Delivery | undefined, number?]>([
     ['which arrive before they are answered', true, { takesMs: 20, arrives: true }],
