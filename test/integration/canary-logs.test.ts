@@ -68,6 +68,8 @@ test('nothing that was planted is written anywhere, and every line is an event o
     secrets.watch,
     { operation: 'token', fault: refusedAssertion, count: 1 },
     { operation: 'list', fault: htmlPage, count: 1 },
+    { operation: 'list', fault: { kind: 'cut' }, count: 1 },
+    { operation: 'retry', fault: { kind: 'reset', when: 'after' }, count: 1 },
     { operation: 'retry', fault: notFailed, count: 1 },
     { operation: 'retry', fault: forbidden, count: 1 },
   )

@@ -1,14 +1,13 @@
 // Plants secrets, names, account numbers and receiver texts everywhere, lets everything go wrong, and searches all that the daemon writes.
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import type { Log } from '../../src/log.ts'
 import { createLogger } from '../../src/logger.ts'
 import type { Transport } from '../../src/platform/http.ts'
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import { createInProcessSandbox } from '../../src/sandbox/sandbox.ts'
 import { endsOf, findCanaries, type Canaries } from '../support/canaries.ts'
 import { startDaemon } from '../support/daemon.ts'
 import { testKeys } from '../support/keys.ts'
-import { createOffsetClock, type OffsetClock } from '../support/offset-clock.ts'
 import {
   collectSecrets,
   encryptedKey,
@@ -19,6 +18,7 @@ import {
   strayJwt,
   troubles,
 } from '../support/planted.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const schedule = {
   RECONCILER_PLATFORM_REQUEST_TIMEOUT: '300ms',
@@ -42,9 +42,9 @@ async function badDay(
   const { pem, encrypted } = await encryptedKey()
   const { certificatePem } = await testKeys()
   const secrets = collectSecrets(pem, encrypted)
-  const clock = createOffsetClock({ speed: 25 })
+  const clock = createVirtualClock()
   const written: string[] = []
-  await using sandbox = await startSandbox({ clock, certificatePem, deliveryTimeoutMs: null })
+  await using sandbox = await createInProcessSandbox({ clock, certificatePem, deliveryTimeoutMs: null })
   plantRecords(sandbox, clock.now())
   sandbox.faults.set(secrets.watch)
   const env = {
@@ -65,44 +65,34 @@ async function badDay(
     headers: { 'x-canary': planted['receiver header'] },
   })
 
+  /** Ticks, in a time that goes on, until it is so. */
+  async function until(stepMs: number, isSo: () => boolean): Promise<void> {
+    for (let turn = 0; !isSo(); turn += 1) {
+      if (turn === 200) throw new Error(`not so after ${turn} ticks`)
+      daemon.tick()
+      await clock.advance(stepMs)
+    }
+  }
+  const hits = (): number => Object.values(sandbox.faults.hits()).reduce((sum, count) => sum + count, 0)
+
   for (const operation of ['token', 'list', 'retry'] as const) {
     for (const fault of troubles) {
       sandbox.faults.set(secrets.watch, { operation, fault })
-      await tickUntilHit(sandbox, clock, () => {
-        daemon.tick()
+      const before = hits()
+      await until(60_000, () => {
         if (operation === 'token') sandbox.revokeTokens()
+        return hits() > before
       })
       for (const path of ['/metrics', '/livez', '/readyz', '/status', '/']) written.push((await daemon.get(path)).body)
     }
   }
   sandbox.faults.set(secrets.watch)
-  await vi.waitFor(() => {
-    clock.advance(20_000)
-    daemon.tick()
-    expect(sandbox.stats.deliveries.failed).toBeGreaterThan(12)
-  }, waiting)
+  await until(20_000, () => sandbox.stats.deliveries.failed > 12)
   sandbox.receiver.heal()
-  await vi.waitFor(() => {
-    clock.advance(20_000)
-    daemon.tick()
-    expect(sandbox.counts().successful).toBeGreaterThan(12)
-  }, waiting)
+  await until(20_000, () => sandbox.counts().successful > 12)
   written.push((await daemon.get('/metrics')).body)
   await daemon.stop()
   return { written: written.join('\n'), canaries: secrets.canaries(), lines: written.length }
-}
-
-const waiting = { timeout: 15_000, interval: 5 }
-
-/** Ticks, in a time that goes on, until the fault has hit a call. */
-async function tickUntilHit(sandbox: Sandbox, clock: OffsetClock, tick: () => void): Promise<void> {
-  const hits = (): number => Object.values(sandbox.faults.hits()).reduce((sum, count) => sum + count, 0)
-  const before = hits()
-  await vi.waitFor(() => {
-    clock.advance(60_000)
-    tick()
-    expect(hits()).toBeGreaterThan(before)
-  }, waiting)
 }
 
 describe('a bad day of the daemon', () => {

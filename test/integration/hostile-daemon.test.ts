@@ -1,10 +1,10 @@
 // The whole daemon through a bad day: whatever the platform does, it stays up, answers its probes, counts what it sees, and goes on.
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { FaultRule } from '../../src/sandbox/faults.ts'
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import { createInProcessSandbox, type InProcessSandbox } from '../../src/sandbox/sandbox.ts'
 import { startDaemon, type RunningDaemon } from '../support/daemon.ts'
 import { testKeys } from '../support/keys.ts'
-import { createOffsetClock, type OffsetClock } from '../support/offset-clock.ts'
+import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
 
 const env = {
   RECONCILER_PLATFORM_REQUEST_TIMEOUT: '300ms',
@@ -14,18 +14,18 @@ const env = {
 const hour = 3_600_000
 
 interface Day extends AsyncDisposable {
-  clock: OffsetClock
-  sandbox: Sandbox
+  clock: VirtualClock
+  sandbox: InProcessSandbox
   daemon: RunningDaemon
-  /** Ticks in a time that goes on, until the condition holds. */
-  until(condition: () => void | Promise<void>): Promise<void>
+  /** Ticks in a time that goes on, until it is so. */
+  until(isSo: () => boolean | Promise<boolean>): Promise<void>
 }
 
 async function begin(): Promise<Day> {
   const { certificatePem } = await testKeys()
-  const clock = createOffsetClock({ speed: 25 })
+  const clock = createVirtualClock()
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await startSandbox({ clock, certificatePem, deliveryTimeoutMs: null }))
+  const sandbox = starting.use(await createInProcessSandbox({ clock, certificatePem, deliveryTimeoutMs: null }))
   const now = clock.now()
   sandbox.seed({ count: 60, from: now - 20 * hour, to: now - 2 * hour, attempts: 1 })
   const daemon = starting.use(await startDaemon(sandbox, { clock, env }))
@@ -34,15 +34,13 @@ async function begin(): Promise<Day> {
     clock,
     sandbox,
     daemon,
-    until: (condition) =>
-      vi.waitFor(
-        async () => {
-          clock.advance(20_000)
-          daemon.tick()
-          await condition()
-        },
-        { timeout: 20_000, interval: 20 },
-      ),
+    async until(isSo) {
+      for (let turn = 0; !(await isSo()); turn += 1) {
+        if (turn === 200) throw new Error(`not so after ${turn} ticks`)
+        daemon.tick()
+        await clock.advance(20_000)
+      }
+    },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
@@ -113,18 +111,14 @@ describe('from the start', () => {
     const { daemon, sandbox } = day
     sandbox.faults.set(...faults)
 
-    await day.until(async () => {
-      expect(await metric(daemon, series)).toBeGreaterThan(0)
-    })
+    await day.until(async () => (await metric(daemon, series)) > 0)
     expect(await daemon.get('/livez')).toEqual({ status: 200, body: 'ok\n' })
 
     sandbox.faults.clear()
-    await day.until(() => {
-      expect(sandbox.counts()).toMatchObject({ successful: 60, failed: 0 })
-    })
-    await day.until(async () => {
-      expect(await daemon.get('/readyz')).toEqual({ status: 200, body: 'ok\n' })
-    })
+    await day.until(() => sandbox.counts().successful === 60)
+    expect(sandbox.counts()).toMatchObject({ successful: 60, failed: 0 })
+    await day.until(async () => (await daemon.get('/readyz')).status === 200)
+    expect(await daemon.get('/readyz')).toEqual({ status: 200, body: 'ok\n' })
     expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 60, repeated: 0 })
     await daemon.stop()
   })
@@ -134,9 +128,8 @@ test('not ready before a token and a page were seen, whatever else was answered'
   await using day = await begin()
   const { daemon, sandbox } = day
   sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 200, body: { text: '{"data":{}}' } } })
-  await day.until(async () => {
-    expect(await metric(daemon, 'platform_requests_total{operation="list",reason="invalid-body"}')).toBeGreaterThan(0)
-  })
+  const unreadable = 'platform_requests_total{operation="list",reason="invalid-body"}'
+  await day.until(async () => (await metric(daemon, unreadable)) > 0)
   expect(await daemon.get('/readyz')).toEqual({ status: 503, body: 'no list page of the platform yet\n' })
 })
 
@@ -147,16 +140,14 @@ test('one trouble after the other, in one life', async () => {
     sandbox.addWebhook({ eventInstant: clock.now() - 2 * hour })
     sandbox.faults.set(...faults)
     for (let turn = 0; turn < 3; turn += 1) {
-      clock.advance(5000)
       daemon.tick()
-      await sandbox.idle()
+      await clock.advance(5000)
+      await clock.run(sandbox.idle())
     }
     expect((await daemon.get('/livez')).status).toBe(200)
   }
   sandbox.faults.clear()
-  await day.until(() => {
-    expect(sandbox.counts().failed).toBe(0)
-  })
+  await day.until(() => sandbox.counts().failed === 0)
   expect(sandbox.receiver.counts().repeated).toBe(0)
   await daemon.stop()
 })

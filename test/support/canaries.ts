@@ -54,11 +54,13 @@ function formsOf(value: string): string[] {
 
 /** Names of the canaries that stand in the text, in whatever form. */
 export function findCanaries(text: string, canaries: Canaries): string[] {
-  const small = text.toLowerCase()
+  // Pages and metrics repeat most of their lines: each is searched once.
+  const small = [...new Set(text.toLowerCase().split('\n'))].join('\n')
   return [...canaries].filter(([, value]) => isIn(small, value)).map(([name]) => name)
 }
 
 function isIn(small: string, value: string): boolean {
   if (value.length < 6) throw new RangeError('a canary this short is found by chance')
+  if (value.includes('\n')) throw new RangeError('a canary of several lines is not found: lines are searched one by one')
   return formsOf(value).some((form) => small.includes(form.toLowerCase()))
 }

@@ -1,32 +1,31 @@
-// The whole daemon in this process, with its own log and ops server, in a time that goes fast and ticks when a test says so.
+// The whole daemon in this process, with its own log and ops server, on a virtual clock; it ticks when a test says so.
 import { request } from 'undici'
-import { systemClock, systemRandom } from '../../src/clock.ts'
+import { systemRandom } from '../../src/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { runDaemon } from '../../src/daemon.ts'
-import { connectionsOf } from '../../src/engine.ts'
 import type { Log } from '../../src/log.ts'
 import { createLogger } from '../../src/logger.ts'
 import type { Transport } from '../../src/platform/http.ts'
-import { createKeySource } from '../../src/platform/private-key.ts'
-import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import { createKeySource, type KeySource } from '../../src/platform/private-key.ts'
+import type { InProcessSandbox } from '../../src/sandbox/sandbox.ts'
 import { sandboxEnv } from './engine.ts'
-import type { OffsetClock } from './offset-clock.ts'
+import { inProcessKey, inProcessTransport } from './in-process.ts'
+import type { VirtualClock } from './virtual-clock.ts'
 
 export interface DaemonOptions {
-  clock: OffsetClock
+  clock: VirtualClock
   /** Environment variables besides those that the sandbox needs; undefined takes one of these away. */
   env?: Readonly<Record<string, string | undefined>>
   /** Gets every line of the log as it is written. */
   write?: (line: string) => void
-  /** Stands between the daemon and the network. */
+  /** Stands between the daemon and the platform. */
   between?: (transport: Transport, log: Log) => Transport
 }
 
 export interface RunningDaemon extends AsyncDisposable {
   /** The schedule's next tick, now. */
   tick(): void
-  /** Asks the ops server. */
+  /** Asks the ops server, over a socket. */
   get(path: string): Promise<{ status: number; body: string }>
   /** Ends it in good order. Rejects when it ended because of a bug. */
   stop(): Promise<void>
@@ -40,7 +39,7 @@ const env = {
 }
 
 /** Starts a daemon for this sandbox; resolves when its ops server listens. */
-export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Promise<RunningDaemon> {
+export async function startDaemon(sandbox: InProcessSandbox, options: DaemonOptions): Promise<RunningDaemon> {
   const { clock, write = () => undefined, between = (transport) => transport } = options
   const { config } = loadConfig({
     env: { ...env, ...(await sandboxEnv(sandbox)), ...options.env },
@@ -49,11 +48,9 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
   })
   const { privateKey: pem, privateKeyFile: file, privateKeyPassphrase: value } = config.auth
   const passphrase = value === undefined ? {} : { passphrase: { value, origin: 'test' } }
-  const { source: key } = await createKeySource(
+  const { source } = await createKeySource(
     file === undefined ? { pem: pem ?? '', origin: 'test', ...passphrase } : { file, ...passphrase },
   )
-  // Deadlines are real, whatever clock the daemon lives by.
-  const http = createUndiciTransport({ clock: systemClock, connections: connectionsOf(config) })
   const listening = Promise.withResolvers<number>()
   const log = listeningTo(createLogger({ ...config.log, instance: 'test', clock, write }), listening.resolve)
   const stop = new AbortController()
@@ -66,7 +63,7 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
     clock,
     random: systemRandom,
     log,
-    transport: between(timedBy(clock, http.transport), log),
+    transport: between(inProcessTransport(sandbox, clock), log),
     schedule: {
       nextAt: () => undefined,
       periodMs: 30_000,
@@ -77,16 +74,16 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
       },
       stop: () => Promise.resolve(),
     },
-    key,
+    key: await signingAtOnce(source),
     certificate: undefined,
     stop: stop.signal,
   })
   running.catch(listening.reject)
   const port = await listening.promise
 
-  async function end(): Promise<void> {
+  function end(): Promise<void> {
     stop.abort(new Error('SIGTERM'))
-    await running.finally(() => http.close())
+    return clock.run(running)
   }
 
   return {
@@ -102,6 +99,12 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
   }
 }
 
+/** The key as it was loaded; it is the test key, whatever form it came in. */
+async function signingAtOnce(source: KeySource): Promise<KeySource> {
+  const { sign } = (await inProcessKey()).current()
+  return { ...source, current: () => ({ ...source.current(), sign }) }
+}
+
 /** Tells the port of the ops server, which stands in the first line. */
 function listeningTo(log: Log, tell: (port: number) => void): Log {
   return {
@@ -110,13 +113,5 @@ function listeningTo(log: Log, tell: (port: number) => void): Log {
       log.info(message, fields)
       if (typeof fields?.['port'] === 'number') tell(fields['port'])
     },
-  }
-}
-
-function timedBy(clock: OffsetClock, transport: Transport): Transport {
-  return async (sent) => {
-    const sentAt = clock.now()
-    const answer = await transport(sent)
-    return { ...answer, sentAt, receivedAt: clock.now() }
   }
 }

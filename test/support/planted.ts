@@ -2,7 +2,7 @@
 import { createPrivateKey } from 'node:crypto'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Handle } from '../../src/sandbox/handle.ts'
 import { endsOf, ibanOf, linesOfPem, numbersOfKey, type Canaries } from './canaries.ts'
 import { testKeys } from './keys.ts'
 
@@ -63,7 +63,7 @@ const receiverTexts = {
 }
 
 /** A dozen records that can be recovered, and some that are odd, all with planted payloads and receiver texts. */
-export function plantRecords(sandbox: Sandbox, now: number): void {
+export function plantRecords(sandbox: Handle, now: number): void {
   const common = { eventInstant: now - 3 * hour, requestPayload: payload, ...receiverTexts }
   for (let index = 0; index < 12; index += 1) {
     sandbox.addWebhook({ ...common, wire: { note: planted['a field that is unknown'] } })
