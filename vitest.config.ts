@@ -10,6 +10,8 @@ export default defineConfig({
     pool: 'threads',
     isolate: false,
     maxWorkers: 2 * availableParallelism(),
+    // Of the concurrent tests of a file: each has a process of its own, or two.
+    maxConcurrency: 3,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     coverage: { provider: 'v8', include: ['src/**/*.ts'], reporter: ['text-summary', 'html'] },

@@ -17,7 +17,7 @@ function broken(file: string, name: string): string {
   const throwing = `export function ${name}() { throw new TypeError(${JSON.stringify(secret)}) }`
   return `import { registerHooks } from 'node:module'
     registerHooks({ load(url, context, next) {
-      if (!url.endsWith('/src/${file}')) return next(url, context)
+      if (!url.endsWith('/dist/${file}')) return next(url, context)
       const source = \`export * from '\${url}?whole'; ${throwing}\`
       return { format: 'module', source, shortCircuit: true }
     } })`
@@ -35,7 +35,7 @@ function toldOf(stderr: string): Told {
   return JSON.parse(stderr) as Told
 }
 
-describe('run ends with 70', () => {
+describe.concurrent('run ends with 70', () => {
   test.each([
     ['an exception that nobody catches', thrown, 'TypeError'],
     ['a rejection that nobody handles', rejected, 'RangeError'],
@@ -59,9 +59,9 @@ describe('run ends with 70', () => {
   })
 
   test.each([
-    ['in the sweep', 'platform/record.ts', 'readRecord', { RECONCILER_RETRY_ENABLED: 'false' }],
-    ['in a decision', 'reconcile/backoff.ts', 'backoffDelayMs', {}],
-    ['when an answer to a retry is noted', 'reconcile/entry.ts', 'offsetOf', {}],
+    ['in the sweep', 'platform/record.js', 'readRecord', { RECONCILER_RETRY_ENABLED: 'false' }],
+    ['in a decision', 'reconcile/backoff.js', 'backoffDelayMs', {}],
+    ['when an answer to a retry is noted', 'reconcile/entry.js', 'offsetOf', {}],
   ])('a function of our own that throws %s', async (_name, file, name, env) => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 5)
@@ -78,10 +78,10 @@ describe('run ends with 70', () => {
   })
 })
 
-test('a bug while metrics are read is a 500 and a line in the log; the daemon goes on', async () => {
+test.concurrent('a bug while metrics are read is a 500 and a line in the log; the daemon goes on', async () => {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
-  const bug = await folder.write('bug.mjs', broken('metrics/publish.ts', 'publishState'))
+  const bug = await folder.write('bug.mjs', broken('metrics/publish.js', 'publishState'))
   await using daemon = await startDaemon(await sandboxEnv(sandbox), { nodeArgs: ['--import', bug] })
 
   const { status, body } = await get(`${daemon.url}/metrics`)
@@ -94,11 +94,11 @@ test('a bug while metrics are read is a 500 and a line in the log; the daemon go
   expect((await daemon.ended()).code).toBe(0)
 })
 
-test('once ends with 70, too', async () => {
+test.concurrent('once ends with 70, too', async () => {
   await using sandbox = await startPlatform()
   seedDue(sandbox, 5)
   await using folder = await makeFolder()
-  const bug = await folder.write('bug.mjs', broken('reconcile/backoff.ts', 'backoffDelayMs'))
+  const bug = await folder.write('bug.mjs', broken('reconcile/backoff.js', 'backoffDelayMs'))
   await using program = startProgram(['once', '--json'], {
     env: await sandboxEnv(sandbox),
     nodeArgs: ['--import', bug],

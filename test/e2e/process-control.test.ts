@@ -21,35 +21,38 @@ async function statusOf(daemon: Daemon): Promise<StatusDocument> {
   return JSON.parse((await get(`${daemon.url}/status`)).body) as StatusDocument
 }
 
-test('a pause holds all retries until it is resumed; a sweep comes when it is asked for', async () => {
-  await using sandbox = await startPlatform()
-  await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...control, ...onceADay })
-  const port = await controlPort(daemon)
-  await daemon.said('full sweep')
+test.concurrent(
+  'a pause holds all retries until it is resumed; a sweep comes when it is asked for',
+  async ({ expect }) => {
+    await using sandbox = await startPlatform()
+    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...control, ...onceADay })
+    const port = await controlPort(daemon)
+    await daemon.said('full sweep')
 
-  const paused = JSON.parse((await command(port, '/-/pause')).body) as { since: string }
-  seedDue(sandbox, 20)
-  expect(await command(port, '/-/sweep')).toMatchObject({ status: 202, body: '{"sweep":"started"}\n' })
-  const held = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'held' })
-  await expect.poll(held, patience).toBe(20)
+    const paused = JSON.parse((await command(port, '/-/pause')).body) as { since: string }
+    seedDue(sandbox, 20)
+    expect(await command(port, '/-/sweep')).toMatchObject({ status: 202, body: '{"sweep":"started"}\n' })
+    const held = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'held' })
+    await expect.poll(held, patience).toBe(20)
 
-  expect(await statusOf(daemon)).toMatchObject({
-    paused: { since: paused.since },
-    holding: ['paused'],
-    failed: { held: 20, due: 0 },
-  })
-  expect((await daemon.metrics()).sum('paused')).toBe(1)
-  expect(sandbox.stats.requests.retry).toEqual({})
+    expect(await statusOf(daemon)).toMatchObject({
+      paused: { since: paused.since },
+      holding: ['paused'],
+      failed: { held: 20, due: 0 },
+    })
+    expect((await daemon.metrics()).sum('paused')).toBe(1)
+    expect(sandbox.stats.requests.retry).toEqual({})
 
-  expect(JSON.parse((await command(port, '/-/resume')).body)).toEqual({ paused: false, changed: true })
-  await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0, successful: 20 })
-  await expect.poll(() => statusOf(daemon), patience).toMatchObject({ paused: null, holding: [] })
-  await expect.poll(async () => (await daemon.metrics()).sum('paused'), patience).toBe(0)
-  daemon.kill('SIGTERM')
-  expect((await daemon.ended()).code).toBe(0)
-})
+    expect(JSON.parse((await command(port, '/-/resume')).body)).toEqual({ paused: false, changed: true })
+    await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0, successful: 20 })
+    await expect.poll(() => statusOf(daemon), patience).toMatchObject({ paused: null, holding: [] })
+    await expect.poll(async () => (await daemon.metrics()).sum('paused'), patience).toBe(0)
+    daemon.kill('SIGTERM')
+    expect((await daemon.ended()).code).toBe(0)
+  },
+)
 
-test('a restart forgets a pause', async () => {
+test.concurrent('a restart forgets a pause', async ({ expect }) => {
   await using sandbox = await startPlatform()
   const env = { ...(await sandboxEnv(sandbox)), ...control }
   {
@@ -64,7 +67,7 @@ test('a restart forgets a pause', async () => {
   expect(await statusOf(daemon)).toMatchObject({ paused: null })
 })
 
-test('who does not hold the token changes nothing, and the token is shown nowhere', async () => {
+test.concurrent('who does not hold the token changes nothing, and the token is shown nowhere', async () => {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
   const tokenFile = await folder.write('token', `${token}\n`)
@@ -88,13 +91,13 @@ test('who does not hold the token changes nothing, and the token is shown nowher
   for (const text of [stdout, stderr, metrics.body, status.body]) expect(text).not.toContain('CANARY')
 })
 
-test('without a token nothing listens there', async () => {
+test.concurrent('without a token nothing listens there', async () => {
   await using sandbox = await startPlatform()
   await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), RECONCILER_CONTROL_PORT: '0' })
   expect((await daemon.said('started'))['controlPort']).toBeUndefined()
 })
 
-test('a control port that is taken is said by its name, and ends it with 78', async () => {
+test.concurrent('a control port that is taken is said by its name, and ends it with 78', async () => {
   await using sandbox = await startPlatform()
   const blocker = createServer()
   await new Promise<void>((resolve) => {

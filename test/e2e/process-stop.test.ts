@@ -1,27 +1,31 @@
 // How the daemon's process ends: in good order, in time, at once, and never by a hang-up.
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { command, token } from '../support/control.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { sandboxEnv } from '../support/engine.ts'
 import { get, makeFolder, startDaemon, startProgram, type Program, patience } from '../support/process.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
 
 /** Of three subscriptions one retry each: the last slot is kept for one that has none in flight. */
 const inFlight = 3
 const concurrency = { RECONCILER_RETRY_CONCURRENCY: '4' }
 const signals = ['SIGTERM', 'SIGINT'] as const
+/** An end that waited for it would come after the deadline of `ended`. */
+const longGrace = { RECONCILER_SHUTDOWN_GRACE: '10m' }
 
 function accepted(program: Program): number {
   return program.log().filter(({ msg, result }) => msg === 'retried' && result === 'accepted').length
 }
 
-describe('in mid-recovery', () => {
+describe.concurrent('in mid-recovery', () => {
   test.each(signals)('%s lets retries in flight finish and starts no other', async (signal) => {
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold('retry', { skip: 10 })] }, gate)
     seedDue(sandbox, 60)
-    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency })
+    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency, ...longGrace })
     await gate.arrived(inFlight)
 
-    const signalled = performance.now()
     daemon.kill(signal)
     const { inFlight: told } = await daemon.said('stopping', { signal })
     const metrics = await daemon.metrics()
@@ -31,7 +35,6 @@ describe('in mid-recovery', () => {
     const { code, stderr } = await daemon.ended()
 
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(performance.now() - signalled).toBeLessThan(10_000)
     expect(told).toBe(inFlight)
     expect(metrics.sum('retries_in_flight')).toBe(inFlight)
     expect(metrics.sum('retries_total', { result: 'accepted' })).toBe(10)
@@ -43,7 +46,7 @@ describe('in mid-recovery', () => {
     expect(daemon.log().at(-1)).toMatchObject({ msg: 'stopped', level: 'info', cutOff: 0 })
   })
 
-  test('what outlasts the grace is cut off, and said to be', async () => {
+  test('what outlasts the grace is cut off, and said to be', async ({ expect }) => {
     await using sandbox = await startPlatform({ faults: [{ operation: 'retry', fault: { kind: 'hang' } }] })
     const ids = seedDue(sandbox, 20)
     const grace = { RECONCILER_SHUTDOWN_GRACE: '200ms', RECONCILER_PLATFORM_REQUEST_TIMEOUT: '1m' }
@@ -61,25 +64,25 @@ describe('in mid-recovery', () => {
     expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'failed'))
   })
 
-  test.each(signals)('%s while outcomes are awaited: nothing is in flight, so it ends at once', async (signal) => {
-    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600_000 } })
-    seedDue(sandbox, 8)
-    await using daemon = await startDaemon(await sandboxEnv(sandbox))
-    await expect.poll(async () => (await daemon.metrics()).sum('awaiting_webhooks'), patience).toBe(8)
-    await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight'), patience).toBe(0)
+  test.for(signals)(
+    '%s while outcomes are awaited: nothing is in flight, so it ends at once',
+    async (signal, { expect }) => {
+      await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600_000 } })
+      seedDue(sandbox, 8)
+      await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...longGrace })
+      await expect.poll(async () => (await daemon.metrics()).sum('awaiting_webhooks'), patience).toBe(8)
+      await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight'), patience).toBe(0)
 
-    const signalled = performance.now()
-    daemon.kill(signal)
-    const { code, stderr } = await daemon.ended()
+      daemon.kill(signal)
+      const { code, stderr } = await daemon.ended()
 
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    // Far less than the grace of 25 s.
-    expect(performance.now() - signalled).toBeLessThan(10_000)
-    expect(daemon.log().at(-1)).toMatchObject({ msg: 'stopped', cutOff: 0 })
-    // Nothing is made up: what is not known is told as nothing.
-    expect(daemon.log().filter(({ msg }) => msg === 'outcome')).toEqual([])
-    expect(sandbox.counts()).toEqual({ processing: 8, successful: 0, failed: 0 })
-  })
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+      expect(daemon.log().at(-1)).toMatchObject({ msg: 'stopped', cutOff: 0 })
+      // Nothing is made up: what is not known is told as nothing.
+      expect(daemon.log().filter(({ msg }) => msg === 'outcome')).toEqual([])
+      expect(sandbox.counts()).toEqual({ processing: 8, successful: 0, failed: 0 })
+    },
+  )
 
   test.each([
     ['SIGTERM', 'SIGTERM'],
@@ -102,7 +105,7 @@ describe('in mid-recovery', () => {
     expect(gate.waiting()).toBe(inFlight)
   })
 
-  test('SIGHUP is told and ignored', async () => {
+  test('SIGHUP is told and ignored', async ({ expect }) => {
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold('retry')] }, gate)
     seedDue(sandbox, 20)
@@ -124,7 +127,7 @@ describe('in mid-recovery', () => {
   })
 })
 
-describe('before it works', () => {
+describe.concurrent('before it works', () => {
   test('SIGTERM while the program is still being loaded', async () => {
     await using sandbox = await startPlatform()
     await using folder = await makeFolder()
@@ -133,7 +136,7 @@ describe('before it works', () => {
       'early.mjs',
       `import { registerHooks } from 'node:module'
        registerHooks({ load(url, context, next) {
-         if (url.endsWith('/src/cli/program.ts')) process.kill(process.pid, 'SIGTERM')
+         if (url.endsWith('/dist/cli/program.js')) process.kill(process.pid, 'SIGTERM')
          return next(url, context)
        } })`,
     )
@@ -178,15 +181,17 @@ describe('before it works', () => {
   })
 })
 
-describe('when nobody reads what it writes', () => {
-  test('the daemon goes on', async () => {
+describe.concurrent('when nobody reads what it writes', () => {
+  test('the daemon goes on', async ({ expect }) => {
     await using sandbox = await startPlatform()
-    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_SCHEDULE_CRON: '* * * * * *' }
-    await using daemon = await startDaemon(env)
+    const control = { RECONCILER_CONTROL_TOKEN: token, RECONCILER_CONTROL_PORT: '0' }
+    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...control })
+    const { controlPort } = await daemon.said('started')
     await daemon.said('full sweep')
     daemon.deafen('stdout')
     daemon.deafen('stderr')
     seedDue(sandbox, 20)
+    await command(Number(controlPort), '/-/sweep')
     await expect.poll(() => sandbox.counts().successful, patience).toBe(20)
     // It wrote a line for each.
     expect((await daemon.metrics()).sum('retries_total', { result: 'accepted' })).toBe(20)
