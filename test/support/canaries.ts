@@ -61,6 +61,7 @@ export function findCanaries(text: string, canaries: Canaries): string[] {
 
 function isIn(small: string, value: string): boolean {
   if (value.length < 6) throw new RangeError('a canary this short is found by chance')
-  if (value.includes('\n')) throw new RangeError('a canary of several lines is not found: lines are searched one by one')
+  if (value.includes('\n'))
+    throw new RangeError('a canary of several lines is not found: lines are searched one by one')
   return formsOf(value).some((form) => small.includes(form.toLowerCase()))
 }

@@ -3,6 +3,8 @@
 const rounds = 5
 /** Work that is over sooner is repeated: less can't be measured. */
 const leastMs = 2
+/** Of `process.threadCpuUsage`. */
+const resolutionMs = 0.001
 
 function threadMs(work: () => void): number {
   const before = process.threadCpuUsage()
@@ -22,5 +24,6 @@ export function growth(small: () => void, large: () => void): number {
   const smallMs = best(() => {
     for (let turn = 0; turn < repeats; turn += 1) small()
   })
-  return best(large) / (smallMs / repeats)
+  // A cost below the clock's resolution counts as that resolution.
+  return Math.max(best(large), resolutionMs) / Math.max(smallMs / repeats, resolutionMs)
 }

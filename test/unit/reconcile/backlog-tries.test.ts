@@ -1,4 +1,5 @@
 // What the backlog remembers of a PATCH, and what it makes of the platform's times.
+import type { Listing } from '../../../src/reconcile/listing.ts'
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
@@ -166,7 +167,7 @@ describe('what a PATCH leaves behind', () => {
     noted(backlog, record, accepted(record))
     expect(outcomes()).toEqual([])
     const { awaiting } = entryOf(backlog, record)
-    expect(awaiting).toMatchObject({ lookAt: patchedAt + 500, answered: { attempts: 1 } })
+    expect(awaiting).toMatchObject({ lookAt: patchedAt + 500, failedSince: undefined })
   })
 
   test('nor is one that took ten seconds: the first look is due at once', () => {
@@ -406,8 +407,9 @@ describe('the platform’s clock', () => {
     learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), at)
     noted(backlog, record, accepted({ ...record, status: 'processing' }), 2000, at)
     const seen = { ...record, lastAttemptLocal: Date.UTC(2025, 9, 26, 2, 31) }
-    const later = listingOf([seen], { askedAt: 4000, span: { from: 0, to: 2e9 } })
-    expect(learn(backlog, later, at + 5 * minuteMs).offsets).toEqual([{ offsetMs: 0 }])
+    const listed = (askedAt: number): Listing => listingOf([seen], { askedAt, span: { from: 0, to: 2e9 } })
+    expect(learn(backlog, listed(4000), at + 5 * minuteMs).offsets).toEqual([])
+    expect(learn(backlog, listed(6000), at + 5 * minuteMs).offsets).toEqual([{ offsetMs: 0 }])
   })
 
   test('records that nobody retried tell nothing', () => {

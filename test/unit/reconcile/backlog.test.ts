@@ -127,7 +127,9 @@ describe('learning from a listing', () => {
     learn(backlog, listingOf([record]), now)
     noted(backlog, record, accepted({ ...record, status: 'processing' }))
     const shown = { ...record, attempts: 2, lastAttemptLocal: now + 200, responseStatusCode: 500 }
-    const { changed, offsets } = learn(backlog, listingOf([shown], { askedAt: 3000 }), now + 1000)
+    learn(backlog, listingOf([shown], { askedAt: 3000 }), now + 1000)
+    expect(outcomes()).toEqual([])
+    const { changed, offsets } = learn(backlog, listingOf([shown], { askedAt: 5000 }), now + 3000)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
     expect(changed).toEqual([entryOf(backlog, record)])
     expect(offsets).toEqual([{ offsetMs: 0 }])
@@ -193,7 +195,9 @@ describe('learning from a listing', () => {
     expect(backlog.forgetBefore(now / 1000)).toEqual([])
     expect(backlog.get(record.id)).toBe(entry)
     if (!isAnswered) backlog.note(entry, answer, { answeredAt: now, monotonic: 2000 })
-    looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: now }, 4000)
+    for (const afterMs of [4000, 6000]) {
+      looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: now }, afterMs)
+    }
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
     expect(backlog.forgetBefore(now / 1000)).toEqual([entry])
   })

@@ -51,7 +51,7 @@ test('however many listings there are: all since the oldest of them began, and n
         if (act === 'open') open.push({ since: now, close: recent.open(now) })
         if (act === 'close') open.splice(ms % (open.length + 1), 1)[0]?.close()
         if (act === 'add') recent.add(id, now)
-        if (act === 'add') last.set(id, now)
+        if (act === 'add' && open.length > 0) last.set(id, now)
         const since = Math.min(...open.map((one) => one.since))
         const young = [...last].filter(([, at]) => at >= since)
         for (const [other, at] of young) expect(recent.has(other, at)).toBe(true)
