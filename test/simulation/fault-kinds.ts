@@ -2,6 +2,7 @@
 
 export const faultKinds = [
   'server-error',
+  'coded-error',
   'overloaded',
   'throttled',
   'reset-before',
@@ -17,9 +18,17 @@ export const faultKinds = [
   'slow',
   'no-token',
   'token-refused',
+  'token-throttled',
+  'misrouted',
+  'bad-span',
+  'health-404',
 ] as const
 
-/** `-before`: the platform never heard of the call; `-after`: it did what was asked, but nobody hears of it. */
+/**
+ * `-before`: the platform never heard of the call; `-after`: it did what was asked, but nobody hears of it.
+ * `coded-error`: the platform's own word; `token-throttled`: an OAuth error under 429; `misrouted`: a gateway answers 404 to each PATCH; `health-404`: the
+ * receiver's health address is not there.
+ */
 export type FaultKind = (typeof faultKinds)[number]
 
 export interface FaultWindow {
@@ -30,7 +39,13 @@ export interface FaultWindow {
   /** Share of the calls that it hits. */
   share: number
   on: 'all' | 'list' | 'retry'
+  /** With `bad-span`: lists of several rows fail whose span holds the event of this moment, ms since the start. */
+  eventAt?: number
 }
 
 /** Faults of the identity host; all others are the platform's. */
-export const identityFaults: ReadonlySet<FaultKind> = new Set<FaultKind>(['no-token', 'token-refused'])
+export const identityFaults: ReadonlySet<FaultKind> = new Set<FaultKind>([
+  'no-token',
+  'token-refused',
+  'token-throttled',
+])

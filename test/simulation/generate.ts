@@ -1,93 +1,19 @@
 // Draws a scenario from its seed: each run is another mixture of habits, numbers, troubles and ends of processes.
-import { createSequence, type Sequence } from '../../src/sandbox/hash.ts'
-import { faultKinds, type FaultWindow } from './fault-kinds.ts'
-import type { Habits, Outage, PlannedLife, PlannedReceiver, PlannedRecord, RecordKind, Scenario } from './scenario.ts'
+import { dayMs, drawOf, hourMs, minuteMs, secondMs, type Draw } from './draw.ts'
+import { habitsOf } from './draw-habits.ts'
+import { recordsOf } from './draw-records.ts'
+import { faultKinds, type FaultKind, type FaultWindow } from './fault-kinds.ts'
+import type { Outage, PlannedLife, PlannedReceiver, PlannedRecord, Scenario } from './scenario.ts'
+import { themes, type Theme } from './themes.ts'
 
-const secondMs = 1000
-const minuteMs = 60_000
-const hourMs = 3_600_000
-const dayMs = 24 * hourMs
-
+const putBackAt = Date.UTC(2026, 9, 25, 0, 40)
 /** A plain day, and half an hour before the clock is put back and forward in Berlin. */
 const starts = [
   { at: Date.UTC(2026, 0, 15, 12), timeZone: 'UTC' },
   { at: Date.UTC(2026, 5, 1, 3), timeZone: 'Asia/Kolkata' },
-  { at: Date.UTC(2026, 9, 25, 0, 40), timeZone: 'Europe/Berlin' },
+  { at: putBackAt, timeZone: 'Europe/Berlin' },
   { at: Date.UTC(2026, 2, 29, 0, 40), timeZone: 'Europe/Berlin' },
 ] as const
-
-/** What the run is mostly about. */
-const themes = ['mixed', 'mixed', 'calm', 'dead', 'faults', 'ends', 'narrow', 'long-lists'] as const
-type Theme = (typeof themes)[number]
-
-interface Draw extends Sequence {
-  /** Uniform between the two, whole. */
-  within(least: number, most: number): number
-}
-
-function drawOf(seed: number): Draw {
-  const sequence = createSequence(seed)
-  return { ...sequence, within: (least, most) => least + Math.floor(sequence.next() * (most - least + 1)) }
-}
-
-/** More for the smaller values. */
-function few(draw: Draw, most: number): number {
-  return Math.floor(draw.next() ** 2 * (most + 1))
-}
-
-function habitsOf(draw: Draw, timeZone: string): Habits {
-  const quick = draw.chance(0.7)
-  const delivery = draw.pick(['sync', 'async'])
-  const meanwhile = draw.chance(0.7) ? 'processing' : 'failed'
-  const counts = draw.pick(['start', 'end'])
-  // An attempt that is counted and shown as failed while it is under way can't be told from one that has failed, but by waiting.
-  const looksFailed = delivery === 'async' && meanwhile === 'failed' && counts === 'start'
-  return {
-    timeZone,
-    delivery,
-    meanwhile,
-    counts,
-    ownRetries: draw.pick([0, 0, 1, 3]),
-    ownRetryMs: draw.within(5 * secondMs, 90 * secondMs),
-    order: draw.pick(['event-asc', 'event-desc', 'id', 'attempt-asc', 'attempt-desc']),
-    fromInclusive: draw.chance(0.5),
-    toInclusive: draw.chance(0.5),
-    timePrecision: draw.pick(['ms', 'ms', 'second']),
-    conflictStatus: draw.pick([200, 400, 409, 422]),
-    tokenLifeSeconds: draw.pick([3600, 3600, 300, 45]),
-    latency: quick ? [5, 60] : [20, 700],
-    queue:
-      delivery === 'sync'
-        ? [0, 0]
-        : draw.pick([
-            [0, 200],
-            [500, 3000],
-            [2000, 20_000],
-          ] as const),
-    deliveryTime: looksFailed
-      ? [5, 1500]
-      : draw.pick([
-          [5, 100],
-          [50, 1500],
-          [1000, 6000],
-        ] as const),
-    deliveryTimeout: draw.pick([3 * secondMs, 15 * secondMs]),
-    identityAheadMs: draw.chance(0.3) ? draw.within(-40_000, 40_000) : 0,
-  }
-}
-
-/** Lists of several slow pages, while deliveries that go on look as if they had not begun. */
-function longLists(habits: Habits): Habits {
-  return {
-    ...habits,
-    latency: [100, 900],
-    delivery: 'async',
-    meanwhile: 'failed',
-    counts: 'end',
-    queue: [0, 200],
-    deliveryTime: [1000, 6000],
-  }
-}
 
 /** Enough retries under way that some have an outcome while a list is read. */
 const longListsEnvironment = {
@@ -100,8 +26,9 @@ const longListsEnvironment = {
 
 function outagesOf(draw: Draw, theme: Theme, troubledMs: number): Outage[] {
   const how = (): Outage['how'] => draw.pick([503, 503, 500, 429, 'no-answer', 'refused'])
-  if (theme === 'calm') return []
+  if (theme === 'calm' || theme === 'lapse' || theme === 'crowded') return []
   if (theme === 'dead') return [{ from: 0, to: troubledMs, how: how() }]
+  if (theme === 'hanging') return [{ from: 0, to: draw.within(2, 6) * minuteMs, how: 'no-answer' }]
   const count = draw.within(0, 2)
   return Array.from({ length: count }, () => {
     const from = draw.chance(0.4) ? 0 : draw.within(0, troubledMs)
@@ -109,61 +36,61 @@ function outagesOf(draw: Draw, theme: Theme, troubledMs: number): Outage[] {
   })
 }
 
-function faultsOf(draw: Draw, theme: Theme, troubledMs: number): FaultWindow[] {
-  const most = { mixed: 3, calm: 0, dead: 0, faults: 7, ends: 1, narrow: 2, 'long-lists': 1 }[theme]
-  return Array.from({ length: most === 0 ? 0 : draw.within(theme === 'faults' ? 3 : 0, most) }, () => {
-    const from = draw.within(0, troubledMs - 1)
-    const isWhole = draw.chance(0.2)
-    return {
-      from,
-      to: Math.min(troubledMs, from + draw.within(5 * secondMs, isWhole ? 3 * minuteMs : 10 * minuteMs)),
-      kind: faultKinds[draw.below(faultKinds.length)] ?? 'slow',
-      share: isWhole ? 1 : 0.03 + draw.next() * 0.4,
-      on: draw.pick(['all', 'list', 'retry']),
-    }
-  })
+/** What hits some of the calls between the daemon and the platform. */
+const strayFaults = faultKinds.filter((kind) => !['misrouted', 'bad-span', 'health-404'].includes(kind))
+const gatewayFaults = ['misrouted', 'bad-span', 'health-404', 'forbidden', 'coded-error', 'throttled'] as const
+const identityFaults = ['no-token', 'token-refused', 'token-throttled', 'slow', 'unauthorized'] as const
+
+/** How many faults a theme has, at least and at most. */
+const faultCounts: Partial<Record<Theme, readonly [least: number, most: number]>> = {
+  mixed: [0, 3],
+  faults: [3, 7],
+  ends: [0, 1],
+  narrow: [0, 2],
+  'long-lists': [0, 1],
+  identity: [1, 3],
+  gateway: [1, 3],
 }
 
-/** What the platform itself refuses never counts as attempted there: where there is no room to remember it, it starves the rest. */
-function kindOf(draw: Draw, odd: number, theme: Theme): RecordKind {
-  if (!draw.chance(odd)) return 'plain'
-  return theme === 'narrow'
-    ? draw.pick(['poison', 'unwanted'])
-    : draw.pick(['poison', 'poison', 'unwanted', 'barred', 'missing'])
+function pickFault(draw: Draw, theme: Theme): FaultKind {
+  if (theme === 'gateway') return draw.pick(gatewayFaults)
+  if (theme === 'identity' && draw.chance(0.8)) return draw.pick(identityFaults)
+  return strayFaults[draw.below(strayFaults.length)] ?? 'slow'
 }
 
-function recordsOf(
-  draw: Draw,
-  troubledMs: number,
-  shape: { theme: Theme; subscriptions: number; lookback: number; most: number },
-): PlannedRecord[] {
-  const odd = draw.pick([0, 0, 0.03, 0.15])
-  const spread = draw.pick([10 * secondMs, 10 * minuteMs, 6 * hourMs, 3 * dayMs])
-  const before = draw.within(shape.theme === 'long-lists' ? 120 : 1, shape.most)
-  const after = draw.chance(0.6) ? draw.within(0, Math.floor(shape.most / 2)) : 0
-  const entities = draw.within(1, before)
-  const common = (): Pick<PlannedRecord, 'subscription' | 'kind' | 'entity' | 'eventType'> => ({
-    subscription: few(draw, shape.subscriptions - 1),
-    kind: kindOf(draw, odd, shape.theme),
-    entity: draw.below(entities),
-    eventType: draw.pick(['account-activated', 'account-activated', 'other-type']),
-  })
-  const old = Array.from({ length: before }, () => {
-    const age = Math.min(90 * secondMs + draw.below(spread), shape.lookback + 5 * minuteMs)
-    const attempts = draw.pick([1, 1, 1, 2, 4])
-    return { ...common(), at: -age, attempts, lastAttemptAt: -draw.below(Math.min(age, 30 * minuteMs)) }
-  })
-  const coming = Array.from({ length: after }, () => ({
-    ...common(),
-    at: draw.below(troubledMs),
-    attempts: 0,
-    lastAttemptAt: 0,
-  }))
-  return [...old, ...coming]
+function faultOf(draw: Draw, theme: Theme, troubledMs: number, records: readonly PlannedRecord[]): FaultWindow {
+  const from = draw.within(0, troubledMs - 1)
+  const kind = pickFault(draw, theme)
+  const isWhole = theme === 'gateway' || draw.chance(0.2)
+  return {
+    from,
+    to: Math.min(troubledMs, from + draw.within(5 * secondMs, isWhole ? 3 * minuteMs : 10 * minuteMs)),
+    kind,
+    share: isWhole ? 1 : 0.03 + draw.next() * 0.4,
+    on: theme === 'gateway' ? 'retry' : draw.pick(['all', 'list', 'retry']),
+    ...(kind === 'bad-span' && { eventAt: records[draw.below(records.length)]?.at ?? 0 }),
+  }
+}
+
+function faultsOf(draw: Draw, theme: Theme, troubledMs: number, records: readonly PlannedRecord[]): FaultWindow[] {
+  const [least, most] = faultCounts[theme] ?? [0, 0]
+  return Array.from({ length: draw.within(least, most) }, () => faultOf(draw, theme, troubledMs, records))
+}
+
+const mostLives: Partial<Record<Theme, number>> = {
+  mixed: 2,
+  calm: 1,
+  dead: 2,
+  faults: 1,
+  ends: 8,
+  narrow: 1,
+  identity: 1,
+  gateway: 1,
+  replicas: 1,
 }
 
 function livesOf(draw: Draw, theme: Theme, troubledMs: number): PlannedLife[] {
-  const most = { mixed: 2, calm: 1, dead: 2, faults: 1, ends: 8, narrow: 1, 'long-lists': 0 }[theme]
+  const most = mostLives[theme] ?? 0
   const count = theme === 'ends' ? draw.within(2, most) : draw.within(0, most)
   return Array.from({ length: count }, () => ({
     ends: draw.chance(0.5)
@@ -174,7 +101,14 @@ function livesOf(draw: Draw, theme: Theme, troubledMs: number): PlannedLife[] {
   }))
 }
 
-function environmentOf(draw: Draw, theme: Theme, lookback: number): Record<string, string> {
+interface Shape {
+  lookback: number
+  /** Of the backlog. */
+  places: number
+  startAt: number
+}
+
+function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: Shape): Record<string, string> {
   const narrow = theme === 'narrow'
   const ms = (value: number): string => `${value}ms`
   const initial = draw.pick([10 * secondMs, 30 * secondMs, minuteMs])
@@ -182,20 +116,31 @@ function environmentOf(draw: Draw, theme: Theme, lookback: number): Record<strin
     RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: String(narrow ? draw.pick([1, 2, 5]) : draw.pick([5, 20, 100])),
     RECONCILER_SWEEP_SLICE_RECORDS: String(draw.pick(narrow ? [1, 5, 20] : [20, 500, 5000])),
     RECONCILER_SWEEP_CONCURRENCY: String(draw.pick([1, 4])),
-    RECONCILER_BACKLOG_MAX_RECORDS: String(narrow ? draw.pick([1, 3, 20]) : 100_000),
+    RECONCILER_BACKLOG_MAX_RECORDS: String(places),
     RECONCILER_WINDOW_LOOKBACK: ms(lookback),
     RECONCILER_WINDOW_SETTLE: ms(draw.pick([0, 5 * secondMs, minuteMs])),
     RECONCILER_RETRY_CONCURRENCY: String(narrow ? draw.pick([1, 2]) : draw.pick([2, 8, 32])),
-    RECONCILER_RETRY_MAX_ATTEMPTS: String(draw.pick([6, 30, 30])),
+    RECONCILER_RETRY_MAX_ATTEMPTS: String(theme === 'identity' ? draw.pick([3, 6]) : draw.pick([6, 30, 30])),
     RECONCILER_RETRY_BACKOFF_INITIAL: ms(initial),
     RECONCILER_RETRY_BACKOFF_MULTIPLIER: String(draw.pick([1, 2, 3])),
-    RECONCILER_RETRY_BACKOFF_MAX: ms(Math.max(initial, draw.pick([minuteMs, 4 * minuteMs, 10 * minuteMs]))),
+    RECONCILER_RETRY_BACKOFF_MAX: ms(
+      Math.max(initial, draw.pick(theme === 'lapse' ? [2 * hourMs] : [minuteMs, 4 * minuteMs, 10 * minuteMs])),
+    ),
     RECONCILER_RETRY_BACKOFF_JITTER: String(draw.pick([0, 0.3, 0.5])),
     ...(draw.chance(0.15) && { RECONCILER_RETRY_MAX_PER_SECOND: String(draw.pick([0.5, 3])) }),
     ...(draw.chance(0.15) && { RECONCILER_RETRY_ORDER_PER_ENTITY: 'true' }),
     ...(draw.chance(0.15) && { RECONCILER_SELECT_EVENT_TYPES: 'account-activated' }),
-    RECONCILER_OUTCOME_GIVE_UP_AFTER: ms(draw.pick([5 * minuteMs, hourMs])),
+    // Near a change of daylight saving, nobody could tell whether an event lies before it.
+    ...(startAt !== putBackAt &&
+      draw.chance(0.12) && {
+        RECONCILER_WINDOW_NOT_BEFORE: new Date(startAt - draw.pick([minuteMs, 5 * minuteMs, hourMs])).toISOString(),
+      }),
+    RECONCILER_WINDOW_EXPIRY_WARNING: ms(draw.pick([0, 10 * minuteMs, 6 * hourMs])),
+    RECONCILER_OUTCOME_STUCK_AFTER: ms(draw.pick([minuteMs, 15 * minuteMs])),
+    RECONCILER_OUTCOME_GIVE_UP_AFTER: ms(theme === 'hanging' ? hourMs : draw.pick([5 * minuteMs, hourMs])),
     RECONCILER_CIRCUIT_INITIAL_ALLOWANCE: String(draw.pick([1, 3, 10, 10, 20])),
+    RECONCILER_CIRCUIT_FAILURE_RATIO: String(draw.pick([0.9, 0.9, 0.5, 0.8, 1])),
+    RECONCILER_CIRCUIT_PROBE_TIMEOUT: ms(draw.pick([30 * secondMs, 2 * minuteMs, 2 * minuteMs])),
     RECONCILER_CIRCUIT_COOLDOWN: ms(draw.pick([5 * secondMs, 30 * secondMs])),
     RECONCILER_CIRCUIT_MAX_COOLDOWN: ms(draw.pick([minuteMs, 5 * minuteMs])),
     RECONCILER_SHUTDOWN_GRACE: ms(draw.pick([0, 2 * secondMs, 25 * secondMs])),
@@ -210,39 +155,91 @@ function jumpsOf(draw: Draw, troubledMs: number): Scenario['jumps'] {
   }))
 }
 
-function pausesOf(draw: Draw, theme: Theme, troubledMs: number): Scenario['pauses'] {
-  if (theme === 'calm' || draw.chance(0.85)) return []
+function pausesOf(draw: Draw, troubledMs: number): Scenario['pauses'] {
+  if (draw.chance(0.85)) return []
   const from = draw.within(1, troubledMs)
   return [{ from, to: Math.min(troubledMs, from + draw.within(secondMs, 5 * minuteMs)) }]
 }
 
-/** The scenario of this seed. */
-export function generate(seed: number): Scenario {
-  // Seeds next to each other give nothing alike.
-  const draw = drawOf(Math.imul(seed, 0x9e3779b1))
-  const theme = draw.pick(themes)
-  const start = draw.pick(starts)
-  const troubledMs = draw.within(2, draw.chance(0.3) ? 40 : 12) * minuteMs
-  const lookback = draw.pick([7 * dayMs, 7 * dayMs, 7 * dayMs, 2 * hourMs])
-  const habits = theme === 'long-lists' ? longLists(habitsOf(draw, start.timeZone)) : habitsOf(draw, start.timeZone)
-  const receiverCount = draw.pick([1, 1, 2])
-  const subscriptions = Array.from({ length: draw.within(1, 4) }, (_, index) => index % receiverCount)
-  const receivers: PlannedReceiver[] = Array.from({ length: receiverCount }, () => ({
+/** The platform's clock; near a change of daylight saving, nobody could tell one from the other. */
+function platformJumpsOf(draw: Draw, timeZone: string, troubledMs: number): Scenario['platformJumps'] {
+  if (timeZone === 'Europe/Berlin' || draw.chance(0.88)) return []
+  const ms = draw.pick([-1, 1]) * draw.pick([2 * secondMs, 40 * secondMs, hourMs])
+  return [{ at: draw.within(1, troubledMs), ms }]
+}
+
+/** The new key comes to the file and to the identity host at about the same time; the file may hold none in between. */
+function keysOf(draw: Draw, theme: Theme, troubledMs: number): Scenario['keys'] {
+  if (draw.chance(theme === 'identity' ? 0.2 : 0.9)) return { file: [], registered: [] }
+  const at = draw.within(1, troubledMs)
+  const isBroken = draw.chance(0.4)
+  const brokenMs = draw.within(secondMs, minuteMs)
+  const registeredAt = Math.max(1, at + draw.within(-30 * secondMs, 90 * secondMs))
+  return {
+    file: [...(isBroken ? [{ at: Math.max(0, at - brokenMs), key: 'broken' as const }] : []), { at, key: 1 }],
+    registered: [{ at: Math.min(troubledMs, registeredAt), key: 1 }],
+  }
+}
+
+function certificatesOf(draw: Draw, startAt: number, troubledMs: number): Scenario['certificates'] {
+  if (draw.chance(0.7)) return []
+  const first = { at: 0, notAfter: startAt + draw.within(1, 20) * dayMs }
+  return draw.chance(0.5) ? [first] : [first, { at: draw.within(1, troubledMs), notAfter: startAt + 400 * dayMs }]
+}
+
+/** Places in the backlog. */
+function placesOf(draw: Draw, theme: Theme): number {
+  if (theme === 'narrow') return draw.pick([1, 3, 20])
+  return theme === 'crowded' ? draw.pick([10, 20, 40]) : 100_000
+}
+
+function receiversOf(draw: Draw, theme: Theme, count: number, troubledMs: number): PlannedReceiver[] {
+  if (theme === 'crowded') {
+    const how = draw.pick([503, 500, 'refused'])
+    return [
+      { outages: [{ from: 0, to: troubledMs, how }], flaky: 0 },
+      { outages: [], flaky: 0 },
+    ]
+  }
+  return Array.from({ length: count }, () => ({
     outages: outagesOf(draw, theme, troubledMs),
     flaky: theme === 'dead' ? 0 : draw.pick([0, 0, 0.05, 0.2]),
   }))
-  const isWatched = receiverCount === 1 && draw.chance(0.1)
-  const most = { narrow: 40, 'long-lists': 250 }[theme as string] ?? draw.pick([10, 60, 250])
-  const records = recordsOf(draw, troubledMs, { theme, subscriptions: subscriptions.length, lookback, most })
-  const faults = faultsOf(draw, theme, troubledMs)
+}
+
+/** The scenario of this seed. */
+export function generate(seed: number): Scenario {
+  const draw = drawOf(seed)
+  const theme = draw.pick(themes)
+  const start = draw.pick(starts)
+  const isCalm = theme === 'calm' || theme === 'lapse' || theme === 'crowded'
+  const troubledMs =
+    theme === 'lapse' || theme === 'crowded'
+      ? draw.within(20, 40) * minuteMs
+      : draw.within(2, draw.chance(0.3) ? 40 : 12) * minuteMs
+  const lookback =
+    theme === 'lapse' ? draw.within(30, 90) * minuteMs : draw.pick([7 * dayMs, 7 * dayMs, 7 * dayMs, 2 * hourMs])
+  const habits = habitsOf(draw, start.timeZone, theme)
+  const receiverCount = theme === 'crowded' ? 2 : draw.pick([1, 1, 2])
+  const subscriptionCount = theme === 'crowded' ? draw.within(2, 4) : draw.within(1, 4)
+  const subscriptions = Array.from({ length: subscriptionCount }, (_, index) =>
+    theme === 'crowded' ? Math.min(1, index) : index % receiverCount,
+  )
+  const receivers = receiversOf(draw, theme, receiverCount, troubledMs)
+  const isWatched = receiverCount === 1 && draw.chance(theme === 'gateway' ? 0.4 : 0.1)
+  const most = { narrow: 40, 'long-lists': 250, identity: 20, gateway: 60 }[theme as string] ?? draw.pick([10, 60, 250])
+  const places = placesOf(draw, theme)
+  const shape = { theme, subscriptions: subscriptions.length, lookback, most, places }
+  const records = recordsOf(draw, troubledMs, shape)
   return {
     seed,
+    theme,
     startAt: start.at,
     calmAt: troubledMs,
     patienceMs: 4 * hourMs,
     periodMs: draw.pick([5 * secondMs, 30 * secondMs, minuteMs]),
     env: {
-      ...environmentOf(draw, theme, lookback),
+      ...environmentOf(draw, theme, { lookback, places, startAt: start.at }),
       ...(theme === 'long-lists' && longListsEnvironment),
       ...(isWatched && { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.simulated/health' }),
     },
@@ -250,17 +247,21 @@ export function generate(seed: number): Scenario {
     subscriptions,
     receivers,
     records,
-    faults,
-    revocations: theme === 'calm' || draw.chance(0.8) ? [] : [draw.within(1, troubledMs)],
-    others: draw.chance(0.7)
-      ? []
-      : Array.from({ length: draw.within(1, 5) }, () => ({
-          at: draw.within(1, troubledMs),
-          records: draw.within(1, 20),
-        })),
+    faults: faultsOf(draw, theme, troubledMs, records),
+    revocations: isCalm || draw.chance(0.8) ? [] : [draw.within(1, troubledMs)],
+    others:
+      isCalm || draw.chance(0.7)
+        ? []
+        : Array.from({ length: draw.within(1, 5) }, () => ({
+            at: draw.within(1, troubledMs),
+            records: draw.within(1, 20),
+          })),
     hostAheadMs: draw.pick([0, 0, draw.within(-1500, 1500), draw.within(-600_000, 600_000)]),
     jumps: jumpsOf(draw, troubledMs),
-    pauses: pausesOf(draw, theme, troubledMs),
+    platformJumps: isCalm ? [] : platformJumpsOf(draw, start.timeZone, troubledMs),
+    keys: isCalm ? { file: [], registered: [] } : keysOf(draw, theme, troubledMs),
+    certificates: certificatesOf(draw, start.at, troubledMs),
+    pauses: isCalm ? [] : pausesOf(draw, troubledMs),
     sweeps: draw.chance(0.9) ? [] : [draw.within(1, troubledMs), draw.within(1, troubledMs)],
     lives: livesOf(draw, theme, troubledMs),
   }

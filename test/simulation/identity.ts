@@ -5,38 +5,27 @@ import {
   grantType,
   maxAssertionLifetimeSeconds,
 } from '../../src/platform/wire.ts'
-import type { KeySource } from '../../src/platform/private-key.ts'
 
 export const clientId = 'simulated-client'
 export const issuer = 'https://identity.simulated/auth/realms/main'
 
-const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
-
-/** Signs by name only: what the simulation is about is what stands in the assertion, and when. */
-export const simulatedKey: KeySource = {
-  current: () => ({
-    sign: (claims) => Promise.resolve(`${encode(assertionHeader)}.${encode(claims)}.c2lnbmVk`),
-    bits: 4096,
-    fingerprint: 'simulated',
-  }),
-  refresh: () => Promise.resolve(false),
-}
-
 export interface IdentityAnswer {
   status: number
   body: string
+  /** Of a refusal: what is wrong with the assertion. */
+  code?: string
 }
 
 export interface SimulatedIdentity {
-  /** `now` in epoch ms of this host's clock. */
-  token(form: string, now: number): IdentityAnswer
+  /** `now` in epoch ms of this host's clock, `registered` the key whose certificate is registered now. */
+  token(form: string, now: number, registered: number): IdentityAnswer
   /** Whether the platform takes this token now; `now` as above. */
   takes(authorization: string | undefined, now: number): boolean
   /** Every token that was given becomes void. */
   revoke(): void
 }
 
-function decode(part: string | undefined): Record<string, unknown> {
+export function decode(part: string | undefined): Record<string, unknown> {
   try {
     return JSON.parse(Buffer.from(part ?? '', 'base64url').toString()) as Record<string, unknown>
   } catch {
@@ -61,18 +50,20 @@ export function createSimulatedIdentity(tokenLifeSeconds: number): SimulatedIden
   let given = 0
 
   function refusal(description: string): IdentityAnswer {
-    return { status: 401, body: JSON.stringify({ error: 'invalid_client', error_description: description }) }
+    const body = JSON.stringify({ error: 'invalid_client', error_description: description })
+    return { status: 401, body, code: description }
   }
 
   return {
-    token(form, now) {
+    token(form, now, registered) {
       const fields = new URLSearchParams(form)
-      const [header, payload] = (fields.get('client_assertion') ?? '').split('.')
+      const [header, payload, signature] = (fields.get('client_assertion') ?? '').split('.')
       const claims = decode(payload)
       if (fields.get('grant_type') !== grantType || fields.get('client_assertion_type') !== clientAssertionType) {
         return { status: 400, body: '{"error":"invalid_request"}' }
       }
       if (JSON.stringify(decode(header)) !== JSON.stringify(assertionHeader)) return refusal('header')
+      if (decode(signature)['key'] !== registered) return refusal('signature')
       if (typeof claims['jti'] !== 'string' || used.has(claims['jti'])) return refusal('jti')
       used.add(claims['jti'])
       const problem = problemOf(claims, now)

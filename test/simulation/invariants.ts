@@ -4,10 +4,15 @@ import type { Fact } from '../../src/facts.ts'
 import { createCallLimits } from './call-limits.ts'
 import { createDeadReceivers, type DeadReceivers } from './dead-receivers.ts'
 import type { Expectations } from './expectations.ts'
-import type { Call, NetworkWatch, Told } from './network.ts'
+import type { Call, NetworkWatch } from './network.ts'
+import { createKnowledge, type Known } from './knowledge.ts'
+import type { KeyFiles } from './key-files.ts'
 import { createOpenListings } from './open-listings.ts'
-import type { SimulatedPlatform, SimulatedRecord, View } from './platform.ts'
+import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
+import { createWatchers } from './promises/all.ts'
+import type { Holds, Sight } from './promises/watcher.ts'
 import type { Scenario } from './scenario.ts'
+import type { Tally } from './tally.ts'
 import type { Invariant, Trace } from './trace.ts'
 import type { Timeline } from './timeline.ts'
 
@@ -22,8 +27,8 @@ export interface Books {
 
 export interface ProcessWatch extends NetworkWatch, DeadReceivers {
   fact(fact: Fact): void
-  /** Compares the metrics that it shows with what was seen. */
-  scraped(metrics: ReadonlyMap<string, number>, isLast: boolean): void
+  /** Compares what it shows with what was seen. */
+  scraped(sight: Sight): void
   books(): Readonly<Books>
   /** Retries whose outcome it owes. */
   owed(): number
@@ -37,33 +42,23 @@ export interface ProcessWatchOptions {
   config: Config
   timeline: Timeline
   platform: SimulatedPlatform
+  keyFiles: KeyFiles
   expectations: Expectations
   trace: Trace
+  tally: Tally
 }
 
-/** What it did to a record, and what it was shown of it since. */
-interface Touched {
-  /** Retries that the platform took, or may have taken; and those since the last of these that it refused, or that never left. */
-  tries: number
-  refusals: number
-  /** Epoch ms of the platform's clock. */
-  triedAt: number
-  views: View[]
-  /** The platform refused the token: the call may be made once more, as the same retry. */
-  mayReplay: boolean
-}
+/** Some may have been under way, or lost. */
+const answersForJump = 12
 
 interface Sweep {
   startedAt: number
 }
 
-function isLost({ kind, status = 0 }: Told): boolean {
-  return kind === 'nothing' || (kind === 'not-its-word' && (status >= 500 || (status >= 200 && status < 300)))
-}
-
-/** The platform refused the call, not the record: with its word, or before it could have heard of it. */
-function isRefusal({ kind, status = 0 }: Told): boolean {
-  return kind === 'never-left' || [401, 403, 429].includes(status) || (kind === 'told' && status >= 500)
+/** Ids as they are written here, whatever the platform wrote. */
+function inLowerCase(fact: Fact): Fact {
+  if (fact.type !== 'retry' && fact.type !== 'outcome') return fact
+  return { ...fact, id: fact.id.toLowerCase() }
 }
 
 export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
@@ -92,32 +87,36 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       violate('dead-receiver', what)
     },
   })
-  const inFlight = new Map<string, Call>()
+  const knowledge = createKnowledge(timeline, platform.now)
   const listings = createOpenListings(config.sweep.sliceRecords)
-  /** Retries that were accepted, or whose answer was lost, and no outcome told yet. */
-  const owed = new Map<string, 'accepted' | 'lost'>()
-  const touched = new Map<string, Touched>()
   const books: Books = { accepted: 0, lost: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
   let sweeps: Sweep[] = []
   /** Circuits that pause or probe. */
   const notClosed = new Set<string>()
   let hasTrouble = false
   let isPaused = false
+  /** Answers that told the platform's time since its clock was last set; three that agree are believed. */
+  let answersOfTime = 0
+  let hasJumped = false
+  for (const { at } of scenario.platformJumps) {
+    timeline.after(at - timeline.now(), () => {
+      hasJumped = true
+      answersOfTime = 0
+      held()
+    })
+  }
+  const isSureOfTime = (): boolean => !hasJumped || answersOfTime > answersForJump
+  /** A last attempt that lies ahead was made before the platform's clock was put back. */
+  const pastOf = (lastAt: number | null): number | null => (lastAt !== null && lastAt > platform.now() ? null : lastAt)
   /** What it could not remember for want of room is not held against it. */
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
-  function touchedOf(id: string): Touched {
-    const known = touched.get(id) ?? { tries: 0, refusals: 0, triedAt: -Infinity, views: [], mayReplay: false }
-    touched.set(id, known)
-    return known
-  }
-
   /** The earliest moment that any of what it was shown since its last retry allows, in epoch ms of the platform's clock. */
-  function earliestDue(record: SimulatedRecord, { refusals, tries, triedAt, views }: Touched): number {
+  function earliestDue(record: SimulatedRecord, { refusals, tries, triedAt, views }: Known): number {
     const dues = views.map(({ attempts, lastAt }) =>
       expectations.earliestDue(record, {
         attempts: Math.max(attempts, isRoomy ? tries : 0),
         refusals: isRoomy ? refusals : 0,
-        lastAt: Math.max(lastAt ?? record.eventAt, isRoomy ? triedAt : -Infinity),
+        lastAt: Math.max(pastOf(lastAt) ?? record.eventAt, isRoomy ? triedAt : -Infinity),
       }),
     )
     return Math.min(...dues)
@@ -125,104 +124,61 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
 
   function checkRetry(call: Call): void {
     const { id } = call
-    const record = platform.records.get(id.toLowerCase())
+    const record = platform.records.get(id)
     if (record === undefined) {
       violate('premature', `retries ${id}, which the platform never had`)
       return
     }
-    if (inFlight.has(id)) violate('premature', `retries ${id} while its retry is in flight`)
-    const owing = owed.get(id)
-    if (owing !== undefined) violate('premature', `retries ${id} whose outcome is not known (${owing})`)
-    const known = touchedOf(id)
+    const known = knowledge.of(id)
+    if (known.inFlight !== undefined) violate('premature', `retries ${id} while its retry is in flight`)
+    if (known.owed !== undefined) {
+      violate('premature', `retries ${id} whose outcome is not known (${known.owed.kind})`)
+    }
     if (!expectations.isSelected(record)) violate('premature', `retries ${id}, which is not selected`)
     if (known.views.length === 0) violate('premature', `retries ${id} without having been shown it as failed`)
     if (listings.spans().some(({ from, to }) => platform.isBetween(record, from, to))) {
       violate('premature', `retries ${id} while the list that it stands in is being read`)
     }
     const earliest = earliestDue(record, known) - expectations.clockTolerance
-    if (platform.now() < earliest) {
+    if (isSureOfTime() && platform.now() < earliest) {
       violate('premature', `retries ${id} ${Math.round(earliest - platform.now())} ms before it is due`)
     }
   }
 
   function sendRetry(call: Call): void {
-    const known = touchedOf(call.id)
-    if (known.mayReplay) {
-      known.mayReplay = false
-      known.refusals -= 1
-    } else {
-      checkRetry(call)
-      known.triedAt = platform.now()
-    }
-    inFlight.set(call.id, call)
-    if (inFlight.size > concurrency) {
-      violate('limits', `has ${inFlight.size} retries in flight, ${concurrency} are allowed`)
-    }
-    if (inFlight.size >= concurrency - 1) held()
+    if (!knowledge.of(call.id).mayReplay) checkRetry(call)
+    knowledge.sent(call)
+    const inFlight = knowledge.inFlight().size
+    if (inFlight > concurrency) violate('limits', `has ${inFlight} retries in flight, ${concurrency} are allowed`)
+    if (inFlight >= concurrency - 1) held()
     if (isFull()) held()
   }
 
   /** Whether an allowance may hold it: half of an initial one is used up. */
   function isFull(): boolean {
-    return owed.size + inFlight.size >= Math.max(1, config.circuit.initialAllowance / 2)
+    return knowledge.owed().size + knowledge.inFlight().size >= Math.max(1, config.circuit.initialAllowance / 2)
   }
 
-  function toldRetry(call: Call, told: Told): void {
-    inFlight.delete(call.id)
-    const known = touchedOf(call.id)
-    if (told.kind === 'given-up') return
-    if (isRefusal(told)) known.refusals += 1
-    else {
-      known.tries += 1
-      known.refusals = 0
-    }
-    known.mayReplay = told.status === 401
-    if (isLost(told)) {
-      owed.set(call.id, 'lost')
-      books.lost += 1
-    } else if (told.kind === 'told' && told.views.length > 0) {
-      owed.set(call.id, 'accepted')
-      books.accepted += 1
-    }
-    if (owed.has(call.id)) known.views = known.views.slice(-1)
-  }
-
-  /** A retry for which no token could be had is not seen from outside: only its fact tells of it. */
-  function toldOfRetry({ answer, id }: Extract<Fact, { type: 'retry' }>): void {
-    const known = touchedOf(id)
-    if (!answer.sent && !known.mayReplay) {
-      known.refusals += 1
-      known.triedAt = platform.now()
-    }
-    known.mayReplay = false
-  }
-
-  function show(views: readonly View[]): void {
-    for (const view of views) {
-      const known = touchedOf(view.id)
-      const last = known.views.at(-1)
-      if (view.status !== 'failed') continue
-      if (last?.attempts !== view.attempts || last.lastAt !== view.lastAt) known.views.push(view)
-    }
+  /** Writes down what the daemon owes since then. */
+  function toldRetry({ id }: Call): void {
+    const owing = knowledge.of(id).owed
+    if (owing !== undefined) books[owing.kind] += 1
   }
 
   function outcome(fact: Extract<Fact, { type: 'outcome' }>): void {
-    const record = platform.records.get(fact.id.toLowerCase())
+    const record = platform.records.get(fact.id)
     books[fact.outcome] += 1
     if (isFull()) held()
     if (fact.outcome === 'recovered' && record?.status !== 'successful') {
       violate('untrue', `says that ${fact.id} is recovered, which is ${record?.status ?? 'unknown'}`)
     }
-    if (!owed.delete(fact.id)) violate('books', `tells an outcome of ${fact.id} that it does not owe`)
-    // What it saw last is what counts from here on: views of before the retry are no longer acted on.
-    const known = touchedOf(fact.id)
-    if (fact.outcome === 'failed-again') known.views = known.views.slice(-1)
+    if (!knowledge.owed().has(fact.id)) violate('books', `tells an outcome of ${fact.id} that it does not owe`)
   }
 
   /** A record that was due, free to go and known, and that nobody retried through two whole sweeps. */
   function isOverdue(record: SimulatedRecord, since: number): boolean {
-    const { refusals, tries, triedAt } = touched.get(record.id) ?? { refusals: 0, tries: 0, triedAt: -Infinity }
-    if (record.status !== 'failed' || record.busy > 0 || record.changedAt > since || owed.has(record.id)) return false
+    const { owed, refusals = 0, tries = 0, triedAt = -Infinity } = knowledge.get(record.id) ?? {}
+    if (record.status !== 'failed' || record.busy > 0 || record.changedAt > since || owed !== undefined) return false
     if (!expectations.isSelected(record)) return false
     const known = {
       attempts: Math.max(record.attempts, tries),
@@ -230,7 +186,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       lastAt: Math.max(record.lastAt ?? record.eventAt, triedAt),
     }
     if (expectations.isParked(known)) return false
-    const sinceTruth = scenario.startAt + since
+    const sinceTruth = platform.now() - (timeline.now() - since)
     if (expectations.isLapsed(record, platform.now(), 0)) return false
     return expectations.latestDue(record, known) + expectations.clockTolerance < sinceTruth
   }
@@ -261,6 +217,15 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     return !scenario.faults.some(touches) && !scenario.receivers.some(({ outages }) => outages.some(touches))
   }
 
+  const holds: Holds = { freeSince: () => freeSince, notClosed: () => notClosed, isHeld, isCalmSince }
+  const watchers = createWatchers({
+    ...options,
+    knowledge,
+    holds,
+    violate,
+    exercise: options.tally.exercise,
+  })
+
   function checkMetric(metrics: ReadonlyMap<string, number>, metric: string, most: number): void {
     const value = metrics.get(metric) ?? 0
     if (value > most) violate('bounds', `shows ${metric} ${value}, ${most} are allowed`)
@@ -287,19 +252,21 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       trace.note(`${name} call ${call.number} ${call.operation} ${call.id.slice(0, 8)}`)
       limits.sent(call)
       listings.sent(call)
+      for (const watcher of watchers) watcher.sent?.(call)
       if (call.operation === 'retry') sendRetry(call)
     },
     told(call, told) {
       trace.note(`${name} call ${call.number} answer ${told.kind} ${told.status ?? ''} rows=${told.views.length}`)
       limits.told(call, told)
       listings.told(call, told)
-      if (call.operation === 'retry') toldRetry(call, told)
-      show(told.views)
+      if (told.hasDate && (call.operation === 'list' || call.operation === 'retry')) answersOfTime += 1
+      knowledge.told(call, told)
+      if (call.operation === 'retry') toldRetry(call)
+      for (const watcher of watchers) watcher.told?.(call, told)
     },
-    fact(fact) {
-      if (fact.type === 'retry') {
-        toldOfRetry(fact)
-      } else if (fact.type === 'outcome') {
+    fact(told) {
+      const fact = inLowerCase(told)
+      if (fact.type === 'outcome') {
         trace.note(`${name} outcome ${fact.id.slice(0, 8)} ${fact.outcome}`)
         outcome(fact)
       } else if (fact.type === 'circuit') {
@@ -323,15 +290,19 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         trace.note(`${name} receiver ${fact.up ? 'up' : 'down'}`)
         held()
       }
+      for (const watcher of watchers) watcher.fact?.(fact)
+      knowledge.fact(fact)
     },
     delivered: dead.delivered,
-    scraped(metrics, isLast) {
+    scraped(sight) {
+      const { isLast, metrics } = sight
       checkMetric(metrics, 'backlog_records', config.backlog.maxRecords)
       checkMetric(metrics, 'awaiting_webhooks', config.backlog.maxRecords)
       if (isLast) checkBooks(metrics)
+      for (const watcher of watchers) watcher.scraped?.(sight)
     },
     books: () => books,
-    owed: () => owed.size,
-    tries: (id) => touched.get(id)?.tries ?? 0,
+    owed: () => knowledge.owed().size,
+    tries: (id) => knowledge.get(id)?.tries ?? 0,
   }
 }

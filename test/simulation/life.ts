@@ -5,10 +5,11 @@ import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
 import type { Fact } from '../../src/facts.ts'
 import type { Log } from '../../src/log.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
+import type { StatusDocument } from '../../src/ops/status.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import type { Sequence } from '../../src/sandbox/hash.ts'
 import type { Schedule } from '../../src/schedule.ts'
-import { simulatedKey } from './identity.ts'
+import type { KeyFiles } from './key-files.ts'
 import type { Timeline } from './timeline.ts'
 
 export interface Life {
@@ -21,6 +22,8 @@ export interface Life {
   ended: Promise<void>
   /** What Prometheus would get: value by name and labels, without the prefix. Undefined before it listens. */
   metrics(): Promise<ReadonlyMap<string, number>> | undefined
+  /** What GET /status would give. Undefined before it listens. */
+  status(): StatusDocument | undefined
   /** What keeps it from being alive, as /livez says it. */
   problems(): readonly string[]
   /** The operator's commands; nothing happens before it listens, or without `control.token`. */
@@ -38,6 +41,7 @@ export interface LifeOptions {
   /** Host's wall clock, epoch ms. */
   hostNow: () => number
   transport: Transport
+  keyFiles: KeyFiles
   report: (fact: Fact) => void
   /** Gets the metrics as they are in the last moment of an end in good order. */
   onLastMetrics: (metrics: ReadonlyMap<string, number>) => void
@@ -138,8 +142,7 @@ export function startLife(options: LifeOptions): Life {
     log,
     transport: options.transport,
     schedule,
-    key: simulatedKey,
-    certificate: undefined,
+    ...options.keyFiles.open(),
     stop: stop.signal,
     host: {
       processMetrics: false,
@@ -178,6 +181,7 @@ export function startLife(options: LifeOptions): Life {
     },
     ended,
     metrics: () => (server === undefined ? undefined : read()),
+    status: () => server?.status(),
     problems: () => server?.live() ?? [],
     command(what) {
       if (what === 'pause') control?.pause.pause()

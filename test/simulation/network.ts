@@ -1,9 +1,11 @@
 // Everything between the daemon and the other side: latency, faults, and the moment in which a process dies.
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http.ts'
 import type { Sequence } from '../../src/sandbox/hash.ts'
-import { identityFaults, type FaultKind } from './fault-kinds.ts'
+import { listParameter, type WebhookStatus } from '../../src/platform/wire.ts'
+import { identityFaults, type FaultKind, type FaultWindow } from './fault-kinds.ts'
 import type { SimulatedIdentity } from './identity.ts'
-import type { Answer, SimulatedPlatform, View } from './platform.ts'
+import type { KeyFiles } from './key-files.ts'
+import { errorBody, type Answer, type SimulatedPlatform, type View } from './platform.ts'
 import type { Scenario } from './scenario.ts'
 import type { Timeline } from './timeline.ts'
 
@@ -14,10 +16,14 @@ export interface Call {
   /** Counted over the process. */
   number: number
   operation: Operation
-  /** Of a retry. */
+  /** Of a retry: lower case. */
   id: string
   url: URL
   sentAt: number
+  /** The access token that it goes out with. */
+  token: string | undefined
+  /** Of a token request. */
+  form: string
 }
 
 /**
@@ -31,6 +37,14 @@ export interface Told {
   retryAfterMs: number | undefined
   /** Of a list: all that was asked for, on whatever page. */
   total?: number | undefined
+  /** Of an error body of the platform. */
+  code?: string | undefined
+  /** Of the refusal of what is not failed: what it is. */
+  found?: WebhookStatus | undefined
+  /** Whether the answer tells the time of who gave it. */
+  hasDate: boolean
+  /** Of `nothing`: whether the time was up, and not the connection broken. */
+  isTimeout?: boolean
 }
 
 export interface NetworkWatch {
@@ -56,6 +70,7 @@ export interface NetworkOptions {
   sequence: Sequence
   platform: SimulatedPlatform
   identity: SimulatedIdentity
+  keyFiles: KeyFiles
 }
 
 export const baseUrl = 'https://api.simulated/v1/instance'
@@ -80,18 +95,31 @@ interface Reply extends Answer {
 const gatewayPage = '<html><body>Bad Gateway</body></html>'
 
 export function createNetwork(options: NetworkOptions): (process: Process, watch: NetworkWatch) => Transport {
-  const { scenario, timeline, sequence, platform, identity } = options
+  const { scenario, timeline, sequence, platform, identity, keyFiles } = options
   const { habits } = scenario
 
-  function faultOf(operation: Operation): FaultKind | undefined {
+  /** Whether a list of several rows asks for a span that holds the platform's second of this moment. */
+  function asksFor(url: URL, at: number): boolean {
+    const { searchParams } = url
+    if (searchParams.get(listParameter.pageSize) === '1') return false
+    const from = searchParams.get(listParameter.from)
+    const to = searchParams.get(listParameter.to)
+    return from !== null && to !== null && platform.isInstantBetween(scenario.startAt + at, from, to)
+  }
+
+  function isHit({ kind, on, eventAt }: FaultWindow, operation: Operation, url: URL): boolean {
+    if (kind === 'health-404') return operation === 'health'
+    if (kind === 'misrouted') return operation === 'retry'
+    if (kind === 'bad-span') return operation === 'list' && asksFor(url, eventAt ?? 0)
+    if (operation === 'health' || identityFaults.has(kind) !== (operation === 'token')) return false
+    return operation === 'token' || on === 'all' || on === operation
+  }
+
+  function faultOf(operation: Operation, url: URL): FaultKind | undefined {
     const at = timeline.now()
-    for (const { from, to, kind, share, on } of scenario.faults) {
-      if (at < from || at >= to || operation === 'health') continue
-      if (identityFaults.has(kind) !== (operation === 'token')) continue
-      if (operation !== 'token' && on !== 'all' && on !== operation) continue
-      if (sequence.chance(share)) return kind
-    }
-    return undefined
+    return scenario.faults.find(
+      (window) => window.from <= at && at < window.to && isHit(window, operation, url) && sequence.chance(window.share),
+    )?.kind
   }
 
   function latency(fault: FaultKind | undefined): number {
@@ -122,6 +150,15 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         return withRetryAfter(429)
       case 'token-refused':
         return { status: 401, body: '{"error":"invalid_client"}', views: [] }
+      case 'token-throttled':
+        return { ...withRetryAfter(429), body: '{"error":"invalid_client"}' }
+      case 'coded-error':
+        return { status: 500, body: errorBody('svc.broken', []), views: [], code: 'svc.broken' }
+      case 'bad-span':
+        return { status: 400, body: errorBody('svc.bad_span', []), views: [], code: 'svc.bad_span' }
+      case 'misrouted':
+      case 'health-404':
+        return { status: 404, body: gatewayPage, views: [], isItsWord: false }
       case 'unauthorized':
         return { status: 401, body: '', views: [] }
       case 'forbidden':
@@ -140,13 +177,15 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     }
   }
 
+  const identityNow = (): number => scenario.startAt + Math.floor(timeline.now()) + habits.identityAheadMs
+
   function handle(request: HttpRequest, call: Call, process: Process, done: (reply: Reply) => void): void {
     const { headers, url } = request
     if (call.operation === 'token') {
-      done({ ...identity.token(request.body ?? '', platform.now() + habits.identityAheadMs), views: [] })
+      done({ ...identity.token(request.body ?? '', identityNow(), keyFiles.registered()), views: [] })
     } else if (call.operation === 'health') {
       done({ status: platform.isUp(0) ? 200 : 503, body: '', views: [] })
-    } else if (!identity.takes(headers['authorization'], platform.now() + habits.identityAheadMs)) {
+    } else if (!identity.takes(headers['authorization'], identityNow())) {
       done({ status: 401, body: '', views: [] })
     } else if (call.operation === 'list') {
       done(platform.list(url))
@@ -156,8 +195,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   }
 
   function dateHeaders(operation: Operation, fault: FaultKind | undefined): Record<string, string> {
-    const ahead = operation === 'token' ? habits.identityAheadMs : 0
-    const at = platform.now() + ahead
+    const at = operation === 'token' ? identityNow() : platform.now()
     const text = (ms: number): string => new Date(ms).toUTCString()
     if (fault !== 'odd-date') return { date: text(at) }
     const odd = [
@@ -179,9 +217,17 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
       if (!process.isAlive()) return new Promise(() => undefined)
       calls += 1
       const operation = operationOf(request)
-      const id = operation === 'retry' ? (request.url.pathname.split('/').at(-1) ?? '') : ''
-      const call: Call = { number: calls, operation, id, url: request.url, sentAt: timeline.now() }
-      const drawn = faultOf(operation)
+      const id = operation === 'retry' ? (request.url.pathname.split('/').at(-1) ?? '').toLowerCase() : ''
+      const call: Call = {
+        number: calls,
+        operation,
+        id,
+        url: request.url,
+        sentAt: timeline.now(),
+        token: request.headers['authorization'],
+        form: operation === 'token' ? (request.body ?? '') : '',
+      }
+      const drawn = faultOf(operation, request.url)
       const fault = drawn === 'odd-date' && answers[operation] < 5 ? undefined : drawn
       watch.sent(call)
       if (fault !== undefined) watch.note(`fault ${fault} for call ${call.number}`)
@@ -196,9 +242,9 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
           watch.told(call, told)
           settle()
         }
-        const nothing = { status: undefined, views: [], retryAfterMs: undefined }
+        const nothing = { status: undefined, views: [], retryAfterMs: undefined, hasDate: false }
         const fail = (kind: Told['kind'], reason: 'timeout' | 'connection', code: string): void => {
-          end({ kind, ...nothing }, () => {
+          end({ kind, ...nothing, isTimeout: reason === 'timeout' }, () => {
             reject(new TransportError(reason, code, { neverLeft: kind === 'never-left' }))
           })
         }
@@ -238,6 +284,9 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
             views: isWord ? last.views : [],
             retryAfterMs: last.retryAfterMs,
             total: isWord ? last.total : undefined,
+            code: isWord ? last.code : undefined,
+            found: isWord ? last.found : undefined,
+            hasDate: fault !== 'odd-date',
           }
           end(told, () => {
             resolve(response)

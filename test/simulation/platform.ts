@@ -8,11 +8,16 @@ import type { Timeline } from './timeline.ts'
 /** A record as the platform holds it; times in epoch ms of the platform's clock. */
 export interface SimulatedRecord {
   readonly id: string
+  /** Empty: it has none. */
   readonly eventId: string
   readonly subscriptionId: string
   readonly entityId: string
   readonly plan: PlannedRecord
   readonly eventAt: number
+  /** The same on the platform's wall clock, ms. */
+  readonly eventLocal: number
+  /** ms since the start. */
+  readonly enteredAt: number
   status: WebhookStatus
   attempts: number
   lastAt: number | null
@@ -20,12 +25,14 @@ export interface SimulatedRecord {
   /** Deliveries that wait or are under way. */
   busy: number
   ownRetriesLeft: number
-  /** ms since the start. */
+  /** ms since the start: when it last changed in any way, and when an attempt last failed. */
   changedAt: number
+  failedAt: number
 }
 
 /** What an answer showed of a record. */
 export interface View {
+  /** Lower case, as everywhere here: answers may write it in another way. */
   id: string
   status: WebhookStatus
   attempts: number
@@ -38,6 +45,10 @@ export interface Answer {
   views: readonly View[]
   /** Of a list. */
   total?: number
+  /** Of an error body. */
+  code?: string
+  /** Of the refusal of what is not failed: what it is. */
+  found?: WebhookStatus
 }
 
 /** Who had it delivered: a process of the daemon by its number, somebody else, or the platform itself. */
@@ -55,6 +66,8 @@ export interface SimulatedPlatform {
   now(): number
   /** Whether a record's event lies between these bounds of a list call, on the platform's wall clock. */
   isBetween(record: SimulatedRecord, from: string, to: string): boolean
+  /** The same for a moment, epoch ms of the platform's clock. */
+  isInstantBetween(instant: number, from: string, to: string): boolean
   list(url: URL): Answer
   /** `done` is called when the PATCH is answered: at once, or after the delivery. */
   retry(id: string, actor: Actor, done: (answer: Answer) => void): void
@@ -85,7 +98,7 @@ export function viewOf({ id, status, attempts, lastAt }: SimulatedRecord): View 
   return { id, status, attempts, lastAt }
 }
 
-function errorBody(code: string, parameters: readonly string[]): string {
+export function errorBody(code: string, parameters: readonly string[]): string {
   return JSON.stringify({ timestamp: '2026-01-01T00:00:00.000', code, message: code, messageParameters: parameters })
 }
 
@@ -108,10 +121,13 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   const { habits, receivers, startAt, subscriptions } = scenario
   const zone: Zone = createZone(habits.timeZone)
   const records = new Map<string, SimulatedRecord>()
-  /** As JSON, until they change. */
-  const rows = new WeakMap<SimulatedRecord, string>()
+  /** As JSON, until they change; with ids in lower and in upper case. */
+  const rows = new WeakMap<SimulatedRecord, [lower: string, upper: string]>()
+  /** Records as they were, each until a moment (ms since the start), oldest first: for answers that lag behind. */
+  const past = new Map<string, { until: number; record: SimulatedRecord }[]>()
   const inOrder = order(habits)
-  const now = (): number => startAt + Math.floor(timeline.now())
+  let aheadMs = 0
+  const now = (): number => startAt + Math.floor(timeline.now()) + aheadMs
   const subscriptionIds = subscriptions.map(() => sequence.uuid())
   const entityIds = new Map<number, string>()
 
@@ -127,14 +143,12 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     return habits.timePrecision === 'second' ? seconds : `${seconds}.${String(local % 1000).padStart(3, '0')}`
   }
 
-  function rowOf(record: SimulatedRecord): string {
+  function render(record: SimulatedRecord, toCase: (id: string) => string): string {
     const { status, attempts, lastAt, responseStatusCode } = record
-    const known = rows.get(record)
-    if (known !== undefined) return known
-    const text = JSON.stringify({
-      id: record.id,
-      eventId: record.eventId,
-      subscriptionId: record.subscriptionId,
+    return JSON.stringify({
+      id: toCase(record.id),
+      ...(record.eventId !== '' && { eventId: toCase(record.eventId) }),
+      subscriptionId: toCase(record.subscriptionId),
       status,
       numberOfAttempts: attempts,
       requestPayload: {
@@ -148,14 +162,37 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       responseHeaders: null,
       lastAttemptErrorMessage: null,
     })
-    rows.set(record, text)
-    return text
+  }
+
+  function rowOf(record: SimulatedRecord): string {
+    const known = rows.get(record) ?? [
+      render(record, (id) => id),
+      habits.idCase === 'mixed' ? render(record, (id) => id.toUpperCase()) : '',
+    ]
+    rows.set(record, known)
+    return known[habits.idCase === 'mixed' && sequence.chance(0.5) ? 1 : 0]
+  }
+
+  /** Called before a record changes. */
+  function changes(record: SimulatedRecord): void {
+    const at = timeline.now()
+    if (habits.lagMs > 0) {
+      const before = (past.get(record.id) ?? []).filter(({ until }) => until > at - habits.lagMs)
+      past.set(record.id, [...before, { until: at, record: { ...record } }])
+    }
+    rows.delete(record)
+    record.changedAt = at
+  }
+
+  /** As it was at a moment, ms since the start; undefined before it came. */
+  function asOf(record: SimulatedRecord, at: number): SimulatedRecord | undefined {
+    if (record.enteredAt > at) return undefined
+    return past.get(record.id)?.find(({ until }) => until > at)?.record ?? record
   }
 
   function change(record: SimulatedRecord, status: WebhookStatus): void {
+    changes(record)
     record.status = status
-    rows.delete(record)
-    record.changedAt = timeline.now()
     watch.note(`record ${record.id.slice(0, 8)} ${status} attempts=${record.attempts}`)
   }
 
@@ -177,20 +214,21 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   }
 
   function countAttempt(record: SimulatedRecord): void {
-    rows.delete(record)
+    changes(record)
     record.attempts += 1
     record.lastAt = now()
-    record.changedAt = timeline.now()
   }
 
   function finish(record: SimulatedRecord, code: number | null, actor: Actor): void {
     record.busy -= 1
     if (habits.counts === 'end') countAttempt(record)
+    changes(record)
     record.responseStatusCode = code
-    rows.delete(record)
+    if (code !== 200) record.failedAt = timeline.now()
     if (record.status === 'successful') return
     change(record, code === 200 ? 'successful' : 'failed')
-    if (code === 200 || actor !== 'platform' || record.ownRetriesLeft === 0) return
+    if (actor !== 'platform') record.ownRetriesLeft = habits.ownRetriesAfterRetry
+    if (code === 200 || record.ownRetriesLeft === 0) return
     record.ownRetriesLeft -= 1
     timeline.after(habits.ownRetryMs, () => {
       if (record.status === 'failed') deliver(record, 'platform', () => undefined)
@@ -225,9 +263,10 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       done({ status: 404, body: '', views: [] })
     } else if (record.status !== 'failed') {
       const found = record.status === 'processing' ? 'Processing' : 'Successful'
-      done({ status: habits.conflictStatus, body: errorBody(invalidStatusCode, ['Failed', found]), views: [] })
+      const body = errorBody(invalidStatusCode, ['Failed', found])
+      done({ status: habits.conflictStatus, body, views: [], code: invalidStatusCode, found: record.status })
     } else if (record.plan.kind === 'barred') {
-      done({ status: 422, body: errorBody('svc.barred', []), views: [] })
+      done({ status: 422, body: errorBody('svc.barred', []), views: [], code: 'svc.barred' })
     } else if (habits.delivery === 'sync') {
       deliver(record, actor, () => {
         done(accepted(record))
@@ -238,11 +277,22 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     }
   }
 
-  function isInside(record: SimulatedRecord, from: number | undefined, to: number | undefined): boolean {
-    const local = zone.toLocal(record.eventAt) / 1000
-    const at = habits.timePrecision === 'second' ? Math.floor(local) : local
+  function isInside({ eventLocal }: SimulatedRecord, from: number | undefined, to: number | undefined): boolean {
+    const at = habits.timePrecision === 'second' ? Math.floor(eventLocal / 1000) : eventLocal / 1000
     if (from !== undefined && (habits.fromInclusive ? at < from : at <= from)) return false
     return to === undefined || (habits.toInclusive ? at <= to : at < to)
+  }
+
+  /** All records as this answer shows them. */
+  function shown(): Iterable<SimulatedRecord> {
+    if (habits.lagMs === 0) return records.values()
+    const at = timeline.now() - sequence.next() * habits.lagMs
+    return [...records.values()].flatMap((record) => asOf(record, at) ?? [])
+  }
+
+  function isOfEvent(record: SimulatedRecord, eventId: string | null): boolean {
+    if (eventId === null || habits.eventIdFilter === 'ignored') return true
+    return habits.eventIdFilter === 'works' && record.eventId === eventId.toLowerCase()
   }
 
   function list(url: URL): Answer {
@@ -253,11 +303,12 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     const to = secondOf(searchParams.get(listParameter.to))
     const size = Math.min(maxSize, Number(searchParams.get(listParameter.pageSize) ?? 20))
     const number = Number(searchParams.get(listParameter.pageNumber) ?? 0)
-    const found = [...records.values()]
-      .filter((record) => statuses.length === 0 || statuses.includes(record.status))
-      .filter((record) => eventId === null || record.eventId === eventId)
-      .filter((record) => isInside(record, from, to))
-      .sort(inOrder)
+    const found: SimulatedRecord[] = []
+    for (const record of shown()) {
+      if (statuses.length > 0 && !statuses.includes(record.status)) continue
+      if (isOfEvent(record, eventId) && isInside(record, from, to)) found.push(record)
+    }
+    found.sort(inOrder)
     const page = found.slice(number * size, (number + 1) * size)
     const totals = `{"size":${size},"number":${number},"totalElements":${found.length},"totalPages":${Math.ceil(found.length / size)}}`
     const body = `{"workflow":{},"data":{"webhooks":[${page.map(rowOf).join()}]},"connect":{},"metadata":{"page":${totals}}}`
@@ -265,13 +316,16 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   }
 
   function enter(plan: PlannedRecord): SimulatedRecord {
+    const eventAt = plan.at < 0 ? startAt + plan.at : now()
     const record: SimulatedRecord = {
       id: sequence.uuid(),
-      eventId: sequence.uuid(),
+      eventId: sequence.chance(habits.withoutEventId) ? '' : sequence.uuid(),
       subscriptionId: subscriptionIds[plan.subscription] ?? '',
       entityId: entityIdOf(plan.entity),
       plan,
-      eventAt: startAt + plan.at,
+      eventAt,
+      eventLocal: zone.toLocal(eventAt),
+      enteredAt: plan.at < 0 ? -Infinity : timeline.now(),
       status: 'failed',
       attempts: plan.attempts,
       lastAt: plan.attempts === 0 ? null : startAt + plan.lastAttemptAt,
@@ -279,11 +333,18 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       busy: 0,
       ownRetriesLeft: plan.at < 0 ? 0 : habits.ownRetries,
       changedAt: timeline.now(),
+      failedAt: plan.attempts === 0 ? -Infinity : plan.lastAttemptAt,
     }
     records.set(record.id, record)
     return record
   }
 
+  for (const { at, ms } of scenario.platformJumps) {
+    timeline.after(at, () => {
+      aheadMs += ms
+      watch.note(`the platform's clock is set by ${ms} ms`)
+    })
+  }
   for (const plan of scenario.records) {
     if (plan.at < 0) enter(plan)
     else
@@ -307,6 +368,10 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     records,
     now,
     isBetween: (record, from, to) => isInside(record, secondOf(from), secondOf(to)),
+    isInstantBetween(instant, from, to) {
+      const second = Math.floor(zone.toLocal(instant) / 1000)
+      return (secondOf(from) ?? Infinity) <= second && second <= (secondOf(to) ?? -Infinity)
+    },
     list,
     retry,
     isUp: (receiver) => outageAt(receiver, timeline.now()) === undefined,

@@ -45,8 +45,18 @@ export interface Habits {
   deliveryTime: readonly [least: number, most: number]
   /** Until it gives up on a receiver that does not answer. */
   deliveryTimeout: number
-  /** How far the identity host's clock is ahead of the platform's. */
+  /** How far the identity host's clock is ahead of the platform's at the start. */
   identityAheadMs: number
+  /** A list answers with the records as they were up to so long ago, ms. */
+  lagMs: number
+  /** Attempts of its own after a retry that failed. */
+  ownRetriesAfterRetry: number
+  /** Share of records without an event id. */
+  withoutEventId: number
+  /** What a list does with the parameter `data.webhook.eventId`. */
+  eventIdFilter: 'works' | 'ignored' | 'finds-nothing'
+  /** `mixed`: the ids of a record come in lower or upper case, by chance, in each answer. */
+  idCase: 'lower' | 'mixed'
 }
 
 export interface Outage {
@@ -75,6 +85,8 @@ export interface PlannedLife {
 
 export interface Scenario {
   seed: number
+  /** What the run is mostly about. */
+  theme: string
   /** Epoch ms of the platform's clock at the start. */
   startAt: number
   /** When the last trouble is over, ms since the start. */
@@ -96,6 +108,16 @@ export interface Scenario {
   /** Host clock: how far it is ahead of the platform's at first, and how it is set later. */
   hostAheadMs: number
   jumps: readonly { at: number; ms: number }[]
+  /** When the platform's own clock is set, and by how much. */
+  platformJumps: readonly { at: number; ms: number }[]
+  /** When the key file and the registered certificate change; keys are named by numbers, the first is 0. */
+  keys: {
+    /** `broken`: the file holds no key. */
+    file: readonly { at: number; key: number | 'broken' }[]
+    registered: readonly { at: number; key: number }[]
+  }
+  /** Ends of the certificate in `auth.certificateFile`, epoch ms, from these moments on; empty: there is none. */
+  certificates: readonly { at: number; notAfter: number }[]
   /** When the operator pauses and resumes, ms since the start. */
   pauses: readonly { from: number; to: number }[]
   /** When the operator asks for a full sweep, ms since the start. */

@@ -4,11 +4,13 @@ import type { Config } from '../../src/config/schema.ts'
 import { createSequence } from '../../src/sandbox/hash.ts'
 import { createExpectations } from './expectations.ts'
 import { clientId, createSimulatedIdentity, issuer } from './identity.ts'
+import { createKeyFiles } from './key-files.ts'
 import { startLife, type Life } from './life.ts'
 import { baseUrl, createNetwork } from './network.ts'
 import { createSimulatedPlatform, type SimulatedRecord } from './platform.ts'
 import { createProcessWatch, type ProcessWatch } from './invariants.ts'
 import type { PlannedLife, Scenario } from './scenario.ts'
+import { createTally } from './tally.ts'
 import { createTimeline } from './timeline.ts'
 import { createTrace, type Violation } from './trace.ts'
 
@@ -24,6 +26,8 @@ export interface Simulated {
   deliveries: number
   recovered: number
   processes: number
+  /** How often each promise could have been broken. */
+  exercised: ReadonlyMap<string, number>
 }
 
 export interface SimulateOptions {
@@ -58,6 +62,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
   const timeline = createTimeline()
   const trace = createTrace({ now: timeline.now, tell: options.tell })
   const expectations = createExpectations(scenario, config)
+  const tally = createTally()
   const watches: ProcessWatch[] = []
   let deliveries = 0
   let calls = 0
@@ -76,7 +81,15 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
   })
   const identity = createSimulatedIdentity(scenario.habits.tokenLifeSeconds)
   for (const at of scenario.revocations) timeline.after(at, identity.revoke)
-  const connect = createNetwork({ scenario, timeline, sequence: createSequence(scenario.seed + 2), platform, identity })
+  const keyFiles = createKeyFiles(scenario, timeline.now)
+  const connect = createNetwork({
+    scenario,
+    timeline,
+    sequence: createSequence(scenario.seed + 2),
+    platform,
+    identity,
+    keyFiles,
+  })
   let hostAhead = scenario.hostAheadMs
   for (const { at, ms } of scenario.jumps) {
     timeline.after(at, () => {
@@ -104,7 +117,17 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
   function startProcess(): void {
     const number = watches.length
     const plan = scenario.lives[number] ?? lastLife
-    const current = createProcessWatch({ number, scenario, config, timeline, platform, expectations, trace })
+    const current = createProcessWatch({
+      number,
+      scenario,
+      config,
+      timeline,
+      platform,
+      keyFiles,
+      expectations,
+      trace,
+      tally,
+    })
     watches.push(current)
     watch = current
     trace.note(`process ${number} starts`)
@@ -134,11 +157,13 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       sequence: createSequence(scenario.seed * 31 + number),
       hostNow,
       transport: (request) => transport(request),
+      keyFiles,
       report: (fact) => {
         current.fact(fact)
       },
       onLastMetrics: (metrics) => {
-        current.scraped(metrics, true)
+        const status = own.status()
+        if (status !== undefined) current.scraped({ metrics, status, isLast: true })
       },
       onWarning: (message) => {
         trace.note(`process ${number} warns: ${message}`)
@@ -212,7 +237,8 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     const [own, current] = [life, watch]
     const metrics = await own?.metrics()?.catch(onBug)
     if (metrics === undefined || own === undefined || own !== life) return
-    current?.scraped(metrics, false)
+    const status = own.status()
+    if (status !== undefined) current?.scraped({ metrics, status, isLast: false })
     const problems = own.problems()
     if (problems.length > 0) trace.violate('alive', `/livez says: ${problems.join(', ')}`)
   }
@@ -262,5 +288,6 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     deliveries,
     recovered: [...platform.records.values()].filter(({ status }) => status === 'successful').length,
     processes: watches.length,
+    exercised: tally.counts(),
   }
 }

@@ -1,0 +1,23 @@
+// Draws from one seed: the same seed always gives the same.
+import { createSequence, type Sequence } from '../../src/sandbox/hash.ts'
+
+export const secondMs = 1000
+export const minuteMs = 60_000
+export const hourMs = 3_600_000
+export const dayMs = 24 * hourMs
+
+export interface Draw extends Sequence {
+  /** Uniform between the two, whole. */
+  within(least: number, most: number): number
+}
+
+export function drawOf(seed: number): Draw {
+  // Seeds next to each other give nothing alike.
+  const sequence = createSequence(Math.imul(seed, 0x9e3779b1))
+  return { ...sequence, within: (least, most) => least + Math.floor(sequence.next() * (most - least + 1)) }
+}
+
+/** More for the smaller values. */
+export function few(draw: Draw, most: number): number {
+  return Math.floor(draw.next() ** 2 * (most + 1))
+}

@@ -1,0 +1,102 @@
+// The daemon's key and certificate files: they change while it runs, and a key file may hold no key for a while.
+import { ConfigurationError } from '../../src/errors.ts'
+import type { Certificate, CertificateSource } from '../../src/platform/certificate.ts'
+import type { KeySource, SigningKey } from '../../src/platform/private-key.ts'
+import { assertionHeader } from '../../src/platform/wire.ts'
+import type { Scenario } from './scenario.ts'
+
+export interface KeyFiles {
+  /** What stands in the key file now. */
+  key(): number | 'broken'
+  /** The last key that stood there up to now. */
+  lastKey(): number
+  /** The key whose certificate is registered with the identity host now. */
+  registered(): number
+  /** When the certificate in the certificate file ends; undefined without one. */
+  notAfter(): number | undefined
+  /** For a process that starts now. */
+  open(): { key: KeySource; certificate: CertificateSource | undefined }
+}
+
+const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+/** Signs by name only: what the simulation is about is what stands in the assertion, and when. */
+function keyNamed(key: number): SigningKey {
+  return {
+    sign: (claims) => Promise.resolve(`${encode(assertionHeader)}.${encode(claims)}.${encode({ key })}`),
+    bits: 4096,
+    fingerprint: `key ${key}`,
+  }
+}
+
+/** The last change that has been made by now. */
+function lastOf<Change extends { at: number }>(changes: readonly Change[], now: number): Change | undefined {
+  return changes.findLast(({ at }) => at <= now)
+}
+
+/** `now` in ms since the start. */
+export function createKeyFiles({ certificates, keys }: Scenario, now: () => number): KeyFiles {
+  const key = (): number | 'broken' => lastOf(keys.file, now())?.key ?? 0
+  const notAfter = (): number | undefined => lastOf(certificates, now())?.notAfter
+
+  function lastKey(): number {
+    const whole = keys.file.filter((change) => change.key !== 'broken')
+    const last = lastOf(whole, now())?.key
+    return typeof last === 'number' ? last : 0
+  }
+
+  function openKey(): KeySource {
+    let seen = key()
+    let current = keyNamed(lastKey())
+    let isUsable: boolean | undefined
+    return {
+      current: () => current,
+      refresh() {
+        const found = key()
+        if (found === seen) return Promise.resolve(false)
+        seen = found
+        isUsable = found !== 'broken'
+        if (found === 'broken') {
+          const problem = { key: 'auth.privateKeyFile', origin: '/simulated', message: 'holds no key' }
+          return Promise.reject(new ConfigurationError([problem]))
+        }
+        const before = current.fingerprint
+        current = keyNamed(found)
+        return Promise.resolve(current.fingerprint !== before)
+      },
+      lastReload: () => isUsable,
+    }
+  }
+
+  function openCertificate(): CertificateSource | undefined {
+    const first = notAfter()
+    if (first === undefined) return undefined
+    const certificateOf = (end: number): Certificate => ({
+      notBefore: 0,
+      notAfter: end,
+      keyFingerprint: 'simulated',
+      fingerprint: `until ${end}`,
+    })
+    let current = certificateOf(first)
+    let hasChanged = false
+    return {
+      current: () => current,
+      refresh() {
+        const found = notAfter() ?? first
+        if (found === current.notAfter) return Promise.resolve(false)
+        hasChanged = true
+        current = certificateOf(found)
+        return Promise.resolve(true)
+      },
+      lastReload: () => (hasChanged ? true : undefined),
+    }
+  }
+
+  return {
+    key,
+    lastKey,
+    registered: () => lastOf(keys.registered, now())?.key ?? 0,
+    notAfter,
+    open: () => ({ key: openKey(), certificate: openCertificate() }),
+  }
+}

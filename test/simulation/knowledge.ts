@@ -1,0 +1,183 @@
+// What one process of the daemon did to each record, and what it was shown of it: made from its calls and its facts alone.
+import type { Fact } from '../../src/facts.ts'
+import type { Call, Told } from './network.ts'
+import type { View } from './platform.ts'
+import type { Timeline } from './timeline.ts'
+
+/** Of one record. `At` in ms since the start; `triedAt` in epoch ms of the platform's clock. */
+export interface Known {
+  /** Retries that the platform took, or may have taken. */
+  tries: number
+  /** Refusals in a row: by 401, 403, 429, an error of the platform with a code, or because the call never left. */
+  refusals: number
+  /** Last retry that went out, refused or not. */
+  triedAt: number
+  /** The same in ms since the start. */
+  sentAt: number
+  /** As failed, since the last retry or its outcome: any of these may be acted on. */
+  views: readonly View[]
+  /** What the latest list that showed it showed. */
+  last: { view: View; askedAt: number; shownAt: number } | undefined
+  /** When it was first shown as failed. */
+  firstShownAt: number | undefined
+  /** A list that was asked for before this knows less than what happened since. */
+  touchedAt: number
+  inFlight: Call | undefined
+  /** Since its retry was answered, or its answer given up. */
+  owed: { kind: 'accepted' | 'lost'; why: 'answer' | 'timeout' | 'cut'; at: number } | undefined
+  /** It need not be waited for any more by those behind it: it is gone, or nobody knows what became of it. */
+  letsPass: boolean
+  /** The platform refused the token: the call may be made once more, as the same retry. */
+  mayReplay: boolean
+  /** A PATCH, or the look after it, has shown it as successful. */
+  isDone: boolean
+}
+
+export interface Knowledge {
+  /** Made when there is none. */
+  of(id: string): Known
+  /** Without making one. */
+  get(id: string): Known | undefined
+  entries(): Iterable<[string, Known]>
+  /** Calls that wait for their answer, by the record's id. */
+  inFlight(): ReadonlyMap<string, Call>
+  /** Records whose outcome is owed. */
+  owed(): ReadonlySet<string>
+  sent(call: Call): void
+  told(call: Call, told: Told): void
+  fact(fact: Fact): void
+}
+
+/** True for an answer that leaves open whether the retry was taken: none at all, or none of the platform. */
+function isLost({ kind, status = 0 }: Told): boolean {
+  return kind === 'nothing' || (kind === 'not-its-word' && (status >= 500 || (status >= 200 && status < 300)))
+}
+
+const refusing: ReadonlySet<number | undefined> = new Set([401, 403, 429])
+
+/** True for what is no try: the platform has not even looked at the record. */
+export function isRefusal({ code, kind, status = 0 }: Told): boolean {
+  return kind === 'never-left' || refusing.has(status) || (kind === 'told' && status >= 500 && code !== undefined)
+}
+
+/** @param platformNow epoch ms of the platform's clock */
+export function createKnowledge(timeline: Timeline, platformNow: () => number): Knowledge {
+  const byId = new Map<string, Known>()
+  const inFlight = new Map<string, Call>()
+  const owed = new Set<string>()
+
+  function of(id: string): Known {
+    const known = byId.get(id)
+    if (known !== undefined) return known
+    const made: Known = {
+      tries: 0,
+      refusals: 0,
+      triedAt: -Infinity,
+      sentAt: -Infinity,
+      views: [],
+      last: undefined,
+      firstShownAt: undefined,
+      touchedAt: -Infinity,
+      inFlight: undefined,
+      owed: undefined,
+      letsPass: false,
+      mayReplay: false,
+      isDone: false,
+    }
+    byId.set(id, made)
+    return made
+  }
+
+  function refuse(known: Known): void {
+    known.refusals += 1
+  }
+
+  function toldRetry({ id }: Call, told: Told): void {
+    inFlight.delete(id)
+    const known = of(id)
+    known.inFlight = undefined
+    if (told.kind === 'given-up') return
+    known.touchedAt = timeline.now()
+    known.mayReplay = told.status === 401
+    // A refused token is replayed first: the fact of the retry tells when that is over.
+    if (known.mayReplay) return
+    if (isRefusal(told)) {
+      refuse(known)
+      return
+    }
+    known.tries += 1
+    known.refusals = 0
+    if (told.status === 404) known.letsPass = true
+    if (told.found === 'successful') known.isDone = true
+    const isAccepted = told.kind === 'told' && told.views.length > 0
+    if (isAccepted || isLost(told)) {
+      const why = isAccepted ? 'answer' : told.kind === 'nothing' && told.isTimeout !== true ? 'cut' : 'timeout'
+      known.owed = { kind: isAccepted ? 'accepted' : 'lost', why, at: timeline.now() }
+      owed.add(id)
+      known.views = known.views.slice(-1)
+    }
+  }
+
+  function show(call: Call, view: View): void {
+    const known = of(view.id)
+    // The answer to a PATCH is as new as anything can be.
+    const askedAt = call.operation === 'retry' ? timeline.now() : call.sentAt
+    const isNewest = known.last === undefined || known.last.askedAt <= askedAt
+    if (isNewest) known.last = { view, askedAt, shownAt: timeline.now() }
+    if (view.status !== 'failed' || askedAt < known.touchedAt) return
+    known.firstShownAt ??= timeline.now()
+    known.isDone = false
+    if (call.operation === 'list' && known.owed === undefined) known.letsPass = false
+    const before = known.views.at(-1)
+    if (before?.attempts !== view.attempts || before.lastAt !== view.lastAt) known.views = [...known.views, view]
+  }
+
+  return {
+    of,
+    get: (id) => byId.get(id),
+    entries: () => byId,
+    inFlight: () => inFlight,
+    owed: () => owed,
+    sent(call) {
+      if (call.operation !== 'retry') return
+      const known = of(call.id)
+      inFlight.set(call.id, call)
+      known.inFlight = call
+      known.mayReplay = false
+      known.triedAt = platformNow()
+      known.sentAt = timeline.now()
+    },
+    told(call, told) {
+      if (call.operation === 'retry') toldRetry(call, told)
+      for (const view of told.views) show(call, view)
+    },
+    fact(fact) {
+      if (fact.type === 'retry') {
+        const known = of(fact.id)
+        // It ended with a refused token, or no other token could be had for the replay.
+        if (known.mayReplay) refuse(known)
+        else if (!fact.answer.sent) {
+          // No token could be had: nothing of it was seen from outside.
+          refuse(known)
+          known.triedAt = platformNow()
+        }
+        known.mayReplay = false
+      } else if (fact.type === 'outcome') {
+        const known = of(fact.id)
+        owed.delete(fact.id)
+        known.owed = undefined
+        known.views = known.views.slice(-1)
+        if (fact.outcome === 'unknown') known.letsPass = true
+        if (fact.outcome !== 'recovered') return
+        // What is recovered is forgotten: a list that still shows it as failed brings back a record that nobody knows.
+        Object.assign(known, {
+          isDone: true,
+          tries: 0,
+          refusals: 0,
+          triedAt: -Infinity,
+          views: [],
+        } satisfies Partial<Known>)
+      }
+    },
+  }
+}

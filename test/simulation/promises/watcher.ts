@@ -1,0 +1,59 @@
+// What every promise is watched with: one process of the daemon, seen from outside.
+import type { Config } from '../../../src/config/schema.ts'
+import type { Fact } from '../../../src/facts.ts'
+import type { StatusDocument } from '../../../src/ops/status.ts'
+import type { Expectations } from '../expectations.ts'
+import type { KeyFiles } from '../key-files.ts'
+import type { Knowledge } from '../knowledge.ts'
+import type { Call, Told } from '../network.ts'
+import type { SimulatedPlatform, SimulatedRecord } from '../platform.ts'
+import type { Scenario } from '../scenario.ts'
+import type { Timeline } from '../timeline.ts'
+import type { Exercise } from '../tally.ts'
+import type { Invariant } from '../trace.ts'
+
+/** What a scrape gives. */
+export interface Sight {
+  metrics: ReadonlyMap<string, number>
+  status: StatusDocument
+  /** The last one before the process ends in good order. */
+  isLast: boolean
+}
+
+/** Watches one promise. Each call comes as it happens: `sent` before the knowledge takes it in, the others after that. */
+export interface Watcher {
+  sent?(call: Call): void
+  told?(call: Call, told: Told): void
+  fact?(fact: Fact): void
+  scraped?(sight: Sight): void
+  /** A delivery of any record has ended. */
+  delivered?(record: SimulatedRecord): void
+}
+
+export interface WatcherOptions {
+  /** Of the process. */
+  number: number
+  scenario: Scenario
+  config: Config
+  timeline: Timeline
+  platform: SimulatedPlatform
+  keyFiles: KeyFiles
+  expectations: Expectations
+  knowledge: Knowledge
+  holds: Holds
+  violate: (invariant: Invariant, what: string) => void
+  /** Notes that a promise could have been broken here, and was not. */
+  exercise: Exercise
+}
+
+/** What may keep retries from going out, as it is seen from outside. */
+export interface Holds {
+  /** ms since the start: since when nothing has held any retry. */
+  freeSince(): number
+  /** Subscriptions whose circuit is not closed, lower case. */
+  notClosed(): ReadonlySet<string>
+  /** True while the operator, the receiver's health or the platform holds all of them. */
+  isHeld(): boolean
+  /** True from a moment (ms since the start) on: neither a fault nor an outage. */
+  isCalmSince(at: number): boolean
+}
