@@ -27,6 +27,8 @@ export interface Books {
 
 export interface ProcessWatch extends NetworkWatch, DeadReceivers {
   fact(fact: Fact): void
+  /** A delivery of this record has ended. */
+  ended(record: SimulatedRecord): void
   /** Compares what it shows with what was seen. */
   scraped(sight: Sight): void
   books(): Readonly<Books>
@@ -122,6 +124,10 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     return Math.min(...dues)
   }
 
+  function isBeingListed(record: SimulatedRecord): boolean {
+    return listings.spans().some(({ from, to }) => platform.isBetween(record, from, to))
+  }
+
   function checkRetry(call: Call): void {
     const { id } = call
     const record = platform.records.get(id)
@@ -136,7 +142,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     }
     if (!expectations.isSelected(record)) violate('premature', `retries ${id}, which is not selected`)
     if (known.views.length === 0) violate('premature', `retries ${id} without having been shown it as failed`)
-    if (listings.spans().some(({ from, to }) => platform.isBetween(record, from, to))) {
+    if (isBeingListed(record)) {
       violate('premature', `retries ${id} while the list that it stands in is being read`)
     }
     const earliest = earliestDue(record, known) - expectations.clockTolerance
@@ -217,7 +223,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     return !scenario.faults.some(touches) && !scenario.receivers.some(({ outages }) => outages.some(touches))
   }
 
-  const holds: Holds = { freeSince: () => freeSince, notClosed: () => notClosed, isHeld, isCalmSince }
+  const holds: Holds = { freeSince: () => freeSince, notClosed: () => notClosed, isHeld, isBeingListed, isCalmSince }
   const watchers = createWatchers({
     ...options,
     knowledge,
@@ -294,6 +300,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       knowledge.fact(fact)
     },
     delivered: dead.delivered,
+    ended(record) {
+      for (const watcher of watchers) watcher.delivered?.(record)
+    },
     scraped(sight) {
       const { isLast, metrics } = sight
       checkMetric(metrics, 'backlog_records', config.backlog.maxRecords)

@@ -18,6 +18,8 @@ export interface Known {
   views: readonly View[]
   /** What the latest list that showed it showed. */
   last: { view: View; askedAt: number; shownAt: number } | undefined
+  /** Attempts of the last view before the last retry. */
+  baseline: number
   /** When it was first shown as failed. */
   firstShownAt: number | undefined
   /** A list that was asked for before this knows less than what happened since. */
@@ -76,6 +78,7 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
       sentAt: -Infinity,
       views: [],
       last: undefined,
+      baseline: 0,
       firstShownAt: undefined,
       touchedAt: -Infinity,
       inFlight: undefined,
@@ -145,6 +148,7 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
       known.inFlight = call
       known.mayReplay = false
       known.triedAt = platformNow()
+      known.baseline = Math.max(0, ...known.views.map(({ attempts }) => attempts))
       known.sentAt = timeline.now()
     },
     told(call, told) {

@@ -40,6 +40,7 @@ async function main(): Promise<void> {
   const count = values.seed === undefined ? Number(values.seeds) : 1
   const failed: number[] = []
   const totals = { ms: 0, calls: 0, deliveries: 0, recovered: 0, processes: 0 }
+  const exercised = new Map<string, { seeds: number; times: number }>()
   let slowest = { seed: 0, ms: 0 }
   let seed = first
   for (let isCaught = false; seed < first + count && !isCaught; seed += 1) {
@@ -52,6 +53,10 @@ async function main(): Promise<void> {
     totals.deliveries += result.deliveries
     totals.recovered += result.recovered
     totals.processes += result.processes
+    for (const [promise, times] of result.exercised) {
+      const before = exercised.get(promise) ?? { seeds: 0, times: 0 }
+      exercised.set(promise, { seeds: before.seeds + 1, times: before.times + times })
+    }
     if (result.violation === undefined) continue
     failed.push(seed)
     tellFailure(seed, result)
@@ -64,6 +69,9 @@ async function main(): Promise<void> {
       `${totals.processes} processes, ${totals.calls} calls, ${totals.deliveries} deliveries, ${totals.recovered} recovered; ` +
       `${each} ms a seed, slowest ${slowest.ms.toFixed(0)} ms (seed ${slowest.seed})`,
   )
+  for (const [promise, { seeds, times }] of [...exercised].sort(([a], [b]) => a.localeCompare(b))) {
+    print(`${promise}: ${seeds} seeds, ${times} times`)
+  }
   process.exitCode = failed.length > 0 ? 1 : 0
 }
 

@@ -57,6 +57,8 @@ export type Actor = number | 'other' | 'platform'
 export interface PlatformWatch {
   /** A delivery reached a receiver, or tried to. */
   delivered(record: SimulatedRecord, actor: Actor, receiver: number): void
+  /** A delivery has ended. */
+  ended(record: SimulatedRecord): void
   note(what: string): void
 }
 
@@ -247,6 +249,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       const { code, ms } = verdict(record, receiver)
       timeline.after(ms, () => {
         finish(record, code, actor)
+        watch.ended(record)
         done()
       })
     })

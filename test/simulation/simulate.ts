@@ -77,6 +77,9 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
         trace.note(`delivery of ${record.id.slice(0, 8)} for ${actor}`)
         for (const [number, of] of watches.entries()) of.delivered(receiver, number === actor)
       },
+      ended(record) {
+        watch?.ended(record)
+      },
     },
   })
   const identity = createSimulatedIdentity(scenario.habits.tokenLifeSeconds)

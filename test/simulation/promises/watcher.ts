@@ -54,6 +54,8 @@ export interface Holds {
   notClosed(): ReadonlySet<string>
   /** True while the operator, the receiver's health or the platform holds all of them. */
   isHeld(): boolean
+  /** True while a list that the record stands in is being read: what its pages show is not known yet. */
+  isBeingListed(record: SimulatedRecord): boolean
   /** True from a moment (ms since the start) on: neither a fault nor an outage. */
   isCalmSince(at: number): boolean
 }

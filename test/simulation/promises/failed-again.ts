@@ -1,0 +1,43 @@
+// "Failed again" is told only of what has failed again, and of what is not known to have arrived. @see design section 11
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+/** An attempt may be dated up to so long before the PATCH that caused it. */
+const clockToleranceMs = 2000
+
+export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
+  const { exercise, knowledge, platform, scenario, timeline, violate } = options
+  const { counts, meanwhile } = scenario.habits
+  /** An attempt that is counted and shown as failed while it is under way can't be told from one that has failed. */
+  const looksFailed = counts === 'start' && meanwhile === 'failed'
+  /** Records whose retry was told to have failed while it was under way. */
+  const early = new Map<string, number>()
+
+  return {
+    fact(fact) {
+      if (fact.type !== 'outcome' || fact.outcome !== 'failed-again') return
+      exercise('failed again is true')
+      const { id } = fact
+      const record = platform.records.get(id)
+      const known = knowledge.get(id)
+      if (record === undefined || known === undefined) return
+      if (known.last?.view.status === 'successful') {
+        violate('untrue', `says that ${id} failed again, which was shown to be successful`)
+      }
+      // An attempt that nobody had seen before the retry may have been made before it, too.
+      if (record.failedAt >= known.sentAt - clockToleranceMs || record.attempts > known.baseline) return
+      if (!looksFailed) violate('untrue', `says that ${id} failed again, and nothing has failed since its retry`)
+      early.set(id, timeline.now())
+    },
+    sent({ id }) {
+      early.delete(id)
+    },
+    delivered({ id, status }) {
+      const toldAt = early.get(id)
+      if (toldAt === undefined) return
+      early.delete(id)
+      // Deliveries of such a platform end sooner than a failure is doubted.
+      const isQuick = scenario.habits.delivery === 'async'
+      if (status === 'successful' && isQuick) violate('untrue', `said that ${id} failed again while it was under way`)
+    },
+  }
+}

@@ -1,0 +1,42 @@
+// With `retry.orderPerEntity`: no event is retried while an older one of its transfer or account is open. @see design section 10
+import type { Call } from '../network.ts'
+import type { SimulatedRecord } from '../platform.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+const takenInMs = 5000
+
+export function createOrderWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
+
+  /** Open as far as this process knows: the state that it was last shown still holds. */
+  function isKnownToBeOpen(record: SimulatedRecord): boolean {
+    const known = knowledge.get(record.id)
+    if (known?.last === undefined || known.letsPass || record.status !== 'failed') return false
+    // A list is taken in when its last page is there; one that was not whole is read once more.
+    if (holds.isBeingListed(record) || timeline.now() - known.last.shownAt < takenInMs) return false
+    const isPresent =
+      known.last.view.status === 'failed' && known.last.askedAt - scenario.habits.lagMs > record.changedAt
+    if (!isPresent || expectations.isLapsed(record, platform.now(), config.window.settle)) return false
+    return (
+      expectations.isSelected(record) && !expectations.isParked({ attempts: Math.max(record.attempts, known.tries) })
+    )
+  }
+
+  function check(call: Call, record: SimulatedRecord): void {
+    for (const other of platform.records.values()) {
+      if (other.entityId !== record.entityId || other.subscriptionId !== record.subscriptionId) continue
+      if (other.eventAt >= record.eventAt) continue
+      exercise('order')
+      if (isKnownToBeOpen(other))
+        violate('order', `retries ${call.id} before ${other.id}, an older event of its entity`)
+    }
+  }
+
+  return {
+    sent(call) {
+      const record = platform.records.get(call.id)
+      if (!config.retry.orderPerEntity || call.operation !== 'retry' || record === undefined) return
+      if (knowledge.get(call.id)?.mayReplay !== true) check(call, record)
+    },
+  }
+}

@@ -1,0 +1,32 @@
+// A record at the attempt limit is not retried; what the platform refused to look at is no attempt. @see design section 9
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+export function createParkedWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, knowledge, platform, scenario, violate } = options
+  /** What it could not remember for want of room is not held against it. */
+  const isRoomy = config.backlog.maxRecords >= scenario.records.length
+  const { maxAttempts } = config.retry
+
+  return {
+    sent({ id, operation }) {
+      const known = knowledge.get(id)
+      if (operation !== 'retry' || known === undefined || known.mayReplay || known.views.length === 0) return
+      const shown = Math.min(...known.views.map(({ attempts }) => attempts))
+      const attempts = Math.max(shown, isRoomy ? known.tries : 0)
+      if (attempts === maxAttempts - 1) exercise('parked')
+      if (attempts >= maxAttempts) violate('premature', `retries ${id}, which is parked: ${attempts} attempts`)
+    },
+    scraped({ metrics }) {
+      // Records that nobody but the daemon has touched: it was shown all of their attempts.
+      let most = 0
+      for (const [id, known] of knowledge.entries()) {
+        const record = platform.records.get(id)
+        if (known.firstShownAt === undefined || record === undefined) continue
+        if (Math.max(record.attempts, known.tries) >= maxAttempts) most += 1
+        else if (known.refusals > 0 || known.tries > 0) exercise('not parked for refusals')
+      }
+      const parked = metrics.get('failed_webhooks{decision="parked"}') ?? 0
+      if (parked > most) violate('waits', `has ${parked} records parked, ${most} have so many attempts`)
+    },
+  }
+}

@@ -1,0 +1,14 @@
+// What is known to have arrived is not retried, unless a list that was asked for later shows it as failed. @see design section 9
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+export function createResolvedWatcher({ exercise, knowledge, violate }: WatcherOptions): Watcher {
+  return {
+    told({ id, operation }) {
+      if (operation === 'retry' && knowledge.get(id)?.isDone === true) exercise('resolved by somebody else')
+    },
+    sent({ id, operation }) {
+      if (operation !== 'retry' || knowledge.get(id)?.isDone !== true) return
+      violate('premature', `retries ${id}, which was shown to be successful, and not as failed since`)
+    },
+  }
+}
