@@ -1,17 +1,29 @@
 // All promises that are watched beside the invariants.
 import { createBreakerWatcher } from './breaker.ts'
+import { createCircuitWatcher } from './circuit.ts'
 import { createFailedAgainWatcher } from './failed-again.ts'
+import { createIdentityWatcher } from './identity.ts'
+import { createLateChecksWatcher } from './late-checks.ts'
 import { createOrderWatcher } from './order.ts'
 import { createParkedWatcher } from './parked.ts'
+import { createRateWatcher } from './rate.ts'
 import { createResolvedWatcher } from './resolved.ts'
+import { createRestsWatcher } from './rests.ts'
+import { createTruthWatcher } from './truth.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
   createBreakerWatcher,
+  createCircuitWatcher,
   createFailedAgainWatcher,
+  createIdentityWatcher,
+  createLateChecksWatcher,
   createOrderWatcher,
   createParkedWatcher,
+  createRateWatcher,
   createResolvedWatcher,
+  createRestsWatcher,
+  createTruthWatcher,
 ]
 
 export function createWatchers(options: WatcherOptions): Watcher[] {

@@ -1,0 +1,128 @@
+// A circuit opens when, and only when, nearly all of the last outcomes failed again. @see design section 12
+import type { Fact } from '../../../src/facts.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+const judgedRecords = 50
+const fewestJudged = 10
+/** Deliveries that the receiver refuses with one of these are its trouble; with another 4xx, the record's. */
+const telling: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
+
+/** A circuit that was not used for so long may be forgotten. */
+const forgottenMs = 600_000
+
+interface Subscription {
+  /** Last outcome of each record, the oldest first: true when it failed again. */
+  last: Map<string, boolean>
+  known: number
+  limit: number
+  /** ms since the start: outcomes of retries that were sent before count for nothing. */
+  openedAt: number
+  /** ms since the start: it has to open with an outcome that was told then. */
+  mustOpen: number | undefined
+  /** The same: it opens with an outcome that is told then. */
+  opensAt: number | undefined
+  /** ms since the start: when an outcome was last told. */
+  usedAt: number
+  /** It may have been forgotten since: what it knows is not known. */
+  isUnsure: boolean
+}
+
+type Outcome = Extract<Fact, { type: 'outcome' }>
+
+function isNeutral({ outcome, responseStatusCode: code }: Outcome): boolean {
+  if (outcome === 'recovered') return false
+  return outcome === 'unknown' || (code !== null && code >= 400 && code < 500 && !telling.has(code))
+}
+
+export function createCircuitWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, knowledge, timeline, violate } = options
+  const { enabled, failureRatio, initialAllowance, maxAllowance } = config.circuit
+  const subscriptions = new Map<string, Subscription>()
+
+  function fresh(): Subscription {
+    const limit = Math.min(initialAllowance, maxAllowance)
+    return {
+      last: new Map(),
+      known: 0,
+      limit,
+      openedAt: -Infinity,
+      mustOpen: undefined,
+      opensAt: undefined,
+      usedAt: timeline.now(),
+      isUnsure: false,
+    }
+  }
+
+  function of(id: string): Subscription {
+    const known = subscriptions.get(id)
+    if (known !== undefined) return known
+    const made = fresh()
+    subscriptions.set(id, made)
+    return made
+  }
+
+  function failedOf({ last }: Subscription): number {
+    return [...last.values()].filter((failed) => failed).length
+  }
+
+  function learn(fact: Outcome): void {
+    const id = fact.subscriptionId.toLowerCase()
+    const subscription = of(id)
+    if (timeline.now() - subscription.usedAt >= forgottenMs) subscription.isUnsure = true
+    subscription.usedAt = timeline.now()
+    if (isNeutral(fact) || (knowledge.get(fact.id)?.sentAt ?? 0) < subscription.openedAt) return
+    const { last } = subscription
+    last.delete(fact.id)
+    last.set(fact.id, fact.outcome === 'failed-again')
+    subscription.known += 1
+    if (last.size > judgedRecords) last.delete(last.keys().next().value ?? '')
+    if (fact.outcome === 'recovered') subscription.limit = Math.min(maxAllowance, subscription.limit + 1)
+    const isJudged = last.size >= Math.min(fewestJudged, subscription.limit)
+    const isBad = failedOf(subscription) >= failureRatio * last.size
+    if (fact.outcome === 'failed-again' && isJudged && isBad && !subscription.isUnsure)
+      subscription.mustOpen = timeline.now()
+  }
+
+  /** Told in either order, at the same moment: the outcome, and that the circuit opens of it. */
+  function checkOpened(): void {
+    for (const [id, subscription] of subscriptions) {
+      const { mustOpen, opensAt } = subscription
+      if (mustOpen !== undefined && mustOpen < timeline.now()) {
+        violate('dead-receiver', `does not open the circuit of ${id}: nearly all failed again`)
+      }
+      if (opensAt !== undefined && opensAt < timeline.now())
+        violate('waits', `opens the circuit of ${id} without an outcome`)
+    }
+  }
+
+  function open(id: string, subscription: Subscription): void {
+    const { known, last, limit } = subscription
+    const failed = failedOf(subscription)
+    subscriptions.set(id, { ...fresh(), limit: 1, openedAt: timeline.now() })
+    if (subscription.isUnsure) return
+    exercise('a circuit opens')
+    if (failed === failureRatio * last.size) exercise('a circuit opens at exactly the ratio')
+    if (known < Math.min(fewestJudged, limit)) violate('waits', `opens the circuit of ${id} after ${known} outcomes`)
+    if (failed < failureRatio * last.size)
+      violate('waits', `opens the circuit of ${id}: ${failed} of ${last.size} failed`)
+  }
+
+  return {
+    sent: checkOpened,
+    fact(fact) {
+      if (!enabled) return
+      if (fact.type === 'circuit' && fact.subscriptionId !== undefined) {
+        const id = fact.subscriptionId.toLowerCase()
+        const subscription = of(id)
+        if (fact.to !== 'open') return
+        if (subscription.mustOpen === undefined) subscription.opensAt = timeline.now()
+        else open(id, subscription)
+      } else if (fact.type === 'outcome') {
+        const id = fact.subscriptionId.toLowerCase()
+        learn(fact)
+        const subscription = of(id)
+        if (subscription.opensAt !== undefined) open(id, subscription)
+      }
+    },
+  }
+}

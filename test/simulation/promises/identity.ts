@@ -1,0 +1,75 @@
+// Assertions are never of the future, tokens are renewed before they end, and one that was refused is not used again. @see design section 6
+import { decode } from '../identity.ts'
+import type { Call, Told } from '../network.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+/** A token younger than this may be tried once more. */
+const youngTokenMs = 10_000
+/** The key file is looked at every 10 s; a failed try may have to wait for the next one. */
+const keyCheckMs = 12_000
+/** A token is renewed at 70 % of its life at the latest. */
+const renewedBy = 0.75
+
+export function createIdentityWatcher(options: WatcherOptions): Watcher {
+  const { exercise, keyFiles, scenario, timeline, violate } = options
+  /** When tokens came, by the value that calls carry. */
+  const tokens = new Map<string, number>()
+  const refused = new Map<string, number>()
+  let tellsTime = 0
+  let triedAt = -Infinity
+  const lifeMs = scenario.habits.tokenLifeSeconds * 1000
+
+  function checkAssertion(call: Call): void {
+    const [, payload, signature] = (new URLSearchParams(call.form).get('client_assertion') ?? '').split('.')
+    const { iat } = decode(payload)
+    const now = (scenario.startAt + timeline.now() + scenario.habits.identityAheadMs) / 1000
+    // The host's clock may have been set since: what was learned is learned anew then.
+    if (tellsTime > 0 && typeof iat === 'number') {
+      exercise('assertions are not of the future')
+      if (iat > now) violate('limits', `signs an assertion ${(iat - now).toFixed(3)} s in the future`)
+    }
+    const { key } = decode(signature)
+    const changed = scenario.keys.file.findLast(({ at }) => at <= timeline.now())
+    if (changed === undefined || timeline.now() - changed.at < keyCheckMs) return
+    exercise('the key that is in the file is used')
+    if (key !== keyFiles.lastKey())
+      violate('limits', `signs with key ${String(key)}, in the file is ${keyFiles.lastKey()}`)
+  }
+
+  function checkToken({ operation, token = '' }: Call): void {
+    const at = refused.get(token)
+    if (at !== undefined && at < timeline.now()) violate('limits', `sends a ${operation} with a token that was refused`)
+    const came = tokens.get(token)
+    if (came === undefined) tokens.set(token, timeline.now())
+    else if (timeline.now() - came > renewedBy * lifeMs && lifeMs >= 20_000) {
+      exercise('tokens are renewed early')
+      if (triedAt < came) violate('limits', 'lets a token come to its end without asking for another')
+    }
+  }
+
+  function learnRefusal({ sentAt, token = '' }: Call, { status }: Told): void {
+    if (status !== 401) return
+    const came = tokens.get(token) ?? timeline.now()
+    if (sentAt - came < youngTokenMs) return
+    exercise('a refused token is not used again')
+    if (!refused.has(token)) refused.set(token, timeline.now())
+  }
+
+  return {
+    sent(call) {
+      if (call.operation === 'token') {
+        triedAt = timeline.now()
+        checkAssertion(call)
+      } else if (call.operation !== 'health') {
+        checkToken(call)
+      }
+    },
+    told(call, told) {
+      if (call.operation === 'token') {
+        if (told.hasDate && told.kind !== 'given-up') tellsTime += 1
+      } else {
+        learnRefusal(call, told)
+      }
+    },
+  }
+}

@@ -1,0 +1,60 @@
+// A retry is looked after in time: the checks of its outcome never come late by more than a bound. @see design sections 10 and 11
+import { listParameter } from '../../../src/platform/wire.ts'
+import type { Call } from '../network.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+/** While a check is overdue by more than 10 s it gets as much of the rate as the retries do. */
+const boundMs = 30_000
+const longestPauseMs = 300_000
+
+export function createLateChecksWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, holds, knowledge, platform, scenario, timeline, violate } = options
+  const first = config.outcome.firstLook
+  /** When each record was last looked at, ms since the start. */
+  const lookedAt = new Map<string, number>()
+  /** Checks that all of them take: each of half of the rate, fifty at once. */
+  const queueMs = (records: number): number =>
+    (records / Math.max(0.5, config.platform.maxRequestsPerSecond / 2)) * 1000
+  const isSlow = scenario.habits.latency[1] > 100
+
+  function look(id: string): void {
+    if (knowledge.get(id)?.owed !== undefined) lookedAt.set(id, timeline.now())
+  }
+
+  /** The latest moment for the next check. */
+  function dueAt(id: string, answeredAt: number, sentAt: number): number {
+    const last = lookedAt.get(id)
+    if (last === undefined || last < answeredAt) return answeredAt + first
+    return last + Math.min(longestPauseMs, Math.max(4 * first, last - sentAt))
+  }
+
+  function byEvent({ url }: Call): void {
+    const eventId = url.searchParams.get(listParameter.eventId)?.toLowerCase()
+    if (eventId === undefined) return
+    for (const id of knowledge.owed()) if (platform.records.get(id)?.eventId === eventId) look(id)
+  }
+
+  return {
+    told(call, { kind, status, views }) {
+      if (call.operation === 'retry') lookedAt.delete(call.id)
+      if (call.operation !== 'list' || kind !== 'told' || status !== 200) return
+      for (const { id } of views) look(id)
+      byEvent(call)
+    },
+    scraped() {
+      const now = timeline.now()
+      const since = Math.max(holds.freeSince(), 0)
+      const owed = knowledge.owed()
+      const bound = boundMs + queueMs(owed.size) * (isSlow ? 2 : 1)
+      for (const id of owed) {
+        const known = knowledge.get(id)
+        if (known?.owed === undefined) continue
+        const late = now - dueAt(id, known.owed.at, known.sentAt)
+        if (late <= bound || !holds.isCalmSince(now - late - bound)) continue
+        violate('waits', `has not looked after ${id} for ${Math.round(late / 1000)} s although it is due`)
+        return
+      }
+      if (owed.size > 0 && since < now) exercise('checks come in time')
+    },
+  }
+}

@@ -1,0 +1,49 @@
+// Sweeps rest for twenty times their duration, so that listing stays a small part of the calls. @see design section 8
+import type { Fact } from '../../../src/facts.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+type SweepFact = Extract<Fact, { type: 'sweep' }>
+
+const restFactor = 20
+const longestRestMs = { full: 3_600_000, recent: 300_000 }
+const toleranceMs = 50
+
+export function createRestsWatcher({ exercise, scenario, timeline, violate }: WatcherOptions): Watcher {
+  const restsUntil = { full: -Infinity, recent: -Infinity }
+  let waitedMs = 0
+  /** A recent sweep that came early: the newest hour of a full one may have been the last that it rests after. */
+  let early: { startedAt: number; what: string } | undefined
+
+  /** Of a sweep that ended just now. The operator's own come at any time. */
+  function check({ report }: SweepFact): void {
+    const kind = report.kind === 'full' ? 'full' : 'recent'
+    const now = timeline.now()
+    const startedAt = now - report.seconds * 1000
+    const isAsked = scenario.sweeps.some((at) => Math.abs(at - startedAt) < toleranceMs)
+    if (report.continued) return
+    if (kind === 'full' && early !== undefined && startedAt > early.startedAt) violate('limits', early.what)
+    if (kind === 'full') {
+      early = undefined
+      restsUntil.recent = -Infinity
+    }
+    if (startedAt + toleranceMs < restsUntil[kind] && !isAsked) {
+      const ms = Math.round(restsUntil[kind] - startedAt)
+      early = { startedAt, what: `begins a ${kind} sweep ${ms} ms before its rest is over` }
+      if (kind === 'full') violate('limits', early.what)
+    }
+    if (restsUntil[kind] > -Infinity) exercise(`${kind} sweeps rest`)
+    // Waiting for a Retry-After to pass is no work, and one that failed backs off instead.
+    const worked = report.result === 'failed' ? 0 : Math.max(0, report.seconds * 1000 - waitedMs)
+    restsUntil[kind] = now + Math.min(longestRestMs[kind], restFactor * worked)
+    waitedMs = 0
+  }
+
+  return {
+    told(_call, { retryAfterMs, status }) {
+      if (status === 429 || retryAfterMs !== undefined) waitedMs = Infinity
+    },
+    fact(fact) {
+      if (fact.type === 'sweep') check(fact)
+    },
+  }
+}
