@@ -18,7 +18,7 @@ export interface Known {
   views: readonly View[]
   /** What the latest list that showed it showed. */
   last: { view: View; askedAt: number; shownAt: number } | undefined
-  /** Attempts of the last view before the last retry. */
+  /** Fewest attempts of the views before the last retry: the daemon compares with one of them. */
   baseline: number
   /** When it was first shown as failed. */
   firstShownAt: number | undefined
@@ -148,7 +148,8 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
       known.inFlight = call
       known.mayReplay = false
       known.triedAt = platformNow()
-      known.baseline = Math.max(0, ...known.views.map(({ attempts }) => attempts))
+      const attempts = known.views.map((view) => view.attempts)
+      known.baseline = attempts.length === 0 ? 0 : Math.min(...attempts)
       known.sentAt = timeline.now()
     },
     told(call, told) {
