@@ -19,6 +19,8 @@ export interface CallLimitsOptions {
   violate: (what: string) => void
   /** Told whenever a limit may hold the process up. */
   onHold: () => void
+  /** Told whenever a gate holds all retries. */
+  onShut: () => void
 }
 
 const tokenFailures = 3
@@ -27,7 +29,7 @@ const longestRetryAfterMs = 300_000
 /** What is so near to its end may hold somebody up. */
 const nearlyEmpty = 0.2
 
-export function createCallLimits({ config, now, onHold, violate }: CallLimitsOptions): CallLimits {
+export function createCallLimits({ config, now, onHold, onShut, violate }: CallLimitsOptions): CallLimits {
   const { concurrency, maxPerSecond } = config.retry
   const calls = createBucket(config.platform.maxRequestsPerSecond)
   const retries = maxPerSecond === undefined ? undefined : createBucket(maxPerSecond)
@@ -58,7 +60,7 @@ export function createCallLimits({ config, now, onHold, violate }: CallLimitsOpt
     if (retryAfterMs === undefined) return
     if (now() >= waitsUntil) sentInWait = 0
     waitsUntil = Math.max(waitsUntil, now() + Math.min(retryAfterMs, longestRetryAfterMs) - 1500)
-    onHold()
+    onShut()
   }
 
   function toldToken({ kind, status }: Told): void {
@@ -68,7 +70,7 @@ export function createCallLimits({ config, now, onHold, violate }: CallLimitsOpt
       calls.allow(mostWaiting)
       return
     }
-    onHold()
+    onShut()
     failedTokens.push(now())
     if (isTooMany(failedTokens, tokenFailures, tokenFailuresSpanMs)) {
       violate('failed to get a token three times within 30 s')
@@ -91,6 +93,7 @@ export function createCallLimits({ config, now, onHold, violate }: CallLimitsOpt
       if (operation !== 'health') return
       const isWell = told.kind === 'told' && told.status === 200
       if (isDown && isWell) sentWhileHeld = 0
+      if (isDown || !isWell) onShut()
       isDown = !isWell
       onHold()
     },

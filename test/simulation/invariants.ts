@@ -11,7 +11,7 @@ import { createOpenListings } from './open-listings.ts'
 import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
 import { createWatchers } from './promises/all.ts'
 import type { Holds, Sight } from './promises/watcher.ts'
-import type { Scenario } from './scenario.ts'
+import type { Outage, Scenario } from './scenario.ts'
 import type { Tally } from './tally.ts'
 import type { Invariant, Trace } from './trace.ts'
 import type { Timeline } from './timeline.ts'
@@ -74,10 +74,17 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const held = (): void => {
     freeSince = timeline.now()
   }
+  /** Since when no gate has held all retries: pause, receiver, trouble, Retry-After, no token. */
+  let openGateSince = timeline.now()
+  const shut = (): void => {
+    openGateSince = timeline.now()
+    held()
+  }
   const limits = createCallLimits({
     config,
     now: timeline.now,
     onHold: held,
+    onShut: shut,
     violate: (what) => {
       violate('limits', what)
     },
@@ -216,14 +223,26 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     return isPaused || hasTrouble || isFull() || limits.isReceiverDown() || notClosed.size > 0
   }
 
-  /** Whether nothing outside held it up since then. */
-  function isCalmSince(at: number): boolean {
-    const now = timeline.now()
-    const touches = ({ from, to }: { from: number; to: number }): boolean => from <= now && to > at
-    return !scenario.faults.some(touches) && !scenario.receivers.some(({ outages }) => outages.some(touches))
+  /** Whether no fault of the scenario touches the time since then. */
+  function isFaultlessSince(at: number): boolean {
+    return !scenario.faults.some(({ from, to }) => from <= timeline.now() && to > at)
   }
 
-  const holds: Holds = { freeSince: () => freeSince, notClosed: () => notClosed, isHeld, isBeingListed, isCalmSince }
+  /** Whether nothing outside held it up since then. */
+  function isCalmSince(at: number): boolean {
+    const isOut = ({ from, to }: Outage): boolean => from <= timeline.now() && to > at
+    return isFaultlessSince(at) && !scenario.receivers.some(({ outages }) => outages.some(isOut))
+  }
+
+  const holds: Holds = {
+    freeSince: () => freeSince,
+    openGateSince: () => (hasTrouble || isPaused || limits.isReceiverDown() ? Infinity : openGateSince),
+    notClosed: () => notClosed,
+    isHeld,
+    isBeingListed,
+    isCalmSince,
+    isFaultlessSince,
+  }
   const watchers = createWatchers({
     ...options,
     knowledge,
@@ -283,7 +302,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       } else if (fact.type === 'trouble') {
         trace.note(`${name} trouble ${fact.trouble ?? 'over'}`)
         hasTrouble = fact.trouble !== undefined
-        held()
+        shut()
       } else if (fact.type === 'sweep') {
         const { kind, result, seconds } = fact.report
         trace.note(`${name} sweep ${kind} ${result} listed=${fact.report.listed} ${seconds.toFixed(3)}s`)
@@ -292,6 +311,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         trace.note(`${name} ${fact.paused ? 'paused' : 'resumed'}`)
         isPaused = fact.paused
         limits.paused(isPaused)
+        shut()
       } else if (fact.type === 'receiver') {
         trace.note(`${name} receiver ${fact.up ? 'up' : 'down'}`)
         held()

@@ -1,6 +1,7 @@
-// `npm run simulate`: runs scenarios by their seeds, prints a line of totals, and for each failure what replays it.
+// `npm run simulate`: runs scenarios by their seeds, prints totals, what was drawn and exercised, and what replays a failure.
 import { performance } from 'node:perf_hooks'
 import { parseArgs } from 'node:util'
+import { createCensus } from './census.ts'
 import { generate } from './generate.ts'
 import { simulate, type Simulated } from './simulate.ts'
 
@@ -40,12 +41,13 @@ async function main(): Promise<void> {
   const count = values.seed === undefined ? Number(values.seeds) : 1
   const failed: number[] = []
   const totals = { ms: 0, calls: 0, deliveries: 0, recovered: 0, processes: 0 }
-  const exercised = new Map<string, { seeds: number; times: number }>()
+  const census = createCensus()
   let slowest = { seed: 0, ms: 0 }
   let seed = first
   for (let isCaught = false; seed < first + count && !isCaught; seed += 1) {
     const startedAt = performance.now()
-    const result = await simulate(generate(seed), values.verbose ? { tell: print } : {})
+    const scenario = generate(seed)
+    const result = await simulate(scenario, values.verbose ? { tell: print } : {})
     const ms = performance.now() - startedAt
     if (ms > slowest.ms) slowest = { seed, ms }
     totals.ms += ms
@@ -53,10 +55,7 @@ async function main(): Promise<void> {
     totals.deliveries += result.deliveries
     totals.recovered += result.recovered
     totals.processes += result.processes
-    for (const [promise, times] of result.exercised) {
-      const before = exercised.get(promise) ?? { seeds: 0, times: 0 }
-      exercised.set(promise, { seeds: before.seeds + 1, times: before.times + times })
-    }
+    census.add(scenario, result)
     if (result.violation === undefined) continue
     failed.push(seed)
     tellFailure(seed, result)
@@ -69,9 +68,7 @@ async function main(): Promise<void> {
       `${totals.processes} processes, ${totals.calls} calls, ${totals.deliveries} deliveries, ${totals.recovered} recovered; ` +
       `${each} ms a seed, slowest ${slowest.ms.toFixed(0)} ms (seed ${slowest.seed})`,
   )
-  for (const [promise, { seeds, times }] of [...exercised].sort(([a], [b]) => a.localeCompare(b))) {
-    print(`${promise}: ${seeds} seeds, ${times} times`)
-  }
+  for (const line of census.lines()) print(line)
   process.exitCode = failed.length > 0 ? 1 : 0
 }
 

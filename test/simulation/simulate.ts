@@ -10,7 +10,7 @@ import { baseUrl, createNetwork } from './network.ts'
 import { createSimulatedPlatform, type SimulatedRecord } from './platform.ts'
 import { createProcessWatch, type ProcessWatch } from './invariants.ts'
 import type { PlannedLife, Scenario } from './scenario.ts'
-import { createTally } from './tally.ts'
+import { createTally, type PromiseName } from './tally.ts'
 import { createTimeline } from './timeline.ts'
 import { createTrace, type Violation } from './trace.ts'
 
@@ -27,7 +27,7 @@ export interface Simulated {
   recovered: number
   processes: number
   /** How often each promise could have been broken. */
-  exercised: ReadonlyMap<string, number>
+  exercised: ReadonlyMap<PromiseName, number>
 }
 
 export interface SimulateOptions {

@@ -1,5 +1,6 @@
 // The whole daemon in virtual time: 300 scenarios (SIMULATION_SEEDS changes that), each another mixture of habits, troubles and ends, and none violates what must hold.
 import { describe, expect, test } from 'vitest'
+import { createCensus } from './census.ts'
 import { generate } from './generate.ts'
 import { simulate } from './simulate.ts'
 
@@ -7,14 +8,23 @@ const seeds = Number(process.env['SIMULATION_SEEDS'] ?? 300)
 const seedsPerTest = 20
 const chunks = Array.from({ length: seeds / seedsPerTest }, (_, index) => 1 + index * seedsPerTest)
 
+const census = createCensus()
+
 describe('nothing that must hold is violated', () => {
   test.each(chunks)('from seed %i on', async (first) => {
     for (let seed = first; seed < first + seedsPerTest; seed += 1) {
-      const { last, violation } = await simulate(generate(seed))
+      const scenario = generate(seed)
+      const simulated = await simulate(scenario)
+      census.add(scenario, simulated)
+      const { last, violation } = simulated
       const told = violation === undefined ? '' : `${violation.invariant}: ${violation.what}\n${last.join('\n')}`
       expect(told, `npm run simulate -- --seed ${seed} --verbose`).toBe('')
     }
   })
+})
+
+test('each fault was drawn, and each promise could have been broken', () => {
+  expect(census.missing()).toEqual([])
 })
 
 test('the scenarios really are full of trouble, and all that can be recovered is', async () => {

@@ -1,15 +1,49 @@
 // How often each promise could have been broken: one that never could is no proof of anything.
 
-export type Exercise = (promise: string) => void
+/** In the words in which `npm run simulate` prints them. */
+export const promises = [
+  '/metrics and /status are true',
+  '/status says what is missing',
+  'a circuit opens',
+  'a circuit opens at exactly the ratio',
+  'a last chance before the window ends',
+  'a refused token is not used again',
+  'assertions are not of the future',
+  'checks come in time',
+  'failed again is true',
+  'full sweeps rest',
+  'healthy records behind a full backlog',
+  'no subscription waits while it may go',
+  'not parked for refusals',
+  'one trial after each pause',
+  'order',
+  'parked',
+  'recent and old take turns',
+  'recent sweeps rest',
+  'refusals are counted',
+  'resolved by somebody else',
+  'the certificate that is in use is shown',
+  'the key that is in the file is used',
+  'the least tried record is the probe',
+  'the rate is cut',
+  'the rate is cut once in a burst',
+  'three failures are asked about',
+  'tokens are renewed early',
+  'what lapses is counted',
+] as const
+
+export type PromiseName = (typeof promises)[number]
+
+export type Exercise = (promise: PromiseName) => void
 
 export interface Tally {
   exercise: Exercise
   /** How often, by promise. */
-  counts(): ReadonlyMap<string, number>
+  counts(): ReadonlyMap<PromiseName, number>
 }
 
 export function createTally(): Tally {
-  const counts = new Map<string, number>()
+  const counts = new Map<PromiseName, number>()
   return {
     exercise(promise) {
       counts.set(promise, (counts.get(promise) ?? 0) + 1)

@@ -4,13 +4,16 @@ import { createCircuitWatcher } from './circuit.ts'
 import { createFailedAgainWatcher } from './failed-again.ts'
 import { createIdentityWatcher } from './identity.ts'
 import { createLateChecksWatcher } from './late-checks.ts'
+import { createLapseWatcher } from './lapse.ts'
 import { createOrderWatcher } from './order.ts'
 import { createParkedWatcher } from './parked.ts'
+import { createProbeWatcher } from './probe.ts'
 import { createRateWatcher } from './rate.ts'
 import { createResolvedWatcher } from './resolved.ts'
 import { createRestsWatcher } from './rests.ts'
 import { createTruthWatcher } from './truth.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
+import { createWorkWatcher } from './work.ts'
 
 const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
   createBreakerWatcher,
@@ -18,12 +21,15 @@ const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
   createFailedAgainWatcher,
   createIdentityWatcher,
   createLateChecksWatcher,
+  createLapseWatcher,
   createOrderWatcher,
   createParkedWatcher,
+  createProbeWatcher,
   createRateWatcher,
   createResolvedWatcher,
   createRestsWatcher,
   createTruthWatcher,
+  createWorkWatcher,
 ]
 
 export function createWatchers(options: WatcherOptions): Watcher[] {

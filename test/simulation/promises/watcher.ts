@@ -50,12 +50,16 @@ export interface WatcherOptions {
 export interface Holds {
   /** ms since the start: since when nothing has held any retry. */
   freeSince(): number
+  /** The same without limits of rate, slots and circuits: since when no gate has held all retries. */
+  openGateSince(): number
   /** Subscriptions whose circuit is not closed, lower case. */
   notClosed(): ReadonlySet<string>
   /** True while the operator, the receiver's health or the platform holds all of them. */
   isHeld(): boolean
   /** True while a list that the record stands in is being read: what its pages show is not known yet. */
   isBeingListed(record: SimulatedRecord): boolean
-  /** True from a moment (ms since the start) on: neither a fault nor an outage. */
+  /** True when neither a fault nor an outage has touched the time since a moment, ms since the start. */
   isCalmSince(at: number): boolean
+  /** The same, but receivers may be down. */
+  isFaultlessSince(at: number): boolean
 }

@@ -1,0 +1,68 @@
+// What was drawn and exercised over many seeds: how often each habit, fault and promise came.
+import { faultKinds } from './fault-kinds.ts'
+import type { Scenario } from './scenario.ts'
+import type { Simulated } from './simulate.ts'
+import { promises } from './tally.ts'
+
+interface Seen {
+  seeds: number
+  times: number
+}
+
+export interface Census {
+  add(scenario: Scenario, simulated: Simulated): void
+  /** One line for each. */
+  lines(): string[]
+  /** Faults that were never drawn, and promises that could never have been broken. */
+  missing(): string[]
+}
+
+/** What a scenario has, each with how often. */
+function drawnIn(scenario: Scenario): [what: string, times: number][] {
+  const { faults, habits, jumps, keys, lives, others, pauses, platformJumps, receivers, revocations, theme } = scenario
+  const outages = receivers.flatMap((receiver) => receiver.outages)
+  return [
+    [`theme ${theme}`, 1],
+    ...Object.entries(habits).map(([habit, value]): [string, number] => [
+      `habit ${habit} ${typeof value === 'number' && habit !== 'conflictStatus' ? (value === 0 ? 'none' : 'some') : String(value)}`,
+      1,
+    ]),
+    ...faults.map(({ kind }): [string, number] => [`fault ${kind}`, 1]),
+    ...outages.map(({ how }): [string, number] => [`outage ${how}`, 1]),
+    ...lives.map(({ how }): [string, number] => [`end by ${how}`, 1]),
+    ['clock of the host is set', jumps.length],
+    ['clock of the platform is set', platformJumps.length],
+    ['key changes', keys.file.length],
+    ['somebody else retries', others.length],
+    ['operator pauses', pauses.length],
+    ['tokens are revoked', revocations.length],
+  ]
+}
+
+export function createCensus(): Census {
+  const drawn = new Map<string, Seen>()
+  const exercised = new Map<string, Seen>(promises.map((promise) => [promise, { seeds: 0, times: 0 }]))
+  for (const kind of faultKinds) drawn.set(`fault ${kind}`, { seeds: 0, times: 0 })
+
+  function count(into: Map<string, Seen>, found: ReadonlyMap<string, number>): void {
+    for (const [what, times] of found) {
+      if (times === 0) continue
+      const before = into.get(what) ?? { seeds: 0, times: 0 }
+      into.set(what, { seeds: before.seeds + 1, times: before.times + times })
+    }
+  }
+
+  const line = ([what, { seeds, times }]: [string, Seen]): string => `${what}: ${seeds} seeds, ${times} times`
+
+  return {
+    add(scenario, simulated) {
+      const found = new Map<string, number>()
+      for (const [what, times] of drawnIn(scenario)) found.set(what, (found.get(what) ?? 0) + times)
+      count(drawn, found)
+      count(exercised, simulated.exercised)
+    },
+    lines: () => [drawn, exercised].flatMap((all) => [...all].sort(([a], [b]) => a.localeCompare(b)).map(line)),
+    missing: () =>
+      [drawn, exercised].flatMap((all) => [...all].filter(([, { times }]) => times === 0).map(([what]) => what)),
+  }
+}

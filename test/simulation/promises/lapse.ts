@@ -1,0 +1,89 @@
+// What leaves the window unrecovered had its last chance, and is counted. @see design sections 9 and 2
+import type { SimulatedRecord } from '../platform.ts'
+import { isSweepPage } from '../sweep-page.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+/** A listing begins with forgetting; the longest rest between two, and a slow sweep. */
+const forgottenMs = 7 * 60_000
+const hourMs = 3_600_000
+const slackMs = 5000
+
+export function createLapseWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
+  const { lookback } = config.window
+  const isRoomy = config.backlog.maxRecords >= scenario.records.length
+  const startedAt = timeline.now()
+  /** When a page of a sweep last showed a record as failed. */
+  const listedAt = new Map<string, number>()
+  /** When the circuit of a subscription last changed. */
+  const circuitAt = new Map<string, number>()
+  /** Records whose last chance has been looked at. */
+  const looked = new Set<string>()
+
+  const hasLapsed = (record: SimulatedRecord, marginMs: number): boolean =>
+    expectations.isLapsed(record, platform.now(), -marginMs)
+
+  /** Of those that were listed: as few and as many as can have been counted. */
+  function countBounds(): { least: number; most: number } {
+    let [least, most] = [0, 0]
+    for (const [id, at] of listedAt) {
+      const record = platform.records.get(id)
+      const known = knowledge.get(id)
+      if (record === undefined || known === undefined) continue
+      if (!hasLapsed(record, -slackMs) || !expectations.isSelected(record)) continue
+      most += 1
+      const isStill = record.status === 'failed' && record.busy === 0 && !known.isDone && known.owed === undefined
+      const isUntouched = record.changedAt < at - scenario.habits.lagMs && known.touchedAt <= at
+      // Near a change of daylight saving the window is an hour wider.
+      const margin = forgottenMs + (scenario.habits.timeZone === 'Europe/Berlin' ? hourMs : 0)
+      // It was taken in with its slice, long before it left.
+      if (isStill && isUntouched && hasLapsed(record, margin) && !hasLapsed(record, timeline.now() - at - 30_000))
+        least += 1
+    }
+    return { least, most }
+  }
+
+  /** Free to go from three periods before it left until it left. */
+  function checkChance(record: SimulatedRecord): void {
+    const leftMs = platform.now() - (record.eventAt + lookback)
+    const since = timeline.now() - leftMs - 3 * scenario.periodMs - slackMs
+    const known = knowledge.get(record.id)
+    if (known === undefined || (listedAt.get(record.id) ?? Infinity) > since || record.status !== 'failed') return
+    if (holds.openGateSince() > since || !holds.isFaultlessSince(since - 60_000) || since < startedAt) return
+    if ((circuitAt.get(record.subscriptionId) ?? -Infinity) > since || holds.notClosed().has(record.subscriptionId))
+      return
+    if (known.owed !== undefined || known.isDone || record.busy > 0 || !expectations.isSelected(record)) return
+    if (expectations.isParked({ attempts: Math.max(record.attempts, known.tries) })) return
+    exercise('a last chance before the window ends')
+    const lastChance = record.eventAt + lookback - 2 * scenario.periodMs
+    const triedAt = Math.max(known.triedAt, record.lastAt ?? -Infinity)
+    if (triedAt < lastChance - slackMs - expectations.clockTolerance)
+      violate('waits', `lets ${record.id} leave the window without a last try`)
+  }
+
+  return {
+    told(call, { kind, views }) {
+      if (kind !== 'told' || !isSweepPage(call)) return
+      for (const { id, status } of views) if (status === 'failed') listedAt.set(id, call.sentAt)
+    },
+    fact(fact) {
+      if (fact.type === 'circuit') circuitAt.set(fact.subscriptionId.toLowerCase(), timeline.now())
+    },
+    scraped({ metrics }) {
+      // One whose event lies an hour back or forward by the wall clock is left aside.
+      if (scenario.platformJumps.length > 0 || !isRoomy || lookback > 3 * hourMs) return
+      const shown = metrics.get('lapsed_webhooks_total') ?? 0
+      const { least, most } = countBounds()
+      if (most > 0) exercise('what lapses is counted')
+      if (shown < least) violate('books', `counts ${shown} lapsed records, there are at least ${least}`)
+      if (shown > most) violate('books', `counts ${shown} lapsed records, there are at most ${most}`)
+      if (config.retry.orderPerEntity || !config.retry.enabled || scenario.habits.timeZone === 'Europe/Berlin') return
+      for (const id of listedAt.keys()) {
+        const record = platform.records.get(id)
+        if (record === undefined || looked.has(id) || !hasLapsed(record, slackMs)) continue
+        looked.add(id)
+        checkChance(record)
+      }
+    },
+  }
+}

@@ -1,0 +1,172 @@
+// No subscription waits while it may go: places come free, and slots and turns are shared. @see design sections 10 and 12
+import type { SimulatedRecord } from '../platform.ts'
+import { isSweepPage } from '../sweep-page.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+const boundMs = 45_000
+/** With less room than records: those that were left out are listed again first. */
+const crowdedBoundMs = 2 * 60_000
+/** Events younger than an hour take turns with the older ones; near the hour nobody knows. */
+const recentMs = 50 * 60_000
+const oldMs = 70 * 60_000
+/** So many turns of one age, and none of the other. */
+const manyTurns = 6
+
+type State = 'open' | 'probing' | 'closed'
+
+interface Subscription {
+  state: State
+  /** ms since the start: when a retry last went out, an outcome came, or its circuit changed. */
+  changedAt: number
+  /** Retries since the last scrape, by the age of the event. */
+  turns: { recent: number; old: number }
+  inFlight: number
+}
+
+export function createWorkWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
+  const { concurrency } = config.retry
+  const { enabled, initialAllowance, maxAllowance, probeTimeout } = config.circuit
+  const isRoomy = config.backlog.maxRecords >= scenario.records.length
+  const bound = isRoomy ? boundMs : crowdedBoundMs
+  const startedAt = timeline.now()
+  const subscriptions = new Map<string, Subscription>()
+  /** When a page of a sweep last showed a record as failed. */
+  const listedAt = new Map<string, number>()
+  /** When all slots were last taken. */
+  let fullAt = -Infinity
+  let scrapedAt = startedAt
+
+  function of(id: string): Subscription {
+    const known = subscriptions.get(id)
+    if (known !== undefined) return known
+    const made: Subscription = {
+      state: 'closed',
+      changedAt: startedAt,
+      turns: { recent: 0, old: 0 },
+      inFlight: 0,
+    }
+    subscriptions.set(id, made)
+    return made
+  }
+
+  const subscriptionOf = (id: string): Subscription | undefined => {
+    const record = platform.records.get(id)
+    return record && of(record.subscriptionId)
+  }
+
+  /** Due, known and free to go for so long that it should have gone, or another one of its subscription in its place. */
+  function isWaiting(record: SimulatedRecord, ms: number): boolean {
+    const { id } = record
+    const known = knowledge.get(id)
+    const shownAt = listedAt.get(id) ?? Infinity
+    const now = timeline.now()
+    if (record.status !== 'failed' || record.busy > 0 || known === undefined || known.isDone) return false
+    if (known.inFlight !== undefined || known.owed !== undefined || holds.isBeingListed(record)) return false
+    if (shownAt > now - ms || record.changedAt > shownAt - scenario.habits.lagMs) return false
+    if (known.touchedAt > now - ms || !expectations.isSelected(record)) return false
+    const attempts = Math.max(record.attempts, known.tries)
+    const lastAt = Math.max(record.lastAt ?? record.eventAt, known.triedAt)
+    if (expectations.isParked({ attempts }) || expectations.isLapsed(record, platform.now(), 60_000)) return false
+    const due = expectations.latestDue(record, { attempts, refusals: known.refusals, lastAt })
+    return due + expectations.clockTolerance < platform.now() - ms
+  }
+
+  /** Retries that hold a place: a check after `probeTimeout` frees it, and checks are at most as far apart as they are late. */
+  function heldPlaces(id: string): number {
+    const since = timeline.now() - bound - 2 * probeTimeout - 15_000
+    let held = 0
+    for (const owed of knowledge.owed()) {
+      const record = platform.records.get(owed)
+      if (record?.subscriptionId === id && (knowledge.get(owed)?.sentAt ?? 0) > since) held += 1
+    }
+    return held
+  }
+
+  function hasPlace(id: string, { state }: Subscription): boolean {
+    if (!enabled) return true
+    if (state === 'open') return false
+    return heldPlaces(id) < (state === 'closed' ? Math.min(initialAllowance, maxAllowance) : 1)
+  }
+
+  /** The first that should have gone, by subscription and age. */
+  function waiting(): Map<string, { recent?: SimulatedRecord; old?: SimulatedRecord; any?: SimulatedRecord }> {
+    const found = new Map<string, { recent?: SimulatedRecord; old?: SimulatedRecord; any?: SimulatedRecord }>()
+    for (const record of platform.records.values()) {
+      if (!isWaiting(record, bound)) continue
+      const age = platform.now() - record.eventAt
+      const known = found.get(record.subscriptionId) ?? {}
+      known.any ??= record
+      if (age < recentMs) known.recent ??= record
+      else if (age > oldMs) known.old ??= record
+      found.set(record.subscriptionId, known)
+    }
+    return found
+  }
+
+  function check(): void {
+    const now = timeline.now()
+    if (holds.openGateSince() > now - bound || !holds.isFaultlessSince(now - bound - 30_000)) return
+    for (const [id, { any, old, recent }] of waiting()) {
+      const subscription = of(id)
+      const { changedAt, state, turns } = subscription
+      if (any !== undefined && hasPlace(id, subscription)) {
+        const isIdle = changedAt < now - bound && subscription.inFlight === 0
+        if (isIdle && fullAt < now - bound)
+          violate('waits', `lets ${any.id} wait for ${bound / 1000} s although its subscription has a place`)
+      }
+      if (state !== 'closed' || changedAt > now || now - scrapedAt < 30_000) continue
+      if (recent !== undefined && turns.recent === 0 && turns.old >= manyTurns)
+        violate('waits', `lets ${recent.id}, which is recent, wait behind ${turns.old} old ones`)
+      if (old !== undefined && turns.old === 0 && turns.recent >= manyTurns)
+        violate('waits', `lets ${old.id}, which is old, wait behind ${turns.recent} recent ones`)
+    }
+  }
+
+  return {
+    sent(call) {
+      if (call.operation !== 'retry') return
+      const record = platform.records.get(call.id)
+      if (record === undefined) return
+      const subscription = of(record.subscriptionId)
+      if (isWaiting(record, 0))
+        exercise(isRoomy ? 'no subscription waits while it may go' : 'healthy records behind a full backlog')
+      const age = platform.now() - record.eventAt
+      subscription.changedAt = timeline.now()
+      subscription.inFlight += 1
+      if (age < recentMs) subscription.turns.recent += 1
+      else if (age > oldMs) subscription.turns.old += 1
+      if (knowledge.inFlight().size + 1 >= concurrency) fullAt = timeline.now()
+    },
+    told(call, { kind, views }) {
+      if (call.operation === 'retry') {
+        const subscription = subscriptionOf(call.id)
+        if (subscription !== undefined) {
+          subscription.inFlight -= 1
+          subscription.changedAt = timeline.now()
+        }
+        if (knowledge.inFlight().size + 1 >= concurrency) fullAt = timeline.now()
+      } else if (kind === 'told' && isSweepPage(call)) {
+        for (const { id, status } of views) if (status === 'failed') listedAt.set(id, call.sentAt)
+      }
+    },
+    fact(fact) {
+      if (fact.type === 'outcome') {
+        of(fact.subscriptionId.toLowerCase()).changedAt = timeline.now()
+      } else if (fact.type === 'circuit') {
+        const subscription = of(fact.subscriptionId.toLowerCase())
+        subscription.state = fact.to
+        subscription.changedAt = timeline.now()
+      }
+    },
+    scraped() {
+      if (knowledge.inFlight().size >= concurrency) fullAt = timeline.now()
+      if (config.retry.enabled && !config.retry.orderPerEntity && scenario.platformJumps.length === 0) check()
+      for (const subscription of subscriptions.values()) {
+        if (subscription.turns.old > 0 && subscription.turns.recent > 0) exercise('recent and old take turns')
+        subscription.turns = { recent: 0, old: 0 }
+      }
+      scrapedAt = timeline.now()
+    },
+  }
+}
