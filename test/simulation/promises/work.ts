@@ -115,7 +115,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
         if (isIdle && fullAt < now - bound)
           violate('waits', `lets ${any.id} wait for ${bound / 1000} s although its subscription has a place`)
       }
-      if (state !== 'closed' || changedAt > now || now - scrapedAt < 30_000) continue
+      if (state !== 'closed' || now - scrapedAt < 30_000) continue
       if (recent !== undefined && turns.recent === 0 && turns.old >= manyTurns)
         violate('waits', `lets ${recent.id}, which is recent, wait behind ${turns.old} old ones`)
       if (old !== undefined && turns.old === 0 && turns.recent >= manyTurns)
