@@ -4,21 +4,7 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    include: [
-      'test/unit/**/*.test.ts',
-      'test/prometheus/{names,dashboard}.test.ts',
-      'test/simulation/simulation.test.ts',
-    ],
-    exclude: [
-      // Sockets.
-      'test/unit/ops/{connections,control,page,server,server-end,status}.test.ts',
-      'test/unit/reconcile/receiver.test.ts',
-      // Processes.
-      'test/unit/{log-output,logger,small-file}.test.ts',
-      'test/unit/container/dockerfile.test.ts',
-      'test/unit/platform/private-key.test.ts',
-      'test/unit/reconcile/backoff.test.ts',
-    ],
+    include: ['test/{policy,daemon,repository}/**/*.test.ts', 'test/simulation/simulation.test.ts'],
     env: { SIMULATION_SEEDS: '100' },
     pool: 'threads',
     isolate: false,

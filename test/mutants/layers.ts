@@ -13,21 +13,11 @@ export interface Layer {
 
 /** Unit tests are none of them: they hold how the parts are cut today. */
 export const layers: readonly Layer[] = [
-  {
-    name: 'daemon',
-    files: [
-      'test/unit/daemon.test.ts',
-      'test/unit/daemon-view.test.ts',
-      'test/unit/log-volume.test.ts',
-      'test/unit/metrics/daemon-metrics.test.ts',
-    ],
-    timeoutSeconds: 60,
-    repeats: false,
-  },
+  { name: 'daemon', files: ['test/daemon/*.test.ts'], timeoutSeconds: 60, repeats: false },
   { name: 'simulation', files: ['test/simulation/*.test.ts'], timeoutSeconds: 180, repeats: false },
   { name: 'contract', files: ['test/contract/*.test.ts'], timeoutSeconds: 400, repeats: true },
-  { name: 'wire', files: ['test/integration/*.test.ts'], timeoutSeconds: 600, repeats: true },
-  { name: 'process', files: ['test/e2e/process-*.test.ts'], timeoutSeconds: 600, repeats: true },
+  { name: 'wire', files: ['test/wire/*.test.ts'], timeoutSeconds: 600, repeats: true },
+  { name: 'process', files: ['test/process/*.test.ts'], timeoutSeconds: 600, repeats: true },
 ]
 
 /** The layer with this name. @throws Error when there is none */

@@ -1,0 +1,97 @@
+// Metrics that come of several parts, as a whole daemon on a virtual clock shows them.
+import { expect, test } from 'vitest'
+import { emptyPage, metricOf, periodMs, startScene, type Scene } from '../support/daemon-scene.ts'
+
+const seconds = (scene: Scene): number => scene.clock.now() / 1000
+
+test('until when the platform throttles, and that it does so no more', async () => {
+  let answers = 0
+  const scene = startScene({
+    instead: ({ method }) => {
+      if (method !== 'GET') return undefined
+      answers += 1
+      return answers === 1 ? { status: 429, headers: { 'retry-after': '200' } } : undefined
+    },
+  })
+  await scene.clock.advance(1000)
+  const until = await metricOf(scene, 'throttled_until_timestamp_seconds')
+  expect(until).toBeGreaterThan(seconds(scene) + 190)
+  expect(until).toBeLessThan(seconds(scene) + 201)
+  await scene.clock.advance(100_000)
+  expect(await metricOf(scene, 'throttled_until_timestamp_seconds')).toBeCloseTo(until, 1)
+  await scene.clock.advance(100_000)
+  expect(await metricOf(scene, 'throttled_until_timestamp_seconds')).toBe(0)
+  await scene.end()
+})
+
+test('progress stays due while the platform answers nothing, and is there when it does again', async () => {
+  let isDown = true
+  const scene = startScene({
+    instead: ({ method }) => (isDown && method === 'GET' ? { status: 500, body: {} } : undefined),
+  })
+  const startedAt = seconds(scene)
+  await scene.clock.advance(20 * 60_000)
+  expect(await metricOf(scene, 'last_progress_timestamp_seconds')).toBe(0)
+  expect(await metricOf(scene, 'progress_due_timestamp_seconds')).toBe(startedAt + (2 * periodMs) / 1000)
+  expect(await metricOf(scene, 'last_incomplete_sweep_timestamp_seconds')).toBeGreaterThan(startedAt)
+  expect(await metricOf(scene, 'last_complete_sweep_timestamp_seconds')).toBe(0)
+
+  isDown = false
+  await scene.clock.advance(1000)
+  scene.tick()
+  await scene.clock.advance(10 * 60_000)
+  expect(await metricOf(scene, 'last_progress_timestamp_seconds')).toBeGreaterThan(startedAt + 20 * 60)
+  expect(await metricOf(scene, 'progress_due_timestamp_seconds')).toBeGreaterThan(seconds(scene))
+  const [complete, incomplete] = await Promise.all(
+    ['last_complete_sweep_timestamp_seconds', 'last_incomplete_sweep_timestamp_seconds'].map((name) =>
+      metricOf(scene, name),
+    ),
+  )
+  expect(complete).toBeGreaterThan(incomplete ?? Infinity)
+  await scene.end()
+})
+
+test('the rest after a slow sweep is no stall', async () => {
+  const lists: { answer: () => void }[] = []
+  const scene = startScene({
+    instead: ({ method }) => {
+      if (method !== 'GET') return undefined
+      const { promise, resolve } = Promise.withResolvers<{ body: unknown }>()
+      lists.push({
+        answer: () => {
+          resolve({ body: emptyPage })
+        },
+      })
+      return promise
+    },
+  })
+  // Each list takes five minutes: twenty times as long would be a rest of more than an hour.
+  const startedAt = seconds(scene)
+  for (let i = 0; i < 5; i += 1) {
+    await scene.clock.advance(300_000)
+    for (const list of lists.splice(0)) list.answer()
+  }
+  await scene.clock.settle()
+  const due = (): Promise<number> => metricOf(scene, 'progress_due_timestamp_seconds')
+  const last = await metricOf(scene, 'last_progress_timestamp_seconds')
+  expect(last).toBeGreaterThan(startedAt)
+  // The schedule says that its next tick is an hour after the last progress: sooner than the rest ends.
+  expect(await due()).toBe(last + 3600 + 60)
+  await scene.clock.advance(3_600_000)
+  scene.tick()
+  await scene.clock.settle()
+  // An hour is the longest rest.
+  expect(lists).toHaveLength(1)
+  scene.stop()
+  for (const list of lists.splice(0)) list.answer()
+  await scene.end()
+})
+
+test('the target age, and log lines by level as far as they are written', async () => {
+  const scene = startScene({ env: { RECONCILER_RECOVERY_TARGET: '90m', RECONCILER_LOG_LEVEL: 'info' } })
+  await scene.clock.advance(1000)
+  expect(await metricOf(scene, 'recovery_target_seconds')).toBe(5400)
+  expect(await metricOf(scene, 'log_messages_total\\{level="info"\\}')).toBeGreaterThanOrEqual(1)
+  expect(await metricOf(scene, 'log_messages_total\\{level="debug"\\}')).toBe(0)
+  await scene.end()
+})

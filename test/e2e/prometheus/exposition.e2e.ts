@@ -1,0 +1,47 @@
+// What a running daemon serves at /metrics, in promtool's eyes.
+import { expect, test, vi } from 'vitest'
+import { sandboxEnv } from '../../support/engine.ts'
+import { seedDue, startPlatform } from '../../support/gate.ts'
+import { get, patience, startDaemon } from '../../support/process.ts'
+import { promtool } from './promtool.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+test('passes promtool check metrics, before anything has happened and after a recovery', async () => {
+  await using sandbox = await startPlatform()
+  seedDue(sandbox, 5)
+  await using daemon = await startDaemon(await sandboxEnv(sandbox))
+  const first = await get(`${daemon.url}/metrics`)
+  expect(await promtool(['check', 'metrics'], first.body)).toEqual({ code: 0, output: '' })
+  await expect
+    .poll(async () => (await daemon.metrics()).sum('outcomes_total', { outcome: 'recovered' }), patience)
+    .toBe(5)
+  const later = await get(`${daemon.url}/metrics`)
+  expect(await promtool(['check', 'metrics'], later.body)).toEqual({ code: 0, output: '' })
+
+  const { sum } = await daemon.metrics()
+  const now = Date.now() / 1000
+  expect(sum('recovery_target_seconds')).toBe(3600)
+  expect(sum('last_progress_timestamp_seconds')).toBeGreaterThan(now - 60)
+  expect(sum('progress_due_timestamp_seconds')).toBeGreaterThan(now)
+  expect(sum('estimated_drain_seconds')).toBe(0)
+  expect(sum('throttled_until_timestamp_seconds')).toBe(0)
+  expect(sum('log_messages_total', { level: 'info' })).toBeGreaterThan(0)
+  // As many as there are lines of it.
+  await expect
+    .poll(async () => {
+      const counted = (await daemon.metrics()).sum('log_messages_total', { level: 'info' })
+      return counted - daemon.log().filter(({ level }) => level === 'info').length
+    }, patience)
+    .toBe(0)
+})
+
+test('a text that is wrong is found out', async () => {
+  const { code, output } = await promtool(['check', 'metrics'], '# TYPE things counter\nthings 1\n')
+  expect(code).not.toBe(0)
+  expect(output).toContain('things')
+})
+
+test('without promtool there is an error that says what to install, and no test that is passed over', async () => {
+  await expect(promtool(['--version'], '', '/nowhere')).rejects.toThrow(/install Debian's package prometheus/)
+})

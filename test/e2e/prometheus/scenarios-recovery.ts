@@ -1,0 +1,129 @@
+// What happens to records and their receiver, and which alert comes of it.
+import type { Scenario } from './scenario.ts'
+import { circuits, complete, none, oldest, outcomes, own, parked, receiverUp } from '../../repository/series.ts'
+
+export const recovery: Scenario[] = [
+  {
+    name: 'the oldest is too old, and recovers',
+    series: { [oldest]: '0x60 3600x120 0x500' },
+    // Due at minute 120 and 25 minutes later.
+    firing: { 119: none, 140: none, 150: ['OldestFailedTooOld'], 185: none },
+  },
+  {
+    name: 'another target age',
+    series: { [oldest]: '0x30 1800x700', [`${own}recovery_target_seconds`]: '7200x1000' },
+    firing: { 140: none, 180: ['OldestFailedTooOld'] },
+  },
+  {
+    name: 'all are younger than the target',
+    series: { [oldest]: '0x60 3600+60x500' },
+    firing: { 100: none, 130: none },
+  },
+  {
+    name: 'receiver down: the rest follows, but for what is about to be lost',
+    series: {
+      [receiverUp]: '1x60 0x60 1x500',
+      [oldest]: '0x60 60x60 0x500',
+      [circuits('open')]: '0x60 1x60 0x500',
+      [outcomes('failed-again')]: '0x60 1+1x60 61x500',
+      [outcomes('recovered')]: '0x121 20+20x20 420x500',
+    },
+    firing: { 60: none, 70: ['ReceiverDown'], 119: ['ReceiverDown'], 124: none, 135: none, 155: none },
+  },
+  {
+    name: 'receiver down, with circuits switched off: old records and failing retries stay quiet',
+    series: { [receiverUp]: '1x60 0x500', [outcomes('failed-again')]: '0x60 1+1x500', [oldest]: '0x60 600x500' },
+    firing: { 100: ['ReceiverDown'], 130: ['ReceiverDown'] },
+  },
+  {
+    name: 'receiver down while records expire',
+    series: { [receiverUp]: '1x60 0x500', [`${own}expiring_webhooks{decision="held"}`]: '0x100 4x500' },
+    firing: { 99: ['ReceiverDown'], 110: ['Expiring', 'ReceiverDown'] },
+  },
+  { name: 'receiver down for a moment', series: { [receiverUp]: '1x60 0x3 1x500' }, firing: { 62: none, 70: none } },
+  {
+    name: 'receiver down from the start: never succeeded',
+    series: { [receiverUp]: '0x500' },
+    firing: { 4: none, 10: ['ReceiverDown'] },
+  },
+  {
+    name: 'circuit open, probing in between, and closed again; what follows stays quiet',
+    series: {
+      [circuits('open')]: '0x60 1x8 0 1x8 0 1x8 0 1x8 0 1x8 0 1x8 0x500',
+      [circuits('probing')]: '0x69 1 0x8 1 0x8 1 0x8 1 0x8 1 0x8 1 0x500',
+      [outcomes('failed-again')]: '0x60 10+1x55 65x500',
+      [oldest]: '0x60 60x55 0x500',
+    },
+    firing: { 70: none, 80: ['CircuitOpen'], 105: ['CircuitOpen'], 122: none },
+  },
+  {
+    name: 'circuit open for a few minutes',
+    series: { [circuits('open')]: '0x60 1x4 0x500', [circuits('probing')]: '0x64 1x3 0x500' },
+    firing: { 70: none, 90: none },
+  },
+  {
+    name: 'circuit of little work, probing for long',
+    series: { [circuits('open')]: '0x60 1 0x500', [circuits('probing')]: '0x61 1x500' },
+    firing: { 80: none, 100: none },
+  },
+  {
+    name: 'most retries fail again, and then do not',
+    series: { [outcomes('failed-again')]: '0x60 0+1x60 60x500', [outcomes('recovered')]: '0x120 4+4x500' },
+    firing: { 65: none, 85: ['RetriesFailing'], 119: ['RetriesFailing'], 150: none },
+  },
+  {
+    name: 'half of the retries fail again',
+    series: { [outcomes('failed-again')]: '0x60 0+1x500', [outcomes('recovered')]: '0x60 0+1x500' },
+    firing: { 70: none, 100: none },
+  },
+  {
+    name: 'a few fail again',
+    series: { [outcomes('failed-again')]: '0x60 8x500' },
+    firing: { 70: none, 85: none },
+  },
+  {
+    name: 'expiring',
+    series: { [`${own}expiring_webhooks{decision="due"}`]: '0x60 1x60 0x500' },
+    firing: { 60: none, 70: ['Expiring'], 125: none },
+  },
+  {
+    name: 'parked ones that expire wake nobody up',
+    series: { [`${own}expiring_webhooks{decision="parked"}`]: '0x60 9x500' },
+    firing: { 100: none },
+  },
+  {
+    name: 'lapsed',
+    series: { [`${own}lapsed_webhooks_total`]: '0x60 2x500' },
+    firing: { 60: none, 63: ['Lapsed'], 130: none },
+  },
+  {
+    name: 'more are parked, and then no more',
+    series: { [parked]: '3x120 4x500' },
+    firing: { 119: none, 130: ['ParkedRising'], 190: none },
+  },
+  { name: 'fewer are parked', series: { [parked]: '3x120 2x500' }, firing: { 130: none } },
+  {
+    name: 'a restart finds what was parked before',
+    series: {
+      [parked]: '3x120 0x20 3x500',
+      [complete]: '0+60x120 0x20 8460+60x500',
+      process_start_time_seconds: '0x120 7200x500',
+    },
+    firing: { 150: none, 190: none, 207: none },
+  },
+  {
+    name: 'the first sweep of a new one finds parked ones',
+    series: { [parked]: '0x10 5x500', [complete]: '0x10 660+60x500' },
+    firing: { 30: none, 65: none, 69: none, 80: none },
+  },
+  {
+    name: 'processing for too long',
+    series: { [`${own}stuck_processing_webhooks`]: '0x60 2x60 0x500' },
+    firing: { 70: none, 80: ['StuckProcessing'], 125: none },
+  },
+  {
+    name: 'paused, and old because of it',
+    series: { [`${own}paused`]: '0x20 1x120 0x500', [oldest]: '0x20 60x120 0x500' },
+    firing: { 20: none, 79: none, 85: ['Paused'], 139: ['Paused'], 143: none },
+  },
+]

@@ -1,0 +1,316 @@
+// What happens to a daemon, and which alert comes of it: each fires, does not fire, resolves, and stays quiet when another tells the cause.
+import type { Scenario } from './scenario.ts'
+import { recovery } from './scenarios-recovery.ts'
+import {
+  allSuffers,
+  buildInfo,
+  calls,
+  circuits,
+  complete,
+  due,
+  incomplete,
+  neverWorked,
+  none,
+  oldest,
+  own,
+  refreshes,
+  stallsAt60,
+  throttledUntil,
+  tokenRefused,
+} from '../../repository/series.ts'
+
+const watchman: Scenario[] = [
+  { name: 'all is well', series: {}, neighbour: true, firing: { 5: none, 130: none } },
+  { name: 'nothing is scraped at all', series: {}, healthy: false, firing: { 4: none, 6: ['Down'], 60: ['Down'] } },
+  {
+    name: 'never succeeded to start',
+    series: { up: '0x500' },
+    healthy: false,
+    firing: { 4: none, 6: ['Down'], 60: ['Down'] },
+  },
+  {
+    name: 'goes down, and comes back',
+    series: { up: '1x60 0x30 1x500' },
+    firing: { 60: none, 64: none, 67: ['Down'], 90: ['Down'], 92: none },
+  },
+  {
+    // Counters that moved an hour ago are still looked at.
+    name: 'target vanishes with all its series',
+    series: {
+      up: '1x60 stale',
+      [buildInfo]: '1x60 stale',
+      [due]: '180+60x60 stale',
+      process_start_time_seconds: '0x60 stale',
+      [oldest]: '60x60 stale',
+      [refreshes('success')]: '1+1x60 stale',
+    },
+    firing: { 60: none, 70: ['Down'], 130: ['Down'] },
+  },
+  {
+    name: 'one target of two goes down',
+    series: { up: '1x60 0x500' },
+    neighbour: true,
+    firing: { 60: none, 70: ['Down'] },
+  },
+  {
+    name: 'under any job name: all is well beside another program that is down',
+    job: 'kubernetes-pods',
+    series: {},
+    stranger: true,
+    firing: { 5: none, 130: none },
+  },
+  {
+    name: 'under any job name: one target of two goes down, and comes back',
+    job: 'kubernetes-pods',
+    series: { up: '1x60 0x120 1x500', [buildInfo]: '1x60 stale _x119 1x500' },
+    neighbour: true,
+    stranger: true,
+    firing: { 60: none, 64: none, 67: ['Down'], 180: ['Down'], 183: none },
+  },
+  {
+    name: 'under any job name: the only target goes down',
+    job: 'kubernetes-pods',
+    series: { up: '1x60 0x120', [buildInfo]: '1x60 stale' },
+    stranger: true,
+    firing: { 60: none, 64: none, 67: ['Down'], 180: ['Down'] },
+  },
+  {
+    name: 'under any job name: nothing of ours is scraped',
+    job: 'kubernetes-pods',
+    series: {},
+    healthy: false,
+    stranger: true,
+    firing: { 4: none, 6: ['Down'], 60: ['Down'] },
+  },
+  ...['webhook-reconciler', 'payments/webhook-reconciler'].map((job): Scenario => ({
+    name: `never succeeded to start, beside one that is well: told where the job is called ${job}`,
+    job,
+    series: { up: '0x500' },
+    healthy: false,
+    neighbour: true,
+    firing: { 4: none, 6: ['Down'], 60: ['Down'] },
+  })),
+  {
+    name: 'crash loop; down in between is no alert of its own',
+    series: {
+      up: '1x60 1 0 0 0 0 1 0 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0x500',
+      process_start_time_seconds: '0x60 3660 _x4 3960 _x8 4500 _x500',
+    },
+    firing: { 70: none, 82: ['CrashLooping'], 110: ['Down'] },
+  },
+  {
+    name: 'the crash loop of some other program',
+    neighbour: true,
+    series: {
+      [buildInfo]: undefined,
+      process_start_time_seconds: '0x60 3660x3 3900x3 4140x3 4380x500',
+    },
+    firing: { 60: none, 85: none },
+  },
+  {
+    name: 'two restarts are no crash loop',
+    series: { process_start_time_seconds: '0x60 3660x5 3960x500' },
+    firing: { 70: none, 90: none },
+  },
+]
+
+const credentials: Scenario[] = [
+  {
+    name: 'assertion refused, and taken again',
+    series: {
+      ...tokenRefused,
+      [refreshes('success')]: '1x60 1x60 2x500',
+      [refreshes('rejected')]: '0x60 1+1x60 61x500',
+      ...{ [due]: '180+60x60 3780x60 7440+60x500' },
+    },
+    firing: { 61: none, 65: ['ClientAuthenticationRejected'], 119: ['ClientAuthenticationRejected'], 125: none },
+  },
+  {
+    name: 'refused from the start: never succeeded',
+    series: { ...neverWorked, [refreshes('success')]: '0x500', [refreshes('rejected')]: '1+1x500' },
+    firing: { 5: ['ClientAuthenticationRejected'], 60: ['ClientAuthenticationRejected'] },
+  },
+  {
+    name: 'tries every five minutes are enough',
+    series: {
+      ...neverWorked,
+      [refreshes('success')]: '0x500',
+      [refreshes('rejected')]: '0x4 1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4 9x4 10x4 11x4 12x4',
+    },
+    firing: {
+      20: ['ClientAuthenticationRejected'],
+      40: ['ClientAuthenticationRejected'],
+      60: ['ClientAuthenticationRejected'],
+    },
+  },
+  {
+    name: 'list refused although there are tokens',
+    series: {
+      [calls('list', 'ok')]: '0+3x60 180x500',
+      [calls('list', 'unauthorized')]: '0x60 1+1x500',
+      [refreshes('success')]: '0+1x500',
+      ...stallsAt60,
+    },
+    firing: { 65: none, 80: ['ClientAuthenticationRejected'], 100: ['ClientAuthenticationRejected'] },
+  },
+  {
+    name: 'retry refused although lists are allowed',
+    series: { [calls('retry', 'forbidden')]: '0x60 1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4 9x4 10x4' },
+    firing: { 60: none, 80: ['ClientAuthenticationRejected'] },
+  },
+  {
+    name: 'a token that was voided now and then is no refusal',
+    series: { [calls('list', 'unauthorized')]: '0+1x500', [calls('retry', 'forbidden')]: '0x60 1x500' },
+    firing: { 70: none, 100: none },
+  },
+  {
+    name: 'refused: all that follows stays quiet',
+    series: { ...allSuffers, ...tokenRefused },
+    firing: { 80: ['ClientAuthenticationRejected'], 130: ['ClientAuthenticationRejected'] },
+  },
+  {
+    name: 'refused, with circuits switched off: all that follows stays quiet',
+    series: { ...allSuffers, ...tokenRefused, [circuits('open')]: '0x500' },
+    firing: { 80: ['ClientAuthenticationRejected'], 130: ['ClientAuthenticationRejected'] },
+  },
+  {
+    name: 'one target refused, its neighbour stalls on its own',
+    series: stallsAt60,
+    neighbour: true,
+    firing: { 60: none, 85: ['SweepStalled'] },
+  },
+  {
+    name: 'key file broken, then whole again',
+    series: { [`${own}key_reload_successful`]: '_x30 0x30 1x500' },
+    firing: { 33: none, 40: ['KeyReloadFailed'], 65: none },
+  },
+  {
+    name: 'certificate',
+    series: { [`${own}client_certificate_expiry_timestamp_seconds`]: `${30 * 86_400 + 3600}x500` },
+    firing: { 30: none, 90: ['ClientCertificateExpiring'] },
+  },
+  {
+    name: 'certificate renewed',
+    series: { [`${own}client_certificate_expiry_timestamp_seconds`]: '86400x100 100000000x500' },
+    firing: { 14: none, 90: ['ClientCertificateExpiring'], 105: none },
+  },
+  {
+    name: 'no token to be had, and then again; a stall that comes of it is no alert of its own',
+    series: {
+      [refreshes('success')]: '1x100 2x500',
+      [refreshes('transient')]: '0x30 1+1x70 70x500',
+      [due]: '180+60x60 3780x40 6240+60x500',
+      [incomplete]: '0x60 3660+60x40 6000x500',
+      [complete]: '0+60x60 3600x40 6060+60x500',
+    },
+    firing: { 33: none, 40: ['TokenRefreshFailing'], 99: ['TokenRefreshFailing'], 110: none },
+  },
+  {
+    name: 'one try in vain before a token is had',
+    series: { [refreshes('success')]: '0+1x500', [refreshes('transient')]: '0+1x500' },
+    firing: { 60: none },
+  },
+  {
+    name: 'no token from the start: never succeeded',
+    series: { ...neverWorked, [refreshes('success')]: '0x500', [refreshes('transient')]: '1+1x500' },
+    firing: { 10: ['TokenRefreshFailing'], 50: ['TokenRefreshFailing'] },
+  },
+]
+
+const platform: Scenario[] = [
+  {
+    name: 'nothing goes on any more, and then again',
+    series: { [due]: '180+60x60 3780x60 7440+60x500' },
+    firing: { 62: none, 75: none, 80: ['SweepStalled'], 119: ['SweepStalled'], 123: none },
+  },
+  {
+    name: 'no sweep ever ended: never succeeded',
+    series: { ...neverWorked, [incomplete]: '60+60x500' },
+    firing: { 14: none, 20: ['SweepStalled'], 60: ['SweepStalled'] },
+  },
+  {
+    name: 'a tick every three hours is no stall',
+    series: { [due]: '11100x180 21900x180' },
+    firing: { 100: none, 180: none, 200: none },
+  },
+  {
+    name: 'a sweep that ends ten minutes late is no stall',
+    series: { [due]: '180+60x60 3780x12 4560+60x500' },
+    firing: { 72: none, 90: none },
+  },
+  {
+    name: 'platform down: all that follows stays quiet',
+    series: {
+      ...stallsAt60,
+      [incomplete]: '0x60 3660+60x500',
+      [complete]: '0+60x60 3600x500',
+      [oldest]: '0x60 600x500',
+      [calls('list', 'ok')]: '0+3x60 180x500',
+      [calls('list', 'server-error')]: '0x60 1+1x500',
+      // Its identity host goes, too, when the token is to be renewed.
+      [refreshes('success')]: '1x500',
+      [refreshes('transient')]: '0x90 1+1x500',
+    },
+    firing: { 60: none, 82: ['SweepStalled'], 120: ['SweepStalled'], 140: ['SweepStalled'] },
+  },
+  {
+    name: 'full sweeps see only a part, and then the whole again',
+    series: { [complete]: '0+60x60 3600x60 7260+60x500', [incomplete]: '0x60 3660+60x60 7200x500' },
+    firing: { 80: none, 100: ['SweepIncomplete'], 119: ['SweepIncomplete'], 125: none },
+  },
+  {
+    name: 'full sweeps have never seen the whole',
+    series: { [complete]: '0x500', [incomplete]: '0 60+60x500' },
+    firing: { 25: none, 40: ['SweepIncomplete'] },
+  },
+  {
+    name: 'one sweep that saw a part',
+    series: { [complete]: '0+60x60 3600x10 4260+60x500', [incomplete]: '0x60 3660x500' },
+    firing: { 69: none, 100: none },
+  },
+  {
+    name: 'Retry-After again and again',
+    series: { [throttledUntil]: '0x30 1000000x60 0x500' },
+    firing: { 35: none, 60: ['Throttled'], 120: none },
+  },
+  {
+    name: 'throttled, and too slow because of it',
+    series: { [throttledUntil]: '0x30 1000000x500', [oldest]: '0x30 1200x500' },
+    firing: { 70: ['Throttled'], 110: ['Throttled'] },
+  },
+  {
+    name: 'a third of the calls is throttled',
+    series: { [calls('list', 'throttled')]: '0x30 2+2x500' },
+    firing: { 35: none, 70: ['Throttled'] },
+  },
+  {
+    name: 'at its limit the platform refuses a call now and then',
+    series: {
+      [calls('list', 'throttled')]: '0x30 1x10 2x10 3x10 4x10 5x500',
+      [throttledUntil]: '0x30 1000000 0x20 1000000 0x500',
+    },
+    firing: { 50: none, 90: none },
+  },
+  {
+    name: 'clock',
+    series: { [`${own}clock_skew_seconds{origin="api"}`]: '-59x30 -61x60 0x500' },
+    firing: { 30: none, 50: ['ClockSkew'], 95: none },
+  },
+  {
+    name: 'time zone',
+    series: { [`${own}platform_time_offset_seconds`]: '599x30 -3600x60 1x500' },
+    firing: { 33: none, 40: ['TimeZoneWrong'], 95: none },
+  },
+  {
+    name: 'records that were not asked for',
+    series: { [`${own}unexpected_records_total{kind="time"}`]: '0x30 3x500' },
+    firing: { 30: none, 33: ['UnexpectedRecords'], 100: none },
+  },
+  {
+    name: 'records that cannot be read',
+    series: { [`${own}unreadable_records_total`]: '0x30 3x500' },
+    firing: { 30: none, 33: ['UnreadableRecords'], 100: none },
+  },
+]
+
+export const scenarios: readonly Scenario[] = [...watchman, ...credentials, ...platform, ...recovery]

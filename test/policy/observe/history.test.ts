@@ -1,0 +1,168 @@
+// The last hour: what was counted stands in its minute, nothing grows, and the pace is that of the present.
+import { describe, expect, test } from 'vitest'
+import { createHistory, type History } from '../../../src/history.ts'
+import type { Outcome } from '../../../src/reconcile/outcome.ts'
+import { everyFact, outcomeFact } from '../../support/facts.ts'
+import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
+
+const minuteMs = 60_000
+/** Half a minute into a minute. */
+const start = Date.UTC(2026, 0, 15, 12, 0, 30)
+
+interface Scene {
+  clock: VirtualClock
+  history: History
+  missing: (count: number | undefined) => void
+  tell: (outcome: Outcome, times?: number) => void
+}
+
+function scene(): Scene {
+  const clock = createVirtualClock(start)
+  let count: number | undefined
+  const history = createHistory({ clock, missing: () => count })
+  return {
+    clock,
+    history,
+    missing(value) {
+      count = value
+      history.note(everyFact.sweep)
+    },
+    tell(outcome, times = 1) {
+      for (let i = 0; i < times; i += 1) history.note(outcomeFact({ outcome }))
+    },
+  }
+}
+
+test('60 minutes of the wall clock, the last one under way, in which nothing is known at first', () => {
+  const { history } = scene()
+  const minutes = history.minutes()
+  expect(minutes).toHaveLength(60)
+  expect(minutes.at(-1)?.at).toBe(start - 30_000)
+  expect(minutes[0]?.at).toBe(start - 30_000 - 59 * minuteMs)
+  expect(new Set(minutes.map(({ missing, recovered }) => `${missing} ${recovered}`))).toEqual(new Set(['undefined 0']))
+})
+
+test('outcomes stand in the minute in which they were seen', async () => {
+  const { clock, history, tell } = scene()
+  tell('recovered', 3)
+  tell('failed-again')
+  await clock.advance(29_999)
+  tell('unknown')
+  await clock.advance(1)
+  tell('recovered')
+  const [before, last] = history.minutes().slice(-2)
+  expect(before).toMatchObject({ at: start - 30_000, recovered: 3, failedAgain: 1, unknown: 1 })
+  expect(last).toMatchObject({ at: start + 30_000, recovered: 1, failedAgain: 0, unknown: 0 })
+})
+
+test('what was missing stays known until a fact says otherwise; the present is never old', async () => {
+  const { clock, history, missing } = scene()
+  await clock.advance(minuteMs)
+  missing(500)
+  await clock.advance(3 * minuteMs)
+  missing(400)
+  missing(300)
+  expect(
+    history
+      .minutes()
+      .slice(-5)
+      .map((minute) => minute.missing),
+  ).toEqual([undefined, 500, 500, 500, 300])
+  await clock.advance(2 * minuteMs)
+  expect(
+    history
+      .minutes()
+      .slice(-3)
+      .map((minute) => minute.missing),
+  ).toEqual([400, 400, 300])
+})
+
+test('after hours without a fact the last thing that was known still stands', async () => {
+  const { clock, history, missing } = scene()
+  missing(7)
+  await clock.advance(180 * minuteMs)
+  expect(new Set(history.minutes().map((minute) => minute.missing))).toEqual(new Set([7]))
+  missing(9)
+  await clock.advance(30 * minuteMs)
+  const minutes = history.minutes().map((minute) => minute.missing)
+  expect([minutes[0], minutes.at(-1)]).toEqual([7, 9])
+})
+
+test('an hour later it is gone', async () => {
+  const { clock, history, tell } = scene()
+  tell('recovered', 5)
+  await clock.advance(59 * minuteMs)
+  expect(history.minutes()[0]).toMatchObject({ recovered: 5 })
+  await clock.advance(minuteMs)
+  expect(history.minutes().filter(({ recovered }) => recovered > 0)).toEqual([])
+})
+
+test('a clock that is set moves the times, not what lies between', async () => {
+  const { clock, history, tell } = scene()
+  tell('recovered', 5)
+  clock.jump(-3 * 3_600_000)
+  await clock.advance(minuteMs)
+  const minutes = history.minutes()
+  expect(minutes.at(-2)).toMatchObject({ recovered: 5 })
+  expect(minutes.at(-1)?.at).toBe(start - 3 * 3_600_000 + 30_000)
+})
+
+test('minutes begin at second 0, whatever fraction of a millisecond lies between the two clocks', async () => {
+  const { clock: whole } = scene()
+  let fraction = 0
+  const clock = { now: () => whole.now(), monotonic: () => whole.monotonic() + fraction }
+  const history = createHistory({ clock, missing: () => 0 })
+  for (const more of [0.4, 0.9, 0.1]) {
+    fraction = more
+    await whole.advance(minuteMs)
+    expect(history.minutes().map(({ at }) => at % minuteMs)).toEqual(history.minutes().map(() => 0))
+  }
+})
+
+test('most facts only take the time: the number is asked for once a minute', async () => {
+  const clock = createVirtualClock(start)
+  let asked = 0
+  const history = createHistory({ clock, missing: () => (asked += 1) })
+  for (let i = 0; i < 10_000; i += 1) history.note(everyFact.retry)
+  expect(asked).toBe(1)
+  await clock.advance(minuteMs)
+  history.note(everyFact.retry)
+  expect(asked).toBe(2)
+})
+
+describe('the pace', () => {
+  test('is nothing before anything has arrived, and what failed again does not count', () => {
+    const { history, tell } = scene()
+    tell('failed-again', 50)
+    tell('unknown', 50)
+    expect(history.recoveredPerMs()).toBe(0)
+  })
+
+  test('is that of the last minute', async () => {
+    const { clock, history, tell } = scene()
+    for (let second = 0; second < 600; second += 1) {
+      tell('recovered', second < 300 ? 1 : 10)
+      await clock.advance(1000)
+    }
+    expect(history.recoveredPerMs() * 1000).toBeCloseTo(10, 0)
+  })
+
+  test('in its first seconds is not that of a moment', async () => {
+    const { clock, history, tell } = scene()
+    tell('recovered', 10)
+    expect(history.recoveredPerMs() * 1000).toBeCloseTo(2, 5)
+    await clock.advance(10_000)
+    expect(history.recoveredPerMs() * 1000).toBeCloseTo(1, 5)
+  })
+
+  test('of the last five minutes when nothing arrived in the last, and then nothing', async () => {
+    const { clock, history, tell } = scene()
+    await clock.advance(20 * minuteMs)
+    tell('recovered', 300)
+    await clock.advance(3 * minuteMs)
+    expect(history.recoveredPerMs() * minuteMs).toBeGreaterThan(59)
+    expect(history.recoveredPerMs() * minuteMs).toBeLessThan(62)
+    await clock.advance(3 * minuteMs)
+    expect(history.recoveredPerMs()).toBe(0)
+  })
+})

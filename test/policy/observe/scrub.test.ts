@@ -1,0 +1,229 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { scrub } from '../../../src/scrub.ts'
+
+const jwt = 'eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJjbGllbnQifQ.c2lnbmF0dXJl-_AA'
+const pem =
+  '-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nTUlJSktnSUJBQUtDQWdFQQ==\n-----END RSA PRIVATE KEY-----'
+
+/** Made to be valid: mod 97-10 over the country's own form. */
+function ibanOf(country: string, bban: string): string {
+  const digits = `${bban}${country}00`.replaceAll(/[A-Z]/g, (letter) => String(parseInt(letter, 36)))
+  const check = 98n - (BigInt(digits) % 97n)
+  return `${country}${String(check).padStart(2, '0')}${bban}`
+}
+
+const spaced = (iban: string): string => iban.replaceAll(/(.{4})(?=.)/g, '$1 ')
+
+describe('tokens', () => {
+  test.each([
+    ['a JWT', `token ${jwt} refused`, 'token [token] refused'],
+    ['a JWT that was cut off', `token ${jwt.slice(0, 60)}`, 'token [token]'],
+    ['only its header', `token ${jwt.slice(0, 20)}`, 'token [token]'],
+    ['an encrypted one, in five parts', `x ${jwt}.QUJD.REVG y`, 'x [token] y'],
+    ['two of them', `${jwt},${jwt}`, '[token],[token]'],
+    ...['{ "alg": "RS256" }', '{\n"alg":"RS256"}', '{\r\n "alg":"RS256"}', '{\t"alg":"RS256"}'].map(
+      (header): [string, string, string] => {
+        const odd = `${Buffer.from(header).toString('base64url')}.${jwt.split('.').slice(1).join('.')}`
+        return [`one whose header is ${JSON.stringify(header)}`, `x ${odd} y`, 'x [token] y']
+      },
+    ),
+    ['no host name', 'eyewitness-server.production1.example-company', 'eyewitness-server.production1.example-company'],
+    ['in a form', `client_assertion=${jwt}&scope=api`, 'client_assertion=[hidden]&scope=api'],
+    ['bearer', 'Bearer opaque-123/+=', 'Bearer [token]'],
+    ['bearer in other letters', 'authorization bearer   abc', 'authorization bearer [token]'],
+    ['bearer in a URL', 'a=Bearer%20abc&b=1', 'a=Bearer [token]&b=1'],
+    ['a header line', 'Authorization: Basic dXNlcjpwYXNz', 'Authorization: [hidden]'],
+    ['a header in JSON', '{"authorization":"Basic dXNlcjpwYXNz"}', '{"authorization":"[hidden]"}'],
+    ['a header list in JSON', '{"Authorization":["Digest a=b, c=d"]}', '{"Authorization":["[hidden]"]}'],
+    [
+      'a header in JSON in JSON',
+      String.raw`{"m":"{\"authorization\":\"Basic dXNl\"}"}`,
+      String.raw`{"m":"{\"authorization\":\"[hidden]\"}"}`,
+    ],
+    ['a token answer', '{"access_token":"opaque","expires_in":60}', '{"access_token":"[hidden]","expires_in":60}'],
+    ['a value with an escaped quotation mark', String.raw`{"passphrase":"a\"b"}`, '{"passphrase":"[hidden]"}'],
+    ['a passphrase', 'passphrase=hunter2', 'passphrase=[hidden]'],
+    ['credentials in a URL', 'GET https://user:hunter2@example.com/a', 'GET https://[hidden]@example.com/a'],
+  ])('%s', (_, text, clean) => {
+    expect(scrub(text)).toBe(clean)
+  })
+})
+
+describe('PEM', () => {
+  test.each([
+    ['a block', `key: ${pem} end`, 'key: [pem] end'],
+    ['a block in JSON', JSON.stringify({ a: pem, b: 1 }), '{"a":"[pem]","b":1}'],
+    ['a block in JSON in JSON', JSON.stringify(JSON.stringify({ a: pem })), String.raw`"{\"a\":\"[pem]\"}"`],
+    ['a block that was cut off', JSON.stringify({ a: pem.slice(0, 70), b: 'x' }), '{"a":"[pem]","b":"x"}'],
+    ['two blocks', `${pem}${pem}`, '[pem][pem]'],
+    ['the body alone', `key: MII${'Ab1+'.repeat(40)}== end`, 'key: [pem] end'],
+    ['a word that begins so', 'MIIabc and MIISSISSIPPI', 'MIIabc and MIISSISSIPPI'],
+    ['a certificate', '-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----', '[pem]'],
+  ])('%s', (_, text, clean) => {
+    expect(scrub(text)).toBe(clean)
+  })
+})
+
+describe('IBANs', () => {
+  const known = [
+    'DE89370400440532013000',
+    'GB82WEST12345698765432',
+    'FR1420041010050500013M02606',
+    'NL91ABNA0417164300',
+    'NO9386011117947',
+    'BE68539007547034',
+    'CH9300762011623852957',
+    'MT84MALT011000012345MTLCAST001S',
+    'AD1200012030200359100100',
+    'SE4550000000058398257466',
+    'PL61109010140000071219812874',
+    'SA0380000000608010167519',
+    'LC55HEMM000100010012001200023015',
+  ]
+
+  test.each(known)('%s is taken out, in every writing', (iban) => {
+    expect(scrub(iban)).toBe('[iban]')
+    expect(scrub(spaced(iban))).toBe('[iban]')
+    expect(scrub(spaced(iban).replaceAll(' ', '\u00a0'))).toBe('[iban]')
+    expect(scrub(spaced(iban).replaceAll(' ', '-'))).toBe('[iban]')
+    expect(scrub(iban.toLowerCase())).toBe('[iban]')
+    expect(scrub(`from ${spaced(iban)} to him`)).toBe('from [iban] to him')
+    expect(scrub(`iban=${iban}&x`)).toBe('iban=[iban]&x')
+    expect(scrub(`"${iban}","${iban}"`)).toBe('"[iban]","[iban]"')
+    expect(scrub(JSON.stringify({ a: `x\n${iban}\n` }))).toBe(String.raw`{"a":"x\n[iban]\n"}`)
+    expect(scrub(`x%20${iban}%20y`)).toBe('x%20[iban]%20y')
+  })
+
+  test.each(known)('%s with one digit changed is no IBAN and stays', (iban) => {
+    const changed = iban.replace(/\d$|\d(?=\D*$)/, (digit) => String((Number(digit) + 1) % 10))
+    expect(scrub(changed)).toBe(changed)
+  })
+
+  test('any valid one of a country with letters or with digits alone', () => {
+    const digits = (length: number): fc.Arbitrary<string> =>
+      fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: length, maxLength: length })
+    fc.assert(fc.property(digits(18), (bban) => scrub(`a ${spaced(ibanOf('DE', bban))} b`) === 'a [iban] b'))
+    fc.assert(fc.property(digits(14), (bban) => scrub(ibanOf('GB', `ABCD${bban}`)) === '[iban]'))
+  })
+
+  test.each([
+    '123e4567-e89b-12d3-a456-426614174000',
+    'DE893704-0044-0532-0130-001234567890',
+    'de89370400440532013000ff',
+    'xDE89370400440532013000',
+    'DE893704004405320130001',
+    'ZZ89370400440532013000',
+    'sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+    '2026-01-01T00:00:00.000Z',
+    '{"records":100000,"durationMs":12.5}',
+    'svc.banking.rdm.functional.webhook_invalid_status_update',
+    'AT 10 of 20 records',
+  ])('%s stays', (text) => {
+    expect(scrub(text)).toBe(text)
+  })
+
+  test('a hexadecimal id whose check digits happen to fit stays', () => {
+    for (const [country, hex] of [
+      ['DE', '0A1B2C3D4E5F607182'],
+      ['BE', '0A1B2C3D4E5F'],
+      ['AD', '0A1B2C3D4E5F60718293'],
+    ] as const) {
+      const id = ibanOf(country, hex)
+      expect(scrub(id)).toBe(id)
+      expect(scrub(id.toLowerCase())).toBe(id.toLowerCase())
+    }
+  })
+
+  test('UUIDs and hashes stay, all of them', () => {
+    fc.assert(
+      fc.property(fc.uuid(), (id) => scrub(id) === id && scrub(id.toUpperCase()) === id.toUpperCase()),
+      { numRuns: 5000 },
+    )
+    const hex = fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 32, maxLength: 64 })
+    fc.assert(
+      fc.property(hex, (hash) => scrub(hash) === hash),
+      { numRuns: 5000 },
+    )
+  })
+})
+
+describe('any text', () => {
+  const piece = fc.oneof(
+    fc.constantFrom(
+      jwt,
+      pem,
+      pem.slice(0, 40),
+      'Bearer ',
+      'authorization',
+      'password',
+      ':',
+      '=',
+      '"',
+      "'",
+      '\\',
+      '\\"',
+      '[',
+      ' ',
+      '\n',
+      'DE89370400440532013000',
+      'https://',
+      '@',
+      '{',
+      '}',
+      ',',
+    ),
+    fc.string({ unit: 'binary', maxLength: 8 }),
+  )
+  const text = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''))
+
+  test('a JSON line stays JSON with the same keys and kinds of values', () => {
+    fc.assert(
+      fc.property(text, text, fc.integer(), (a, b, n) => {
+        const clean = JSON.parse(scrub(JSON.stringify({ a, list: [a, b], n, b }))) as Record<string, unknown>
+        expect(Object.keys(clean)).toEqual(['a', 'list', 'n', 'b'])
+        expect(clean['n']).toBe(n)
+        expect(clean['list']).toHaveLength(2)
+      }),
+      { numRuns: 3000 },
+    )
+  })
+
+  test('nothing of a whole token or key is left', () => {
+    fc.assert(
+      fc.property(text, (any) => {
+        const clean = scrub(JSON.stringify({ any }))
+        expect(clean).not.toContain('c2lnbmF0dXJl')
+        expect(clean).not.toContain('TUlJSktnSUJBQUtDQWdFQQ')
+      }),
+      { numRuns: 3000 },
+    )
+  })
+
+  test.each([
+    ['begin marks', '-----BEGIN A-----'.repeat(5000)],
+    ['starts of IBANs', 'DE89 '.repeat(20_000)],
+    ['starts of URLs', 'https://'.repeat(20_000)],
+    ['starts of tokens', 'eyJ'.repeat(50_000)],
+    ['spaces', `Bearer${' '.repeat(100_000)}"`],
+    ['names', 'authorization: '.repeat(10_000)],
+    ['backslashes', `password${'\\'.repeat(50_000)}`],
+  ])('%s, very many of them, take no time', (_, long) => {
+    const before = performance.now()
+    scrub(long)
+    expect(performance.now() - before).toBeLessThan(2000)
+  })
+})
+
+describe('a UUID stays as it is, also one that holds a valid IBAN', () => {
+  const id = '533eb5d6-ad27-4218-8341-7a696df6dbf9'
+
+  test.each([id, id.toUpperCase(), `webhookId=${id},`, JSON.stringify({ id, other: [id, id] })])('%s', (text) => {
+    expect(scrub(text)).toBe(text)
+  })
+
+  test('an IBAN beside it does not', () => {
+    const iban = ibanOf('DE', '370400440532013000')
+    expect(scrub(`${id} ${iban} ${id}`)).toBe(`${id} [iban] ${id}`)
+  })
+})

@@ -1,0 +1,107 @@
+// The host's own clock, without waiting for it; and the steady one, whatever is done to the host's.
+import { getEventListeners } from 'node:events'
+import { describe, expect, test } from 'vitest'
+import { createSteadyClock, systemClock, systemRandom } from '../../../src/clock.ts'
+import { createVirtualClock } from '../../support/virtual-clock.ts'
+
+describe('the host clock', () => {
+  test('tells the wall time, and durations that never run backwards', () => {
+    expect(Math.abs(systemClock.now() - Date.now())).toBeLessThan(1_000)
+    let last = systemClock.monotonic()
+    for (let i = 0; i < 10_000; i += 1) {
+      const now = systemClock.monotonic()
+      expect(now).toBeGreaterThanOrEqual(last)
+      last = now
+    }
+  })
+
+  test.each([0, -1, -Infinity, NaN])('sleeping %s ms ends at once', async (ms) => {
+    await systemClock.sleep(ms)
+  })
+
+  test('sleeping is not shorter than asked for', async () => {
+    const from = systemClock.monotonic()
+    await systemClock.sleep(20)
+    expect(systemClock.monotonic() - from).toBeGreaterThan(18)
+  })
+
+  const reason = new Error('enough')
+
+  test('an aborted signal ends it before it began, even for no time at all', async () => {
+    await expect(systemClock.sleep(0, AbortSignal.abort(reason))).rejects.toBe(reason)
+    await expect(systemClock.sleep(1_000, AbortSignal.abort(reason))).rejects.toBe(reason)
+  })
+
+  // Timers above 2^31-1 ms fire at once in Node, with a warning.
+  test.each([1_000_000, 2 ** 31, 2 ** 53, Infinity])(
+    'a sleep of %s ms lasts until it is aborted, and warns of nothing',
+    async (ms) => {
+      const warnings: Error[] = []
+      const note = (warning: Error): void => {
+        warnings.push(warning)
+      }
+      process.on('warning', note)
+      const cancel = new AbortController()
+      let over = false
+      const sleeping = systemClock.sleep(ms, cancel.signal).finally(() => {
+        over = true
+      })
+      sleeping.catch(() => undefined)
+      await systemClock.sleep(15)
+      expect(over).toBe(false)
+      cancel.abort(reason)
+      await expect(sleeping).rejects.toBe(reason)
+      process.off('warning', note)
+      expect(warnings).toEqual([])
+      expect(getEventListeners(cancel.signal, 'abort')).toEqual([])
+    },
+  )
+
+  test('a reason that is no error is passed on as it is', async () => {
+    const cancel = new AbortController()
+    const sleeping = systemClock.sleep(1_000, cancel.signal)
+    cancel.abort('because')
+    await expect(sleeping).rejects.toBe('because')
+  })
+})
+
+describe('randomness', () => {
+  test('is in [0, 1), and ids differ', () => {
+    const draws = Array.from({ length: 1_000 }, () => systemRandom.next())
+    expect(Math.min(...draws)).toBeGreaterThanOrEqual(0)
+    expect(Math.max(...draws)).toBeLessThan(1)
+    expect(new Set(draws).size).toBeGreaterThan(990)
+    const ids = Array.from({ length: 100 }, () => systemRandom.uuid())
+    expect(new Set(ids).size).toBe(100)
+    for (const id of ids) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+  })
+})
+
+describe('the steady clock', () => {
+  test.each([3_600_000, -3_600_000, 86_400_000 * 365])(
+    'passes over a host clock that is set by %s ms',
+    async (jump) => {
+      const host = createVirtualClock()
+      const steady = createSteadyClock(host)
+      const before = steady.now()
+      expect(before).toBe(host.now())
+      host.jump(jump)
+      expect(steady.now()).toBe(before)
+      await host.advance(1_234)
+      expect(steady.now()).toBe(before + 1_234)
+      expect(steady.monotonic()).toBe(host.monotonic())
+    },
+  )
+
+  test('sleeps and is woken as the host clock is', async () => {
+    const host = createVirtualClock()
+    const steady = createSteadyClock(host)
+    const cancel = new AbortController()
+    const reason = new Error('enough')
+    const sleeping = steady.sleep(1_000, cancel.signal)
+    cancel.abort(reason)
+    await expect(sleeping).rejects.toBe(reason)
+    await host.run(steady.sleep(500), 500)
+    expect(host.sleepers()).toBe(0)
+  })
+})

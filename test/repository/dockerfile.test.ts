@@ -1,0 +1,141 @@
+// The Dockerfile's promises that can be read off it.
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { execForm, isInContext, parseCopy, parseDockerfile, parsePairs } from '../support/dockerfile.ts'
+import { keys } from '../../src/config/schema.ts'
+
+const root = join(import.meta.dirname, '../..')
+const text = readFileSync(join(root, 'Dockerfile'), 'utf8')
+const dockerignore = readFileSync(join(root, '.dockerignore'), 'utf8')
+const stages = parseDockerfile(text)
+const last = stages.at(-1)
+
+function only(name: string): string {
+  const found = last?.instructions.filter((instruction) => instruction.name === name) ?? []
+  expect(found.length, `${name} in the last stage`).toBe(1)
+  return found[0]?.rest ?? ''
+}
+
+describe('base image', () => {
+  const pinned = readFileSync(join(root, '.node-version'), 'utf8').trim()
+
+  test('every stage builds on the pinned slim Node', () => {
+    expect(stages.length).toBeGreaterThan(1)
+    expect(stages.map(({ image }) => image)).toEqual(stages.map(() => `node:${pinned}-slim`))
+  })
+
+  test('the pinned Node is the one that the tests run on', () => {
+    expect(process.version).toBe(`v${pinned}`)
+    expect(only('LABEL')).toContain(`node:${pinned}-slim`)
+  })
+})
+
+describe('copies', () => {
+  const copies = stages.flatMap((stage, index) =>
+    stage.instructions.filter(({ name }) => name === 'COPY').map(({ rest }) => ({ index, ...parseCopy(rest) })),
+  )
+
+  test('from the repository only what is there and what .dockerignore lets in', () => {
+    const sources = copies.filter(({ from }) => from === undefined).flatMap((copy) => copy.sources)
+    expect(sources).toContain('src')
+    expect(sources.filter((source) => !existsSync(join(root, source)))).toEqual([])
+    expect(sources.filter((source) => !isInContext(dockerignore, source))).toEqual([])
+  })
+
+  test('from earlier stages only', () => {
+    const known = copies.map(
+      ({ index, from }) => from === undefined || stages.slice(0, index).some(({ name }) => name === from),
+    )
+    expect(known).not.toContain(false)
+    expect(copies.some(({ from }) => from !== undefined)).toBe(true)
+  })
+
+  test.each([
+    'node_modules/pino',
+    'dist/main.js',
+    '.git/config',
+    'test/support/keys.ts',
+    'private-key.pem',
+    '.env',
+    'config/default.yaml',
+  ])('%s stays out of the build', (path) => {
+    expect(dockerignore.split('\n')).toContain('*')
+    expect(isInContext(dockerignore, path)).toBe(false)
+  })
+
+  test('no ADD, which would fetch and unpack', () => {
+    expect(stages.flatMap(({ instructions }) => instructions.map(({ name }) => name))).not.toContain('ADD')
+  })
+})
+
+describe('what the image starts', () => {
+  test('entry point and health check in exec form: signals reach the process itself, and no shell is needed', () => {
+    expect(execForm(only('ENTRYPOINT'))).toEqual(['node', '/app/dist/main.js'])
+    expect(execForm(only('CMD'))).toEqual(['run'])
+    expect(execForm(only('HEALTHCHECK'))).toEqual(['node', '/app/dist/main.js', 'healthcheck'])
+    expect(text).not.toMatch(/\b(curl|wget)\b/)
+  })
+
+  test('stops with the default signal', () => {
+    expect(text).not.toContain('STOPSIGNAL')
+  })
+
+  test('as a user that Kubernetes can see is not root, and that owns nothing', () => {
+    expect(only('USER')).toMatch(/^[1-9]\d*:[1-9]\d*$/)
+    expect(text).not.toContain('--chown')
+    const names = last?.instructions.map(({ name }) => name) ?? []
+    expect(names.lastIndexOf('COPY')).toBeLessThan(names.indexOf('USER'))
+  })
+
+  test('exposes the default port', () => {
+    expect(only('EXPOSE')).toBe(keys.find(({ key }) => key === 'server.port')?.default)
+  })
+
+  test('only with dependencies of production, none of whose scripts ran', () => {
+    const installs = stages.flatMap(({ name, instructions }) =>
+      instructions.filter(({ rest }) => rest.includes('npm ci')).map(({ rest }) => ({ stage: name, rest })),
+    )
+    expect(installs.map(({ rest }) => rest.includes('--ignore-scripts'))).toEqual(installs.map(() => true))
+    expect(installs.find(({ stage }) => stage === 'dependencies')?.rest).toContain('--omit=dev')
+    expect(last?.instructions.filter(({ name }) => name === 'RUN')).toEqual([])
+  })
+
+  test('with options that this Node takes from NODE_OPTIONS', () => {
+    const env = parsePairs(only('ENV'))
+    const limit = (options: string): number => {
+      const script = 'process.stdout.write(String(require("node:v8").getHeapStatistics().heap_size_limit))'
+      const run = spawnSync(process.execPath, ['-e', script], { env: { NODE_OPTIONS: options }, encoding: 'utf8' })
+      expect(run.stderr).toBe('')
+      return Number(run.stdout)
+    }
+    expect(env['NODE_ENV']).toBe('production')
+    expect(env['NODE_OPTIONS']).toMatch(/^--max-old-space-size-percentage=\d\d$/)
+    expect(limit(env['NODE_OPTIONS'] ?? '')).not.toBe(limit(''))
+  })
+
+  test('names itself', () => {
+    const labels = parsePairs(only('LABEL'))
+    const { name } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { name: string }
+    expect(labels['org.opencontainers.image.title']).toBe(name)
+  })
+})
+
+describe('the reader itself', () => {
+  test('joins continued lines and keeps stages apart', () => {
+    const parsed = parseDockerfile('# c\nFROM a:1 AS one\nRUN x && \\\n    y\n\nFROM b\nUSER 1\n')
+    expect(parsed).toEqual([
+      { image: 'a:1', name: 'one', instructions: [{ name: 'RUN', rest: 'x &&  y' }] },
+      { image: 'b', name: undefined, instructions: [{ name: 'USER', rest: '1' }] },
+    ])
+  })
+
+  test.each([
+    ['["a", "b"]', ['a', 'b']],
+    ['--interval=1s CMD ["a"]', ['a']],
+    ['node main.js', undefined],
+  ])('%s', (rest, words) => {
+    expect(execForm(rest)).toEqual(words)
+  })
+})

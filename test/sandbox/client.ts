@@ -1,0 +1,104 @@
+// A plain client of the sandbox for its own tests: signs assertions, lists and retries with nothing of the daemon in between.
+import { createPrivateKey, createSign } from 'node:crypto'
+import { systemClock } from '../../src/clock.ts'
+import {
+  clientAssertionType,
+  retryRequestBody,
+  tokenPath,
+  type WireError,
+  type WireList,
+  type WireRetryAnswer,
+  type WireWebhook,
+} from '../../src/platform/wire.ts'
+import type { SandboxOptions } from '../../src/sandbox/options.ts'
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import { testKeys } from '../support/keys.ts'
+
+export type Claims = Record<string, unknown>
+
+export async function start(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
+  const { certificatePem } = await testKeys()
+  return startSandbox({ clock: systemClock, certificatePem, ...options })
+}
+
+let assertions = 0
+
+/** Claims as the specification wants them, of the sandbox's own time. */
+export function claimsFor(sandbox: Pick<Sandbox, 'clientId' | 'issuerUrl'>, now = systemClock.now()): Claims {
+  const iat = Math.floor(now / 1000)
+  const { clientId, issuerUrl } = sandbox
+  return { jti: `jti-${++assertions}`, iss: clientId, sub: clientId, aud: issuerUrl, iat, exp: iat + 60 }
+}
+
+export async function sign(
+  claims: Claims,
+  header: unknown = { alg: 'RS256', typ: 'JWT' },
+  keyName = 'default',
+): Promise<string> {
+  const { privateKeyPem } = await testKeys(keyName)
+  const input = `${encode(header)}.${encode(claims)}`
+  return `${input}.${createSign('RSA-SHA256').update(input).sign(createPrivateKey(privateKeyPem), 'base64url')}`
+}
+
+export function encode(value: unknown): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url')
+}
+
+export function formOf(assertion: string, more: Record<string, string> = {}): Record<string, string> {
+  return {
+    grant_type: 'client_credentials',
+    client_assertion_type: clientAssertionType,
+    client_assertion: assertion,
+    ...more,
+  }
+}
+
+export async function postForm(sandbox: Sandbox, form: Record<string, string> | [string, string][]): Promise<Response> {
+  return fetch(`${sandbox.issuerUrl}${tokenPath}`, {
+    method: 'POST',
+    body: new URLSearchParams(form),
+    redirect: 'manual',
+  })
+}
+
+export async function token(sandbox: Sandbox): Promise<string> {
+  const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))
+  const { access_token: accessToken } = (await answer.json()) as { access_token: string }
+  return accessToken
+}
+
+export interface Client {
+  get(query?: string | Record<string, string>): Promise<Response>
+  list(query?: string | Record<string, string>): Promise<WireList>
+  /** Ids of one page. */
+  ids(query?: string | Record<string, string>): Promise<string[]>
+  patch(id: string, body?: unknown): Promise<Response>
+  retry(id: string): Promise<WireWebhook>
+}
+
+/** A client with a token of its own. */
+export async function client(sandbox: Sandbox): Promise<Client> {
+  const headers = { authorization: `Bearer ${await token(sandbox)}` }
+  const get: Client['get'] = (query = '') => {
+    const text = typeof query === 'string' ? query : new URLSearchParams(query).toString()
+    return fetch(`${sandbox.baseUrl}/webhooks?${text}`, { headers, redirect: 'manual' })
+  }
+  const list: Client['list'] = async (query) => (await (await get(query)).json()) as WireList
+  const patch: Client['patch'] = (id, body = retryRequestBody) =>
+    fetch(`${sandbox.baseUrl}/webhooks/${id}`, {
+      method: 'PATCH',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    })
+  return {
+    get,
+    list,
+    ids: async (query) => (await list(query)).data.webhooks.map(({ id }) => id),
+    patch,
+    retry: async (id) => ((await (await patch(id)).json()) as WireRetryAnswer).data.webhook,
+  }
+}
+
+export async function errorOf(answer: Response): Promise<WireError> {
+  return (await answer.json()) as WireError
+}

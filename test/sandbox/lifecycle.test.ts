@@ -1,0 +1,119 @@
+// Starting, ending and resetting: nothing is left behind.
+import { Agent, request } from 'node:http'
+import { createServer } from 'node:net'
+import { expect, test } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
+import { client, start, token } from './client.ts'
+
+/** Whether somebody listens at this origin. */
+async function answers(origin: string): Promise<boolean> {
+  return fetch(origin).then(
+    () => true,
+    () => false,
+  )
+}
+
+test('close ends kept-alive connections at once, and every port', async () => {
+  const sandbox = await start({ identityPort: 0 })
+  const agent = new Agent({ keepAlive: true })
+  const headers = { authorization: `Bearer ${await token(sandbox)}` }
+  const socketClosed = Promise.withResolvers<unknown>()
+  await new Promise((resolve, reject) => {
+    const outgoing = request(`${sandbox.baseUrl}/webhooks`, { agent, headers }, (answer) => {
+      answer.resume().on('end', resolve)
+    })
+    outgoing.on('socket', (socket) => socket.on('close', socketClosed.resolve))
+    outgoing.on('error', reject).end()
+  })
+  await sandbox.close()
+  // The server would keep it for a minute, longer than this test may take.
+  await socketClosed.promise
+  agent.destroy()
+  const origins = [sandbox.baseUrl, sandbox.authUrl, sandbox.controlUrl, sandbox.receiver.healthUrl]
+  expect(await Promise.all(origins.map(answers))).toEqual([false, false, false, false])
+})
+
+test('close in the middle of everything: hanging calls, delayed deliveries, traffic and latency all end', async () => {
+  const clock = createVirtualClock(systemClock.now())
+  const sandbox = await start({
+    clock,
+    delivery: { mode: 'async', delayMs: 1e9 },
+    automaticRetries: { delaysMs: [1e9], status: 'failed' },
+  })
+  const platform = await client(sandbox)
+  await platform.retry(sandbox.addWebhook())
+  sandbox.receiver.down()
+  sandbox.emit()
+  sandbox.startTraffic({ perSecond: 1 })
+  sandbox.faults.set(
+    { operation: 'list', fault: { kind: 'hang' }, count: 1 },
+    { operation: 'list', fault: { kind: 'latency', ms: 1e9 } },
+  )
+  const hanging = [platform.get(), platform.get()].map((answer) =>
+    answer.then(
+      () => 'answered',
+      () => 'ended',
+    ),
+  )
+  await expect.poll(() => clock.sleepers()).toBeGreaterThanOrEqual(4)
+  await sandbox.close()
+  expect(await Promise.all(hanging)).toEqual(['ended', 'ended'])
+  await expect.poll(() => clock.sleepers()).toBe(0)
+})
+
+test('closing twice is closing once', async () => {
+  const sandbox = await start()
+  await sandbox.close()
+  await expect(sandbox.close()).resolves.toBeUndefined()
+})
+
+test('a taken port is told, and what was started before ends', async () => {
+  const other = createServer()
+  const port = await new Promise<number>((resolve) => {
+    other.listen(0, '127.0.0.1', () => {
+      resolve((other.address() as { port: number }).port)
+    })
+  })
+  await expect(start({ port })).rejects.toMatchObject({ code: 'EADDRINUSE' })
+  await expect(start({ controlPort: port })).rejects.toMatchObject({ code: 'EADDRINUSE' })
+  await new Promise((resolve) => other.close(resolve))
+})
+
+test('an unknown time zone is refused', async () => {
+  await expect(start({ timeZone: 'Nowhere/None' })).rejects.toThrow(RangeError)
+})
+
+test('reset throws everything away, and goes on', async () => {
+  await using sandbox = await start({ subscribers: { s1: 'http://127.0.0.1:1/' }, counting: 'retries' })
+  const id = sandbox.addWebhook()
+  const platform = await client(sandbox)
+  await platform.retry(id)
+  sandbox.faults.add({ operation: 'list', fault: { kind: 'hang' } })
+  sandbox.receiver.down()
+  sandbox.read({ counting: 'attempts' })
+  await sandbox.reset()
+  expect(sandbox.counts()).toEqual({ processing: 0, successful: 0, failed: 0 })
+  expect(sandbox.record(id)).toBeUndefined()
+  expect(sandbox.faults.rules()).toEqual([])
+  expect(sandbox.receiver.counts().received).toBe(0)
+  expect(sandbox.stats.requests).toEqual({ token: {}, list: {}, retry: {}, other: {} })
+  expect(sandbox.readings.counting).toBe('retries')
+  expect((await (await client(sandbox)).get()).status).toBe(200)
+})
+
+test('public origin: the issuer is what clients see, not where it listens', async () => {
+  await using sandbox = await start({ publicOrigin: 'http://sandbox:8090/', pathPrefix: 'v1' })
+  expect(sandbox.baseUrl).toBe('http://sandbox:8090/v1')
+  expect(sandbox.issuerUrl).toBe('http://sandbox:8090/auth/realms/demo')
+})
+
+test('the log of requests tells what was asked, and no secret', async () => {
+  await using sandbox = await start()
+  const platform = await client(sandbox)
+  await platform.get('data.webhook.status=failed')
+  expect(sandbox.requestLog().map(({ operation, target, status }) => [operation, target, status])).toEqual([
+    ['token', '/auth/realms/demo/protocol/openid-connect/token', 200],
+    ['list', '/webhooks?data.webhook.status=failed', 200],
+  ])
+})

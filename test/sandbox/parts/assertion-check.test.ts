@@ -1,0 +1,128 @@
+// The assertion, spoilt in every way that the specification forbids.
+import { X509Certificate } from 'node:crypto'
+import { beforeAll, expect, test } from 'vitest'
+import { checkAssertion, type AssertionPolicy } from '../../../src/sandbox/assertion-check.ts'
+import { claimsFor, encode, sign, type Claims } from '../client.ts'
+import { testKeys } from '../../support/keys.ts'
+
+const now = Date.parse('2025-03-04T05:06:07.500Z')
+const seconds = Math.floor(now / 1000)
+const sandbox = { clientId: 'client', issuerUrl: 'http://127.0.0.1/auth/realms/demo' }
+let policy: AssertionPolicy
+
+beforeAll(async () => {
+  const { certificatePem } = await testKeys()
+  policy = {
+    clientId: sandbox.clientId,
+    audience: sandbox.issuerUrl,
+    certificates: [new X509Certificate(certificatePem)],
+    checkCertificateDates: true,
+    now,
+    usedIds: new Map(),
+  }
+})
+
+function claims(changes: Claims = {}): Claims {
+  const all: Claims = { ...claimsFor(sandbox, now), ...changes }
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
+}
+
+test('an assertion as specified is taken, in any order of claims and with further ones', async () => {
+  expect(checkAssertion(await sign(claims()), policy)).toBeUndefined()
+  expect(checkAssertion(await sign({ nbf: seconds, ...claims() }), policy)).toBeUndefined()
+  expect(checkAssertion(await sign(claims(), { typ: 'JWT', alg: 'RS256' }), policy)).toBeUndefined()
+})
+
+test.each([
+  ['iss', { iss: 'other' }],
+  ['iss', { iss: undefined }],
+  ['sub', { sub: 'other' }],
+  ['sub', { sub: undefined }],
+  ['aud', { aud: `${sandbox.issuerUrl}/` }],
+  ['aud', { aud: [sandbox.issuerUrl] }],
+  ['aud', { aud: `${sandbox.issuerUrl}/protocol/openid-connect/token` }],
+  ['aud', { aud: undefined }],
+  ['jti', { jti: undefined }],
+  ['jti', { jti: '' }],
+  ['jti', { jti: 7 }],
+  ['iat', { iat: undefined }],
+  ['iat', { iat: String(seconds) }],
+  ['iat', { iat: seconds + 0.25 }],
+  ['iat', { iat: seconds + 1, exp: seconds + 60 }],
+  ['exp', { exp: undefined }],
+  ['exp', { exp: seconds }],
+  ['lifetime', { exp: seconds + 601 }],
+  ['lifetime', { exp: now }],
+  ['lifetime', { iat: seconds - 10, exp: seconds + 591 }],
+])('refused for %s: %o', async (problem, changes) => {
+  expect(checkAssertion(await sign(claims(changes)), policy)?.problem).toBe(problem)
+})
+
+test.each([
+  ['the longest life', { exp: seconds + 600 }],
+  ['the last second', { iat: seconds - 599, exp: seconds + 1 }],
+])('taken at the very limit: %s', async (_, changes) => {
+  expect(checkAssertion(await sign(claims(changes)), policy)).toBeUndefined()
+})
+
+test('iat is refused when it is 40 ms ahead of the server, taken when it is now', async () => {
+  const assertion = await sign(claims())
+  expect(checkAssertion(assertion, { ...policy, now: seconds * 1000 - 40 })?.problem).toBe('iat')
+  expect(checkAssertion(assertion, { ...policy, now: seconds * 1000 })).toBeUndefined()
+})
+
+test.each([
+  ['header', { alg: 'RS256' }],
+  ['header', { typ: 'JWT' }],
+  ['header', { alg: 'RS512', typ: 'JWT' }],
+  ['header', { alg: 'none', typ: 'JWT' }],
+  ['header', { alg: 'RS256', typ: 'jwt' }],
+  ['header', { alg: 'RS256', typ: 'JWT', kid: '1' }],
+  ['malformed', ['RS256', 'JWT']],
+  ['malformed', null],
+])('refused for its %s: %o', async (problem, header) => {
+  expect(checkAssertion(await sign(claims(), header), policy)?.problem).toBe(problem)
+})
+
+test('a jti is taken once, and again only when its assertion would have expired', async () => {
+  const first = await sign(claims({ jti: 'once' }))
+  expect(checkAssertion(first, policy)).toBeUndefined()
+  expect(checkAssertion(first, policy)?.problem).toBe('replayed')
+  const later = { ...policy, now: now + 61_000 }
+  expect(checkAssertion(await sign({ ...claimsFor(sandbox, later.now), jti: 'once' }), later)).toBeUndefined()
+})
+
+test('a refused assertion does not use its jti up', async () => {
+  expect(checkAssertion(await sign(claims({ jti: 'again', aud: 'x' })), policy)?.problem).toBe('aud')
+  expect(checkAssertion(await sign(claims({ jti: 'again' })), policy)).toBeUndefined()
+})
+
+test('signatures: another key, a changed payload, a cut one, and a second certificate', async () => {
+  const foreign = await sign(claims(), undefined, 'other')
+  expect(checkAssertion(foreign, policy)?.problem).toBe('signature')
+  const [header, , signature] = (await sign(claims())).split('.')
+  expect(checkAssertion(`${header}.${encode(claims({ sub: 'other' }))}.${signature}`, policy)?.problem).toBe(
+    'signature',
+  )
+  expect(checkAssertion(`${header}.${encode(claims())}.${signature?.slice(0, 40)}`, policy)?.problem).toBe('signature')
+
+  const { certificatePem } = await testKeys('other')
+  const both = { ...policy, certificates: [...policy.certificates, new X509Certificate(certificatePem)] }
+  expect(checkAssertion(foreign, both)).toBeUndefined()
+})
+
+test.each(['', 'a', 'a.b', 'a.b.c.d', 'a..c', 'e30=.e30.c2ln', '{}.{}.{}', 'e30.e30.'])('malformed: %o', (text) => {
+  expect(checkAssertion(text, policy)?.problem).toBe('malformed')
+})
+
+test('a certificate counts from its first to its last day, unless dates are not looked at', async () => {
+  const late = Date.parse('2101-01-01T00:00:00Z')
+  const assertion = (): Promise<string> => sign(claimsFor(sandbox, late))
+  expect(checkAssertion(await assertion(), { ...policy, now: late })?.problem).toBe('certificate')
+  expect(checkAssertion(await assertion(), { ...policy, now: late, checkCertificateDates: false })).toBeUndefined()
+})
+
+test('what is told of a refusal holds nothing of the assertion', async () => {
+  const refusal = checkAssertion(await sign(claims({ iss: 'secret-client' })), policy)
+  expect(JSON.stringify(refusal)).not.toContain('secret-client')
+})

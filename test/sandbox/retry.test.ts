@@ -1,0 +1,292 @@
+// Retries against the sandbox: what is delivered, what the record shows then, and what is refused.
+import { expect, test } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import { invalidStatusCode } from '../../src/platform/wire.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
+import { claimsFor, client, errorOf, formOf, postForm, sign, start } from './client.ts'
+
+test('a retry that arrives makes the record successful and keeps what the receiver answered', async () => {
+  await using sandbox = await start()
+  const id = sandbox.addWebhook({ attempts: 3 })
+  const platform = await client(sandbox)
+
+  const webhook = await platform.retry(id)
+
+  expect(webhook).toMatchObject({
+    id,
+    status: 'successful',
+    numberOfAttempts: 4,
+    responseStatusCode: 200,
+    lastAttemptErrorMessage: null,
+  })
+  expect(webhook.responseHeaders?.['content-type']).toEqual(['application/json'])
+  expect(webhook.responsePayload).toBe('{"received":true}')
+  expect(sandbox.receiver.deliveries(id)).toHaveLength(1)
+  expect(sandbox.record(id)).toEqual(webhook)
+})
+
+test.each([
+  ['successful', 'Successful', 400],
+  ['processing', 'Processing', 409],
+  ['successful', 'Successful', 422],
+  ['successful', 'Successful', 200],
+])(
+  'a retry of a %s record is refused with the code of the specification (%s, %d)',
+  async (status, found, errorStatus) => {
+    await using sandbox = await start({ errorStatus: { invalidStatus: errorStatus } })
+    const platform = await client(sandbox)
+    const id = sandbox.addWebhook({ status })
+    const answer = await platform.patch(id)
+    expect(answer.status).toBe(errorStatus)
+    const error = await errorOf(answer)
+    expect(error).toMatchObject({ code: invalidStatusCode, messageParameters: ['Failed', found] })
+    expect(error.message).toMatch(new RegExp(`Failed.*${found}`))
+    expect(sandbox.acceptedRetries(id)).toBe(0)
+    expect(sandbox.receiver.counts().received).toBe(0)
+    expect(sandbox.stats.retries).toMatchObject({ accepted: 0, invalidStatus: 1 })
+  },
+)
+
+test('a record that does not exist is not found; an id that is none is refused', async () => {
+  await using sandbox = await start()
+  const platform = await client(sandbox)
+  expect((await platform.patch('00000000-0000-4000-8000-000000000000')).status).toBe(404)
+  expect((await platform.patch('1')).status).toBe(400)
+  expect((await platform.patch('..%2F..%2Fadmin')).status).toBe(400)
+  expect(sandbox.stats.retries.notFound).toBe(1)
+})
+
+test.each([
+  ['nothing', ''],
+  ['no JSON', '{'],
+  ['an empty object', {}],
+  ['another workflow', { workflow: { code: 'cancel' }, data: {}, connect: {}, metadata: {} }],
+  ['no metadata', { workflow: { code: 'retry' }, data: {}, connect: {} }],
+])('a body of %s is refused and changes nothing', async (_, body) => {
+  await using sandbox = await start()
+  const id = sandbox.addWebhook()
+  const platform = await client(sandbox)
+  expect((await platform.patch(id, body)).status).toBe(400)
+  expect(sandbox.record(id)?.status).toBe('failed')
+})
+
+test('when the receiver is down, resets or answers badly, the record says how', async () => {
+  await using sandbox = await start()
+  const platform = await client(sandbox)
+  const ids = sandbox.seed({ count: 4, from: 0, to: 1000, attempts: 1 }).ids()
+  const retry = (at: number): ReturnType<typeof platform.retry> => platform.retry(ids[at] ?? '')
+
+  sandbox.receiver.down()
+  expect(await retry(0)).toMatchObject({
+    status: 'failed',
+    numberOfAttempts: 2,
+    responseStatusCode: null,
+    responseHeaders: null,
+    responsePayload: null,
+    lastAttemptErrorMessage: 'Connection reset',
+  })
+  sandbox.receiver.up()
+  const heal = sandbox.receiver.fail({ status: 503, body: 'later', headers: { 'x-many': ['a', 'b'] } })
+  const refused = await retry(1)
+  expect(refused).toMatchObject({
+    status: 'failed',
+    responseStatusCode: 503,
+    responsePayload: 'later',
+    lastAttemptErrorMessage: null,
+  })
+  expect(refused.responseHeaders?.['x-many']).toEqual(['a', 'b'])
+  heal()
+  sandbox.receiver.fail({ status: 302, headers: { location: '/elsewhere' } })
+  expect(await retry(2)).toMatchObject({ status: 'failed', responseStatusCode: 302 })
+  sandbox.receiver.heal()
+  expect(await retry(0)).toMatchObject({ status: 'successful', numberOfAttempts: 3 })
+  expect(sandbox.receiver.counts()).toMatchObject({ received: 4, accepted: 1, webhooks: 1 })
+})
+
+test('a subscriber that does not exist, and one that never answers', async () => {
+  const clock = createVirtualClock(systemClock.now())
+  await using sandbox = await start({ clock, delivery: { mode: 'async', delayMs: 0 } })
+  const platform = await client(sandbox)
+  const [nowhere, mute] = [sandbox.addWebhook({ subscriptionId: 'a' }), sandbox.addWebhook({ subscriptionId: 'b' })]
+  sandbox.setSubscriber('a', 'http://127.0.0.1:1/')
+  await platform.retry(nowhere)
+  await sandbox.idle()
+  expect(sandbox.record(nowhere)?.lastAttemptErrorMessage).toBe('Connection refused')
+
+  sandbox.receiver.down('hang')
+  await platform.retry(mute)
+  await clock.advance(9999)
+  expect(sandbox.record(mute)?.status).toBe('processing')
+  await clock.advance(1)
+  await sandbox.idle()
+  expect(sandbox.record(mute)).toMatchObject({ status: 'failed', lastAttemptErrorMessage: 'Read timed out' })
+})
+
+test('async: the answer says processing, the delivery comes after its delay, and idle waits for it', async () => {
+  const clock = createVirtualClock(systemClock.now())
+  await using sandbox = await start({ clock, delivery: { mode: 'async', delayMs: 30_000 }, deliveryTimeoutMs: null })
+  const id = sandbox.addWebhook({ attempts: 1, lastAttempt: clock.now() - 1000 })
+  const before = sandbox.record(id)
+  const platform = await client(sandbox)
+
+  const answer = await platform.retry(id)
+  expect(answer).toEqual({ ...before, status: 'processing' })
+  expect((await errorOf(await platform.patch(id))).messageParameters).toEqual(['Failed', 'Processing'])
+  let idle = false
+  const waiting = sandbox.idle().then(() => {
+    idle = true
+  })
+  await clock.advance(29_999)
+  expect(idle).toBe(false)
+  expect(sandbox.receiver.counts().received).toBe(0)
+  await clock.advance(1)
+  await waiting
+  expect(sandbox.record(id)).toMatchObject({ status: 'successful', numberOfAttempts: 2 })
+  expect(sandbox.stats.deliveries).toEqual({ started: 1, succeeded: 1, failed: 0, inFlight: 0 })
+})
+
+test('a record can stay failed until its retry is delivered: then it can be taken twice', async () => {
+  const clock = createVirtualClock(systemClock.now())
+  const delivery = { mode: 'async', delayMs: 1000, meanwhile: 'failed' } as const
+  await using sandbox = await start({ clock, delivery, deliveryTimeoutMs: null })
+  const id = sandbox.addWebhook({ attempts: 1, lastAttempt: clock.now() - 60_000 })
+  const before = sandbox.record(id)
+  const platform = await client(sandbox)
+  expect(await platform.retry(id)).toEqual(before)
+  expect((await platform.patch(id)).status).toBe(200)
+  await clock.advance(1000)
+  await sandbox.idle()
+  expect(sandbox.record(id)).toMatchObject({ status: 'successful', numberOfAttempts: 3 })
+  expect(sandbox.receiver.deliveries(id)).toHaveLength(2)
+  expect(sandbox.retriedMoreThanOnce()).toEqual([id])
+})
+
+test('attempts can show as soon as they start', async () => {
+  const clock = createVirtualClock(systemClock.now())
+  await using sandbox = await start({
+    clock,
+    delivery: { mode: 'async', delayMs: 1000 },
+    countedAt: 'start',
+    deliveryTimeoutMs: null,
+  })
+  const id = sandbox.addWebhook({ attempts: 1, lastAttempt: clock.now() - 60_000 })
+  const before = sandbox.record(id)
+  const answer = await (await client(sandbox)).retry(id)
+  expect(answer.numberOfAttempts).toBe(2)
+  expect((answer.lastAttemptDateTime ?? '') > (before?.lastAttemptDateTime ?? '')).toBe(true)
+  await clock.advance(1000)
+  await sandbox.idle()
+  expect(sandbox.record(id)).toMatchObject({ numberOfAttempts: 2, lastAttemptDateTime: answer.lastAttemptDateTime })
+})
+
+test.each([
+  ['attempts', 'end', 1],
+  ['attempts', 'start', 1],
+  ['retries', 'end', 0],
+  ['retries', 'start', 0],
+] as const)('counting %s, at the %s: a first delivery makes it %d', async (counting, countedAt, first) => {
+  await using sandbox = await start({ counting, countedAt })
+  sandbox.receiver.down()
+  const id = sandbox.emit()
+  expect(sandbox.record(id)?.status).toBe('processing')
+  await sandbox.idle()
+  const record = sandbox.record(id)
+  expect(record).toMatchObject({ status: 'failed', numberOfAttempts: first })
+  expect(record?.lastAttemptDateTime).not.toBeNull()
+  expect((await (await client(sandbox)).retry(id)).numberOfAttempts).toBe(first + 1)
+})
+
+test.each(['processing', 'failed'] as const)(
+  'the platform can retry by itself; between, the record is %s',
+  async (status) => {
+    const clock = createVirtualClock(systemClock.now())
+    await using sandbox = await start({
+      clock,
+      automaticRetries: { delaysMs: [1000, 5000], status },
+      deliveryTimeoutMs: null,
+    })
+    sandbox.receiver.fail({ status: 500, count: 2 })
+    const id = sandbox.emit()
+    await sandbox.idle()
+    expect(sandbox.record(id)).toMatchObject({ status, numberOfAttempts: 1 })
+    await clock.advance(1000)
+    await sandbox.idle()
+    expect(sandbox.record(id)).toMatchObject({ status, numberOfAttempts: 2 })
+    await clock.advance(5000)
+    await sandbox.idle()
+    expect(sandbox.record(id)).toMatchObject({ status: 'successful', numberOfAttempts: 3 })
+    expect(clock.sleepers()).toBe(0)
+  },
+)
+
+test('when all automatic retries failed the record is failed', async () => {
+  const clock = createVirtualClock(systemClock.now())
+  await using sandbox = await start({
+    clock,
+    automaticRetries: { delaysMs: [1000], status: 'processing' },
+    deliveryTimeoutMs: null,
+  })
+  sandbox.receiver.down()
+  const id = sandbox.emit()
+  await sandbox.idle()
+  await clock.advance(1000)
+  await sandbox.idle()
+  expect(sandbox.record(id)).toMatchObject({ status: 'failed', numberOfAttempts: 2 })
+  expect(clock.sleepers()).toBe(0)
+})
+
+test('two retries of one record at once: one is taken, one refused, one delivery', async () => {
+  await using sandbox = await start()
+  const id = sandbox.addWebhook()
+  const platform = await client(sandbox)
+  const answers = await Promise.all([platform.patch(id), platform.patch(id)])
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 400])
+  expect(sandbox.receiver.deliveries(id)).toHaveLength(1)
+  expect(sandbox.retriedMoreThanOnce()).toEqual([])
+  expect(sandbox.stats.retries).toMatchObject({ accepted: 1, invalidStatus: 1, concurrent: 0, maxConcurrent: 2 })
+})
+
+test('a record that was taken twice is found', async () => {
+  await using sandbox = await start()
+  const [twice, once] = [sandbox.addWebhook(), sandbox.addWebhook()]
+  const platform = await client(sandbox)
+  sandbox.receiver.down()
+  for (const id of [twice, once, twice]) await platform.retry(id)
+  expect(sandbox.retriedMoreThanOnce()).toEqual([twice])
+  expect(sandbox.acceptedRetries(twice)).toBe(2)
+})
+
+test('what is delivered is the payload of the record, with its ids in the headers', async () => {
+  await using sandbox = await start()
+  await using subscriber = await start()
+  const id = sandbox.addWebhook({ subscriptionId: 'elsewhere', eventType: 'account-activated' })
+  sandbox.setSubscriber('elsewhere', subscriber.receiver.url)
+  await (await client(sandbox)).retry(id)
+  expect(subscriber.receiver.deliveries(id)).toHaveLength(1)
+  expect(sandbox.receiver.counts().received).toBe(0)
+})
+
+test('the retry of a record is accepted in the status that is played', async () => {
+  await using sandbox = await start({ acceptedStatus: 202 })
+  const answer = await (await client(sandbox)).patch(sandbox.addWebhook())
+  expect(answer.status).toBe(202)
+  expect(Object.keys((await answer.json()) as object)).toEqual(['workflow', 'data', 'connect', 'metadata'])
+})
+
+test('more calls than the limit in a second are answered 429, with Retry-After as played', async () => {
+  const clock = createVirtualClock(systemClock.now())
+  await using sandbox = await start({ clock, rateLimit: { requestsPerSecond: 2, retryAfter: 'seconds' } })
+  const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox, clock.now()))))
+  const { access_token: accessToken } = (await answer.json()) as { access_token: string }
+  const get = (): Promise<Response> =>
+    fetch(`${sandbox.baseUrl}/webhooks`, { headers: { authorization: `Bearer ${accessToken}` } })
+  const statuses = await Promise.all([get(), get(), get(), get()])
+  expect(statuses.map(({ status }) => status).sort()).toEqual([200, 200, 429, 429])
+  expect(statuses.find(({ status }) => status === 429)?.headers.get('retry-after')).toBe('1')
+  expect(sandbox.stats.maxRequestsInOneSecond).toBe(4)
+  sandbox.read({ rateLimit: { requestsPerSecond: 2, retryAfter: 'absent' } })
+  expect((await get()).headers.has('retry-after')).toBe(false)
+  await clock.advance(1000)
+  expect((await get()).status).toBe(200)
+  expect(sandbox.stats.requests.list).toEqual({ 200: 3, 429: 3 })
+})

@@ -1,0 +1,178 @@
+// The token endpoint over HTTP: what it takes, what it refuses and how, and how long its tokens are believed.
+import { expect, test } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import { tokenPath } from '../../src/platform/wire.ts'
+import { testKeys } from '../support/keys.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
+import { claimsFor, client, errorOf, formOf, postForm, sign, start, token } from './client.ts'
+
+test('issues a token as specified, and the API takes it', async () => {
+  await using sandbox = await start()
+  const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox)), { scope: 'api' }))
+  expect(answer.status).toBe(200)
+  expect(answer.headers.get('cache-control')).toBe('no-store')
+  expect(await answer.json()).toEqual({
+    access_token: expect.stringMatching(/^[\w-]{40,}$/) as string,
+    token_type: 'Bearer',
+    expires_in: 3600,
+    scope: 'api',
+  })
+  const { get } = await client(sandbox)
+  expect((await get()).status).toBe(200)
+  expect(sandbox.stats.tokens).toEqual({ issued: 2, refused: {} })
+})
+
+test.each([
+  ['no grant type', { grant_type: undefined }, 400, 'invalid_request'],
+  ['another grant type', { grant_type: 'password' }, 400, 'unsupported_grant_type'],
+  ['no assertion type', { client_assertion_type: undefined }, 400, 'invalid_request'],
+  ['another assertion type', { client_assertion_type: 'urn:other' }, 400, 'invalid_request'],
+  ['no assertion', { client_assertion: undefined }, 400, 'invalid_request'],
+  ['nonsense for an assertion', { client_assertion: 'x' }, 401, 'invalid_client'],
+  ['another client id', { client_id: 'someone' }, 401, 'invalid_client'],
+  ['another scope', { scope: 'api admin' }, 400, 'invalid_scope'],
+])('refuses %s', async (_, changes, status, error) => {
+  await using sandbox = await start()
+  const form: Record<string, string | undefined> = { ...formOf(await sign(claimsFor(sandbox))), ...changes }
+  const given = Object.entries(form).flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [[name, value]],
+  )
+  const answer = await postForm(sandbox, given)
+  expect(answer.status).toBe(status)
+  expect(await answer.json()).toMatchObject({ error, error_description: expect.stringMatching(/\w/) as string })
+  expect(sandbox.stats.tokens.issued).toBe(0)
+})
+
+test('refuses a parameter given twice, JSON, and every method but POST', async () => {
+  await using sandbox = await start()
+  const url = `${sandbox.issuerUrl}${tokenPath}`
+  const form = Object.entries(formOf(await sign(claimsFor(sandbox))))
+  expect((await postForm(sandbox, [...form, ['grant_type', 'client_credentials']])).status).toBe(400)
+  const json = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(Object.fromEntries(form)),
+  })
+  expect(await json.json()).toMatchObject({ error: 'invalid_request' })
+  expect((await fetch(`${url}?${new URLSearchParams(form).toString()}`)).status).toBe(405)
+  expect(sandbox.stats.tokens.issued).toBe(0)
+})
+
+test('tells why assertions were refused, by reason', async () => {
+  await using sandbox = await start()
+  const replayed = formOf(await sign(claimsFor(sandbox)))
+  await postForm(sandbox, replayed)
+  await postForm(sandbox, replayed)
+  await postForm(sandbox, formOf(await sign(claimsFor(sandbox), undefined, 'other')))
+  await postForm(sandbox, formOf(await sign(claimsFor(sandbox, systemClock.now() + 60_000))))
+  expect(sandbox.stats.tokens).toEqual({ issued: 1, refused: { replayed: 1, signature: 1, iat: 1 } })
+})
+
+test.each([
+  ['ahead', 3_600_000, { status: 401, refused: { exp: 1 } }],
+  ['behind', -3_600_000, { status: 401, refused: { iat: 1 } }],
+])('a server whose clock is an hour %s judges by it and shows it', async (_, skewMs, { status, refused }) => {
+  await using sandbox = await start({ skewMs })
+  const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))
+  expect(answer.status).toBe(status)
+  const shown = Date.parse(answer.headers.get('date') ?? '') - systemClock.now()
+  expect(Math.abs(shown - skewMs)).toBeLessThan(5000)
+  expect(sandbox.stats.tokens.refused).toEqual(refused)
+  expect((await postForm(sandbox, formOf(await sign(claimsFor(sandbox, systemClock.now() + skewMs))))).status).toBe(200)
+})
+
+test('identity host and API can be of two origins with clocks of their own', async () => {
+  await using sandbox = await start({ identityPort: 0, skewMs: { identity: 0, api: 7_200_000 } })
+  expect(new URL(sandbox.authUrl).origin).not.toBe(new URL(sandbox.baseUrl).origin)
+  const { get } = await client(sandbox)
+  const date = Date.parse((await get()).headers.get('date') ?? '')
+  expect(Math.abs(date - systemClock.now() - 7_200_000)).toBeLessThan(5000)
+})
+
+test('paths before the realm and before the webhooks may be anything', async () => {
+  await using sandbox = await start({ authPath: 'identity/', pathPrefix: '/v1/demo/', realm: 'r-1' })
+  expect(sandbox.issuerUrl).toBe(`${sandbox.authUrl}/auth/realms/r-1`)
+  expect(sandbox.authUrl).toMatch(/\d\/identity$/)
+  expect(sandbox.baseUrl).toMatch(/\d\/v1\/demo$/)
+  const { get } = await client(sandbox)
+  expect((await get()).status).toBe(200)
+  expect((await fetch(`${new URL(sandbox.baseUrl).origin}/webhooks`)).status).toBe(404)
+})
+
+test('a token lives as long as it says, by the clock', async () => {
+  const clock = createVirtualClock()
+  await using sandbox = await start({ clock, expiresIn: 60 })
+  const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox, clock.now()))))
+  const { access_token: accessToken } = (await answer.json()) as { access_token: string }
+  const status = async (): Promise<number> =>
+    (await fetch(`${sandbox.baseUrl}/webhooks`, { headers: { authorization: `Bearer ${accessToken}` } })).status
+  await clock.advance(59_999)
+  expect(await status()).toBe(200)
+  await clock.advance(1)
+  expect(await status()).toBe(401)
+})
+
+test('a token can die before its time, or all at once', async () => {
+  const clock = createVirtualClock()
+  await using sandbox = await start({ clock, tokenLivesSeconds: 5 })
+  const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox, clock.now()))))
+  const body = (await answer.json()) as { access_token: string; expires_in: number }
+  expect(body.expires_in).toBe(3600)
+  const headers = { authorization: `Bearer ${body.access_token}` }
+  await clock.advance(5000)
+  const refused = await fetch(`${sandbox.baseUrl}/webhooks`, { headers })
+  expect(refused.status).toBe(401)
+  expect(refused.headers.get('www-authenticate')).toMatch(/invalid_token/)
+  expect(await errorOf(refused)).toMatchObject({ code: 'sandbox.unauthorized', messageParameters: [] })
+
+  sandbox.read({ tokenLivesSeconds: null })
+  const second = await postForm(sandbox, formOf(await sign(claimsFor(sandbox, clock.now()))))
+  const { access_token: accessToken } = (await second.json()) as { access_token: string }
+  sandbox.revokeTokens()
+  expect(
+    (await fetch(`${sandbox.baseUrl}/webhooks`, { headers: { authorization: `Bearer ${accessToken}` } })).status,
+  ).toBe(401)
+})
+
+test.each([undefined, '', 'Bearer', 'Bearer x', 'Basic abc', 'bearer abc'])(
+  'the API refuses Authorization %o',
+  async (authorization) => {
+    await using sandbox = await start()
+    const answer = await fetch(
+      `${sandbox.baseUrl}/webhooks`,
+      authorization === undefined ? {} : { headers: { authorization } },
+    )
+    expect(answer.status).toBe(401)
+  },
+)
+
+test('certificates can be replaced while it runs', async () => {
+  await using sandbox = await start()
+  const { certificatePem } = await testKeys('other')
+  sandbox.registerCertificates([certificatePem])
+  expect((await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))).status).toBe(401)
+  expect((await postForm(sandbox, formOf(await sign(claimsFor(sandbox), undefined, 'other')))).status).toBe(200)
+})
+
+test('a certificate that is none is refused at the start, and nothing keeps listening', async () => {
+  await expect(start({ certificatePem: 'PEM' })).rejects.toThrow(/X\.509/)
+})
+
+test.each([
+  [{ tokenScope: null }, undefined],
+  [{ tokenScope: 'profile email' }, 'profile email'],
+])('%o gives scope %o', async (readings, scope) => {
+  await using sandbox = await start(readings)
+  const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))
+  expect(((await answer.json()) as { scope?: string }).scope).toBe(scope)
+})
+
+test('tokens of a reset sandbox are not those of before, though seed and clock are the same', async () => {
+  const clock = createVirtualClock(systemClock.now())
+  await using sandbox = await start({ clock })
+  const before = await token(sandbox)
+  await sandbox.reset()
+  expect(await token(sandbox)).not.toBe(before)
+  const answer = await fetch(`${sandbox.baseUrl}/webhooks`, { headers: { authorization: `Bearer ${before}` } })
+  expect(answer.status).toBe(401)
+})

@@ -1,0 +1,247 @@
+// The ops server over real HTTP: what it answers, what it refuses, and that nobody can hold it up.
+import diagnostics from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Server } from 'node:net'
+import { describe, expect, test } from 'vitest'
+import { ConfigurationError } from '../../src/errors.ts'
+import type { OpsServerOptions } from '../../src/ops/server.ts'
+import { toStatus } from '../../src/ops/status.ts'
+import { ask, closed, contentType, dial, start, startSlow, talk } from '../support/ops-server.ts'
+import { aStatusState } from '../support/status.ts'
+
+describe('answers', () => {
+  test.each([
+    ['/metrics', 200, 'up 1 # ä\n'],
+    ['/metrics?name[]=up', 200, 'up 1 # ä\n'],
+    ['/livez', 200, 'ok\n'],
+    ['/livez?verbose', 200, 'ok\n'],
+    ['/readyz', 200, 'ok\n'],
+    ['/nothing', 404, expect.stringMatching(/\/, \/metrics.*\/status/)],
+    ['/status/', 404, expect.any(String)],
+    ['/metrics/', 404, expect.any(String)],
+    ['/METRICS', 404, expect.any(String)],
+    ['//livez', 404, expect.any(String)],
+    ['/..%2fmetrics', 404, expect.any(String)],
+    ['/constructor', 404, expect.any(String)],
+    ['/%00', 404, expect.any(String)],
+    [`/${'x'.repeat(8_000)}`, 404, expect.any(String)],
+  ])('%s: %i', async (path, status, body) => {
+    await using server = await start()
+    expect(await ask(server.port, path)).toMatchObject({
+      status,
+      body: body as string,
+      headers: { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' },
+    })
+  })
+
+  test('a 404 does not repeat what was asked for', async () => {
+    await using server = await start()
+    expect((await ask(server.port, '/<script>alert(1)</script>')).body).not.toContain('script')
+  })
+
+  test('metrics have the content type that their library says', async () => {
+    await using server = await start()
+    expect((await ask(server.port, '/metrics')).headers['content-type']).toBe(contentType)
+  })
+
+  test.each(['/metrics', '/livez', '/status', '/nothing'])(
+    'HEAD %s has the headers of GET, and no body',
+    async (path) => {
+      await using server = await start()
+      const [head, get] = [await ask(server.port, path, 'HEAD'), await ask(server.port, path)]
+      expect(head).toMatchObject({ status: get.status, body: '' })
+      expect(head.headers['content-length']).toBe(get.headers['content-length'])
+    },
+  )
+
+  test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'])(
+    '%s is refused, and told what is allowed',
+    async (method) => {
+      await using server = await start()
+      const answer = await ask(server.port, '/metrics', method)
+      expect(answer).toMatchObject({ status: 405, headers: { allow: 'GET, HEAD', connection: 'close' } })
+      expect(answer.body).not.toContain('up 1')
+    },
+  )
+})
+
+describe('probes', () => {
+  test('tell all problems, one a line, as 503', async () => {
+    await using server = await start({ live: () => ['the loop is stuck'], ready: () => ['no token', 'no page'] })
+    expect(await ask(server.port, '/livez')).toMatchObject({ status: 503, body: 'the loop is stuck\n' })
+    expect(await ask(server.port, '/readyz')).toMatchObject({ status: 503, body: 'no token\nno page\n' })
+  })
+
+  test('are asked anew each time', async () => {
+    const problems = ['starting']
+    await using server = await start({ ready: () => problems })
+    expect((await ask(server.port, '/readyz')).status).toBe(503)
+    problems.length = 0
+    expect((await ask(server.port, '/readyz')).status).toBe(200)
+  })
+})
+
+describe('an answer that costs something is made once a second for all who ask', () => {
+  test.each(['/', '/?refresh=off', '/metrics', '/status'])('%s', async (path) => {
+    let made = 0
+    const [metrics, status] = [
+      () => Promise.resolve({ text: `made ${(made += 1)}\n`, contentType }),
+      () => toStatus(aStatusState({ awaiting: (made += 1) })),
+    ]
+    await using server = await start({ metrics, status })
+    const all = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => ask(server.port, path, n === 0 ? 'HEAD' : 'GET')),
+    )
+    await server.clock.advance(999)
+    const [first, late] = [all[1], await ask(server.port, path)]
+    expect(made).toBe(1)
+    expect(new Set([...all.slice(1), late].map(({ body }) => body))).toEqual(new Set([first?.body]))
+    await server.clock.advance(1)
+    expect((await ask(server.port, path)).body).not.toBe('')
+    expect(made).toBe(2)
+  })
+
+  test('also when its making takes longer, and a bug in it is told once', async () => {
+    const made = Promise.withResolvers<never>()
+    const [told, asked]: [unknown[], PromiseWithResolvers<undefined>] = [[], Promise.withResolvers()]
+    let makings = 0
+    await using server = await start({
+      metrics: () => {
+        makings += 1
+        asked.resolve(undefined)
+        return made.promise
+      },
+      onError: (error) => told.push(error),
+    })
+    const first = ask(server.port, '/metrics')
+    await asked.promise
+    await server.clock.advance(3_000)
+    const others = Array.from({ length: 5 }, () => ask(server.port, '/metrics'))
+    await ask(server.port, '/livez')
+    made.reject(new Error('CANARY'))
+    expect((await Promise.all([first, ...others])).map(({ status }) => status)).toEqual(Array(6).fill(500))
+    expect(told).toHaveLength(makings)
+    expect(makings).toBe(1)
+  })
+})
+
+describe('a state that can not be read', () => {
+  const bug = new Error('CANARY')
+  test.each<[string, Partial<OpsServerOptions>]>([
+    ['/metrics', { metrics: () => Promise.reject(bug) }],
+    [
+      '/livez',
+      {
+        live: () => {
+          throw bug
+        },
+      },
+    ],
+    [
+      '/readyz',
+      {
+        ready: () => {
+          throw bug
+        },
+      },
+    ],
+    [
+      '/status',
+      {
+        status: () => {
+          throw bug
+        },
+      },
+    ],
+  ])('%s is 500, says nothing of why, and is told to who may know', async (path, changes) => {
+    const told: unknown[] = []
+    await using server = await start({ ...changes, onError: (error) => told.push(error) })
+    for (const method of ['GET', 'HEAD']) {
+      // A second later: an answer that is shared is told of once.
+      await server.clock.advance(1_000)
+      const answer = await ask(server.port, path, method)
+      expect(answer.status).toBe(500)
+      expect(answer.body).not.toContain('CANARY')
+    }
+    expect(told).toEqual([bug, bug])
+    expect((await ask(server.port, '/nothing')).status).toBe(404)
+  })
+})
+
+describe('the port', () => {
+  test('that another process has is a configuration error that says what to do', async () => {
+    const other = createServer()
+    other.listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    const { port } = other.address() as AddressInfo
+    const failure: unknown = await start({ port }).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(ConfigurationError)
+    expect(failure).toMatchObject({
+      problems: [
+        { key: 'server.port', origin: `127.0.0.1:${port}`, message: expect.stringContaining('taken') as string },
+      ],
+    })
+    other.close()
+    await once(other, 'close')
+  })
+
+  test.each([
+    ['192.0.2.1', 'no such address'],
+    ['nobody.invalid', 'host'],
+  ])('at %s: it is the host that is wrong', async (host, message) => {
+    const failure: unknown = await start({ host }).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(ConfigurationError)
+    expect(failure).toMatchObject({
+      problems: [{ key: 'server.host', message: expect.stringContaining(message) as string }],
+    })
+  })
+
+  test('can be had again after the end', async () => {
+    const first = await start()
+    await first.close()
+    await using second = await start({ port: first.port })
+    expect(second.port).toBe(first.port)
+  })
+})
+
+describe('clients that do not behave', () => {
+  test.each([
+    ['no HTTP', 'SSH-2.0-OpenSSH_9.2\r\n\r\n', '400'],
+    ['a head too large', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(20_000)}\r\n\r\n`, '431'],
+    [
+      'smuggling',
+      'GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      '400',
+    ],
+  ])('%s', async (_, bytes, status) => {
+    await using server = await start()
+    expect(await talk(server.port, bytes)).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+    expect((await ask(server.port, '/livez')).status).toBe(200)
+  })
+
+  test('a client that goes away before its answer does no harm', async () => {
+    await using server = await startSlow()
+    const socket = dial(server.port, 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n')
+    await server.asked
+    socket.resetAndDestroy()
+    await closed(socket)
+    server.answer('late')
+    expect((await ask(server.port, '/livez')).status).toBe(200)
+  })
+
+  test('errors of the listening socket, such as too many open files, do not end the process', async () => {
+    let listening: Server | undefined
+    const note = (message: unknown): void => {
+      listening ??= (message as { server: Server }).server
+    }
+    diagnostics.subscribe('tracing:net.server.listen:asyncStart', note)
+    const told: unknown[] = []
+    await using server = await start({ onError: (error) => told.push(error) })
+    diagnostics.unsubscribe('tracing:net.server.listen:asyncStart', note)
+    expect(listening).toBeDefined()
+    const trouble = Object.assign(new Error('accept EMFILE'), { code: 'EMFILE' })
+    for (let i = 0; i < 3; i += 1) listening?.emit('error', trouble)
+    expect(told).toEqual([trouble, trouble, trouble])
+    expect((await ask(server.port, '/livez')).status).toBe(200)
+  })
+})

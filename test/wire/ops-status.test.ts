@@ -1,0 +1,290 @@
+// The status document: what it says of a state, and that nothing but ids, types, codes, counts and times gets into it.
+import { describe, expect, test } from 'vitest'
+import { holds, toStatus, type Hold, type StatusState, type SweepEnd } from '../../src/ops/status.ts'
+import type { CauseStatus } from '../../src/ops/cause-status.ts'
+import type { CircuitView } from '../../src/reconcile/allowance.ts'
+import type { Cause } from '../../src/reconcile/causes.ts'
+import { ask, start } from '../support/ops-server.ts'
+import { ibanOf } from '../support/canaries.ts'
+import { aCause, anIncident, aParkedRecord, noDecisions, uuid } from '../support/incident.ts'
+import { aStatusState, noCauses } from '../support/status.ts'
+
+const at = Date.UTC(2026, 0, 15, 12)
+const subscriptionId = '11111111-1111-4111-8111-111111111111'
+
+function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
+  return { subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForMs: 29_910, ...changes }
+}
+
+function aSweep(index: number): SweepEnd {
+  return { kind: 'fresh', result: 'complete', endedAt: at + index * 1000, seconds: 1.23456, listed: index }
+}
+
+test('a quiet daemon: every field is there, and what there is none of is null', () => {
+  expect(toStatus(aStatusState())).toEqual({
+    schemaVersion: 1,
+    instance: 'test',
+    version: '1.2.3',
+    startedAt: '2026-01-15T11:00:00.000Z',
+    now: '2026-01-15T12:00:00.000Z',
+    missing: 0,
+    drain: { recoveredPerMinute: 0, seconds: 0, doneAt: '2026-01-15T12:00:00.000Z' },
+    failed: { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },
+    oldestOpenEvent: null,
+    expiring: { total: 0, byDecision: { due: 0, 'backing-off': 0, parked: 0, held: 0 } },
+    awaiting: 0,
+    inFlight: 0,
+    stuckProcessing: 0,
+    beyondWindow: 0,
+    paused: null,
+    holding: [],
+    receiver: null,
+    circuits: { notClosed: 0, list: [] },
+    rate: { callsPerSecond: 20, throttledForSeconds: 0 },
+    sweeps: [],
+    lastFullSweep: null,
+    lastCompleteSweep: null,
+    nextTick: null,
+    tokenExpires: null,
+    certificateExpires: null,
+    clock: { skewSeconds: { auth: 0, api: 0 } },
+    timeZone: { platform: 'UTC', offsetSeconds: null },
+    causes: { total: 0, list: [], more: { causes: 0, records: 0 }, onlyCounted: 0 },
+    parked: { total: 0, list: [] },
+    history: [],
+  })
+})
+
+test('an incident', () => {
+  const state = aStatusState({
+    pausedSince: at - 1000,
+    receiver: { up: false },
+    trouble: 'platform',
+    throttledForMs: 1,
+    rateLimit: 12.345,
+    failed: { due: 0, 'backing-off': 2, parked: 3, excluded: 4, held: 5, awaiting: 6 },
+    oldestOpenAt: at - 3_600_000,
+    expiring: { due: 1, 'backing-off': 2, parked: 3, held: 4 },
+    awaiting: 7,
+    inFlight: 8,
+    stuckProcessing: 9,
+    beyondWindow: 10,
+    circuits: [aCircuit({ subscriptionId: uuid(7), state: 'probing', outstanding: 1, pausesForMs: 0 }), aCircuit()],
+    sweeps: [aSweep(0), aSweep(1)],
+    nextTickAt: at + 30_000,
+    tokenExpiresAt: at + 60_000,
+  })
+  expect(toStatus(state)).toMatchObject({
+    failed: { 'backing-off': 2, parked: 3, excluded: 4, held: 5, awaiting: 6 },
+    oldestOpenEvent: '2026-01-15T11:00:00.000Z',
+    expiring: { total: 10, byDecision: { parked: 3 } },
+    awaiting: 7,
+    inFlight: 8,
+    stuckProcessing: 9,
+    beyondWindow: 10,
+    paused: { since: '2026-01-15T11:59:59.000Z' },
+    holding: ['paused', 'receiver-down', 'platform', 'throttled', 'circuit'],
+    receiver: { up: false },
+    circuits: {
+      notClosed: 2,
+      list: [
+        { subscriptionId: uuid(7), state: 'probing', allowance: 1, outstanding: 1, pausesForSeconds: 0 },
+        { subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForSeconds: 30 },
+      ],
+    },
+    // What is left of a pause is never shown as nothing.
+    rate: { callsPerSecond: 12.3, throttledForSeconds: 0.1 },
+    sweeps: [
+      { kind: 'fresh', result: 'complete', endedAt: '2026-01-15T12:00:01.000Z', seconds: 1.235, listed: 1 },
+      { kind: 'fresh', result: 'complete', endedAt: '2026-01-15T12:00:00.000Z', seconds: 1.235, listed: 0 },
+    ],
+    nextTick: '2026-01-15T12:00:30.000Z',
+    tokenExpires: '2026-01-15T12:01:00.000Z',
+  })
+})
+
+describe('what holds retries', () => {
+  const causes: Record<Hold, Partial<StatusState>> = {
+    disabled: { retriesEnabled: false },
+    paused: { pausedSince: 0 },
+    'receiver-down': { receiver: { up: false } },
+    unauthorized: { trouble: 'unauthorized' },
+    platform: { trouble: 'platform' },
+    throttled: { throttledForMs: 1 },
+    circuit: { circuits: [aCircuit()] },
+  }
+
+  test.each(holds)('%s alone', (hold) => {
+    expect(toStatus(aStatusState(causes[hold])).holding).toEqual([hold])
+  })
+
+  test.each([
+    ['a receiver that is up', { receiver: { up: true } }],
+    ['a receiver that has not been asked', { receiver: { up: undefined } }],
+  ])('not %s', (_, changes) => {
+    expect(toStatus(aStatusState(changes)).holding).toEqual([])
+  })
+
+  test('a receiver that has not been asked is there, with null', () => {
+    expect(toStatus(aStatusState({ receiver: { up: undefined } })).receiver).toEqual({ up: null })
+  })
+})
+
+test('what is excluded or awaited does not expire, whoever counted it', () => {
+  const expiring = { due: 1, 'backing-off': 2, held: 3, parked: 4, excluded: 100, awaiting: 1000 }
+  expect(toStatus(aStatusState({ expiring })).expiring).toEqual({
+    total: 10,
+    byDecision: { due: 1, 'backing-off': 2, held: 3, parked: 4 },
+  })
+})
+
+describe('causes', () => {
+  const circuit = (changes: Partial<CircuitView>): CircuitView => aCircuit({ subscriptionId: uuid(1), ...changes })
+  const due = { ...noDecisions, due: 1 }
+  const held = { ...noDecisions, held: 1 }
+  const backingOff = { byDecision: { ...noDecisions, 'backing-off': 1 }, nextDueAt: at + 50_000 }
+
+  function causeOf(changes: Partial<Cause>, state: Partial<StatusState> = {}): CauseStatus | undefined {
+    const causes = { ...noCauses, total: 1, records: 1, list: [aCause(changes)] }
+    return toStatus(aStatusState({ causes, ...state })).causes.list[0]
+  }
+
+  test.each<[string, Partial<Cause>, Partial<StatusState>, number | null]>([
+    ['due: now', { byDecision: due }, {}, 0],
+    ['due, but throttled', { byDecision: due }, { throttledForMs: 7000 }, 7000],
+    ['backing off', backingOff, {}, 50_000],
+    ["backing off, by the platform's clock, which is ahead", backingOff, { skewMs: { auth: 0, api: 20_000 } }, 30_000],
+    ['backing off behind a pause', backingOff, { circuits: [circuit({ pausesForMs: 90_000 })] }, 90_000],
+    ['held by its circuit', { byDecision: held }, { circuits: [circuit({ pausesForMs: 9000 })] }, 9000],
+    ['held by a probe', { byDecision: held }, { circuits: [circuit({ state: 'probing', pausesForMs: 0 })] }, null],
+    ["held by another one's circuit", { byDecision: held }, { circuits: [circuit({ subscriptionId: uuid(2) })] }, null],
+    ['due, and retries are off', { byDecision: due }, { retriesEnabled: false }, null],
+    ['backing off while paused', backingOff, { pausedSince: 0 }, null],
+    ['backing off while the receiver is down', backingOff, { receiver: { up: false } }, null],
+    ['backing off while the platform does not answer', backingOff, { trouble: 'platform' }, null],
+    ['awaiting', { byDecision: { ...noDecisions, awaiting: 1 } }, {}, null],
+    ['parked', { byDecision: { ...noDecisions, parked: 1 } }, {}, null],
+  ])('the next attempt of one that is %s', (_, changes, state, afterMs) => {
+    const expected = afterMs === null ? null : new Date(at + afterMs).toISOString()
+    expect(causeOf(changes, state)?.nextAttempt).toBe(expected)
+  })
+
+  test.each<[string, CircuitView[], string]>([
+    ['none', [], 'closed'],
+    ['its own', [circuit({})], 'open'],
+    ["another one's", [circuit({ subscriptionId: uuid(2) })], 'closed'],
+  ])('the circuit: %s', (_, circuits, state) => {
+    expect(causeOf({}, { circuits })?.circuit).toBe(state)
+  })
+
+  test('what is excluded is not missing, what is parked is', () => {
+    const failed = { due: 1, 'backing-off': 2, parked: 4, excluded: 1000, held: 8, awaiting: 16 }
+    expect(toStatus(aStatusState({ failed })).missing).toBe(31)
+  })
+
+  test('an incident: the pace, and when it will be done by it', () => {
+    const { causes, drain, parked } = toStatus(anIncident())
+    expect(drain).toEqual({ recoveredPerMinute: 95, seconds: 4416, doneAt: '2026-01-15T13:13:35.368Z' })
+    expect(causes).toMatchObject({ total: 3, more: { causes: 0, records: 0 }, onlyCounted: 0 })
+    expect(parked).toMatchObject({ total: 9, list: { length: 9 } })
+    expect(parked.list[0]).toEqual({
+      eventId: uuid(1000),
+      webhookId: uuid(2000),
+      eventType: 'account-activated',
+      subscriptionId: uuid(3),
+      responseStatusCode: 422,
+      attempts: 30,
+      event: '2026-01-11T18:00:00.000Z',
+      lastAttempt: '2026-01-15T10:00:00.000Z',
+    })
+  })
+
+  test.each(['disabled', 'paused', 'receiver-down', 'unauthorized', 'platform'] as const)(
+    '%s: nobody can tell when',
+    (hold) => {
+      const held: Record<string, Partial<StatusState>> = {
+        disabled: { retriesEnabled: false },
+        paused: { pausedSince: 0 },
+        'receiver-down': { receiver: { up: false } },
+        unauthorized: { trouble: 'unauthorized' },
+        platform: { trouble: 'platform' },
+      }
+      expect(toStatus(anIncident(held[hold])).drain).toEqual({ recoveredPerMinute: 95, seconds: null, doneAt: null })
+    },
+  )
+})
+
+test('an event type that is an account number, or a secret, is not shown', () => {
+  const iban = ibanOf('0532013000')
+  const eventType = `paid ${iban}`
+  const causes = {
+    ...noCauses,
+    total: 1,
+    list: [aCause({ eventType })],
+    parked: { total: 1, list: [aParkedRecord(1, { eventType: `Bearer ${'x1'.repeat(30)}` })] },
+  }
+  const text = JSON.stringify(toStatus(aStatusState({ causes })))
+  expect(text).toContain('paid ')
+  expect(text).not.toContain(iban)
+  expect(text).not.toContain('x1x1x1')
+})
+
+describe('bounds', () => {
+  test('of 5,000 circuits a thousand are shown, and all are counted', () => {
+    const circuits = Array.from({ length: 5000 }, (_, index) => aCircuit({ subscriptionId: `s-${index}` }))
+    const shown = toStatus(aStatusState({ circuits })).circuits
+    expect(shown.notClosed).toBe(5000)
+    expect(shown.list.length).toBe(1000)
+    expect(shown.list[0]?.subscriptionId).toBe('s-0')
+    expect(shown.list.at(-1)?.subscriptionId).toBe('s-999')
+  })
+
+  test('the last ten sweeps are shown, the newest first', () => {
+    const sweeps = Array.from({ length: 25 }, (_, index) => aSweep(index))
+    expect(toStatus(aStatusState({ sweeps })).sweeps.map(({ listed }) => listed)).toEqual([
+      24, 23, 22, 21, 20, 19, 18, 17, 16, 15,
+    ])
+  })
+
+  test.each([NaN, Infinity, 9e15])('a time of %d keeps nothing from being shown', (time) => {
+    const status = toStatus(aStatusState({ nextTickAt: time, tokenExpiresAt: time, oldestOpenAt: time }))
+    expect(status).toMatchObject({ nextTick: null, tokenExpires: null, oldestOpenEvent: null, version: '1.2.3' })
+  })
+})
+
+test('only what is named here gets in: what a part carries besides does not', () => {
+  const more = { subscriberUrl: 'CANARY' }
+  const state = {
+    ...aStatusState(),
+    ...more,
+    circuits: [{ ...aCircuit(), ...more }],
+    sweeps: [{ ...aSweep(0), ...more }],
+    causes: {
+      ...noCauses,
+      list: [{ ...aCause(), ...more }],
+      parked: { total: 1, list: [{ ...aParkedRecord(1), ...more }] },
+    },
+    history: [{ at, missing: 1, recovered: 0, failedAgain: 0, unknown: 0, ...more }],
+  }
+  expect(JSON.stringify(toStatus(state))).not.toContain('CANARY')
+})
+
+describe('GET /status', () => {
+  test('is JSON that people can read', async () => {
+    await using server = await start({ status: () => toStatus(aStatusState({ awaiting: 7 })) })
+    const { status, headers, body } = await ask(server.port, '/status')
+    expect(status).toBe(200)
+    expect(headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' })
+    expect(JSON.parse(body)).toMatchObject({ schemaVersion: 1, awaiting: 7 })
+    expect(body).toMatch(/^\{\n {2}"schemaVersion": 1,\n[^]*\}\n$/)
+  })
+
+  test('shows the present moment, to the second', async () => {
+    const state = aStatusState()
+    await using server = await start({ status: () => toStatus(state) })
+    await ask(server.port, '/status')
+    state.awaiting = 3
+    await server.clock.advance(1_000)
+    expect(JSON.parse((await ask(server.port, '/status')).body)).toMatchObject({ awaiting: 3 })
+  })
+})
