@@ -12,7 +12,8 @@ export default defineConfig({
     maxWorkers: 2 * availableParallelism(),
     // Of the concurrent tests of a file: each has a process of its own, or two.
     maxConcurrency: 3,
-    testTimeout: 30_000,
+    // A busy host makes the slowest take several times as long.
+    testTimeout: 90_000,
     hookTimeout: 60_000,
     coverage: { provider: 'v8', include: ['src/**/*.ts'], reporter: ['text-summary', 'html'] },
   },

@@ -10,6 +10,7 @@ export default defineConfig({
     isolate: false,
     // Nothing waits: a worker for each core.
     maxWorkers: availableParallelism(),
-    testTimeout: 30_000,
+    // A busy host makes the slowest take several times as long.
+    testTimeout: 90_000,
   },
 })
