@@ -122,6 +122,11 @@ export function createRate(options: RateOptions): Rate {
     return kind === 'confirm' && areChecksLate() ? share.retry : share[kind]
   }
 
+  /** Late checks owe nothing for what they used at their small share: else the next one would wait for many retries. */
+  function forgiveLateChecks(): void {
+    if (areChecksLate()) used.confirm = Math.min(used.confirm, usedByNow + 1 / share.retry)
+  }
+
   function take(kind: RateClass): void {
     all.level -= 1
     if (kind === 'retry' && retries !== undefined) retries.level -= 1
@@ -142,6 +147,7 @@ export function createRate(options: RateOptions): Rate {
 
   function pump(): void {
     refill()
+    forgiveLateChecks()
     if (clock.monotonic() >= pausedUntil) {
       for (let kind = nextKind(); kind !== undefined && all.level >= 1; kind = nextKind()) {
         take(kind)

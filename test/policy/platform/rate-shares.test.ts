@@ -17,7 +17,7 @@ interface Load {
   keepAsking(kind: RateClass, askers: number, answerMs?: number): AbortController
 }
 
-function setUp(maxPerSecond: number, maxRetriesPerSecond?: number): Load {
+function setUp(maxPerSecond: number, maxRetriesPerSecond?: number, areChecksLate?: () => boolean): Load {
   const clock = createVirtualClock()
   let sleeps = 0
   const counting: Clock = {
@@ -27,7 +27,12 @@ function setUp(maxPerSecond: number, maxRetriesPerSecond?: number): Load {
       return clock.sleep(ms, signal)
     },
   }
-  const rate = createRate({ clock: counting, maxPerSecond, maxRetriesPerSecond })
+  const rate = createRate({
+    clock: counting,
+    maxPerSecond,
+    maxRetriesPerSecond,
+    ...(areChecksLate && { areChecksLate }),
+  })
   const granted: Counts = { retry: 0, list: 0, confirm: 0 }
 
   async function askOnAndOn(kind: RateClass, answerMs: number, signal: AbortSignal): Promise<void> {
@@ -55,6 +60,26 @@ function shares(granted: Counts): Counts {
   const all = granted.retry + granted.list + granted.confirm
   return { retry: granted.retry / all, list: granted.list / all, confirm: granted.confirm / all }
 }
+
+describe('checks that are late', () => {
+  // What they used before, at a share of 3 %, is no debt: at one call a second it would be half a minute.
+  test.each([1, 20])('get as much as retries, from that moment on, at %i calls a second', async (maxPerSecond) => {
+    let late = false
+    const load = setUp(maxPerSecond, undefined, () => late)
+    load.keepAsking('retry', 8)
+    load.keepAsking('confirm', 8)
+    await load.clock.advance((100 / maxPerSecond) * 1000)
+    const before = { ...load.granted }
+    late = true
+    await load.clock.advance((10 / maxPerSecond) * 1000)
+    expect(load.granted.confirm - before.confirm).toBeGreaterThanOrEqual(4)
+    expect(load.granted.retry - before.retry).toBeGreaterThanOrEqual(4)
+    late = false
+    const until = { ...load.granted }
+    await load.clock.advance((100 / maxPerSecond) * 1000)
+    expect(load.granted.confirm - until.confirm).toBeLessThanOrEqual(6)
+  })
+})
 
 describe('while all wait', () => {
   test.each([
