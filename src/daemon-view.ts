@@ -1,5 +1,4 @@
 // What people and probes see of the daemon: its first line, the heartbeat, readiness, the status. Reads the parts, changes none.
-import type { Clock } from './clock.ts'
 import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
 import type { Engine } from './engine.ts'
@@ -147,25 +146,9 @@ export function missingOf(engine: Pick<Engine, 'backlog'>): number {
   return engine.backlog.size() + onlyCountedOf(engine)
 }
 
-/** Grouping may look at a hundred thousand records: whoever asks again within a second gets the same. */
-const causesKeptMs = 1000
-
-/** What of the engine is looked at for the causes. */
-type Grouped = Pick<Engine, 'isHeld' | 'policy'> & {
-  backlog: Pick<Engine['backlog'], 'entries'>
-  client: Pick<Engine['client'], 'now'>
-}
-
-export function createCausesView(engine: Grouped, clock: Pick<Clock, 'monotonic'>): () => Causes {
-  let last: { at: number; causes: Causes } | undefined
-  return () => {
-    const at = clock.monotonic()
-    if (last !== undefined && at - last.at < causesKeptMs) return last.causes
-    const { backlog, client, isHeld, policy } = engine
-    const now = client.now()
-    last = { at, causes: groupByCause(backlog.entries(), { policy, now, isHeld, maxCauses, maxParked }) }
-    return last.causes
-  }
+/** The causes at this moment. It looks at every record: the ops server shares one answer among those who ask within a second. */
+export function causesOf({ backlog, client, isHeld, policy }: Engine): Causes {
+  return groupByCause(backlog.entries(), { policy, now: client.now(), isHeld, maxCauses, maxParked })
 }
 
 /** What the present moment is shown with. Times in epoch ms of this host's clock. */

@@ -4,7 +4,7 @@ import type { Clock, Random } from './clock.ts'
 import type { Config } from './config/schema.ts'
 import { countedLog } from './counted-log.ts'
 import {
-  createCausesView,
+  causesOf,
   heartbeat,
   missingOf,
   nothingSeen,
@@ -212,10 +212,9 @@ async function scrape(
 function openOpsServer(options: DaemonOptions, shown: Shown): Promise<Listener> {
   const { engine, history, seen, ticker } = shown
   const { clock, config, log, schedule, stop } = options
-  const causes = createCausesView(engine, clock)
 
   function status(): StatusDocument {
-    const moment = { seen, history, causes: causes(), now: clock.now(), nextTickAt: schedule.nextAt() }
+    const moment = { seen, history, causes: causesOf(engine), now: clock.now(), nextTickAt: schedule.nextAt() }
     return toStatus(statusState(engine, options, moment))
   }
 

@@ -1,12 +1,9 @@
 // What the daemon shows of itself: the status, the heartbeat, the first line.
 import { describe, expect, test } from 'vitest'
-import { createCausesView, nothingSeen, see } from '../../src/daemon-view.ts'
+import { nothingSeen, see } from '../../src/daemon-view.ts'
 import type { LogFields } from '../../src/log.ts'
-import type { Entry } from '../../src/reconcile/entry.ts'
-import { defaultPolicy, due, learn, listingOf, testBacklog, testNow } from '../support/backlog.ts'
 import { metricOf, startScene, withControl, withReceiver } from '../support/daemon-scene.ts'
 import { sweepFact } from '../support/facts.ts'
-import { createVirtualClock } from '../support/virtual-clock.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'
 
 describe('what it shows', () => {
@@ -100,27 +97,6 @@ describe('what it shows', () => {
     expect(history.map((minute) => minute.missing).slice(-3)).toEqual([0, 0, 1])
     expect(timeZone).toEqual({ platform: 'UTC', offsetSeconds: null })
     await scene.end()
-  })
-
-  test('the causes, which are grouped once a second, however many ask', async () => {
-    const clock = createVirtualClock(testNow)
-    const backlog = testBacklog()
-    learn(backlog, listingOf([due()]), testNow)
-    let grouped = 0
-    const entries = (): Iterable<Entry> => {
-      grouped += 1
-      return backlog.entries()
-    }
-    const engine = { backlog: { entries }, client: { now: () => testNow }, isHeld: () => false, policy: defaultPolicy }
-    const causes = createCausesView(engine, clock)
-    for (let i = 0; i < 100; i += 1) expect(causes()).toMatchObject({ total: 1, records: 1 })
-    expect(grouped).toBe(1)
-    await clock.advance(999)
-    causes()
-    expect(grouped).toBe(1)
-    await clock.advance(1)
-    causes()
-    expect(grouped).toBe(2)
   })
 
   test('how far attempts lie off: the least of each look', () => {
