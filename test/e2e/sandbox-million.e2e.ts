@@ -7,15 +7,20 @@ import { client, start, type Client } from '../sandbox/client.ts'
 const count = 1_000_000
 const to = Date.parse('2025-03-11T00:00:00Z')
 const from = to - 7 * 86_400_000
-const budgetMs = 5
+/** A page of a million records costs at most so many times a page of a thousand, in the same run: the host's speed is no part of it. */
+const maxRatio = 4
 
 let sandbox: Sandbox
 let platform: Client
+let smallMs: number
 
 beforeAll(async () => {
   sandbox = await start()
   sandbox.seed({ count, from, to, failed: 0.6, processing: 0.1, spread: 'even' })
   platform = await client(sandbox)
+  await using small = await start()
+  small.seed({ count: 1000, from, to, failed: 0.6, processing: 0.1, spread: 'even' })
+  smallMs = await bestMs(failedOnly, await client(small))
 })
 
 afterAll(async () => {
@@ -24,12 +29,12 @@ afterAll(async () => {
 
 const failedOnly = { 'metadata.page.size': '100', 'data.webhook.status': 'failed' }
 
-/** Page answers within the budget; the best of many tries, because other work on the machine is not what is measured. */
-async function bestMs(query: Record<string, string>): Promise<number> {
+/** Time of a page: the best of many tries, because other work on the machine is not what is measured. */
+async function bestMs(query: Record<string, string>, of: Client): Promise<number> {
   let best = Infinity
   for (let attempt = 0; attempt < 30; attempt++) {
     const startedAt = systemClock.monotonic()
-    await (await platform.get(query)).text()
+    await (await of.get(query)).text()
     best = Math.min(best, systemClock.monotonic() - startedAt)
   }
   return best
@@ -51,11 +56,11 @@ test.each([
     'wide, deep',
     { ...failedOnly, 'data.webhook.eventDateTimeFrom': '2025-03-05T00:00:00', 'metadata.page.number': '4000' },
   ],
-])('a page that is %s comes in time in every order', async (_, query) => {
+])('a page that is %s costs little more than one of a thousand records, in every order', async (_, query) => {
   for (const order of ['event-asc', 'event-desc', 'id', 'shuffled'] as const) {
     sandbox.read({ order })
     expect((await platform.list(query)).data.webhooks).toHaveLength(100)
-    expect(await bestMs(query)).toBeLessThan(budgetMs)
+    expect(await bestMs(query, platform)).toBeLessThan(maxRatio * smallMs)
   }
 })
 
