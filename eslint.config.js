@@ -1,8 +1,8 @@
 // Lint rules: the habits of this code that a machine can hold.
 import tseslint from 'typescript-eslint'
 
-const fromTheClock = 'Take the time from the injected Clock (src/clock.ts).'
-const fromTheRandom = 'Take randomness from the injected Random (src/clock.ts).'
+const fromTheClock = 'Take the time from the injected Clock (src/runtime/clock.ts).'
+const fromTheRandom = 'Take randomness from the injected Random (src/runtime/clock.ts).'
 const fromArguments = 'Environment, files and standard streams come in as arguments from src/main.ts.'
 
 /** What reaches around the injected clock, randomness and environment. */
@@ -28,7 +28,7 @@ const ambient = [
 export default tseslint.config(
   { ignores: ['dist/', 'coverage/', 'node_modules/'] },
   {
-    files: ['src/**/*.ts', 'test/**/*.ts'],
+    files: ['src/**/*.ts', 'tools/**/*.ts', 'test/**/*.ts'],
     extends: [...tseslint.configs.recommendedTypeChecked, ...tseslint.configs.stylisticTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     rules: {
@@ -52,7 +52,7 @@ export default tseslint.config(
   },
   {
     // The two places where time, randomness and the environment enter.
-    files: ['src/clock.ts', 'src/main.ts'],
+    files: ['src/runtime/clock.ts', 'src/main.ts'],
     rules: { 'no-restricted-syntax': 'off' },
   },
 )

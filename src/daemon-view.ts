@@ -2,11 +2,11 @@
 import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
 import type { Engine } from './engine.ts'
-import type { Fact } from './facts.ts'
-import type { LogFields } from './log.ts'
-import type { History } from './history.ts'
+import type { Fact } from './observe/events.ts'
+import type { LogFields } from './observe/log.ts'
+import type { History } from './observe/history.ts'
 import { maxCauses, maxParked, maxSweeps, type StatusState, type SweepEnd } from './ops/status.ts'
-import { groupByCause, type Causes } from './reconcile/causes.ts'
+import { groupByCause, type Causes } from './ops/causes.ts'
 import { decisions } from './reconcile/decide.ts'
 
 /** What has been seen to work since the start. Times in epoch ms of this host's clock. */

@@ -2,7 +2,7 @@
 import { createHash, webcrypto, X509Certificate } from 'node:crypto'
 import { mkdir, open, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { UsageError } from './errors.ts'
+import { UsageError } from './runtime/errors.ts'
 
 export interface CredentialsOptions {
   /** Common name of the certificate, 1 to `longestCommonName` characters. */

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Io } from './cli/io.ts'
-import type { Clock } from './clock.ts'
+import type { Clock } from './runtime/clock.ts'
 
 /** Temporal is global, and TypeScript runs, from here on. */
 const oldestNode = 26
@@ -105,9 +105,9 @@ async function start(): Promise<void> {
   // A diagnostic report, where somebody asks Node for one, tells no variable: a key and a token may stand there.
   process.report.excludeEnv = true
   const { main, tellBug } = await import('./cli/program.ts')
-  const { systemClock, systemRandom } = await import('./clock.ts')
-  const { exitCode } = await import('./errors.ts')
-  const { readSmallText } = await import('./small-file.ts')
+  const { systemClock, systemRandom } = await import('./runtime/clock.ts')
+  const { exitCode } = await import('./runtime/errors.ts')
+  const { readSmallText } = await import('./runtime/small-file.ts')
 
   const identity = { instance: hostname() }
   const onBug = (error: unknown): void => {

@@ -1,7 +1,7 @@
 // The end in good order: from the wish to stop on, retries in flight have a time of grace; what takes longer is cut off.
-import type { Clock } from './clock.ts'
+import type { Clock } from './runtime/clock.ts'
 import { formatDuration } from './config/duration.ts'
-import type { Log } from './log.ts'
+import type { Log } from './observe/log.ts'
 
 export interface GraceOptions {
   /** Aborted by the wish to stop; its reason's message is the signal's name. */

@@ -1,6 +1,6 @@
 // The ticks of the schedule as the daemon gets them, and whether they still come.
-import type { Clock } from './clock.ts'
-import type { Sweeper } from './reconcile/sweeper.ts'
+import type { Clock } from './runtime/clock.ts'
+import type { Sweeper } from './reconcile/sweep/sweeper.ts'
 
 /** Ticks may be late by this: jitter (at most a minute), and a process that was busy. */
 const maxDelayMs = 120_000

@@ -1,5 +1,5 @@
 // The verdicts of `check`: what was found at each step, and what to do about it. Pure functions.
-import { exitCode, type ConfigurationError, type ExitCode } from '../errors.ts'
+import { exitCode, type ConfigurationError, type ExitCode } from '../runtime/errors.ts'
 import type { Certificate } from '../platform/certificate.ts'
 import type { Reason } from '../platform/http.ts'
 import type { SigningKey } from '../platform/private-key.ts'

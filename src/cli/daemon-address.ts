@@ -1,5 +1,5 @@
 // Where the running daemon is asked: the address on which it listens, as this host reaches it.
-import { UsageError } from '../errors.ts'
+import { UsageError } from '../runtime/errors.ts'
 
 /** A listener on all addresses is on this host's own too. */
 const own: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }

@@ -1,6 +1,6 @@
 // `webhook-reconciler demo`: the quick start.
 import { Command } from 'commander'
-import { exitCode } from '../errors.ts'
+import { exitCode } from '../runtime/errors.ts'
 import type { End, Io } from './io.ts'
 
 export function demoCommand(io: Io, end: End): Command {

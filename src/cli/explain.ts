@@ -1,10 +1,10 @@
 // `webhook-reconciler explain`: the records of one event, each with what is decided of it and why.
 import { Command } from 'commander'
 import { shownText } from '../config/layer.ts'
-import { exitCode, UsageError, type ExitCode } from '../errors.ts'
+import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { createZone } from '../platform/local-time.ts'
 import { isUuid, type WebhookRecord } from '../platform/record.ts'
-import { createEntry } from '../reconcile/entry.ts'
+import { createEntry } from '../reconcile/failed-record.ts'
 import { recordsOfEvent, type EventRecords } from './event-records.ts'
 import { explain, leavesWindowAt, type Explanation, type Situation } from './explanation.ts'
 import type { End, Io } from './io.ts'

@@ -3,7 +3,7 @@ import { formatDuration } from '../config/duration.ts'
 import type { Zone } from '../platform/local-time.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import { decide, type Decision } from '../reconcile/decide.ts'
-import { createEntry, type Entry } from '../reconcile/entry.ts'
+import { createEntry, type Entry } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 
 /**

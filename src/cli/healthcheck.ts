@@ -2,7 +2,7 @@
 import { request } from 'undici'
 import { Command } from 'commander'
 import { loadSections } from '../config/load.ts'
-import { exitCode } from '../errors.ts'
+import { exitCode } from '../runtime/errors.ts'
 import { originOf } from './daemon-address.ts'
 import type { End, Io } from './io.ts'
 import { configOption, type ConfigOption } from './service.ts'

@@ -1,6 +1,6 @@
 // What a command gets from the process: streams, environment, time, and the wish to stop. Made in src/main.ts, faked in tests.
-import type { Clock, Random } from '../clock.ts'
-import type { ExitCode } from '../errors.ts'
+import type { Clock, Random } from '../runtime/clock.ts'
+import type { ExitCode } from '../runtime/errors.ts'
 
 export interface Output {
   write(text: string): unknown

@@ -1,7 +1,7 @@
 // `webhook-reconciler keygen`: makes the key pair of the service account and says which file goes where.
 import { Command } from 'commander'
-import type { Clock, Random } from '../clock.ts'
-import { UsageError } from '../errors.ts'
+import type { Clock, Random } from '../runtime/clock.ts'
+import { UsageError } from '../runtime/errors.ts'
 import {
   longestCommonName,
   makeCredentials,

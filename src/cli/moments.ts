@@ -1,7 +1,7 @@
 // Moments as the commands take and show them: in one stated zone, always with its offset.
 import { parseDuration } from '../config/duration.ts'
 import { shownText } from '../config/layer.ts'
-import { UsageError } from '../errors.ts'
+import { UsageError } from '../runtime/errors.ts'
 
 /** Which of two readings of a local time is meant that daylight saving repeats: the earlier for a beginning, the later for an end. */
 export type Edge = 'earlier' | 'later'

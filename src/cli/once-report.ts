@@ -1,10 +1,10 @@
 // What `once` tells at its end: the report as JSON and in words, and the exit code that follows from it. Pure functions.
-import { exitCode, type ExitCode } from '../errors.ts'
+import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { retryResults, type RetryResult } from '../platform/client.ts'
-import type { Counts } from '../reconcile/census.ts'
+import type { Counts } from '../reconcile/retry/census.ts'
 import { decisions } from '../reconcile/decide.ts'
-import { outcomes, type Outcome } from '../reconcile/outcome.ts'
-import type { SweepReport } from '../reconcile/sweeper.ts'
+import { outcomes, type Outcome } from '../reconcile/confirm/outcome.ts'
+import type { SweepReport } from '../reconcile/sweep/sweeper.ts'
 
 /**
  * What ended the run before all that was due had been retried, or had an outcome. `unauthorized`: token or permission

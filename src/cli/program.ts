@@ -1,8 +1,8 @@
 // The command line: parses, calls the subcommand, and maps how it ended to an exit code.
 import { Command, CommanderError } from 'commander'
-import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../errors.ts'
-import { errorFields } from '../error-fields.ts'
-import { scrub } from '../scrub.ts'
+import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
+import { errorFields } from '../observe/error-fields.ts'
+import { scrub } from '../observe/redact.ts'
 import type { End, Io } from './io.ts'
 
 const exitCodesHelp = `

@@ -1,5 +1,5 @@
 // One line on a terminal's stderr that changes while something long goes on; nothing at all where there is no terminal.
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import type { Output } from './io.ts'
 
 export interface Progress {

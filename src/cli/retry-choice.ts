@@ -1,7 +1,7 @@
 // Which records `retry` is asked for, and the policy that follows: a configuration changed for this one command. Pure functions.
 import { shownText } from '../config/layer.ts'
 import type { Config } from '../config/schema.ts'
-import { UsageError } from '../errors.ts'
+import { UsageError } from '../runtime/errors.ts'
 import { isUuid } from '../platform/record.ts'
 import type { Moments } from './moments.ts'
 

@@ -1,9 +1,9 @@
 // `webhook-reconciler retry`: retries chosen records now, with canaries and a pace of its own, and waits for what becomes of them.
 import { Command } from 'commander'
-import { exitCode, UsageError, type ExitCode } from '../errors.ts'
-import type { Fact } from '../facts.ts'
+import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
+import type { Fact } from '../observe/events.ts'
 import { decide } from '../reconcile/decide.ts'
-import type { Entry } from '../reconcile/entry.ts'
+import type { Entry } from '../reconcile/failed-record.ts'
 import { createGrace } from '../shutdown.ts'
 import type { End, Io } from './io.ts'
 import { createMoments, showSpan } from './moments.ts'

@@ -1,9 +1,9 @@
 // `webhook-reconciler run`: the daemon.
 import { Command } from 'commander'
 import { runDaemon } from '../daemon.ts'
-import { exitCode } from '../errors.ts'
-import { createLogOutput } from '../log-output.ts'
-import { createSchedule } from '../schedule.ts'
+import { exitCode } from '../runtime/errors.ts'
+import { createLogOutput } from '../observe/log-output.ts'
+import { createSchedule } from '../runtime/schedule.ts'
 import type { End, Io } from './io.ts'
 import { configOption, openAudit, openService, type ConfigOption } from './service.ts'
 

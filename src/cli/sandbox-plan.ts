@@ -1,9 +1,9 @@
 // What `webhook-reconciler sandbox` is to play: its flags over its file over the defaults, checked.
 import { parse as parseYaml } from 'yaml'
 import { z } from 'zod'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { unreadable } from '../config/layer.ts'
-import { UsageError } from '../errors.ts'
+import { UsageError } from '../runtime/errors.ts'
 import type { SandboxOptions } from '../sandbox/options.ts'
 import type { ReceiverRule } from '../sandbox/receiver.ts'
 import type { TrafficOptions } from '../sandbox/records.ts'

@@ -1,6 +1,6 @@
 // `webhook-reconciler sandbox`: plays the platform on this machine, for trying things out and for tests.
 import { Command } from 'commander'
-import { UsageError } from '../errors.ts'
+import { UsageError } from '../runtime/errors.ts'
 import type { SandboxOptions } from '../sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
 import { untilAborted } from '../shutdown.ts'

@@ -1,5 +1,5 @@
 // Checks that need more than one key. Each looks only at keys that are right by themselves, so that nothing is told twice.
-import type { ConfigurationProblem } from '../errors.ts'
+import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { formatDuration } from './duration.ts'
 import { isLoopback } from './url.ts'
 

@@ -1,5 +1,5 @@
 // Reads the environment: RECONCILER_ variables, their _FILE twins, and what Kubernetes puts there for its Services.
-import type { ConfigurationProblem } from '../errors.ts'
+import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { environmentPrefix, fileVariable } from './key.ts'
 import type { Key } from './key.ts'
 import { shownText, unreadable } from './layer.ts'

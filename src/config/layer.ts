@@ -1,6 +1,6 @@
 // What one source of configuration (the file, the environment) gave, before it is checked.
-import type { ConfigurationProblem } from '../errors.ts'
-import { scrub } from '../scrub.ts'
+import type { ConfigurationProblem } from '../runtime/errors.ts'
+import { scrub } from '../observe/redact.ts'
 
 /** A value as it was given, and where. */
 export interface Given {

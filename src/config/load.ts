@@ -1,6 +1,6 @@
 // Makes the configuration: defaults, then the YAML file, then the environment; tells everything that is wrong with it at once.
-import { ConfigurationError } from '../errors.ts'
-import type { ConfigurationProblem } from '../errors.ts'
+import { ConfigurationError } from '../runtime/errors.ts'
+import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { checks } from './checks.ts'
 import type { Checked } from './checks.ts'
 import { environmentLayer } from './environment-layer.ts'

@@ -1,5 +1,5 @@
 // The scene of the demo: a platform with about 500 failed deliveries of an outage, and a colleague who retries some by hand.
-import type { Clock, Random } from '../clock.ts'
+import type { Clock, Random } from '../runtime/clock.ts'
 import { createPlatformClient, type PlatformClient } from '../platform/client.ts'
 import { createZone } from '../platform/local-time.ts'
 import { createKeySource } from '../platform/private-key.ts'

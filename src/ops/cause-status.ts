@@ -1,8 +1,8 @@
 // Why deliveries are missing, and what nobody retries any more, as the status document gives them.
-import type { CircuitState, CircuitView } from '../reconcile/allowance.ts'
-import type { Cause, Causes, ParkedRecord } from '../reconcile/causes.ts'
+import type { CircuitState, CircuitView } from '../reconcile/retry/circuits.ts'
+import type { Cause, Causes, ParkedRecord } from './causes.ts'
 import type { Decision } from '../reconcile/decide.ts'
-import { scrub } from '../scrub.ts'
+import { scrub } from '../observe/redact.ts'
 import { toTime } from './time.ts'
 
 /** Records that failed in the same way: one row instead of thousands. */

@@ -1,7 +1,7 @@
 // Admission and backpressure of a listener: clients that ask without reading, or stay without asking, cost bounded memory and shut nobody out.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 
 export interface ConnectionLimits {
   /** Connections that are kept open between requests: while more are open, every answer ends its connection. */

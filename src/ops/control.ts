@@ -1,8 +1,8 @@
 // The control listener: pause, resume and sweep for whoever holds the token. On a port of its own, as the ops server's is open to all.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import type { Clock } from '../clock.ts'
-import type { Pause } from '../reconcile/pause.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Pause } from '../reconcile/retry/operator-pause.ts'
 import { json, listen, type Answer, type Listener } from './listen.ts'
 
 /** What came of asking for a sweep. `under-way`: a full sweep is being made already. */

@@ -1,17 +1,6 @@
 // The last hour and the pace, as the status document gives them.
+import type { MinuteState } from '../observe/history.ts'
 import { toTime } from './time.ts'
-
-/** One minute as it was counted. */
-export interface MinuteState {
-  /** When it began, epoch ms of the host's clock. */
-  at: number
-  /** Deliveries that were missing at its beginning (now, in the minute under way); undefined while nobody knew. */
-  missing: number | undefined
-  /** Outcomes that were seen in it. */
-  recovered: number
-  failedAgain: number
-  unknown: number
-}
 
 export interface MinuteStatus {
   /** When it began. */

@@ -1,7 +1,7 @@
 // An HTTP listener of our own: nobody can hold it up or wear it out, and a port that can't be had is told by the key to put right.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { Clock } from '../clock.ts'
-import { ConfigurationError } from '../errors.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { ConfigurationError } from '../runtime/errors.ts'
 import { defaultLimits, manageConnections, type ConnectionLimits, type Written } from './connections.ts'
 
 export interface Answer {

@@ -1,6 +1,6 @@
 // The ops server: metrics for Prometheus, probes for the orchestrator, the state for people. Plain HTTP, read-only, nothing personal on it.
 import type { IncomingMessage } from 'node:http'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { bugAnswer, json, listen, plainText, type Answer, type Listener } from './listen.ts'
 import { pageHeaders, renderPage } from './page.ts'
 import type { StatusDocument } from './status.ts'

@@ -1,12 +1,13 @@
 // The state for people, as GET /status gives it: a pure function of what the parts know, which the status page shows too.
-import type { CircuitState, CircuitView } from '../reconcile/allowance.ts'
-import type { Causes } from '../reconcile/causes.ts'
+import type { CircuitState, CircuitView } from '../reconcile/retry/circuits.ts'
+import type { Causes } from './causes.ts'
 import type { Decision } from '../reconcile/decide.ts'
-import { estimateDrain } from '../reconcile/drain.ts'
-import type { Trouble } from '../reconcile/guard.ts'
-import type { SweepKind, SweepResult } from '../reconcile/sweeper.ts'
+import { estimateDrain } from '../observe/drain.ts'
+import type { Trouble } from '../reconcile/retry/platform-breaker.ts'
+import type { SweepKind, SweepResult } from '../reconcile/sweep/sweeper.ts'
 import { toCauses, toParkedList, type CausesStatus, type ParkedListStatus } from './cause-status.ts'
-import { toDrain, toMinute, type DrainStatus, type MinuteState, type MinuteStatus } from './history-status.ts'
+import type { MinuteState } from '../observe/history.ts'
+import { toDrain, toMinute, type DrainStatus, type MinuteStatus } from './history-status.ts'
 import { toSeconds, toTime } from './time.ts'
 
 /** What keeps retries from going out, in the order in which they are told. */

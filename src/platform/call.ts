@@ -1,5 +1,5 @@
 // One authenticated HTTP call of a webhook operation: its token, its place in the rate, its replay after a 401, told once.
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { readAnswer, retryAfterMs, type ReadAnswer } from './failure.ts'
 import { TransportError, type HttpRequest, type HttpResponse, type Reason, type Transport } from './http.ts'
 import type { Rate, RateClass } from './rate.ts'

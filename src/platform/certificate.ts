@@ -1,6 +1,6 @@
 // When the certificate that is registered with the platform expires: an expired one stops everything.
 import { createHash, X509Certificate } from 'node:crypto'
-import { ConfigurationError } from '../errors.ts'
+import { ConfigurationError } from '../runtime/errors.ts'
 import { readCredentialFile } from './credential-file.ts'
 import { createFollowedFile, type FollowedFile } from './followed-file.ts'
 import { pemBlocks, whatElse } from './pem.ts'

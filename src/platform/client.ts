@@ -1,5 +1,5 @@
 // The platform's two webhook operations as functions: authenticated, paced, classified. Knows no policy.
-import type { Random } from '../clock.ts'
+import type { Random } from '../runtime/clock.ts'
 import { createCaller, type CallerOptions } from './call.ts'
 import { PlatformFailure } from './failure.ts'
 import type { Reason } from './http.ts'

@@ -1,6 +1,6 @@
 // Reads a small file that the configuration names (key, certificate), and says by name what is wrong with it.
-import { ConfigurationError } from '../errors.ts'
-import { readSmallFile } from '../small-file.ts'
+import { ConfigurationError } from '../runtime/errors.ts'
+import { readSmallFile } from '../runtime/small-file.ts'
 
 /** No key or certificate is larger; a whole chain isn't either. */
 const maxBytes = 128 * 1024

@@ -1,5 +1,5 @@
 // Makes a stranger's text fit for a log line or a message: one short line, and nothing that looks like a secret or an account.
-import { scrub } from '../scrub.ts'
+import { scrub } from '../observe/redact.ts'
 
 const removed = '[removed]'
 

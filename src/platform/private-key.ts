@@ -1,7 +1,7 @@
 // The service account's private key: reads it, tells what is wrong with it, signs with it, and follows its file.
 import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto'
 import { SignJWT } from 'jose'
-import { ConfigurationError, type ConfigurationProblem } from '../errors.ts'
+import { ConfigurationError, type ConfigurationProblem } from '../runtime/errors.ts'
 import { readCredentialFile } from './credential-file.ts'
 import { createFollowedFile } from './followed-file.ts'
 import { pemBlocks, whatElse, type PemBlock } from './pem.ts'

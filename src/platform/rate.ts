@@ -1,5 +1,5 @@
 // One rate for all calls to the platform's API: a token bucket whose rate adapts (AIMD), with shares for who waits.
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 
 /** Who asks: retries (PATCH), sweeps (list), confirmations (reads of what was retried). */
 export type RateClass = 'retry' | 'list' | 'confirm'

@@ -1,5 +1,5 @@
 // When the next token request may go out: a hard limit on failed tries, a backoff on top of it.
-import type { Clock, Random } from '../clock.ts'
+import type { Clock, Random } from '../runtime/clock.ts'
 
 /** At most so many events in any window; all times on the monotonic clock, in ms. */
 export interface Budget {

@@ -1,6 +1,6 @@
 // One try to get a token: signs an assertion for this moment, sends it, reads the answer and learns the time from it.
-import type { Clock, Random } from '../clock.ts'
-import { isAbort } from '../errors.ts'
+import type { Clock, Random } from '../runtime/clock.ts'
+import { isAbort } from '../runtime/errors.ts'
 import { assertionTime, buildAssertion } from './assertion.ts'
 import { TransportError, type HttpResponse, type Reason, type Transport } from './http.ts'
 import type { KeySource, SigningKey } from './private-key.ts'

@@ -1,9 +1,9 @@
 // The access token: one for the process, fetched once for all who ask, renewed before it ends, never in a hot loop.
-import { ConfigurationError, isAbort } from '../errors.ts'
+import { ConfigurationError, isAbort } from '../runtime/errors.ts'
 import { holdToken, type AccessToken, type HeldToken } from './access-token.ts'
 import { foreignText } from './foreign-text.ts'
 import type { Reason } from './http.ts'
-import { createNap, until } from './nap.ts'
+import { createNap, until } from '../runtime/nap.ts'
 import type { SigningKey } from './private-key.ts'
 import type { Granted, Refused } from './token-answer.ts'
 import { explainRefusal, TokenError } from './token-error.ts'

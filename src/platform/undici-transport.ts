@@ -1,8 +1,8 @@
 // The Transport that really goes out: undici's pool, with a total deadline and a size limit of our own.
 import { Agent, EnvHttpProxyAgent, Pool, request as send, type Dispatcher } from 'undici'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from './http.ts'
-import { until } from './nap.ts'
+import { until } from '../runtime/nap.ts'
 import type { ProxySettings } from './proxy.ts'
 
 export interface UndiciTransportOptions {

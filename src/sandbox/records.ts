@@ -1,5 +1,5 @@
 // The handle on the sandbox's records: adds them, lets events happen, and looks at them from outside the API.
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { webhookStatuses, type WebhookStatus, type WireWebhook } from '../platform/wire.ts'
 import { createSequence, hash } from './hash.ts'
 import { knownEventTypes } from './payload.ts'

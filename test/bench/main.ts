@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { systemClock, systemRandom } from '../../src/clock.ts'
+import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { createKeySource } from '../../src/platform/private-key.ts'
 import { createSkew } from '../../src/platform/skew.ts'
 import { createTokenManager } from '../../src/platform/token.ts'

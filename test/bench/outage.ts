@@ -1,5 +1,5 @@
 // A receiver that is down for a minute, in virtual time: how many deliveries hit it, and how long recovery takes once it is up.
-import { systemRandom, type Clock } from '../../src/clock.ts'
+import { systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { createEngine } from '../../src/engine.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http.ts'

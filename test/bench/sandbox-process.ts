@@ -1,5 +1,5 @@
 // The platform of the benchmark, in a process of its own so that its work is not counted as ours. Forked; speaks over IPC.
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 
 export interface BenchCommand {

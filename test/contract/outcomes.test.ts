@@ -1,6 +1,6 @@
 // What is told of retries, beside the platform's own books, under every reading of delivery: each that was taken has its outcome, and the right one.
 import { describe, expect, test } from 'vitest'
-import type { Outcome } from '../../src/reconcile/outcome.ts'
+import type { Outcome } from '../../src/reconcile/confirm/outcome.ts'
 import type { FaultRule } from '../../src/sandbox/faults.ts'
 import type { Readings } from '../../src/sandbox/options.ts'
 import { aspects, only } from './axes.ts'

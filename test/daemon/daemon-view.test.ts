@@ -1,7 +1,7 @@
 // What the daemon shows of itself: the status, the heartbeat, the first line.
 import { describe, expect, test } from 'vitest'
 import { nothingSeen, see } from '../../src/daemon-view.ts'
-import type { LogFields } from '../../src/log.ts'
+import type { LogFields } from '../../src/observe/log.ts'
 import { metricOf, startScene, withControl, withReceiver } from '../support/daemon-scene.ts'
 import { sweepFact } from '../support/facts.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'

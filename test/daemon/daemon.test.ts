@@ -1,6 +1,6 @@
 // The daemon on a clock of its own: ticks that stay away, sweeps on demand, a receiver that holds, outcomes that are looked after.
 import { describe, expect, test } from 'vitest'
-import { ConfigurationError } from '../../src/errors.ts'
+import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { CertificateSource } from '../../src/platform/certificate.ts'
 import { TransportError } from '../../src/platform/http.ts'
 import {

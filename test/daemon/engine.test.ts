@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { connectionsOf, createEngine, toPolicy, type Engine } from '../../src/engine.ts'
-import type { Fact } from '../../src/facts.ts'
+import type { Fact } from '../../src/observe/events.ts'
 import { dayMs, hourMs, minuteMs, testNow } from '../support/backlog.ts'
 import { createFakeHttp, type FakeHttp, type FakeHttpOptions } from '../support/fake-http.ts'
 import {

@@ -1,7 +1,7 @@
 // How much the whole daemon writes in a day at info, on a virtual clock: an idle one, and one on which the platform never answers.
 import { expect, test } from 'vitest'
 import { runDaemon } from '../../src/daemon.ts'
-import { createLogger } from '../../src/logger.ts'
+import { createLogger } from '../../src/observe/logger.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import { loadWith } from '../support/configuration.ts'
 import { emptyPage } from '../support/daemon-scene.ts'

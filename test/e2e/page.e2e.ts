@@ -1,7 +1,7 @@
 // The status page in a real Chromium, of a real daemon: what it shows is what the platform's books say, and everybody can read it.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { toStatus, type StatusDocument } from '../../src/ops/status.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 import { accessibilityProblems, keepPicture, openPage, startBrowser } from '../support/browser.ts'

@@ -1,5 +1,5 @@
 // Prints what the sandbox costs at a million records: `npx node --expose-gc test/e2e/sandbox-measure.ts`.
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { client, start } from '../sandbox/client.ts'
 
 const count = 1_000_000

@@ -4,7 +4,7 @@ import type { Mutant } from './mutant.ts'
 export const freshMutants: readonly Mutant[] = [
   {
     id: 'F01',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: 'return lost === true || triedResults.has(result)',
     replacement: 'return triedResults.has(result)',
     breaks: 'a PATCH whose answer was lost is no try: such a record is never parked by our count',
@@ -12,7 +12,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F02',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: 'entry.localSecond < localSecond && entry.awaiting === undefined',
     replacement: 'entry.localSecond < localSecond',
     breaks: 'a retried record that leaves the window is forgotten and told as lapsed, its outcome is never seen',
@@ -20,7 +20,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F03',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: 'awaiting.failedSince ??= look.askedAt',
     replacement: 'awaiting.failedSince = look.askedAt',
     breaks: 'each look by the way begins the doubt anew: under load no failure ever becomes sure, no circuit opens',
@@ -36,7 +36,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F05',
-    file: 'reconcile/awaited.ts',
+    file: 'reconcile/confirm/awaited.ts',
     text: "evidence === 'unchanged'",
     replacement: "evidence !== 'doubtful'",
     breaks: 'a lost PATCH is unknown after two minutes although its delivery is under way, or nobody saw it',
@@ -52,7 +52,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F07',
-    file: 'reconcile/allowance.ts',
+    file: 'reconcile/retry/circuits.ts',
     text: 'if (held.sentAt > held.line.circuit.openedAt()) held',
     replacement: 'held',
     breaks: 'stragglers from before the opening free places twice: a half-open circuit sends more than its limit',
@@ -60,7 +60,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F08',
-    file: 'reconcile/circuit.ts',
+    file: 'reconcile/retry/circuit-breaker.ts',
     text: 'if (allowance < initial) return\n    isHalfOpen = false',
     replacement: 'nextPauseMs = cooldownMs\n    if (allowance < initial) return\n    isHalfOpen = false',
     breaks: 'one recovered probe makes the next pause the first one again: a flapping receiver is asked too often',
@@ -68,7 +68,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F09',
-    file: 'reconcile/dispatch.ts',
+    file: 'reconcile/retry/dispatcher.ts',
     text: 'const mayGo = mayRetry() && receiver',
     replacement: 'const mayGo = receiver',
     breaks: 'a retry that waited for the rate goes out although it was paused, or the platform refused, meanwhile',
@@ -76,7 +76,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F10',
-    file: 'reconcile/guard.ts',
+    file: 'reconcile/retry/platform-breaker.ts',
     text: "state.name !== 'blocked' || state.trouble !== 'unauthorized'",
     replacement: "state.name !== 'blocked'",
     breaks: 'a refusal that comes while the platform is the trouble is lost: all retries go on after one list call',
@@ -84,7 +84,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F11',
-    file: 'reconcile/turns.ts',
+    file: 'reconcile/retry/turns.ts',
     text: 'lanes.delete(lane.key)\n      lanes.set(lane.key, lane)',
     replacement: 'lanes.set(lane.key, lane)',
     breaks: 'the lane that was served keeps the first place: one subscription starves the others',
@@ -92,7 +92,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F12',
-    file: 'reconcile/sweep.ts',
+    file: 'reconcile/sweep/sweep.ts',
     text: 'fence({ from, to: to + 1 }, signal)',
     replacement: 'fence({ from, to }, signal)',
     breaks: 'records of the last second that is asked for are retried while the slice is listed: pages shift',
@@ -100,7 +100,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F13',
-    file: 'reconcile/listing.ts',
+    file: 'reconcile/sweep/list-slice.ts',
     text: 'page.size ?? 1',
     replacement: 'page.size ?? maxPageSize',
     breaks: 'without a page size in the answers, small pages end the slice as complete: the rest counts as resolved',
@@ -108,7 +108,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F14',
-    file: 'reconcile/sweeper.ts',
+    file: 'reconcile/sweep/sweeper.ts',
     text: "result === 'complete') options",
     replacement: "result !== 'failed') options",
     breaks: 'with orderPerEntity, retries go out after an incomplete sweep: a newer event before an older one',
@@ -124,7 +124,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F16',
-    file: 'reconcile/receiver.ts',
+    file: 'reconcile/retry/receiver-health.ts',
     text: 'status >= 200 && status <= 299',
     replacement: 'status >= 200 && status <= 399',
     breaks: 'a health address that redirects to a maintenance page counts as up: attempts are burned',
@@ -196,7 +196,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F25',
-    file: 'metrics/watch.ts',
+    file: 'observe/progress.ts',
     text: "fact.type === 'outcome' && fact.outcome !== 'unknown'",
     replacement: "fact.type === 'outcome'",
     breaks: 'outcomes that nobody saw count as progress: the alert on a daemon that gets nowhere is silent',
@@ -204,7 +204,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F26',
-    file: 'metrics/publish.ts',
+    file: 'observe/publish.ts',
     text: "const whole = report.kind === 'full' && !report.continued && ",
     replacement: "const whole = report.kind === 'full' && ",
     breaks: 'a sweep that only goes on where there was no room counts as one that saw the whole window',
@@ -236,7 +236,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F30',
-    file: 'scrub.ts',
+    file: 'observe/redact.ts',
     text: "+/gi, '$1 [token]'",
     replacement: "+/i, '$1 [token]'",
     breaks: 'of two bearer tokens in a line only the first is hidden',

@@ -4,7 +4,7 @@ import type { Mutant } from './mutant.ts'
 export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I01',
-    file: 'reconcile/sweep.ts',
+    file: 'reconcile/sweep/sweep.ts',
     text: 'const release = await options.fence({ from, to: to + 1 }, signal)',
     replacement: 'const release = await Promise.resolve(() => undefined)',
     breaks: 'retries while it pages',
@@ -13,7 +13,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I02',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: 'const known = byId.get(keyOf(record.id))',
     replacement: 'const known = undefined as Entry | undefined',
     breaks: 'takes each sight of a record for another record',
@@ -31,7 +31,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I04',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: 'awaited.add(entry)\n',
     replacement: `awaited.add(entry)
     const answeredAt = { askedAt: at.monotonic, monotonic: at.monotonic, seenAt: at.answeredAt }
@@ -43,7 +43,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I05',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: 'if (awaiting !== undefined || listed.has(key) ||',
     replacement: `const isGone = awaiting?.inFlight === false && !listed.has(key) && contains(listing.span, localSecond)
       const { askedAt } = listing
@@ -64,7 +64,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I07',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: "if (answer.result !== 'accepted' && answer.lost !== true) {",
     replacement: "if (answer.result !== 'accepted') {",
     breaks: 'forgets retries whose answer was lost',
@@ -82,7 +82,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I09',
-    file: 'reconcile/circuit.ts',
+    file: 'reconcile/retry/circuit-breaker.ts',
     text: '    allowance = 1\n',
     replacement: '',
     breaks: 'never shrinks the allowance',
@@ -91,7 +91,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I10',
-    file: 'reconcile/listing.ts',
+    file: 'reconcile/sweep/list-slice.ts',
     text: '    askedAt,\n',
     replacement: '    askedAt: options.monotonic(),\n',
     breaks: 'dates a listing by its end',
@@ -100,7 +100,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I11',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: 'if (byId.size >= maxRecords) return ranked.slice(index).map((late) => late.entry)',
     replacement: '',
     breaks: 'keeps more than there is room for',
@@ -127,7 +127,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I14',
-    file: 'reconcile/passes.ts',
+    file: 'reconcile/sweep/passes.ts',
     text: 'await list({ from: whole.from, to: newest.from }, count, pass)',
     replacement: '',
     breaks: 'looks at nothing but the newest hour',
@@ -136,7 +136,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I15',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: "if (isGivenUp(awaiting, evidence, look.askedAt, policy.outcome)) settle(entry, 'unknown', undefined, look)",
     replacement: '',
     breaks: 'never gives up on an outcome',

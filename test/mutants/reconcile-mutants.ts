@@ -52,7 +52,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R07',
-    file: 'reconcile/circuit.ts',
+    file: 'reconcile/retry/circuit-breaker.ts',
     text: 'Math.min(maxCooldownMs, 2 * nextPauseMs)',
     replacement: 'cooldownMs',
     breaks: 'never doubles the pause of a circuit',
@@ -60,7 +60,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R08',
-    file: 'reconcile/circuit.ts',
+    file: 'reconcile/retry/circuit-breaker.ts',
     text: 'failed >= failureRatio',
     replacement: 'failed > failureRatio',
     breaks: 'opens above circuit.failureRatio only, not at it',
@@ -68,7 +68,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R11',
-    file: 'reconcile/allowance.ts',
+    file: 'reconcile/retry/circuits.ts',
     text: 'sentAt: now,',
     replacement: 'sentAt: Infinity,',
     breaks: 'never frees a place after circuit.probeTimeout',
@@ -76,7 +76,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R12',
-    file: 'reconcile/awaited.ts',
+    file: 'reconcile/confirm/awaited.ts',
     text: "return failedSince !== undefined && askedAt - failedSince >= doubtMs ? 'failed-again' : 'doubtful'",
     replacement: "return 'failed-again'",
     breaks: 'believes a new failure at once',
@@ -84,7 +84,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R14',
-    file: 'reconcile/guard.ts',
+    file: 'reconcile/retry/platform-breaker.ts',
     text: 'answer.doubtful === true ? doubtfulInARow + 1 : 0',
     replacement: '0',
     breaks: 'takes 404 from a misrouted gateway for records that are gone',
@@ -92,7 +92,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R15',
-    file: 'reconcile/guard.ts',
+    file: 'reconcile/retry/platform-breaker.ts',
     text: "trouble() === 'platform' ? { name: 'clear' } : { name: 'trial' }",
     replacement: "{ name: 'clear' }",
     breaks: 'sends all retries at once when the list is allowed again',
@@ -100,7 +100,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R16',
-    file: 'reconcile/sweep.ts',
+    file: 'reconcile/sweep/sweep.ts',
     text: 'findings.failedSlices >= hopelessAfter',
     replacement: 'false',
     breaks: 'never gives up on a sweep that can not list anything',
@@ -108,7 +108,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R17',
-    file: 'reconcile/listing.ts',
+    file: 'reconcile/sweep/list-slice.ts',
     text: 'from: span.from - 1',
     replacement: 'from: span.from',
     breaks: 'loses the first second of a slice where bounds are exclusive',
@@ -116,7 +116,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R18',
-    file: 'reconcile/listing.ts',
+    file: 'reconcile/sweep/list-slice.ts',
     text: "end === 'last-page' && !missed && !shrank",
     replacement: 'true',
     breaks: 'takes every listing for complete',
@@ -124,7 +124,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R19',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: 'known.touchedAt >= listing.askedAt',
     replacement: 'false',
     breaks: 'lets an old listing overwrite newer knowledge',
@@ -132,7 +132,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R20',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: 'recovered.has(keyOf(record.id), listing.askedAt)',
     replacement: 'false',
     breaks: 'lets an old listing bring a recovered record back',
@@ -140,7 +140,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R21',
-    file: 'reconcile/confirm.ts',
+    file: 'reconcile/confirm/confirmer.ts',
     text: 'entry.awaiting.missedByEvent = true',
     replacement: '',
     breaks: 'looks again by the event that shows nothing',
@@ -148,7 +148,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R22',
-    file: 'reconcile/confirm.ts',
+    file: 'reconcile/confirm/confirmer.ts',
     text: "eventId === '' ||",
     replacement: '',
     breaks: 'looks records without an event id up by an empty one',
@@ -156,7 +156,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R23',
-    file: 'reconcile/turns.ts',
+    file: 'reconcile/retry/turns.ts',
     text: "now - entry.eventAt < freshMs ? 'fresh' : 'old'",
     replacement: "'old'",
     breaks: 'gives fresh records no turns of their own',
@@ -164,7 +164,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R24',
-    file: 'reconcile/turns.ts',
+    file: 'reconcile/retry/turns.ts',
     text: 'a.attempts < b.attempts',
     replacement: 'a.attempts > b.attempts',
     breaks: 'probes with the record that failed most often',
@@ -172,7 +172,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R25',
-    file: 'reconcile/receiver.ts',
+    file: 'reconcile/retry/receiver-health.ts',
     text: 'status >= 200 && status <= 299',
     replacement: '(status >= 200 && status <= 299) || status === 404',
     breaks: 'takes a health address that answers 404 for up',
@@ -180,7 +180,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R26',
-    file: 'reconcile/rhythm.ts',
+    file: 'reconcile/sweep/rhythm.ts',
     text: 'last.endedAt + last.restMs',
     replacement: 'last.endedAt',
     breaks: 'does not rest between sweeps',
@@ -188,7 +188,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R27',
-    file: 'reconcile/order.ts',
+    file: 'reconcile/retry/order.ts',
     text: 'first === -1 ? chain : chain.slice(0, first + 1)',
     replacement: 'chain',
     breaks: 'ignores retry.orderPerEntity',
@@ -196,7 +196,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R28',
-    file: 'reconcile/stuck.ts',
+    file: 'reconcile/sweep/stuck.ts',
     text: 'Math.max(eventAt, lastAt, triedAt)',
     replacement: 'Math.max(eventAt, lastAt)',
     breaks: 'takes a record for stuck that it retried a moment ago',
@@ -204,7 +204,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R29',
-    file: 'reconcile/backlog.ts',
+    file: 'reconcile/retry/backlog.ts',
     text: 'entry.tries -= 1',
     replacement: '',
     breaks: 'counts a retry that was never sent as a try',
@@ -212,7 +212,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R30',
-    file: 'reconcile/dispatch.ts',
+    file: 'reconcile/retry/dispatcher.ts',
     text: 'flights.size === options.concurrency - 1',
     replacement: 'false',
     breaks: 'lets a slow subscription take the last free slot',
@@ -220,7 +220,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R31',
-    file: 'reconcile/passes.ts',
+    file: 'reconcile/sweep/passes.ts',
     text: 'if (records > 0) report',
     replacement: 'if (records < 0) report',
     breaks: 'never tells that records lapsed',
@@ -228,7 +228,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R32',
-    file: 'reconcile/room.ts',
+    file: 'reconcile/retry/room.ts',
     text: 'if (isExpiring(entry, policy, now)) return 3',
     replacement: '',
     breaks: 'does not favour expiring records in a full backlog',

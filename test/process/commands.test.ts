@@ -1,6 +1,6 @@
 // The commands for the person on call against a real sandbox: what they show, what they touch, and how they end.
 import { describe, expect, test, vi } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour, missing, seedCauses } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'

@@ -1,7 +1,7 @@
 // `once` against a real sandbox: its report, its exit codes, and what it leaves alone; as a process where signals and exit codes of the process count.
 import { describe, expect, test } from 'vitest'
 import type { OnceReport } from '../../src/cli/once-report.ts'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import type { FaultRule } from '../../src/sandbox/faults.ts'
 import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'

@@ -1,7 +1,7 @@
 // What the daemon's ops server shows: before the first token, while it works, while the platform is down, while it is busy.
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { metricDefinitions, metricPrefix } from '../../src/metrics/registry.ts'
+import { metricDefinitions, metricPrefix } from '../../src/observe/metrics.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { sandboxEnv } from '../support/engine.ts'
 import { get, startDaemon, type Daemon, type OpsAnswer, patience } from '../support/process.ts'

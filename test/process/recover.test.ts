@@ -1,6 +1,6 @@
 // What the daemon promises to those who watch it from outside: ticks find what fails later, limits hold, a kill loses nothing.
 import { describe, expect, test, vi } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { command, token } from '../support/control.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { sandboxEnv } from '../support/engine.ts'

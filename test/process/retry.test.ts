@@ -1,6 +1,6 @@
 // `retry` against a real sandbox: which records it touches and which it never does, how it asks, and how it ends.
 import { describe, expect, test, vi } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import type { RetryReport } from '../../src/cli/retry-report.ts'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'

@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, test } from 'vitest'
-import { logEvents, type LogEvent } from '../../src/log-events.ts'
+import { logEvents, type LogEvent } from '../../src/observe/log-events.ts'
 
 const root = join(import.meta.dirname, '../..')
 const levels = new Set(['debug', 'info', 'warn', 'error'])
 /** The log itself, and what counts its lines, pass messages through. */
-const carriers = new Set(['src/logger.ts', 'src/counted-log.ts'])
+const carriers = new Set(['src/observe/logger.ts', 'src/observe/counted-log.ts'])
 const events: Readonly<Record<string, LogEvent>> = logEvents
 
 interface Call {

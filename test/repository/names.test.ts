@@ -3,8 +3,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { processMetricNames } from '../../src/metrics/process.ts'
-import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../src/metrics/registry.ts'
+import { processMetricNames } from '../../src/observe/process-metrics.ts'
+import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../src/observe/metrics.ts'
 
 const root = join(import.meta.dirname, '../..')
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')

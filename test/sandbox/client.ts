@@ -1,6 +1,6 @@
 // A plain client of the sandbox for its own tests: signs assertions, lists and retries with nothing of the daemon in between.
 import { createPrivateKey, createSign } from 'node:crypto'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import {
   clientAssertionType,
   retryRequestBody,

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { compareBooks, type Books } from '../../src/demo/books.ts'
 import { createProgress } from '../../src/demo/progress.ts'
 import { isDone, tellChange, viewOf, type View } from '../../src/demo/view.ts'
-import type { CircuitView } from '../../src/reconcile/allowance.ts'
+import type { CircuitView } from '../../src/reconcile/retry/circuits.ts'
 import { toStatus } from '../../src/ops/status.ts'
 import { aStatusState } from '../support/status.ts'
 

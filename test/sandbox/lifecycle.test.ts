@@ -2,7 +2,7 @@
 import { Agent, request } from 'node:http'
 import { createServer } from 'node:net'
 import { expect, test } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 import { client, start, token } from './client.ts'
 

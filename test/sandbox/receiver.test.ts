@@ -1,6 +1,6 @@
 // The built-in receiver: every way of failing, and what it counts.
 import { expect, test } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { createSequence } from '../../src/sandbox/hash.ts'
 import { deliveryHeader } from '../../src/sandbox/post.ts'
 import { startReceiver, type Receiver, type ReceiverRule } from '../../src/sandbox/receiver.ts'

@@ -1,6 +1,6 @@
 // Retries against the sandbox: what is delivered, what the record shows then, and what is refused.
 import { expect, test } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 import { claimsFor, client, errorOf, formOf, postForm, sign, start } from './client.ts'

@@ -1,6 +1,6 @@
 // The token endpoint over HTTP: what it takes, what it refuses and how, and how long its tokens are believed.
 import { expect, test } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
 import { testKeys } from '../support/keys.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'

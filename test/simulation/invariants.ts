@@ -1,6 +1,6 @@
 // The invariants, checked as it runs: watches one process of the daemon from outside, every call, every answer, every fact that it tells.
 import type { Config } from '../../src/config/schema.ts'
-import type { Fact } from '../../src/facts.ts'
+import type { Fact } from '../../src/observe/events.ts'
 import { createCallLimits } from './call-limits.ts'
 import { createDeadReceivers, type DeadReceivers } from './dead-receivers.ts'
 import type { Expectations } from './expectations.ts'

@@ -1,5 +1,5 @@
 // The daemon's key and certificate files: they change while it runs, and a key file may hold no key for a while.
-import { ConfigurationError } from '../../src/errors.ts'
+import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { Certificate, CertificateSource } from '../../src/platform/certificate.ts'
 import type { KeySource, SigningKey } from '../../src/platform/private-key.ts'
 import { assertionHeader } from '../../src/platform/wire.ts'

@@ -1,5 +1,5 @@
 // What one process of the daemon did to each record, and what it was shown of it: made from its calls and its facts alone.
-import type { Fact } from '../../src/facts.ts'
+import type { Fact } from '../../src/observe/events.ts'
 import type { Call, Told } from './network.ts'
 import type { View } from './platform.ts'
 import type { Timeline } from './timeline.ts'

@@ -1,14 +1,14 @@
 // One process of the daemon: the real one, with clock, randomness, schedule and network from here. It can die in any moment.
-import type { Clock } from '../../src/clock.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
-import type { Fact } from '../../src/facts.ts'
-import type { Log } from '../../src/log.ts'
+import type { Fact } from '../../src/observe/events.ts'
+import type { Log } from '../../src/observe/log.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import type { StatusDocument } from '../../src/ops/status.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import type { Sequence } from '../../src/sandbox/hash.ts'
-import type { Schedule } from '../../src/schedule.ts'
+import type { Schedule } from '../../src/runtime/schedule.ts'
 import type { KeyFiles } from './key-files.ts'
 import type { Timeline } from './timeline.ts'
 

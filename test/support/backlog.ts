@@ -2,18 +2,18 @@
 import type { RetryAnswer } from '../../src/platform/client.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
-import type { Ticket } from '../../src/reconcile/allowance.ts'
-import type { Awaited } from '../../src/reconcile/awaited.ts'
+import type { Ticket } from '../../src/reconcile/retry/circuits.ts'
+import type { Awaited } from '../../src/reconcile/confirm/awaited.ts'
 import {
   createBacklog,
   type Backlog,
   type BacklogOptions,
   type Learned,
   type Settled,
-} from '../../src/reconcile/backlog.ts'
+} from '../../src/reconcile/retry/backlog.ts'
 import { decide, type Decision } from '../../src/reconcile/decide.ts'
-import type { Entry, TimeOffset } from '../../src/reconcile/entry.ts'
-import type { Listing } from '../../src/reconcile/listing.ts'
+import type { Entry, TimeOffset } from '../../src/reconcile/failed-record.ts'
+import type { Listing } from '../../src/reconcile/sweep/list-slice.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Span } from '../../src/reconcile/window.ts'
 import { failedRecord } from './fake-platform.ts'

@@ -1,5 +1,5 @@
 // Failed records of a few known causes, for the commands that show or retry them.
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 import { sandboxEnv } from './engine.ts'
 

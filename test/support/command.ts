@@ -1,7 +1,7 @@
 // Runs one command line in this process, with streams, environment, terminal and signal of its own.
 import { main } from '../../src/cli/program.ts'
-import { systemClock, systemRandom } from '../../src/clock.ts'
-import type { ExitCode } from '../../src/errors.ts'
+import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
+import type { ExitCode } from '../../src/runtime/errors.ts'
 
 export interface Ran {
   code: ExitCode

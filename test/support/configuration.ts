@@ -1,8 +1,8 @@
 // Loads configurations from text, without files and without this host's environment.
 import { loadConfig } from '../../src/config/load.ts'
 import type { LoadedConfig } from '../../src/config/load.ts'
-import { ConfigurationError } from '../../src/errors.ts'
-import type { ConfigurationProblem } from '../../src/errors.ts'
+import { ConfigurationError } from '../../src/runtime/errors.ts'
+import type { ConfigurationProblem } from '../../src/runtime/errors.ts'
 
 /** The keys without which nothing starts, as environment variables. */
 export const requiredEnv: Readonly<Record<string, string>> = {

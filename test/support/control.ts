@@ -4,7 +4,7 @@ import { request as send, type IncomingMessage } from 'node:http'
 import { expect } from 'vitest'
 import { startControl, type ControlOptions } from '../../src/ops/control.ts'
 import type { Listener } from '../../src/ops/listen.ts'
-import { createPause, type Pause } from '../../src/reconcile/pause.ts'
+import { createPause, type Pause } from '../../src/reconcile/retry/operator-pause.ts'
 import type { Answer } from './ops-server.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 

@@ -1,8 +1,8 @@
 // The real daemon on a virtual clock, without sockets: its listeners' options are the test's, and the platform answers as the test says.
 import { expect } from 'vitest'
 import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
-import type { Fact } from '../../src/facts.ts'
-import type { Log, LogFields } from '../../src/log.ts'
+import type { Fact } from '../../src/observe/events.ts'
+import type { Log, LogFields } from '../../src/observe/log.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http.ts'

@@ -1,10 +1,10 @@
 // The whole daemon in this process, with its own log and ops server, on a virtual clock; it ticks when a test says so.
 import { request } from 'undici'
-import { systemRandom } from '../../src/clock.ts'
+import { systemRandom } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { runDaemon } from '../../src/daemon.ts'
-import type { Log } from '../../src/log.ts'
-import { createLogger } from '../../src/logger.ts'
+import type { Log } from '../../src/observe/log.ts'
+import { createLogger } from '../../src/observe/logger.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import { createKeySource, type KeySource } from '../../src/platform/private-key.ts'
 import type { InProcessSandbox } from '../../src/sandbox/sandbox.ts'

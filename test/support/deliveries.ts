@@ -7,7 +7,7 @@ import {
   type CircuitPolicy,
   type Ticket,
   type Verdict,
-} from '../../src/reconcile/allowance.ts'
+} from '../../src/reconcile/retry/circuits.ts'
 
 export const defaultCircuit: CircuitPolicy = {
   enabled: true,

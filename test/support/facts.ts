@@ -1,6 +1,6 @@
 // One fact of every kind, and sweeps as a test needs them.
-import type { Fact } from '../../src/facts.ts'
-import type { SweepReport } from '../../src/reconcile/sweeper.ts'
+import type { Fact } from '../../src/observe/events.ts'
+import type { SweepReport } from '../../src/reconcile/sweep/sweeper.ts'
 import { webhookId } from './webhooks.ts'
 
 const eventId = webhookId.replaceAll('1', '2')

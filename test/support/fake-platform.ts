@@ -1,5 +1,5 @@
 // The platform in memory, as a PlatformClient: every reading of what the specification leaves open, and whatever trouble a test wants.
-import type { Clock } from '../../src/clock.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
 import type { ListPage, ListQuery, PlatformClient, RetryAnswer } from '../../src/platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../src/platform/record.ts'
 

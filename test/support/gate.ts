@@ -1,5 +1,5 @@
 // A sandbox that holds calls until the test lets them go: what is in flight is then in flight for sure, without any sleeping.
-import { systemClock, type Clock } from '../../src/clock.ts'
+import { systemClock, type Clock } from '../../src/runtime/clock.ts'
 import type { FaultRule } from '../../src/sandbox/faults.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'

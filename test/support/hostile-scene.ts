@@ -1,9 +1,9 @@
 // A daemon's engine with failed records to recover, and a platform that is about to misbehave; in this process on a virtual clock, or over HTTP where the fault is one of sockets.
 import { createServer } from 'node:http'
-import type { Clock } from '../../src/clock.ts'
-import type { Fact } from '../../src/facts.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import type { Fact } from '../../src/observe/events.ts'
 import type { Reason } from '../../src/platform/http.ts'
-import type { SweepReport } from '../../src/reconcile/sweeper.ts'
+import type { SweepReport } from '../../src/reconcile/sweep/sweeper.ts'
 import { closeServer, listen } from '../../src/sandbox/listen.ts'
 import type { Fault } from '../../src/sandbox/faults.ts'
 import type { Readings } from '../../src/sandbox/options.ts'

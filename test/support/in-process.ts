@@ -1,6 +1,6 @@
 // A Transport that calls a sandbox in this process: no socket, and all time is that of the given clock.
 import { createPrivateKey, sign } from 'node:crypto'
-import type { Clock } from '../../src/clock.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
 import { TransportError, type HttpResponse, type Transport } from '../../src/platform/http.ts'
 import type { KeySource } from '../../src/platform/private-key.ts'
 import { assertionHeader } from '../../src/platform/wire.ts'

@@ -1,7 +1,7 @@
 // An incident as the status shows it: thousands of deliveries missing for three causes, an hour of history, some parked.
-import type { MinuteState } from '../../src/ops/history-status.ts'
+import type { MinuteState } from '../../src/observe/history.ts'
 import type { StatusState } from '../../src/ops/status.ts'
-import type { Cause, Causes, ParkedRecord } from '../../src/reconcile/causes.ts'
+import type { Cause, Causes, ParkedRecord } from '../../src/ops/causes.ts'
 import { aStatusState } from './status.ts'
 
 export const incidentNow = Date.UTC(2026, 0, 15, 12)

@@ -1,7 +1,7 @@
 // A clock that goes on by itself like the host's, can be moved on at once, and can be made to go faster: nothing in a test waits for real.
 import { performance } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Clock } from '../../src/clock.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
 
 export interface OffsetClock extends Clock {
   /** Moves both clocks on; who sleeps less than that wakes up. */

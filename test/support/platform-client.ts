@@ -1,6 +1,6 @@
 // The platform client with the net off: answers are laid out beforehand, and each must be fetched.
 import { MockAgent } from 'undici'
-import type { Random } from '../../src/clock.ts'
+import type { Random } from '../../src/runtime/clock.ts'
 import { createPlatformClient, type PlatformClient, type RequestFact } from '../../src/platform/client.ts'
 import { TransportError } from '../../src/platform/http.ts'
 import { createZone } from '../../src/platform/local-time.ts'

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pLimit from 'p-limit'
 import { parseSamples, sumOf, type Samples } from '../../src/demo/scrape.ts'
-import { metricPrefix } from '../../src/metrics/registry.ts'
+import { metricPrefix } from '../../src/observe/metrics.ts'
 
 /** The program as it is shipped; build.ts compiles it before the tests. */
 export const mainScript = join(import.meta.dirname, '../../dist/main.js')

@@ -1,16 +1,26 @@
 // The reconcile parts put together over a platform in memory and a clock that stands still until a test moves it.
 import { createZone } from '../../src/platform/local-time.ts'
 import { createRate, type Rate } from '../../src/platform/rate.ts'
-import { createAllowance, type Allowance, type CircuitFact, type CircuitPolicy } from '../../src/reconcile/allowance.ts'
-import type { Backlog } from '../../src/reconcile/backlog.ts'
-import { createBacklog } from '../../src/reconcile/backlog.ts'
-import { createConfirmer, type Confirmer } from '../../src/reconcile/confirm.ts'
-import { createDispatcher, type Dispatcher, type RetryFact, type TimeOffsetFact } from '../../src/reconcile/dispatch.ts'
-import { createGuard, type Guard, type TroubleFact } from '../../src/reconcile/guard.ts'
-import { verdictOf, type Outcome } from '../../src/reconcile/outcome.ts'
+import {
+  createAllowance,
+  type Allowance,
+  type CircuitFact,
+  type CircuitPolicy,
+} from '../../src/reconcile/retry/circuits.ts'
+import type { Backlog } from '../../src/reconcile/retry/backlog.ts'
+import { createBacklog } from '../../src/reconcile/retry/backlog.ts'
+import { createConfirmer, type Confirmer } from '../../src/reconcile/confirm/confirmer.ts'
+import {
+  createDispatcher,
+  type Dispatcher,
+  type RetryFact,
+  type TimeOffsetFact,
+} from '../../src/reconcile/retry/dispatcher.ts'
+import { createGuard, type Guard, type TroubleFact } from '../../src/reconcile/retry/platform-breaker.ts'
+import { verdictOf, type Outcome } from '../../src/reconcile/confirm/outcome.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
-import { createSweeper, type Sweeper, type SweeperFact, type SweepReport } from '../../src/reconcile/sweeper.ts'
-import type { Clock, Random } from '../../src/clock.ts'
+import { createSweeper, type Sweeper, type SweeperFact, type SweepReport } from '../../src/reconcile/sweep/sweeper.ts'
+import type { Clock, Random } from '../../src/runtime/clock.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
 import { defaultPolicy, minuteMs, testNow } from './backlog.ts'
 import { createFakePlatform, type FakePlatform, type FakePlatformOptions } from './fake-platform.ts'

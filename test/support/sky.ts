@@ -1,5 +1,5 @@
 // A platform that delivers after it has answered, as a PlatformClient: what confirming has to cope with, and a count of its calls.
-import type { Clock } from '../../src/clock.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
 import type { ListPage, ListPurpose, ListQuery, PlatformClient, RetryAnswer } from '../../src/platform/client.ts'
 import { createZone, type Zone } from '../../src/platform/local-time.ts'
 import type { Rate } from '../../src/platform/rate.ts'

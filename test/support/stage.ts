@@ -1,6 +1,6 @@
 // A sandbox with its clock, and daemon's engines that are started against it: in this process on a virtual clock, or over HTTP.
-import type { Clock } from '../../src/clock.ts'
-import type { Fact } from '../../src/facts.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import type { Fact } from '../../src/observe/events.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import type { Handle } from '../../src/sandbox/handle.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'

@@ -1,6 +1,6 @@
 // What the parts know, as the status is made of it: a quiet daemon, with the changes that a test wants.
 import type { StatusState } from '../../src/ops/status.ts'
-import type { Causes } from '../../src/reconcile/causes.ts'
+import type { Causes } from '../../src/ops/causes.ts'
 
 export const noCauses: Causes = {
   total: 0,

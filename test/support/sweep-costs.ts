@@ -1,5 +1,5 @@
 // What a full sweep over very many failed records costs: its list calls, and how deep its pages go.
-import { sweep } from '../../src/reconcile/sweep.ts'
+import { sweep } from '../../src/reconcile/sweep/sweep.ts'
 import type { Span } from '../../src/reconcile/window.ts'
 import { createBulkPlatform } from './bulk-platform.ts'
 

@@ -1,5 +1,5 @@
 // A token endpoint without a network: a Transport that answers as a test says, in the time of a virtual clock.
-import type { Random } from '../../src/clock.ts'
+import type { Random } from '../../src/runtime/clock.ts'
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http.ts'
 import type { KeySource, SigningKey } from '../../src/platform/private-key.ts'
 import type { VirtualClock } from './virtual-clock.ts'

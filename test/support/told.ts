@@ -1,7 +1,7 @@
 // What the narrator makes of facts: the lines, or their levels and messages.
-import type { Fact } from '../../src/facts.ts'
-import type { Log, LogFields } from '../../src/log.ts'
-import { createNarrator } from '../../src/narrate.ts'
+import type { Fact } from '../../src/observe/events.ts'
+import type { Log, LogFields } from '../../src/observe/log.ts'
+import { createNarrator } from '../../src/observe/log-reporter.ts'
 
 export interface Line {
   level: keyof Log

@@ -1,7 +1,7 @@
 // A clock that stands still until a test moves it, so that hours pass in milliseconds and in the same order each time.
 import { setImmediate as turn } from 'node:timers/promises'
 import TinyQueue from 'tinyqueue'
-import type { Clock } from '../../src/clock.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
 
 export interface VirtualClock extends Clock {
   /**

@@ -1,8 +1,8 @@
 // The same search in what the commands write: reports, logs beside them, and what they say of a configuration that can't be used.
 import { describe, expect, test } from 'vitest'
 import { main } from '../../src/cli/program.ts'
-import { systemClock, systemRandom } from '../../src/clock.ts'
-import type { ExitCode } from '../../src/errors.ts'
+import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
+import type { ExitCode } from '../../src/runtime/errors.ts'
 import type { FaultRule } from '../../src/sandbox/faults.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import { findCanaries } from '../support/canaries.ts'

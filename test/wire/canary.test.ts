@@ -1,8 +1,8 @@
 // Plants secrets, names, account numbers and receiver texts everywhere, lets everything go wrong, and searches all that the daemon writes.
 import { describe, expect, test } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
-import type { Log } from '../../src/log.ts'
-import { createLogger } from '../../src/logger.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import type { Log } from '../../src/observe/log.ts'
+import { createLogger } from '../../src/observe/logger.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import { createInProcessSandbox } from '../../src/sandbox/sandbox.ts'
 import { endsOf, findCanaries, type Canaries } from '../support/canaries.ts'

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { ConfigurationError } from '../../src/errors.ts'
+import { ConfigurationError } from '../../src/runtime/errors.ts'
 import { command, startTestControl, token } from '../support/control.ts'
 import { closed, dial, talk } from '../support/ops-server.ts'
 

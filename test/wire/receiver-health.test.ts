@@ -2,7 +2,12 @@
 import { describe, expect, test } from 'vitest'
 import { TransportError, type HttpRequest, type HttpResponse } from '../../src/platform/http.ts'
 import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
-import { createReceiver, type Receiver, type ReceiverFact, type ReceiverOptions } from '../../src/reconcile/receiver.ts'
+import {
+  createReceiver,
+  type Receiver,
+  type ReceiverFact,
+  type ReceiverOptions,
+} from '../../src/reconcile/retry/receiver-health.ts'
 import { startRawServer } from '../support/raw-server.ts'
 import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
 

@@ -1,6 +1,6 @@
 // The access token over real HTTP: a real key, a server that verifies, clocks that differ, answers that are none.
 import { expect, test } from 'vitest'
-import { systemClock, systemRandom } from '../../src/clock.ts'
+import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { createKeySource } from '../../src/platform/private-key.ts'
 import { createSkew } from '../../src/platform/skew.ts'
 import { createTokenManager, TokenError, type TokenFact, type TokenManager } from '../../src/platform/token.ts'

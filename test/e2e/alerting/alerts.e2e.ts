@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { systemClock } from '../../../src/clock.ts'
+import { systemClock } from '../../../src/runtime/clock.ts'
 import { fillIn, panelsOf, readDashboard } from '../../repository/dashboard.ts'
 import { incidents, type Incident } from './incidents.ts'
 import { startMonitoring, type Monitoring, type Series } from './monitoring.ts'

@@ -1,5 +1,5 @@
 // What is broken, one thing for each instance, which alert has to tell of it, and how it is put right.
-import { systemClock } from '../../../src/clock.ts'
+import { systemClock } from '../../../src/runtime/clock.ts'
 import { client } from '../../sandbox/client.ts'
 import { testKeys } from '../../support/keys.ts'
 import type { Scene, SceneOptions } from './scene.ts'

@@ -1,7 +1,7 @@
 // A program of Debian's as a child process on a port of its own: ready when it says so, and stopped by its handle.
 import { spawn } from 'node:child_process'
 import { createServer, type AddressInfo } from 'node:net'
-import { systemClock } from '../../../src/clock.ts'
+import { systemClock } from '../../../src/runtime/clock.ts'
 
 const readyWithinMs = 60_000
 const stopWithinMs = 10_000

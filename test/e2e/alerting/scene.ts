@@ -1,6 +1,6 @@
 // One instance under watch: a platform of its own, and the real daemon beside it on a port that stays the same when it restarts.
 import { readFile } from 'node:fs/promises'
-import { systemClock } from '../../../src/clock.ts'
+import { systemClock } from '../../../src/runtime/clock.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import type { Sandbox } from '../../../src/sandbox/sandbox.ts'
 import { sandboxEnv } from '../../support/engine.ts'

@@ -1,5 +1,5 @@
 // Waits that look again and again, and so end as soon as they can.
-import { systemClock } from '../../../src/clock.ts'
+import { systemClock } from '../../../src/runtime/clock.ts'
 
 const everyMs = 250
 

@@ -9,7 +9,7 @@ import {
   timeZoneStep,
   type Step,
 } from '../../../src/cli/check-steps.ts'
-import { ConfigurationError } from '../../../src/errors.ts'
+import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import type { SigningKey } from '../../../src/platform/private-key.ts'
 
 const day = 86_400_000

@@ -6,7 +6,7 @@ import { toPolicy } from '../../../src/engine.ts'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { decide } from '../../../src/reconcile/decide.ts'
-import { createEntry } from '../../../src/reconcile/entry.ts'
+import { createEntry } from '../../../src/reconcile/failed-record.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
 const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]

@@ -1,7 +1,7 @@
 // Times as the commands take and show them: always in a stated zone, also where daylight saving repeats or skips an hour.
 import { describe, expect, test } from 'vitest'
 import { createMoments, showSpan } from '../../../src/cli/moments.ts'
-import { UsageError } from '../../../src/errors.ts'
+import { UsageError } from '../../../src/runtime/errors.ts'
 
 const now = Date.UTC(2026, 5, 1, 12)
 const at = (text: string): number => Date.parse(text)

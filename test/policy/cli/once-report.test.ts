@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { asText, emptyTally, judge, stoppedSweep, tallyRetry, type OnceReport } from '../../../src/cli/once-report.ts'
 import { retryResults } from '../../../src/platform/client.ts'
-import { noCounts } from '../../../src/reconcile/census.ts'
+import { noCounts } from '../../../src/reconcile/retry/census.ts'
 
 type Body = Omit<OnceReport, 'exitCode'>
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { createMoments } from '../../../src/cli/moments.ts'
 import { choiceOf, configFor, type Choice, type RetryFlags } from '../../../src/cli/retry-choice.ts'
-import { UsageError } from '../../../src/errors.ts'
+import { UsageError } from '../../../src/runtime/errors.ts'
 import { loadWith } from '../../support/configuration.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)

@@ -3,7 +3,7 @@ import { loadConfig } from '../../../src/config/load.ts'
 import { environmentName } from '../../../src/config/key.ts'
 import { keys } from '../../../src/config/schema.ts'
 import type { Config } from '../../../src/config/schema.ts'
-import { ConfigurationError } from '../../../src/errors.ts'
+import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { load, loadWith, problemsOf, requiredEnv, toldOf } from '../../support/configuration.ts'
 
 /** The contract: a changed default is a changed product. */

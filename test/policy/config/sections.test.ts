@@ -1,7 +1,7 @@
 // Some sections alone, for commands beside the daemon: nothing else needs to be valid. And the file that a variable names.
 import { describe, expect, test } from 'vitest'
 import { loadConfig, loadSections, type ConfigInput } from '../../../src/config/load.ts'
-import { ConfigurationError } from '../../../src/errors.ts'
+import { ConfigurationError } from '../../../src/runtime/errors.ts'
 
 const token = 'abcdef0123456789abcdef'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ConfigurationError } from '../../../src/errors.ts'
+import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { loadWith, problemsOf, toldOf } from '../../support/configuration.ts'
 
 describe('what is not taken, with its line', () => {

@@ -1,7 +1,7 @@
 // The audit: one line for each PATCH and each outcome, complete, and nothing else in it.
 import { describe, expect, test } from 'vitest'
-import { auditLine, createAudit } from '../../../src/audit.ts'
-import type { Fact } from '../../../src/facts.ts'
+import { auditLine, createAudit } from '../../../src/observe/audit.ts'
+import type { Fact } from '../../../src/observe/events.ts'
 import { defaultPolicy, testNow } from '../../support/backlog.ts'
 import { delivering, due, holding } from '../../support/dispatching.ts'
 import { outcomeFact, retryFact, sweepFact, tokenHad } from '../../support/facts.ts'

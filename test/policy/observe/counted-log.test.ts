@@ -1,7 +1,7 @@
 // The log that counts: what is written is told once by its level, and goes on unchanged.
 import { expect, test } from 'vitest'
-import { countedLevels, countedLog } from '../../../src/counted-log.ts'
-import type { Log, LogFields } from '../../../src/log.ts'
+import { countedLevels, countedLog } from '../../../src/observe/counted-log.ts'
+import type { Log, LogFields } from '../../../src/observe/log.ts'
 
 test.each([
   ['trace', ['debug', 'info', 'warn', 'error']],

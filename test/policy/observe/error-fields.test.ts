@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { errorFields } from '../../../src/error-fields.ts'
-import { ConfigurationError, UsageError } from '../../../src/errors.ts'
+import { errorFields } from '../../../src/observe/error-fields.ts'
+import { ConfigurationError, UsageError } from '../../../src/runtime/errors.ts'
 import { PlatformFailure } from '../../../src/platform/failure.ts'
 import { TransportError } from '../../../src/platform/http.ts'
 

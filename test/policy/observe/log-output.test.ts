@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createLogOutput } from '../../../src/log-output.ts'
+import { createLogOutput } from '../../../src/observe/log-output.ts'
 
 const mebibyte = 1_048_576
 
@@ -41,7 +41,7 @@ test('a stream in which nothing can wait loses nothing', () => {
 
 test('a real pipe that nobody reads: the writer goes on, and little waits', async () => {
   const script = `
-    import { createLogOutput } from ${JSON.stringify(join(import.meta.dirname, '../../../src/log-output.ts'))}
+    import { createLogOutput } from ${JSON.stringify(join(import.meta.dirname, '../../../src/observe/log-output.ts'))}
     const output = createLogOutput(process.stdout)
     let [dropped, most] = [0, 0]
     output.listen({ dropped: () => { dropped += 1 }, resumed: () => undefined })

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Clock } from '../../../src/clock.ts'
-import type { LogFields } from '../../../src/log.ts'
-import { createLogger, fileDescriptorSink } from '../../../src/logger.ts'
-import type { Logger, LoggerOptions } from '../../../src/logger.ts'
+import type { Clock } from '../../../src/runtime/clock.ts'
+import type { LogFields } from '../../../src/observe/log.ts'
+import { createLogger, fileDescriptorSink } from '../../../src/observe/logger.ts'
+import type { Logger, LoggerOptions } from '../../../src/observe/logger.ts'
 
 const clock: Clock = {
   now: () => Date.UTC(2026, 0, 2, 3, 4, 5, 678),
@@ -214,7 +214,7 @@ describe('where lines go', () => {
 
   test('a reader that went away is passed over', () => {
     const script = `
-      import { createLogger, fileDescriptorSink } from ${JSON.stringify(join(import.meta.dirname, '../../../src/logger.ts'))}
+      import { createLogger, fileDescriptorSink } from ${JSON.stringify(join(import.meta.dirname, '../../../src/observe/logger.ts'))}
       const clock = { now: () => 0, monotonic: () => 0, sleep: async () => {} }
       const log = createLogger({ level: 'info', format: 'json', instance: 'i', clock, write: fileDescriptorSink(1) })
       for (let n = 0; n < 20000; n += 1) log.info('x', { text: 'y'.repeat(100) })
@@ -227,7 +227,7 @@ describe('where lines go', () => {
   test('pino-pretty is loaded only for pretty', () => {
     const script = `
       import { createRequire } from 'node:module'
-      import { createLogger } from ${JSON.stringify(join(import.meta.dirname, '../../../src/logger.ts'))}
+      import { createLogger } from ${JSON.stringify(join(import.meta.dirname, '../../../src/observe/logger.ts'))}
       const clock = { now: () => 0, monotonic: () => 0, sleep: async () => {} }
       const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((path) => path.includes('pino-pretty'))
       const make = (format) => { createLogger({ level: 'info', format, instance: 'i', clock, write: () => {} }); return loaded() }

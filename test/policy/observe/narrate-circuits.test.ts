@@ -1,7 +1,7 @@
 // What the log tells of circuits: a line for each change of one, and few lines when thousands of them change.
 import { describe, expect, test } from 'vitest'
-import type { Fact } from '../../../src/facts.ts'
-import type { CircuitState } from '../../../src/reconcile/allowance.ts'
+import type { Fact } from '../../../src/observe/events.ts'
+import type { CircuitState } from '../../../src/reconcile/retry/circuits.ts'
 import { failedSweep, sweepFact, type FactOf } from '../../support/facts.ts'
 import { messages, times, told, type Line } from '../../support/told.ts'
 

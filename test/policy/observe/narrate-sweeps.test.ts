@@ -1,6 +1,6 @@
 // What the log tells of sweeps: one line for each that did something, failures once, and a few lines however bad it is.
 import { describe, expect, test } from 'vitest'
-import type { Fact } from '../../../src/facts.ts'
+import type { Fact } from '../../../src/observe/events.ts'
 import type { UnreadableRow } from '../../../src/platform/record.ts'
 import { everyFact, failedSweep, sweepFact } from '../../support/facts.ts'
 import { messages, times, told } from '../../support/told.ts'

@@ -1,6 +1,6 @@
 // What the log tells of all but sweeps: changes once, repetitions not, single records at debug only, nothing but plain values.
 import { describe, expect, test } from 'vitest'
-import type { Fact } from '../../../src/facts.ts'
+import type { Fact } from '../../../src/observe/events.ts'
 import {
   everyFact,
   failedSweep,

@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
-import { addProcessMetrics, processMetricNames } from '../../../src/metrics/process.ts'
+import { addProcessMetrics, processMetricNames } from '../../../src/observe/process-metrics.ts'
 import { parseExposition } from '../../support/exposition.ts'
 
 async function samplesOf(registry: Registry): Promise<Map<string, number>> {

@@ -1,11 +1,11 @@
 // From facts and state to series: each fact moves what it should, and nothing else.
 import { describe, expect, test } from 'vitest'
-import type { Fact } from '../../../src/facts.ts'
-import { publishFact, publishState, type State } from '../../../src/metrics/publish.ts'
-import { createMetrics, metricPrefix, type Metrics } from '../../../src/metrics/registry.ts'
+import type { Fact } from '../../../src/observe/events.ts'
+import { publishFact, publishState, type State } from '../../../src/observe/publish.ts'
+import { createMetrics, metricPrefix, type Metrics } from '../../../src/observe/metrics.ts'
 import { retryResults } from '../../../src/platform/client.ts'
 import { reasons } from '../../../src/platform/http.ts'
-import { noCounts } from '../../../src/reconcile/census.ts'
+import { noCounts } from '../../../src/reconcile/retry/census.ts'
 import { parseExposition } from '../../support/exposition.ts'
 import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenRefused } from '../../support/facts.ts'
 

@@ -1,14 +1,14 @@
 // The registry: every metric is there from the start, named as Prometheus wants it, with labels that can't grow.
 import { describe, expect, test } from 'vitest'
-import { countedLevels } from '../../../src/counted-log.ts'
-import { processMetricNames } from '../../../src/metrics/process.ts'
+import { countedLevels } from '../../../src/observe/counted-log.ts'
+import { processMetricNames } from '../../../src/observe/process-metrics.ts'
 import {
   createMetrics,
   metricDefinitions,
   metricPrefix,
   type MetricDefinition,
   type Metrics,
-} from '../../../src/metrics/registry.ts'
+} from '../../../src/observe/metrics.ts'
 import { parseExposition, type Family } from '../../support/exposition.ts'
 
 const definitions = Object.entries<MetricDefinition>(metricDefinitions)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { scrub } from '../../../src/scrub.ts'
+import { scrub } from '../../../src/observe/redact.ts'
 
 const jwt = 'eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJjbGllbnQifQ.c2lnbmF0dXJl-_AA'
 const pem =

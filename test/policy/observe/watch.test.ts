@@ -1,9 +1,9 @@
 // When there was progress, when it is due next, and how long the rest takes.
 import { describe, expect, test } from 'vitest'
-import type { Fact } from '../../../src/facts.ts'
-import { createWatch, type Present, type Watch } from '../../../src/metrics/watch.ts'
+import type { Fact } from '../../../src/observe/events.ts'
+import { createWatch, type Present, type Watch } from '../../../src/observe/progress.ts'
 import { retryResults } from '../../../src/platform/client.ts'
-import { noCounts } from '../../../src/reconcile/census.ts'
+import { noCounts } from '../../../src/reconcile/retry/census.ts'
 import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact } from '../../support/facts.ts'
 
 const minute = 60_000

@@ -5,7 +5,7 @@ import { chmod, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ConfigurationError, type ConfigurationProblem } from '../../../src/errors.ts'
+import { ConfigurationError, type ConfigurationProblem } from '../../../src/runtime/errors.ts'
 import { createKeySource, loadPrivateKey, type PrivateKeySetting } from '../../../src/platform/private-key.ts'
 import { testKeys, type TestKeys } from '../../support/keys.ts'
 

@@ -1,6 +1,6 @@
 // The proxy that the environment names.
 import { describe, expect, test } from 'vitest'
-import { ConfigurationError } from '../../../src/errors.ts'
+import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { proxyFromEnvironment, shownProxies } from '../../../src/platform/proxy.ts'
 
 describe('the environment', () => {

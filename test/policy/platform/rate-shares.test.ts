@@ -1,7 +1,7 @@
 // Who gets how much of the rate: shares while all wait, all of it for who waits alone, nobody starved, and no hot loop.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Clock } from '../../../src/clock.ts'
+import type { Clock } from '../../../src/runtime/clock.ts'
 import { createRate, type Rate, type RateClass } from '../../../src/platform/rate.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 

@@ -1,6 +1,6 @@
 // The token manager and a key file that changes: tried at once, told by name, never against the limit.
 import { describe, expect, test } from 'vitest'
-import { ConfigurationError } from '../../../src/errors.ts'
+import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { fakeKey, grant } from '../../support/token-endpoint.ts'
 import { errorOf, refusal, tokenWorld } from '../../support/token-world.ts'
 

@@ -9,7 +9,7 @@ import {
   type CircuitState,
   type Ticket,
   type Verdict,
-} from '../../../src/reconcile/allowance.ts'
+} from '../../../src/reconcile/retry/circuits.ts'
 import { arriving, defaultCircuit, deliveries, failing, linesOf } from '../../support/deliveries.ts'
 
 const minuteMs = 60_000

@@ -1,8 +1,8 @@
 // How often a receiver is hit that is dead, and that one who is well is not held up: the allowance of design section 12, in its own time.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createAllowance, type CircuitFact, type Ticket, type Verdict } from '../../../src/reconcile/allowance.ts'
-import { verdictOf } from '../../../src/reconcile/outcome.ts'
+import { createAllowance, type CircuitFact, type Ticket, type Verdict } from '../../../src/reconcile/retry/circuits.ts'
+import { verdictOf } from '../../../src/reconcile/confirm/outcome.ts'
 import { arriving, defaultCircuit, deliveries, failing, linesOf, type Fate } from '../../support/deliveries.ts'
 
 const minuteMs = 60_000

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { nextLookAt } from '../../../src/reconcile/awaited.ts'
+import { nextLookAt } from '../../../src/reconcile/confirm/awaited.ts'
 import {
   awaitedOf,
   decisionOf,

@@ -1,10 +1,10 @@
 // What the backlog remembers of a PATCH, and what it makes of the platform's times.
-import type { Listing } from '../../../src/reconcile/listing.ts'
+import type { Listing } from '../../../src/reconcile/sweep/list-slice.ts'
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import type { Backlog } from '../../../src/reconcile/backlog.ts'
-import { noCounts } from '../../../src/reconcile/census.ts'
+import type { Backlog } from '../../../src/reconcile/retry/backlog.ts'
+import { noCounts } from '../../../src/reconcile/retry/census.ts'
 import type { Decision } from '../../../src/reconcile/decide.ts'
 import {
   begun,

@@ -1,7 +1,7 @@
 // Causes: thousands of records become a few rows, what is parked is listed oldest first, and it is quick however many there are.
 import { expect, test } from 'vitest'
-import { groupByCause, type Causes, type CausesOptions } from '../../../src/reconcile/causes.ts'
-import type { Backlog } from '../../../src/reconcile/backlog.ts'
+import { groupByCause, type Causes, type CausesOptions } from '../../../src/ops/causes.ts'
+import type { Backlog } from '../../../src/reconcile/retry/backlog.ts'
 import {
   dayMs,
   defaultPolicy,

@@ -1,6 +1,6 @@
 // What is only counted: in pieces of event time, so that it stays small however much there is.
 import { describe, expect, test } from 'vitest'
-import { createCensus, noCounts, type Census, type Counted } from '../../../src/reconcile/census.ts'
+import { createCensus, noCounts, type Census, type Counted } from '../../../src/reconcile/retry/census.ts'
 
 const hour = 3600
 

@@ -1,8 +1,8 @@
 // When rounds of checks begin, and who is in them: nobody is checked early, twice, or never.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createCheckQueue, type CheckQueue } from '../../../src/reconcile/check-queue.ts'
-import type { Entry } from '../../../src/reconcile/entry.ts'
+import { createCheckQueue, type CheckQueue } from '../../../src/reconcile/confirm/check-queue.ts'
+import type { Entry } from '../../../src/reconcile/failed-record.ts'
 import { awaitedOf, due, entryOf, learn, listingOf, testBacklog, testNow } from '../../support/backlog.ts'
 
 /** Entries that are to be checked at these times. */

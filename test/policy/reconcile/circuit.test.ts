@@ -6,7 +6,7 @@ import {
   type CircuitPolicy,
   type Judgement,
   type Verdict,
-} from '../../../src/reconcile/circuit.ts'
+} from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { defaultCircuit } from '../../support/deliveries.ts'
 
 function circuitOf(policy: Partial<CircuitPolicy> = {}): Circuit {

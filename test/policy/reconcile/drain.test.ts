@@ -1,6 +1,6 @@
 // When it will be done: never before it can be, and no number where it would be a guess.
 import { describe, expect, test } from 'vitest'
-import { estimateDrain, type DrainState } from '../../../src/reconcile/drain.ts'
+import { estimateDrain, type DrainState } from '../../../src/observe/drain.ts'
 
 const now = 1_000_000
 

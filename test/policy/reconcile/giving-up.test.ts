@@ -1,6 +1,6 @@
 // When the place of a retry is free although nobody knows its outcome, and when nobody checks it any more. @see design sections 11 and 12
 import { expect, test } from 'vitest'
-import { freesPlace, isGivenUp } from '../../../src/reconcile/awaited.ts'
+import { freesPlace, isGivenUp } from '../../../src/reconcile/confirm/awaited.ts'
 import { awaitedOf, defaultPolicy, hourMs, patchedAt } from '../../support/backlog.ts'
 
 const policy = defaultPolicy.outcome

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
 import { PlatformFailure } from '../../../src/platform/failure.ts'
 import { TokenError } from '../../../src/platform/token-error.ts'
-import { createGuard, type Guard, type TroubleFact } from '../../../src/reconcile/guard.ts'
+import { createGuard, type Guard, type TroubleFact } from '../../../src/reconcile/retry/platform-breaker.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 
 const answer = (result: RetryResult, more: Partial<RetryAnswer> = {}): RetryAnswer => ({

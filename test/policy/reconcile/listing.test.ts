@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/client.ts'
 import { PlatformFailure } from '../../../src/platform/failure.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { FiltersIgnored, listSlice, type Listing, type TooMany } from '../../../src/reconcile/listing.ts'
+import { FiltersIgnored, listSlice, type Listing, type TooMany } from '../../../src/reconcile/sweep/list-slice.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
 import { createBulkPlatform } from '../../support/bulk-platform.ts'
 import {

@@ -1,8 +1,8 @@
 // Which awaited records share a listing of their span. Pure functions.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Entry } from '../../../src/reconcile/entry.ts'
-import { byEventTime, lookUps, spanOf, splitAtGaps } from '../../../src/reconcile/look-plan.ts'
+import type { Entry } from '../../../src/reconcile/failed-record.ts'
+import { byEventTime, lookUps, spanOf, splitAtGaps } from '../../../src/reconcile/confirm/look-plan.ts'
 import { due, entryOf, learn, listingOf, testBacklog, testNow } from '../../support/backlog.ts'
 
 const begin = testNow / 1000 - 86_400

@@ -3,9 +3,9 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import type { Backlog } from '../../../src/reconcile/backlog.ts'
-import { createEntry, type Entry } from '../../../src/reconcile/entry.ts'
-import { createEntityOrder, noOrder } from '../../../src/reconcile/order.ts'
+import type { Backlog } from '../../../src/reconcile/retry/backlog.ts'
+import { createEntry, type Entry } from '../../../src/reconcile/failed-record.ts'
+import { createEntityOrder, noOrder } from '../../../src/reconcile/retry/order.ts'
 import {
   begun,
   dayMs,

@@ -1,6 +1,6 @@
 // The operator's pause: told once, since when is kept, and whoever waits is woken when it ends.
 import { expect, test } from 'vitest'
-import { createPause, type PauseFact } from '../../../src/reconcile/pause.ts'
+import { createPause, type PauseFact } from '../../../src/reconcile/retry/operator-pause.ts'
 
 function createWatched(): {
   pause: ReturnType<typeof createPause>

@@ -1,7 +1,7 @@
 // Ids with their times: remembered as long as a listing is under way that may be older.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createRecent } from '../../../src/reconcile/recent.ts'
+import { createRecent } from '../../../src/reconcile/retry/recent.ts'
 
 test('what happened at or after a moment, and nothing else', () => {
   const recent = createRecent()

@@ -1,6 +1,6 @@
 // When a kind of sweep may go again.
 import { describe, expect, test } from 'vitest'
-import { createRhythm, type Rhythm } from '../../../src/reconcile/rhythm.ts'
+import { createRhythm, type Rhythm } from '../../../src/reconcile/sweep/rhythm.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 
 function start(random = 0): { clock: VirtualClock; rhythm: Rhythm } {

@@ -1,9 +1,9 @@
 // Who stays in the backlog when there is no room for all: the ranks, and the order in which they go and come.
 import { describe, expect, test } from 'vitest'
 import { createZone } from '../../../src/platform/local-time.ts'
-import { createEntry, type Entry } from '../../../src/reconcile/entry.ts'
+import { createEntry, type Entry } from '../../../src/reconcile/failed-record.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
-import { firstToGo, inOrderOfEntry, rankOf, type Rank, type RankOptions } from '../../../src/reconcile/room.ts'
+import { firstToGo, inOrderOfEntry, rankOf, type Rank, type RankOptions } from '../../../src/reconcile/retry/room.ts'
 import { awaitedOf, dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
 

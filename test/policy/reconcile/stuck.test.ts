@@ -4,7 +4,7 @@ import type { ListQuery } from '../../../src/platform/client.ts'
 import { PlatformFailure } from '../../../src/platform/failure.ts'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { createStuck, type Stuck } from '../../../src/reconcile/stuck.ts'
+import { createStuck, type Stuck } from '../../../src/reconcile/sweep/stuck.ts'
 import {
   dayMs,
   defaultPolicy,

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { sweep } from '../../../src/reconcile/sweep.ts'
+import { sweep } from '../../../src/reconcile/sweep/sweep.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
 import { createFakePlatform, failedRecord, type FakePlatform, type Readings } from '../../support/fake-platform.ts'
 

@@ -1,8 +1,8 @@
 // The bell: no ring is lost on who waits, no wait is for ever, nothing is left behind.
 import { getEventListeners } from 'node:events'
 import { describe, expect, test } from 'vitest'
-import { createBell } from '../../../src/bell.ts'
-import type { Clock } from '../../../src/clock.ts'
+import { createBell } from '../../../src/runtime/notifier.ts'
+import type { Clock } from '../../../src/runtime/clock.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 const live = new AbortController().signal

@@ -1,7 +1,7 @@
 // The host's own clock, without waiting for it; and the steady one, whatever is done to the host's.
 import { getEventListeners } from 'node:events'
 import { describe, expect, test } from 'vitest'
-import { createSteadyClock, systemClock, systemRandom } from '../../../src/clock.ts'
+import { createSteadyClock, systemClock, systemRandom } from '../../../src/runtime/clock.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 describe('the host clock', () => {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { keys } from '../../../src/config/schema.ts'
-import { memoryShortfall, neededMemoryMiB } from '../../../src/memory.ts'
+import { memoryShortfall, neededMemoryMiB } from '../../../src/runtime/memory.ts'
 import { runCommand } from '../../support/command.ts'
 import { testKeys } from '../../support/keys.ts'
 

@@ -1,7 +1,7 @@
 // The ticks: at once, then by cron, whatever the zone, the load and the host's clock do; and none after the end.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { ConfigurationError } from '../../../src/errors.ts'
-import { createSchedule, type Schedule } from '../../../src/schedule.ts'
+import { ConfigurationError } from '../../../src/runtime/errors.ts'
+import { createSchedule, type Schedule } from '../../../src/runtime/schedule.ts'
 
 const start = Date.UTC(2026, 0, 15, 12)
 const halfMinute = '*/30 * * * * *'

@@ -1,6 +1,6 @@
 // The time of grace: told once, over in time, and nothing of it is left behind.
 import { expect, test } from 'vitest'
-import type { Log, LogFields } from '../../../src/log.ts'
+import type { Log, LogFields } from '../../../src/observe/log.ts'
 import { createGrace, untilAborted, type Grace } from '../../../src/shutdown.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 

@@ -4,7 +4,7 @@ import { mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { maxTextBytes, readSmallFile, readSmallText } from '../../../src/small-file.ts'
+import { maxTextBytes, readSmallFile, readSmallText } from '../../../src/runtime/small-file.ts'
 
 let folder = ''
 const at = (name: string): string => join(folder, name)

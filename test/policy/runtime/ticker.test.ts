@@ -1,6 +1,6 @@
 // The ticks as the daemon gets them, with the real schedule: those of the cron and no other, and lateness that is told.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { createSchedule, type Schedule } from '../../../src/schedule.ts'
+import { createSchedule, type Schedule } from '../../../src/runtime/schedule.ts'
 import { createTicker, type Ticker } from '../../../src/ticker.ts'
 
 const minuteMs = 60_000

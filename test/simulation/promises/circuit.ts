@@ -1,5 +1,5 @@
 // A circuit opens when, and only when, nearly all of the last outcomes failed again. @see design section 12
-import type { Fact } from '../../../src/facts.ts'
+import type { Fact } from '../../../src/observe/events.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const judgedRecords = 50

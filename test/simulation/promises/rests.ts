@@ -1,5 +1,5 @@
 // Sweeps rest for twenty times their duration, so that listing stays a small part of the calls. @see design section 8
-import type { Fact } from '../../../src/facts.ts'
+import type { Fact } from '../../../src/observe/events.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 type SweepFact = Extract<Fact, { type: 'sweep' }>

@@ -1,5 +1,5 @@
 // What /metrics and /status show is what was seen from outside, at every scrape. @see design section 13
-import type { Fact } from '../../../src/facts.ts'
+import type { Fact } from '../../../src/observe/events.ts'
 import type { Call, Told } from '../network.ts'
 import { isRefusal } from '../knowledge.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'

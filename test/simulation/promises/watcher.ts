@@ -1,6 +1,6 @@
 // What every promise is watched with: one process of the daemon, seen from outside.
 import type { Config } from '../../../src/config/schema.ts'
-import type { Fact } from '../../../src/facts.ts'
+import type { Fact } from '../../../src/observe/events.ts'
 import type { StatusDocument } from '../../../src/ops/status.ts'
 import type { Expectations } from '../expectations.ts'
 import type { KeyFiles } from '../key-files.ts'

@@ -1,0 +1,89 @@
+// The audit: one line for each retry and each outcome, for those who must be able to say later what was done to which record.
+import type { Clock } from '../runtime/clock.ts'
+import type { Fact } from './events.ts'
+import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
+import type { OutcomeFact } from '../reconcile/confirm/outcome.ts'
+import { escapeInvisible, scrub } from './redact.ts'
+
+export interface AuditOptions {
+  /** Stands in every line. */
+  instance: string
+  /** Stands in the place of the engine's own reason, where somebody has asked for the retries. */
+  why?: 'asked-for' | undefined
+  /** Takes one finished line with its line break. When it throws, the line is lost and the work goes on. */
+  write: (line: string) => unknown
+  clock: Pick<Clock, 'now'>
+}
+
+export interface Audit {
+  tell(fact: Fact): void
+}
+
+/** What both kinds of line begin with. */
+interface Subject {
+  webhookId: string
+  eventId: string
+  subscriptionId: string
+  eventType: string
+  attempt: number
+}
+
+/**
+ * A line of the audit; it follows SemVer: fields come, but none goes or changes its meaning. All carry `audit: true`,
+ * `time` (ISO 8601, UTC, host clock) and `instance` before these.
+ */
+export type AuditLine =
+  /** A PATCH that was sent, when its answer had come, or was given up. */
+  | (Subject & {
+      action: 'retry'
+      /** As the dispatcher tells it; `asked-for`: somebody chose this record (`webhook-reconciler retry`). */
+      why: RetryFact['why'] | 'asked-for'
+      result: RetryFact['answer']['result']
+      reason: RetryFact['answer']['reason']
+      /** With `already-resolved`: the status that the platform found. */
+      found?: RetryFact['answer']['found']
+      /** The platform may have taken it, although its answer does not say so: an outcome follows. */
+      lost?: true
+    })
+  /** What became of a PATCH that was accepted, or whose answer was lost. */
+  | (Subject & { action: 'outcome'; outcome: OutcomeFact['outcome']; responseStatusCode: number | null })
+
+function subjectOf({ attempt, eventId, eventType, id, subscriptionId }: RetryFact | OutcomeFact): Subject {
+  return { webhookId: id, eventId, subscriptionId, eventType, attempt }
+}
+
+/** The line that a fact gives; undefined for all others, and for a retry that was never sent. */
+export function auditLine(fact: Fact): AuditLine | undefined {
+  if (fact.type === 'outcome') {
+    const { outcome, responseStatusCode } = fact
+    return { action: 'outcome', ...subjectOf(fact), outcome, responseStatusCode }
+  }
+  if (fact.type !== 'retry' || !fact.answer.sent) return undefined
+  const { found, lost, reason, result } = fact.answer
+  return {
+    action: 'retry',
+    ...subjectOf(fact),
+    why: fact.why,
+    result,
+    reason,
+    ...(found !== undefined && { found }),
+    ...(lost === true && { lost }),
+  }
+}
+
+export function createAudit({ clock, instance, why, write }: AuditOptions): Audit {
+  return {
+    tell(fact) {
+      const line = auditLine(fact)
+      if (line === undefined) return
+      const asked = line.action === 'retry' && why !== undefined && { why }
+      const time = new Date(clock.now()).toISOString()
+      const text = JSON.stringify({ audit: true, time, instance, ...line, ...asked })
+      try {
+        write(`${escapeInvisible(scrub(text))}\n`)
+      } catch {
+        // A line that can't be written (a closed pipe, a full disk) must not stop the retries.
+      }
+    },
+  }
+}

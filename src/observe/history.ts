@@ -1,0 +1,129 @@
+// The last hour in minutes, made from the facts as they are told: how much was missing, what recovered, what failed again.
+import type { Clock } from '../runtime/clock.ts'
+import type { Fact } from './events.ts'
+import type { Outcome } from '../reconcile/confirm/outcome.ts'
+
+export interface HistoryOptions {
+  clock: Pick<Clock, 'now' | 'monotonic'>
+  /** Deliveries that are missing now; undefined while nobody knows. Asked once a minute: it must be cheap. */
+  missing: () => number | undefined
+}
+
+/** One minute as it was counted. */
+export interface MinuteState {
+  /** When it began, epoch ms of the host's clock. */
+  at: number
+  /** Deliveries that were missing at its beginning (now, in the minute under way); undefined while nobody knew. */
+  missing: number | undefined
+  /** Outcomes that were seen in it. */
+  recovered: number
+  failedAgain: number
+  unknown: number
+}
+
+export interface History {
+  /** Counts a fact; of most it only takes the time. */
+  note(fact: Fact): void
+  /** The last 60 minutes, oldest first, the last one being under way. Times in epoch ms of the host's clock. */
+  minutes(): MinuteState[]
+  /** Deliveries seen to recover, per ms: in the last minute, or in the last five when none did then. */
+  recoveredPerMs(): number
+}
+
+const minuteMs = 60_000
+const shownMinutes = 60
+/** The pace is taken in small steps, so that it follows what goes on. */
+const stepMs = 5000
+const paceMs = [minuteMs, 5 * minuteMs] as const
+const keptSteps = Math.ceil(paceMs[1] / stepMs) + 1
+
+interface Minute {
+  missing: number | undefined
+  outcomes: Record<Outcome, number>
+}
+
+/**
+ * An hour of minutes and five minutes of steps, whatever happens. Minutes are those of the wall clock as it was at the
+ * start; when it is set later, what was counted stays as long ago as it is.
+ */
+export function createHistory({ clock, missing }: HistoryOptions): History {
+  const startedAt = clock.monotonic()
+  const intoMinute = ((clock.now() % minuteMs) + minuteMs) % minuteMs
+  const minutes = new Map<number, Minute>()
+  const steps = new Map<number, number>()
+  let sampled = -1
+  /** What was missing at the end of all that has been dropped. */
+  let before: number | undefined
+
+  const sinceStart = (): number => clock.monotonic() - startedAt
+  const minuteNow = (): number => Math.floor((sinceStart() + intoMinute) / minuteMs)
+  const stepNow = (): number => Math.floor(sinceStart() / stepMs)
+
+  function minuteOf(index: number): Minute {
+    const known = minutes.get(index)
+    if (known !== undefined) return known
+    const made: Minute = { missing: undefined, outcomes: { recovered: 0, 'failed-again': 0, unknown: 0 } }
+    minutes.set(index, made)
+    for (const [old, { missing: then }] of minutes) {
+      if (old > index - shownMinutes) break
+      minutes.delete(old)
+      before = then ?? before
+    }
+    return made
+  }
+
+  function countStep(): void {
+    const step = stepNow()
+    steps.set(step, (steps.get(step) ?? 0) + 1)
+    for (const old of steps.keys()) if (old <= step - keptSteps) steps.delete(old)
+  }
+
+  /** Nothing changes without a fact: what the first one of a minute finds is what the minute began with, or nearly. */
+  function sample(): void {
+    const index = minuteNow()
+    if (index === sampled) return
+    const now = missing()
+    if (now === undefined) return
+    sampled = index
+    minuteOf(index).missing = now
+  }
+
+  /** In a span that ends now; the first seconds of a process are no shorter than one step. */
+  function paceIn(spanMs: number): number {
+    const now = sinceStart()
+    const first = Math.floor((now - spanMs) / stepMs) + 1
+    let recovered = 0
+    for (const [step, count] of steps) if (step >= first) recovered += count
+    return recovered / Math.max(stepMs, now - Math.max(0, first * stepMs))
+  }
+
+  return {
+    note(fact) {
+      sample()
+      if (fact.type !== 'outcome') return
+      minuteOf(minuteNow()).outcomes[fact.outcome] += 1
+      if (fact.outcome === 'recovered') countStep()
+    },
+    minutes() {
+      sample()
+      const last = minuteNow()
+      // The two clocks differ by fractions of a millisecond, or more when one is set: a minute begins at its second 0.
+      const beginsAt = Math.round((clock.now() - sinceStart() - intoMinute) / minuteMs) * minuteMs
+      const first = last - shownMinutes + 1
+      let known = before
+      for (const [index, minute] of minutes) if (index < first) known = minute.missing ?? known
+      const all = Array.from({ length: shownMinutes }, (_, position): MinuteState => {
+        const index = first + position
+        const minute = minutes.get(index)
+        known = minute?.missing ?? known
+        const { recovered = 0, 'failed-again': failedAgain = 0, unknown = 0 } = minute?.outcomes ?? {}
+        return { at: beginsAt + index * minuteMs, missing: known, recovered, failedAgain, unknown }
+      })
+      // The minute under way shows the present.
+      return all.with(-1, { ...(all.at(-1) ?? emptyMinute), missing: missing() ?? known })
+    },
+    recoveredPerMs: () => paceIn(paceMs[0]) || paceIn(paceMs[1]),
+  }
+}
+
+const emptyMinute: MinuteState = { at: 0, missing: undefined, recovered: 0, failedAgain: 0, unknown: 0 }

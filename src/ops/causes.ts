@@ -1,0 +1,162 @@
+// Why deliveries are missing: the failed records grouped by event type, subscription and last answer, and those that nobody retries any more.
+import { noCounts, type Counts } from '../reconcile/retry/census.ts'
+import { decide } from '../reconcile/decide.ts'
+import type { Entry } from '../reconcile/failed-record.ts'
+import type { Policy } from '../reconcile/policy.ts'
+
+/** Records that failed in the same way. */
+export interface Cause {
+  eventType: string
+  subscriptionId: string
+  /** What the receiver answered at the last attempt; null when it did not. */
+  responseStatusCode: number | null
+  records: number
+  byDecision: Counts
+  /** Event time of the oldest, epoch ms. */
+  oldestAt: number
+  /** When the first of those that back off may be retried, epoch ms of the platform's clock; undefined when none does. */
+  nextDueAt: number | undefined
+}
+
+/** A record at the attempt limit. Times in epoch ms of the platform's clock. */
+export interface ParkedRecord {
+  eventId: string
+  id: string
+  eventType: string
+  subscriptionId: string
+  responseStatusCode: number | null
+  attempts: number
+  eventAt: number
+  lastAt: number
+}
+
+export interface Causes {
+  /** How many causes there are, and how many records they have. */
+  total: number
+  records: number
+  /** Those with the most records, most first; of equal ones the oldest first. */
+  list: Cause[]
+  /** How many records are parked, and those with the oldest events, oldest first. */
+  parked: { total: number; list: ParkedRecord[] }
+  /** When the last of those that back off may be retried, epoch ms of the platform's clock; undefined when none does. */
+  lastDueAt: number | undefined
+}
+
+export interface CausesOptions {
+  policy: Policy
+  /** Epoch ms of the platform's clock. */
+  now: number
+  /** Whether retries of a subscription are held. */
+  isHeld: (subscriptionId: string) => boolean
+  /** The most causes, and the most parked records, that are listed. */
+  maxCauses: number
+  maxParked: number
+}
+
+/** Keeps the first `max` in an order, however many come, without sorting them all. */
+function createFirsts<T>(max: number, order: (a: T, b: T) => number): { add(item: T): void; list(): T[] } {
+  let kept: T[] = []
+  const cut = (): void => {
+    kept = kept.toSorted(order).slice(0, max)
+  }
+  return {
+    add(item) {
+      kept.push(item)
+      if (kept.length >= 2 * max + 64) cut()
+    },
+    list() {
+      cut()
+      return kept
+    },
+  }
+}
+
+type ByCode = Map<number | null, Cause>
+
+/** Finds a record's group without making a key of it: there may be a hundred thousand records. */
+function createGroups(): { of(entry: Entry): Cause; list(): Cause[] } {
+  const groups = new Map<string, Map<string, ByCode>>()
+  const list: Cause[] = []
+
+  function inner<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+    const known = map.get(key)
+    if (known !== undefined) return known
+    const made = make()
+    map.set(key, made)
+    return made
+  }
+
+  return {
+    of({ eventType, responseStatusCode, subscriptionId }) {
+      const ofType = inner(groups, eventType, () => new Map<string, ByCode>())
+      const ofSubscription = inner(ofType, subscriptionId, (): ByCode => new Map())
+      return inner(ofSubscription, responseStatusCode, () => {
+        const cause: Cause = {
+          eventType,
+          subscriptionId,
+          responseStatusCode,
+          records: 0,
+          byDecision: noCounts(),
+          oldestAt: Infinity,
+          nextDueAt: undefined,
+        }
+        list.push(cause)
+        return cause
+      })
+    },
+    list: () => list,
+  }
+}
+
+function toParked(entry: Entry): ParkedRecord {
+  const { eventId, id, eventType, subscriptionId, responseStatusCode, attempts, tries, eventAt, lastAt, triedAt } =
+    entry
+  return {
+    eventId,
+    id,
+    eventType,
+    subscriptionId,
+    responseStatusCode,
+    attempts: Math.max(attempts, tries),
+    eventAt,
+    lastAt: Math.max(lastAt, triedAt),
+  }
+}
+
+const oldestFirst = (a: Entry, b: Entry): number => a.eventAt - b.eventAt
+const mostFirst = (a: Cause, b: Cause): number => b.records - a.records || a.oldestAt - b.oldestAt
+
+/** Groups the records. Those that are excluded are not ours to miss. */
+export function groupByCause(entries: Iterable<Entry>, options: CausesOptions): Causes {
+  const { policy, now, isHeld, maxCauses, maxParked } = options
+  const groups = createGroups()
+  const firstCauses = createFirsts(maxCauses, mostFirst)
+  const firstParked = createFirsts(maxParked, oldestFirst)
+  let [records, parked] = [0, 0]
+  let lastDueAt: number | undefined
+  for (const entry of entries) {
+    const { decision, dueAt } = decide(entry, policy, { now, held: isHeld(entry.subscriptionId) })
+    if (decision === 'excluded') continue
+    const cause = groups.of(entry)
+    records += 1
+    cause.records += 1
+    cause.byDecision[decision] += 1
+    cause.oldestAt = Math.min(cause.oldestAt, entry.eventAt)
+    if (decision === 'backing-off') {
+      cause.nextDueAt = Math.min(cause.nextDueAt ?? Infinity, dueAt)
+      lastDueAt = Math.max(lastDueAt ?? -Infinity, dueAt)
+    }
+    if (decision === 'parked') {
+      parked += 1
+      firstParked.add(entry)
+    }
+  }
+  for (const cause of groups.list()) firstCauses.add(cause)
+  return {
+    total: groups.list().length,
+    records,
+    list: firstCauses.list(),
+    parked: { total: parked, list: firstParked.list().map(toParked) },
+    lastDueAt,
+  }
+}

@@ -1,0 +1,96 @@
+// A record as the backlog holds it: what decisions need, in the platform's time. @see design sections 7 and 9
+import { laterReadingNotAfter, type Zone } from '../platform/local-time.ts'
+import type { WebhookRecord } from '../platform/record.ts'
+import type { Awaited } from './confirm/awaited.ts'
+import type { Known } from './decide.ts'
+
+/** A record that the backlog holds. */
+export interface Entry extends Known {
+  eventId: string
+  awaiting: Awaited | undefined
+  /** Transfer or account that the event is about; empty when none is told, or nobody asks for an order. */
+  entityId: string
+  /** True when those behind it of the same entity need not wait for it any more: nobody knows what became of it. */
+  letsPass: boolean
+  /** Second of the event on the platform's wall clock. */
+  localSecond: number
+  /** Last attempt on the platform's wall clock as the platform shows it; null when it shows none. */
+  lastAttemptLocal: number | null
+  responseStatusCode: number | null
+  /** Monotonic ms of the last thing that happened to it here; a listing asked for earlier knows less. */
+  touchedAt: number
+}
+
+/** Which attempt of the record the next retry is, by the platform's count and ours: the first is 1. */
+export function nextAttempt({ attempts, tries }: Pick<Entry, 'attempts' | 'tries'>): number {
+  return Math.max(attempts, tries) + 1
+}
+
+/** What a PATCH's record, or a later look at it, tells of the platform's wall clock. */
+export interface TimeOffset {
+  /** How far the attempt lies before (negative) or after the time in which it must have been made. */
+  offsetMs: number
+}
+
+/** A last attempt this far ahead of the platform's clock is no time that was. */
+const toleratedAheadMs = 60_000
+/** Attempts are told to the second by some platforms. */
+const attemptPrecisionMs = 1000
+
+/** The later reading of an ambiguous last attempt that is not in the future; the event time when there is none. */
+function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: Zone; now: number }): number {
+  if (record.lastAttemptLocal === null) return eventAt
+  const last = laterReadingNotAfter(zone, record.lastAttemptLocal, now + toleratedAheadMs)
+  return last > now + toleratedAheadMs ? eventAt : last
+}
+
+/** `now` in epoch ms of the platform's clock, `askedAt` monotonic ms. Its entity is the backlog's to keep or not. */
+export function createEntry(record: WebhookRecord, when: { zone: Zone; now: number; askedAt: number }): Entry {
+  const eventAt = laterReadingNotAfter(when.zone, record.eventLocal, when.now)
+  return {
+    id: record.id,
+    eventId: record.eventId,
+    subscriptionId: record.subscriptionId,
+    eventType: record.eventType,
+    module: record.module,
+    eventAt,
+    localSecond: Math.floor(record.eventLocal / 1000),
+    attempts: record.attempts,
+    lastAt: lastAt(record, eventAt, when),
+    lastAttemptLocal: record.lastAttemptLocal,
+    responseStatusCode: record.responseStatusCode,
+    tries: 0,
+    refusals: 0,
+    triedAt: 0,
+    awaiting: undefined,
+    entityId: '',
+    letsPass: false,
+    touchedAt: when.askedAt,
+  }
+}
+
+/** Takes in what the platform shows of a record now. */
+export function updateEntry(entry: Entry, record: WebhookRecord, when: { zone: Zone; now: number }): void {
+  entry.attempts = record.attempts
+  entry.lastAttemptLocal = record.lastAttemptLocal
+  entry.lastAt = lastAt(record, entry.eventAt, when)
+  entry.responseStatusCode = record.responseStatusCode
+}
+
+/**
+ * How far a changed last attempt lies outside the time between our PATCH and the look that saw it; undefined when it
+ * has not changed. Only for a retry that was accepted: any other attempt may have been made at any time.
+ */
+export function offsetOf(
+  entry: Entry,
+  record: WebhookRecord,
+  when: { zone: Zone; triedAt: number; seenAt: number },
+): TimeOffset | undefined {
+  const last = record.lastAttemptLocal
+  if (last === null || last === entry.lastAttemptLocal) return undefined
+  const { triedAt, seenAt } = when
+  const offsets = when.zone
+    .toInstants(last)
+    .map((instant) => (instant < triedAt - attemptPrecisionMs ? instant - triedAt : Math.max(0, instant - seenAt)))
+  return { offsetMs: offsets.reduce((least, offset) => (Math.abs(offset) < Math.abs(least) ? offset : least)) }
+}

@@ -1,0 +1,400 @@
+// The bounded cache of failed records: a view of the platform, never the truth. @see design section 9
+import type { RetryAnswer, RetryResult } from '../../platform/client.ts'
+import type { Zone } from '../../platform/local-time.ts'
+import type { WebhookRecord } from '../../platform/record.ts'
+import type { Ticket } from './circuits.ts'
+import { evidenceOf, freesPlace, isGivenUp, nextLookAt, type Awaited } from '../confirm/awaited.ts'
+import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
+import { decide, decisions } from '../decide.ts'
+import { createEntry, offsetOf, updateEntry, type Entry, type TimeOffset } from '../failed-record.ts'
+import type { Listing } from '../sweep/list-slice.ts'
+import { createEntityOrder, noOrder } from './order.ts'
+import type { Outcome } from '../confirm/outcome.ts'
+import type { Policy } from '../policy.ts'
+import { firstToGo, inOrderOfEntry } from './room.ts'
+import { createRecent } from './recent.ts'
+import { contains, expiringBefore } from '../window.ts'
+
+/** What learning from a listing changed. */
+export interface Learned {
+  /** Entries that are new or changed: they are to be decided again. */
+  changed: Entry[]
+  /** Entries that are no longer failed, or had to give way. */
+  removed: Entry[]
+  offsets: TimeOffset[]
+  /** Records at the attempt limit although their event is younger than ten minutes: somebody else retries, or attempts mean something else. */
+  earlyAtLimit: number
+}
+
+/** An outcome that has become known. */
+export interface Settled {
+  entry: Entry
+  outcome: Outcome
+  /** What was known of the retry until now. */
+  awaited: Awaited
+  /** When it was seen: platform epoch ms, and monotonic ms. */
+  seenAt: number
+  monotonic: number
+}
+
+export interface BacklogOptions {
+  policy: Policy
+  zone: Zone
+  maxRecords: number
+  /** True of a subscription whose circuit is open: its records give way to others. Default: none is. */
+  isShut?: (subscriptionId: string) => boolean
+  /** Told of every outcome, once the entry shows it. */
+  onSettled?: (settled: Settled) => void
+  /** Told of looks that still show no outcome `circuit.probeTimeout` after the PATCH: the retry stays awaited, its place is free. */
+  onUndecided?: (awaited: Awaited) => void
+}
+
+/** One look at a record whose outcome is awaited. */
+export interface Look {
+  /** Monotonic ms just before it was asked for, and now. */
+  askedAt: number
+  monotonic: number
+  /** Platform epoch ms, now. */
+  seenAt: number
+}
+
+export interface Backlog {
+  /**
+   * A listing is about to be asked for, `at` monotonic ms. Until the returned function is called it can't bring back what
+   * is seen to recover meanwhile.
+   */
+  openListing(at: number): () => void
+  /** Takes a listing in. `now` in epoch ms of the platform's clock; what is not kept goes into `count`. */
+  learn(listing: Listing, now: number, count: Count): Learned
+  /** Notes that a PATCH goes out; until its answer is noted nothing else happens to the record. */
+  begin(entry: Entry, ticket: Ticket, at: { sentAt: number; monotonic: number }): void
+  /**
+   * Notes what came of a PATCH. One that was accepted, or whose answer was lost, is awaited from now on, unless the
+   * answer shows its outcome.
+   */
+  note(entry: Entry, answer: RetryAnswer, at: NotedAt): TimeOffset | undefined
+  /** Takes in what a look showed of an awaited record; undefined when it did not show it. @see design section 11 */
+  see(entry: Entry, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined
+  /** Drops what has left the window, but for what is awaited. Returns it: it has lapsed. */
+  forgetBefore(localSecond: number): Entry[]
+  get(id: string): Entry | undefined
+  entries(): Iterable<Entry>
+  size(): number
+  /** The records whose outcome is awaited. */
+  awaited(): ReadonlySet<Entry>
+  /** Failed records by decision, held here or only counted; `isHeld` tells whether retries of a subscription are held. */
+  summary(now: number, isHeld: (subscriptionId: string) => boolean): Summary
+  /** With `retry.orderPerEntity`: the records of the same transfer or account that may go as far as their order is concerned. */
+  front(entry: Entry): readonly Entry[]
+  census: Census
+}
+
+export interface NotedAt {
+  /** Platform epoch ms, and monotonic ms: when the answer had come. */
+  answeredAt: number
+  monotonic: number
+}
+
+export interface Summary {
+  counts: Counts
+  /** Of those held here and selected: the ones that leave the window within `window.expiryWarning`; no awaited ones. */
+  expiring: Counts
+  /** Epoch ms of the oldest event that is neither parked nor excluded; undefined when there is none. */
+  oldestOpenAt: number | undefined
+}
+
+const youngMs = 600_000
+const maxWords = 20_000
+
+/** With these results the platform looked at the record. The others refuse the call, whatever record it is about. */
+const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
+  'accepted',
+  'already-resolved',
+  'gone',
+  'rejected',
+])
+
+/** Whether the platform took the PATCH, or may have taken it. */
+function isTry({ lost, result }: RetryAnswer): boolean {
+  return lost === true || triedResults.has(result)
+}
+
+/** The same few words stand in every record: each is kept once. */
+function createInterner(): (word: string) => string {
+  const words = new Map<string, string>()
+  return (word) => {
+    const known = words.get(word)
+    if (known !== undefined) return known
+    if (words.size >= maxWords) words.clear()
+    words.set(word, word)
+    return word
+  }
+}
+
+export function createBacklog(options: BacklogOptions): Backlog {
+  const { policy, zone, maxRecords, isShut = () => false } = options
+  const ranks = { policy, isShut }
+  const byId = new Map<string, Entry>()
+  const awaited = new Set<Entry>()
+  /**
+   * Records that the platform called successful when it refused our PATCH, the first of them first. They are not in the
+   * plan. They are kept for our tries, as long as there is room: a later listing may show them as failed all the same.
+   */
+  const resolved = new Map<string, Entry>()
+  const recovered = createRecent()
+  const census = createCensus()
+  const intern = createInterner()
+  const order = policy.orderPerEntity ? createEntityOrder(isDoneWith) : noOrder
+  const keyOf = (id: string): string => id.toLowerCase()
+  const isKept = (entry: Entry): boolean => byId.get(keyOf(entry.id)) === entry
+
+  /** Those behind it of the same entity need not wait for it. */
+  function isDoneWith(entry: Entry): boolean {
+    return entry.letsPass || decide(entry, policy, { now: 0, held: false }).decision === 'parked'
+  }
+
+  function drop(entry: Entry): void {
+    if (!isKept(entry)) return
+    byId.delete(keyOf(entry.id))
+    awaited.delete(entry)
+    order.remove(entry)
+  }
+
+  /** The platform says that it is successful: a listing begun after that tells whether it is so. */
+  function setAside(entry: Entry): void {
+    if (!isKept(entry)) return
+    drop(entry)
+    resolved.set(keyOf(entry.id), entry)
+  }
+
+  function keep(entry: Entry): void {
+    const [first] = resolved.keys()
+    if (first !== undefined && byId.size + resolved.size >= maxRecords) resolved.delete(first)
+    byId.set(keyOf(entry.id), entry)
+    order.add(entry)
+  }
+
+  function counted(entry: Entry, now: number): Counted {
+    const { decision } = decide(entry, policy, { now, held: false })
+    const { eventAt, localSecond, subscriptionId } = entry
+    // Only the order of events asks whose they are, and names take room.
+    return { decision, localSecond, eventAt, ...(policy.orderPerEntity && { subscriptionId }) }
+  }
+
+  /** Lets newcomers in as far as there is room, or somebody gives way. Returns those that stay outside. */
+  function admit(newcomers: readonly Entry[], now: number, learned: Learned): Entry[] {
+    const ranked = inOrderOfEntry(newcomers, ranks, now)
+    for (const [index, { entry, rank }] of ranked.entries()) {
+      if (byId.size >= maxRecords) {
+        const waiting = ranked.slice(index).filter((other) => other.rank === rank)
+        const wanted = waiting.map((other) => other.entry)
+        for (const loser of firstToGo(byId.values(), ranks, { wanted, below: rank, now })) {
+          drop(loser)
+          census.addEvicted(counted(loser, now))
+          learned.removed.push(loser)
+        }
+      }
+      if (byId.size >= maxRecords) return ranked.slice(index).map((late) => late.entry)
+      keep(entry)
+      learned.changed.push(entry)
+    }
+    return []
+  }
+
+  /** A record that is known: what happened to it since the listing was asked for is newer. */
+  function meetAgain(
+    known: Entry,
+    record: WebhookRecord,
+    { listing, now, learned }: { listing: Listing; now: number; learned: Learned },
+  ): void {
+    if (known.touchedAt >= listing.askedAt) return
+    if (known.awaiting === undefined) updateEntry(known, record, { zone, now })
+    else {
+      const { askedAt } = listing
+      const offset = see(known, record, { askedAt, monotonic: askedAt, seenAt: now })
+      if (offset !== undefined) learned.offsets.push(offset)
+    }
+    known.touchedAt = listing.askedAt
+    learned.changed.push(known)
+  }
+
+  /** A record that was called successful is shown as failed: true when the listing was begun after that. */
+  function takeBack(aside: Entry, record: WebhookRecord, { listing, now }: { listing: Listing; now: number }): boolean {
+    if (aside.touchedAt >= listing.askedAt) return false
+    resolved.delete(keyOf(aside.id))
+    updateEntry(aside, record, { zone, now })
+    aside.touchedAt = listing.askedAt
+    return true
+  }
+
+  /** Updates what is known, and returns what is not. Excluded records are only counted. */
+  function meet(listing: Listing, now: number, learned: Learned): { newcomers: Entry[]; excluded: Entry[] } {
+    const newcomers: Entry[] = []
+    const excluded: Entry[] = []
+    for (const record of listing.records) {
+      const known = byId.get(keyOf(record.id))
+      if (known !== undefined) {
+        meetAgain(known, record, { listing, now, learned })
+        continue
+      }
+      if (recovered.has(keyOf(record.id), listing.askedAt)) continue
+      const aside = resolved.get(keyOf(record.id))
+      if (aside !== undefined) {
+        if (takeBack(aside, record, { listing, now })) newcomers.push(aside)
+        continue
+      }
+      const entry = createEntry(record, { zone, now, askedAt: listing.askedAt })
+      if (policy.orderPerEntity) entry.entityId = record.entityId ?? ''
+      entry.subscriptionId = intern(entry.subscriptionId)
+      entry.eventType = intern(entry.eventType)
+      entry.module = intern(entry.module)
+      const { decision } = decide(entry, policy, { now, held: false })
+      if (decision === 'parked' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
+      if (decision === 'excluded') excluded.push(entry)
+      else newcomers.push(entry)
+    }
+    return { newcomers, excluded }
+  }
+
+  /** What a complete listing does not show is no longer failed; but only a look shows what became of a retry. */
+  function dropAbsent(listing: Listing, learned: Learned): void {
+    if (!listing.complete) return
+    const listed = new Set(listing.records.map(({ id }) => keyOf(id)))
+    for (const [key, { localSecond, touchedAt }] of resolved) {
+      if (touchedAt < listing.askedAt && contains(listing.span, localSecond)) resolved.delete(key)
+    }
+    for (const [key, entry] of byId) {
+      const { awaiting, localSecond, touchedAt } = entry
+      if (awaiting !== undefined || listed.has(key) || touchedAt >= listing.askedAt) continue
+      if (!contains(listing.span, localSecond)) continue
+      drop(entry)
+      learned.removed.push(entry)
+    }
+  }
+
+  function learn(listing: Listing, now: number, count: Count): Learned {
+    const learned: Learned = { changed: [], removed: [], offsets: [], earlyAtLimit: 0 }
+    count.cover(listing.span)
+    const { newcomers, excluded } = meet(listing, now, learned)
+    dropAbsent(listing, learned)
+    const outside = admit(newcomers, now, learned)
+    for (const entry of [...outside, ...excluded]) count.add(counted(entry, now))
+    learned.changed = learned.changed.filter(isKept)
+    return learned
+  }
+
+  /** The outcome has become known: the entry shows it, then it is told. */
+  function settle(entry: Entry, outcome: Outcome, record: WebhookRecord | undefined, look: Look): void {
+    const { awaiting } = entry
+    if (awaiting === undefined) return
+    const { monotonic, seenAt } = look
+    entry.awaiting = undefined
+    entry.touchedAt = Math.max(entry.touchedAt, look.askedAt)
+    awaited.delete(entry)
+    if (record !== undefined) updateEntry(entry, record, { zone, now: seenAt })
+    if (outcome === 'unknown') entry.letsPass = true
+    if (outcome === 'recovered') {
+      drop(entry)
+      recovered.add(keyOf(entry.id), monotonic)
+    }
+    options.onSettled?.({ entry, outcome, awaited: awaiting, seenAt, monotonic })
+  }
+
+  function see(entry: Entry, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined {
+    const { awaiting } = entry
+    if (awaiting === undefined || awaiting.inFlight || look.askedAt < awaiting.sentAt) return undefined
+    const evidence = record && evidenceOf(awaiting, record, look.askedAt, policy.outcome.doubtMs)
+    if (record !== undefined && (evidence === 'recovered' || evidence === 'failed-again')) {
+      // Only for a retry that is known to have been taken: any other attempt may have been made at any time.
+      const offset = awaiting.lost
+        ? undefined
+        : offsetOf(entry, record, { zone, triedAt: entry.triedAt, seenAt: look.seenAt })
+      settle(entry, evidence, record, look)
+      return offset
+    }
+    if (evidence === 'doubtful') awaiting.failedSince ??= look.askedAt
+    const sureAt = (awaiting.failedSince ?? -Infinity) + policy.outcome.doubtMs
+    awaiting.lookAt = sureAt > look.askedAt ? sureAt : nextLookAt(awaiting.sentAt, look.askedAt, policy.outcome)
+    if (freesPlace(awaiting, look.askedAt, policy.outcome)) options.onUndecided?.(awaiting)
+    if (isGivenUp(awaiting, evidence, look.askedAt, policy.outcome)) settle(entry, 'unknown', undefined, look)
+    return undefined
+  }
+
+  function begin(entry: Entry, ticket: Ticket, { sentAt, monotonic }: { sentAt: number; monotonic: number }): void {
+    const { attempts, lastAttemptLocal } = entry
+    entry.awaiting = {
+      ticket,
+      sentAt: monotonic,
+      inFlight: true,
+      lost: false,
+      listed: { attempts, lastAttemptLocal },
+      failedSince: undefined,
+      lookAt: monotonic + policy.outcome.firstLookMs,
+      missedByEvent: false,
+    }
+    entry.tries += 1
+    entry.triedAt = sentAt
+  }
+
+  function note(entry: Entry, answer: RetryAnswer, at: NotedAt): TimeOffset | undefined {
+    const { awaiting } = entry
+    if (awaiting === undefined) return undefined
+    entry.touchedAt = at.monotonic
+    awaiting.inFlight = false
+    if (isTry(answer)) entry.refusals = 0
+    else {
+      entry.tries -= 1
+      entry.refusals += 1
+    }
+    if (answer.result !== 'accepted' && answer.lost !== true) {
+      entry.awaiting = undefined
+      if (answer.found === 'successful') setAside(entry)
+      return undefined
+    }
+    awaiting.lost = answer.lost === true
+    awaited.add(entry)
+    const { record } = answer
+    if (record === undefined) return undefined
+    const { lookAt } = awaiting
+    const offset = see(entry, record, { askedAt: at.monotonic, monotonic: at.monotonic, seenAt: at.answeredAt })
+    // The answer itself is no look; but when it may be final, nothing is gained by looking before that is sure.
+    if (awaiting.failedSince === undefined) awaiting.lookAt = lookAt
+    return offset
+  }
+
+  return {
+    openListing: (at) => recovered.open(at),
+    learn,
+    begin,
+    note,
+    see,
+    forgetBefore(localSecond) {
+      const gone = [...byId.values()].filter((entry) => entry.localSecond < localSecond && entry.awaiting === undefined)
+      for (const entry of gone) drop(entry)
+      for (const [key, entry] of resolved) if (entry.localSecond < localSecond) resolved.delete(key)
+      census.forgetBefore(localSecond)
+      return gone
+    },
+    get: (id) => byId.get(keyOf(id)),
+    entries: () => byId.values(),
+    size: () => byId.size,
+    awaited: () => awaited,
+    front: (entry) => order.front(entry),
+    summary(now, isHeld) {
+      const counts = noCounts()
+      const expiring = noCounts()
+      const edge = expiringBefore(now, policy.window, zone)
+      let oldest = census.oldestOpenAt() ?? Infinity
+      for (const entry of byId.values()) {
+        const { decision } = decide(entry, policy, { now, held: isHeld(entry.subscriptionId) })
+        counts[decision] += 1
+        if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
+        if (decision !== 'parked' && decision !== 'excluded') oldest = Math.min(oldest, entry.eventAt)
+      }
+      const outside = census.counts()
+      for (const decision of decisions) counts[decision] += outside[decision]
+      return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest }
+    },
+    census,
+  }
+}

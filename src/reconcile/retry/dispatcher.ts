@@ -1,0 +1,282 @@
+// Sends what is due, one record at a time per id, as fast as slots, rate and trouble allow. @see design section 10
+import pLimit from 'p-limit'
+import { createBell } from '../../runtime/notifier.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { isAbort } from '../../runtime/errors.ts'
+import type { PlatformClient, RetryAnswer } from '../../platform/client.ts'
+import type { Rate } from '../../platform/rate.ts'
+import type { Allowance, Ticket } from './circuits.ts'
+import type { Backlog } from './backlog.ts'
+import { isExpiring } from '../decide.ts'
+import { nextAttempt, type Entry, type TimeOffset } from '../failed-record.ts'
+import type { Guard } from './platform-breaker.ts'
+import type { Policy } from '../policy.ts'
+import type { Receiver } from './receiver-health.ts'
+import { createTurns } from './turns.ts'
+import { contains, type Span } from '../window.ts'
+
+/**
+ * Why a retry went out: it was due; it was due and is soon to leave the window; or it was chosen to find out whether the
+ * receiver is up again, while a circuit is not closed.
+ */
+export const retryReasons = ['due', 'expiring', 'probe'] as const
+export type RetryReason = (typeof retryReasons)[number]
+
+export interface RetryFact {
+  type: 'retry'
+  id: string
+  eventId: string
+  subscriptionId: string
+  eventType: string
+  /** Which attempt of the record this was, by what was known when it went out: the first is 1. */
+  attempt: number
+  why: RetryReason
+  answer: RetryAnswer
+}
+
+export interface TimeOffsetFact {
+  type: 'time-offset'
+  offsets: readonly TimeOffset[]
+}
+
+export interface DispatchOptions {
+  client: PlatformClient
+  backlog: Backlog
+  policy: Policy
+  rate: Rate
+  guard: Guard
+  allowance: Allowance
+  receiver: Pick<Receiver, 'allows' | 'want' | 'up'>
+  isPaused: () => boolean
+  clock: Clock
+  /** Retries in flight at most. */
+  concurrency: number
+  /** Told of every record whose outcome is awaited from now on. */
+  follow: (entry: Entry) => void
+  report: (fact: RetryFact | TimeOffsetFact) => void
+}
+
+export interface Dispatcher {
+  /** Takes new and changed records in. */
+  offer(entries: Iterable<Entry>): void
+  /** Looks again whether something can go out. */
+  wake(): void
+  /** Keeps retries out of a span; resolves, when none is in flight there, to the release. */
+  fence(span: Span, signal: AbortSignal): Promise<() => void>
+  /**
+   * Retries until `stop` is aborted, then waits for those in flight; `kill` ends these too.
+   * With `onlyDueAt` (epoch ms of the platform's clock) it retries what was due then, and ends when each of these has an
+   * outcome or an open circuit, or trouble stops it. Rejects only for a bug, at once: those in flight are left to `kill`.
+   */
+  run(signals: { stop: AbortSignal; kill: AbortSignal }, round?: { onlyDueAt: number }): Promise<void>
+  inFlight(): number
+  /** Takes in that the whole window has been listed, without a gap: where events go in their order, nothing goes out before. */
+  sawAll(): void
+  /** Takes in that an outcome has become known. */
+  settled(entry: Entry): void
+  /**
+   * How long the loop has not turned, in ms, without the time that a Retry-After asked for. It turns at least every half
+   * minute, or as often as the rate lets a retry go: every 100 s at the least.
+   */
+  silentForMs(): number
+}
+
+interface Flight {
+  entry: Entry
+  done: Promise<void>
+}
+
+export function createDispatcher(options: DispatchOptions): Dispatcher {
+  const { allowance, backlog, client, clock, guard, policy, rate, receiver } = options
+  const flights = new Map<string, Flight>()
+  const bySubscription = new Map<string, number>()
+  const bell = createBell(clock)
+  const limit = pLimit(options.concurrency)
+  const turns = createTurns({
+    policy,
+    isHeld: (entry) => backlog.get(entry.id) === entry,
+    isInFlight: (entry) => flights.has(entry.id),
+    inFlightOf: (subscriptionId) => bySubscription.get(subscriptionId) ?? 0,
+    allows: (subscriptionId) => allowance.allows(subscriptionId, clock.monotonic()),
+    firstProbes: () => allowance.firstProbes(),
+    isRecovering: (subscriptionId) => allowance.isRecovering(subscriptionId, clock.monotonic()),
+    isTrial: () => guard.trouble() !== undefined,
+    ...(policy.orderPerEntity && { isNext: (entry) => isNext(entry) }),
+  })
+  let hasSeenAll = false
+  /** Monotonic ms without the time that a Retry-After asked for: waiting for that is no silence. */
+  const activeMs = (): number => clock.monotonic() - rate.pausedMs()
+  let beatAt = activeMs()
+  /** Aborted with the first bug that a retry met. */
+  const broken = new AbortController()
+  /** In a single round, the moment at which what is due was decided. */
+  let roundAt: number | undefined
+  const now = (): number => roundAt ?? client.now()
+
+  /** The last free slot is for a subscription that has none in flight, so that a slow one can't take them all. */
+  const idleOnly = (): boolean => flights.size === options.concurrency - 1
+  const hasSlot = (): boolean => flights.size < options.concurrency
+  const mayRetry = (): boolean => policy.enabled && !options.isPaused() && hasSlot() && guard.allows(flights.size)
+
+  function count(subscriptionId: string, by: number): void {
+    const now = (bySubscription.get(subscriptionId) ?? 0) + by
+    if (now > 0) bySubscription.set(subscriptionId, now)
+    else bySubscription.delete(subscriptionId)
+  }
+
+  /** Nothing older of its entity is open: here, where there was no room, or where nobody has looked yet. */
+  function isNext(entry: Entry): boolean {
+    if (!hasSeenAll) return false
+    const outside = backlog.census.oldestOpenAt(entry.subscriptionId)
+    return (outside === undefined || entry.eventAt < outside) && backlog.front(entry).includes(entry)
+  }
+
+  /** A PATCH that fails on the platform's side hits it again and again, were its place free at once. */
+  function leaves(answer: RetryAnswer, ticket: Ticket): void {
+    if (answer.result === 'platform-error') allowance.freeLater(ticket, clock.monotonic())
+    else allowance.settle(ticket, 'neutral', clock.monotonic())
+  }
+
+  /** As it stands before the retry goes out. */
+  function occasionOf(entry: Entry): Pick<RetryFact, 'attempt' | 'why'> {
+    const isProbe = allowance.isRecovering(entry.subscriptionId, clock.monotonic())
+    const why = isProbe ? 'probe' : isExpiring(entry, policy, now()) ? 'expiring' : 'due'
+    return { attempt: nextAttempt(entry), why }
+  }
+
+  async function attempt(
+    entry: Entry,
+    { ticket, ...occasion }: Pick<RetryFact, 'attempt' | 'why'> & { ticket: Ticket },
+    kill: AbortSignal,
+  ): Promise<void> {
+    const answer = await client.retry(entry.id, kill)
+    const { id, eventId, subscriptionId, eventType } = entry
+    // First of all: the answer may show the outcome, which is told as soon as it is noted.
+    options.report({ type: 'retry', id, eventId, subscriptionId, eventType, ...occasion, answer })
+    const offset = backlog.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
+    if (backlog.awaited().has(entry)) options.follow(entry)
+    else leaves(answer, ticket)
+    guard.note(answer)
+    if (offset !== undefined) options.report({ type: 'time-offset', offsets: [offset] })
+  }
+
+  /** Takes a record in again, with those of its entity that may go now. */
+  function offerAgain(entry: Entry): void {
+    const kept = [entry, ...backlog.front(entry)].filter((other) => backlog.get(other.id) === other)
+    turns.offer(kept, now())
+  }
+
+  function send(entry: Entry, kill: AbortSignal): void {
+    count(entry.subscriptionId, 1)
+    const occasion = occasionOf(entry)
+    const ticket = allowance.take(entry, clock.monotonic())
+    backlog.begin(entry, ticket, { sentAt: client.now(), monotonic: clock.monotonic() })
+    receiver.want()
+    const done = limit(attempt, entry, { ticket, ...occasion }, kill)
+      .catch((error: unknown) => {
+        // A record whose PATCH was cut off by the end of the process is still failed: nothing is lost.
+        if (!isAbort(error, kill)) broken.abort(error)
+      })
+      .then(() => {
+        flights.delete(entry.id)
+        count(entry.subscriptionId, -1)
+        offerAgain(entry)
+        bell.ring()
+      })
+    flights.set(entry.id, { entry, done })
+  }
+
+  /** Picks after the rate has let it: what was due before the wait may not be any more. */
+  async function sendNext(halt: AbortSignal, kill: AbortSignal): Promise<void> {
+    await rate.acquire('retry', halt)
+    const mayGo = mayRetry() && receiver.allows() && !halt.aborted
+    const entry = mayGo ? turns.next(now(), idleOnly()) : undefined
+    if (entry === undefined) rate.release('retry')
+    else send(entry, kill)
+  }
+
+  /** Milliseconds until something may become due, or allowed; in a single round nothing becomes due. */
+  function untilChange(): number | undefined {
+    const dueAt = roundAt === undefined && mayRetry() ? turns.nextDueAt() : undefined
+    const untilDue = dueAt === undefined ? Infinity : dueAt - client.now()
+    const monotonic = clock.monotonic()
+    const wait = Math.min(untilDue, (allowance.nextChangeAt(monotonic) ?? Infinity) - monotonic)
+    return wait === Infinity ? undefined : Math.max(1, wait)
+  }
+
+  /** True when a single round has nothing left that it could do, or wait for. */
+  function isRoundOver(): boolean {
+    if (roundAt === undefined || flights.size > 0) return false
+    if (!policy.enabled || guard.trouble() !== undefined) return true
+    if (backlog.awaited().size > 0) return false
+    return (
+      receiver.up() === false ||
+      !turns.hasDue(roundAt, (subscriptionId) => !allowance.isOpen(subscriptionId, clock.monotonic()))
+    )
+  }
+
+  async function loop(halt: AbortSignal, kill: AbortSignal): Promise<void> {
+    for (;;) {
+      halt.throwIfAborted()
+      beatAt = activeMs()
+      allowance.turn(clock.monotonic())
+      if (mayRetry() && turns.ready(now(), idleOnly())) {
+        receiver.want()
+        if (receiver.allows()) {
+          await sendNext(halt, kill)
+          continue
+        }
+      }
+      if (isRoundOver()) return
+      await bell.wait(untilChange(), halt)
+    }
+  }
+
+  return {
+    offer(entries) {
+      turns.offer(entries, client.now())
+      bell.ring()
+    },
+    wake: () => {
+      bell.ring()
+    },
+    async fence(span, signal) {
+      const open = turns.fence(span)
+      const release = (): void => {
+        open()
+        bell.ring()
+      }
+      try {
+        const inside = [...flights.values()].filter(({ entry }) => contains(span, entry.localSecond))
+        await Promise.all(inside.map(({ done }) => done))
+        signal.throwIfAborted()
+      } catch (error) {
+        release()
+        throw error
+      }
+      return release
+    },
+    async run({ stop, kill }, round) {
+      roundAt = round?.onlyDueAt
+      try {
+        await loop(AbortSignal.any([stop, broken.signal]), kill)
+      } catch (error) {
+        if (broken.signal.aborted || !isAbort(error, stop)) throw error
+      }
+      await Promise.all([...flights.values()].map(({ done }) => done))
+      broken.signal.throwIfAborted()
+    },
+    inFlight: () => flights.size,
+    sawAll() {
+      hasSeenAll = true
+      if (!policy.orderPerEntity) return
+      turns.offer(backlog.entries(), now())
+      bell.ring()
+    },
+    settled(entry) {
+      offerAgain(entry)
+      bell.ring()
+    },
+    silentForMs: () => activeMs() - beatAt,
+  }
+}

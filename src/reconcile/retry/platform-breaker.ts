@@ -1,0 +1,144 @@
+// Stops retrying while token, permission or platform is the trouble, and finds out gently when it is over. @see design section 10
+import { createBell } from '../../runtime/notifier.ts'
+import type { Clock, Random } from '../../runtime/clock.ts'
+import type { RetryAnswer } from '../../platform/client.ts'
+import { isPlatformTrouble } from '../platform-trouble.ts'
+
+/** Why nothing is retried at present. */
+export type Trouble = 'unauthorized' | 'platform'
+
+export interface TroubleFact {
+  type: 'trouble'
+  /** What stops the retries; undefined when they go on. */
+  trouble: Trouble | undefined
+}
+
+export interface GuardOptions {
+  clock: Clock
+  random: Random
+  /** A size-1 list call: resolves when the platform answers it, rejects when not (or with the signal's reason). */
+  probe: (signal: AbortSignal) => Promise<void>
+  /** Called whenever it may have become possible to go on. */
+  wake: () => void
+  report: (fact: TroubleFact) => void
+}
+
+export interface Guard {
+  /** Whether a retry may go out now; while one trial PATCH is allowed, that is one at a time. */
+  allows(inFlight: number): boolean
+  trouble(): Trouble | undefined
+  /** Takes in what came of a PATCH. */
+  note(answer: RetryAnswer): void
+  /** Asks the platform while there is trouble. Rejects with the signal's reason, or for a bug of the probe. */
+  run(signal: AbortSignal): Promise<void>
+}
+
+/** So many failures in a row raise the question whether it is the records or the platform. */
+const suspiciousRow = 3
+const firstPauseMs = 1000
+const maxPauseMs = 300_000
+
+type State =
+  | { name: 'clear' }
+  /** Too many failures in a row: one list call tells whether the platform answers at all. */
+  | { name: 'suspected' }
+  | { name: 'blocked'; trouble: Trouble }
+  /** The list is allowed, but the PATCH was not: one PATCH shows whether it is now. */
+  | { name: 'trial' }
+
+export function createGuard(options: GuardOptions): Guard {
+  const { clock, random } = options
+  let state: State = { name: 'clear' }
+  let failuresInARow = 0
+  let doubtfulInARow = 0
+  let pauses = 0
+  const changed = createBell(clock)
+
+  function trouble(): Trouble | undefined {
+    if (state.name === 'blocked') return state.trouble
+    return state.name === 'trial' ? 'unauthorized' : undefined
+  }
+
+  function enter(next: State): void {
+    const before = trouble()
+    state = next
+    if (next.name === 'clear') {
+      failuresInARow = 0
+      doubtfulInARow = 0
+      pauses = 0
+    }
+    if (trouble() !== before) options.report({ type: 'trouble', trouble: trouble() })
+    changed.ring()
+    options.wake()
+  }
+
+  /** A misrouted gateway answers 404 to everything; a record that is gone is one among others. */
+  function isFailure(answer: RetryAnswer): boolean {
+    doubtfulInARow = answer.doubtful === true ? doubtfulInARow + 1 : 0
+    return answer.result === 'unreachable' || answer.result === 'platform-error' || doubtfulInARow >= suspiciousRow
+  }
+
+  async function answers(signal: AbortSignal): Promise<boolean> {
+    try {
+      await options.probe(signal)
+      return true
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!isPlatformTrouble(error)) throw error
+      return false
+    }
+  }
+
+  async function pause(signal: AbortSignal): Promise<void> {
+    const longest = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(pauses, 20))
+    pauses += 1
+    await clock.sleep(longest * (1 - random.next() / 2), signal)
+  }
+
+  function stillSuspected(): boolean {
+    return state.name === 'suspected'
+  }
+
+  /** One round of finding out; does nothing while there is no question. */
+  async function ask(signal: AbortSignal): Promise<void> {
+    if (state.name === 'suspected') {
+      const next: State = (await answers(signal)) ? { name: 'clear' } : { name: 'blocked', trouble: 'platform' }
+      // A refusal may have come meanwhile: it is the better answer.
+      if (stillSuspected()) enter(next)
+    } else if (state.name === 'blocked') {
+      await pause(signal)
+      // Asked only now: a refusal may have come meanwhile, and the list being answered does not take it back.
+      if (await answers(signal)) enter(trouble() === 'platform' ? { name: 'clear' } : { name: 'trial' })
+    } else {
+      await changed.wait(undefined, signal)
+    }
+  }
+
+  return {
+    allows: (inFlight) => state.name === 'clear' || (state.name === 'trial' && inFlight === 0),
+    trouble,
+    note(answer) {
+      if (answer.result === 'unauthorized') {
+        if (state.name !== 'blocked' || state.trouble !== 'unauthorized')
+          enter({ name: 'blocked', trouble: 'unauthorized' })
+        return
+      }
+      const failed = isFailure(answer)
+      failuresInARow = failed ? failuresInARow + 1 : 0
+      if (state.name === 'trial') {
+        // Whether we are let in shows only when the platform comes so far as to look at what we ask.
+        const tellsNothing = failed || answer.result === 'throttled'
+        enter(tellsNothing ? { name: 'blocked', trouble: 'unauthorized' } : { name: 'clear' })
+      }
+      if (state.name === 'clear' && (failuresInARow >= suspiciousRow || doubtfulInARow >= suspiciousRow)) {
+        enter({ name: 'suspected' })
+      }
+    },
+    async run(signal) {
+      for (;;) {
+        signal.throwIfAborted()
+        await ask(signal)
+      }
+    },
+  }
+}

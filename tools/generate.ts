@@ -1,0 +1,199 @@
+// Writes what is made from the schema: config/default.yaml, config/schema.json and README's tables (`npm run generate`).
+// With --check it writes nothing and fails naming what is stale.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Scalar, stringify } from 'yaml'
+import { z } from 'zod'
+import type { Key, KeyDescription } from '../src/config/key.ts'
+import { keys, schema } from '../src/config/schema.ts'
+import { logEvents, type LogEvent } from '../src/observe/log-events.ts'
+import { metricDefinitions, metricPrefix, type MetricDefinition } from '../src/observe/metrics.ts'
+
+/** A file, or a part of one, that is made from code. */
+export interface Target {
+  /** Path from the repository's root. */
+  file: string
+  /** The file's new text, given the one it has (undefined: there is no such file); or why there can be none. */
+  render(current: string | undefined): { text: string } | { problem: string }
+}
+
+/** A file that is made whole. */
+export function wholeFile(file: string, text: () => string): Target {
+  return { file, render: () => ({ text: text() }) }
+}
+
+/** The part of a Markdown file between `<!-- generated: name -->` and `<!-- /generated -->`, which stay. */
+export function markdownPart(file: string, name: string, text: () => string): Target {
+  const [begin, end] = [`<!-- generated: ${name} -->`, '<!-- /generated -->']
+  return {
+    file,
+    render(current) {
+      if (current === undefined) return { problem: 'there is no such file' }
+      const from = current.indexOf(begin)
+      const to = current.indexOf(end, from)
+      if (from < 0 || to < 0)
+        return { problem: `the marks ${begin} and ${end} are missing: put them where the table belongs` }
+      const [head, tail] = [current.slice(0, from + begin.length), current.slice(to)]
+      return { text: `${head}\n<!-- prettier-ignore-start -->\n\n${text()}\n<!-- prettier-ignore-end -->\n${tail}` }
+    },
+  }
+}
+
+/** A Markdown table, one line a row. */
+export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
+  return line(head) + line(head.map(() => '---')) + rows.map(line).join('')
+}
+
+function configurationTable(): string {
+  const names = (key: KeyDescription): string => {
+    const variables = [key.environment, ...(key.fileTwin === undefined ? [] : [key.fileTwin])]
+    return [key.key, ...variables].map((name) => `\`${name}\``).join('<br>')
+  }
+  const standard = (key: KeyDescription): string => {
+    if (key.required) return 'required'
+    if (key.default === undefined) return 'unset'
+    return key.default.startsWith('the ') ? key.default : `\`${key.default}\``
+  }
+  const rows = keys.map((key) => [names(key), key.type, standard(key), key.explanation])
+  return markdownTable(['Key and variable', 'Type', 'Default', 'Meaning'], rows)
+}
+
+/** One key with its default as YAML; commented out when it has none. */
+function yamlEntry(key: Key, indent: string): string {
+  const name = key.key.slice(key.key.lastIndexOf('.') + 1)
+  const standing = key.required ? '; required' : key.fallback === undefined ? '' : `; default: the ${key.fallback}`
+  const comment = `${indent}# ${key.explanation} (${key.type}${standing})\n`
+  if (key.defaultValue === undefined) return `${comment}${indent}# ${name}:\n`
+  const value = stringify(key.defaultValue, { defaultStringType: Scalar.PLAIN, singleQuote: true, lineWidth: 0 })
+  return `${comment}${indent}${name}: ${value}`
+}
+
+function defaultYaml(): string {
+  let text =
+    '# Every key with its default. Made from src/config/schema.ts by `npm run generate`; not to be edited here.\n'
+  text += '# Durations: a whole number and one unit (ms, s, m, h, d). Keys without a default are commented out.\n'
+  let open: string[] = []
+  for (const key of keys) {
+    const sections = key.key.split('.').slice(0, -1)
+    for (const [depth, section] of sections.entries()) {
+      if (open.slice(0, depth + 1).join('.') === sections.slice(0, depth + 1).join('.')) continue
+      text += `${depth === 0 ? '\n' : ''}${'  '.repeat(depth)}${section}:\n`
+    }
+    open = sections
+    text += yamlEntry(key, '  '.repeat(sections.length))
+  }
+  return text
+}
+
+interface JsonSchema {
+  type?: string | string[]
+  properties?: Record<string, JsonSchema>
+  required?: string[]
+  description?: string
+}
+
+/** For editors: a file may leave out what the environment gives, and a section may be empty. */
+function forFiles(node: JsonSchema, path: string): JsonSchema {
+  const rest = { ...node }
+  delete rest.required
+  if (node.properties === undefined) {
+    const key = keys.find((candidate) => candidate.key === path)
+    return { description: key === undefined ? '' : `${key.explanation} (${key.type})`, ...rest }
+  }
+  const properties = Object.entries(node.properties).map(([name, part]) => [
+    name,
+    forFiles(part, path === '' ? name : `${path}.${name}`),
+  ])
+  return { ...rest, type: ['object', 'null'], properties: Object.fromEntries(properties) as Record<string, JsonSchema> }
+}
+
+function jsonSchema(): string {
+  const title = 'Configuration of the webhook reconciler'
+  const whole = forFiles(z.toJSONSchema(schema, { io: 'input', target: 'draft-7' }) as JsonSchema, '')
+  return `${JSON.stringify({ title, ...whole }, null, 2)}\n`
+}
+
+function metricsTable(): string {
+  const labels = (definition: MetricDefinition): string =>
+    Object.entries(definition.labels ?? {})
+      .map(([label, values]) => (values.length === 0 ? `\`${label}\`` : `\`${label}\`: ${values.join(', ')}`))
+      .join('<br>')
+  const rows = Object.entries<MetricDefinition>(metricDefinitions).map(([name, definition]) => [
+    `\`${metricPrefix}${name}\``,
+    definition.type,
+    labels(definition),
+    definition.help,
+  ])
+  return markdownTable(['Metric', 'Type', 'Labels', 'Meaning'], rows)
+}
+
+function logEventsTable(): string {
+  const rows = Object.entries<LogEvent>(logEvents).map(([message, { fields, levels, meaning }]) => [
+    `\`${message}\``,
+    levels.join(', '),
+    fields.map((field) => `\`${field}\``).join(', '),
+    meaning,
+  ])
+  return markdownTable(['Message', 'Level', 'Fields', 'Meaning'], rows)
+}
+
+/** Everything that is generated. */
+export const targets: readonly Target[] = [
+  wholeFile('config/default.yaml', defaultYaml),
+  wholeFile('config/schema.json', jsonSchema),
+  markdownPart('README.md', 'configuration', configurationTable),
+  markdownPart('README.md', 'metrics', metricsTable),
+  markdownPart('README.md', 'log events', logEventsTable),
+]
+
+/** Files as the generator sees them. */
+export interface Files {
+  /** Undefined when there is no such file. */
+  read(file: string): string | undefined
+  write(file: string, text: string): void
+}
+
+/**
+ * Brings the targets up to date, or with `check` only compares.
+ * @returns one line for each target that was written, is stale or can't be made, and whether all is well
+ */
+export function generate(list: readonly Target[], files: Files, check: boolean): { ok: boolean; lines: string[] } {
+  const lines: string[] = []
+  let ok = true
+  for (const target of list) {
+    const current = files.read(target.file)
+    const result = target.render(current)
+    if ('problem' in result) {
+      ok = ok && !check
+      lines.push(`${target.file}: left as it is: ${result.problem}`)
+    } else if (result.text !== current) {
+      ok = ok && !check
+      lines.push(check ? `${target.file} is stale: run npm run generate` : `${target.file} written`)
+      if (!check) files.write(target.file, result.text)
+    }
+  }
+  return { ok, lines }
+}
+
+/** Files below the repository's root. */
+function filesOf(root: string): Files {
+  return {
+    read(file) {
+      try {
+        return readFileSync(join(root, file), 'utf8')
+      } catch (error) {
+        if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+        throw error
+      }
+    },
+    write: (file, text) => writeFileSync(join(root, file), text),
+  }
+}
+
+if (import.meta.main) {
+  const { ok, lines } = generate(targets, filesOf(join(import.meta.dirname, '..')), process.argv.includes('--check'))
+  for (const line of lines) process.stdout.write(`${line}\n`)
+  process.exitCode = ok ? 0 : 1
+}
