@@ -13,18 +13,18 @@ import { createRate } from './platform/rate.ts'
 import { createSkew } from './platform/skew.ts'
 import { createTokenManager, type TokenManager } from './platform/token.ts'
 import { tokenPath } from './platform/wire.ts'
-import { createAllowance, type CircuitView } from './reconcile/retry/circuits.ts'
+import { createCircuits, type CircuitView } from './reconcile/retry/circuits.ts'
 import { createBacklog, type Backlog, type Settled } from './reconcile/retry/backlog.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
 import { noCounts, type Counts } from './reconcile/retry/census.ts'
 import { decide, decisions } from './reconcile/decide.ts'
 import { createDispatcher, type Dispatcher } from './reconcile/retry/dispatcher.ts'
 import { nextAttempt } from './reconcile/failed-record.ts'
-import { createGuard, type Guard } from './reconcile/retry/platform-breaker.ts'
+import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
 import { verdictOf } from './reconcile/confirm/outcome.ts'
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import type { Policy } from './reconcile/policy.ts'
-import { createReceiver, type Receiver } from './reconcile/retry/receiver-health.ts'
+import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
 import { expiringBefore } from './reconcile/window.ts'
 
@@ -46,8 +46,8 @@ export interface Engine {
   backlog: Backlog
   dispatcher: Dispatcher
   confirmer: Confirmer
-  guard: Guard
-  receiver: Receiver
+  guard: PlatformBreaker
+  receiver: ReceiverHealth
   pause: Pause
   sweeper: Sweeper
   policy: Policy
@@ -159,7 +159,7 @@ export function createEngine(options: EngineOptions): Engine {
     random,
     report,
   })
-  const allowance = createAllowance(
+  const allowance = createCircuits(
     {
       enabled: config.circuit.enabled,
       initialAllowance: config.circuit.initialAllowance,
@@ -186,7 +186,7 @@ export function createEngine(options: EngineOptions): Engine {
     dispatcher.wake()
   }
   const pause = createPause({ now: () => options.clock.now(), wake, report })
-  const receiver = createReceiver({
+  const receiver = createReceiverHealth({
     healthUrl: config.receiver.healthUrl,
     intervalMs: config.receiver.interval,
     timeoutMs: config.receiver.timeout,
@@ -195,7 +195,7 @@ export function createEngine(options: EngineOptions): Engine {
     wake,
     report,
   })
-  const guard = createGuard({
+  const guard = createPlatformBreaker({
     clock,
     random,
     report,

@@ -4,7 +4,7 @@ import { shownText } from '../config/layer.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { createZone } from '../platform/local-time.ts'
 import { isUuid, type WebhookRecord } from '../platform/record.ts'
-import { createEntry } from '../reconcile/failed-record.ts'
+import { createFailedRecord } from '../reconcile/failed-record.ts'
 import { recordsOfEvent, type EventRecords } from './event-records.ts'
 import { explain, leavesWindowAt, type Explanation, type Situation } from './explanation.ts'
 import type { End, Io } from './io.ts'
@@ -27,7 +27,7 @@ interface Explained {
 }
 
 function explained(record: WebhookRecord, situation: Situation): Explained {
-  const { eventAt, lastAt } = createEntry(record, { ...situation, askedAt: 0 })
+  const { eventAt, lastAt } = createFailedRecord(record, { ...situation, askedAt: 0 })
   return {
     record,
     explanation: explain(record, situation),

@@ -3,7 +3,7 @@ import { formatDuration } from '../config/duration.ts'
 import type { Zone } from '../platform/local-time.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import { decide, type Decision } from '../reconcile/decide.ts'
-import { createEntry, type Entry } from '../reconcile/failed-record.ts'
+import { createFailedRecord, type FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 
 /**
@@ -30,13 +30,13 @@ export interface Situation {
 
 const byHand = (id: string, more = ''): string => `\`webhook-reconciler retry ${more}${id}\` tries it all the same`
 
-function lastOf({ attempts, lastAt, lastAttemptLocal }: Entry, show: Situation['show']): string {
+function lastOf({ attempts, lastAt, lastAttemptLocal }: FailedRecord, show: Situation['show']): string {
   if (lastAttemptLocal === null) return `no attempt is shown, and its event was at ${show(lastAt)}`
   return attempts === 0 ? `its last attempt was at ${show(lastAt)}` : `attempt ${attempts} was at ${show(lastAt)}`
 }
 
 /** Which settings leave a record out. */
-function exclusions(entry: Entry, { policy, show }: Situation): string[] {
+function exclusions(entry: FailedRecord, { policy, show }: Situation): string[] {
   const { select, window } = policy
   const { eventAt, eventType, module, subscriptionId } = entry
   const lacks = (list: readonly string[], value: string): boolean => list.length > 0 && !list.includes(value)
@@ -64,7 +64,7 @@ function notFailed({ attempts, status }: WebhookRecord): Explanation | undefined
 }
 
 /** An event that the window does not hold, or not yet. */
-function notInWindow(entry: Entry, dueAt: number, { policy, now, show }: Situation): Explanation | undefined {
+function notInWindow(entry: FailedRecord, dueAt: number, { policy, now, show }: Situation): Explanation | undefined {
   const { lookbackMs, settleMs } = policy.window
   const leftAt = entry.eventAt + lookbackMs
   if (leftAt < now) {
@@ -79,7 +79,7 @@ function notInWindow(entry: Entry, dueAt: number, { policy, now, show }: Situati
   return { state: 'settling', why, nextAt: Math.max(settledAt, dueAt) }
 }
 
-function backingOff(entry: Entry, dueAt: number, { policy, show }: Situation): Explanation {
+function backingOff(entry: FailedRecord, dueAt: number, { policy, show }: Situation): Explanation {
   const leavesAt = entry.eventAt + policy.window.lookbackMs
   const edge =
     dueAt > leavesAt
@@ -89,7 +89,7 @@ function backingOff(entry: Entry, dueAt: number, { policy, show }: Situation): E
   return { state: 'backing-off', why, nextAt: dueAt > leavesAt ? undefined : dueAt }
 }
 
-function due(entry: Entry, dueAt: number, { policy, show }: Situation): Explanation {
+function due(entry: FailedRecord, dueAt: number, { policy, show }: Situation): Explanation {
   const last = lastOf(entry, show)
   if (!policy.enabled) {
     const why = `held: it would be due since ${show(dueAt)}, but retry.enabled is false; ${byHand(entry.id)}`
@@ -106,7 +106,7 @@ export function explain(record: WebhookRecord, situation: Situation): Explanatio
   const done = notFailed(record)
   if (done !== undefined) return done
   const { now, policy, zone } = situation
-  const entry = createEntry(record, { zone, now, askedAt: 0 })
+  const entry = createFailedRecord(record, { zone, now, askedAt: 0 })
   const { decision, dueAt } = decide(entry, policy, { now, held: false })
   if (decision === 'excluded') {
     const why = `not selected: ${exclusions(entry, situation).join('; ')}; ${byHand(entry.id)}`
@@ -123,5 +123,5 @@ export function explain(record: WebhookRecord, situation: Situation): Explanatio
 
 /** When its event leaves the window, epoch ms. */
 export function leavesWindowAt(record: WebhookRecord, { now, policy, zone }: Situation): number {
-  return createEntry(record, { zone, now, askedAt: 0 }).eventAt + policy.window.lookbackMs
+  return createFailedRecord(record, { zone, now, askedAt: 0 }).eventAt + policy.window.lookbackMs
 }

@@ -6,7 +6,7 @@ import type { Fact } from '../observe/events.ts'
 import { groupByCause, type Cause } from '../ops/causes.ts'
 import type { Counts } from '../reconcile/retry/census.ts'
 import { decide, decisions, type Verdict } from '../reconcile/decide.ts'
-import type { Entry } from '../reconcile/failed-record.ts'
+import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { SweepReport } from '../reconcile/sweep/sweeper.ts'
 import { askDaemon, inWords, isHeldBy, stopsOf, type AskedDaemon } from './daemon-status.ts'
 import { estimateSeconds } from './estimate.ts'
@@ -42,7 +42,7 @@ function isHeld({ daemon, receiverUp }: Pick<Found, 'daemon' | 'receiverUp'>, su
   return receiverUp === false || isHeldBy(daemon, subscriptionId)
 }
 
-function verdictOf({ policy }: Session, found: Found): (entry: Entry) => Verdict {
+function verdictOf({ policy }: Session, found: Found): (entry: FailedRecord) => Verdict {
   return (entry) => decide(entry, policy, { now: found.now, held: isHeld(found, entry.subscriptionId) })
 }
 
@@ -78,7 +78,7 @@ function comesAt({ decision, dueAt }: Verdict, now: number): number | undefined 
   return decision === 'due' || decision === 'backing-off' ? Math.max(now, dueAt) : undefined
 }
 
-function recordOf(entry: Entry, verdict: Verdict, now: number): object {
+function recordOf(entry: FailedRecord, verdict: Verdict, now: number): object {
   return {
     webhookId: entry.id,
     eventId: entry.eventId,

@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import type { Fact } from '../observe/events.ts'
 import { decide } from '../reconcile/decide.ts'
-import type { Entry } from '../reconcile/failed-record.ts'
+import type { FailedRecord } from '../reconcile/failed-record.ts'
 import { createGrace } from '../shutdown.ts'
 import type { End, Io } from './io.ts'
 import { createMoments, showSpan } from './moments.ts'
@@ -24,11 +24,11 @@ interface RetryOptions extends SessionOptions, RetryFlags {
 const mostUnasked = 100
 
 /** Records that may go out, as it was decided at that moment. */
-function dueAt(now: number, { engine, policy }: Session): Entry[] {
+function dueAt(now: number, { engine, policy }: Session): FailedRecord[] {
   return [...engine.backlog.entries()].filter((entry) => decide(entry, policy, { now, held: false }).decision === 'due')
 }
 
-function question(due: readonly Entry[], { moments, target }: Session): string {
+function question(due: readonly FailedRecord[], { moments, target }: Session): string {
   const times = due.map(({ eventAt }) => eventAt)
   const first = times.reduce((least, at) => Math.min(least, at), Infinity)
   const last = times.reduce((most, at) => Math.max(most, at), -Infinity)
@@ -50,7 +50,7 @@ interface Asking {
 }
 
 /** @throws UsageError where nobody can be asked */
-async function isWanted(due: readonly Entry[], { daemon, io, options, session }: Asking): Promise<boolean> {
+async function isWanted(due: readonly FailedRecord[], { daemon, io, options, session }: Asking): Promise<boolean> {
   const { enabled } = session.service.config.retry
   if (due.length === 0) return true
   const paused = pauseText(daemon, session)
@@ -80,7 +80,7 @@ interface Run {
   session: Session
   ledger: Ledger
   gathered: Gathered
-  due: readonly Entry[]
+  due: readonly FailedRecord[]
   /** Undefined when nothing was due. */
   daemon: AskedDaemon | undefined
   /** Platform epoch ms: what is due was decided for this moment. */

@@ -1,7 +1,7 @@
 // Why deliveries are missing: the failed records grouped by event type, subscription and last answer, and those that nobody retries any more.
 import { noCounts, type Counts } from '../reconcile/retry/census.ts'
 import { decide } from '../reconcile/decide.ts'
-import type { Entry } from '../reconcile/failed-record.ts'
+import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 
 /** Records that failed in the same way. */
@@ -74,7 +74,7 @@ function createFirsts<T>(max: number, order: (a: T, b: T) => number): { add(item
 type ByCode = Map<number | null, Cause>
 
 /** Finds a record's group without making a key of it: there may be a hundred thousand records. */
-function createGroups(): { of(entry: Entry): Cause; list(): Cause[] } {
+function createGroups(): { of(entry: FailedRecord): Cause; list(): Cause[] } {
   const groups = new Map<string, Map<string, ByCode>>()
   const list: Cause[] = []
 
@@ -108,7 +108,7 @@ function createGroups(): { of(entry: Entry): Cause; list(): Cause[] } {
   }
 }
 
-function toParked(entry: Entry): ParkedRecord {
+function toParked(entry: FailedRecord): ParkedRecord {
   const { eventId, id, eventType, subscriptionId, responseStatusCode, attempts, tries, eventAt, lastAt, triedAt } =
     entry
   return {
@@ -123,11 +123,11 @@ function toParked(entry: Entry): ParkedRecord {
   }
 }
 
-const oldestFirst = (a: Entry, b: Entry): number => a.eventAt - b.eventAt
+const oldestFirst = (a: FailedRecord, b: FailedRecord): number => a.eventAt - b.eventAt
 const mostFirst = (a: Cause, b: Cause): number => b.records - a.records || a.oldestAt - b.oldestAt
 
 /** Groups the records. Those that are excluded are not ours to miss. */
-export function groupByCause(entries: Iterable<Entry>, options: CausesOptions): Causes {
+export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOptions): Causes {
   const { policy, now, isHeld, maxCauses, maxParked } = options
   const groups = createGroups()
   const firstCauses = createFirsts(maxCauses, mostFirst)

@@ -1,13 +1,13 @@
 // A record as the backlog holds it: what decisions need, in the platform's time. @see design sections 7 and 9
 import { laterReadingNotAfter, type Zone } from '../platform/local-time.ts'
 import type { WebhookRecord } from '../platform/record.ts'
-import type { Awaited } from './confirm/awaited.ts'
+import type { PendingOutcome } from './confirm/awaited.ts'
 import type { Known } from './decide.ts'
 
 /** A record that the backlog holds. */
-export interface Entry extends Known {
+export interface FailedRecord extends Known {
   eventId: string
-  awaiting: Awaited | undefined
+  awaiting: PendingOutcome | undefined
   /** Transfer or account that the event is about; empty when none is told, or nobody asks for an order. */
   entityId: string
   /** True when those behind it of the same entity need not wait for it any more: nobody knows what became of it. */
@@ -22,7 +22,7 @@ export interface Entry extends Known {
 }
 
 /** Which attempt of the record the next retry is, by the platform's count and ours: the first is 1. */
-export function nextAttempt({ attempts, tries }: Pick<Entry, 'attempts' | 'tries'>): number {
+export function nextAttempt({ attempts, tries }: Pick<FailedRecord, 'attempts' | 'tries'>): number {
   return Math.max(attempts, tries) + 1
 }
 
@@ -45,7 +45,10 @@ function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: Z
 }
 
 /** `now` in epoch ms of the platform's clock, `askedAt` monotonic ms. Its entity is the backlog's to keep or not. */
-export function createEntry(record: WebhookRecord, when: { zone: Zone; now: number; askedAt: number }): Entry {
+export function createFailedRecord(
+  record: WebhookRecord,
+  when: { zone: Zone; now: number; askedAt: number },
+): FailedRecord {
   const eventAt = laterReadingNotAfter(when.zone, record.eventLocal, when.now)
   return {
     id: record.id,
@@ -70,7 +73,11 @@ export function createEntry(record: WebhookRecord, when: { zone: Zone; now: numb
 }
 
 /** Takes in what the platform shows of a record now. */
-export function updateEntry(entry: Entry, record: WebhookRecord, when: { zone: Zone; now: number }): void {
+export function updateFailedRecord(
+  entry: FailedRecord,
+  record: WebhookRecord,
+  when: { zone: Zone; now: number },
+): void {
   entry.attempts = record.attempts
   entry.lastAttemptLocal = record.lastAttemptLocal
   entry.lastAt = lastAt(record, entry.eventAt, when)
@@ -82,7 +89,7 @@ export function updateEntry(entry: Entry, record: WebhookRecord, when: { zone: Z
  * has not changed. Only for a retry that was accepted: any other attempt may have been made at any time.
  */
 export function offsetOf(
-  entry: Entry,
+  entry: FailedRecord,
   record: WebhookRecord,
   when: { zone: Zone; triedAt: number; seenAt: number },
 ): TimeOffset | undefined {

@@ -60,4 +60,4 @@ export interface Policy {
 }
 
 /** Records whose event is younger than this are fresh: they are listed more often and have turns of their own. */
-export const freshMs = 3_600_000
+export const recentMs = 3_600_000

@@ -1,6 +1,6 @@
 // The sliding window of event time, and spans of it, in seconds of the platform's wall clock.
 import type { Zone } from '../platform/local-time.ts'
-import { freshMs, type WindowPolicy } from './policy.ts'
+import { recentMs, type WindowPolicy } from './policy.ts'
 
 /** The event seconds `[from, to)` of the platform's wall clock. */
 export interface Span {
@@ -65,7 +65,7 @@ export function expiringBefore(now: number, policy: WindowPolicy, zone: Zone): n
  */
 export function newestHour(now: number, policy: WindowPolicy, zone: Zone, seenTo = Infinity): Span {
   const whole = slidingWindow(now, policy, zone)
-  const hour = slidingWindow(now, { ...policy, lookbackMs: policy.settleMs + freshMs }, zone)
+  const hour = slidingWindow(now, { ...policy, lookbackMs: policy.settleMs + recentMs }, zone)
   const from = Math.min(hour.from, seenTo)
   return { from: Math.max(whole.from, Math.floor(from / censusSeconds) * censusSeconds), to: whole.to }
 }

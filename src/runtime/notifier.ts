@@ -1,38 +1,38 @@
-// A wait that can be cut short: loops sleep on a bell until their next deadline, and whoever changes something rings it.
+// A condition variable: a loop waits for a change or for a deadline, whichever comes first.
 import type { Clock } from './clock.ts'
 
-export interface Bell {
+export interface Notifier {
   /** Ends every wait that is under way. */
-  ring(): void
+  notify(): void
   /**
-   * Resolves at the next ring, after `ms` milliseconds at the latest (never by itself when undefined).
+   * Resolves at the next `notify`, after `ms` milliseconds at the latest (never by itself when undefined).
    * Rejects with the signal's reason when it is aborted.
    */
   wait(ms: number | undefined, signal: AbortSignal): Promise<void>
 }
 
 /** Reason of ending a wait. Made once: an abort without one makes an exception with a stack each time. */
-const rang = new Error('the bell rang')
+const notified = new Error('notified')
 
 /** Waits without a deadline look up now and then all the same, so that a loop that waits is seen to be alive. */
 const longestWaitMs = 30_000
 
-export function createBell(clock: Clock): Bell {
-  let rung = new AbortController()
+export function createNotifier(clock: Clock): Notifier {
+  let current = new AbortController()
 
   return {
-    ring() {
-      const before = rung
-      rung = new AbortController()
-      before.abort(rang)
+    notify() {
+      const before = current
+      current = new AbortController()
+      before.abort(notified)
     },
     async wait(ms, signal) {
       signal.throwIfAborted()
       const own = new AbortController()
       const end = (): void => {
-        own.abort(rang)
+        own.abort(notified)
       }
-      const { signal: ringing } = rung
+      const { signal: ringing } = current
       ringing.addEventListener('abort', end, { once: true })
       signal.addEventListener('abort', end, { once: true })
       try {

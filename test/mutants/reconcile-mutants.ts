@@ -157,7 +157,7 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R23',
     file: 'reconcile/retry/turns.ts',
-    text: "now - entry.eventAt < freshMs ? 'fresh' : 'old'",
+    text: "now - entry.eventAt < recentMs ? 'fresh' : 'old'",
     replacement: "'old'",
     breaks: 'gives fresh records no turns of their own',
     origin: 'review',

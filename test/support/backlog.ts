@@ -3,7 +3,7 @@ import type { RetryAnswer } from '../../src/platform/client.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { Ticket } from '../../src/reconcile/retry/circuits.ts'
-import type { Awaited } from '../../src/reconcile/confirm/awaited.ts'
+import type { PendingOutcome } from '../../src/reconcile/confirm/awaited.ts'
 import {
   createBacklog,
   type Backlog,
@@ -12,7 +12,7 @@ import {
   type Settled,
 } from '../../src/reconcile/retry/backlog.ts'
 import { decide, type Decision } from '../../src/reconcile/decide.ts'
-import type { Entry, TimeOffset } from '../../src/reconcile/failed-record.ts'
+import type { FailedRecord, TimeOffset } from '../../src/reconcile/failed-record.ts'
 import type { Listing } from '../../src/reconcile/sweep/list-slice.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Span } from '../../src/reconcile/window.ts'
@@ -55,7 +55,7 @@ export interface WatchedBacklog {
   backlog: Backlog
   /** What it has told so far. */
   settled: Settled[]
-  undecided: Awaited[]
+  undecided: PendingOutcome[]
   /** Ids and outcomes that it has told so far. */
   outcomes: () => [string, Settled['outcome']][]
 }
@@ -63,7 +63,7 @@ export interface WatchedBacklog {
 /** A backlog, and what it tells of outcomes. */
 export function watchedBacklog(options: Parameters<typeof testBacklog>[0] = {}): WatchedBacklog {
   const settled: Settled[] = []
-  const undecided: Awaited[] = []
+  const undecided: PendingOutcome[] = []
   const backlog = testBacklog({
     ...options,
     onSettled: (one) => settled.push(one),
@@ -100,7 +100,7 @@ export function learn(backlog: Backlog, listing: Listing, now: number): Learned 
 }
 
 /** The entry of a record that must be there. */
-export function entryOf(backlog: Backlog, record: Pick<WebhookRecord, 'id'>): Entry {
+export function entryOf(backlog: Backlog, record: Pick<WebhookRecord, 'id'>): FailedRecord {
   const entry = backlog.get(record.id)
   if (entry === undefined) throw new Error(`the backlog does not hold ${record.id}`)
   return entry
@@ -132,7 +132,7 @@ export function noted(
 export const patchedAt = 1900
 
 /** Begins a PATCH of this record. */
-export function begun(backlog: Backlog, record: WebhookRecord, monotonic = patchedAt, sentAt = testNow): Entry {
+export function begun(backlog: Backlog, record: WebhookRecord, monotonic = patchedAt, sentAt = testNow): FailedRecord {
   const entry = entryOf(backlog, record)
   backlog.begin(entry, ticketOf(record), { sentAt, monotonic })
   return entry
@@ -141,7 +141,7 @@ export function begun(backlog: Backlog, record: WebhookRecord, monotonic = patch
 /** Looks at an entry: asked for so many ms after the PATCH that was sent at `patchedAt`, answered 50 ms later. */
 export function looked(
   backlog: Backlog,
-  entry: Entry,
+  entry: FailedRecord,
   record: WebhookRecord | undefined,
   afterMs: number,
 ): TimeOffset | undefined {
@@ -152,8 +152,8 @@ export function looked(
 /** A retry under way, as the backlog knows it. */
 export function awaitedOf(
   record: Pick<WebhookRecord, 'id' | 'subscriptionId'>,
-  fields: Partial<Awaited> = {},
-): Awaited {
+  fields: Partial<PendingOutcome> = {},
+): PendingOutcome {
   return {
     ticket: ticketOf(record),
     sentAt: patchedAt,
@@ -161,7 +161,7 @@ export function awaitedOf(
     lost: false,
     listed: { attempts: 1, lastAttemptLocal: testNow - dayMs },
     failedSince: undefined,
-    lookAt: patchedAt + 500,
+    checkAt: patchedAt + 500,
     missedByEvent: false,
     ...fields,
   }

@@ -1,8 +1,8 @@
 // Retries and their outcomes over an allowance alone, in a time that jumps from one happening to the next: who is hit how often.
 import TinyQueue from 'tinyqueue'
 import {
-  createAllowance,
-  type Allowance,
+  createCircuits,
+  type Circuits,
   type CircuitFact,
   type CircuitPolicy,
   type Ticket,
@@ -36,7 +36,7 @@ export interface Hit {
 }
 
 export interface Deliveries {
-  allowance: Allowance
+  allowance: Circuits
   facts: (CircuitFact & { at: number })[]
   hits: Hit[]
   /** Retries and outcomes until then. */
@@ -64,7 +64,7 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
   let turn = 0
   let wasFirstProbe = false
   const facts: (CircuitFact & { at: number })[] = []
-  const allowance = createAllowance({ ...defaultCircuit, ...policy }, (fact) => facts.push({ ...fact, at: now }))
+  const allowance = createCircuits({ ...defaultCircuit, ...policy }, (fact) => facts.push({ ...fact, at: now }))
   const coming = new TinyQueue<Coming>([], (a, b) => a.at - b.at || a.order - b.order)
   const hits: Hit[] = []
   const sent = new Map<string, number>()

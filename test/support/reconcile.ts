@@ -2,8 +2,8 @@
 import { createZone } from '../../src/platform/local-time.ts'
 import { createRate, type Rate } from '../../src/platform/rate.ts'
 import {
-  createAllowance,
-  type Allowance,
+  createCircuits,
+  type Circuits,
   type CircuitFact,
   type CircuitPolicy,
 } from '../../src/reconcile/retry/circuits.ts'
@@ -16,7 +16,11 @@ import {
   type RetryFact,
   type TimeOffsetFact,
 } from '../../src/reconcile/retry/dispatcher.ts'
-import { createGuard, type Guard, type TroubleFact } from '../../src/reconcile/retry/platform-breaker.ts'
+import {
+  createPlatformBreaker,
+  type PlatformBreaker,
+  type TroubleFact,
+} from '../../src/reconcile/retry/platform-breaker.ts'
 import { verdictOf, type Outcome } from '../../src/reconcile/confirm/outcome.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import { createSweeper, type Sweeper, type SweeperFact, type SweepReport } from '../../src/reconcile/sweep/sweeper.ts'
@@ -66,8 +70,8 @@ export interface Reconcile extends AsyncDisposable {
   platform: FakePlatform
   backlog: Backlog
   rate: Rate
-  guard: Guard
-  allowance: Allowance
+  guard: PlatformBreaker
+  allowance: Circuits
   dispatcher: Dispatcher
   confirmer: Confirmer
   /** Pauses, or resumes, as an operator does. */
@@ -97,7 +101,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   }
   const platform = createFakePlatform({ latencyMs: 20, ...options, clock })
   const maxRecords = options.maxRecords ?? 100_000
-  const allowance = createAllowance({ ...circuitsOff, ...options.circuit }, report)
+  const allowance = createCircuits({ ...circuitsOff, ...options.circuit }, report)
   const backlog = createBacklog({
     policy,
     zone,
@@ -122,7 +126,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const client = options.client?.({ clock, rate }) ?? platform
   const stop = new AbortController()
   const kill = new AbortController()
-  const guard = createGuard({
+  const guard = createPlatformBreaker({
     clock,
     random: steadyRandom,
     report,

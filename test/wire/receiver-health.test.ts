@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { TransportError, type HttpRequest, type HttpResponse } from '../../src/platform/http.ts'
 import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
 import {
-  createReceiver,
-  type Receiver,
+  createReceiverHealth,
+  type ReceiverHealth,
   type ReceiverFact,
-  type ReceiverOptions,
+  type ReceiverHealthOptions,
 } from '../../src/reconcile/retry/receiver-health.ts'
 import { startRawServer } from '../support/raw-server.ts'
 import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
@@ -18,7 +18,7 @@ type Health = number | TransportError['reason'] | ((request: HttpRequest) => Pro
 
 interface Scene {
   clock: VirtualClock
-  receiver: Receiver
+  receiver: ReceiverHealth
   facts: ReceiverFact[]
   requests: HttpRequest[]
   /** When each was asked, ms since the start. */
@@ -35,7 +35,7 @@ function response(status: number): HttpResponse {
   return { status, headers: {}, body: '', sentAt: 0, receivedAt: 0 }
 }
 
-function createScene(changes: Partial<ReceiverOptions> = {}): Scene {
+function createScene(changes: Partial<ReceiverHealthOptions> = {}): Scene {
   const clock = createVirtualClock()
   const start = clock.monotonic()
   const facts: ReceiverFact[] = []
@@ -43,7 +43,7 @@ function createScene(changes: Partial<ReceiverOptions> = {}): Scene {
   const askedAt: number[] = []
   let health: Health = 200
   let woken = 0
-  const receiver = createReceiver({
+  const receiver = createReceiverHealth({
     healthUrl: 'http://receiver.example/healthz?deep',
     intervalMs,
     timeoutMs,
@@ -322,7 +322,7 @@ describe('the end', () => {
   test('a bug of ours is no answer of the receiver', async () => {
     const clock = createVirtualClock()
     const bug = new TypeError('bug')
-    const receiver = createReceiver({
+    const receiver = createReceiverHealth({
       healthUrl: 'http://receiver.example',
       intervalMs,
       timeoutMs,
@@ -362,7 +362,7 @@ describe('over real HTTP', () => {
     const told = Promise.withResolvers<undefined>()
     const facts: ReceiverFact[] = []
     const stop = new AbortController()
-    const receiver = createReceiver({
+    const receiver = createReceiverHealth({
       healthUrl: server.url.href,
       intervalMs,
       timeoutMs,

@@ -7,7 +7,7 @@ import type { OutcomePolicy } from '../policy.ts'
 /** A record as it was shown at some moment. */
 type Shown = Pick<WebhookRecord, 'attempts' | 'lastAttemptLocal'>
 
-export interface Awaited {
+export interface PendingOutcome {
   ticket: Ticket
   /** Monotonic ms: when the PATCH was sent. */
   sentAt: number
@@ -20,7 +20,7 @@ export interface Awaited {
   /** Monotonic ms: when a new attempt was first shown as failed. */
   failedSince: number | undefined
   /** Monotonic ms: when to look next. */
-  lookAt: number
+  checkAt: number
   /** True when a look-up by its event did not show it: then its second is listed. */
   missedByEvent: boolean
 }
@@ -42,7 +42,7 @@ function showsAttempt(after: Shown, before: Shown): boolean {
  * A look `doubtMs` later that shows a failure too is sure; it may show a still newer attempt, which the platform made by itself.
  */
 export function evidenceOf(
-  { failedSince, listed }: Pick<Awaited, 'failedSince' | 'listed'>,
+  { failedSince, listed }: Pick<PendingOutcome, 'failedSince' | 'listed'>,
   record: Pick<WebhookRecord, 'status' | 'attempts' | 'lastAttemptLocal'>,
   askedAt: number,
   doubtMs: number,
@@ -66,13 +66,13 @@ export function nextLookAt(sentAt: number, askedAt: number, policy: OutcomePolic
 }
 
 /** Whether a look at `askedAt` that showed nothing final frees the place of the retry, which stays awaited. */
-export function freesPlace({ sentAt }: Awaited, askedAt: number, policy: OutcomePolicy): boolean {
+export function freesPlace({ sentAt }: PendingOutcome, askedAt: number, policy: OutcomePolicy): boolean {
   return askedAt - sentAt >= policy.lostAfterMs
 }
 
 /** Whether a look at `askedAt` that showed nothing final is the last one. */
 export function isGivenUp(
-  awaited: Awaited,
+  awaited: PendingOutcome,
   evidence: Evidence | undefined,
   askedAt: number,
   policy: OutcomePolicy,

@@ -1,5 +1,5 @@
 // Finds out what became of retries: looks at the records themselves, many with one call where they lie close. @see design section 11
-import { createBell } from '../../runtime/notifier.ts'
+import { createNotifier } from '../../runtime/notifier.ts'
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { ListPage, ListQuery, PlatformClient } from '../../platform/client.ts'
 import { PlatformFailure } from '../../platform/failure.ts'
@@ -7,7 +7,7 @@ import { maxPageSize } from '../../platform/wire.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import { createCheckQueue } from './check-queue.ts'
 import type { TimeOffsetFact } from '../retry/dispatcher.ts'
-import type { Entry, TimeOffset } from '../failed-record.ts'
+import type { FailedRecord, TimeOffset } from '../failed-record.ts'
 import { asked } from '../sweep/list-slice.ts'
 import { byEventTime, lookUps, spanOf, splitAtGaps, type Group } from './look-plan.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
@@ -28,7 +28,7 @@ export interface ConfirmOptions {
 
 export interface Confirmer {
   /** Follows a record whose outcome is awaited until it is known. */
-  follow(entry: Entry): void
+  follow(entry: FailedRecord): void
   /** How long the longest due check has been due, in ms; 0 when none is. */
   overdueMs(): number
   /** Looks until the signal is aborted; rejects with its reason, or with a bug. */
@@ -86,25 +86,25 @@ async function inParallel<T>(items: readonly T[], atOnce: number, work: (item: T
   await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker))
 }
 
-const isAwaited = (entry: Entry): boolean => entry.awaiting !== undefined
+const isAwaited = (entry: FailedRecord): boolean => entry.awaiting !== undefined
 
 /** Such a record can't be looked up by its event: it is found in the listing of its second, if at all. */
-const hasNoEvent = ({ awaiting, eventId }: Entry): boolean => eventId === '' || awaiting?.missedByEvent === true
+const hasNoEvent = ({ awaiting, eventId }: FailedRecord): boolean => eventId === '' || awaiting?.missedByEvent === true
 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, random } = options
-  const bell = createBell(clock)
+  const notifier = createNotifier(clock)
   const queue = createCheckQueue(options.firstLookMs)
   let pauses = 0
   /** Since when the longest due check of the round under way is due. */
   let roundDueAt = Infinity
 
   /** The lowest goes first: checks that hold retries up, the longest due of them; then the longest due of the others. */
-  function rankOf({ awaiting, subscriptionId }: Entry): number {
-    return (awaiting?.lookAt ?? Infinity) - (options.isFull(subscriptionId) ? heldUpMs : 0)
+  function rankOf({ awaiting, subscriptionId }: FailedRecord): number {
+    return (awaiting?.checkAt ?? Infinity) - (options.isFull(subscriptionId) ? heldUpMs : 0)
   }
 
-  function inOrderOfUrgency(group: Group): Entry[] {
+  function inOrderOfUrgency(group: Group): FailedRecord[] {
     const ranked = group.map((entry) => ({ entry, rank: rankOf(entry) }))
     return ranked.sort((a, b) => a.rank - b.rank).map(({ entry }) => entry)
   }
@@ -119,7 +119,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   }
 
   /** Takes in what a page shows, of every awaited record on it. `due` loses those that were seen. */
-  function take(page: ListPage, askedAt: number, due: Set<Entry>): void {
+  function take(page: ListPage, askedAt: number, due: Set<FailedRecord>): void {
     const look = { askedAt, monotonic: clock.monotonic(), seenAt: client.now() }
     const offsets: TimeOffset[] = []
     for (const record of page.records) {
@@ -135,12 +135,12 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   }
 
   /** What a listing did not show has been looked at all the same: that it is absent proves nothing. */
-  function takeAbsent(entries: Iterable<Entry>, askedAt: number): void {
+  function takeAbsent(entries: Iterable<FailedRecord>, askedAt: number): void {
     const look = { askedAt, monotonic: clock.monotonic(), seenAt: client.now() }
     for (const entry of entries) backlog.see(entry, undefined, look)
   }
 
-  async function read(query: ListQuery, due: Set<Entry>, round: Round): Promise<ListPage> {
+  async function read(query: ListQuery, due: Set<FailedRecord>, round: Round): Promise<ListPage> {
     const askedAt = clock.monotonic()
     round.calls += 1
     const page = await client.list(query, round.signal, 'confirm')
@@ -150,7 +150,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   }
 
   /** Looks a record up by its event, with the others of that event. */
-  async function lookUp(entry: Entry, round: Round): Promise<void> {
+  async function lookUp(entry: FailedRecord, round: Round): Promise<void> {
     if (!isAwaited(entry)) return
     const askedAt = clock.monotonic()
     const due = new Set([entry])
@@ -163,14 +163,14 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     takeAbsent(due, askedAt)
   }
 
-  function putOff({ awaiting }: Entry): void {
+  function putOff({ awaiting }: FailedRecord): void {
     if (awaiting === undefined) return
     const now = clock.monotonic()
-    awaiting.lookAt = now + Math.min(maxPauseMs, Math.max(firstPauseMs, (now - awaiting.sentAt) / 2))
+    awaiting.checkAt = now + Math.min(maxPauseMs, Math.max(firstPauseMs, (now - awaiting.sentAt) / 2))
   }
 
   /** A look that failed is made up for; too many in a row are thrown on. */
-  async function lookUpOrPutOff(entry: Entry, round: Round): Promise<void> {
+  async function lookUpOrPutOff(entry: FailedRecord, round: Round): Promise<void> {
     try {
       await lookUp(entry, round)
       round.failures = 0
@@ -192,7 +192,12 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
    * Looks at a group by listing its span, until all of it has been seen; what it did not show stays in `due`. When that
    * would cost more calls than looking each up, it tells how full the span is instead.
    */
-  async function listSpan(group: Group, due: Set<Entry>, maxCalls: number, round: Round): Promise<Density | undefined> {
+  async function listSpan(
+    group: Group,
+    due: Set<FailedRecord>,
+    maxCalls: number,
+    round: Round,
+  ): Promise<Density | undefined> {
     const span = asked(spanOf(group))
     const query = { ...span, page: 0, size: maxPageSize }
     const first = await read(query, due, round)
@@ -240,10 +245,10 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   }
 
   /** Pages through its second until it is seen, whatever the totals say: nothing else shows such a record. */
-  async function lookAtSecond(entry: Entry, round: Round): Promise<void> {
+  async function lookAtSecond(entry: FailedRecord, round: Round): Promise<void> {
     const askedAt = clock.monotonic()
     // It may have been seen with another one of its second.
-    if (entry.awaiting === undefined || entry.awaiting.lookAt > askedAt || callsLeft(round) === 0) return
+    if (entry.awaiting === undefined || entry.awaiting.checkAt > askedAt || callsLeft(round) === 0) return
     const due = new Set([entry])
     const query = { ...asked(spanOf([entry])), size: maxPageSize }
     const seen = new Set<string>()
@@ -267,7 +272,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   async function lookAtDue(signal: AbortSignal): Promise<void> {
     const round: Round = { failures: 0, answers: 0, calls: 0, signal }
     const due = queue.take(clock.monotonic())
-    roundDueAt = due[0]?.awaiting?.lookAt ?? Infinity
+    roundDueAt = due[0]?.awaiting?.checkAt ?? Infinity
     const [odd, plain] = [due.filter(hasNoEvent), due.filter((entry) => !hasNoEvent(entry))]
     try {
       await lookAround(byEventTime(plain), round)
@@ -288,7 +293,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   return {
     follow(entry) {
       queue.add(entry)
-      bell.ring()
+      notifier.notify()
     },
     overdueMs: () => Math.max(0, clock.monotonic() - Math.min(roundDueAt, queue.firstDueAt() ?? Infinity)),
     async run(signal) {
@@ -297,7 +302,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
         const roundAt = queue.nextRoundAt()
         const wait = roundAt === undefined ? undefined : roundAt - clock.monotonic()
         if (wait !== undefined && wait <= 0) await lookAtDue(signal)
-        else await bell.wait(wait, signal)
+        else await notifier.wait(wait, signal)
       }
     },
   }

@@ -3,10 +3,16 @@ import type { RetryAnswer, RetryResult } from '../../platform/client.ts'
 import type { Zone } from '../../platform/local-time.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Ticket } from './circuits.ts'
-import { evidenceOf, freesPlace, isGivenUp, nextLookAt, type Awaited } from '../confirm/awaited.ts'
+import { evidenceOf, freesPlace, isGivenUp, nextLookAt, type PendingOutcome } from '../confirm/awaited.ts'
 import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
 import { decide, decisions } from '../decide.ts'
-import { createEntry, offsetOf, updateEntry, type Entry, type TimeOffset } from '../failed-record.ts'
+import {
+  createFailedRecord,
+  offsetOf,
+  updateFailedRecord,
+  type FailedRecord,
+  type TimeOffset,
+} from '../failed-record.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import { createEntityOrder, noOrder } from './order.ts'
 import type { Outcome } from '../confirm/outcome.ts'
@@ -18,9 +24,9 @@ import { contains, expiringBefore } from '../window.ts'
 /** What learning from a listing changed. */
 export interface Learned {
   /** Entries that are new or changed: they are to be decided again. */
-  changed: Entry[]
+  changed: FailedRecord[]
   /** Entries that are no longer failed, or had to give way. */
-  removed: Entry[]
+  removed: FailedRecord[]
   offsets: TimeOffset[]
   /** Records at the attempt limit although their event is younger than ten minutes: somebody else retries, or attempts mean something else. */
   earlyAtLimit: number
@@ -28,10 +34,10 @@ export interface Learned {
 
 /** An outcome that has become known. */
 export interface Settled {
-  entry: Entry
+  entry: FailedRecord
   outcome: Outcome
   /** What was known of the retry until now. */
-  awaited: Awaited
+  awaited: PendingOutcome
   /** When it was seen: platform epoch ms, and monotonic ms. */
   seenAt: number
   monotonic: number
@@ -46,7 +52,7 @@ export interface BacklogOptions {
   /** Told of every outcome, once the entry shows it. */
   onSettled?: (settled: Settled) => void
   /** Told of looks that still show no outcome `circuit.probeTimeout` after the PATCH: the retry stays awaited, its place is free. */
-  onUndecided?: (awaited: Awaited) => void
+  onUndecided?: (awaited: PendingOutcome) => void
 }
 
 /** One look at a record whose outcome is awaited. */
@@ -67,25 +73,25 @@ export interface Backlog {
   /** Takes a listing in. `now` in epoch ms of the platform's clock; what is not kept goes into `count`. */
   learn(listing: Listing, now: number, count: Count): Learned
   /** Notes that a PATCH goes out; until its answer is noted nothing else happens to the record. */
-  begin(entry: Entry, ticket: Ticket, at: { sentAt: number; monotonic: number }): void
+  begin(entry: FailedRecord, ticket: Ticket, at: { sentAt: number; monotonic: number }): void
   /**
    * Notes what came of a PATCH. One that was accepted, or whose answer was lost, is awaited from now on, unless the
    * answer shows its outcome.
    */
-  note(entry: Entry, answer: RetryAnswer, at: NotedAt): TimeOffset | undefined
+  note(entry: FailedRecord, answer: RetryAnswer, at: NotedAt): TimeOffset | undefined
   /** Takes in what a look showed of an awaited record; undefined when it did not show it. @see design section 11 */
-  see(entry: Entry, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined
+  see(entry: FailedRecord, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined
   /** Drops what has left the window, but for what is awaited. Returns it: it has lapsed. */
-  forgetBefore(localSecond: number): Entry[]
-  get(id: string): Entry | undefined
-  entries(): Iterable<Entry>
+  forgetBefore(localSecond: number): FailedRecord[]
+  get(id: string): FailedRecord | undefined
+  entries(): Iterable<FailedRecord>
   size(): number
   /** The records whose outcome is awaited. */
-  awaited(): ReadonlySet<Entry>
+  awaited(): ReadonlySet<FailedRecord>
   /** Failed records by decision, held here or only counted; `isHeld` tells whether retries of a subscription are held. */
   summary(now: number, isHeld: (subscriptionId: string) => boolean): Summary
   /** With `retry.orderPerEntity`: the records of the same transfer or account that may go as far as their order is concerned. */
-  front(entry: Entry): readonly Entry[]
+  front(entry: FailedRecord): readonly FailedRecord[]
   census: Census
 }
 
@@ -134,26 +140,26 @@ function createInterner(): (word: string) => string {
 export function createBacklog(options: BacklogOptions): Backlog {
   const { policy, zone, maxRecords, isShut = () => false } = options
   const ranks = { policy, isShut }
-  const byId = new Map<string, Entry>()
-  const awaited = new Set<Entry>()
+  const byId = new Map<string, FailedRecord>()
+  const awaited = new Set<FailedRecord>()
   /**
    * Records that the platform called successful when it refused our PATCH, the first of them first. They are not in the
    * plan. They are kept for our tries, as long as there is room: a later listing may show them as failed all the same.
    */
-  const resolved = new Map<string, Entry>()
+  const resolved = new Map<string, FailedRecord>()
   const recovered = createRecent()
   const census = createCensus()
   const intern = createInterner()
   const order = policy.orderPerEntity ? createEntityOrder(isDoneWith) : noOrder
   const keyOf = (id: string): string => id.toLowerCase()
-  const isKept = (entry: Entry): boolean => byId.get(keyOf(entry.id)) === entry
+  const isKept = (entry: FailedRecord): boolean => byId.get(keyOf(entry.id)) === entry
 
   /** Those behind it of the same entity need not wait for it. */
-  function isDoneWith(entry: Entry): boolean {
+  function isDoneWith(entry: FailedRecord): boolean {
     return entry.letsPass || decide(entry, policy, { now: 0, held: false }).decision === 'parked'
   }
 
-  function drop(entry: Entry): void {
+  function drop(entry: FailedRecord): void {
     if (!isKept(entry)) return
     byId.delete(keyOf(entry.id))
     awaited.delete(entry)
@@ -161,20 +167,20 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** The platform says that it is successful: a listing begun after that tells whether it is so. */
-  function setAside(entry: Entry): void {
+  function setAside(entry: FailedRecord): void {
     if (!isKept(entry)) return
     drop(entry)
     resolved.set(keyOf(entry.id), entry)
   }
 
-  function keep(entry: Entry): void {
+  function keep(entry: FailedRecord): void {
     const [first] = resolved.keys()
     if (first !== undefined && byId.size + resolved.size >= maxRecords) resolved.delete(first)
     byId.set(keyOf(entry.id), entry)
     order.add(entry)
   }
 
-  function counted(entry: Entry, now: number): Counted {
+  function counted(entry: FailedRecord, now: number): Counted {
     const { decision } = decide(entry, policy, { now, held: false })
     const { eventAt, localSecond, subscriptionId } = entry
     // Only the order of events asks whose they are, and names take room.
@@ -182,7 +188,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** Lets newcomers in as far as there is room, or somebody gives way. Returns those that stay outside. */
-  function admit(newcomers: readonly Entry[], now: number, learned: Learned): Entry[] {
+  function admit(newcomers: readonly FailedRecord[], now: number, learned: Learned): FailedRecord[] {
     const ranked = inOrderOfEntry(newcomers, ranks, now)
     for (const [index, { entry, rank }] of ranked.entries()) {
       if (byId.size >= maxRecords) {
@@ -203,12 +209,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
 
   /** A record that is known: what happened to it since the listing was asked for is newer. */
   function meetAgain(
-    known: Entry,
+    known: FailedRecord,
     record: WebhookRecord,
     { listing, now, learned }: { listing: Listing; now: number; learned: Learned },
   ): void {
     if (known.touchedAt >= listing.askedAt) return
-    if (known.awaiting === undefined) updateEntry(known, record, { zone, now })
+    if (known.awaiting === undefined) updateFailedRecord(known, record, { zone, now })
     else {
       const { askedAt } = listing
       const offset = see(known, record, { askedAt, monotonic: askedAt, seenAt: now })
@@ -219,18 +225,26 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** A record that was called successful is shown as failed: true when the listing was begun after that. */
-  function takeBack(aside: Entry, record: WebhookRecord, { listing, now }: { listing: Listing; now: number }): boolean {
+  function takeBack(
+    aside: FailedRecord,
+    record: WebhookRecord,
+    { listing, now }: { listing: Listing; now: number },
+  ): boolean {
     if (aside.touchedAt >= listing.askedAt) return false
     resolved.delete(keyOf(aside.id))
-    updateEntry(aside, record, { zone, now })
+    updateFailedRecord(aside, record, { zone, now })
     aside.touchedAt = listing.askedAt
     return true
   }
 
   /** Updates what is known, and returns what is not. Excluded records are only counted. */
-  function meet(listing: Listing, now: number, learned: Learned): { newcomers: Entry[]; excluded: Entry[] } {
-    const newcomers: Entry[] = []
-    const excluded: Entry[] = []
+  function meet(
+    listing: Listing,
+    now: number,
+    learned: Learned,
+  ): { newcomers: FailedRecord[]; excluded: FailedRecord[] } {
+    const newcomers: FailedRecord[] = []
+    const excluded: FailedRecord[] = []
     for (const record of listing.records) {
       const known = byId.get(keyOf(record.id))
       if (known !== undefined) {
@@ -243,7 +257,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
         if (takeBack(aside, record, { listing, now })) newcomers.push(aside)
         continue
       }
-      const entry = createEntry(record, { zone, now, askedAt: listing.askedAt })
+      const entry = createFailedRecord(record, { zone, now, askedAt: listing.askedAt })
       if (policy.orderPerEntity) entry.entityId = record.entityId ?? ''
       entry.subscriptionId = intern(entry.subscriptionId)
       entry.eventType = intern(entry.eventType)
@@ -284,14 +298,14 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** The outcome has become known: the entry shows it, then it is told. */
-  function settle(entry: Entry, outcome: Outcome, record: WebhookRecord | undefined, look: Look): void {
+  function settle(entry: FailedRecord, outcome: Outcome, record: WebhookRecord | undefined, look: Look): void {
     const { awaiting } = entry
     if (awaiting === undefined) return
     const { monotonic, seenAt } = look
     entry.awaiting = undefined
     entry.touchedAt = Math.max(entry.touchedAt, look.askedAt)
     awaited.delete(entry)
-    if (record !== undefined) updateEntry(entry, record, { zone, now: seenAt })
+    if (record !== undefined) updateFailedRecord(entry, record, { zone, now: seenAt })
     if (outcome === 'unknown') entry.letsPass = true
     if (outcome === 'recovered') {
       drop(entry)
@@ -300,7 +314,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     options.onSettled?.({ entry, outcome, awaited: awaiting, seenAt, monotonic })
   }
 
-  function see(entry: Entry, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined {
+  function see(entry: FailedRecord, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined {
     const { awaiting } = entry
     if (awaiting === undefined || awaiting.inFlight || look.askedAt < awaiting.sentAt) return undefined
     const evidence = record && evidenceOf(awaiting, record, look.askedAt, policy.outcome.doubtMs)
@@ -314,13 +328,17 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
     if (evidence === 'doubtful') awaiting.failedSince ??= look.askedAt
     const sureAt = (awaiting.failedSince ?? -Infinity) + policy.outcome.doubtMs
-    awaiting.lookAt = sureAt > look.askedAt ? sureAt : nextLookAt(awaiting.sentAt, look.askedAt, policy.outcome)
+    awaiting.checkAt = sureAt > look.askedAt ? sureAt : nextLookAt(awaiting.sentAt, look.askedAt, policy.outcome)
     if (freesPlace(awaiting, look.askedAt, policy.outcome)) options.onUndecided?.(awaiting)
     if (isGivenUp(awaiting, evidence, look.askedAt, policy.outcome)) settle(entry, 'unknown', undefined, look)
     return undefined
   }
 
-  function begin(entry: Entry, ticket: Ticket, { sentAt, monotonic }: { sentAt: number; monotonic: number }): void {
+  function begin(
+    entry: FailedRecord,
+    ticket: Ticket,
+    { sentAt, monotonic }: { sentAt: number; monotonic: number },
+  ): void {
     const { attempts, lastAttemptLocal } = entry
     entry.awaiting = {
       ticket,
@@ -329,14 +347,14 @@ export function createBacklog(options: BacklogOptions): Backlog {
       lost: false,
       listed: { attempts, lastAttemptLocal },
       failedSince: undefined,
-      lookAt: monotonic + policy.outcome.firstLookMs,
+      checkAt: monotonic + policy.outcome.firstLookMs,
       missedByEvent: false,
     }
     entry.tries += 1
     entry.triedAt = sentAt
   }
 
-  function note(entry: Entry, answer: RetryAnswer, at: NotedAt): TimeOffset | undefined {
+  function note(entry: FailedRecord, answer: RetryAnswer, at: NotedAt): TimeOffset | undefined {
     const { awaiting } = entry
     if (awaiting === undefined) return undefined
     entry.touchedAt = at.monotonic
@@ -355,10 +373,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
     awaited.add(entry)
     const { record } = answer
     if (record === undefined) return undefined
-    const { lookAt } = awaiting
+    const { checkAt } = awaiting
     const offset = see(entry, record, { askedAt: at.monotonic, monotonic: at.monotonic, seenAt: at.answeredAt })
     // The answer itself is no look; but when it may be final, nothing is gained by looking before that is sure.
-    if (awaiting.failedSince === undefined) awaiting.lookAt = lookAt
+    if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
     return offset
   }
 

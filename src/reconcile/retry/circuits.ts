@@ -32,7 +32,7 @@ export interface Ticket {
 }
 
 /** Times are monotonic ms. */
-export interface Allowance {
+export interface Circuits {
   /** Whether a retry of this subscription may go out now. */
   allows(subscriptionId: string, now: number): boolean
   /** True while all places of a subscription are taken: its retries wait for outcomes. */
@@ -83,7 +83,7 @@ const idleMs = 600_000
 const firstProbeGapMs = 1000
 
 /** Everything is allowed, nothing is judged. */
-function createUnlimited(): Allowance {
+function createUnlimited(): Circuits {
   return {
     allows: () => true,
     isFull: () => false,
@@ -103,7 +103,7 @@ function createUnlimited(): Allowance {
 }
 
 /** `report` is told of every change of state. */
-export function createAllowance(policy: CircuitPolicy, report: (fact: CircuitFact) => void): Allowance {
+export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact) => void): Circuits {
   if (!policy.enabled) return createUnlimited()
   /** The least recently used first. */
   const lines = new Map<string, Line>()

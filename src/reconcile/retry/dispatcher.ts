@@ -1,17 +1,17 @@
 // Sends what is due, one record at a time per id, as fast as slots, rate and trouble allow. @see design section 10
 import pLimit from 'p-limit'
-import { createBell } from '../../runtime/notifier.ts'
+import { createNotifier } from '../../runtime/notifier.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import type { PlatformClient, RetryAnswer } from '../../platform/client.ts'
 import type { Rate } from '../../platform/rate.ts'
-import type { Allowance, Ticket } from './circuits.ts'
+import type { Circuits, Ticket } from './circuits.ts'
 import type { Backlog } from './backlog.ts'
 import { isExpiring } from '../decide.ts'
-import { nextAttempt, type Entry, type TimeOffset } from '../failed-record.ts'
-import type { Guard } from './platform-breaker.ts'
+import { nextAttempt, type FailedRecord, type TimeOffset } from '../failed-record.ts'
+import type { PlatformBreaker } from './platform-breaker.ts'
 import type { Policy } from '../policy.ts'
-import type { Receiver } from './receiver-health.ts'
+import type { ReceiverHealth } from './receiver-health.ts'
 import { createTurns } from './turns.ts'
 import { contains, type Span } from '../window.ts'
 
@@ -44,21 +44,21 @@ export interface DispatchOptions {
   backlog: Backlog
   policy: Policy
   rate: Rate
-  guard: Guard
-  allowance: Allowance
-  receiver: Pick<Receiver, 'allows' | 'want' | 'up'>
+  guard: PlatformBreaker
+  allowance: Circuits
+  receiver: Pick<ReceiverHealth, 'allows' | 'want' | 'up'>
   isPaused: () => boolean
   clock: Clock
   /** Retries in flight at most. */
   concurrency: number
   /** Told of every record whose outcome is awaited from now on. */
-  follow: (entry: Entry) => void
+  follow: (entry: FailedRecord) => void
   report: (fact: RetryFact | TimeOffsetFact) => void
 }
 
 export interface Dispatcher {
   /** Takes new and changed records in. */
-  offer(entries: Iterable<Entry>): void
+  offer(entries: Iterable<FailedRecord>): void
   /** Looks again whether something can go out. */
   wake(): void
   /** Keeps retries out of a span; resolves, when none is in flight there, to the release. */
@@ -73,7 +73,7 @@ export interface Dispatcher {
   /** Takes in that the whole window has been listed, without a gap: where events go in their order, nothing goes out before. */
   sawAll(): void
   /** Takes in that an outcome has become known. */
-  settled(entry: Entry): void
+  settled(entry: FailedRecord): void
   /**
    * How long the loop has not turned, in ms, without the time that a Retry-After asked for. It turns at least every half
    * minute, or as often as the rate lets a retry go: every 100 s at the least.
@@ -82,7 +82,7 @@ export interface Dispatcher {
 }
 
 interface Flight {
-  entry: Entry
+  entry: FailedRecord
   done: Promise<void>
 }
 
@@ -90,7 +90,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const { allowance, backlog, client, clock, guard, policy, rate, receiver } = options
   const flights = new Map<string, Flight>()
   const bySubscription = new Map<string, number>()
-  const bell = createBell(clock)
+  const notifier = createNotifier(clock)
   const limit = pLimit(options.concurrency)
   const turns = createTurns({
     policy,
@@ -125,7 +125,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   /** Nothing older of its entity is open: here, where there was no room, or where nobody has looked yet. */
-  function isNext(entry: Entry): boolean {
+  function isNext(entry: FailedRecord): boolean {
     if (!hasSeenAll) return false
     const outside = backlog.census.oldestOpenAt(entry.subscriptionId)
     return (outside === undefined || entry.eventAt < outside) && backlog.front(entry).includes(entry)
@@ -138,14 +138,14 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   /** As it stands before the retry goes out. */
-  function occasionOf(entry: Entry): Pick<RetryFact, 'attempt' | 'why'> {
+  function occasionOf(entry: FailedRecord): Pick<RetryFact, 'attempt' | 'why'> {
     const isProbe = allowance.isRecovering(entry.subscriptionId, clock.monotonic())
     const why = isProbe ? 'probe' : isExpiring(entry, policy, now()) ? 'expiring' : 'due'
     return { attempt: nextAttempt(entry), why }
   }
 
   async function attempt(
-    entry: Entry,
+    entry: FailedRecord,
     { ticket, ...occasion }: Pick<RetryFact, 'attempt' | 'why'> & { ticket: Ticket },
     kill: AbortSignal,
   ): Promise<void> {
@@ -161,12 +161,12 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   /** Takes a record in again, with those of its entity that may go now. */
-  function offerAgain(entry: Entry): void {
+  function offerAgain(entry: FailedRecord): void {
     const kept = [entry, ...backlog.front(entry)].filter((other) => backlog.get(other.id) === other)
     turns.offer(kept, now())
   }
 
-  function send(entry: Entry, kill: AbortSignal): void {
+  function send(entry: FailedRecord, kill: AbortSignal): void {
     count(entry.subscriptionId, 1)
     const occasion = occasionOf(entry)
     const ticket = allowance.take(entry, clock.monotonic())
@@ -181,7 +181,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
         flights.delete(entry.id)
         count(entry.subscriptionId, -1)
         offerAgain(entry)
-        bell.ring()
+        notifier.notify()
       })
     flights.set(entry.id, { entry, done })
   }
@@ -228,23 +228,23 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
         }
       }
       if (isRoundOver()) return
-      await bell.wait(untilChange(), halt)
+      await notifier.wait(untilChange(), halt)
     }
   }
 
   return {
     offer(entries) {
       turns.offer(entries, client.now())
-      bell.ring()
+      notifier.notify()
     },
     wake: () => {
-      bell.ring()
+      notifier.notify()
     },
     async fence(span, signal) {
       const open = turns.fence(span)
       const release = (): void => {
         open()
-        bell.ring()
+        notifier.notify()
       }
       try {
         const inside = [...flights.values()].filter(({ entry }) => contains(span, entry.localSecond))
@@ -271,11 +271,11 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       hasSeenAll = true
       if (!policy.orderPerEntity) return
       turns.offer(backlog.entries(), now())
-      bell.ring()
+      notifier.notify()
     },
     settled(entry) {
       offerAgain(entry)
-      bell.ring()
+      notifier.notify()
     },
     silentForMs: () => activeMs() - beatAt,
   }

@@ -1,27 +1,27 @@
 // The events of one transfer or account in their order: which one is next. @see design section 10 and `retry.orderPerEntity`
-import type { Entry } from '../failed-record.ts'
+import type { FailedRecord } from '../failed-record.ts'
 
 export interface EntityOrder {
-  add(entry: Entry): void
-  remove(entry: Entry): void
+  add(entry: FailedRecord): void
+  remove(entry: FailedRecord): void
   /** The entries that may go now as far as the order is concerned, with those before them that are done with. */
-  front(entry: Entry): readonly Entry[]
+  front(entry: FailedRecord): readonly FailedRecord[]
 }
 
 /** Entities that stand in no order: every record is the first of its own. */
 export const noOrder: EntityOrder = { add: () => undefined, remove: () => undefined, front: (entry) => [entry] }
 
-function isBefore(a: Entry, b: Entry): boolean {
+function isBefore(a: FailedRecord, b: FailedRecord): boolean {
   return a.eventAt < b.eventAt || (a.eventAt === b.eventAt && a.id < b.id)
 }
 
 /** `isDone` says that those behind an entry need not wait for it. A subscription has an order of its own. */
-export function createEntityOrder(isDone: (entry: Entry) => boolean): EntityOrder {
-  const chains = new Map<string, Entry[]>()
-  const keyOf = ({ subscriptionId, entityId }: Entry): string => `${subscriptionId} ${entityId}`
+export function createEntityOrder(isDone: (entry: FailedRecord) => boolean): EntityOrder {
+  const chains = new Map<string, FailedRecord[]>()
+  const keyOf = ({ subscriptionId, entityId }: FailedRecord): string => `${subscriptionId} ${entityId}`
 
   /** Where an entry stands, or belongs. */
-  function placeIn(chain: readonly Entry[], entry: Entry): number {
+  function placeIn(chain: readonly FailedRecord[], entry: FailedRecord): number {
     let [low, high] = [0, chain.length]
     while (low < high) {
       const middle = (low + high) >>> 1

@@ -1,5 +1,5 @@
 // Stops retrying while token, permission or platform is the trouble, and finds out gently when it is over. @see design section 10
-import { createBell } from '../../runtime/notifier.ts'
+import { createNotifier } from '../../runtime/notifier.ts'
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { RetryAnswer } from '../../platform/client.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
@@ -13,7 +13,7 @@ export interface TroubleFact {
   trouble: Trouble | undefined
 }
 
-export interface GuardOptions {
+export interface PlatformBreakerOptions {
   clock: Clock
   random: Random
   /** A size-1 list call: resolves when the platform answers it, rejects when not (or with the signal's reason). */
@@ -23,7 +23,7 @@ export interface GuardOptions {
   report: (fact: TroubleFact) => void
 }
 
-export interface Guard {
+export interface PlatformBreaker {
   /** Whether a retry may go out now; while one trial PATCH is allowed, that is one at a time. */
   allows(inFlight: number): boolean
   trouble(): Trouble | undefined
@@ -46,13 +46,13 @@ type State =
   /** The list is allowed, but the PATCH was not: one PATCH shows whether it is now. */
   | { name: 'trial' }
 
-export function createGuard(options: GuardOptions): Guard {
+export function createPlatformBreaker(options: PlatformBreakerOptions): PlatformBreaker {
   const { clock, random } = options
   let state: State = { name: 'clear' }
   let failuresInARow = 0
   let doubtfulInARow = 0
   let pauses = 0
-  const changed = createBell(clock)
+  const changed = createNotifier(clock)
 
   function trouble(): Trouble | undefined {
     if (state.name === 'blocked') return state.trouble
@@ -68,7 +68,7 @@ export function createGuard(options: GuardOptions): Guard {
       pauses = 0
     }
     if (trouble() !== before) options.report({ type: 'trouble', trouble: trouble() })
-    changed.ring()
+    changed.notify()
     options.wake()
   }
 

@@ -1,5 +1,5 @@
 // Asks the receiver's own health address while there is work, so that no attempt is burned on a receiver that is down. @see design section 12
-import { createBell } from '../../runtime/notifier.ts'
+import { createNotifier } from '../../runtime/notifier.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { TransportError, type Transport } from '../../platform/http.ts'
 
@@ -10,7 +10,7 @@ export interface ReceiverFact {
   detail: string
 }
 
-export interface ReceiverOptions {
+export interface ReceiverHealthOptions {
   /** `receiver.healthUrl`; undefined: nothing is asked, and nothing is held. */
   healthUrl: string | undefined
   intervalMs: number
@@ -22,7 +22,7 @@ export interface ReceiverOptions {
   report: (fact: ReceiverFact) => void
 }
 
-export interface Receiver {
+export interface ReceiverHealth {
   /** Whether retries may go out as far as the receiver is concerned: it answered 2xx lately. Always true without a health address. */
   allows(): boolean
   /** Whether it keeps retries from being due: it is down, or has not answered yet. Never without a health address. */
@@ -46,8 +46,8 @@ interface Health {
 }
 
 /** Without a health address: nothing is asked, and nothing is held. */
-function unasked(clock: Clock): Receiver {
-  const never = createBell(clock)
+function unasked(clock: Clock): ReceiverHealth {
+  const never = createNotifier(clock)
   return {
     allows: () => true,
     holds: () => false,
@@ -65,11 +65,11 @@ function unasked(clock: Clock): Receiver {
  * what it said then does not count when work comes again. One that is down is asked on until it answers, work or not:
  * who looks at `receiver_up` must not read for days that it is down because there was nothing to retry meanwhile.
  */
-export function createReceiver(options: ReceiverOptions): Receiver {
+export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHealth {
   const { clock, intervalMs, report, timeoutMs, transport, wake } = options
   if (options.healthUrl === undefined) return unasked(clock)
   const url = new URL(options.healthUrl)
-  const changed = createBell(clock)
+  const changed = createNotifier(clock)
   let last: Health | undefined
   let askedAt = -Infinity
   let wantedAt = -Infinity
@@ -130,7 +130,7 @@ export function createReceiver(options: ReceiverOptions): Receiver {
       if (!isNew) return
       // One that is down is being asked as it is.
       if (last?.up !== false) isKnown = false
-      changed.ring()
+      changed.notify()
     },
     async run(signal) {
       for (;;) {

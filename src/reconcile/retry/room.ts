@@ -1,7 +1,7 @@
 // Who stays in the backlog when there is no room for all. @see design section 9
 import { decide, isExpiring } from '../decide.ts'
-import type { Entry } from '../failed-record.ts'
-import { freshMs, type Policy } from '../policy.ts'
+import type { FailedRecord } from '../failed-record.ts'
+import { recentMs, type Policy } from '../policy.ts'
 
 /** The lower number gives way to the higher. Entries that are awaited never give way. */
 export type Rank = 0 | 1 | 2 | 3 | 4
@@ -17,20 +17,20 @@ export interface RankOptions {
  * `now` in epoch ms of the platform's clock. Where events of one entity go in their order, the oldest go first of all:
  * what is outside of the backlog must not be older than what waits in it.
  */
-export function rankOf(entry: Entry, { isShut, policy }: RankOptions, now: number): Rank {
+export function rankOf(entry: FailedRecord, { isShut, policy }: RankOptions, now: number): Rank {
   const { decision } = decide(entry, policy, { now, held: false })
   if (decision === 'awaiting') return 4
   if (decision === 'parked') return 0
   if (policy.orderPerEntity) return 1
   if (decision === 'backing-off' || isShut(entry.subscriptionId)) return 0
   if (isExpiring(entry, policy, now)) return 3
-  return now - entry.eventAt < freshMs ? 2 : 1
+  return now - entry.eventAt < recentMs ? 2 : 1
 }
 
 /** Who wants to come in. */
 export interface Newcomers {
   /** Those of one rank, in the order in which they are let in. */
-  wanted: readonly Entry[]
+  wanted: readonly FailedRecord[]
   below: Rank
   now: number
 }
@@ -40,7 +40,11 @@ export interface Newcomers {
  * is known of them; of these the newest events. At most one for each newcomer, and only those ranked under it: where
  * events go in their order, those of the same rank too that are newer.
  */
-export function firstToGo(entries: Iterable<Entry>, by: RankOptions, { below, now, wanted }: Newcomers): Entry[] {
+export function firstToGo(
+  entries: Iterable<FailedRecord>,
+  by: RankOptions,
+  { below, now, wanted }: Newcomers,
+): FailedRecord[] {
   if (below === 0) return []
   const isOrdered = by.policy.orderPerEntity
   return [...entries]
@@ -54,10 +58,10 @@ export function firstToGo(entries: Iterable<Entry>, by: RankOptions, { below, no
 
 /** Newcomers in the order in which they are let in: the highest rank first, in it the oldest events. */
 export function inOrderOfEntry(
-  newcomers: readonly Entry[],
+  newcomers: readonly FailedRecord[],
   by: RankOptions,
   now: number,
-): { entry: Entry; rank: Rank }[] {
+): { entry: FailedRecord; rank: Rank }[] {
   return newcomers
     .map((entry) => ({ entry, rank: rankOf(entry, by, now) }))
     .sort((a, b) => b.rank - a.rank || a.entry.eventAt - b.entry.eventAt)

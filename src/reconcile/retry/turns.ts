@@ -1,15 +1,15 @@
 // Whose turn it is: due records take turns between subscriptions, fresh and old apart, oldest event first. @see design section 10
 import TinyQueue from 'tinyqueue'
-import type { Entry } from '../failed-record.ts'
+import type { FailedRecord } from '../failed-record.ts'
 import { decide } from '../decide.ts'
-import { freshMs, type Policy } from '../policy.ts'
+import { recentMs, type Policy } from '../policy.ts'
 import { contains, type Span } from '../window.ts'
 
 export interface Turns {
   /** Takes new and changed records in. `now` in epoch ms of the platform's clock. */
-  offer(entries: Iterable<Entry>, now: number): void
+  offer(entries: Iterable<FailedRecord>, now: number): void
   /** The record whose turn it is, undefined when none is due. With `idleOnly`, of a subscription that has none in flight. */
-  next(now: number, idleOnly: boolean): Entry | undefined
+  next(now: number, idleOnly: boolean): FailedRecord | undefined
   /** True when next() would give one. */
   ready(now: number, idleOnly: boolean): boolean
   /** True when a record is due whose subscription passes, whether it is allowed to go or not. */
@@ -25,8 +25,8 @@ export interface Turns {
 export interface TurnsOptions {
   policy: Policy
   /** False for a record that the backlog no longer holds. */
-  isHeld: (entry: Entry) => boolean
-  isInFlight: (entry: Entry) => boolean
+  isHeld: (entry: FailedRecord) => boolean
+  isInFlight: (entry: FailedRecord) => boolean
   /** Retries of a subscription that are in flight. */
   inFlightOf: (subscriptionId: string) => number
   /** False while a subscription has no allowance. Default: everything is allowed. */
@@ -38,12 +38,12 @@ export interface TurnsOptions {
   /** True while one retry is to show whether the platform lets us in: a record that was not refused last goes first. */
   isTrial?: () => boolean
   /** False for a record that has to wait for another one of its entity. It is offered again when it need not any more. */
-  isNext?: (entry: Entry) => boolean
+  isNext?: (entry: FailedRecord) => boolean
 }
 
 /** A place in a queue: a lane's, or the one of those that back off. It is void once the record has been given another. */
 interface Place {
-  entry: Entry
+  entry: FailedRecord
   /** Order within the queue: epoch ms of the event in a lane, of becoming due among the resting. */
   at: number
   /** Key of the lane; undefined among the resting. */
@@ -63,7 +63,7 @@ interface Found {
 }
 
 /** A probe shall tell of the receiver, not of a poisoned record: fewest attempts first, of these the newest event. */
-function isBetterProbe(a: Entry, b: Entry): boolean {
+function isBetterProbe(a: FailedRecord, b: FailedRecord): boolean {
   return a.attempts < b.attempts || (a.attempts === b.attempts && a.eventAt > b.eventAt)
 }
 
@@ -90,7 +90,7 @@ export function createTurns(options: TurnsOptions): Turns {
   const lanes = new Map<string, Lane>()
   let resting = new TinyQueue<Place>([], earliestFirst)
   /** The one valid place of a record; places that are not it are passed over. */
-  const places = new WeakMap<Entry, Place>()
+  const places = new WeakMap<FailedRecord, Place>()
   const fences = new Set<Span>()
   /** Event type of a subscription's last turn. */
   const lastTypes = new Map<string, string>()
@@ -103,10 +103,10 @@ export function createTurns(options: TurnsOptions): Turns {
   let wasFirstProbe = false
 
   const isVoid = (place: Place): boolean => places.get(place.entry) !== place || !options.isHeld(place.entry)
-  const isFenced = (entry: Entry): boolean => [...fences].some((span) => contains(span, entry.localSecond))
+  const isFenced = (entry: FailedRecord): boolean => [...fences].some((span) => contains(span, entry.localSecond))
 
-  function laneOf(entry: Entry, now: number): string {
-    return laneKey(now - entry.eventAt < freshMs ? 'fresh' : 'old', entry.subscriptionId)
+  function laneOf(entry: FailedRecord, now: number): string {
+    return laneKey(now - entry.eventAt < recentMs ? 'fresh' : 'old', entry.subscriptionId)
   }
 
   /** True for a place that still counts; what is void is forgotten. */
@@ -161,7 +161,7 @@ export function createTurns(options: TurnsOptions): Turns {
   }
 
   /** Each sweep offers every record again: one whose place is still right keeps it, so that queues don't grow. */
-  function put(entry: Entry, now: number): void {
+  function put(entry: FailedRecord, now: number): void {
     const { decision, dueAt } = decide(entry, policy, { now, held: false })
     const known = places.get(entry)
     if (decision === 'backing-off') {

@@ -4,7 +4,7 @@ import type { Zone } from '../../platform/local-time.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { Backlog } from '../retry/backlog.ts'
-import { createEntry } from '../failed-record.ts'
+import { createFailedRecord } from '../failed-record.ts'
 import { asked, isForeign } from './list-slice.ts'
 import { readOn } from './pages.ts'
 import type { WindowPolicy } from '../policy.ts'
@@ -38,7 +38,7 @@ export function createStuck(options: StuckOptions): Stuck {
   /** It is processing since the latest of its event, its last attempt, and our PATCH. */
   function isStuck(record: WebhookRecord, span: Span, now: number): boolean {
     if (!contains(span, Math.floor(record.eventLocal / 1000))) return false
-    const { eventAt, lastAt } = createEntry(record, { zone, now, askedAt: 0 })
+    const { eventAt, lastAt } = createFailedRecord(record, { zone, now, askedAt: 0 })
     const triedAt = backlog.get(record.id)?.triedAt ?? -Infinity
     return now - Math.max(eventAt, lastAt, triedAt) > options.stuckAfterMs
   }

@@ -6,7 +6,7 @@ import { toPolicy } from '../../../src/engine.ts'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { decide } from '../../../src/reconcile/decide.ts'
-import { createEntry } from '../../../src/reconcile/failed-record.ts'
+import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
 const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
@@ -145,7 +145,10 @@ test('it never says anything else than the daemon decides', () => {
     for (let attempts = 0; attempts <= 31; attempts += 1) {
       for (const ago of [2 * hour, 3 * day, 6.9 * day]) {
         const one = record({ attempts, eventLocal: now - ago, lastAttemptLocal: now - ago / 2 })
-        const { decision } = decide(createEntry(one, { zone, now, askedAt: 0 }), with_.policy, { now, held: false })
+        const { decision } = decide(createFailedRecord(one, { zone, now, askedAt: 0 }), with_.policy, {
+          now,
+          held: false,
+        })
         expect(explain(one, with_).state).toBe(decision)
         states.add(decision)
       }

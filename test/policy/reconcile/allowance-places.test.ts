@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
-  createAllowance,
-  type Allowance,
+  createCircuits,
+  type Circuits,
   type CircuitFact,
   type CircuitPolicy,
   type CircuitState,
@@ -15,21 +15,21 @@ import { arriving, defaultCircuit, deliveries, failing, linesOf } from '../../su
 const minuteMs = 60_000
 const hourMs = 3_600_000
 
-function allowanceOf(policy: Partial<CircuitPolicy> = {}): { allowance: Allowance; facts: CircuitFact[] } {
+function allowanceOf(policy: Partial<CircuitPolicy> = {}): { allowance: Circuits; facts: CircuitFact[] } {
   const facts: CircuitFact[] = []
-  return { facts, allowance: createAllowance({ ...defaultCircuit, ...policy }, (fact) => facts.push(fact)) }
+  return { facts, allowance: createCircuits({ ...defaultCircuit, ...policy }, (fact) => facts.push(fact)) }
 }
 
 let made = 0
 
 /** A retry of a record of its own. */
-function take(allowance: Allowance, subscriptionId: string, now: number): Ticket {
+function take(allowance: Circuits, subscriptionId: string, now: number): Ticket {
   made += 1
   return allowance.take({ id: `record-${made}`, subscriptionId }, now)
 }
 
 /** Makes a circuit open by as many failures as it needs. */
-function kill(allowance: Allowance, subscriptionId: string, now: number): void {
+function kill(allowance: Circuits, subscriptionId: string, now: number): void {
   for (let count = 0; count < 5; count += 1) {
     allowance.settle(take(allowance, subscriptionId, now), 'failed-again', now)
   }
@@ -172,7 +172,7 @@ function runAgainstBooks(steps: readonly Step[], policy: Partial<CircuitPolicy>)
   const taken: Taken[] = []
   const states = new Map<string, CircuitState>()
   let now = 0
-  const allowance = createAllowance({ ...defaultCircuit, ...policy }, ({ subscriptionId, to }) => {
+  const allowance = createCircuits({ ...defaultCircuit, ...policy }, ({ subscriptionId, to }) => {
     expect(legal[states.get(subscriptionId) ?? 'closed']).toContain(to)
     states.set(subscriptionId, to)
     if (to !== 'open') return

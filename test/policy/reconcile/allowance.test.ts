@@ -1,7 +1,7 @@
 // How often a receiver is hit that is dead, and that one who is well is not held up: the allowance of design section 12, in its own time.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createAllowance, type CircuitFact, type Ticket, type Verdict } from '../../../src/reconcile/retry/circuits.ts'
+import { createCircuits, type CircuitFact, type Ticket, type Verdict } from '../../../src/reconcile/retry/circuits.ts'
 import { verdictOf } from '../../../src/reconcile/confirm/outcome.ts'
 import { arriving, defaultCircuit, deliveries, failing, linesOf, type Fate } from '../../support/deliveries.ts'
 
@@ -117,7 +117,7 @@ describe('a dead receiver', () => {
   test('outcomes of before the pause move nothing, be they good or bad', () => {
     // Ten fail at once, and ninety that were sent before follow in the pause and after the probe.
     const facts: CircuitFact[] = []
-    const allowance = createAllowance(defaultCircuit, (fact) => facts.push(fact))
+    const allowance = createCircuits(defaultCircuit, (fact) => facts.push(fact))
     const take = (id: string, at: number): Ticket => allowance.take({ id, subscriptionId: 'a' }, at)
     const warm = Array.from({ length: 90 }, (_, index) => take(`warm-${index}`, 0))
     for (const ticket of warm) allowance.settle(ticket, 'recovered', 1)
@@ -241,7 +241,7 @@ describe('poison records', () => {
 
   test('one that fails over and over is one record: it does not outweigh those that arrived', () => {
     const facts: CircuitFact[] = []
-    const allowance = createAllowance(defaultCircuit, (fact) => facts.push(fact))
+    const allowance = createCircuits(defaultCircuit, (fact) => facts.push(fact))
     const outcome = (id: string, verdict: Verdict, at: number): void => {
       allowance.settle(allowance.take({ id, subscriptionId: 'a' }, at), verdict, at + 1)
     }

@@ -89,7 +89,7 @@ describe('a platform that counts an attempt when it begins, and shows the record
     let atMs = 0
     for (let looks = 0; entry.awaiting !== undefined; looks += 1) {
       expect(looks).toBeLessThan(10)
-      atMs = entry.awaiting.lookAt - patchedAt
+      atMs = entry.awaiting.checkAt - patchedAt
       looked(backlog, entry, atMs < endsMs ? begun(record) : { ...begun(record), status }, atMs)
     }
     return atMs
@@ -120,7 +120,7 @@ describe('a platform that counts an attempt when it begins, and shows the record
     for (const afterMs of [100, 500, 1000, 2099]) {
       looked(backlog, entry, begun(record), afterMs)
       expect(outcomes()).toEqual([])
-      expect(entry).toMatchObject({ attempts: 1, awaiting: { lookAt: patchedAt + 2100 } })
+      expect(entry).toMatchObject({ attempts: 1, awaiting: { checkAt: patchedAt + 2100 } })
     }
   })
 
@@ -130,14 +130,14 @@ describe('a platform that counts an attempt when it begins, and shows the record
     expect(outcomes()).toEqual([])
     expect(offsets).toEqual([])
     expect(changed).toEqual([entryOf(backlog, record)])
-    expect(entryOf(backlog, record).awaiting).toMatchObject({ lookAt: patchedAt + 2600 })
+    expect(entryOf(backlog, record).awaiting).toMatchObject({ checkAt: patchedAt + 2600 })
   })
 
   test('a look that does not show it neither ends the doubt nor confirms it', () => {
     const { backlog, outcomes, record } = patched((one) => accepted(begun(one)))
     const entry = entryOf(backlog, record)
     looked(backlog, entry, undefined, 1000)
-    expect(entry.awaiting).toMatchObject({ lookAt: patchedAt + 2100 })
+    expect(entry.awaiting).toMatchObject({ checkAt: patchedAt + 2100 })
     looked(backlog, entry, undefined, 2100)
     expect(outcomes()).toEqual([])
     looked(backlog, entry, begun(record), 2200)
@@ -177,7 +177,7 @@ describe('a platform that answers when it has delivered', () => {
     const entry = entryOf(backlog, record)
     expect(outcomes()).toEqual([])
     expect(decisionOf(backlog, record)).toBe('awaiting')
-    expect(entry).toMatchObject({ attempts: 1, awaiting: { lookAt: patchedAt + 2100 } })
+    expect(entry).toMatchObject({ attempts: 1, awaiting: { checkAt: patchedAt + 2100 } })
     looked(backlog, entry, { ...record, ...failed(2, t1), responseStatusCode: 500 }, 2100)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
     expect(entry).toMatchObject({ attempts: 2, responseStatusCode: 500, awaiting: undefined })
@@ -246,7 +246,7 @@ describe.each(readings)('meanwhile $meanwhile, counted at the $counts, stamped a
         // A platform that changes nothing while it delivers: a lost retry is given up before a slow one is over.
         while (entry.awaiting !== undefined) {
           looks += 1
-          seenMs = Math.max(answersAfterMs, entry.awaiting.lookAt - patchedAt)
+          seenMs = Math.max(answersAfterMs, entry.awaiting.checkAt - patchedAt)
           looked(backlog, entry, shownAt(seenMs), seenMs)
           expect(looks).toBeLessThan(30)
         }

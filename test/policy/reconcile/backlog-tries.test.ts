@@ -167,7 +167,7 @@ describe('what a PATCH leaves behind', () => {
     noted(backlog, record, accepted(record))
     expect(outcomes()).toEqual([])
     const { awaiting } = entryOf(backlog, record)
-    expect(awaiting).toMatchObject({ lookAt: patchedAt + 500, failedSince: undefined })
+    expect(awaiting).toMatchObject({ checkAt: patchedAt + 500, failedSince: undefined })
   })
 
   test('nor is one that took ten seconds: the first look is due at once', () => {
@@ -179,7 +179,7 @@ describe('what a PATCH leaves behind', () => {
       answeredAt: now + 10_000,
       monotonic: patchedAt + 10_000,
     })
-    expect(entry.awaiting).toMatchObject({ lookAt: patchedAt + 500, inFlight: false })
+    expect(entry.awaiting).toMatchObject({ checkAt: patchedAt + 500, inFlight: false })
   })
 
   test.each([
@@ -193,7 +193,7 @@ describe('what a PATCH leaves behind', () => {
     const at = { answeredAt: now + minuteMs, monotonic: patchedAt + minuteMs }
     backlog.note(entry, accepted({ ...record, ...fields }), at)
     expect(outcomes()).toEqual([])
-    expect(entry.awaiting).toMatchObject({ lookAt: patchedAt + lookAfterMs })
+    expect(entry.awaiting).toMatchObject({ checkAt: patchedAt + lookAfterMs })
   })
 
   test('an answer to a retry that nobody sent changes nothing', () => {

@@ -5,7 +5,7 @@ import type { WebhookRecord } from '../../../src/platform/record.ts'
 import type { Backlog } from '../../../src/reconcile/retry/backlog.ts'
 import { noCounts, type Count, type Counts } from '../../../src/reconcile/retry/census.ts'
 import { decide } from '../../../src/reconcile/decide.ts'
-import { createEntry } from '../../../src/reconcile/failed-record.ts'
+import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
 import { contains, cut, newestHour, type Span } from '../../../src/reconcile/window.ts'
@@ -41,7 +41,7 @@ function inside(all: readonly WebhookRecord[], span: Span): WebhookRecord[] {
 function truth(all: readonly WebhookRecord[]): Counts {
   const counts = noCounts()
   for (const one of inside(all, window)) {
-    const entry = createEntry(one, { zone: createZone('UTC'), now, askedAt: 0 })
+    const entry = createFailedRecord(one, { zone: createZone('UTC'), now, askedAt: 0 })
     counts[decide(entry, policy, { now, held: false }).decision] += 1
   }
   return counts

@@ -2,28 +2,28 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createCheckQueue, type CheckQueue } from '../../../src/reconcile/confirm/check-queue.ts'
-import type { Entry } from '../../../src/reconcile/failed-record.ts'
+import type { FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { awaitedOf, due, entryOf, learn, listingOf, testBacklog, testNow } from '../../support/backlog.ts'
 
 /** Entries that are to be checked at these times. */
-function awaitedAt(times: readonly number[]): Entry[] {
+function awaitedAt(times: readonly number[]): FailedRecord[] {
   const backlog = testBacklog({ maxRecords: 100_000 })
   const records = times.map(() => due())
   learn(backlog, listingOf(records), testNow)
   return records.map((record, index) => {
     const entry = entryOf(backlog, record)
-    entry.awaiting = awaitedOf(record, { lookAt: times[index] ?? 0 })
+    entry.awaiting = awaitedOf(record, { checkAt: times[index] ?? 0 })
     return entry
   })
 }
 
-function queueOf(entries: readonly Entry[]): CheckQueue {
+function queueOf(entries: readonly FailedRecord[]): CheckQueue {
   const queue = createCheckQueue(500)
   for (const entry of entries) queue.add(entry)
   return queue
 }
 
-function only(entries: readonly Entry[]): Entry {
+function only(entries: readonly FailedRecord[]): FailedRecord {
   const [entry] = entries
   if (entry === undefined) throw new Error('no entry')
   return entry
@@ -64,7 +64,7 @@ describe('a round', () => {
 test('a record that was seen meanwhile is checked when its next check is due', () => {
   const entry = only(awaitedAt([500]))
   const queue = queueOf([entry])
-  if (entry.awaiting !== undefined) entry.awaiting.lookAt = 4000
+  if (entry.awaiting !== undefined) entry.awaiting.checkAt = 4000
   expect(queue.nextRoundAt()).toBe(4000)
   expect(queue.take(3999)).toEqual([])
   expect(queue.take(4000)).toEqual([entry])
@@ -73,7 +73,7 @@ test('a record that was seen meanwhile is checked when its next check is due', (
 test('a record that is to be checked sooner than before is checked once, then', () => {
   const entry = only(awaitedAt([64_000]))
   const queue = queueOf([entry])
-  if (entry.awaiting !== undefined) entry.awaiting.lookAt = 42_000
+  if (entry.awaiting !== undefined) entry.awaiting.checkAt = 42_000
   queue.add(entry)
   queue.add(entry)
   expect(queue.take(42_000)).toEqual([entry])
@@ -92,7 +92,7 @@ test('a record that is retried again before its old check is due is checked once
   const entry = only(awaitedAt([4000]))
   const queue = queueOf([entry])
   // A listing has shown it failed; it was due again at once, and is awaited anew.
-  entry.awaiting = awaitedOf(entry, { sentAt: 2000, lookAt: 2500 })
+  entry.awaiting = awaitedOf(entry, { sentAt: 2000, checkAt: 2500 })
   queue.add(entry)
   expect(queue.nextRoundAt()).toBe(2500)
   expect(queue.take(2500)).toEqual([entry])
@@ -105,15 +105,15 @@ test('each check is in one round, none before its time, and at most one round a 
     fc.property(fc.array(fc.nat(60_000), { minLength: 1, maxLength: 60 }), (times) => {
       const entries = awaitedAt(times)
       const queue = queueOf(entries)
-      const taken: Entry[] = []
+      const taken: FailedRecord[] = []
       let last = -Infinity
       for (let at = queue.nextRoundAt(); at !== undefined; at = queue.nextRoundAt()) {
         expect(at).toBeGreaterThanOrEqual(last + 1000)
         last = at
         for (const entry of queue.take(at)) {
-          const lookAt = entry.awaiting?.lookAt ?? Infinity
-          expect(at).toBeGreaterThanOrEqual(lookAt)
-          expect(at).toBeLessThan(lookAt + 1000)
+          const checkAt = entry.awaiting?.checkAt ?? Infinity
+          expect(at).toBeGreaterThanOrEqual(checkAt)
+          expect(at).toBeLessThan(checkAt + 1000)
           taken.push(entry)
         }
       }

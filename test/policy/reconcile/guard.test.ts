@@ -3,7 +3,11 @@ import { afterEach, describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
 import { PlatformFailure } from '../../../src/platform/failure.ts'
 import { TokenError } from '../../../src/platform/token-error.ts'
-import { createGuard, type Guard, type TroubleFact } from '../../../src/reconcile/retry/platform-breaker.ts'
+import {
+  createPlatformBreaker,
+  type PlatformBreaker,
+  type TroubleFact,
+} from '../../../src/reconcile/retry/platform-breaker.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 
 const answer = (result: RetryResult, more: Partial<RetryAnswer> = {}): RetryAnswer => ({
@@ -17,7 +21,7 @@ const down = new PlatformFailure('server-error', 500, 'list')
 
 interface World {
   clock: VirtualClock
-  guard: Guard
+  guard: PlatformBreaker
   facts: TroubleFact[]
   /** When the platform was asked, in ms since the start. */
   probes: number[]
@@ -42,7 +46,7 @@ function start(random = 0): World {
   const probes: number[] = []
   const list: World['list'] = { error: undefined, takesMs: 0 }
   let wakes = 0
-  const guard = createGuard({
+  const guard = createPlatformBreaker({
     clock,
     random: { next: () => random, uuid: () => '' },
     report: (fact) => facts.push(fact),

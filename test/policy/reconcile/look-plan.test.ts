@@ -1,14 +1,14 @@
 // Which awaited records share a listing of their span. Pure functions.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Entry } from '../../../src/reconcile/failed-record.ts'
+import type { FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { byEventTime, lookUps, spanOf, splitAtGaps } from '../../../src/reconcile/confirm/look-plan.ts'
 import { due, entryOf, learn, listingOf, testBacklog, testNow } from '../../support/backlog.ts'
 
 const begin = testNow / 1000 - 86_400
 
 /** Entries at these seconds, each of an event of its own unless told. */
-function entriesAt(seconds: readonly number[], eventId?: string): Entry[] {
+function entriesAt(seconds: readonly number[], eventId?: string): FailedRecord[] {
   const backlog = testBacklog()
   const records = seconds.map((second) =>
     due({ eventLocal: (begin + second) * 1000 + 999, ...(eventId !== undefined && { eventId }) }),
@@ -17,7 +17,7 @@ function entriesAt(seconds: readonly number[], eventId?: string): Entry[] {
   return records.map((record) => entryOf(backlog, record))
 }
 
-const secondsOf = (group: readonly Entry[]): number[] => group.map(({ localSecond }) => localSecond - begin)
+const secondsOf = (group: readonly FailedRecord[]): number[] => group.map(({ localSecond }) => localSecond - begin)
 
 test('a span reaches from the first second to the end of the last', () => {
   expect(spanOf(entriesAt([3, 7, 7, 12]))).toEqual({ from: begin + 3, to: begin + 13 })

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import type { Backlog } from '../../../src/reconcile/retry/backlog.ts'
-import { createEntry, type Entry } from '../../../src/reconcile/failed-record.ts'
+import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { createEntityOrder, noOrder } from '../../../src/reconcile/retry/order.ts'
 import {
   begun,
@@ -25,17 +25,17 @@ import { accepted, failedRecord } from '../../support/fake-platform.ts'
 const transfer = '77777777-0000-4000-8000-000000000001'
 const other = '77777777-0000-4000-8000-000000000002'
 
-function entry(eventAt: number, fields: Partial<Entry> = {}): Entry {
+function entry(eventAt: number, fields: Partial<FailedRecord> = {}): FailedRecord {
   const record = failedRecord({ eventLocal: eventAt })
-  const made = createEntry(record, { zone: createZone('UTC'), now: testNow, askedAt: 0 })
+  const made = createFailedRecord(record, { zone: createZone('UTC'), now: testNow, askedAt: 0 })
   return { ...made, entityId: transfer, ...fields }
 }
 
-const ids = (entries: Iterable<Pick<Entry, 'id'>>): string[] => [...entries].map(({ id }) => id)
+const ids = (entries: Iterable<Pick<FailedRecord, 'id'>>): string[] => [...entries].map(({ id }) => id)
 
 describe('a chain', () => {
   test('gives its first that is not done with, and those before it', () => {
-    const done = new Set<Entry>()
+    const done = new Set<FailedRecord>()
     const order = createEntityOrder((one) => done.has(one))
     const [first, second, third] = [entry(1000), entry(2000), entry(3000)]
     for (const one of [third, first, second]) order.add(one)
@@ -97,7 +97,7 @@ describe('a chain', () => {
         const all = Array.from({ length: 12 }, (_, index) =>
           entry(1000 * (index % 5), { entityId: [transfer, other][index % 2] ?? '' }),
         )
-        const [here, done] = [new Set<Entry>(), new Set<Entry>()]
+        const [here, done] = [new Set<FailedRecord>(), new Set<FailedRecord>()]
         const order = createEntityOrder((one) => done.has(one))
         for (const { do: act, pick } of steps) {
           const one = all[pick] ?? entry(0)

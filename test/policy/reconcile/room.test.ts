@@ -1,7 +1,7 @@
 // Who stays in the backlog when there is no room for all: the ranks, and the order in which they go and come.
 import { describe, expect, test } from 'vitest'
 import { createZone } from '../../../src/platform/local-time.ts'
-import { createEntry, type Entry } from '../../../src/reconcile/failed-record.ts'
+import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
 import { firstToGo, inOrderOfEntry, rankOf, type Rank, type RankOptions } from '../../../src/reconcile/retry/room.ts'
 import { awaitedOf, dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
@@ -10,9 +10,9 @@ import { failedRecord } from '../../support/fake-platform.ts'
 const now = testNow
 const shut = 'aaaaaaaa-0000-4000-8000-00000000000f'
 
-function entry(ageMs: number, fields: Partial<Entry> = {}): Entry {
+function entry(ageMs: number, fields: Partial<FailedRecord> = {}): FailedRecord {
   const record = failedRecord({ eventLocal: now - ageMs })
-  return { ...createEntry(record, { zone: createZone('UTC'), now, askedAt: 0 }), ...fields }
+  return { ...createFailedRecord(record, { zone: createZone('UTC'), now, askedAt: 0 }), ...fields }
 }
 
 function by(policy: Partial<Policy> = {}): RankOptions {
@@ -26,7 +26,7 @@ const resting = { lastAt: now - 1000 }
 const awaiting = awaitedOf({ id: '', subscriptionId: '' })
 
 describe('the rank', () => {
-  test.each<[string, Entry, Rank]>([
+  test.each<[string, FailedRecord, Rank]>([
     ['awaited', entry(old, { awaiting }), 4],
     [
       'in flight, at the limit, resting, its circuit open',
@@ -47,7 +47,7 @@ describe('the rank', () => {
     expect(rankOf(one, by(), now)).toBe(rank)
   })
 
-  test.each<[string, Entry, Rank]>([
+  test.each<[string, FailedRecord, Rank]>([
     ['awaited', entry(old, { awaiting }), 4],
     ['parked', entry(old, { attempts: 30 }), 0],
     ['backing off', entry(old, resting), 1],
@@ -60,8 +60,8 @@ describe('the rank', () => {
 })
 
 describe('who gives way', () => {
-  const ids = (entries: readonly Entry[]): string[] => entries.map(({ id }) => id)
-  const newcomers = (count: number): Entry[] => Array.from({ length: count }, () => entry(old))
+  const ids = (entries: readonly FailedRecord[]): string[] => entries.map(({ id }) => id)
+  const newcomers = (count: number): FailedRecord[] => Array.from({ length: count }, () => entry(old))
   const tried = { tries: 1, triedAt: now - 1000 }
   const [parkedTried, parkedOld, parkedNew, aged, agedMore, young, leaves, awaited] = [
     entry(2 * hourMs, { attempts: 30, ...tried }),
@@ -80,7 +80,7 @@ describe('who gives way', () => {
     expect(ids(order)).toEqual(ids([parkedNew, parkedOld, parkedTried, aged, agedMore, young, leaves]))
   })
 
-  test.each<[Rank, Entry[]]>([
+  test.each<[Rank, FailedRecord[]]>([
     [0, []],
     [1, [parkedNew, parkedOld, parkedTried]],
     [2, [parkedNew, parkedOld, parkedTried, aged, agedMore]],
@@ -96,11 +96,11 @@ describe('who gives way', () => {
 
   describe('where events go in their order', () => {
     const inOrder = by({ orderPerEntity: true })
-    const aged = (days: number, fields: Partial<Entry> = {}): Entry => entry(days * dayMs, fields)
+    const aged = (days: number, fields: Partial<FailedRecord> = {}): FailedRecord => entry(days * dayMs, fields)
     const [one, two, four] = [aged(1), aged(2), aged(4)]
     const [parked, retried, flying] = [aged(6, { attempts: 30 }), aged(1, tried), aged(1, { awaiting })]
 
-    test.each<[string, Entry[], Entry[], Entry[]]>([
+    test.each<[string, FailedRecord[], FailedRecord[], FailedRecord[]]>([
       ['newer ones of the same rank too, the newest first', [four, one, two], [aged(5), aged(5)], [one, two]],
       ['but no older ones', [four, two], [aged(5), aged(3), aged(1.5)], [two]],
       ['nor one of the same time', [two], [aged(2)], []],

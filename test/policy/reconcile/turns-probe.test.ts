@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createZone } from '../../../src/platform/local-time.ts'
 import { decide } from '../../../src/reconcile/decide.ts'
-import { createEntry, type Entry } from '../../../src/reconcile/failed-record.ts'
+import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { createTurns, type Turns } from '../../../src/reconcile/retry/turns.ts'
 import { awaitedOf, dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { subscription } from '../../support/dispatching.ts'
@@ -11,31 +11,31 @@ import { failedRecord } from '../../support/fake-platform.ts'
 
 const now = testNow
 
-function entry(ageMs: number, fields: Partial<Entry> = {}): Entry {
+function entry(ageMs: number, fields: Partial<FailedRecord> = {}): FailedRecord {
   const record = failedRecord({ eventLocal: now - ageMs, lastAttemptLocal: now - ageMs })
-  const made = createEntry(record, { zone: createZone('UTC'), now, askedAt: 0 })
+  const made = createFailedRecord(record, { zone: createZone('UTC'), now, askedAt: 0 })
   return { ...made, lastAt: now - 7 * dayMs, ...fields }
 }
 
 interface World {
   turns: Turns
-  held: Set<Entry>
-  inFlight: Set<Entry>
+  held: Set<FailedRecord>
+  inFlight: Set<FailedRecord>
   /** Subscriptions without an allowance, waiting for their first probe, and recovering. */
   shut: Set<string>
   probed: Set<string>
   recovering: Set<string>
   /** Records that wait for another one. */
-  waiting: Set<Entry>
+  waiting: Set<FailedRecord>
   /** How often it was asked whether a record is held. */
   judged: number
 }
 
-function world(entries: Entry[] = []): World {
-  const held = new Set<Entry>(entries)
-  const inFlight = new Set<Entry>()
+function world(entries: FailedRecord[] = []): World {
+  const held = new Set<FailedRecord>(entries)
+  const inFlight = new Set<FailedRecord>()
   const [shut, probed, recovering] = [new Set<string>(), new Set<string>(), new Set<string>()]
-  const waiting = new Set<Entry>()
+  const waiting = new Set<FailedRecord>()
   const turns = createTurns({
     policy: defaultPolicy,
     isHeld: (one) => {
@@ -55,13 +55,13 @@ function world(entries: Entry[] = []): World {
 }
 
 /** Hands out until nothing is left. */
-function drain({ turns }: World, at = now): Entry[] {
-  const given: Entry[] = []
+function drain({ turns }: World, at = now): FailedRecord[] {
+  const given: FailedRecord[] = []
   for (let one = turns.next(at, false); one !== undefined; one = turns.next(at, false)) given.push(one)
   return given
 }
 
-const ids = (entries: readonly (Entry | undefined)[]): (string | undefined)[] => entries.map((one) => one?.id)
+const ids = (entries: readonly (FailedRecord | undefined)[]): (string | undefined)[] => entries.map((one) => one?.id)
 
 describe('while a subscription recovers', () => {
   test('fewest attempts first, of these the newest event; then the oldest first again', () => {
@@ -129,7 +129,7 @@ describe('while a subscription recovers', () => {
     )
     const all = world(entries)
     all.recovering.add(subscription(1))
-    const given: Entry[] = []
+    const given: FailedRecord[] = []
     for (let one = all.turns.next(now, false); one !== undefined; one = all.turns.next(now, false)) {
       given.push(one)
       one.awaiting = awaitedOf(one)
@@ -154,7 +154,7 @@ describe('while a subscription recovers', () => {
 })
 
 describe('first probes after a pause', () => {
-  const of = (number: number): Entry[] =>
+  const of = (number: number): FailedRecord[] =>
     Array.from({ length: 3 }, (_, index) => entry(dayMs + index, { subscriptionId: subscription(number) }))
 
   test('go before all others in their own order, but not twice in a row while another could go', () => {
@@ -263,10 +263,10 @@ test('whatever happens to circuits: only what may go does, and in the end all th
       const { held, inFlight, probed, recovering, shut, turns } = all
       let time = now
       let wasFirstProbe = false
-      const isFree = (one: Entry): boolean =>
+      const isFree = (one: FailedRecord): boolean =>
         held.has(one) && !inFlight.has(one) && decide(one, defaultPolicy, { now: time, held: false }).decision === 'due'
 
-      function takeNext(): Entry | undefined {
+      function takeNext(): FailedRecord | undefined {
         const free = entries.filter((one) => isFree(one) && !shut.has(one.subscriptionId))
         expect(turns.ready(time, false)).toBe(free.length > 0)
         const given = turns.next(time, false)
@@ -284,7 +284,7 @@ test('whatever happens to circuits: only what may go does, and in the end all th
         return given
       }
 
-      const acts: Record<(typeof steps)[number]['do'], (one: Entry) => void> = {
+      const acts: Record<(typeof steps)[number]['do'], (one: FailedRecord) => void> = {
         next: takeNext,
         offer: (one) => {
           held.add(one)
@@ -309,7 +309,7 @@ test('whatever happens to circuits: only what may go does, and in the end all th
       shut.clear()
       time += 7 * hourMs
       const left = new Set(entries.filter(isFree))
-      const given = new Set<Entry>()
+      const given = new Set<FailedRecord>()
       for (let one = takeNext(); one !== undefined; one = takeNext()) given.add(one)
       expect(given).toEqual(left)
     }),

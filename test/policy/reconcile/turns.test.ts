@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createZone } from '../../../src/platform/local-time.ts'
 import { decide } from '../../../src/reconcile/decide.ts'
-import { createEntry, type Entry } from '../../../src/reconcile/failed-record.ts'
+import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { createTurns, type Turns } from '../../../src/reconcile/retry/turns.ts'
 import { contains, type Span } from '../../../src/reconcile/window.ts'
 import { awaitedOf, dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
@@ -12,15 +12,15 @@ import { failedRecord } from '../../support/fake-platform.ts'
 const now = testNow
 const subscription = (number: number): string => `aaaaaaaa-0000-4000-8000-${String(number).padStart(12, '0')}`
 
-function entry(ageMs: number, fields: Partial<Entry> = {}): Entry {
+function entry(ageMs: number, fields: Partial<FailedRecord> = {}): FailedRecord {
   const record = failedRecord({ eventLocal: now - ageMs })
-  return { ...createEntry(record, { zone: createZone('UTC'), now, askedAt: 0 }), ...fields }
+  return { ...createFailedRecord(record, { zone: createZone('UTC'), now, askedAt: 0 }), ...fields }
 }
 
 /** A backlog and dispatcher as the turns see them. */
-function world(): { turns: Turns; held: Set<Entry>; inFlight: Set<Entry> } {
-  const held = new Set<Entry>()
-  const inFlight = new Set<Entry>()
+function world(): { turns: Turns; held: Set<FailedRecord>; inFlight: Set<FailedRecord> } {
+  const held = new Set<FailedRecord>()
+  const inFlight = new Set<FailedRecord>()
   const turns = createTurns({
     policy: defaultPolicy,
     isHeld: (one) => held.has(one),
@@ -30,14 +30,14 @@ function world(): { turns: Turns; held: Set<Entry>; inFlight: Set<Entry> } {
   return { turns, held, inFlight }
 }
 
-function offer({ turns, held }: ReturnType<typeof world>, entries: Entry[], at = now): void {
+function offer({ turns, held }: ReturnType<typeof world>, entries: FailedRecord[], at = now): void {
   for (const one of entries) held.add(one)
   turns.offer(entries, at)
 }
 
 /** Hands out until nothing is left. */
-function drain({ turns }: Pick<ReturnType<typeof world>, 'turns'>, at = now): Entry[] {
-  const given: Entry[] = []
+function drain({ turns }: Pick<ReturnType<typeof world>, 'turns'>, at = now): FailedRecord[] {
+  const given: FailedRecord[] = []
   for (let one = turns.next(at, false); one !== undefined; one = turns.next(at, false)) given.push(one)
   return given
 }
@@ -150,11 +150,11 @@ describe('those that back off', () => {
   })
 
   test.each([
-    ['no longer held', (all: ReturnType<typeof world>, one: Entry) => all.held.delete(one)],
-    ['parked', (_: ReturnType<typeof world>, one: Entry) => (one.attempts = 30)],
-    ['awaited', (_: ReturnType<typeof world>, one: Entry) => (one.awaiting = awaitedOf(one))],
-    ['backing off again', (_: ReturnType<typeof world>, one: Entry) => (one.lastAt = now)],
-    ['in flight', (all: ReturnType<typeof world>, one: Entry) => all.inFlight.add(one)],
+    ['no longer held', (all: ReturnType<typeof world>, one: FailedRecord) => all.held.delete(one)],
+    ['parked', (_: ReturnType<typeof world>, one: FailedRecord) => (one.attempts = 30)],
+    ['awaited', (_: ReturnType<typeof world>, one: FailedRecord) => (one.awaiting = awaitedOf(one))],
+    ['backing off again', (_: ReturnType<typeof world>, one: FailedRecord) => (one.lastAt = now)],
+    ['in flight', (all: ReturnType<typeof world>, one: FailedRecord) => all.inFlight.add(one)],
   ])('one that is %s when its turn comes is passed over', (_, happens) => {
     const all = world()
     const [one, other] = [entry(2 * dayMs), entry(dayMs)]
@@ -177,7 +177,7 @@ describe('those that back off', () => {
 
 describe('a fence', () => {
   const second = Math.floor((now - dayMs) / 1000)
-  const at = (offset: number): Entry =>
+  const at = (offset: number): FailedRecord =>
     entry(0, { eventAt: (second + offset) * 1000, localSecond: second + offset, lastAt: now - dayMs })
 
   test('keeps back what lies in its span, and gives it back', () => {
@@ -312,19 +312,19 @@ test('whatever happens, in whatever order: only what may go out does, it does go
           lastAt: index % 3 === 0 ? now - 1000 : now - dayMs,
         }),
       )
-      const pick = (number: number): Entry => entries[number % entries.length] ?? entry(0)
-      const offered = new Set<Entry>()
+      const pick = (number: number): FailedRecord => entries[number % entries.length] ?? entry(0)
+      const offered = new Set<FailedRecord>()
       const fences: { span: Span; release: () => void }[] = []
 
-      const isFree = (one: Entry): boolean =>
+      const isFree = (one: FailedRecord): boolean =>
         held.has(one) &&
         offered.has(one) &&
         !inFlight.has(one) &&
         !fences.some(({ span }) => contains(span, one.localSecond)) &&
         decide(one, defaultPolicy, { now: time, held: false }).decision === 'due'
 
-      function takeNext(idleOnly: boolean): Entry | undefined {
-        const idle = (one: Entry): boolean =>
+      function takeNext(idleOnly: boolean): FailedRecord | undefined {
+        const idle = (one: FailedRecord): boolean =>
           !idleOnly || ![...inFlight].some(({ subscriptionId }) => subscriptionId === one.subscriptionId)
         const free = entries.filter((one) => isFree(one) && idle(one))
         expect(turns.ready(time, idleOnly)).toBe(free.length > 0)
@@ -335,7 +335,7 @@ test('whatever happens, in whatever order: only what may go out does, it does go
         return given
       }
 
-      function answer(one: Entry, how: Extract<Step, { do: 'answer' }>['how']): void {
+      function answer(one: FailedRecord, how: Extract<Step, { do: 'answer' }>['how']): void {
         inFlight.delete(one)
         if (how !== 'not-sent') {
           one.tries += 1
@@ -375,7 +375,7 @@ test('whatever happens, in whatever order: only what may go out does, it does go
       for (const one of [...inFlight]) answer(one, 'not-sent')
       time += 7 * hourMs
       const left = new Set(entries.filter(isFree))
-      const given = new Set<Entry>()
+      const given = new Set<FailedRecord>()
       for (let one = takeNext(false); one !== undefined; one = takeNext(false)) given.add(one)
       expect(given).toEqual(left)
     }),
