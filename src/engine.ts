@@ -1,5 +1,5 @@
 // Puts the parts together: platform and reconcile, as the daemon and the one-off commands use them. Starts nothing by itself.
-import { createSteadyClock, type Clock, type Random } from './runtime/clock.ts'
+import type { Clock, Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import type { Fact, Report } from './observe/events.ts'
 import type { State } from './observe/publish.ts'
@@ -10,7 +10,7 @@ import type { Transport } from './platform/http.ts'
 import { createZone } from './platform/local-time.ts'
 import type { KeySource } from './platform/private-key.ts'
 import { createRate } from './platform/rate.ts'
-import { createSkew } from './platform/skew.ts'
+import { createServerClock } from './platform/server-clock.ts'
 import { createTokenManager, type TokenManager } from './platform/token.ts'
 import { tokenPath } from './platform/wire.ts'
 import { createCircuits, type CircuitView } from './reconcile/retry/circuits.ts'
@@ -110,23 +110,11 @@ function sumOf(a: Counts, b: Counts): Counts {
   return sum
 }
 
-/** Tells when a request was sent and answered on the clock that the engine lives by: the host's may have been set meanwhile. */
-function timedBy(clock: Clock, host: Clock, transport: Transport): Transport {
-  return async (request) => {
-    const answer = await transport(request)
-    const ahead = clock.now() - host.now()
-    return { ...answer, sentAt: answer.sentAt + ahead, receivedAt: answer.receivedAt + ahead }
-  }
-}
-
 export function createEngine(options: EngineOptions): Engine {
-  const { config, random } = options
-  const clock = createSteadyClock(options.clock)
-  const transport = timedBy(clock, options.clock, options.transport)
+  const { clock, config, random, transport } = options
   const policy = toPolicy(config, options.periodMs)
   const zone = createZone(config.platform.timeZone)
-  const hostAheadMs = (): number => options.clock.now() - clock.now()
-  const skews = { auth: createSkew(hostAheadMs), api: createSkew(hostAheadMs) }
+  const serverClocks = { auth: createServerClock(clock), api: createServerClock(clock) }
   const rate = createRate({
     clock,
     maxPerSecond: config.platform.maxRequestsPerSecond,
@@ -144,7 +132,7 @@ export function createEngine(options: EngineOptions): Engine {
     transport,
     clock,
     random,
-    skew: skews.auth,
+    serverClock: serverClocks.auth,
     report,
   })
   const client = createPlatformClient({
@@ -154,7 +142,7 @@ export function createEngine(options: EngineOptions): Engine {
     tokens,
     transport,
     rate,
-    skew: skews.api,
+    serverClock: serverClocks.api,
     clock,
     random,
     report,
@@ -185,7 +173,7 @@ export function createEngine(options: EngineOptions): Engine {
   const wake = (): void => {
     dispatcher.wake()
   }
-  const pause = createPause({ now: () => options.clock.now(), wake, report })
+  const pause = createPause({ now: () => clock.now(), wake, report })
   const receiver = createReceiverHealth({
     healthUrl: config.receiver.healthUrl,
     intervalMs: config.receiver.interval,
@@ -293,13 +281,12 @@ export function createEngine(options: EngineOptions): Engine {
   /** On the host's clock. */
   function throttledUntil(): number | undefined {
     const pausedForMs = rate.pausedForMs()
-    return pausedForMs === 0 ? undefined : options.clock.now() + pausedForMs
+    return pausedForMs === 0 ? undefined : clock.now() + pausedForMs
   }
 
   function state(): EngineState {
     const now = client.now()
     const summary = backlog.summary(now, isHeld)
-    const tokenEndsAt = tokens.expiresAt()
     return {
       summary,
       expiring: sumOf(summary.expiring, backlog.census.expiringBefore(expiringBefore(now, policy.window, zone))),
@@ -313,13 +300,13 @@ export function createEngine(options: EngineOptions): Engine {
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
       throttledUntil: throttledUntil(),
-      tokenExpiresAt: tokenEndsAt === undefined ? undefined : Math.round(tokenEndsAt + hostAheadMs()),
+      tokenExpiresAt: tokens.expiresAt(),
       certificateExpiresAt: options.certificate?.current().notAfter,
       keyReloadSuccessful: options.key.lastReload?.(),
       // Against the host's clock as it is now, which is what an operator can put right.
       skewMs: {
-        auth: skews.auth.estimate() - hostAheadMs(),
-        api: skews.api.estimate() - hostAheadMs(),
+        auth: serverClocks.auth.aheadOfHostMs(),
+        api: serverClocks.api.aheadOfHostMs(),
       },
     }
   }

@@ -4,7 +4,7 @@ import { createPlatformClient, type PlatformClient } from '../platform/client.ts
 import { createZone } from '../platform/local-time.ts'
 import { createKeySource } from '../platform/private-key.ts'
 import { createRate } from '../platform/rate.ts'
-import { createSkew } from '../platform/skew.ts'
+import { createServerClock } from '../platform/server-clock.ts'
 import { createTokenManager } from '../platform/token.ts'
 import { tokenPath } from '../platform/wire.ts'
 import type { UndiciTransport } from '../platform/undici-transport.ts'
@@ -74,7 +74,7 @@ export async function createColleague(options: ColleagueOptions): Promise<Platfo
     scope: 'api',
     assertionLifetimeMs: minute,
     key,
-    skew: createSkew(),
+    serverClock: createServerClock(clock),
   })
   return createPlatformClient({
     ...common,
@@ -82,6 +82,6 @@ export async function createColleague(options: ColleagueOptions): Promise<Platfo
     zone: createZone('UTC'),
     tokens,
     rate: createRate({ clock, maxPerSecond: 100 }),
-    skew: createSkew(),
+    serverClock: createServerClock(clock),
   })
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { readAnswer, retryAfterMs, type ReadAnswer } from './failure.ts'
 import { TransportError, type HttpRequest, type HttpResponse, type Reason, type Transport } from './http.ts'
 import type { Rate, RateClass } from './rate.ts'
-import type { Skew } from './skew.ts'
+import type { ServerClock } from './server-clock.ts'
 import { TokenError } from './token.ts'
 
 /** What the client needs of the token manager. */
@@ -27,7 +27,8 @@ export interface CallerOptions {
   tokens: TokenSource
   transport: Transport
   rate: Rate
-  skew: Skew
+  /** Of the API's origin. */
+  serverClock: ServerClock
   clock: Clock
   report: (fact: RequestFact) => void
 }
@@ -65,10 +66,6 @@ export interface Caller {
    * the same when it is so young that it may not be known everywhere yet.
    */
   send(call: Call, signal: AbortSignal, mayReplay: boolean): Promise<CallResult>
-  /** The platform's time as far as it is known, in epoch ms. */
-  now(): number
-  /** Whether an answer has told the platform's time yet; before, `now` is the host's. */
-  knowsTime(): boolean
 }
 
 /** Answers above this are not read on. */
@@ -83,23 +80,14 @@ export function member(value: unknown, key: string): unknown {
 }
 
 export function createCaller(options: CallerOptions): Caller {
-  const { clock, rate, skew, tokens } = options
-
-  function now(): number {
-    return clock.now() + skew.estimate()
-  }
+  const { clock, rate, serverClock, tokens } = options
 
   function learn(response: HttpResponse, answer: ReadAnswer, sentAt: number): void {
-    skew.learn({
-      dateHeader: response.headers['date'],
-      hasAge: response.headers['age'] !== undefined,
-      sentAt: response.sentAt,
-      receivedAt: response.receivedAt,
-    })
+    serverClock.learn(response)
     // A platform that has an error body to give under 503 is not overloaded.
     const overloaded = response.status === 503 && !answer.knownCode
     const kind = answer.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
-    rate.feedback({ kind, retryAfterMs: kind === 'ok' ? undefined : retryAfterMs(response, now()), sentAt })
+    rate.feedback({ kind, retryAfterMs: kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now()), sentAt })
   }
 
   function toRequest({ method, url, body }: Call, token: Token, signal: AbortSignal): HttpRequest {
@@ -183,7 +171,5 @@ export function createCaller(options: CallerOptions): Caller {
       tokens.void(token)
       return { ...first, replayed: false }
     },
-    now,
-    knowsTime: () => skew.interval() !== undefined,
   }
 }

@@ -59,7 +59,7 @@ const repeatable: ReadonlySet<Reason> = new Set<Reason>([
 ])
 
 export function createPlatformClient(options: ClientOptions): PlatformClient {
-  const { clock, random, rate, zone } = options
+  const { clock, random, rate, serverClock, zone } = options
   const webhooksUrl = options.baseUrl.replace(/\/+$/, '') + webhooksPath
   const caller = createCaller(options)
   const retryBody = JSON.stringify(retryRequestBody)
@@ -103,5 +103,5 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     }
   }
 
-  return { list, retry, now: () => caller.now(), knowsTime: () => caller.knowsTime() }
+  return { list, retry, now: () => serverClock.now(), knowsTime: () => serverClock.isKnown() }
 }

@@ -40,7 +40,7 @@ export interface HttpResponse {
   /** Header names in lower case; a repeated header keeps its first value. */
   headers: Record<string, string>
   body: string
-  /** Host clock, epoch ms: when the request was sent, and when the head of the answer had come. */
+  /** Monotonic clock, ms: when the request was sent, and when the head of the answer had come. */
   sentAt: number
   receivedAt: number
 }

@@ -1,10 +1,10 @@
 // One try to get a token: signs an assertion for this moment, sends it, reads the answer and learns the time from it.
 import type { Clock, Random } from '../runtime/clock.ts'
 import { isAbort } from '../runtime/errors.ts'
-import { assertionTime, buildAssertion } from './assertion.ts'
+import { buildAssertion } from './assertion.ts'
 import { TransportError, type HttpResponse, type Reason, type Transport } from './http.ts'
 import type { KeySource, SigningKey } from './private-key.ts'
-import { skewMovedMs, type Skew } from './skew.ts'
+import type { ServerClock } from './server-clock.ts'
 import { readTokenAnswer, type TokenAnswer } from './token-answer.ts'
 import { clientAssertionType, grantType, maxAssertionLifetimeSeconds } from './wire.ts'
 
@@ -24,7 +24,7 @@ export interface TokenRequestOptions {
   clock: Clock
   random: Random
   /** Of the token endpoint's origin. */
-  skew: Skew
+  serverClock: ServerClock
 }
 
 export interface Tried {
@@ -33,7 +33,7 @@ export interface Tried {
   sentAt: number
   key: SigningKey
   /** How far the answer moved what is known of the server's time. */
-  skewMovedMs: number
+  clockMovedMs: number
 }
 
 /** A token answer has a few kilobytes; a page of a portal may have megabytes. */
@@ -58,14 +58,14 @@ export function createTokenRequest(
   options: TokenRequestOptions,
   tell: (reason: Reason, seconds: number) => void,
 ): (signal: AbortSignal) => Promise<Tried> {
-  const { clock, skew, issuer, clientId } = options
+  const { clock, serverClock, issuer, clientId } = options
   const lifetimeSeconds = Math.floor(options.assertionLifetimeMs / 1000)
   if (!(lifetimeSeconds >= 1 && lifetimeSeconds <= maxAssertionLifetimeSeconds)) {
     throw new RangeError(`auth.assertionLifetime: 1 to ${maxAssertionLifetimeSeconds} s, not ${lifetimeSeconds}`)
   }
 
   function signed(key: SigningKey): Promise<string> {
-    const issuedAt = assertionTime(clock.now(), skew.interval())
+    const issuedAt = Math.floor(serverClock.earliestNow() / 1000)
     return buildAssertion(key, { clientId, issuer, lifetimeSeconds, issuedAt, jti: options.random.uuid() })
   }
 
@@ -85,39 +85,36 @@ export function createTokenRequest(
     })
   }
 
-  function read(response: HttpResponse): TokenAnswer {
-    skew.learn({
-      dateHeader: response.headers['date'],
-      hasAge: response.headers['age'] !== undefined,
-      sentAt: response.sentAt,
-      receivedAt: response.receivedAt,
-    })
-    return readTokenAnswer(response, clock.now() + skew.estimate())
-  }
-
-  async function exchange(assertion: string, signal: AbortSignal): Promise<TokenAnswer> {
+  async function exchange(
+    assertion: string,
+    signal: AbortSignal,
+  ): Promise<{ answer: TokenAnswer; clockMovedMs: number }> {
     try {
-      return read(await send(assertion, signal))
+      const response = await send(assertion, signal)
+      const { movedMs } = serverClock.learn(response)
+      return { answer: readTokenAnswer(response, serverClock.now()), clockMovedMs: movedMs }
     } catch (error) {
       if (isAbort(error, signal)) throw error
       // Whatever else was thrown is told by its kind alone: its text is not ours, and may hold the request.
-      if (!(error instanceof TransportError)) return { kind: 'transient', reason: 'other' }
-      return { kind: 'transient', reason: error.reason, transportCode: error.code }
+      const answer: TokenAnswer =
+        error instanceof TransportError
+          ? { kind: 'transient', reason: error.reason, transportCode: error.code }
+          : { kind: 'transient', reason: 'other' }
+      return { answer, clockMovedMs: 0 }
     }
   }
 
   return async (signal) => {
     const key = options.key.current()
-    const skewBefore = skew.interval()
     const assertion = await signed(key).catch(() => undefined)
     signal.throwIfAborted()
     const sentAt = clock.monotonic()
     if (assertion === undefined) {
       const detail = 'the assertion could not be signed with the private key'
-      return { answer: { kind: 'transient', reason: 'other', detail }, sentAt, key, skewMovedMs: 0 }
+      return { answer: { kind: 'transient', reason: 'other', detail }, sentAt, key, clockMovedMs: 0 }
     }
-    const answer = await exchange(assertion, signal)
+    const { answer, clockMovedMs } = await exchange(assertion, signal)
     tell(answer.kind === 'granted' ? 'ok' : answer.reason, (clock.monotonic() - sentAt) / 1000)
-    return { answer, sentAt, key, skewMovedMs: skewMovedMs(skewBefore, skew.interval()) }
+    return { answer, sentAt, key, clockMovedMs }
   }
 }

@@ -21,7 +21,7 @@ export interface TokenManager {
   get(signal?: AbortSignal): Promise<AccessToken>
   /** Voids that token only: a later one stays. */
   void(token: AccessToken): void
-  /** When the token that is held ends or ended: epoch ms of the clock that was given; undefined without one. */
+  /** When the token that is held ends or ended: epoch ms by the host's clock as it is now; undefined without one. */
   expiresAt(): number | undefined
   /** Looks whether the key file has changed, and ends the backoff. */
   keyChanged(): void
@@ -68,7 +68,7 @@ interface Request {
 
 const defaultKeyCheckMs = 10_000
 /** A refusal is repeated at once only when our idea of the server's time was wrong by more than this. */
-const skewMatters = 1000
+const clockMatters = 1000
 
 const tokensVoid: Refused = {
   kind: 'transient',
@@ -161,12 +161,12 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
 
   async function refresh(signal: AbortSignal): Promise<AccessToken> {
     for (;;) {
-      const { answer, sentAt, key, skewMovedMs } = await tryOnce(signal)
+      const { answer, sentAt, key, clockMovedMs } = await tryOnce(signal)
       if (answer.kind === 'granted') return accept(answer, sentAt, key)
       pace.failed(answer.retryAfterMs)
       // Swapped while the request was under way: the refusal says nothing of the new key.
       if (key !== options.key.current()) pace.hurry()
-      const correctable = answer.kind === 'rejected' && skewMovedMs > skewMatters && !corrected
+      const correctable = answer.kind === 'rejected' && clockMovedMs > clockMatters && !corrected
       if (correctable) {
         corrected = true
         pace.hurry()

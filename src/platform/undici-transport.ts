@@ -127,7 +127,7 @@ export function createUndiciTransport(options: UndiciTransportOptions): UndiciTr
   const dispatchers = { usual: agents.usual.compose(noting), direct: agents.direct.compose(noting) }
 
   async function receive(request: HttpRequest, signal: AbortSignal, exchange: Exchange): Promise<HttpResponse> {
-    const started = clock.monotonic()
+    const sentAt = clock.monotonic()
     const answer = await send(request.url, {
       method: request.method,
       headers: request.headers,
@@ -136,8 +136,7 @@ export function createUndiciTransport(options: UndiciTransportOptions): UndiciTr
       dispatcher: request.direct === true ? dispatchers.direct : dispatchers.usual,
       opaque: exchange,
     })
-    const receivedAt = clock.now()
-    const sentAt = receivedAt - (clock.monotonic() - started)
+    const receivedAt = clock.monotonic()
     const headers = firstValues(answer.headers)
     if (Number(headers['content-length']) > request.maxBytes) {
       answer.body.destroy()

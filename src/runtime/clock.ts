@@ -49,17 +49,3 @@ export const systemClock: Clock = {
 }
 
 export const systemRandom: Random = { next: () => Math.random(), uuid: () => randomUUID() }
-
-/**
- * A clock whose `now()` is steady: the host's wall clock as it was when this was made, carried on by the monotonic one.
- * Somebody who sets the host's clock can't make records due, or tokens expire, before their time; what the host's clock
- * was wrong by from the start is learned from the servers' `Date` headers.
- */
-export function createSteadyClock(clock: Clock): Clock {
-  const offset = clock.now() - clock.monotonic()
-  return {
-    now: () => clock.monotonic() + offset,
-    monotonic: () => clock.monotonic(),
-    sleep: (ms, signal) => clock.sleep(ms, signal),
-  }
-}

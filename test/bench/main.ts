@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { createKeySource } from '../../src/platform/private-key.ts'
-import { createSkew } from '../../src/platform/skew.ts'
+import { createServerClock } from '../../src/platform/server-clock.ts'
 import { createTokenManager } from '../../src/platform/token.ts'
 import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
@@ -91,7 +91,7 @@ async function bareToken(sandbox: BenchSandbox): Promise<string> {
     transport: http.transport,
     clock: systemClock,
     random: systemRandom,
-    skew: createSkew(),
+    serverClock: createServerClock(systemClock),
     report: () => undefined,
   })
   const { value } = await tokens.get()

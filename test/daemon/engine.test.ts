@@ -71,7 +71,7 @@ function world(setting: Setting = {}): World {
     latencyMs: 20,
     ...(onRetry && { onRetry }),
   })
-  const http = createFakeHttp({ platform, now: () => clock.now(), serverNow, ...(instead && { instead }) })
+  const http = createFakeHttp({ platform, monotonic: () => clock.monotonic(), serverNow, ...(instead && { instead }) })
   const facts: Fact[] = []
   const signing = { sign: () => Promise.resolve('a.b.c'), bits: 4096, fingerprint: 'f' }
   const engine = createEngine({

@@ -38,8 +38,8 @@ async function day(answer: () => number): Promise<Day> {
       status: isToken ? 200 : answer(),
       headers: {},
       body,
-      sentAt: clock.now(),
-      receivedAt: clock.now(),
+      sentAt: clock.monotonic(),
+      receivedAt: clock.monotonic(),
     })
   }
   async function tickOn(tick: () => void): Promise<void> {

@@ -100,7 +100,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P13',
-    file: 'platform/skew.ts',
+    file: 'platform/server-clock.ts',
     text: 'answers >= answersForJump',
     replacement: 'false',
     breaks: "never believes a jump of the platform's clock",
@@ -132,9 +132,9 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P17',
-    file: 'platform/assertion.ts',
-    text: 'skew[0] - driftMarginMs',
-    replacement: 'skew[1] + driftMarginMs',
+    file: 'platform/server-clock.ts',
+    text: 'drifted(known, now)[0]',
+    replacement: 'drifted(known, now)[1]',
     breaks: 'signs assertions that are issued in the future',
     origin: 'review',
   },

@@ -118,9 +118,9 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I13',
-    file: 'engine.ts',
-    text: 'const clock = createSteadyClock(options.clock)',
-    replacement: 'const clock = { ...createSteadyClock(options.clock), now: () => options.clock.now() }',
+    file: 'platform/server-clock.ts',
+    text: 'now: () => clock.monotonic() + offset()',
+    replacement: 'now: () => clock.now() - assumed + offset()',
     breaks: "goes by the host's wall clock",
     origin: 'invariant',
     invariant: 'premature',

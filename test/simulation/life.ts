@@ -48,9 +48,6 @@ export interface LifeOptions {
   onWarning: (message: string) => void
 }
 
-/** Neither 0 nor the wall clock: who mixes the clocks up shall be found out. */
-const monotonicStart = 5_000_000
-
 function parse(exposition: string): ReadonlyMap<string, number> {
   const values = new Map<string, number>()
   for (const line of exposition.split('\n')) {
@@ -72,7 +69,7 @@ export function startLife(options: LifeOptions): Life {
 
   const clock: Clock = {
     now: hostNow,
-    monotonic: () => monotonicStart + timeline.now(),
+    monotonic: () => timeline.monotonic(),
     sleep(ms, signal) {
       if (signal?.aborted === true) return Promise.reject(signal.reason as Error)
       if (!(ms > 0)) return Promise.resolve()

@@ -58,8 +58,6 @@ export interface Process {
   number: number
   /** False once it has died: nothing reaches it any more, and nothing that it does counts. */
   isAlive(): boolean
-  /** Host's wall clock, epoch ms. */
-  hostNow(): number
   /** Told when its n-th call comes to the other side, and when it took effect there. It may die of it. */
   reached(call: Call, when: 'arrived' | 'applied'): void
 }
@@ -269,7 +267,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
           const broken = fault === 'broken-after'
           const last: Reply =
             fault === 'error-after' ? { status: 502, body: gatewayPage, views: [], isItsWord: false } : reply
-          const receivedAt = process.hostNow()
+          const receivedAt = timeline.monotonic()
           const response: HttpResponse = {
             status: last.status,
             headers: { ...dateHeaders(operation, fault), ...last.headers },

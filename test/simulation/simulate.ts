@@ -138,7 +138,6 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       {
         number,
         isAlive: () => own.isAlive(),
-        hostNow,
         reached(call, when) {
           const { ends } = plan
           if (ends !== 'never' && 'call' in ends && ends.call === call.number && ends.when === when)

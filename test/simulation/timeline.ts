@@ -4,6 +4,8 @@ import TinyQueue from 'tinyqueue'
 export interface Timeline {
   /** Milliseconds since the start. */
   now(): number
+  /** The same as a process's monotonic clock shows it: neither from 0 nor the wall clock, so that no two can be mixed up. */
+  monotonic(): number
   /** Lets something happen after `ms` milliseconds (0: after all that stands at this moment). Returns what calls it off. */
   after(ms: number, act: () => void): () => void
   /**
@@ -22,6 +24,7 @@ interface Event {
   act: () => void
 }
 
+const monotonicStart = 5_000_000
 /** More events than this without the time moving are a loop that would burn a core. */
 const hotLoop = 20_000
 
@@ -52,6 +55,7 @@ export function createTimeline(): Timeline {
 
   return {
     now: () => now,
+    monotonic: () => monotonicStart + now,
     after(ms, act) {
       const event: Event = { at: now + Math.max(0, ms), order: order++, isOff: false, act }
       queue.push(event)

@@ -85,7 +85,7 @@ export function startScene({
     const reply = (await instead?.(request)) ?? { body: request.method === 'POST' ? aToken : emptyPage }
     request.signal?.throwIfAborted()
     const { status = 200, headers = {}, body = {} } = reply
-    return { status, headers, body: JSON.stringify(body), sentAt: clock.now(), receivedAt: clock.now() }
+    return { status, headers, body: JSON.stringify(body), sentAt: clock.monotonic(), receivedAt: clock.monotonic() }
   }
 
   const running = runDaemon({

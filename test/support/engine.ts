@@ -63,9 +63,9 @@ async function overHttp(config: Config, clock: Clock): Promise<Connection> {
   const { source: key } = await createKeySource({ file: config.auth.privateKeyFile ?? '' })
   const http = createUndiciTransport({ clock: systemClock, connections: connectionsOf(config) })
   const transport: Transport = async (request) => {
-    const sentAt = clock.now()
+    const sentAt = clock.monotonic()
     const answer = await http.transport(request)
-    return { ...answer, sentAt, receivedAt: clock.now() }
+    return { ...answer, sentAt, receivedAt: clock.monotonic() }
   }
   return { transport, key, close: () => http.close() }
 }

@@ -12,8 +12,8 @@ export interface FakeHttp {
 
 export interface FakeHttpOptions {
   platform: FakePlatform
-  /** Host clock in epoch ms. */
-  now: () => number
+  /** Monotonic clock of the host, ms. */
+  monotonic: () => number
   /** The server's clock in epoch ms, for `Date`. */
   serverNow: () => number
   /** Another answer than the platform's, for whatever the test wants to go wrong. */
@@ -46,7 +46,7 @@ function secondOf(text: string | null): number | undefined {
   return text === null ? undefined : Date.parse(`${text}Z`) / 1000
 }
 
-export function createFakeHttp({ platform, now, serverNow, instead }: FakeHttpOptions): FakeHttp {
+export function createFakeHttp({ platform, monotonic, serverNow, instead }: FakeHttpOptions): FakeHttp {
   const calls = { token: 0, list: 0, retry: 0 }
   const { signal: never } = new AbortController()
 
@@ -86,10 +86,10 @@ export function createFakeHttp({ platform, now, serverNow, instead }: FakeHttpOp
   return {
     calls,
     async transport(request): Promise<HttpResponse> {
-      const sentAt = now()
+      const sentAt = monotonic()
       const { status, body } = await answer(request)
       const headers = { date: new Date(serverNow()).toUTCString(), 'content-type': 'application/json' }
-      return { status, headers, body: JSON.stringify(body ?? {}), sentAt, receivedAt: now() }
+      return { status, headers, body: JSON.stringify(body ?? {}), sentAt, receivedAt: monotonic() }
     },
   }
 }

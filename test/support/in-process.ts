@@ -20,7 +20,7 @@ export function inProcessTransport({ gateway }: InProcessSandbox, hostClock: Clo
       ended.abort(signal?.reason)
     }
     signal?.addEventListener('abort', cancel, { once: true })
-    const sentAt = hostClock.now()
+    const sentAt = hostClock.monotonic()
     const target = url.pathname + url.search
     const lowerCase = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
@@ -40,7 +40,7 @@ export function inProcessTransport({ gateway }: InProcessSandbox, hostClock: Clo
           const sent = Object.entries(headersOf(answer, size, date))
           const received = Object.fromEntries(sent.map(([name, value]) => [name.toLowerCase(), String(value)]))
           await hostClock.sleep(wayMs, ended.signal)
-          const receivedAt = hostClock.now()
+          const receivedAt = hostClock.monotonic()
           answered.resolve({ status: answer.status, headers: received, body: answer.body, sentAt, receivedAt })
         })
         // The sandbox closes, or the exchange was given up: a socket would be gone.

@@ -5,7 +5,7 @@ import { createPlatformClient, type PlatformClient, type RequestFact } from '../
 import { TransportError } from '../../src/platform/http.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import { createRate, type Rate, type RateFeedback } from '../../src/platform/rate.ts'
-import { createSkew } from '../../src/platform/skew.ts'
+import { createServerClock } from '../../src/platform/server-clock.ts'
 import { TokenError } from '../../src/platform/token.ts'
 import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
@@ -152,7 +152,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
         }
       },
       rate: recording,
-      skew: createSkew(),
+      serverClock: createServerClock(clock),
       clock,
       random: options.random ?? { next: () => 0.5, uuid: () => 'unused' },
       report: (fact) => facts.push(fact),

@@ -34,6 +34,8 @@ export interface TokenEndpoint {
   reply(with_: TokenReply | ((request: SeenRequest, number: number) => TokenReply)): void
   /** The server's clock is this far ahead of the host's at the start; it does not follow the host's jumps. */
   serverNow(): number
+  /** The server’s clock is set: ahead, or back. */
+  jump(ms: number): void
 }
 
 /** A good answer; each access_token is another one. */
@@ -48,30 +50,32 @@ function parseClaims(assertion: string): Record<string, unknown> {
 /** Answers with a good token until told otherwise. */
 export function createTokenEndpoint(clock: VirtualClock, { skewMs = 0 } = {}): TokenEndpoint {
   const seen: SeenRequest[] = []
-  const serverOffset = clock.now() + skewMs - clock.monotonic()
+  let serverOffset = clock.now() + skewMs - clock.monotonic()
   let script = (_: SeenRequest, number: number): TokenReply => grant(number)
 
   const serverNow = (): number => clock.monotonic() + serverOffset
 
   async function answer(reply: TokenReply, request: HttpRequest): Promise<HttpResponse> {
-    const sentMono = clock.monotonic()
+    const sentAt = clock.monotonic()
     const delayMs = reply.delayMs ?? 0
     await clock.sleep(Math.min(delayMs, request.timeoutMs), request.signal)
     if (delayMs >= request.timeoutMs) throw new TransportError('timeout', 'DEADLINE')
     if (reply.error !== undefined) throw reply.error
-    const receivedAt = clock.now()
     return {
       status: reply.status ?? 200,
       headers: { date: new Date(serverNow()).toUTCString(), ...reply.headers },
       body: typeof reply.body === 'string' ? reply.body : JSON.stringify(reply.body ?? ''),
-      sentAt: receivedAt - (clock.monotonic() - sentMono),
-      receivedAt,
+      sentAt,
+      receivedAt: clock.monotonic(),
     }
   }
 
   return {
     seen,
     serverNow,
+    jump(ms) {
+      serverOffset += ms
+    },
     reply(with_) {
       script = typeof with_ === 'function' ? with_ : () => with_
     },

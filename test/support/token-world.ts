@@ -1,7 +1,7 @@
 // The token manager with a clock that stands still, an endpoint without a network, and a key without RSA.
 import { expect } from 'vitest'
 import { TransportError } from '../../src/platform/http.ts'
-import { createSkew } from '../../src/platform/skew.ts'
+import { createServerClock } from '../../src/platform/server-clock.ts'
 import {
   createTokenManager,
   TokenError,
@@ -56,7 +56,7 @@ export function tokenWorld(changes: Partial<TokenManagerOptions> = {}, surroundi
     transport: endpoint.transport,
     clock,
     random: fakeRandom(random),
-    skew: createSkew(),
+    serverClock: createServerClock(clock),
     report: (fact) => facts.push(fact),
     ...changes,
   })

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { createKeySource } from '../../src/platform/private-key.ts'
-import { createSkew } from '../../src/platform/skew.ts'
+import { createServerClock } from '../../src/platform/server-clock.ts'
 import { createTokenManager, TokenError, type TokenFact, type TokenManager } from '../../src/platform/token.ts'
 import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
@@ -35,7 +35,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
     transport: http.transport,
     clock: systemClock,
     random: systemRandom,
-    skew: createSkew(),
+    serverClock: createServerClock(systemClock),
     report: (fact) => facts.push(fact),
   })
   return {

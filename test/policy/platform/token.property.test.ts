@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { TransportError } from '../../../src/platform/http.ts'
-import { createSkew } from '../../../src/platform/skew.ts'
+import { createServerClock } from '../../../src/platform/server-clock.ts'
 import { createTokenManager, TokenError, type AccessToken } from '../../../src/platform/token.ts'
 import {
   createTokenEndpoint,
@@ -114,7 +114,7 @@ async function play({ steps, dice, background, skewMs }: Scenario): Promise<{ re
     transport: endpoint.transport,
     clock,
     random: fakeRandom(() => dice[thrown++ % dice.length] ?? 0),
-    skew: createSkew(),
+    serverClock: createServerClock(clock),
     report: () => undefined,
   })
 

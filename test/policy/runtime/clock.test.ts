@@ -1,8 +1,7 @@
-// The host's own clock, without waiting for it; and the steady one, whatever is done to the host's.
+// The host's own clock, without waiting for it.
 import { getEventListeners } from 'node:events'
 import { describe, expect, test } from 'vitest'
-import { createSteadyClock, systemClock, systemRandom } from '../../../src/runtime/clock.ts'
-import { createVirtualClock } from '../../support/virtual-clock.ts'
+import { systemClock, systemRandom } from '../../../src/runtime/clock.ts'
 
 describe('the host clock', () => {
   test('tells the wall time, and durations that never run backwards', () => {
@@ -74,34 +73,5 @@ describe('randomness', () => {
     const ids = Array.from({ length: 100 }, () => systemRandom.uuid())
     expect(new Set(ids).size).toBe(100)
     for (const id of ids) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
-  })
-})
-
-describe('the steady clock', () => {
-  test.each([3_600_000, -3_600_000, 86_400_000 * 365])(
-    'passes over a host clock that is set by %s ms',
-    async (jump) => {
-      const host = createVirtualClock()
-      const steady = createSteadyClock(host)
-      const before = steady.now()
-      expect(before).toBe(host.now())
-      host.jump(jump)
-      expect(steady.now()).toBe(before)
-      await host.advance(1_234)
-      expect(steady.now()).toBe(before + 1_234)
-      expect(steady.monotonic()).toBe(host.monotonic())
-    },
-  )
-
-  test('sleeps and is woken as the host clock is', async () => {
-    const host = createVirtualClock()
-    const steady = createSteadyClock(host)
-    const cancel = new AbortController()
-    const reason = new Error('enough')
-    const sleeping = steady.sleep(1_000, cancel.signal)
-    cancel.abort(reason)
-    await expect(sleeping).rejects.toBe(reason)
-    await host.run(steady.sleep(500), 500)
-    expect(host.sleepers()).toBe(0)
   })
 })

@@ -1,0 +1,118 @@
+// The time of one server, learned from the Date headers of its answers against the monotonic clock. @see design section 7
+import type { Clock } from '../runtime/clock.ts'
+import type { HttpResponse } from './http.ts'
+
+export interface ServerClock {
+  /** Best estimate of the server's time, in epoch ms; the host's as it was at the start, until an answer has shown it. */
+  now(): number
+  /** The earliest time that the server's clock can show now, in epoch ms. */
+  earliestNow(): number
+  /** Whether an answer has shown the server's time yet. */
+  isKnown(): boolean
+  /** How far the server's clock is ahead of the host's as it is now, in ms. */
+  aheadOfHostMs(): number
+  /**
+   * Learns from an answer; one without a usable `Date`, or with an `Age`, is ignored.
+   * @returns by how much what was known before was wrong, in ms; 0 when the answer agrees with it
+   */
+  learn(answer: Pick<HttpResponse, 'headers' | 'sentAt' | 'receivedAt'>): { movedMs: number }
+}
+
+/** Server time minus monotonic time in ms: at least the first, at most the second. */
+type Interval = readonly [min: number, max: number]
+
+/** A jump of more than this is accepted only after `answersForJump` answers that agree with each other. */
+const jumpMs = 60_000
+const answersForJump = 3
+/** How fast two good clocks drift apart: 100 ppm, twice what a crystal does. */
+const driftPerMs = 100e-6
+/** Before the first answer: a host whose clock is set by NTP is well within this. */
+const unknownMarginMs = 5000
+
+/**
+ * The one form that a server must send, and a date that exists; undefined for anything else. The obsolete forms carry no
+ * zone or a two-digit year. @see RFC 9110 section 5.6.7
+ */
+function parseHttpDate(header: string): number | undefined {
+  const date = Date.parse(header)
+  return !Number.isNaN(date) && new Date(date).toUTCString() === header ? date : undefined
+}
+
+/** The evidence of one answer: the header's second was cut off, and it was written between sending and receiving. */
+function intervalOf({ headers, receivedAt, sentAt }: Parameters<ServerClock['learn']>[0]): Interval | undefined {
+  // With an Age a cache answered, and its Date is of another time.
+  const date = headers['age'] === undefined ? parseHttpDate(headers['date']?.trim() ?? '') : undefined
+  return date === undefined ? undefined : [date - receivedAt, date + 1000 - sentAt]
+}
+
+function intersection(a: Interval, b: Interval): Interval | undefined {
+  const both = [Math.max(a[0], b[0]), Math.min(a[1], b[1])] as const
+  return both[0] <= both[1] ? both : undefined
+}
+
+/** Milliseconds between two intervals, 0 when they touch. */
+function gap(a: Interval, b: Interval): number {
+  return Math.max(0, a[0] - b[1], b[0] - a[1])
+}
+
+function middle([min, max]: Interval): number {
+  return (min + max) / 2
+}
+
+/** Knows nothing at first; accepts the first answer. One per origin. */
+export function createServerClock(clock: Clock): ServerClock {
+  const hostOffset = (): number => clock.now() - clock.monotonic()
+  // Fixed: setting the host's clock must not make records due.
+  const assumed = hostOffset()
+  let known: { interval: Interval; at: number } | undefined
+  /** Far from what is known, and not accepted yet. */
+  let pendingJump: { interval: Interval; answers: number } | undefined
+
+  const offset = (): number => (known === undefined ? assumed : middle(known.interval))
+
+  /** Clocks drift apart: what was learned long ago is known less exactly now. */
+  function drifted({ interval: [min, max], at }: NonNullable<typeof known>, now: number): Interval {
+    const drift = Math.max(0, now - at) * driftPerMs
+    return [min - drift, max + drift]
+  }
+
+  /** The host's own clock shows it too: it was set, or the process was suspended and the monotonic clock stood still. */
+  function isShownByHost(seen: Interval): boolean {
+    return gap(seen, [hostOffset(), hostOffset()]) <= jumpMs
+  }
+
+  /** The interval of a jump, once enough answers agree on it. */
+  function confirmedJump(seen: Interval): Interval | undefined {
+    const agreed = pendingJump && intersection(pendingJump.interval, seen)
+    const answers = agreed === undefined ? 1 : (pendingJump?.answers ?? 0) + 1
+    pendingJump = { interval: agreed ?? seen, answers }
+    return answers >= answersForJump ? pendingJump.interval : undefined
+  }
+
+  /** What is known together with new evidence; undefined while a jump is not confirmed. */
+  function combine(before: Interval, seen: Interval): Interval | undefined {
+    const isJump = gap(before, seen) > jumpMs && !isShownByHost(seen)
+    return isJump ? confirmedJump(seen) : (intersection(before, seen) ?? seen)
+  }
+
+  return {
+    now: () => clock.monotonic() + offset(),
+    earliestNow() {
+      const now = clock.monotonic()
+      return now + (known === undefined ? assumed - unknownMarginMs : drifted(known, now)[0])
+    },
+    isKnown: () => known !== undefined,
+    aheadOfHostMs: () => offset() - hostOffset(),
+    learn(answer) {
+      const seen = intervalOf(answer)
+      if (seen === undefined) return { movedMs: 0 }
+      const { receivedAt } = answer
+      const interval = known === undefined ? seen : combine(drifted(known, receivedAt), seen)
+      if (interval === undefined) return { movedMs: 0 }
+      const before = known?.interval ?? [assumed, assumed]
+      known = { interval, at: receivedAt }
+      pendingJump = undefined
+      return { movedMs: gap(before, interval) === 0 ? 0 : Math.abs(middle(interval) - middle(before)) }
+    },
+  }
+}

@@ -1,0 +1,216 @@
+// What is learned of the server's clock: exact where it can be, slow to accept what is odd, quick to follow what is true.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createServerClock, type ServerClock } from '../../../src/platform/server-clock.ts'
+import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
+
+interface World {
+  clock: VirtualClock
+  server: ServerClock
+  /** Lets time pass, then learns from an exchange in which the server's clock is `ahead` ms of the host's as it was at first. */
+  hear(ahead: number, exchange?: Exchange): Promise<number>
+  /** How far the server is ahead of the host's first clock, as learned. */
+  learned(): number
+}
+
+interface Exchange {
+  /** Time before the exchange, and its two ways, in ms. */
+  rest?: number
+  before?: number
+  after?: number
+  headers?: Record<string, string>
+}
+
+function world(): World {
+  const clock = createVirtualClock()
+  const offset = clock.now() - clock.monotonic()
+  const first = (): number => clock.monotonic() + offset
+  const server = createServerClock(clock)
+  return {
+    clock,
+    server,
+    async hear(ahead, { rest = 1000, before = 20, after = 20, headers } = {}) {
+      await clock.advance(rest)
+      const sentAt = clock.monotonic()
+      await clock.advance(before)
+      const date = new Date(first() + ahead).toUTCString()
+      await clock.advance(after)
+      return server.learn({ headers: headers ?? { date }, sentAt, receivedAt: clock.monotonic() }).movedMs
+    },
+    learned: () => server.now() - first(),
+  }
+}
+
+async function after(...aheads: number[]): Promise<World> {
+  const made = world()
+  for (const ahead of aheads) await made.hear(ahead)
+  return made
+}
+
+const second = 520
+
+describe('before an answer', () => {
+  test('the server is taken to have the time of the host, up to 5 s earlier', async () => {
+    const { clock, server } = world()
+    await clock.advance(60_000)
+    expect(server.isKnown()).toBe(false)
+    expect(server.now()).toBe(clock.now())
+    expect(server.earliestNow()).toBe(clock.now() - 5000)
+    expect(server.aheadOfHostMs()).toBe(0)
+  })
+
+  test('a host clock that is set moves nothing, and shows', () => {
+    const { clock, server } = world()
+    const before = server.now()
+    clock.jump(3_600_000)
+    expect(server.now()).toBe(before)
+    expect(server.aheadOfHostMs()).toBe(-3_600_000)
+  })
+})
+
+describe('one answer', () => {
+  test('gives the interval of the design: the cut-off second plus the way there and back', async () => {
+    const { clock, hear, server } = world()
+    const date = new Date(clock.now() + 5000).toUTCString()
+    await hear(0, { rest: 0, before: 80, after: 0, headers: { date } })
+    expect(server.earliestNow()).toBe(Date.parse(date))
+    expect(server.now()).toBe(Date.parse(date) + (1000 + 80) / 2)
+    expect(server.isKnown()).toBe(true)
+  })
+
+  test.each([
+    ['missing', {}],
+    ['empty', { date: '' }],
+    ['a word', { date: 'yesterday' }],
+    ['ISO 8601', { date: '2026-01-15T12:00:00Z' }],
+    ['without a zone', { date: 'Thu Jan 15 12:00:00 2026' }],
+    ['RFC 850', { date: 'Thursday, 15-Jan-26 12:00:00 GMT' }],
+    ['of another zone', { date: 'Thu, 15 Jan 2026 12:00:00 +0100' }],
+    ['a leap second', { date: 'Thu, 15 Jan 2026 23:59:60 GMT' }],
+    ['no such day', { date: 'Tue, 31 Feb 2026 12:00:00 GMT' }],
+    ['Invalid Date', { date: 'Invalid Date' }],
+    ['no such month', { date: 'Thu, 15 Foo 2026 12:00:00 GMT' }],
+    ['a number', { date: '1768478400' }],
+    ['two dates', { date: 'Thu, 15 Jan 2026 12:00:00 GMT, Thu, 15 Jan 2026 12:00:00 GMT' }],
+    ['from a cache', { date: 'Thu, 15 Jan 2026 12:00:00 GMT', age: '3600' }],
+  ])('with a Date that is %s says nothing', async (_, headers) => {
+    const { hear, server } = world()
+    expect(await hear(0, { headers })).toBe(0)
+    expect(server.isKnown()).toBe(false)
+  })
+
+  test.each([0, 40, -40, 5_000, -3_600_000, 86_400_000 * 365])(
+    'is accepted if it is the first: %s ms',
+    async (ahead) => {
+      const { learned, server } = await after(ahead)
+      expect(Math.abs(learned() - ahead)).toBeLessThanOrEqual(second)
+      expect(Math.abs(server.aheadOfHostMs() - ahead)).toBeLessThanOrEqual(second)
+    },
+  )
+})
+
+describe('by how much an answer moved what was known', () => {
+  test.each([
+    ['the first, of a server with the host’s time', [], 0, 0],
+    ['the first, of a server that is ahead', [], 4_000, 4_000],
+    ['one that agrees', [700], 700, 0],
+    ['a small change', [0], 30_000, 30_000],
+    ['a jump that is not accepted yet', [0], 3_600_000, 0],
+    ['a jump that is accepted', [0, 3_600_000, 3_600_000], 3_600_000, 3_600_000],
+  ])('%s', async (_, before, ahead, expected) => {
+    const { hear } = await after(...before)
+    expect(Math.abs((await hear(ahead)) - expected)).toBeLessThanOrEqual(2 * second)
+  })
+})
+
+describe('many answers', () => {
+  test('are intersected: answers at different parts of the second make it exact', async () => {
+    const { hear, learned, server } = world()
+    for (let answers = 0; answers < 10; answers += 1) await hear(777, { rest: 2_090 })
+    expect(Math.abs(learned() - 777)).toBeLessThan(100)
+    expect(server.now() - server.earliestNow()).toBeLessThan(100)
+  })
+
+  test.each([3_600_000, -3_600_000, 63_000, -63_000])(
+    'a jump of %s ms is accepted after three that agree',
+    async (jump) => {
+      const { hear, learned } = await after(0, jump, jump)
+      expect(Math.abs(learned())).toBeLessThanOrEqual(second)
+      await hear(jump)
+      expect(Math.abs(learned() - jump)).toBeLessThanOrEqual(second)
+    },
+  )
+
+  test('a jump that the host’s own clock shows too is accepted at once: the process was suspended', async () => {
+    const { clock, hear, learned } = await after(0)
+    clock.jump(3_600_000)
+    await hear(3_600_000)
+    expect(Math.abs(learned() - 3_600_000)).toBeLessThanOrEqual(second)
+    // One that it does not show still needs three answers.
+    await hear(7_200_000)
+    expect(Math.abs(learned() - 3_600_000)).toBeLessThanOrEqual(second)
+  })
+
+  test('a host clock that is set moves nothing, and shows', async () => {
+    const { clock, hear, learned, server } = await after(200)
+    clock.jump(3_600_000)
+    await hear(200)
+    expect(Math.abs(learned() - 200)).toBeLessThanOrEqual(second)
+    expect(Math.abs(server.aheadOfHostMs() - (200 - 3_600_000))).toBeLessThanOrEqual(second)
+  })
+
+  test('far answers that do not agree with each other are never accepted', async () => {
+    const { learned } = await after(0, ...Array.from({ length: 50 }, (_, index) => 100_000 * (index + 1)))
+    expect(Math.abs(learned())).toBeLessThanOrEqual(second)
+  })
+
+  test('an answer that agrees with what is known ends the pending jump', async () => {
+    const { learned } = await after(0, 600_000, 600_000, 0, 600_000, 600_000)
+    expect(Math.abs(learned())).toBeLessThanOrEqual(second)
+  })
+
+  test('a cache that hides its Age and repeats one Date is not accepted over a minute', async () => {
+    const { clock, hear, learned } = await after(0)
+    const headers = { date: new Date(clock.now() - 600_000).toUTCString() }
+    for (let answers = 0; answers < 20; answers += 1) await hear(0, { rest: 5_000, headers })
+    expect(Math.abs(learned())).toBeLessThanOrEqual(second)
+  })
+})
+
+describe('whatever the network does', () => {
+  const exchanges = fc.array(
+    fc.record({
+      rest: fc.integer({ min: 0, max: 900_000 }),
+      before: fc.integer({ min: 0, max: 30_000 }),
+      after: fc.integer({ min: 0, max: 30_000 }),
+    }),
+    { minLength: 1, maxLength: 8 },
+  )
+
+  test('the earliest time is never later than the server’s, whose clock drifts, and the estimate never far from it', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: -1e8, max: 1e8 }),
+        fc.integer({ min: -100, max: 100 }),
+        exchanges,
+        async (base, ppm, list) => {
+          const { clock, hear, server } = world()
+          const start = clock.monotonic()
+          const offset = clock.now() - start
+          const ahead = (): number => base + ((clock.monotonic() - start) * ppm) / 1e6
+          for (const { rest, before, after: back } of list) {
+            await clock.advance(rest)
+            await hear(ahead(), { rest: 0, before, after: back })
+            const now = clock.monotonic() + offset + ahead()
+            expect(server.earliestNow()).toBeLessThanOrEqual(now)
+            expect(Math.abs(server.now() - now)).toBeLessThanOrEqual(30_500 + 100)
+          }
+          const quiet = 600_000
+          await clock.advance(quiet)
+          expect(server.earliestNow()).toBeLessThanOrEqual(clock.monotonic() + offset + ahead())
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+})
