@@ -53,11 +53,7 @@ export function see(seen: Seen, fact: Fact, now: number): void {
   if (fact.type === 'token-refreshed' && fact.result === 'success') seen.token = true
   if (fact.type === 'platform-request' && fact.operation === 'list' && fact.reason === 'ok') seen.page = true
   if (fact.type === 'sweep') seeSweep(seen, fact, now)
-  // A wrong zone moves every attempt; a single one may have been made by somebody else.
-  if (fact.type === 'time-offset') {
-    const [least] = fact.offsets.toSorted((a, b) => Math.abs(a.offsetMs) - Math.abs(b.offsetMs))
-    seen.timeOffsetMs = least?.offsetMs ?? seen.timeOffsetMs
-  }
+  if (fact.type === 'outcome') seen.timeOffsetMs = fact.timeOffsetMs ?? seen.timeOffsetMs
 }
 
 export function notReady(seen: Seen, stopping: boolean): string[] {

@@ -14,14 +14,14 @@ import { createServerClock } from './platform/server-clock.ts'
 import { createTokenManager, type TokenManager } from './platform/token.ts'
 import { tokenPath } from './platform/wire.ts'
 import { createCircuits, type CircuitView } from './reconcile/retry/circuits.ts'
-import { createBacklog, type Backlog, type Settled } from './reconcile/retry/backlog.ts'
+import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
 import { noCounts, type Counts } from './reconcile/retry/census.ts'
 import { decide, decisions } from './reconcile/decide.ts'
 import { createDispatcher, type Dispatcher } from './reconcile/retry/dispatcher.ts'
 import { nextAttempt } from './reconcile/failed-record.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
-import { verdictOf } from './reconcile/confirm/outcome.ts'
+import { createOutcomes, verdictOf, type Outcomes, type Settled } from './reconcile/confirm/outcomes.ts'
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import type { Policy } from './reconcile/policy.ts'
 import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'
@@ -44,6 +44,7 @@ export interface Engine {
   client: PlatformClient
   tokens: TokenManager
   backlog: Backlog
+  outcomes: Outcomes
   dispatcher: Dispatcher
   confirmer: Confirmer
   guard: PlatformBreaker
@@ -164,6 +165,11 @@ export function createEngine(options: EngineOptions): Engine {
     zone,
     maxRecords: config.backlog.maxRecords,
     isShut: (subscriptionId) => allowance.isOpen(subscriptionId, clock.monotonic()),
+  })
+  const outcomes = createOutcomes({
+    backlog,
+    policy: policy.outcome,
+    zone,
     onSettled,
     onUndecided: ({ ticket }) => {
       allowance.free(ticket)
@@ -195,6 +201,7 @@ export function createEngine(options: EngineOptions): Engine {
   const dispatcher = createDispatcher({
     client,
     backlog,
+    outcomes,
     policy,
     rate,
     guard,
@@ -211,16 +218,17 @@ export function createEngine(options: EngineOptions): Engine {
   const confirmer = createConfirmer({
     client,
     backlog,
+    outcomes,
     clock,
     random,
     concurrency: config.sweep.concurrency,
     firstLookMs: config.outcome.firstLook,
     isFull: (subscriptionId) => allowance.isFull(subscriptionId),
-    report,
   })
   const sweeper = createSweeper({
     client,
     backlog,
+    outcomes,
     dispatcher,
     policy,
     zone,
@@ -236,21 +244,22 @@ export function createEngine(options: EngineOptions): Engine {
     report,
   })
 
-  function onSettled({ awaited, entry, monotonic, outcome, seenAt }: Settled): void {
-    allowance.settle(awaited.ticket, verdictOf(outcome, entry.responseStatusCode), clock.monotonic())
+  function onSettled({ monotonic, outcome, pending, record, seenAt, timeOffsetMs }: Settled): void {
+    allowance.settle(pending.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
     report({
       type: 'outcome',
-      id: entry.id,
-      eventId: entry.eventId,
-      subscriptionId: entry.subscriptionId,
-      eventType: entry.eventType,
-      attempt: nextAttempt({ attempts: awaited.listed.attempts, tries: entry.tries - 1 }),
+      id: record.id,
+      eventId: record.eventId,
+      subscriptionId: record.subscriptionId,
+      eventType: record.eventType,
+      attempt: nextAttempt({ attempts: pending.baseline.attempts, tries: record.tries - 1 }),
       outcome,
-      sinceEventMs: seenAt - entry.eventAt,
-      sinceRetryMs: monotonic - awaited.sentAt,
-      responseStatusCode: outcome === 'unknown' ? null : entry.responseStatusCode,
+      sinceEventMs: seenAt - record.eventAt,
+      sinceRetryMs: monotonic - pending.sentAt,
+      responseStatusCode: outcome === 'unknown' ? null : record.responseStatusCode,
+      timeOffsetMs,
     })
-    dispatcher.settled(entry)
+    dispatcher.settled(record)
   }
 
   /** What a full sweep has shown lets circuits be forgotten. */
@@ -290,7 +299,7 @@ export function createEngine(options: EngineOptions): Engine {
     return {
       summary,
       expiring: sumOf(summary.expiring, backlog.census.expiringBefore(expiringBefore(now, policy.window, zone))),
-      awaiting: backlog.awaited().size,
+      awaiting: outcomes.pending().size,
       backlogRecords: backlog.size(),
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),
@@ -315,6 +324,7 @@ export function createEngine(options: EngineOptions): Engine {
     client,
     tokens,
     backlog,
+    outcomes,
     dispatcher,
     confirmer,
     guard,

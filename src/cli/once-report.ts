@@ -3,7 +3,7 @@ import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { retryResults, type RetryResult } from '../platform/client.ts'
 import type { Counts } from '../reconcile/retry/census.ts'
 import { decisions } from '../reconcile/decide.ts'
-import { outcomes, type Outcome } from '../reconcile/confirm/outcome.ts'
+import { outcomes, type Outcome } from '../reconcile/confirm/outcomes.ts'
 import type { SweepReport } from '../reconcile/sweep/sweeper.ts'
 
 /**

@@ -88,7 +88,7 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
   const signals = { stop, kill: grace.signal }
   const held = mayRetry ? await retryDue(engine, toPolicy(config, periodMs), signals) : 0
   grace.end()
-  const awaiting = engine.backlog.awaited().size
+  const awaiting = engine.outcomes.pending().size
   const body: Omit<OnceReport, 'exitCode'> = {
     schemaVersion: 1,
     instance: config.instance.name,

@@ -201,7 +201,7 @@ export function adopt(record: WebhookRecord, { config, engine }: Session): void 
   const showsOurs = status === 'failed' && lastAt >= entry.triedAt - attemptPrecisionMs
   Object.assign(entry, { eventId, eventType, module, subscriptionId, eventAt, attempts, lastAttemptLocal })
   entry.localSecond = Math.floor(eventLocal / 1000)
-  entry.awaiting.listed = showsOurs
+  entry.awaiting.baseline = showsOurs
     ? { attempts: attempts - 1, lastAttemptLocal: null }
     : { attempts, lastAttemptLocal }
 }

@@ -112,7 +112,7 @@ function reportOf(
 ): RetryReport {
   const { clock, engine, instance, platform } = run.session
   const held = dueAt(run.decidedAt, run.session).length
-  const awaiting = engine.backlog.awaited().size
+  const awaiting = engine.outcomes.pending().size
   const body: Omit<RetryReport, 'exitCode'> = {
     schemaVersion: 1,
     instance,

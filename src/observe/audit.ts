@@ -2,7 +2,7 @@
 import type { Clock } from '../runtime/clock.ts'
 import type { Fact } from './events.ts'
 import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
-import type { OutcomeFact } from '../reconcile/confirm/outcome.ts'
+import type { OutcomeFact } from '../reconcile/confirm/outcomes.ts'
 import { escapeInvisible, scrub } from './redact.ts'
 
 export interface AuditOptions {

@@ -1,7 +1,7 @@
 // The last hour in minutes, made from the facts as they are told: how much was missing, what recovered, what failed again.
 import type { Clock } from '../runtime/clock.ts'
 import type { Fact } from './events.ts'
-import type { Outcome } from '../reconcile/confirm/outcome.ts'
+import type { Outcome } from '../reconcile/confirm/outcomes.ts'
 
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>

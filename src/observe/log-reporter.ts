@@ -7,7 +7,7 @@ import { createCircuitNarrator } from './log-circuits.ts'
 import { createSweepNarrator, type Noted } from './log-sweeps.ts'
 import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
 import type { Trouble } from '../reconcile/retry/platform-breaker.ts'
-import type { Outcome, OutcomeFact } from '../reconcile/confirm/outcome.ts'
+import type { Outcome, OutcomeFact } from '../reconcile/confirm/outcomes.ts'
 import type { ReceiverFact } from '../reconcile/retry/receiver-health.ts'
 
 export interface Narrator {
@@ -59,6 +59,7 @@ export function createNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): Narra
 
   function tellOutcome(fact: OutcomeFact): void {
     sweeps.note(notedAs[fact.outcome])
+    if (fact.timeOffsetMs !== undefined) sweeps.tellOffset(fact.timeOffsetMs)
     log.debug('outcome', {
       webhookId: fact.id,
       eventId: fact.eventId,
@@ -171,7 +172,6 @@ export function createNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): Narra
         case 'early-at-limit':
         case 'lapsed':
         case 'away':
-        case 'time-offset':
           sweeps.tell(fact)
           return
         default:

@@ -12,6 +12,8 @@ export interface SweepNarrator {
   tell(fact: SweeperFact): void
   /** Counts what has happened, for the next full sweep's line. */
   note(what: Noted, by?: number): void
+  /** How far an attempt of ours lies outside the time in which it was made. */
+  tellOffset(offsetMs: number): void
 }
 
 /** What is counted from one full sweep to the next, in the order in which its line tells it. */
@@ -92,12 +94,14 @@ export function createSweepNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): 
   const unreadableTold = new Set<string>()
   const skippedTold = new Set<string>()
   /** Warnings that need to be given once, and when they last came up, on the monotonic clock. */
-  const warned = new Map<SweeperFact['type'], number>()
+  const warned = new Map<string, number>()
   let since = nothing()
   let isLosing = false
   let listed = -1
+  /** How far the attempt that was seen last was off. */
+  let lastOffsetMs = 0
 
-  function warnOnce(type: SweeperFact['type'], message: LogMessage, fields: LogFields): void {
+  function warnOnce(type: string, message: LogMessage, fields: LogFields): void {
     const now = clock.monotonic()
     const isKnown = now - (warned.get(type) ?? -Infinity) < forgottenAfterMs
     if (isKnown) log.debug(message, fields)
@@ -209,17 +213,19 @@ export function createSweepNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): 
     else log.warn('failed records left the window while it could not be swept, nobody retries them any more', fields)
   }
 
-  /** A wrong zone moves every attempt; a single one may have been made by somebody else. */
-  function tellOffset({ offsets }: FactOf<'time-offset'>): void {
-    const least = Math.min(...offsets.map(({ offsetMs }) => Math.abs(offsetMs)))
-    if (offsets.length === 0 || least <= wrongZoneMs) return
+  /** A wrong zone moves every attempt; a single one may have been made by somebody else: two in a row are told. */
+  function tellOffset(offsetMs: number): void {
+    const min = Math.min(Math.abs(offsetMs), lastOffsetMs)
+    lastOffsetMs = Math.abs(offsetMs)
+    if (min <= wrongZoneMs) return
     warnOnce('time-offset', 'attempt times do not fit: is platform.timeZone right?', {
-      offsetSeconds: Math.round(least / 1000),
+      offsetSeconds: Math.round(min / 1000),
     })
   }
 
   return {
     note,
+    tellOffset,
     tell(fact) {
       switch (fact.type) {
         case 'sweep':
@@ -250,9 +256,6 @@ export function createSweepNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): 
           return
         case 'away':
           tellAway(fact)
-          return
-        case 'time-offset':
-          tellOffset(fact)
           return
         case 'tick-skipped':
           return

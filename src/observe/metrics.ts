@@ -4,7 +4,7 @@ import { reasons } from '../platform/http.ts'
 import { foundStatuses, retryResults } from '../platform/retry-answer.ts'
 import { circuitStates } from '../reconcile/retry/circuits.ts'
 import { decisions, type Decision } from '../reconcile/decide.ts'
-import { outcomes } from '../reconcile/confirm/outcome.ts'
+import { outcomes } from '../reconcile/confirm/outcomes.ts'
 import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweep/sweeper.ts'
 import { addProcessMetrics } from './process-metrics.ts'
 

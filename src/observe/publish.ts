@@ -3,7 +3,7 @@ import type { Fact } from './events.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { Decision } from '../reconcile/decide.ts'
-import type { OutcomeFact } from '../reconcile/confirm/outcome.ts'
+import type { OutcomeFact } from '../reconcile/confirm/outcomes.ts'
 import type { SweepReport } from '../reconcile/sweep/sweeper.ts'
 import { expiringDecisions, type ExpiringDecision, type Metrics } from './metrics.ts'
 import type { Watched } from './progress.ts'
@@ -46,8 +46,9 @@ function publishSweep(metrics: Metrics, report: SweepReport, now: number): void 
 }
 
 /** Nothing was seen of an unknown outcome, so nothing is measured. Clocks that differ must not make a sum shrink. */
-function publishOutcome(metrics: Metrics, { outcome, sinceEventMs, sinceRetryMs }: OutcomeFact): void {
+function publishOutcome(metrics: Metrics, { outcome, sinceEventMs, sinceRetryMs, timeOffsetMs }: OutcomeFact): void {
   metrics.add('outcomes_total', { outcome })
+  if (timeOffsetMs !== undefined) metrics.set('platform_time_offset_seconds', timeOffsetMs / 1000)
   if (outcome === 'unknown') return
   metrics.observe('retry_to_outcome_seconds', Math.max(0, sinceRetryMs) / 1000, {})
   if (outcome === 'recovered') metrics.observe('recovery_duration_seconds', Math.max(0, sinceEventMs) / 1000, {})
@@ -94,12 +95,6 @@ export function publishFact(metrics: Metrics, fact: Fact, now: number): void {
       metrics.add('unexpected_records_total', { kind: 'time' }, fact.time)
       metrics.add('unexpected_records_total', { kind: 'status' }, fact.status)
       return
-    case 'time-offset': {
-      // A wrong zone moves every attempt; a single one may have been made by somebody else.
-      const [least] = fact.offsets.toSorted((a, b) => Math.abs(a.offsetMs) - Math.abs(b.offsetMs))
-      if (least !== undefined) metrics.set('platform_time_offset_seconds', least.offsetMs / 1000)
-      return
-    }
     case 'token-scope-missing':
     case 'key-reloaded':
     case 'key-reload-failed':

@@ -1,8 +1,25 @@
 // A record as the backlog holds it: what decisions need, in the platform's time. @see design sections 7 and 9
 import { laterReadingNotAfter, type Zone } from '../platform/local-time.ts'
 import type { WebhookRecord } from '../platform/record.ts'
-import type { PendingOutcome } from './confirm/awaited.ts'
 import type { Known } from './decide.ts'
+import type { Ticket } from './retry/circuits.ts'
+
+/** A retry of a record whose outcome is not known yet. Times in monotonic ms. @see design section 11 */
+export interface PendingOutcome {
+  ticket: Ticket
+  /** When the PATCH was sent. */
+  sentAt: number
+  /** The PATCH had no answer of the platform: it may have been taken, or not. */
+  lost: boolean
+  /** The record as it was listed before the PATCH. */
+  baseline: Pick<WebhookRecord, 'attempts' | 'lastAttemptLocal'>
+  /** When a new attempt was first shown as failed. */
+  failedSince: number | undefined
+  /** When to check next. */
+  checkAt: number
+  /** True when a look-up by its event did not show it: then its second is listed. */
+  missedByEvent: boolean
+}
 
 /** A record that the backlog holds. */
 export interface FailedRecord extends Known {
@@ -26,16 +43,8 @@ export function nextAttempt({ attempts, tries }: Pick<FailedRecord, 'attempts' |
   return Math.max(attempts, tries) + 1
 }
 
-/** What a PATCH's record, or a later look at it, tells of the platform's wall clock. */
-export interface TimeOffset {
-  /** How far the attempt lies before (negative) or after the time in which it must have been made. */
-  offsetMs: number
-}
-
 /** A last attempt this far ahead of the platform's clock is no time that was. */
 const toleratedAheadMs = 60_000
-/** Attempts are told to the second by some platforms. */
-const attemptPrecisionMs = 1000
 
 /** The later reading of an ambiguous last attempt that is not in the future; the event time when there is none. */
 function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: Zone; now: number }): number {
@@ -82,22 +91,4 @@ export function updateFailedRecord(
   entry.lastAttemptLocal = record.lastAttemptLocal
   entry.lastAt = lastAt(record, entry.eventAt, when)
   entry.responseStatusCode = record.responseStatusCode
-}
-
-/**
- * How far a changed last attempt lies outside the time between our PATCH and the look that saw it; undefined when it
- * has not changed. Only for a retry that was accepted: any other attempt may have been made at any time.
- */
-export function offsetOf(
-  entry: FailedRecord,
-  record: WebhookRecord,
-  when: { zone: Zone; triedAt: number; seenAt: number },
-): TimeOffset | undefined {
-  const last = record.lastAttemptLocal
-  if (last === null || last === entry.lastAttemptLocal) return undefined
-  const { triedAt, seenAt } = when
-  const offsets = when.zone
-    .toInstants(last)
-    .map((instant) => (instant < triedAt - attemptPrecisionMs ? instant - triedAt : Math.max(0, instant - seenAt)))
-  return { offsetMs: offsets.reduce((least, offset) => (Math.abs(offset) < Math.abs(least) ? offset : least)) }
 }

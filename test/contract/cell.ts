@@ -183,7 +183,7 @@ function wrongsOfOutcomes(play: Play, { id, why, raced }: Planted): string[] {
 
 function violationsOf(play: Play, planted: readonly Planted[]): string[] {
   const { daemon, lies, sandbox } = play
-  const awaiting = daemon.engine.backlog.awaited().size
+  const awaiting = daemon.engine.outcomes.pending().size
   const byId = new Map(planted.map((record) => [record.id.toLowerCase(), record]))
   const others = count(sandbox, 'other')
   return [

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { nothingSeen, see } from '../../src/daemon-view.ts'
 import type { LogFields } from '../../src/observe/log.ts'
 import { metricOf, startScene, withControl, withReceiver } from '../support/daemon-scene.ts'
-import { sweepFact } from '../support/facts.ts'
+import { outcomeFact, sweepFact } from '../support/facts.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'
 
 describe('what it shows', () => {
@@ -99,11 +99,11 @@ describe('what it shows', () => {
     await scene.end()
   })
 
-  test('how far attempts lie off: the least of each look', () => {
+  test('how far attempts lie off, as last told', () => {
     const seen = nothingSeen(0)
-    see(seen, { type: 'time-offset', offsets: [{ offsetMs: -3_600_000 }, { offsetMs: 2000 }] }, 1)
+    see(seen, outcomeFact({ timeOffsetMs: 2000 }), 1)
     expect(seen.timeOffsetMs).toBe(2000)
-    see(seen, { type: 'time-offset', offsets: [] }, 2)
+    see(seen, outcomeFact({ timeOffsetMs: undefined }), 2)
     expect(seen.timeOffsetMs).toBe(2000)
   })
 

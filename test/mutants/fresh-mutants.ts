@@ -4,7 +4,7 @@ import type { Mutant } from './mutant.ts'
 export const freshMutants: readonly Mutant[] = [
   {
     id: 'F01',
-    file: 'reconcile/retry/backlog.ts',
+    file: 'reconcile/confirm/outcomes.ts',
     text: 'return lost === true || triedResults.has(result)',
     replacement: 'return triedResults.has(result)',
     breaks: 'a PATCH whose answer was lost is no try: such a record is never parked by our count',
@@ -20,9 +20,9 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F03',
-    file: 'reconcile/retry/backlog.ts',
-    text: 'awaiting.failedSince ??= look.askedAt',
-    replacement: 'awaiting.failedSince = look.askedAt',
+    file: 'reconcile/confirm/outcomes.ts',
+    text: 'awaiting.failedSince ??= askedAt',
+    replacement: 'awaiting.failedSince = askedAt',
     breaks: 'each look by the way begins the doubt anew: under load no failure ever becomes sure, no circuit opens',
     origin: 'fresh',
   },
@@ -36,7 +36,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F05',
-    file: 'reconcile/confirm/awaited.ts',
+    file: 'reconcile/confirm/outcomes.ts',
     text: "evidence === 'unchanged'",
     replacement: "evidence !== 'doubtful'",
     breaks: 'a lost PATCH is unknown after two minutes although its delivery is under way, or nobody saw it',

@@ -31,11 +31,11 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I04',
-    file: 'reconcile/retry/backlog.ts',
-    text: 'awaited.add(entry)\n',
-    replacement: `awaited.add(entry)
-    const answeredAt = { askedAt: at.monotonic, monotonic: at.monotonic, seenAt: at.answeredAt }
-    if (answer.result === 'accepted') settle(entry, 'recovered', undefined, answeredAt)
+    file: 'reconcile/confirm/outcomes.ts',
+    text: 'pending.add(record)\n',
+    replacement: `pending.add(record)
+    const fromAnswer = { askedAt: monotonic, monotonic, seenAt: answeredAt }
+    if (answer.result === 'accepted') settle(record, 'recovered', undefined, fromAnswer)
 `,
     breaks: 'counts accepted as recovered',
     origin: 'invariant',
@@ -45,9 +45,9 @@ export const invariantMutants: readonly Mutant[] = [
     id: 'I05',
     file: 'reconcile/retry/backlog.ts',
     text: 'if (awaiting !== undefined || listed.has(key) ||',
-    replacement: `const isGone = awaiting?.inFlight === false && !listed.has(key) && contains(listing.span, localSecond)
-      const { askedAt } = listing
-      if (isGone) settle(entry, 'recovered', undefined, { askedAt, monotonic: askedAt, seenAt: askedAt })
+    replacement: `const isGone = awaiting !== undefined && !listed.has(key) && contains(listing.span, localSecond)
+      const shown = { ...entry, status: 'successful' } as unknown as WebhookRecord
+      if (isGone) learned.awaiting.push({ record: entry, shown })
       if (awaiting !== undefined || listed.has(key) ||`,
     breaks: 'counts absent as recovered',
     origin: 'invariant',
@@ -64,7 +64,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I07',
-    file: 'reconcile/retry/backlog.ts',
+    file: 'reconcile/confirm/outcomes.ts',
     text: "if (answer.result !== 'accepted' && answer.lost !== true) {",
     replacement: "if (answer.result !== 'accepted') {",
     breaks: 'forgets retries whose answer was lost',
@@ -136,8 +136,8 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I15',
-    file: 'reconcile/retry/backlog.ts',
-    text: "if (isGivenUp(awaiting, evidence, look.askedAt, policy.outcome)) settle(entry, 'unknown', undefined, look)",
+    file: 'reconcile/confirm/outcomes.ts',
+    text: "if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', undefined, check)",
     replacement: '',
     breaks: 'never gives up on an outcome',
     origin: 'invariant',

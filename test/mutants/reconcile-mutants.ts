@@ -76,7 +76,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R12',
-    file: 'reconcile/confirm/awaited.ts',
+    file: 'reconcile/confirm/outcomes.ts',
     text: "return failedSince !== undefined && askedAt - failedSince >= doubtMs ? 'failed-again' : 'doubtful'",
     replacement: "return 'failed-again'",
     breaks: 'believes a new failure at once',
@@ -204,8 +204,8 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R29',
-    file: 'reconcile/retry/backlog.ts',
-    text: 'entry.tries -= 1',
+    file: 'reconcile/confirm/outcomes.ts',
+    text: 'record.tries -= 1',
     replacement: '',
     breaks: 'counts a retry that was never sent as a try',
     origin: 'review',

@@ -3,16 +3,15 @@ import type { RetryAnswer } from '../../src/platform/client.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { Ticket } from '../../src/reconcile/retry/circuits.ts'
-import type { PendingOutcome } from '../../src/reconcile/confirm/awaited.ts'
 import {
-  createBacklog,
-  type Backlog,
-  type BacklogOptions,
-  type Learned,
+  createOutcomes,
+  type Outcomes,
+  type OutcomesOptions,
   type Settled,
-} from '../../src/reconcile/retry/backlog.ts'
+} from '../../src/reconcile/confirm/outcomes.ts'
+import { createBacklog, type Backlog, type BacklogOptions, type Learned } from '../../src/reconcile/retry/backlog.ts'
 import { decide, type Decision } from '../../src/reconcile/decide.ts'
-import type { FailedRecord, TimeOffset } from '../../src/reconcile/failed-record.ts'
+import type { FailedRecord, PendingOutcome } from '../../src/reconcile/failed-record.ts'
 import type { Listing } from '../../src/reconcile/sweep/list-slice.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Span } from '../../src/reconcile/window.ts'
@@ -41,23 +40,31 @@ export const defaultPolicy: Policy = {
 /** The whole window, in UTC. */
 export const testWindow: Span = { from: (testNow - 7 * dayMs) / 1000, to: (testNow - minuteMs) / 1000 }
 
+/** A backlog with the outcomes of its records. */
+export interface TestBacklog extends Backlog {
+  outcomes: Outcomes
+}
+
 export function testBacklog(
-  options: { policy?: Partial<Policy>; zone?: string; maxRecords?: number } & Pick<
-    BacklogOptions,
-    'isShut' | 'onSettled' | 'onUndecided'
-  > = {},
-): Backlog {
-  const { policy, zone = 'UTC', maxRecords = 1000, ...hooks } = options
-  return createBacklog({ ...hooks, policy: { ...defaultPolicy, ...policy }, zone: createZone(zone), maxRecords })
+  options: { policy?: Partial<Policy>; zone?: string; maxRecords?: number } & Pick<BacklogOptions, 'isShut'> &
+    Pick<OutcomesOptions, 'onSettled' | 'onUndecided'> = {},
+): TestBacklog {
+  const { policy: changes, zone: name = 'UTC', maxRecords = 1000, isShut, ...hooks } = options
+  const policy = { ...defaultPolicy, ...changes }
+  const zone = createZone(name)
+  const backlog = createBacklog({ policy, zone, maxRecords, ...(isShut && { isShut }) })
+  return Object.assign(backlog, { outcomes: createOutcomes({ ...hooks, backlog, policy: policy.outcome, zone }) })
 }
 
 export interface WatchedBacklog {
-  backlog: Backlog
+  backlog: TestBacklog
   /** What it has told so far. */
   settled: Settled[]
   undecided: PendingOutcome[]
   /** Ids and outcomes that it has told so far. */
   outcomes: () => [string, Settled['outcome']][]
+  /** How far attempts were off, where an outcome tells it. */
+  offsets: () => number[]
 }
 
 /** A backlog, and what it tells of outcomes. */
@@ -69,7 +76,13 @@ export function watchedBacklog(options: Parameters<typeof testBacklog>[0] = {}):
     onSettled: (one) => settled.push(one),
     onUndecided: (one) => undecided.push(one),
   })
-  return { backlog, settled, undecided, outcomes: () => settled.map(({ entry, outcome }) => [entry.id, outcome]) }
+  return {
+    backlog,
+    settled,
+    undecided,
+    outcomes: () => settled.map(({ record, outcome }) => [record.id, outcome]),
+    offsets: () => settled.flatMap(({ timeOffsetMs }) => timeOffsetMs ?? []),
+  }
 }
 
 /** A place in an allowance that nobody counts. */
@@ -91,10 +104,14 @@ export function listingOf(records: WebhookRecord[], fields: Partial<Listing> = {
   }
 }
 
-/** Takes a listing in, and into the count of its span, as a sweep does. */
-export function learn(backlog: Backlog, listing: Listing, now: number): Learned {
+/** Takes a listing in, and into the count of its span and the outcomes, as a sweep does. */
+export function learn(backlog: TestBacklog, listing: Listing, now: number): Learned {
   const count = backlog.census.begin(listing.span)
   const learned = backlog.learn(listing, now, count)
+  const { askedAt } = listing
+  for (const { record, shown } of learned.awaiting) {
+    backlog.outcomes.see(record, shown, { askedAt, monotonic: askedAt, seenAt: now })
+  }
   count.commit()
   return learned
 }
@@ -117,36 +134,41 @@ export function decisionOf(backlog: Backlog, record: WebhookRecord, at = testNow
 
 /** Notes a PATCH of this record that was sent, and answered 100 ms later, at `monotonic`. */
 export function noted(
-  backlog: Backlog,
+  backlog: TestBacklog,
   record: WebhookRecord,
   answer: RetryAnswer,
   monotonic = 2000,
   sentAt = testNow,
-): TimeOffset | undefined {
+): void {
   const entry = entryOf(backlog, record)
-  backlog.begin(entry, ticketOf(record), { sentAt, monotonic: monotonic - 100 })
-  return backlog.note(entry, answer, { answeredAt: sentAt + 100, monotonic })
+  backlog.outcomes.begin(entry, ticketOf(record), { sentAt, monotonic: monotonic - 100 })
+  backlog.outcomes.note(entry, answer, { answeredAt: sentAt + 100, monotonic })
 }
 
 /** Monotonic ms at which the PATCHes of `begun` and of `noted` are sent unless a test says otherwise. */
 export const patchedAt = 1900
 
 /** Begins a PATCH of this record. */
-export function begun(backlog: Backlog, record: WebhookRecord, monotonic = patchedAt, sentAt = testNow): FailedRecord {
+export function begun(
+  backlog: TestBacklog,
+  record: WebhookRecord,
+  monotonic = patchedAt,
+  sentAt = testNow,
+): FailedRecord {
   const entry = entryOf(backlog, record)
-  backlog.begin(entry, ticketOf(record), { sentAt, monotonic })
+  backlog.outcomes.begin(entry, ticketOf(record), { sentAt, monotonic })
   return entry
 }
 
 /** Looks at an entry: asked for so many ms after the PATCH that was sent at `patchedAt`, answered 50 ms later. */
 export function looked(
-  backlog: Backlog,
+  backlog: TestBacklog,
   entry: FailedRecord,
   record: WebhookRecord | undefined,
   afterMs: number,
-): TimeOffset | undefined {
+): void {
   const askedAt = patchedAt + afterMs
-  return backlog.see(entry, record, { askedAt, monotonic: askedAt + 50, seenAt: testNow + afterMs + 50 })
+  backlog.outcomes.see(entry, record, { askedAt, monotonic: askedAt + 50, seenAt: testNow + afterMs + 50 })
 }
 
 /** A retry under way, as the backlog knows it. */
@@ -157,9 +179,8 @@ export function awaitedOf(
   return {
     ticket: ticketOf(record),
     sentAt: patchedAt,
-    inFlight: false,
     lost: false,
-    listed: { attempts: 1, lastAttemptLocal: testNow - dayMs },
+    baseline: { attempts: 1, lastAttemptLocal: testNow - dayMs },
     failedSince: undefined,
     checkAt: patchedAt + 500,
     missedByEvent: false,

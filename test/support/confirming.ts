@@ -45,7 +45,7 @@ export async function expectRecovered(
   await world.clock.advance(withinMs)
   expectTruth(world)
   expect(outcomesOf(world)).toEqual({ recovered: options.records.length })
-  expect(world.backlog.awaited().size).toBe(0)
+  expect(world.backlog.outcomes.pending().size).toBe(0)
   return world.sky.counts().confirm
 }
 

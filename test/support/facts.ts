@@ -64,6 +64,7 @@ export function outcomeFact(changes: Partial<FactOf<'outcome'>> = {}): FactOf<'o
     sinceEventMs: 86_400_000,
     sinceRetryMs: 500,
     responseStatusCode: 200,
+    timeOffsetMs: undefined,
     ...changes,
   }
 }
@@ -110,5 +111,4 @@ export const everyFact = {
   circuit: { type: 'circuit', subscriptionId, to: 'open', pauseMs: 30_000, failedAgain: 10, judged: 10 },
   receiver: { type: 'receiver', up: false, detail: 'HTTP 503' },
   paused: { type: 'paused', paused: true },
-  'time-offset': { type: 'time-offset', offsets: [{ offsetMs: 3_600_000 }] },
 } as const satisfies { [Type in FactType]: FactOf<Type> }

@@ -7,36 +7,31 @@ import {
   type CircuitFact,
   type CircuitPolicy,
 } from '../../src/reconcile/retry/circuits.ts'
-import type { Backlog } from '../../src/reconcile/retry/backlog.ts'
 import { createBacklog } from '../../src/reconcile/retry/backlog.ts'
 import { createConfirmer, type Confirmer } from '../../src/reconcile/confirm/confirmer.ts'
-import {
-  createDispatcher,
-  type Dispatcher,
-  type RetryFact,
-  type TimeOffsetFact,
-} from '../../src/reconcile/retry/dispatcher.ts'
+import { createDispatcher, type Dispatcher, type RetryFact } from '../../src/reconcile/retry/dispatcher.ts'
 import {
   createPlatformBreaker,
   type PlatformBreaker,
   type TroubleFact,
 } from '../../src/reconcile/retry/platform-breaker.ts'
-import { verdictOf, type Outcome } from '../../src/reconcile/confirm/outcome.ts'
+import { createOutcomes, verdictOf, type Outcome } from '../../src/reconcile/confirm/outcomes.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import { createSweeper, type Sweeper, type SweeperFact, type SweepReport } from '../../src/reconcile/sweep/sweeper.ts'
 import type { Clock, Random } from '../../src/runtime/clock.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
-import { defaultPolicy, minuteMs, testNow } from './backlog.ts'
+import { defaultPolicy, minuteMs, testNow, type TestBacklog } from './backlog.ts'
 import { createFakePlatform, type FakePlatform, type FakePlatformOptions } from './fake-platform.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
-export type ReconcileFact = RetryFact | TimeOffsetFact | TroubleFact | SweeperFact | CircuitFact | OutcomeToldFact
+export type ReconcileFact = RetryFact | TroubleFact | SweeperFact | CircuitFact | OutcomeToldFact
 
-/** An outcome, as the backlog tells it. */
+/** An outcome, as it becomes known. */
 export interface OutcomeToldFact {
   type: 'outcome'
   id: string
   outcome: Outcome
+  timeOffsetMs: number | undefined
 }
 
 /** Circuits are off unless a test is about them. */
@@ -68,7 +63,7 @@ export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
 export interface Reconcile extends AsyncDisposable {
   clock: VirtualClock
   platform: FakePlatform
-  backlog: Backlog
+  backlog: TestBacklog
   rate: Rate
   guard: PlatformBreaker
   allowance: Circuits
@@ -102,21 +97,27 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const platform = createFakePlatform({ latencyMs: 20, ...options, clock })
   const maxRecords = options.maxRecords ?? 100_000
   const allowance = createCircuits({ ...circuitsOff, ...options.circuit }, report)
-  const backlog = createBacklog({
+  const cache = createBacklog({
     policy,
     zone,
     maxRecords,
     isShut: (subscriptionId) => allowance.isOpen(subscriptionId, clock.monotonic()),
-    onSettled({ awaited, entry, outcome }) {
-      allowance.settle(awaited.ticket, verdictOf(outcome, entry.responseStatusCode), clock.monotonic())
-      report({ type: 'outcome', id: entry.id, outcome })
-      dispatcher.settled(entry)
+  })
+  const outcomes = createOutcomes({
+    backlog: cache,
+    policy: policy.outcome,
+    zone,
+    onSettled({ outcome, pending, record, timeOffsetMs }) {
+      allowance.settle(pending.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
+      report({ type: 'outcome', id: record.id, outcome, timeOffsetMs })
+      dispatcher.settled(record)
     },
     onUndecided({ ticket }) {
       allowance.free(ticket)
       dispatcher.wake()
     },
   })
+  const backlog = Object.assign(cache, { outcomes })
   let paused = false
   const rate = createRate({
     clock,
@@ -141,6 +142,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const dispatcher = createDispatcher({
     client,
     backlog,
+    outcomes,
     policy,
     rate,
     guard,
@@ -158,16 +160,17 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const confirmer = createConfirmer({
     client,
     backlog,
+    outcomes,
     clock,
     random: steadyRandom,
     concurrency: pages,
     firstLookMs: policy.outcome.firstLookMs,
     isFull: (subscriptionId) => allowance.isFull(subscriptionId),
-    report,
   })
   const sweeper = createSweeper({
     client,
     backlog,
+    outcomes,
     dispatcher,
     policy,
     zone,

@@ -1,7 +1,6 @@
 // When outcomes are checked: in rounds, at most one a second, so that checks that come due together share list calls. @see design section 11
 import TinyQueue from 'tinyqueue'
-import type { PendingOutcome } from './awaited.ts'
-import type { FailedRecord } from '../failed-record.ts'
+import type { FailedRecord, PendingOutcome } from '../failed-record.ts'
 
 export interface CheckQueue {
   /** Takes in a record that is awaited, or whose check is due sooner than before; any other is passed over. */

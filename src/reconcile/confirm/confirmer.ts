@@ -6,15 +6,16 @@ import { PlatformFailure } from '../../platform/failure.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import { createCheckQueue } from './check-queue.ts'
-import type { TimeOffsetFact } from '../retry/dispatcher.ts'
-import type { FailedRecord, TimeOffset } from '../failed-record.ts'
+import type { FailedRecord } from '../failed-record.ts'
+import type { Outcomes } from './outcomes.ts'
 import { asked } from '../sweep/list-slice.ts'
 import { byEventTime, lookUps, spanOf, splitAtGaps, type Group } from './look-plan.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 
 export interface ConfirmOptions {
   client: Pick<PlatformClient, 'list' | 'now'>
-  backlog: Pick<Backlog, 'get' | 'see'>
+  backlog: Pick<Backlog, 'get'>
+  outcomes: Pick<Outcomes, 'see'>
   clock: Clock
   random: Random
   /** Calls at the same time. */
@@ -23,7 +24,6 @@ export interface ConfirmOptions {
   firstLookMs: number
   /** True of a subscription whose retries wait for outcomes: its checks go first. */
   isFull: (subscriptionId: string) => boolean
-  report: (fact: TimeOffsetFact) => void
 }
 
 export interface Confirmer {
@@ -92,7 +92,7 @@ const isAwaited = (entry: FailedRecord): boolean => entry.awaiting !== undefined
 const hasNoEvent = ({ awaiting, eventId }: FailedRecord): boolean => eventId === '' || awaiting?.missedByEvent === true
 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
-  const { backlog, client, clock, concurrency, random } = options
+  const { backlog, client, clock, concurrency, outcomes, random } = options
   const notifier = createNotifier(clock)
   const queue = createCheckQueue(options.firstLookMs)
   let pauses = 0
@@ -121,23 +121,20 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   /** Takes in what a page shows, of every awaited record on it. `due` loses those that were seen. */
   function take(page: ListPage, askedAt: number, due: Set<FailedRecord>): void {
     const look = { askedAt, monotonic: clock.monotonic(), seenAt: client.now() }
-    const offsets: TimeOffset[] = []
     for (const record of page.records) {
       const entry = backlog.get(record.id)
       if (entry === undefined || !isAwaited(entry)) continue
-      const offset = backlog.see(entry, record, look)
-      if (offset !== undefined) offsets.push(offset)
+      outcomes.see(entry, record, look)
       // A failure that is seen by the way is checked again soon, and not when its own check would be due.
       queue.add(entry)
       due.delete(entry)
     }
-    if (offsets.length > 0) options.report({ type: 'time-offset', offsets })
   }
 
   /** What a listing did not show has been looked at all the same: that it is absent proves nothing. */
   function takeAbsent(entries: Iterable<FailedRecord>, askedAt: number): void {
     const look = { askedAt, monotonic: clock.monotonic(), seenAt: client.now() }
-    for (const entry of entries) backlog.see(entry, undefined, look)
+    for (const entry of entries) outcomes.see(entry, undefined, look)
   }
 
   async function read(query: ListQuery, due: Set<FailedRecord>, round: Round): Promise<ListPage> {

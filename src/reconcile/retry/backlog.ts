@@ -1,21 +1,11 @@
 // The bounded cache of failed records: a view of the platform, never the truth. @see design section 9
-import type { RetryAnswer, RetryResult } from '../../platform/client.ts'
 import type { Zone } from '../../platform/local-time.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
-import type { Ticket } from './circuits.ts'
-import { evidenceOf, freesPlace, isGivenUp, nextLookAt, type PendingOutcome } from '../confirm/awaited.ts'
 import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
 import { decide, decisions } from '../decide.ts'
-import {
-  createFailedRecord,
-  offsetOf,
-  updateFailedRecord,
-  type FailedRecord,
-  type TimeOffset,
-} from '../failed-record.ts'
+import { createFailedRecord, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import { createEntityOrder, noOrder } from './order.ts'
-import type { Outcome } from '../confirm/outcome.ts'
 import type { Policy } from '../policy.ts'
 import { firstToGo, inOrderOfEntry } from './room.ts'
 import { createRecent } from './recent.ts'
@@ -27,20 +17,10 @@ export interface Learned {
   changed: FailedRecord[]
   /** Entries that are no longer failed, or had to give way. */
   removed: FailedRecord[]
-  offsets: TimeOffset[]
+  /** Records whose outcome is awaited, as the listing shows them: evidence for `Outcomes.see`. */
+  awaiting: { record: FailedRecord; shown: WebhookRecord }[]
   /** Records at the attempt limit although their event is younger than ten minutes: somebody else retries, or attempts mean something else. */
   earlyAtLimit: number
-}
-
-/** An outcome that has become known. */
-export interface Settled {
-  entry: FailedRecord
-  outcome: Outcome
-  /** What was known of the retry until now. */
-  awaited: PendingOutcome
-  /** When it was seen: platform epoch ms, and monotonic ms. */
-  seenAt: number
-  monotonic: number
 }
 
 export interface BacklogOptions {
@@ -49,19 +29,6 @@ export interface BacklogOptions {
   maxRecords: number
   /** True of a subscription whose circuit is open: its records give way to others. Default: none is. */
   isShut?: (subscriptionId: string) => boolean
-  /** Told of every outcome, once the entry shows it. */
-  onSettled?: (settled: Settled) => void
-  /** Told of looks that still show no outcome `circuit.probeTimeout` after the PATCH: the retry stays awaited, its place is free. */
-  onUndecided?: (awaited: PendingOutcome) => void
-}
-
-/** One look at a record whose outcome is awaited. */
-export interface Look {
-  /** Monotonic ms just before it was asked for, and now. */
-  askedAt: number
-  monotonic: number
-  /** Platform epoch ms, now. */
-  seenAt: number
 }
 
 export interface Backlog {
@@ -72,33 +39,23 @@ export interface Backlog {
   openListing(at: number): () => void
   /** Takes a listing in. `now` in epoch ms of the platform's clock; what is not kept goes into `count`. */
   learn(listing: Listing, now: number, count: Count): Learned
-  /** Notes that a PATCH goes out; until its answer is noted nothing else happens to the record. */
-  begin(entry: FailedRecord, ticket: Ticket, at: { sentAt: number; monotonic: number }): void
+  /** Drops a record that has recovered at `at`, monotonic ms. */
+  remove(entry: FailedRecord, at: number): void
   /**
-   * Notes what came of a PATCH. One that was accepted, or whose answer was lost, is awaited from now on, unless the
-   * answer shows its outcome.
+   * Takes a record out of the plan that the platform called successful when it refused our PATCH. It is kept for our
+   * tries, as long as there is room: a listing begun after that may show it as failed all the same.
    */
-  note(entry: FailedRecord, answer: RetryAnswer, at: NotedAt): TimeOffset | undefined
-  /** Takes in what a look showed of an awaited record; undefined when it did not show it. @see design section 11 */
-  see(entry: FailedRecord, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined
+  setAside(entry: FailedRecord): void
   /** Drops what has left the window, but for what is awaited. Returns it: it has lapsed. */
   forgetBefore(localSecond: number): FailedRecord[]
   get(id: string): FailedRecord | undefined
   entries(): Iterable<FailedRecord>
   size(): number
-  /** The records whose outcome is awaited. */
-  awaited(): ReadonlySet<FailedRecord>
   /** Failed records by decision, held here or only counted; `isHeld` tells whether retries of a subscription are held. */
   summary(now: number, isHeld: (subscriptionId: string) => boolean): Summary
   /** With `retry.orderPerEntity`: the records of the same transfer or account that may go as far as their order is concerned. */
   front(entry: FailedRecord): readonly FailedRecord[]
   census: Census
-}
-
-export interface NotedAt {
-  /** Platform epoch ms, and monotonic ms: when the answer had come. */
-  answeredAt: number
-  monotonic: number
 }
 
 export interface Summary {
@@ -111,19 +68,6 @@ export interface Summary {
 
 const youngMs = 600_000
 const maxWords = 20_000
-
-/** With these results the platform looked at the record. The others refuse the call, whatever record it is about. */
-const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
-  'accepted',
-  'already-resolved',
-  'gone',
-  'rejected',
-])
-
-/** Whether the platform took the PATCH, or may have taken it. */
-function isTry({ lost, result }: RetryAnswer): boolean {
-  return lost === true || triedResults.has(result)
-}
 
 /** The same few words stand in every record: each is kept once. */
 function createInterner(): (word: string) => string {
@@ -141,11 +85,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   const { policy, zone, maxRecords, isShut = () => false } = options
   const ranks = { policy, isShut }
   const byId = new Map<string, FailedRecord>()
-  const awaited = new Set<FailedRecord>()
-  /**
-   * Records that the platform called successful when it refused our PATCH, the first of them first. They are not in the
-   * plan. They are kept for our tries, as long as there is room: a later listing may show them as failed all the same.
-   */
+  /** Records that were set aside, the first of them first. */
   const resolved = new Map<string, FailedRecord>()
   const recovered = createRecent()
   const census = createCensus()
@@ -162,11 +102,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function drop(entry: FailedRecord): void {
     if (!isKept(entry)) return
     byId.delete(keyOf(entry.id))
-    awaited.delete(entry)
     order.remove(entry)
   }
 
-  /** The platform says that it is successful: a listing begun after that tells whether it is so. */
   function setAside(entry: FailedRecord): void {
     if (!isKept(entry)) return
     drop(entry)
@@ -214,13 +152,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
     { listing, now, learned }: { listing: Listing; now: number; learned: Learned },
   ): void {
     if (known.touchedAt >= listing.askedAt) return
-    if (known.awaiting === undefined) updateFailedRecord(known, record, { zone, now })
-    else {
-      const { askedAt } = listing
-      const offset = see(known, record, { askedAt, monotonic: askedAt, seenAt: now })
-      if (offset !== undefined) learned.offsets.push(offset)
-    }
     known.touchedAt = listing.askedAt
+    if (known.awaiting !== undefined) {
+      learned.awaiting.push({ record: known, shown: record })
+      return
+    }
+    updateFailedRecord(known, record, { zone, now })
     learned.changed.push(known)
   }
 
@@ -287,7 +224,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   function learn(listing: Listing, now: number, count: Count): Learned {
-    const learned: Learned = { changed: [], removed: [], offsets: [], earlyAtLimit: 0 }
+    const learned: Learned = { changed: [], removed: [], awaiting: [], earlyAtLimit: 0 }
     count.cover(listing.span)
     const { newcomers, excluded } = meet(listing, now, learned)
     dropAbsent(listing, learned)
@@ -297,95 +234,14 @@ export function createBacklog(options: BacklogOptions): Backlog {
     return learned
   }
 
-  /** The outcome has become known: the entry shows it, then it is told. */
-  function settle(entry: FailedRecord, outcome: Outcome, record: WebhookRecord | undefined, look: Look): void {
-    const { awaiting } = entry
-    if (awaiting === undefined) return
-    const { monotonic, seenAt } = look
-    entry.awaiting = undefined
-    entry.touchedAt = Math.max(entry.touchedAt, look.askedAt)
-    awaited.delete(entry)
-    if (record !== undefined) updateFailedRecord(entry, record, { zone, now: seenAt })
-    if (outcome === 'unknown') entry.letsPass = true
-    if (outcome === 'recovered') {
-      drop(entry)
-      recovered.add(keyOf(entry.id), monotonic)
-    }
-    options.onSettled?.({ entry, outcome, awaited: awaiting, seenAt, monotonic })
-  }
-
-  function see(entry: FailedRecord, record: WebhookRecord | undefined, look: Look): TimeOffset | undefined {
-    const { awaiting } = entry
-    if (awaiting === undefined || awaiting.inFlight || look.askedAt < awaiting.sentAt) return undefined
-    const evidence = record && evidenceOf(awaiting, record, look.askedAt, policy.outcome.doubtMs)
-    if (record !== undefined && (evidence === 'recovered' || evidence === 'failed-again')) {
-      // Only for a retry that is known to have been taken: any other attempt may have been made at any time.
-      const offset = awaiting.lost
-        ? undefined
-        : offsetOf(entry, record, { zone, triedAt: entry.triedAt, seenAt: look.seenAt })
-      settle(entry, evidence, record, look)
-      return offset
-    }
-    if (evidence === 'doubtful') awaiting.failedSince ??= look.askedAt
-    const sureAt = (awaiting.failedSince ?? -Infinity) + policy.outcome.doubtMs
-    awaiting.checkAt = sureAt > look.askedAt ? sureAt : nextLookAt(awaiting.sentAt, look.askedAt, policy.outcome)
-    if (freesPlace(awaiting, look.askedAt, policy.outcome)) options.onUndecided?.(awaiting)
-    if (isGivenUp(awaiting, evidence, look.askedAt, policy.outcome)) settle(entry, 'unknown', undefined, look)
-    return undefined
-  }
-
-  function begin(
-    entry: FailedRecord,
-    ticket: Ticket,
-    { sentAt, monotonic }: { sentAt: number; monotonic: number },
-  ): void {
-    const { attempts, lastAttemptLocal } = entry
-    entry.awaiting = {
-      ticket,
-      sentAt: monotonic,
-      inFlight: true,
-      lost: false,
-      listed: { attempts, lastAttemptLocal },
-      failedSince: undefined,
-      checkAt: monotonic + policy.outcome.firstLookMs,
-      missedByEvent: false,
-    }
-    entry.tries += 1
-    entry.triedAt = sentAt
-  }
-
-  function note(entry: FailedRecord, answer: RetryAnswer, at: NotedAt): TimeOffset | undefined {
-    const { awaiting } = entry
-    if (awaiting === undefined) return undefined
-    entry.touchedAt = at.monotonic
-    awaiting.inFlight = false
-    if (isTry(answer)) entry.refusals = 0
-    else {
-      entry.tries -= 1
-      entry.refusals += 1
-    }
-    if (answer.result !== 'accepted' && answer.lost !== true) {
-      entry.awaiting = undefined
-      if (answer.found === 'successful') setAside(entry)
-      return undefined
-    }
-    awaiting.lost = answer.lost === true
-    awaited.add(entry)
-    const { record } = answer
-    if (record === undefined) return undefined
-    const { checkAt } = awaiting
-    const offset = see(entry, record, { askedAt: at.monotonic, monotonic: at.monotonic, seenAt: at.answeredAt })
-    // The answer itself is no look; but when it may be final, nothing is gained by looking before that is sure.
-    if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
-    return offset
-  }
-
   return {
     openListing: (at) => recovered.open(at),
     learn,
-    begin,
-    note,
-    see,
+    remove(entry, at) {
+      drop(entry)
+      recovered.add(keyOf(entry.id), at)
+    },
+    setAside,
     forgetBefore(localSecond) {
       const gone = [...byId.values()].filter((entry) => entry.localSecond < localSecond && entry.awaiting === undefined)
       for (const entry of gone) drop(entry)
@@ -396,7 +252,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
     get: (id) => byId.get(keyOf(id)),
     entries: () => byId.values(),
     size: () => byId.size,
-    awaited: () => awaited,
     front: (entry) => order.front(entry),
     summary(now, isHeld) {
       const counts = noCounts()

@@ -8,7 +8,8 @@ import type { Rate } from '../../platform/rate.ts'
 import type { Circuits, Ticket } from './circuits.ts'
 import type { Backlog } from './backlog.ts'
 import { isExpiring } from '../decide.ts'
-import { nextAttempt, type FailedRecord, type TimeOffset } from '../failed-record.ts'
+import type { Outcomes } from '../confirm/outcomes.ts'
+import { nextAttempt, type FailedRecord } from '../failed-record.ts'
 import type { PlatformBreaker } from './platform-breaker.ts'
 import type { Policy } from '../policy.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
@@ -34,14 +35,10 @@ export interface RetryFact {
   answer: RetryAnswer
 }
 
-export interface TimeOffsetFact {
-  type: 'time-offset'
-  offsets: readonly TimeOffset[]
-}
-
 export interface DispatchOptions {
   client: PlatformClient
   backlog: Backlog
+  outcomes: Outcomes
   policy: Policy
   rate: Rate
   guard: PlatformBreaker
@@ -53,7 +50,7 @@ export interface DispatchOptions {
   concurrency: number
   /** Told of every record whose outcome is awaited from now on. */
   follow: (entry: FailedRecord) => void
-  report: (fact: RetryFact | TimeOffsetFact) => void
+  report: (fact: RetryFact) => void
 }
 
 export interface Dispatcher {
@@ -87,7 +84,7 @@ interface Flight {
 }
 
 export function createDispatcher(options: DispatchOptions): Dispatcher {
-  const { allowance, backlog, client, clock, guard, policy, rate, receiver } = options
+  const { allowance, backlog, client, clock, guard, outcomes, policy, rate, receiver } = options
   const flights = new Map<string, Flight>()
   const bySubscription = new Map<string, number>()
   const notifier = createNotifier(clock)
@@ -153,11 +150,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const { id, eventId, subscriptionId, eventType } = entry
     // First of all: the answer may show the outcome, which is told as soon as it is noted.
     options.report({ type: 'retry', id, eventId, subscriptionId, eventType, ...occasion, answer })
-    const offset = backlog.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
-    if (backlog.awaited().has(entry)) options.follow(entry)
+    outcomes.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
+    if (outcomes.pending().has(entry)) options.follow(entry)
     else leaves(answer, ticket)
     guard.note(answer)
-    if (offset !== undefined) options.report({ type: 'time-offset', offsets: [offset] })
   }
 
   /** Takes a record in again, with those of its entity that may go now. */
@@ -170,7 +166,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     count(entry.subscriptionId, 1)
     const occasion = occasionOf(entry)
     const ticket = allowance.take(entry, clock.monotonic())
-    backlog.begin(entry, ticket, { sentAt: client.now(), monotonic: clock.monotonic() })
+    outcomes.begin(entry, ticket, { sentAt: client.now(), monotonic: clock.monotonic() })
     receiver.want()
     const done = limit(attempt, entry, { ticket, ...occasion }, kill)
       .catch((error: unknown) => {
@@ -208,7 +204,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   function isRoundOver(): boolean {
     if (roundAt === undefined || flights.size > 0) return false
     if (!policy.enabled || guard.trouble() !== undefined) return true
-    if (backlog.awaited().size > 0) return false
+    if (outcomes.pending().size > 0) return false
     return (
       receiver.up() === false ||
       !turns.hasDue(roundAt, (subscriptionId) => !allowance.isOpen(subscriptionId, clock.monotonic()))

@@ -7,7 +7,8 @@ import type { UnreadableRow } from '../../platform/record.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import { createBeyond, type AwayFact } from './beyond.ts'
 import type { Count } from '../retry/census.ts'
-import type { Dispatcher, TimeOffsetFact } from '../retry/dispatcher.ts'
+import type { Outcomes } from '../confirm/outcomes.ts'
+import type { Dispatcher } from '../retry/dispatcher.ts'
 import type { Listing } from './list-slice.ts'
 import type { Policy } from '../policy.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
@@ -23,11 +24,11 @@ export type PassFact =
   /** Records known to us and selected that left the window, neither recovered nor awaited. */
   | { type: 'lapsed'; records: number }
   | AwayFact
-  | TimeOffsetFact
 
 export interface PassOptions {
   client: PlatformClient
   backlog: Backlog
+  outcomes: Pick<Outcomes, 'see'>
   dispatcher: Pick<Dispatcher, 'offer' | 'fence' | 'sawAll'>
   policy: Policy
   zone: Zone
@@ -84,7 +85,7 @@ export interface Passes {
 export function createPasses(options: PassOptions): Passes {
   /** Local second at which the newest part that was listed last ended. */
   let newestSeenTo: number | undefined
-  const { backlog, client, clock, dispatcher, policy, report, zone } = options
+  const { backlog, client, clock, dispatcher, outcomes, policy, report, zone } = options
   const { window } = policy
   const beyond = createBeyond({ client, window, zone, report })
   const stuck = createStuck({ ...options, window })
@@ -124,14 +125,18 @@ export function createPasses(options: PassOptions): Passes {
 
   function absorb(whole: Listing, count: Count, { sweepId, tally }: Pass): void {
     const listed = inWindow(whole)
-    const learned = backlog.learn(listed, client.now(), count)
+    const now = client.now()
+    const learned = backlog.learn(listed, now, count)
     dispatcher.offer(learned.changed)
+    const { askedAt } = listed
+    for (const { record, shown } of learned.awaiting) {
+      outcomes.see(record, shown, { askedAt, monotonic: askedAt, seenAt: now })
+    }
     tally.listed += listed.records.length
     if (!listed.complete) tally.incompleteSlices += 1
     if (listed.unreadable.length > 0) report({ type: 'unreadable', sweepId, rows: listed.unreadable })
     const { time, status } = listed.unexpected
     if (time + status > 0) report({ type: 'unexpected', sweepId, time, status })
-    if (learned.offsets.length > 0) report({ type: 'time-offset', offsets: learned.offsets })
     if (learned.earlyAtLimit > 0) report({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
   }
 

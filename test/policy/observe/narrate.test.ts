@@ -196,11 +196,11 @@ describe('throttling', () => {
 })
 
 describe('warnings for people', () => {
-  test.each(['unexpected', 'early-at-limit', 'time-offset'] as const)('%s is told once', (type) => {
+  test.each(['unexpected', 'early-at-limit'] as const)('%s is told once', (type) => {
     expect(messages(times(100, () => everyFact[type]))).toHaveLength(1)
   })
 
-  test.each(['unexpected', 'early-at-limit', 'time-offset'] as const)('%s is told again after a quiet hour', (type) => {
+  test.each(['unexpected', 'early-at-limit'] as const)('%s is told again after a quiet hour', (type) => {
     let now = 0
     function* facts(everyMs: number): Generator<Fact> {
       for (now = 0; now < 12 * everyMs; now += everyMs) yield everyFact[type]
@@ -210,13 +210,12 @@ describe('warnings for people', () => {
     expect(messages(facts(3_600_000), 'info', clock)).toHaveLength(12)
   })
 
-  test('attempt times that fit, or of which one fits, say nothing against the zone', () => {
-    const offsets = (...hours: number[]): Fact => ({
-      type: 'time-offset',
-      offsets: hours.map((h) => ({ offsetMs: h * 3_600_000 })),
-    })
-    expect(messages([offsets(0), offsets(0.1), offsets(-0.1), offsets(2, 0, -2), offsets()])).toEqual([])
-    expect(told([offsets(-1, -2)], 'warn')).toMatchObject([{ fields: { offsetSeconds: 3_600 } }])
+  test('attempt times that fit, or of which every other one fits, say nothing against the zone', () => {
+    const offsets = (...hours: (number | undefined)[]): Fact[] =>
+      hours.map((h) => outcomeFact({ timeOffsetMs: h && h * 3_600_000 }))
+    expect(messages(offsets(0, 0.1, -0.1, 2, 0, -2, undefined, 0))).toEqual([])
+    expect(told(offsets(-1, undefined, -2), 'warn')).toMatchObject([{ fields: { offsetSeconds: 3_600 } }])
+    expect(messages(offsets(...times(100, () => -1)))).toHaveLength(1)
   })
 
   test('what stops the retries, and that they go on', () => {

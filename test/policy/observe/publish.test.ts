@@ -65,14 +65,6 @@ describe('every fact', () => {
       everyFact.unexpected,
       { 'unexpected_records_total{kind="time"}': 2, 'unexpected_records_total{kind="status"}': 3 },
     ],
-    ['time offset', everyFact['time-offset'], { platform_time_offset_seconds: 3600 }],
-    [
-      // A wrong zone moves every attempt; a single one may have been made by somebody else.
-      'time offsets of which one is small',
-      { type: 'time-offset', offsets: [{ offsetMs: 7_200_000 }, { offsetMs: -500 }, { offsetMs: -7_200_000 }] },
-      { platform_time_offset_seconds: -0.5 },
-    ],
-    ['no time offset', { type: 'time-offset', offsets: [] }, {}],
     ['token scope', everyFact['token-scope-missing'], {}],
     ['key reloaded', everyFact['key-reloaded'], {}],
     ['key not reloaded', everyFact['key-reload-failed'], {}],
@@ -142,7 +134,6 @@ describe('every fact', () => {
       'retry',
       'sweep',
       'tick-skipped',
-      'time-offset',
       'token-refreshed',
       'token-request',
       'unexpected',

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createCircuits, type CircuitFact, type Ticket, type Verdict } from '../../../src/reconcile/retry/circuits.ts'
-import { verdictOf } from '../../../src/reconcile/confirm/outcome.ts'
+import { verdictOf } from '../../../src/reconcile/confirm/outcomes.ts'
 import { arriving, defaultCircuit, deliveries, failing, linesOf, type Fate } from '../../support/deliveries.ts'
 
 const minuteMs = 60_000

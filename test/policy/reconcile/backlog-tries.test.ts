@@ -3,7 +3,6 @@ import type { Listing } from '../../../src/reconcile/sweep/list-slice.ts'
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import type { Backlog } from '../../../src/reconcile/retry/backlog.ts'
 import { noCounts } from '../../../src/reconcile/retry/census.ts'
 import type { Decision } from '../../../src/reconcile/decide.ts'
 import {
@@ -24,6 +23,7 @@ import {
   testNow,
   testWindow,
   watchedBacklog,
+  type TestBacklog,
 } from '../../support/backlog.ts'
 import { accepted } from '../../support/fake-platform.ts'
 
@@ -68,7 +68,7 @@ describe('what a PATCH leaves behind', () => {
   })
 
   /** Offers a record that the platform lists as failed for ever, for so many days. Returns when it was retried. */
-  function retriedFor(days: number, answer: RetryAnswer, backlog: Backlog, record: WebhookRecord): number[] {
+  function retriedFor(days: number, answer: RetryAnswer, backlog: TestBacklog, record: WebhookRecord): number[] {
     const sentAt: number[] = []
     for (let at = now; at < now + days * dayMs; at += 10 * minuteMs) {
       learn(backlog, listingOf([record], { askedAt: at }), at)
@@ -129,7 +129,7 @@ describe('what a PATCH leaves behind', () => {
       learn(backlog, listingOf([record]), now)
       noted(backlog, record, { result, reason: 'timeout', sent: true, lost: true })
       expect(decisionOf(backlog, record, now + dayMs)).toBe('awaiting')
-      expect([...backlog.awaited()]).toEqual([entryOf(backlog, record)])
+      expect([...backlog.outcomes.pending()]).toEqual([entryOf(backlog, record)])
       expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now, awaiting: { lost: true } })
       expect(outcomes()).toEqual([])
     },
@@ -147,7 +147,7 @@ describe('what a PATCH leaves behind', () => {
     expect(backlog.get(done.id)).toBeUndefined()
     for (const record of [again, busy, odd]) expect(decisionOf(backlog, record)).toBe('awaiting')
     expect(outcomes()).toEqual([[done.id, 'recovered']])
-    expect([...backlog.awaited()].map(({ id }) => id)).toEqual([again.id, busy.id, odd.id])
+    expect([...backlog.outcomes.pending()].map(({ id }) => id)).toEqual([again.id, busy.id, odd.id])
 
     // Two seconds after the answer, which came 100 ms after the PATCH.
     looked(backlog, entryOf(backlog, again), { ...again, ...after }, 2100)
@@ -157,7 +157,7 @@ describe('what a PATCH leaves behind', () => {
       [done.id, 'recovered'],
       [again.id, 'failed-again'],
     ])
-    expect([...backlog.awaited()].map(({ id }) => id)).toEqual([busy.id, odd.id])
+    expect([...backlog.outcomes.pending()].map(({ id }) => id)).toEqual([busy.id, odd.id])
   })
 
   test('an answer that shows the record as it was is no outcome, and no look', () => {
@@ -175,11 +175,11 @@ describe('what a PATCH leaves behind', () => {
     const record = due()
     learn(backlog, listingOf([record]), now)
     const entry = begun(backlog, record)
-    backlog.note(entry, accepted({ ...record, status: 'processing' }), {
+    backlog.outcomes.note(entry, accepted({ ...record, status: 'processing' }), {
       answeredAt: now + 10_000,
       monotonic: patchedAt + 10_000,
     })
-    expect(entry.awaiting).toMatchObject({ checkAt: patchedAt + 500, inFlight: false })
+    expect(entry.awaiting).toMatchObject({ checkAt: patchedAt + 500 })
   })
 
   test.each([
@@ -191,7 +191,7 @@ describe('what a PATCH leaves behind', () => {
     learn(backlog, listingOf([record]), now)
     const entry = begun(backlog, record)
     const at = { answeredAt: now + minuteMs, monotonic: patchedAt + minuteMs }
-    backlog.note(entry, accepted({ ...record, ...fields }), at)
+    backlog.outcomes.note(entry, accepted({ ...record, ...fields }), at)
     expect(outcomes()).toEqual([])
     expect(entry.awaiting).toMatchObject({ checkAt: patchedAt + lookAfterMs })
   })
@@ -200,7 +200,7 @@ describe('what a PATCH leaves behind', () => {
     const { backlog, outcomes } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
-    backlog.note(entryOf(backlog, record), accepted({ ...record, status: 'successful' }), {
+    backlog.outcomes.note(entryOf(backlog, record), accepted({ ...record, status: 'successful' }), {
       answeredAt: now,
       monotonic: 2000,
     })
@@ -213,7 +213,7 @@ describe('a record that the platform called successful', () => {
   const resolved = { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' } as const
 
   /** Retried at monotonic 1900, answered at 2000. */
-  function retried(options: Parameters<typeof testBacklog>[0] = {}): { backlog: Backlog; record: WebhookRecord } {
+  function retried(options: Parameters<typeof testBacklog>[0] = {}): { backlog: TestBacklog; record: WebhookRecord } {
     const backlog = testBacklog(options)
     const record = due()
     learn(backlog, listingOf([record]), now)
@@ -330,22 +330,22 @@ describe('the last attempt', () => {
 })
 
 describe('the platform’s clock', () => {
-  /** Retries a record at `now` with that answer, then looks at it a minute later; gives what both tell. */
+  /** Retries a record at `now` with that answer, then checks it twice a minute later; gives what the answer and the checks tell. */
   function offsets(
     zone: string,
     answer: (record: WebhookRecord) => RetryAnswer,
     shown: number | null,
   ): (number | undefined)[] {
-    const backlog = testBacklog({ zone })
+    const world = watchedBacklog({ zone })
     const record = due()
-    learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), now)
-    const offset = noted(backlog, record, answer(record))
+    const span = { from: 0, to: 2e9 }
+    learn(world.backlog, listingOf([record], { span }), now)
+    noted(world.backlog, record, answer(record))
+    const [answered] = world.offsets()
     const seen = { ...record, lastAttemptLocal: shown }
-    // Two looks two seconds apart: then a failure is believed.
-    const looks = [3000, 5000].map((askedAt) =>
-      learn(backlog, listingOf([seen], { askedAt, span: { from: 0, to: 2e9 } }), now + minuteMs),
-    )
-    return [offset?.offsetMs, looks.flatMap(({ offsets }) => offsets)[0]?.offsetMs]
+    // Two checks two seconds apart: then a failure is believed.
+    for (const askedAt of [3000, 5000]) learn(world.backlog, listingOf([seen], { askedAt, span }), now + minuteMs)
+    return [answered, world.offsets().slice(answered === undefined ? 0 : 1)[0]]
   }
   const answered = (): RetryAnswer => accepted()
   const before = due().lastAttemptLocal
@@ -389,34 +389,39 @@ describe('the platform’s clock', () => {
   })
 
   test('an attempt that is doubtful tells nothing yet', () => {
-    const backlog = testBacklog()
+    const { backlog, offsets } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
     noted(backlog, record, accepted())
     const seen = { ...record, attempts: 2, lastAttemptLocal: now - hourMs }
     for (const askedAt of [3000, 4999]) {
-      expect(learn(backlog, listingOf([seen], { askedAt }), now + 2000).offsets).toEqual([])
+      learn(backlog, listingOf([seen], { askedAt }), now + 2000)
+      expect(offsets()).toEqual([])
     }
-    expect(learn(backlog, listingOf([seen], { askedAt: 5000 }), now + 2000).offsets).toEqual([{ offsetMs: -hourMs }])
+    learn(backlog, listingOf([seen], { askedAt: 5000 }), now + 2000)
+    expect(offsets()).toEqual([-hourMs])
   })
 
   test('of two readings of an ambiguous attempt the better one counts', () => {
-    const backlog = testBacklog({ zone: 'Europe/Berlin' })
+    const { backlog, offsets } = watchedBacklog({ zone: 'Europe/Berlin' })
     const at = Date.UTC(2025, 9, 26, 0, 30)
     const record = due({ eventLocal: Date.UTC(2025, 9, 25, 12) })
     learn(backlog, listingOf([record], { span: { from: 0, to: 2e9 } }), at)
     noted(backlog, record, accepted({ ...record, status: 'processing' }), 2000, at)
     const seen = { ...record, lastAttemptLocal: Date.UTC(2025, 9, 26, 2, 31) }
     const listed = (askedAt: number): Listing => listingOf([seen], { askedAt, span: { from: 0, to: 2e9 } })
-    expect(learn(backlog, listed(4000), at + 5 * minuteMs).offsets).toEqual([])
-    expect(learn(backlog, listed(6000), at + 5 * minuteMs).offsets).toEqual([{ offsetMs: 0 }])
+    learn(backlog, listed(4000), at + 5 * minuteMs)
+    expect(offsets()).toEqual([])
+    learn(backlog, listed(6000), at + 5 * minuteMs)
+    expect(offsets()).toEqual([0])
   })
 
   test('records that nobody retried tell nothing', () => {
-    const backlog = testBacklog()
+    const { backlog, offsets } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
     const later = listingOf([{ ...record, lastAttemptLocal: now - 5 * hourMs }], { askedAt: 2000 })
-    expect(learn(backlog, later, now).offsets).toEqual([])
+    learn(backlog, later, now)
+    expect(offsets()).toEqual([])
   })
 })

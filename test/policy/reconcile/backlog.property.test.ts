@@ -2,14 +2,22 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import type { Backlog } from '../../../src/reconcile/retry/backlog.ts'
 import { noCounts, type Count, type Counts } from '../../../src/reconcile/retry/census.ts'
 import { decide } from '../../../src/reconcile/decide.ts'
 import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
 import { contains, cut, newestHour, type Span } from '../../../src/reconcile/window.ts'
-import { defaultPolicy, hourMs, listingOf, minuteMs, testBacklog, testNow, ticketOf } from '../../support/backlog.ts'
+import {
+  defaultPolicy,
+  hourMs,
+  listingOf,
+  minuteMs,
+  testBacklog,
+  testNow,
+  ticketOf,
+  type TestBacklog,
+} from '../../support/backlog.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 
 const now = testNow
@@ -56,7 +64,7 @@ interface How {
 
 /** A clock that every listing moves on, and a backlog that is watched. */
 function worldOf({ slices, looks, maxRecords }: How): {
-  backlog: Backlog
+  backlog: TestBacklog
   list: (all: readonly WebhookRecord[], span: Span, count: Count) => void
   freshLook: (all: readonly WebhookRecord[]) => void
   fullSweep: (all: readonly WebhookRecord[], end?: 'commit' | 'abandon') => void
@@ -156,8 +164,8 @@ test('going on where there was no room, as the backlog is worked off: in the end
         for (const entry of [...backlog.entries()]) {
           resolved.add(entry.id)
           const done = failedRecord({ eventLocal: entry.localSecond * 1000, id: entry.id, status: 'successful' })
-          backlog.begin(entry, ticketOf(entry), { sentAt: now, monotonic: 0 })
-          backlog.note(entry, accepted(done), { answeredAt: now, monotonic: 0 })
+          backlog.outcomes.begin(entry, ticketOf(entry), { sentAt: now, monotonic: 0 })
+          backlog.outcomes.note(entry, accepted(done), { answeredAt: now, monotonic: 0 })
         }
         expect(backlog.size()).toBe(0)
         const rest = all.filter(({ id }) => !resolved.has(id))

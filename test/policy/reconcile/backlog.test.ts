@@ -122,17 +122,16 @@ describe('learning from a listing', () => {
   })
 
   test('a listing that shows an awaited record failed again is a look like any other', () => {
-    const { backlog, outcomes } = watchedBacklog()
+    const { backlog, offsets, outcomes } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
     noted(backlog, record, accepted({ ...record, status: 'processing' }))
     const shown = { ...record, attempts: 2, lastAttemptLocal: now + 200, responseStatusCode: 500 }
     learn(backlog, listingOf([shown], { askedAt: 3000 }), now + 1000)
     expect(outcomes()).toEqual([])
-    const { changed, offsets } = learn(backlog, listingOf([shown], { askedAt: 5000 }), now + 3000)
+    learn(backlog, listingOf([shown], { askedAt: 5000 }), now + 3000)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
-    expect(changed).toEqual([entryOf(backlog, record)])
-    expect(offsets).toEqual([{ offsetMs: 0 }])
+    expect(offsets()).toEqual([0])
     expect(entryOf(backlog, record)).toMatchObject({ attempts: 2, responseStatusCode: 500, awaiting: undefined })
   })
 
@@ -191,10 +190,10 @@ describe('learning from a listing', () => {
     learn(backlog, listingOf([record]), now)
     const entry = begun(backlog, record)
     const answer = accepted({ ...record, status: 'processing' })
-    if (isAnswered) backlog.note(entry, answer, { answeredAt: now, monotonic: 2000 })
+    if (isAnswered) backlog.outcomes.note(entry, answer, { answeredAt: now, monotonic: 2000 })
     expect(backlog.forgetBefore(now / 1000)).toEqual([])
     expect(backlog.get(record.id)).toBe(entry)
-    if (!isAnswered) backlog.note(entry, answer, { answeredAt: now, monotonic: 2000 })
+    if (!isAnswered) backlog.outcomes.note(entry, answer, { answeredAt: now, monotonic: 2000 })
     for (const afterMs of [4000, 6000]) {
       looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: now }, afterMs)
     }
@@ -220,8 +219,8 @@ describe('a record in flight', () => {
     expect(entry.attempts).toBe(1)
     expect(decisionOf(backlog, record)).toBe('awaiting')
     // Looks begin with the answer.
-    expect(backlog.awaited().size).toBe(0)
-    backlog.note(entry, accepted({ ...record, status: 'successful' }), done)
+    expect(backlog.outcomes.pending().size).toBe(0)
+    backlog.outcomes.note(entry, accepted({ ...record, status: 'successful' }), done)
     expect(outcomes()).toEqual([[record.id, 'recovered']])
   })
 
@@ -230,7 +229,7 @@ describe('a record in flight', () => {
     const record = due()
     learn(backlog, listingOf([record]), now)
     const entry = begun(backlog, record)
-    backlog.note(entry, accepted(), done)
+    backlog.outcomes.note(entry, accepted(), done)
     const before = structuredClone(entry)
     learn(backlog, listingOf([{ ...record, attempts: 2 }], { askedAt: 11_999 }), now + 20_000)
     expect(outcomes()).toEqual([])
@@ -281,7 +280,7 @@ describe('when there is no room', () => {
     const record = due({ attempts: 29 })
     learn(backlog, listingOf([record]), now)
     const entry = begun(backlog, record)
-    if (isAnswered) backlog.note(entry, accepted(), { answeredAt: now, monotonic: 2000 })
+    if (isAnswered) backlog.outcomes.note(entry, accepted(), { answeredAt: now, monotonic: 2000 })
     const newcomers = [kinds.due(10 * minuteMs), kinds.due(7 * dayMs - hourMs), kinds.due(dayMs)]
     learn(backlog, listingOf(newcomers, { askedAt: 3000, complete: false }), now)
     expect(entryOf(backlog, record)).toBe(entry)

@@ -1,7 +1,6 @@
 // Causes: thousands of records become a few rows, what is parked is listed oldest first, and it is quick however many there are.
 import { expect, test } from 'vitest'
 import { groupByCause, type Causes, type CausesOptions } from '../../../src/ops/causes.ts'
-import type { Backlog } from '../../../src/reconcile/retry/backlog.ts'
 import {
   dayMs,
   defaultPolicy,
@@ -12,6 +11,7 @@ import {
   noted,
   testBacklog,
   testNow,
+  type TestBacklog,
 } from '../../support/backlog.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 
@@ -20,13 +20,13 @@ const third = '33333333-3333-4333-8333-333333333333'
 
 const idOf = (n: number): string => `${n.toString(16).padStart(8, '0')}-0000-4000-8000-000000000000`
 
-function backlogOf(records: WebhookRecord[]): Backlog {
+function backlogOf(records: WebhookRecord[]): TestBacklog {
   const backlog = testBacklog({ maxRecords: 200_000 })
   learn(backlog, listingOf(records), testNow)
   return backlog
 }
 
-function group(backlog: Backlog, changes: Partial<CausesOptions> = {}): Causes {
+function group(backlog: TestBacklog, changes: Partial<CausesOptions> = {}): Causes {
   const options = { policy: defaultPolicy, now: testNow, isHeld: () => false, maxCauses: 50, maxParked: 100 }
   return groupByCause(backlog.entries(), { ...options, ...changes })
 }

@@ -85,7 +85,7 @@ describe('what is evidence', () => {
     await world.clock.advance(50 * minuteMs)
     await world.sweep()
     expect(outcomesOf(world)).toEqual({})
-    expect(world.backlog.awaited().size).toBe(120)
+    expect(world.backlog.outcomes.pending().size).toBe(120)
     for (const { id } of due.slice(0, 60)) world.sky.hidden.delete(id)
     await world.clock.advance(2 * hourMs)
     expect(outcomesOf(world)).toEqual({ recovered: 60, unknown: 60 })

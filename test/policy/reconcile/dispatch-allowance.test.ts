@@ -239,7 +239,7 @@ describe('outcomes that nobody ever knows', () => {
     expect(world.platform.retries.length).toBeGreaterThan(before)
     expect(world.platform.retries.length).toBeLessThanOrEqual(10)
     // They stay awaited.
-    expect(world.backlog.awaited().size).toBe(world.platform.retries.length)
+    expect(world.backlog.outcomes.pending().size).toBe(world.platform.retries.length)
   })
 })
 
@@ -362,6 +362,6 @@ describe('a lost answer', () => {
     await world.clock.advance(minuteMs)
     // Three failures, then one question whose answer says that the records are the trouble; places are free after two seconds.
     expect(world.platform.retries.length).toBeLessThanOrEqual(400)
-    expect(world.backlog.awaited().size).toBe(world.platform.retries.length)
+    expect(world.backlog.outcomes.pending().size).toBe(world.platform.retries.length)
   })
 })

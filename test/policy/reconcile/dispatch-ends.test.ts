@@ -54,7 +54,7 @@ describe('a single round', () => {
     expect(told.filter((outcome) => outcome === 'recovered')).toHaveLength(30)
     expect(told.filter((outcome) => outcome === 'failed-again')).toHaveLength(10)
     expect(world.platform.retries).toHaveLength(40)
-    expect(world.backlog.awaited().size).toBe(0)
+    expect(world.backlog.outcomes.pending().size).toBe(0)
   })
 
   test('ends with an open circuit, and leaves what it holds', async () => {

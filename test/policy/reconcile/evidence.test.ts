@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { evidenceOf, type Evidence } from '../../../src/reconcile/confirm/awaited.ts'
+import { evidenceOf, type Evidence } from '../../../src/reconcile/confirm/outcomes.ts'
 import { hourMs, minuteMs, patchedAt, testNow } from '../../support/backlog.ts'
 
 const [t0, t1] = [testNow - hourMs, testNow + 20]
@@ -18,7 +18,7 @@ const successful = (attempts: number, at: number | null): Shown => ({ ...failed(
 
 /** One look; `failedSince` is when a new attempt was first shown as failed. */
 function evidence(listed: Shown, failedSince: number | undefined, shown: Shown, askedAt: number): Evidence {
-  return evidenceOf({ listed, failedSince }, shown, askedAt, 2000)
+  return evidenceOf({ baseline: listed, failedSince }, shown, askedAt, 2000)
 }
 
 const listed = failed(1, t0)

@@ -3,7 +3,6 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import type { Backlog } from '../../../src/reconcile/retry/backlog.ts'
 import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { createEntityOrder, noOrder } from '../../../src/reconcile/retry/order.ts'
 import {
@@ -19,6 +18,7 @@ import {
   noted,
   testBacklog,
   testNow,
+  type TestBacklog,
 } from '../../support/backlog.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 
@@ -122,7 +122,10 @@ describe('the next one goes', () => {
   const second = 1000
 
   /** Three events of one transfer: released, completed, returned. */
-  function chained(fields: Partial<WebhookRecord> = {}): { backlog: Backlog; records: [WebhookRecord, WebhookRecord] } {
+  function chained(fields: Partial<WebhookRecord> = {}): {
+    backlog: TestBacklog
+    records: [WebhookRecord, WebhookRecord]
+  } {
     const backlog = testBacklog({ policy: { orderPerEntity: true } })
     const at = testNow - 2 * dayMs
     const make = (offset: number, more: Partial<WebhookRecord> = {}): WebhookRecord =>
@@ -132,20 +135,20 @@ describe('the next one goes', () => {
     return { backlog, records }
   }
 
-  function isNext(backlog: Backlog, record: WebhookRecord): boolean {
+  function isNext(backlog: TestBacklog, record: WebhookRecord): boolean {
     const one = entryOf(backlog, record)
     return backlog.front(one).includes(one)
   }
 
   /** It is answered as failed once more, and looked at when that is sure. */
-  function failsAgain(backlog: Backlog, record: WebhookRecord, attempts: number): void {
+  function failsAgain(backlog: TestBacklog, record: WebhookRecord, attempts: number): void {
     const failed = { ...record, attempts, lastAttemptLocal: testNow }
     noted(backlog, record, accepted(failed))
     looked(backlog, entryOf(backlog, record), failed, 2100)
     expect(entryOf(backlog, record)).toMatchObject({ attempts, awaiting: undefined })
   }
 
-  test.each<[string, (backlog: Backlog, first: WebhookRecord) => void, boolean]>([
+  test.each<[string, (backlog: TestBacklog, first: WebhookRecord) => void, boolean]>([
     ['nothing has happened', () => undefined, false],
     ['the one before is in flight', (backlog, first) => begun(backlog, first), false],
     ['it is awaited', (backlog, first) => noted(backlog, first, accepted()), false],
@@ -271,7 +274,7 @@ describe('the next one goes', () => {
     const one = begun(backlog, records[0])
     expect(isNext(backlog, records[1])).toBe(false)
     const failed = { ...records[0], attempts: 31, lastAttemptLocal: testNow }
-    backlog.note(one, accepted(failed), { answeredAt: testNow, monotonic: 2000 })
+    backlog.outcomes.note(one, accepted(failed), { answeredAt: testNow, monotonic: 2000 })
     looked(backlog, one, failed, 2099)
     expect(isNext(backlog, records[1])).toBe(false)
     looked(backlog, one, failed, 2100)

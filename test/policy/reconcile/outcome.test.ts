@@ -1,7 +1,7 @@
 // What an outcome says of the receiver: that it refuses one record is no news of it.
 import { expect, test } from 'vitest'
 import type { Verdict } from '../../../src/reconcile/retry/circuit-breaker.ts'
-import { verdictOf, type Outcome } from '../../../src/reconcile/confirm/outcome.ts'
+import { verdictOf, type Outcome } from '../../../src/reconcile/confirm/outcomes.ts'
 
 test.each<[Outcome, number | null, Verdict]>([
   ['recovered', 200, 'recovered'],

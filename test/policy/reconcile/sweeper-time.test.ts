@@ -257,7 +257,7 @@ describe('what is told', () => {
     await world.sweep()
     // Between two checks.
     await world.clock.advance(1200)
-    expect(world.facts.some(({ type }) => type === 'time-offset')).toBe(false)
+    expect(world.facts.some(({ type }) => type === 'outcome')).toBe(false)
     world.platform.set(retried[0]?.id ?? '', { lastAttemptLocal: testNow - 2 * hourMs, attempts: 2 })
     await world.sweep()
     // The sweep shows the failure first; a check 2 s later makes it sure.
@@ -266,8 +266,7 @@ describe('what is told', () => {
     expect(told('unreadable')[0]).toMatchObject({ rows: [row] })
     expect(told('unexpected')[0]).toMatchObject({ time: 0, status: 1 })
     expect(told('early-at-limit')).toHaveLength(1)
-    expect(told('time-offset')).toHaveLength(1)
-    expect(told('time-offset')[0]).toMatchObject({ offsets: [{ offsetMs: expect.closeTo(-2 * hourMs, -4) as number }] })
+    expect(told('outcome')).toMatchObject([{ timeOffsetMs: expect.closeTo(-2 * hourMs, -4) as number }])
   })
 })
 

@@ -158,7 +158,7 @@ describe('a slice that takes very long to list', () => {
       const at = world.clock.monotonic()
       world.platform.set(id, { status: 'successful' })
       const look = { askedAt: at, monotonic: at, seenAt: world.platform.now() }
-      world.backlog.see(entry, record && { ...record, status: 'successful' }, look)
+      world.backlog.outcomes.see(entry, record && { ...record, status: 'successful' }, look)
       expect(world.backlog.get(id)).toBeUndefined()
     }
     settle(early)

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/client.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { nextLookAt } from '../../../src/reconcile/confirm/awaited.ts'
+import { nextCheckAt } from '../../../src/reconcile/confirm/outcomes.ts'
 import {
   awaitedOf,
   decisionOf,
@@ -126,10 +126,9 @@ describe('a platform that counts an attempt when it begins, and shows the record
 
   test('a listing that shows it meanwhile is a look like any other: no outcome, and the next look two seconds later', () => {
     const { backlog, outcomes, record } = patched(() => accepted())
-    const { changed, offsets } = learn(backlog, listingOf([begun(record)], { askedAt: patchedAt + 600 }), testNow + 600)
+    const { awaiting } = learn(backlog, listingOf([begun(record)], { askedAt: patchedAt + 600 }), testNow + 600)
     expect(outcomes()).toEqual([])
-    expect(offsets).toEqual([])
-    expect(changed).toEqual([entryOf(backlog, record)])
+    expect(awaiting.map((one) => one.record)).toEqual([entryOf(backlog, record)])
     expect(entryOf(backlog, record).awaiting).toMatchObject({ checkAt: patchedAt + 2600 })
   })
 
@@ -187,7 +186,7 @@ describe('a platform that answers when it has delivered', () => {
     const { backlog, record, settled } = patched((one) => accepted({ ...one, ...failed(2, t1), status: 'successful' }))
     expect(settled).toMatchObject([{ outcome: 'recovered', monotonic: patchedAt + 100, seenAt: testNow + 100 }])
     expect(backlog.get(record.id)).toBeUndefined()
-    expect(backlog.awaited().size).toBe(0)
+    expect(backlog.outcomes.pending().size).toBe(0)
   })
 })
 
@@ -234,12 +233,12 @@ describe.each(readings)('meanwhile $meanwhile, counted at the $counts, stamped a
         }
 
         const entry = entryOf(backlog, record)
-        backlog.begin(entry, awaitedOf(record).ticket, { sentAt: testNow, monotonic: patchedAt })
+        backlog.outcomes.begin(entry, awaitedOf(record).ticket, { sentAt: testNow, monotonic: patchedAt })
         const answer: RetryAnswer = lost
           ? { result: 'unreachable', reason: 'timeout', sent: true, lost: true }
           : accepted(answersRecord ? shownAt(answersAfterMs) : undefined)
         const at = { answeredAt: testNow + answersAfterMs, monotonic: patchedAt + answersAfterMs }
-        backlog.note(entry, answer, at)
+        backlog.outcomes.note(entry, answer, at)
 
         let looks = 0
         let seenMs: number = answersAfterMs
@@ -274,7 +273,7 @@ describe('a retry whose answer was lost', () => {
     expect(outcomes()).toEqual([[record.id, 'unknown']])
     expect(decisionOf(backlog, record, testNow + 2 * minuteMs)).not.toBe('awaiting')
     expect(entry).toMatchObject({ tries: 1, letsPass: true })
-    expect(backlog.awaited().size).toBe(0)
+    expect(backlog.outcomes.pending().size).toBe(0)
   })
 
   test.each([
@@ -291,12 +290,11 @@ describe('a retry whose answer was lost', () => {
   })
 
   test('tells nothing of the platform’s clock: the attempt that is seen may be anybody’s', () => {
-    const { backlog, outcomes, record } = patched(lost)
+    const { backlog, offsets, outcomes, record } = patched(lost)
     const seen = { ...record, attempts: 2, lastAttemptLocal: testNow - 2 * hourMs + 1 }
-    for (const afterMs of [2000, 4000]) {
-      expect(looked(backlog, entryOf(backlog, record), seen, afterMs)).toBeUndefined()
-    }
+    for (const afterMs of [2000, 4000]) looked(backlog, entryOf(backlog, record), seen, afterMs)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
+    expect(offsets()).toEqual([])
   })
 })
 
@@ -329,7 +327,7 @@ describe('an accepted retry', () => {
     looked(backlog, entry, { ...seen, status: 'successful' }, 4000)
     learn(backlog, listingOf([{ ...seen, attempts: 3 }], { askedAt: 9000 }), testNow)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
-    expect(settled).toMatchObject([{ seenAt: testNow + 3050, monotonic: patchedAt + 3050, awaited: { lost: false } }])
+    expect(settled).toMatchObject([{ seenAt: testNow + 3050, monotonic: patchedAt + 3050, pending: { lost: false } }])
   })
 
   test('that failed again is not made younger by a listing that was asked for before the look', () => {
@@ -349,7 +347,7 @@ describe('an accepted retry', () => {
     const entry = entryOf(backlog, record)
     const seen = { ...record, attempts: 2, lastAttemptLocal: t1, responseStatusCode: 422 }
     for (const afterMs of [1000, 3000]) looked(backlog, entry, seen, afterMs)
-    expect(settled[0]?.entry).toBe(entry)
+    expect(settled[0]?.record).toBe(entry)
     expect(entry).toMatchObject({ attempts: 2, responseStatusCode: 422, awaiting: undefined })
   })
 })
@@ -375,8 +373,8 @@ describe('two records of one event', () => {
 
 describe('when to look', () => {
   test('each on its time: 0.5, 1, 2, 4 ... seconds after the PATCH, at last every five minutes', () => {
-    const at = [nextLookAt(0, 0, policy)]
-    while ((at.at(-1) ?? Infinity) < hourMs) at.push(nextLookAt(0, at.at(-1) ?? 0, policy))
+    const at = [nextCheckAt(0, 0, policy)]
+    while ((at.at(-1) ?? Infinity) < hourMs) at.push(nextCheckAt(0, at.at(-1) ?? 0, policy))
     const seconds = at.map((ms) => ms / 1000)
     expect(seconds.slice(0, 11)).toEqual([0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
     expect(seconds.slice(11, 14)).toEqual([812, 1112, 1412])
@@ -390,7 +388,7 @@ describe('when to look', () => {
         fc.nat(2 * hourMs),
         fc.integer({ min: 100, max: 30_000 }),
         (sentAt, gone, firstLookMs) => {
-          const next = nextLookAt(sentAt, sentAt + gone, { ...policy, firstLookMs })
+          const next = nextCheckAt(sentAt, sentAt + gone, { ...policy, firstLookMs })
           const wait = next - (sentAt + gone)
           expect(next).toBeGreaterThanOrEqual(sentAt + firstLookMs)
           expect(wait).toBeGreaterThan(0)
