@@ -15,7 +15,7 @@ import { TransportError, type Transport } from '../platform/http.ts'
 import { TokenError } from '../platform/token-error.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
 import { createSchedule } from '../runtime/schedule.ts'
-import { scrub } from '../observe/redact.ts'
+import { redact, redactedJson } from '../observe/redact.ts'
 import {
   callFailed,
   certificateStep,
@@ -287,7 +287,7 @@ async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
   const steps: Step[] = []
   function tell(step: Step): void {
     steps.push(step)
-    if (options.json !== true) io.stdout.write(scrub(asText(step)))
+    if (options.json !== true) io.stdout.write(redact(asText(step)))
   }
   const loaded = loadStep(io, options, tell)
   const credentials = loaded && (await keySteps(loaded, io, moments, tell))
@@ -302,7 +302,7 @@ async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
   }
   const code = exitCodeOf(steps)
   if (options.json === true) {
-    io.stdout.write(`${scrub(JSON.stringify({ schemaVersion: 1, steps, exitCode: code }, null, 2))}\n`)
+    io.stdout.write(`${redactedJson({ schemaVersion: 1, steps, exitCode: code }, 2)}\n`)
   } else io.stdout.write('Whether a retry is permitted shows only when one is made: check touches nothing.\n')
   return code
 }

@@ -4,7 +4,7 @@ import { formatDuration } from '../config/duration.ts'
 import type { Key } from '../config/key.ts'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import { keys } from '../config/schema.ts'
-import { scrub } from '../observe/redact.ts'
+import { redact, redactedJson } from '../observe/redact.ts'
 import type { Io } from './io.ts'
 import { configOption, type ConfigOption } from './service.ts'
 import { table } from './table.ts'
@@ -62,10 +62,10 @@ function inWords(value: unknown): string {
 function printConfig(io: Io, options: PrintOptions): void {
   const shown = shownConfig(loadConfig({ file: options.config, ...io }))
   if (options.json === true) {
-    io.stdout.write(`${scrub(JSON.stringify({ schemaVersion: 1, configuration: shown }, null, 2))}\n`)
+    io.stdout.write(`${redactedJson({ schemaVersion: 1, configuration: shown }, 2)}\n`)
     return
   }
-  const rows = shown.map(({ key, origin, value }) => [key, scrub(inWords(value)), origin])
+  const rows = shown.map(({ key, origin, value }) => [key, redact(inWords(value)), origin])
   const columns = ['key', 'value', 'origin'].map((name) => ({ name }))
   io.stdout.write(table(columns, rows, undefined))
 }

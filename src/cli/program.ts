@@ -2,7 +2,7 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { errorFields } from '../observe/error-fields.ts'
-import { scrub } from '../observe/redact.ts'
+import { redact, redactedJson } from '../observe/redact.ts'
 import type { End, Io } from './io.ts'
 
 const exitCodesHelp = `
@@ -54,7 +54,7 @@ async function program(args: readonly string[], io: Io, end: End): Promise<Comma
 function tellConfigurationProblems(error: ConfigurationError, io: Io): void {
   const count = error.problems.length
   io.stderr.write(`The configuration has ${count === 1 ? 'a problem' : `${count} problems`}:\n`)
-  for (const { key, origin, message } of error.problems) io.stderr.write(scrub(`  ${key} (${origin}): ${message}\n`))
+  for (const { key, origin, message } of error.problems) io.stderr.write(redact(`  ${key} (${origin}): ${message}\n`))
   io.stderr.write('Every key with its default and meaning: config/default.yaml, or the table in the README.\n')
 }
 
@@ -62,7 +62,7 @@ function tellConfigurationProblems(error: ConfigurationError, io: Io): void {
 function tellError(error: unknown, io: Io): ExitCode {
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.done : exitCode.usage
   if (error instanceof UsageError) {
-    io.stderr.write(`${scrub(error.message)}\nSee --help.\n`)
+    io.stderr.write(`${redact(error.message)}\nSee --help.\n`)
     return exitCode.usage
   }
   if (error instanceof ConfigurationError) {
@@ -82,7 +82,7 @@ export function tellBug(error: unknown, { clock, identity, stderr }: Pick<Io, 'c
     ...errorFields(error),
     msg: 'unexpected error, this is a bug',
   }
-  stderr.write(`${scrub(JSON.stringify(line))}\n`)
+  stderr.write(`${redactedJson(line)}\n`)
 }
 
 /** Runs one command line (without node and script). Never rejects. */

@@ -10,7 +10,7 @@ import { TokenError } from '../platform/token-error.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { createSchedule } from '../runtime/schedule.ts'
-import { scrub } from '../observe/redact.ts'
+import { redact, redactedJson } from '../observe/redact.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
 import { createProgress, type Progress } from './progress.ts'
@@ -40,9 +40,9 @@ export interface Session {
   stop: AbortSignal
   /** Resolves when the engine tells the next fact of this kind. */
   next(type: Fact['type']): Promise<void>
-  /** Writes to stdout, scrubbed. */
+  /** Writes to stdout, redacted. */
   print(text: string): void
-  /** Prints one document as JSON, scrubbed. */
+  /** Prints one document as JSON, redacted. */
   printJson(document: object): void
 }
 
@@ -63,7 +63,7 @@ export function withSessionOptions(command: Command): Command {
 }
 
 function toJson(document: object): string {
-  return `${scrub(JSON.stringify(document, null, 2))}\n`
+  return `${redactedJson(document, 2)}\n`
 }
 
 /** What to say, and to end with, when a signal has ended a command before its end. */
@@ -75,7 +75,7 @@ export function tellStopped(io: Pick<Io, 'stderr'>): ExitCode {
 /** Says why the platform could not be asked, and which exit code that gives. */
 export function tellTrouble(error: unknown, target: string, io: Pick<Io, 'stderr'>): ExitCode {
   if (!isPlatformTrouble(error)) throw error
-  io.stderr.write(scrub(`${target}: ${error.message}\nFor each step on the way there: webhook-reconciler check\n`))
+  io.stderr.write(redact(`${target}: ${error.message}\nFor each step on the way there: webhook-reconciler check\n`))
   const isRejected =
     error instanceof TokenError
       ? error.kind === 'rejected'
@@ -130,7 +130,7 @@ export async function inSession(
   })
   const print = (text: string): void => {
     progress.clear()
-    io.stdout.write(scrub(text))
+    io.stdout.write(redact(text))
   }
   try {
     return await body({

@@ -1,6 +1,6 @@
 // What one source of configuration (the file, the environment) gave, before it is checked.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
-import { scrub } from '../observe/redact.ts'
+import { redact } from '../observe/redact.ts'
 
 /** A value as it was given, and where. */
 export interface Given {
@@ -19,7 +19,7 @@ export interface Layer {
 
 /** A name or value from outside, fit for a message: no control characters, no secrets, not long. */
 export function shownText(text: string): string {
-  const clean = scrub(text).replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '?')
+  const clean = redact(text).replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '?')
   return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean
 }
 

@@ -3,7 +3,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Fact } from './events.ts'
 import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
 import type { OutcomeFact } from '../reconcile/confirm/outcomes.ts'
-import { escapeInvisible, scrub } from './redact.ts'
+import { escapeInvisible, redactedJson } from './redact.ts'
 
 export interface AuditOptions {
   /** Stands in every line. */
@@ -78,9 +78,9 @@ export function createAudit({ clock, instance, why, write }: AuditOptions): Audi
       if (line === undefined) return
       const asked = line.action === 'retry' && why !== undefined && { why }
       const time = new Date(clock.now()).toISOString()
-      const text = JSON.stringify({ audit: true, time, instance, ...line, ...asked })
+      const text = redactedJson({ audit: true, time, instance, ...line, ...asked })
       try {
-        write(`${escapeInvisible(scrub(text))}\n`)
+        write(`${escapeInvisible(text)}\n`)
       } catch {
         // A line that can't be written (a closed pipe, a full disk) must not stop the retries.
       }

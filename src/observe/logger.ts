@@ -1,11 +1,11 @@
-// The log behind src/observe/log.ts: pino, synchronous, one line an entry; every line is scrubbed before it is written.
+// The log behind src/observe/log.ts: pino, synchronous, one line an entry; every text in it is redacted.
 import { createRequire } from 'node:module'
 import { destination, pino } from 'pino'
 import type { prettyFactory } from 'pino-pretty'
 import type { Clock } from '../runtime/clock.ts'
 import type { Config } from '../config/schema.ts'
 import type { Log, LogFields, LogValue } from './log.ts'
-import { escapeInvisible, scrub } from './redact.ts'
+import { escapeInvisible, redact } from './redact.ts'
 
 /** Log that can carry fields along. */
 export interface Logger extends Log {
@@ -32,7 +32,8 @@ const mostEntries = 100
 const reserved = new Set(['time', 'level', 'msg', 'instance'])
 
 function cut(text: string): string {
-  return text.length > longestText ? `${text.slice(0, longestText)}...` : text
+  const clean = redact(text)
+  return clean.length > longestText ? `${clean.slice(0, longestText)}...` : clean
 }
 
 /** A value that JSON can hold. Types allow no others, but a cast may let one in. */
@@ -80,7 +81,7 @@ function lineSink(options: LoggerOptions): { write(line: string): void } {
   return {
     write(line) {
       try {
-        out(finish(escapeInvisible(scrub(line))))
+        out(finish(escapeInvisible(line)))
       } catch {
         // A log that can't be written (a closed pipe, a full disk) must not stop the retries.
       }
@@ -93,7 +94,7 @@ export function createLogger(options: LoggerOptions): Logger {
   const logger = pino(
     {
       level: options.level,
-      base: { instance: options.instance },
+      base: { instance: redact(options.instance) },
       timestamp: () => `,"time":"${new Date(options.clock.now()).toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
     },

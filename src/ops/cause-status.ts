@@ -2,7 +2,7 @@
 import type { CircuitState, CircuitView } from '../reconcile/retry/circuits.ts'
 import type { Cause, Causes, ParkedRecord } from './causes.ts'
 import type { Decision } from '../reconcile/decide.ts'
-import { scrub } from '../observe/redact.ts'
+import { redact } from '../observe/redact.ts'
 import { toTime } from './time.ts'
 
 /** Records that failed in the same way: one row instead of thousands. */
@@ -98,7 +98,7 @@ export function toCauses(causes: Causes, onlyCounted: number, context: CauseCont
     const circuit = circuitOf(cause.subscriptionId)
     const { due, held, awaiting, parked, 'backing-off': backingOff } = cause.byDecision
     return {
-      eventType: scrub(cause.eventType),
+      eventType: redact(cause.eventType),
       subscriptionId: cause.subscriptionId,
       responseStatusCode: cause.responseStatusCode,
       records: cause.records,
@@ -122,7 +122,7 @@ function toParked(record: ParkedRecord): ParkedStatus {
     eventId: record.eventId,
     webhookId: record.id,
     // The one text here that the platform makes up: it may be anything.
-    eventType: scrub(record.eventType),
+    eventType: redact(record.eventType),
     subscriptionId: record.subscriptionId,
     responseStatusCode: record.responseStatusCode,
     attempts: record.attempts,

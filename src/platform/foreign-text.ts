@@ -1,5 +1,5 @@
 // Makes a stranger's text fit for a log line or a message: one short line, and nothing that looks like a secret or an account.
-import { scrub } from '../observe/redact.ts'
+import { redact } from '../observe/redact.ts'
 
 const removed = '[removed]'
 
@@ -32,7 +32,7 @@ export function foreignText(text: string, maxLength = 200): string {
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
     .replaceAll(/\s+/g, ' ')
     .trim()
-  const safe = suspicious.reduce((left, pattern) => left.replaceAll(pattern, removed), scrub(plain))
+  const safe = suspicious.reduce((left, pattern) => left.replaceAll(pattern, removed), redact(plain))
   const characters = [...safe]
   return characters.length <= maxLength ? safe : `${characters.slice(0, maxLength - 1).join('')}…`
 }
