@@ -51,8 +51,8 @@ function take(records: WebhookRecord[], { engine }: Session, askedAt: number, co
     complete: false,
     missedTotal: undefined,
   }
-  const { changed } = engine.backlog.learn(listing, engine.client.now(), count)
-  engine.dispatcher.offer(changed)
+  engine.backlog.learn(listing, engine.client.now(), count)
+  engine.dispatcher.changed()
 }
 
 interface Search {

@@ -45,7 +45,7 @@ function isOurs(known: Known, policy: Policy): boolean {
 }
 
 /** The larger of the platform's count and ours. The platform does not tell everything that it was asked for. */
-function attemptsOf({ attempts, tries }: Known): number {
+export function attemptsOf({ attempts, tries }: Pick<Known, 'attempts' | 'tries'>): number {
   return Math.max(attempts, tries)
 }
 

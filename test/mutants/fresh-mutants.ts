@@ -84,9 +84,9 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F11',
-    file: 'reconcile/retry/turns.ts',
-    text: 'lanes.delete(lane.key)\n      lanes.set(lane.key, lane)',
-    replacement: 'lanes.set(lane.key, lane)',
+    file: 'reconcile/retry/retry-plan.ts',
+    text: 'plan.lanes.delete(key)\n  plan.lanes.set(key, lane)',
+    replacement: 'plan.lanes.set(key, lane)',
     breaks: 'the lane that was served keeps the first place: one subscription starves the others',
     origin: 'fresh',
   },

@@ -6,6 +6,8 @@ import type { Theme } from './themes.ts'
 /** What the platform itself refuses never counts as attempted there: where there is no room to remember it, it starves the rest. */
 function kindOf(draw: Draw, odd: number, theme: Theme): RecordKind {
   if (!draw.chance(odd)) return 'plain'
+  // A refusal by the receiver leaves the circuit closed: the record has its last chance.
+  if (theme === 'lapse') return draw.pick(['unwanted', 'unwanted', 'poison', 'barred', 'missing'])
   return theme === 'narrow'
     ? draw.pick(['poison', 'unwanted'])
     : draw.pick(['poison', 'poison', 'unwanted', 'barred', 'missing'])

@@ -105,7 +105,7 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
       open = open.filter((other) => other !== line)
       byId.delete(line.id)
     }
-    const ticket = allowance.take({ id: `${line.id}-${number}`, subscriptionId: line.id }, now)
+    const ticket = allowance.take({ id: `${line.id}-${number}`, subscriptionId: line.id, eventType: 'transfer' }, now)
     hits.push({ subscriptionId: line.id, at: now })
     const fate = line.fate(number, now)
     if (fate === undefined) return

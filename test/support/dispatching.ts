@@ -17,7 +17,8 @@ export function due(count: number, fields: Partial<WebhookRecord> = {}): Webhook
 /** The dispatcher with these records in its backlog, as if a sweep had brought them. */
 export function holding(records: WebhookRecord[], options: ReconcileOptions = {}): Reconcile {
   const world = reconcile({ ...options, records })
-  world.dispatcher.offer(learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow).changed)
+  learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow)
+  world.dispatcher.changed()
   world.dispatcher.sawAll()
   return world
 }

@@ -279,7 +279,8 @@ export function holdingUnder(options: SkyOptions, more: ReconcileOptions = {}): 
   const world = under(options, more)
   const span = { from: 0, to: Number.MAX_SAFE_INTEGER }
   const listing = listingOf([...options.records], { askedAt: 0, span })
-  world.dispatcher.offer(learn(world.backlog, listing, more.startMs ?? testNow).changed)
+  learn(world.backlog, listing, more.startMs ?? testNow)
+  world.dispatcher.changed()
   return world
 }
 

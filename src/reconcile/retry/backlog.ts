@@ -5,7 +5,6 @@ import { createCensus, noCounts, type Census, type Count, type Counted, type Cou
 import { decide, decisions } from '../decide.ts'
 import { createFailedRecord, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
 import type { Listing } from '../sweep/list-slice.ts'
-import { createEntityOrder, noOrder } from './order.ts'
 import type { Policy } from '../policy.ts'
 import { firstToGo, inOrderOfEntry } from './room.ts'
 import { createRecent } from './recent.ts'
@@ -53,8 +52,6 @@ export interface Backlog {
   size(): number
   /** Failed records by decision, held here or only counted; `isHeld` tells whether retries of a subscription are held. */
   summary(now: number, isHeld: (subscriptionId: string) => boolean): Summary
-  /** With `retry.orderPerEntity`: the records of the same transfer or account that may go as far as their order is concerned. */
-  front(entry: FailedRecord): readonly FailedRecord[]
   census: Census
 }
 
@@ -90,19 +87,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
   const recovered = createRecent()
   const census = createCensus()
   const intern = createInterner()
-  const order = policy.orderPerEntity ? createEntityOrder(isDoneWith) : noOrder
   const keyOf = (id: string): string => id.toLowerCase()
   const isKept = (entry: FailedRecord): boolean => byId.get(keyOf(entry.id)) === entry
-
-  /** Those behind it of the same entity need not wait for it. */
-  function isDoneWith(entry: FailedRecord): boolean {
-    return entry.letsPass || decide(entry, policy, { now: 0, held: false }).decision === 'parked'
-  }
 
   function drop(entry: FailedRecord): void {
     if (!isKept(entry)) return
     byId.delete(keyOf(entry.id))
-    order.remove(entry)
   }
 
   function setAside(entry: FailedRecord): void {
@@ -115,7 +105,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const [first] = resolved.keys()
     if (first !== undefined && byId.size + resolved.size >= maxRecords) resolved.delete(first)
     byId.set(keyOf(entry.id), entry)
-    order.add(entry)
   }
 
   function counted(entry: FailedRecord, now: number): Counted {
@@ -252,7 +241,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
     get: (id) => byId.get(keyOf(id)),
     entries: () => byId.values(),
     size: () => byId.size,
-    front: (entry) => order.front(entry),
     summary(now, isHeld) {
       const counts = noCounts()
       const expiring = noCounts()

@@ -38,7 +38,7 @@ export interface Circuits {
   /** True while all places of a subscription are taken: its retries wait for outcomes. */
   isFull(subscriptionId: string): boolean
   /** Takes a place. */
-  take(record: { id: string; subscriptionId: string }, now: number): Ticket
+  take(record: { id: string; subscriptionId: string; eventType: string }, now: number): Ticket
   /** Takes in what became of a retry, and frees its place. More calls for one ticket do nothing. */
   settle(ticket: Ticket, verdict: Verdict, now: number): void
   /** Frees the place of a retry that goes on to be without a known outcome. */
@@ -53,6 +53,8 @@ export interface Circuits {
   isRecovering(subscriptionId: string, now: number): boolean
   /** Subscriptions whose next retry is the first probe after a pause, the longest waiting first. */
   firstProbes(): ReadonlySet<string>
+  /** Event type of the subscription's last retry; undefined when there was none that is remembered. */
+  lastEventType(subscriptionId: string): string | undefined
   /** True while its retries pause. */
   isOpen(subscriptionId: string, now: number): boolean
   /** Forgets the circuits of subscriptions that have had nothing outstanding and no open record for ten minutes. */
@@ -66,6 +68,7 @@ export interface Circuits {
 interface Line {
   circuit: Circuit
   outstanding: number
+  lastEventType: string | undefined
   /** When it was last used, or had open records. */
   neededAt: number
 }
@@ -95,6 +98,7 @@ function createUnlimited(): Circuits {
     nextChangeAt: () => undefined,
     isRecovering: () => false,
     firstProbes: () => new Set(),
+    lastEventType: () => undefined,
     isOpen: () => false,
     forgetIdle: () => undefined,
     counts: () => ({ closed: 0, probing: 0, open: 0 }),
@@ -129,7 +133,7 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
     const known = lines.get(subscriptionId)
     const [oldest] = known === undefined && lines.size >= maxLines ? lines : []
     if (oldest !== undefined) forget(...oldest, now)
-    const line = known ?? { circuit: createCircuit(policy), outstanding: 0, neededAt: now }
+    const line = known ?? { circuit: createCircuit(policy), outstanding: 0, lastEventType: undefined, neededAt: now }
     line.neededAt = now
     lines.delete(subscriptionId)
     lines.set(subscriptionId, line)
@@ -186,7 +190,7 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
       const line = lines.get(subscriptionId)
       return line !== undefined && !hasRoom(line)
     },
-    take({ id, subscriptionId }, now) {
+    take({ id, subscriptionId, eventType }, now) {
       resume(now)
       const line = use(subscriptionId, now)
       if (firstProbes.delete(subscriptionId)) {
@@ -194,6 +198,7 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
         nextFirstProbeAt = now + firstProbeGapMs
       }
       line.outstanding += 1
+      line.lastEventType = eventType
       const held: Held = { id, subscriptionId, line, sentAt: now, isFree: false, isSettled: false }
       return held
     },
@@ -227,6 +232,7 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
       return state !== 'closed'
     },
     firstProbes: () => firstProbes,
+    lastEventType: (subscriptionId) => lines.get(subscriptionId)?.lastEventType,
     isOpen: (subscriptionId, now) => lines.get(subscriptionId)?.circuit.state(now) === 'open',
     forgetIdle(hasOpenRecords, now) {
       for (const [subscriptionId, line] of lines) {

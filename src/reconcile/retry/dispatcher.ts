@@ -7,13 +7,14 @@ import type { PlatformClient, RetryAnswer } from '../../platform/client.ts'
 import type { Rate } from '../../platform/rate.ts'
 import type { Circuits, Ticket } from './circuits.ts'
 import type { Backlog } from './backlog.ts'
-import { isExpiring } from '../decide.ts'
+import { decide, isExpiring } from '../decide.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import { nextAttempt, type FailedRecord } from '../failed-record.ts'
 import type { PlatformBreaker } from './platform-breaker.ts'
 import type { Policy } from '../policy.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
-import { createTurns } from './turns.ts'
+import { firstOfEach } from './entity-order.ts'
+import { pickNext, planRetries, take, type Pick as Picked, type PickRules, type RetryPlan } from './retry-plan.ts'
 import { contains, type Span } from '../window.ts'
 
 /**
@@ -54,8 +55,8 @@ export interface DispatchOptions {
 }
 
 export interface Dispatcher {
-  /** Takes new and changed records in. */
-  offer(entries: Iterable<FailedRecord>): void
+  /** Takes in that records of the backlog are new or have changed: the plan is made again. */
+  changed(): void
   /** Looks again whether something can go out. */
   wake(): void
   /** Keeps retries out of a span; resolves, when none is in flight there, to the release. */
@@ -69,7 +70,7 @@ export interface Dispatcher {
   inFlight(): number
   /** Takes in that the whole window has been listed, without a gap: where events go in their order, nothing goes out before. */
   sawAll(): void
-  /** Takes in that an outcome has become known. */
+  /** Takes in that an outcome has become known: the record is due again later, or those behind it may go. */
   settled(entry: FailedRecord): void
   /**
    * How long the loop has not turned, in ms, without the time that a Retry-After asked for. It turns at least every half
@@ -77,6 +78,9 @@ export interface Dispatcher {
    */
   silentForMs(): number
 }
+
+/** Making the plan may take this long for each record of the backlog, and is done no more often than that. */
+const planMsPerRecord = 0.004
 
 interface Flight {
   entry: FailedRecord
@@ -89,17 +93,17 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const bySubscription = new Map<string, number>()
   const notifier = createNotifier(clock)
   const limit = pLimit(options.concurrency)
-  const turns = createTurns({
-    policy,
-    isHeld: (entry) => backlog.get(entry.id) === entry,
-    isInFlight: (entry) => flights.has(entry.id),
-    inFlightOf: (subscriptionId) => bySubscription.get(subscriptionId) ?? 0,
-    allows: (subscriptionId) => allowance.allows(subscriptionId, clock.monotonic()),
-    firstProbes: () => allowance.firstProbes(),
-    isRecovering: (subscriptionId) => allowance.isRecovering(subscriptionId, clock.monotonic()),
-    isTrial: () => guard.trouble() !== undefined,
-    ...(policy.orderPerEntity && { isNext: (entry) => isNext(entry) }),
-  })
+  /** Slices that are being listed: their records wait. */
+  const listed = new Set<Span>()
+  /** Whether retries are enabled or held is a question of its own; the plan does not depend on it. */
+  const planPolicy: Policy = { ...policy, enabled: true }
+  let plan: RetryPlan = { lanes: new Map(), nextDueAt: Infinity }
+  /** Monotonic ms. */
+  let plannedAt = -Infinity
+  let isStale = true
+  /** The plan may let a record overtake an older one of its entity. */
+  let isOrderStale = true
+  let wasFirstProbe = false
   let hasSeenAll = false
   /** Monotonic ms without the time that a Retry-After asked for: waiting for that is no silence. */
   const activeMs = (): number => clock.monotonic() - rate.pausedMs()
@@ -121,11 +125,67 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     else bySubscription.delete(subscriptionId)
   }
 
-  /** Nothing older of its entity is open: here, where there was no room, or where nobody has looked yet. */
-  function isNext(entry: FailedRecord): boolean {
-    if (!hasSeenAll) return false
-    const outside = backlog.census.oldestOpenAt(entry.subscriptionId)
-    return (outside === undefined || entry.eventAt < outside) && backlog.front(entry).includes(entry)
+  /** With `retry.orderPerEntity`: nothing older of its entity is open here, was left out, or was never looked for. */
+  function candidates(): ((record: FailedRecord) => boolean) | undefined {
+    if (!policy.orderPerEntity) return undefined
+    if (!hasSeenAll) return () => false
+    const isFirst = firstOfEach(backlog.entries(), policy)
+    return (record) =>
+      record.eventAt < (backlog.census.oldestOpenAt(record.subscriptionId) ?? Infinity) && isFirst(record)
+  }
+
+  /** Planning takes time for each record, so it is done only so often: a twentieth of a core at the most. */
+  const replanAt = (): number => (isOrderStale ? -Infinity : plannedAt + planMsPerRecord * backlog.size())
+
+  /** Makes the plan again when something changed, or a backoff has ended. In a single round nothing becomes due. */
+  function refreshPlan(): void {
+    const isDue = plan.nextDueAt <= now()
+    if (!(isStale || isDue) || clock.monotonic() < replanAt()) return
+    plan = planRetries(backlog.entries(), { policy: planPolicy, now: now(), previous: plan, isCandidate: candidates() })
+    plannedAt = clock.monotonic()
+    isStale = false
+    isOrderStale = false
+  }
+
+  /** Whether it may be sent now, as far as the record itself is concerned. The plan may be older than what it is now. */
+  function isReady(record: FailedRecord): boolean {
+    return (
+      backlog.get(record.id) === record &&
+      !flights.has(record.id) &&
+      decide(record, planPolicy, { now: now(), held: false }).decision === 'due' &&
+      !listed.values().some((span) => contains(span, record.localSecond))
+    )
+  }
+
+  function rulesFor(admits: (subscriptionId: string) => boolean): PickRules {
+    return {
+      admits,
+      isReady,
+      isHalfOpen: (subscriptionId) => allowance.isRecovering(subscriptionId, clock.monotonic()),
+      firstProbes: allowance.firstProbes(),
+      wasFirstProbe,
+      lastProbeType: (subscriptionId) => allowance.lastEventType(subscriptionId),
+      isTrial: guard.trouble() !== undefined,
+    }
+  }
+
+  function pick(): Picked | undefined {
+    refreshPlan()
+    const isTaken = (subscriptionId: string): boolean => idleOnly() && (bySubscription.get(subscriptionId) ?? 0) > 0
+    return pickNext(
+      plan,
+      rulesFor((subscriptionId) => !isTaken(subscriptionId) && allowance.allows(subscriptionId, clock.monotonic())),
+    )
+  }
+
+  /** A record that is due again later: the plan is made again then. With an order, those behind it may go now. */
+  function replanFor(record: FailedRecord): void {
+    isOrderStale ||= policy.orderPerEntity
+    isStale ||= policy.orderPerEntity
+    if (backlog.get(record.id) !== record) return
+    const { decision, dueAt } = decide(record, planPolicy, { now: client.now(), held: false })
+    if (decision === 'due') isStale = true
+    if (decision === 'backing-off') plan.nextDueAt = Math.min(plan.nextDueAt, dueAt)
   }
 
   /** A PATCH that fails on the platform's side hits it again and again, were its place free at once. */
@@ -156,12 +216,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     guard.note(answer)
   }
 
-  /** Takes a record in again, with those of its entity that may go now. */
-  function offerAgain(entry: FailedRecord): void {
-    const kept = [entry, ...backlog.front(entry)].filter((other) => backlog.get(other.id) === other)
-    turns.offer(kept, now())
-  }
-
   function send(entry: FailedRecord, kill: AbortSignal): void {
     count(entry.subscriptionId, 1)
     const occasion = occasionOf(entry)
@@ -176,7 +230,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       .then(() => {
         flights.delete(entry.id)
         count(entry.subscriptionId, -1)
-        offerAgain(entry)
+        replanFor(entry)
         notifier.notify()
       })
     flights.set(entry.id, { entry, done })
@@ -186,17 +240,24 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   async function sendNext(halt: AbortSignal, kill: AbortSignal): Promise<void> {
     await rate.acquire('retry', halt)
     const mayGo = mayRetry() && receiver.allows() && !halt.aborted
-    const entry = mayGo ? turns.next(now(), idleOnly()) : undefined
-    if (entry === undefined) rate.release('retry')
-    else send(entry, kill)
+    const picked = mayGo ? pick() : undefined
+    if (picked === undefined) {
+      rate.release('retry')
+      return
+    }
+    wasFirstProbe = allowance.firstProbes().has(picked.record.subscriptionId)
+    take(plan, picked)
+    send(picked.record, kill)
   }
 
   /** Milliseconds until something may become due, or allowed; in a single round nothing becomes due. */
   function untilChange(): number | undefined {
-    const dueAt = roundAt === undefined && mayRetry() ? turns.nextDueAt() : undefined
-    const untilDue = dueAt === undefined ? Infinity : dueAt - client.now()
+    const isPlanned = roundAt === undefined && mayRetry()
+    const untilDue = isPlanned ? plan.nextDueAt - client.now() : Infinity
+    const untilReplan = isStale && isPlanned ? 0 : untilDue
     const monotonic = clock.monotonic()
-    const wait = Math.min(untilDue, (allowance.nextChangeAt(monotonic) ?? Infinity) - monotonic)
+    const untilPlan = Math.max(untilReplan, replanAt() - monotonic)
+    const wait = Math.min(untilPlan, (allowance.nextChangeAt(monotonic) ?? Infinity) - monotonic)
     return wait === Infinity ? undefined : Math.max(1, wait)
   }
 
@@ -207,7 +268,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (outcomes.pending().size > 0) return false
     return (
       receiver.up() === false ||
-      !turns.hasDue(roundAt, (subscriptionId) => !allowance.isOpen(subscriptionId, clock.monotonic()))
+      pickNext(
+        plan,
+        rulesFor((subscriptionId) => !allowance.isOpen(subscriptionId, clock.monotonic())),
+      ) === undefined
     )
   }
 
@@ -216,7 +280,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       halt.throwIfAborted()
       beatAt = activeMs()
       allowance.turn(clock.monotonic())
-      if (mayRetry() && turns.ready(now(), idleOnly())) {
+      if (mayRetry() && pick() !== undefined) {
         receiver.want()
         if (receiver.allows()) {
           await sendNext(halt, kill)
@@ -229,17 +293,20 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   return {
-    offer(entries) {
-      turns.offer(entries, client.now())
+    changed() {
+      isStale = true
+      isOrderStale ||= policy.orderPerEntity
       notifier.notify()
     },
     wake: () => {
       notifier.notify()
     },
     async fence(span, signal) {
-      const open = turns.fence(span)
+      const own = { ...span }
+      listed.add(own)
       const release = (): void => {
-        open()
+        listed.delete(own)
+        isStale = true
         notifier.notify()
       }
       try {
@@ -265,12 +332,11 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     inFlight: () => flights.size,
     sawAll() {
       hasSeenAll = true
-      if (!policy.orderPerEntity) return
-      turns.offer(backlog.entries(), now())
+      isStale ||= policy.orderPerEntity
       notifier.notify()
     },
     settled(entry) {
-      offerAgain(entry)
+      replanFor(entry)
       notifier.notify()
     },
     silentForMs: () => activeMs() - beatAt,

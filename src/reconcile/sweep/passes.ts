@@ -29,7 +29,7 @@ export interface PassOptions {
   client: PlatformClient
   backlog: Backlog
   outcomes: Pick<Outcomes, 'see'>
-  dispatcher: Pick<Dispatcher, 'offer' | 'fence' | 'sawAll'>
+  dispatcher: Pick<Dispatcher, 'changed' | 'fence' | 'sawAll'>
   policy: Policy
   zone: Zone
   clock: Clock
@@ -127,7 +127,7 @@ export function createPasses(options: PassOptions): Passes {
     const listed = inWindow(whole)
     const now = client.now()
     const learned = backlog.learn(listed, now, count)
-    dispatcher.offer(learned.changed)
+    if (learned.changed.length > 0) dispatcher.changed()
     const { askedAt } = listed
     for (const { record, shown } of learned.awaiting) {
       outcomes.see(record, shown, { askedAt, monotonic: askedAt, seenAt: now })

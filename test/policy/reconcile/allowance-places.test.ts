@@ -25,7 +25,7 @@ let made = 0
 /** A retry of a record of its own. */
 function take(allowance: Circuits, subscriptionId: string, now: number): Ticket {
   made += 1
-  return allowance.take({ id: `record-${made}`, subscriptionId }, now)
+  return allowance.take({ id: `record-${made}`, subscriptionId, eventType: 'transfer' }, now)
 }
 
 /** Makes a circuit open by as many failures as it needs. */

@@ -118,7 +118,8 @@ describe('a dead receiver', () => {
     // Ten fail at once, and ninety that were sent before follow in the pause and after the probe.
     const facts: CircuitFact[] = []
     const allowance = createCircuits(defaultCircuit, (fact) => facts.push(fact))
-    const take = (id: string, at: number): Ticket => allowance.take({ id, subscriptionId: 'a' }, at)
+    const take = (id: string, at: number): Ticket =>
+      allowance.take({ id, subscriptionId: 'a', eventType: 'transfer' }, at)
     const warm = Array.from({ length: 90 }, (_, index) => take(`warm-${index}`, 0))
     for (const ticket of warm) allowance.settle(ticket, 'recovered', 1)
     const late = Array.from({ length: 50 }, (_, index) => take(`late-${index}`, 2))
@@ -243,7 +244,7 @@ describe('poison records', () => {
     const facts: CircuitFact[] = []
     const allowance = createCircuits(defaultCircuit, (fact) => facts.push(fact))
     const outcome = (id: string, verdict: Verdict, at: number): void => {
-      allowance.settle(allowance.take({ id, subscriptionId: 'a' }, at), verdict, at + 1)
+      allowance.settle(allowance.take({ id, subscriptionId: 'a', eventType: 'transfer' }, at), verdict, at + 1)
     }
     for (let index = 0; index < 5; index += 1) outcome(`good-${index}`, 'recovered', index)
     for (let index = 0; index < 500; index += 1) outcome(`poison-${index % 3}`, 'failed-again', 100 + index)

@@ -138,7 +138,8 @@ describe('failures', () => {
     void world.start()
     const send = (one: WebhookRecord): void => {
       const listing = listingOf([one], { askedAt: world.clock.monotonic(), complete: false })
-      world.dispatcher.offer(learn(world.backlog, listing, world.clock.now()).changed)
+      learn(world.backlog, listing, world.clock.now())
+      world.dispatcher.changed()
     }
     if (bad !== undefined) send(bad)
     await world.clock.advance(10 * minuteMs)

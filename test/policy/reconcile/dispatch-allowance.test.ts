@@ -44,7 +44,8 @@ function fresh(number: number): WebhookRecord[] {
 function list(world: Reconcile, records: WebhookRecord[]): void {
   world.platform.add(...records)
   const listing = listingOf(records, { complete: false, askedAt: world.clock.monotonic() })
-  world.dispatcher.offer(learn(world.backlog, listing, world.platform.now()).changed)
+  learn(world.backlog, listing, world.platform.now())
+  world.dispatcher.changed()
 }
 
 /** Milliseconds until all of them were sent; undefined when one was not. */
@@ -287,7 +288,8 @@ describe('a record in flight or awaited', () => {
     // A listing from before shows them failed, a later one does not show them, and newer ones want their places.
     for (const complete of [true, false]) {
       const stale = listingOf(records, { askedAt: 1, complete })
-      world.dispatcher.offer(learn(world.backlog, stale, world.platform.now()).changed)
+      learn(world.backlog, stale, world.platform.now())
+      world.dispatcher.changed()
       const empty = listingOf([], { askedAt: world.clock.monotonic(), complete })
       learn(world.backlog, empty, world.platform.now())
       world.backlog.forgetBefore(Math.floor(testNow / 1000))

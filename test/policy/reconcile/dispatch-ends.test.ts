@@ -240,7 +240,8 @@ describe('being alive', () => {
     }
     world.rate.feedback({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
     const [record] = due(1)
-    if (record !== undefined) world.dispatcher.offer(learn(world.backlog, listingOf([record]), testNow).changed)
+    if (record !== undefined) learn(world.backlog, listingOf([record]), testNow)
+    world.dispatcher.changed()
     await world.clock.advance(250_000)
     expect(world.dispatcher.silentForMs()).toBe(0)
     expect(world.platform.retries).toEqual([])

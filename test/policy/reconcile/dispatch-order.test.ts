@@ -167,7 +167,8 @@ describe('what is not in the backlog', () => {
   /** A sweep lists them. */
   function list(world: Reconcile, records: WebhookRecord[]): void {
     const listing = listingOf(records, { complete: false, askedAt: world.clock.monotonic() })
-    world.dispatcher.offer(learn(world.backlog, listing, world.platform.now()).changed)
+    learn(world.backlog, listing, world.platform.now())
+    world.dispatcher.changed()
   }
 
   test('older events that come later take the room of the newest, and go before them', async () => {
@@ -224,7 +225,7 @@ describe('what is not in the backlog', () => {
     await ticks(world, 30_000, 10 * minuteMs)
     expect(new Set(world.sweeps().map(({ kind, result }) => `${kind} ${result}`))).toContain('fresh complete')
     expect(world.backlog.size()).toBe(2)
-    world.dispatcher.offer(world.backlog.entries())
+    world.dispatcher.changed()
     await world.clock.advance(minuteMs)
     expect(world.platform.retries).toEqual([])
 
@@ -283,7 +284,7 @@ describe('what is not in the backlog', () => {
     for (let round = 0; round < 60; round += 1) {
       world.sweeper.tick(world.stop.signal)
       await world.clock.advance(30_000)
-      world.dispatcher.offer(world.backlog.entries())
+      world.dispatcher.changed()
     }
     expect(world.platform.failedIds()).toEqual([])
   })
@@ -297,7 +298,7 @@ describe('what is not in the backlog', () => {
     void world.start()
     // The first full sweep lists the newest hour before all else.
     await world.sweep()
-    world.dispatcher.offer(world.backlog.entries())
+    world.dispatcher.changed()
     await world.clock.advance(minuteMs)
     expect(ids(world.platform.retries)).toEqual(ids([older, newer]))
   })

@@ -39,12 +39,8 @@ describe('how many at once', () => {
     await world.clock.advance(minuteMs)
     expect(world.dispatcher.inFlight()).toBe(3)
     world.platform.add(quick)
-    const answer = learn(
-      world.backlog,
-      listingOf([quick], { complete: false, askedAt: world.clock.monotonic() }),
-      testNow,
-    )
-    world.dispatcher.offer(answer.changed)
+    learn(world.backlog, listingOf([quick], { complete: false, askedAt: world.clock.monotonic() }), testNow)
+    world.dispatcher.changed()
     await world.clock.advance(1000)
     expect(world.platform.records.get(quick.id)?.status).toBe('successful')
     expect(watch.most.bySubscription.get(subscription(1))).toBe(3)

@@ -71,7 +71,8 @@ test.each(storms)('%s', async (_, { patch, list, most, mostLists = 14 }) => {
       return accepted(record === undefined ? undefined : { ...record, status: 'successful' })
     },
   })
-  world.dispatcher.offer(learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow).changed)
+  learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow)
+  world.dispatcher.changed()
   void world.start()
   await world.clock.advance(10 * minuteMs)
   expect(world.platform.retries.length).toBeLessThanOrEqual(most)
@@ -91,7 +92,8 @@ test.each([
   ['404 of every PATCH', misrouted],
 ])('%s while the list works: the records are the trouble, each goes on with its own backoff', async (_, patch) => {
   await using world = reconcile({ records, latencyMs: 50, maxPerSecond: 100, onRetry: () => patch })
-  world.dispatcher.offer(learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow).changed)
+  learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow)
+  world.dispatcher.changed()
   void world.start()
   await world.clock.advance(10 * minuteMs)
   const tries = [...world.backlog.entries()].map((entry) => entry.tries)

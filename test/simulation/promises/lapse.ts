@@ -15,6 +15,8 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
   const startedAt = timeline.now()
   /** When a page of a sweep last showed a record as failed. */
   const listedAt = new Map<string, number>()
+  /** When one first did: from then on the daemon knew of it. */
+  const knownAt = new Map<string, number>()
   /** When the circuit of a subscription last changed. */
   const circuitAt = new Map<string, number>()
   /** Records whose last chance has been looked at. */
@@ -48,7 +50,7 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
     const leftMs = platform.now() - (record.eventAt + lookback)
     const since = timeline.now() - leftMs - 3 * scenario.periodMs - slackMs
     const known = knowledge.get(record.id)
-    if (known === undefined || (listedAt.get(record.id) ?? Infinity) > since || record.status !== 'failed') return
+    if (known === undefined || (knownAt.get(record.id) ?? Infinity) > since || record.status !== 'failed') return
     if (holds.openGateSince() > since || !holds.isFaultlessSince(since - 60_000) || since < startedAt) return
     if ((circuitAt.get(record.subscriptionId) ?? -Infinity) > since || holds.notClosed().has(record.subscriptionId))
       return
@@ -64,7 +66,11 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
   return {
     told(call, { kind, views }) {
       if (kind !== 'told' || !isSweepPage(call)) return
-      for (const { id, status } of views) if (status === 'failed') listedAt.set(id, call.sentAt)
+      for (const { id, status } of views) {
+        if (status !== 'failed') continue
+        listedAt.set(id, call.sentAt)
+        if (!knownAt.has(id)) knownAt.set(id, timeline.now())
+      }
     },
     fact(fact) {
       if (fact.type === 'circuit') circuitAt.set(fact.subscriptionId.toLowerCase(), timeline.now())

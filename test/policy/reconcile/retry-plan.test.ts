@@ -1,0 +1,179 @@
+// The retry plan: lanes, round robin, probes, the order of one entity. Everything is judged by which record goes next.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createZone } from '../../../src/platform/local-time.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
+import type { Policy } from '../../../src/reconcile/policy.ts'
+import { firstOfEach } from '../../../src/reconcile/retry/entity-order.ts'
+import { pickNext, planRetries, take, type PickRules, type RetryPlan } from '../../../src/reconcile/retry/retry-plan.ts'
+import { dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import { failedRecord } from '../../support/fake-platform.ts'
+
+const zone = createZone('UTC')
+
+/** A record whose event is `ageMs` old and that was last tried two days after never: it is due. */
+function record(ageMs: number, fields: Partial<WebhookRecord> = {}): FailedRecord {
+  const eventLocal = testNow - ageMs
+  const row = failedRecord({ eventLocal, lastAttemptLocal: eventLocal, ...fields })
+  return { ...createFailedRecord(row, { zone, now: testNow, askedAt: 0 }), entityId: row.entityId ?? '' }
+}
+
+const calm: PickRules = {
+  admits: () => true,
+  isReady: ({ awaiting }) => awaiting === undefined,
+  isHalfOpen: () => false,
+  firstProbes: new Set(),
+  wasFirstProbe: false,
+  lastProbeType: () => undefined,
+  isTrial: false,
+}
+
+function plan(records: FailedRecord[], previous?: RetryPlan, policy: Partial<Policy> = {}): RetryPlan {
+  const whole = { ...defaultPolicy, ...policy }
+  const isCandidate = whole.orderPerEntity ? firstOfEach(records, whole) : undefined
+  return planRetries(records, { policy: whole, now: testNow, previous, isCandidate })
+}
+
+/** Sends records until none may go, or `most` have gone. */
+function send(made: RetryPlan, rules: Partial<PickRules> = {}, most = Infinity): FailedRecord[] {
+  const sent: FailedRecord[] = []
+  while (sent.length < most) {
+    const picked = pickNext(made, { ...calm, ...rules })
+    if (picked === undefined) break
+    take(made, picked)
+    picked.record.awaiting = {} as FailedRecord['awaiting']
+    sent.push(picked.record)
+  }
+  return sent
+}
+
+describe('within a lane', () => {
+  test('expiring first, then fewest attempts, then the oldest event', () => {
+    const old = record(3 * dayMs)
+    const older = record(4 * dayMs)
+    const tried = record(5 * dayMs, { attempts: 3 })
+    const expiring = record(7 * dayMs - hourMs, { attempts: 5 })
+    expect(send(plan([old, tried, expiring, older]))).toEqual([expiring, older, old, tried])
+  })
+
+  test('our own tries count: what is tried does not go before what is not', () => {
+    const tried = { ...record(5 * dayMs), tries: 2 }
+    const untried = record(3 * dayMs)
+    expect(send(plan([tried, untried]))).toEqual([untried, tried])
+  })
+})
+
+describe('between lanes', () => {
+  test('subscriptions take turns, and recent records have a lane of their own', () => {
+    const crowd = Array.from({ length: 50 }, (_, index) => record(2 * dayMs - index, { subscriptionId: 'a' }))
+    const recent = record(10 * minuteMs, { subscriptionId: 'a' })
+    const other = record(2 * dayMs, { subscriptionId: 'b' })
+    expect(send(plan([...crowd, recent, other]), {}, 3)).toEqual([crowd[0], recent, other])
+  })
+
+  test('the next plan goes on after the lane that was served last', () => {
+    const records = ['a', 'b', 'c'].flatMap((subscriptionId) =>
+      Array.from({ length: 5 }, (_, index) => record(2 * dayMs - index, { subscriptionId })),
+    )
+    let made: RetryPlan | undefined
+    const served: string[] = []
+    for (let round = 0; round < 6; round += 1) {
+      made = plan(records, made)
+      served.push(...send(made, {}, 1).map(({ subscriptionId }) => subscriptionId))
+    }
+    expect(served).toEqual(['a', 'b', 'c', 'a', 'b', 'c'])
+  })
+
+  test('what is not admitted keeps its lane, and its records', () => {
+    const [one, two] = [record(2 * dayMs, { subscriptionId: 'a' }), record(dayMs, { subscriptionId: 'b' })]
+    const made = plan([one, two])
+    expect(send(made, { admits: (id) => id === 'b' })).toEqual([two])
+    expect(send(made)).toEqual([one])
+  })
+
+  test('whatever is held, each due record goes exactly once, and nobody waits for more than one round', () => {
+    const one = fc.record({ of: fc.constantFrom('a', 'b', 'c'), age: fc.integer({ min: 1, max: 100 }) })
+    fc.assert(
+      fc.property(fc.array(one, { maxLength: 40 }), (drawn) => {
+        const records = drawn.map(({ of, age }) => record(age * hourMs, { subscriptionId: of }))
+        const sent = send(plan(records))
+        expect(new Set(sent)).toEqual(new Set(records))
+        expect(sent).toHaveLength(records.length)
+        const [first, ...others] = ['a', 'b', 'c'].filter((id) => records.some((each) => each.subscriptionId === id))
+        const opening = new Set(sent.slice(0, 6).map(({ subscriptionId }) => subscriptionId))
+        if (first !== undefined && records.length >= 6) expect(opening).toEqual(new Set([first, ...others]))
+      }),
+    )
+  })
+})
+
+test('what backs off is not planned, and the plan says when the first of it is due', () => {
+  const waiting = record(2 * dayMs, { attempts: 5, lastAttemptLocal: testNow - minuteMs })
+  const made = plan([waiting])
+  expect(send(made)).toEqual([])
+  expect(made.nextDueAt).toBeGreaterThan(testNow)
+  expect(made.nextDueAt).toBeLessThanOrEqual(testNow + 15 * minuteMs)
+})
+
+describe('probes of a half-open circuit', () => {
+  const halfOpen: Partial<PickRules> = { isHalfOpen: () => true }
+
+  test('fewest attempts, of these the newest', () => {
+    const poisoned = record(2 * dayMs, { attempts: 9 })
+    const [older, newer] = [record(3 * dayMs, { attempts: 2 }), record(dayMs, { attempts: 2 })]
+    expect(send(plan([poisoned, older, newer]), halfOpen, 1)).toEqual([newer])
+  })
+
+  test('of another event type than the last probe, if there is one', () => {
+    const [same, other] = [record(dayMs, { eventType: 'x' }), record(2 * dayMs, { eventType: 'y', attempts: 4 })]
+    expect(send(plan([same, other]), { ...halfOpen, lastProbeType: () => 'x' }, 1)).toEqual([other])
+    expect(send(plan([same]), { ...halfOpen, lastProbeType: () => 'x' }, 1)).toEqual([same])
+  })
+
+  test('first probes and the retries of others take turns', () => {
+    const healthy = record(2 * dayMs, { subscriptionId: 'a' })
+    const dead = record(2 * dayMs, { subscriptionId: 'b' })
+    const firstProbes = new Set(['b'])
+    const rules = { ...halfOpen, firstProbes }
+    expect(send(plan([healthy, dead]), rules, 1)).toEqual([dead])
+    dead.awaiting = undefined
+    expect(send(plan([healthy, dead]), { ...rules, wasFirstProbe: true }, 1)).toEqual([healthy])
+  })
+})
+
+test('while the platform is on trial, a record that was not refused last goes', () => {
+  const refused = { ...record(5 * dayMs), refusals: 1 }
+  const untried = record(dayMs)
+  expect(send(plan([refused, untried]), { isTrial: true }, 1)).toEqual([untried])
+})
+
+describe('with an order per entity', () => {
+  const ordered = { orderPerEntity: true }
+
+  test('only the first open record of each entity goes, and only of its own subscription', () => {
+    const first = record(3 * dayMs, { entityId: 't' })
+    const second = record(2 * dayMs, { entityId: 't' })
+    const elsewhere = record(dayMs, { entityId: 't', subscriptionId: 'other' })
+    const alone = record(dayMs)
+    expect(new Set(send(plan([second, first, elsewhere, alone], undefined, ordered)))).toEqual(
+      new Set([first, elsewhere, alone]),
+    )
+  })
+
+  test.each([
+    ['parked', { attempts: 30 }, {}],
+    ['of unknown outcome', {}, { letsPass: true }],
+  ])('one that is %s holds nobody up', (_, fields, ours) => {
+    const first = { ...record(3 * dayMs, { entityId: 't', ...fields }), ...ours }
+    const second = record(2 * dayMs, { entityId: 't' })
+    expect(send(plan([first, second], undefined, ordered))).toContain(second)
+  })
+
+  test('one that backs off, or is awaited, holds up those behind it', () => {
+    const backing = record(3 * dayMs, { entityId: 't', lastAttemptLocal: testNow })
+    const awaited = { ...record(3 * dayMs, { entityId: 'u' }), awaiting: {} as FailedRecord['awaiting'] }
+    const behind = ['t', 'u'].map((entityId) => record(2 * dayMs, { entityId }))
+    expect(send(plan([backing, awaited, ...behind], undefined, ordered))).toEqual([])
+  })
+})
