@@ -68,8 +68,8 @@ type EngineState = Omit<State, 'nextTickAt' | keyof Watched>
 /** A check of an outcome that is overdue by more than this gets as much of the rate as retries do. */
 const toleratedLateMs = 10_000
 
-/** A failure is doubted for this many times `outcome.firstLook`. */
-const doubtedLooks = 4
+/** A failure is doubted for this many times `outcome.firstCheck`. */
+const doubtedChecks = 4
 
 export function toPolicy(config: Config, periodMs: number): Policy {
   const { circuit, outcome, window, retry, select } = config
@@ -91,8 +91,8 @@ export function toPolicy(config: Config, periodMs: number): Policy {
     enabled: retry.enabled,
     orderPerEntity: retry.orderPerEntity,
     outcome: {
-      firstLookMs: outcome.firstLook,
-      doubtMs: doubtedLooks * outcome.firstLook,
+      firstCheckMs: outcome.firstCheck,
+      doubtMs: doubtedChecks * outcome.firstCheck,
       giveUpAfterMs: outcome.giveUpAfter,
       lostAfterMs: Math.min(outcome.giveUpAfter, circuit.probeTimeout),
     },
@@ -222,7 +222,7 @@ export function createEngine(options: EngineOptions): Engine {
     clock,
     random,
     concurrency: config.sweep.concurrency,
-    firstLookMs: config.outcome.firstLook,
+    firstCheckMs: config.outcome.firstCheck,
     isFull: (subscriptionId) => allowance.isFull(subscriptionId),
   })
   const sweeper = createSweeper({

@@ -1,5 +1,6 @@
 // The verdicts of `check`: what was found at each step, and what to do about it. Pure functions.
 import { exitCode, type ConfigurationError, type ExitCode } from '../runtime/errors.ts'
+import type { LoadedConfig } from '../config/load.ts'
 import type { Certificate } from '../platform/certificate.ts'
 import type { Reason } from '../platform/http.ts'
 import type { SigningKey } from '../platform/private-key.ts'
@@ -27,6 +28,15 @@ const dayMs = 86_400_000
 const expiryWarningMs = 30 * dayMs
 /** Clocks that are kept by NTP differ by less; what is learned of it is exact to about a second. */
 const worrySkewMs = 5000
+
+export function configurationStep({ config, warnings }: Pick<LoadedConfig, 'config' | 'warnings'>): Step {
+  const { auth, instance, platform } = config
+  const found = `${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`
+  const advice = warnings.map(({ key, message, origin }) => `${key} (${origin}): ${message}`).join('; ')
+  return advice === ''
+    ? { step: 'configuration', verdict: 'ok', found }
+    : { step: 'configuration', verdict: 'warning', found, advice }
+}
 
 export function configurationFailed(step: 'configuration' | 'key' | 'certificate', error: ConfigurationError): Step {
   const found = error.problems.map(({ key, message, origin }) => `${key} (${origin}): ${message}`).join('; ')

@@ -20,6 +20,7 @@ import {
   callFailed,
   certificateStep,
   configurationFailed,
+  configurationStep,
   exitCodeOf,
   keyStep,
   skewStep,
@@ -61,9 +62,7 @@ const order: readonly StepName[] = [
 function loadStep(io: Io, options: CheckOptions, tell: Tell): LoadedConfig | undefined {
   try {
     const loaded = loadConfig({ file: options.config, ...io })
-    const { auth, instance, platform } = loaded.config
-    const found = `${instance.name} at ${platform.baseUrl}, issuer ${auth.issuerUrl}`
-    tell({ step: 'configuration', verdict: 'ok', found })
+    tell(configurationStep(loaded))
     return loaded
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error

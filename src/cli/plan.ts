@@ -64,7 +64,7 @@ async function look(session: Session, io: Io, secondsPerCall: () => number): Pro
     concurrency: retry.concurrency,
     secondsPerCall: found.secondsPerCall,
     initialAllowance: circuit.enabled ? circuit.initialAllowance : undefined,
-    secondsPerOutcome: outcome.firstLook / 1000,
+    secondsPerOutcome: outcome.firstCheck / 1000,
   })
   return { ...found, seconds }
 }

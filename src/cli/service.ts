@@ -106,7 +106,7 @@ export async function openService(
   { quiet = false, daemon = false } = {},
 ): Promise<Service> {
   const loaded = loadConfig({ file: options.config, ...io })
-  const { origins, passedOver } = loaded
+  const { origins, passedOver, warnings: toRename } = loaded
   const config = daemon ? loaded.config : forCommand(loaded.config, origins)
   io.identity.instance = config.instance.name
   const log = createLogger({
@@ -123,6 +123,8 @@ export async function openService(
     log.warn('the memory limit is below what the settings need: raise it, or lower backlog.maxRecords', {
       ...shortfall,
     })
+  for (const { key, message, origin } of toRename)
+    log.warn('the configuration should be put right', { key, origin, problem: message })
   if (passedOver.length > 0) log.debug('environment variables of Kubernetes passed over', { names: passedOver })
   const { source: key, warnings } = await createKeySource(keySetting(config, origins))
   for (const warning of warnings)

@@ -144,5 +144,5 @@ export const checks: readonly Check[] = [
   ordered('retry.backoff.initial', 'retry.backoff.max', true),
   allowanceFits,
   ordered('circuit.cooldown', 'circuit.maxCooldown', true),
-  ordered('outcome.firstLook', 'outcome.giveUpAfter', true),
+  ordered('outcome.firstCheck', 'outcome.giveUpAfter', true),
 ]

@@ -80,6 +80,16 @@ export interface Key extends KeyDescription {
   fallback: 'host name' | undefined
 }
 
+/** A key of the release before that was renamed or removed. */
+export interface FormerKey {
+  /** Its path in YAML; its variable follows from it. */
+  key: string
+  /** The key that takes its value now; undefined for one that was removed: its value is ignored. */
+  now?: string
+  /** For a removed key: what to do instead. */
+  advice?: string
+}
+
 /** What all variables of the configuration begin with. */
 export const environmentPrefix = 'RECONCILER_'
 

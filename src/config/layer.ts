@@ -1,6 +1,7 @@
 // What one source of configuration (the file, the environment) gave, before it is checked.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { redact } from '../observe/redact.ts'
+import type { FormerKey } from './key.ts'
 
 /** A value as it was given, and where. */
 export interface Given {
@@ -12,9 +13,17 @@ export interface Given {
 export interface Layer {
   /** By key path. */
   values: Map<string, Given>
+  /** Values under keys of the release before. */
+  former: { former: FormerKey; given: Given }[]
   problems: ConfigurationProblem[]
+  /** What works, and should be put right. */
+  warnings: ConfigurationProblem[]
   /** False when the source could not be read, so that a missing key says nothing. */
   complete: boolean
+}
+
+export function emptyLayer(): Layer {
+  return { values: new Map(), former: [], problems: [], warnings: [], complete: true }
 }
 
 /** A name or value from outside, fit for a message: no control characters, no secrets, not long. */

@@ -4,9 +4,10 @@ import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { checks } from './checks.ts'
 import type { Checked } from './checks.ts'
 import { environmentLayer } from './environment-layer.ts'
+import { adoptFormerKeys } from './former-keys.ts'
 import { environmentName, fileVariable } from './key.ts'
 import type { Key } from './key.ts'
-import { shownText } from './layer.ts'
+import { emptyLayer, shownText } from './layer.ts'
 import type { Given, Layer } from './layer.ts'
 import { keys, schema } from './schema.ts'
 import type { Config } from './schema.ts'
@@ -18,6 +19,8 @@ export interface LoadedConfig {
   origins: ReadonlyMap<string, string>
   /** Variables with our prefix that are Kubernetes' service links, and so were not read. */
   passedOver: readonly string[]
+  /** What works in this release, and should be put right before the next. */
+  warnings: readonly ConfigurationProblem[]
 }
 
 export interface ConfigInput {
@@ -118,7 +121,7 @@ function fileLayer({ env, file, readFile }: ConfigInput): Layer {
   const path = variable.trim()
   if (path === '') {
     const message = 'is empty: name the configuration file, or take the variable away'
-    return { values: new Map(), problems: [{ key: fileVariable, origin: 'environment', message }], complete: false }
+    return { ...emptyLayer(), problems: [{ key: fileVariable, origin: 'environment', message }], complete: false }
   }
   const layer = readYamlLayer(path, readFile, byKey)
   const named = layer.problems.map((problem) => ({
@@ -132,6 +135,7 @@ interface Examined {
   given: ReadonlyMap<string, Given>
   checked: ReadonlyMap<string, CheckedKey>
   problems: readonly ConfigurationProblem[]
+  warnings: readonly ConfigurationProblem[]
   passedOver: readonly string[]
 }
 
@@ -139,6 +143,7 @@ interface Examined {
 function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
   const file = fileLayer(input)
   const environment = environmentLayer(input, wanted)
+  for (const layer of [file, environment]) adoptFormerKeys(layer)
   const given = merged(file, environment)
   for (const key of wanted) {
     if (key.fallback === 'host name' && !given.has(key.key))
@@ -153,7 +158,8 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
     ({ key, origin }) => origin !== 'missing' || (file.complete && !told.has(key)),
   )
   const problems = [...file.problems, ...environment.problems, ...worthTelling]
-  return { given, checked, problems, passedOver: environment.passedOver }
+  const warnings = [...file.warnings, ...environment.warnings]
+  return { given, checked, problems, warnings, passedOver: environment.passedOver }
 }
 
 /**
@@ -161,11 +167,11 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
  * @throws ConfigurationError with every problem that was found
  */
 export function loadConfig(input: ConfigInput): LoadedConfig {
-  const { given, passedOver, problems } = examine(input, keys)
+  const { given, passedOver, problems, warnings } = examine(input, keys)
   if (problems.length > 0) throw new ConfigurationError(problems)
   const settings = schema.parse(nest(keys.map((key) => [key.key, given.get(key.key)?.raw])))
   const origins = new Map(keys.map((key) => [key.key, given.get(key.key)?.origin ?? 'default']))
-  return { config: withIssuer(settings), origins, passedOver }
+  return { config: withIssuer(settings), origins, passedOver, warnings }
 }
 
 export interface LoadedSections<Section extends keyof Config> {

@@ -135,10 +135,10 @@ export const schema = z.strictObject({
     ),
   }),
   outcome: z.strictObject({
-    firstLook: setting(
+    firstCheck: setting(
       duration('10ms', '1h'),
       '500ms',
-      'When a retry is first looked after; then twice as late each time. A failure is doubted for four times as long.',
+      'When the outcome of a retry is first checked; each next check comes twice as late. A failure is sure after four times as long.',
     ),
     giveUpAfter: setting(duration('1s', '30d'), '1h', 'How long an outcome is looked for before it counts as unknown.'),
     stuckAfter: setting(duration('1m', '30d'), '15m', 'How long a record may be processing before it counts as stuck.'),

@@ -1,8 +1,9 @@
 // Reads the YAML file: syntax, sections and key names; every value with its line. What the values are worth is checked later.
 import { isAlias, isMap, isNode, isScalar, LineCounter, parseDocument, visit } from 'yaml'
 import type { Document, Pair, YAMLError } from 'yaml'
-import type { Layer } from './layer.ts'
-import { shownText, unreadable } from './layer.ts'
+import { formerKeys } from './former-keys.ts'
+import type { Given, Layer } from './layer.ts'
+import { emptyLayer, shownText, unreadable } from './layer.ts'
 import type { KeyDescription } from './key.ts'
 import { nearest } from './suggest.ts'
 
@@ -58,6 +59,15 @@ function takeSection(walk: Walk, path: string, node: unknown, origin: string): v
 }
 
 function takeValue(walk: Walk, path: string, node: unknown, origin: string): void {
+  const given = valueOf(walk, path, node, origin)
+  if (given === undefined) return
+  const former = formerKeys.find(({ key }) => key === path)
+  if (former === undefined) walk.layer.values.set(path, given)
+  else walk.layer.former.push({ former, given })
+}
+
+/** Undefined when there is none, which is told. */
+function valueOf(walk: Walk, path: string, node: unknown, origin: string): Given | undefined {
   if (node === null || (isScalar(node) && node.value === null)) {
     complain(
       walk.layer,
@@ -65,9 +75,9 @@ function takeValue(walk: Walk, path: string, node: unknown, origin: string): voi
       origin,
       "has no value: give one, or take the key out; '' is an empty text and [] an empty list",
     )
-  } else {
-    walk.layer.values.set(path, { raw: (node as { toJSON(): unknown }).toJSON(), origin })
+    return undefined
   }
+  return { raw: (node as { toJSON(): unknown }).toJSON(), origin }
 }
 
 function hasAlias(node: unknown): boolean {
@@ -80,12 +90,14 @@ function hasAlias(node: unknown): boolean {
   return found
 }
 
+const isFormer = (path: string): boolean => formerKeys.some(({ key }) => key === path)
+
 function takePair(walk: Walk, prefix: string, pair: Pair): void {
   const origin = walk.originAt(offsetOf(pair.key))
   const name = isScalar(pair.key) ? String(pair.key.value) : '?'
   const path = prefix + name
   const isSection = walk.sections.has(path)
-  if (name.includes('.') || !(isSection || walk.keys.has(path))) {
+  if (name.includes('.') || !(isSection || walk.keys.has(path) || isFormer(path))) {
     complain(walk.layer, shownText(path), origin, unknownKey(walk, path, name))
   } else if (isSection && !isAlias(pair.value)) takeSection(walk, path, pair.value, origin)
   else if (hasAlias(pair.value)) {
@@ -129,7 +141,7 @@ function sectionsOf(keys: Iterable<string>): Set<string> {
 
 /** The values of a YAML text. Unknown keys, repeated keys, aliases and what is no YAML are problems, each with its line. */
 export function yamlLayer(file: string, text: string, keys: ReadonlyMap<string, KeyDescription>): Layer {
-  const layer: Layer = { values: new Map(), problems: [], complete: true }
+  const layer = emptyLayer()
   if (text.length > largestFile) {
     complain(layer, '--config', file, 'has more than 1 MiB: this can not be the configuration')
     return { ...layer, complete: false }
@@ -141,7 +153,12 @@ export function yamlLayer(file: string, text: string, keys: ReadonlyMap<string, 
   takeSyntax(layer, document, originAt)
   // Behind any other error the tree is a guess, and its unknown keys would be noise.
   if (document.errors.some((error) => error.code !== 'DUPLICATE_KEY')) return { ...layer, complete: false }
-  const walk: Walk = { layer, keys, sections: sectionsOf(keys.keys()), originAt }
+  const walk: Walk = {
+    layer,
+    keys,
+    sections: sectionsOf([...keys.keys(), ...formerKeys.map(({ key }) => key)]),
+    originAt,
+  }
   const top: unknown = document.contents
   if (isMap(top)) for (const pair of top.items) takePair(walk, '', pair)
   else if (top !== null && !(isScalar(top) && top.value === null)) {
@@ -157,13 +174,13 @@ export function readYamlLayer(
   readFile: (path: string) => string,
   keys: ReadonlyMap<string, KeyDescription>,
 ): Layer {
-  if (file === undefined) return { values: new Map(), problems: [], complete: true }
+  if (file === undefined) return emptyLayer()
   let text: string
   try {
     text = readFile(file)
   } catch (error) {
     const problem = { key: '--config', origin: file, message: unreadable(error) }
-    return { values: new Map(), problems: [problem], complete: false }
+    return { ...emptyLayer(), problems: [problem], complete: false }
   }
   return yamlLayer(file, text, keys)
 }

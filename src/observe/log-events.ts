@@ -218,6 +218,11 @@ export const logEvents = {
     fields: ['problem'],
     meaning: 'Put the file right; it is read again.',
   },
+  'the configuration should be put right': {
+    levels: ['warn'],
+    fields: ['key', 'origin', 'problem'],
+    meaning: 'A key of the release before is still read: rename it, or take it out.',
+  },
   'the signing key should be put right': {
     levels: ['warn'],
     fields: ['key', 'problem'],

@@ -29,7 +29,7 @@ export interface WindowPolicy {
 /** How an outcome is looked for. */
 export interface OutcomePolicy {
   /** From the PATCH to the first look; each next look comes twice as late. */
-  firstLookMs: number
+  firstCheckMs: number
   /**
    * For so long a new attempt that is shown as failed is doubted: a server may lag behind the others, and a platform may
    * count an attempt when it begins and show the record as failed until it has ended.

@@ -26,7 +26,7 @@ const env = {
   RECONCILER_RETRY_BACKOFF_MAX: '10s',
   RECONCILER_RETRY_CONCURRENCY: '16',
   // Deliveries take milliseconds here.
-  RECONCILER_OUTCOME_FIRST_LOOK: '20ms',
+  RECONCILER_OUTCOME_FIRST_CHECK: '20ms',
 }
 
 /** Starts the platform of an aspect: in this process, or over HTTP by another `start`. */

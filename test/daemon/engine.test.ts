@@ -128,7 +128,7 @@ describe('from the configuration', () => {
       maxAttempts: 30,
       enabled: true,
       orderPerEntity: false,
-      outcome: { firstLookMs: 500, doubtMs: 2000, giveUpAfterMs: hourMs, lostAfterMs: 2 * minuteMs },
+      outcome: { firstCheckMs: 500, doubtMs: 2000, giveUpAfterMs: hourMs, lostAfterMs: 2 * minuteMs },
       periodMs: 30_000,
     })
   })

@@ -14,7 +14,7 @@ type Run = Pick<Ended, 'stdout' | 'stderr'> & { code: number }
 
 /** Runs `once` in this process; outcomes are looked for soon. */
 async function once(args: readonly string[], env: Readonly<Record<string, string>>): Promise<Run> {
-  const soon = { RECONCILER_OUTCOME_FIRST_LOOK: '50ms' }
+  const soon = { RECONCILER_OUTCOME_FIRST_CHECK: '50ms' }
   const { code, err, out } = await runCommand(['once', ...args], { env: { ...soon, ...env } })
   return { code, stdout: out, stderr: err }
 }

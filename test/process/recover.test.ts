@@ -278,7 +278,7 @@ test.concurrent(
     await using daemon = await startDaemon({
       ...(await sandboxEnv(sandbox)),
       ...everySecond,
-      RECONCILER_OUTCOME_FIRST_LOOK: '100ms',
+      RECONCILER_OUTCOME_FIRST_CHECK: '100ms',
       RECONCILER_CIRCUIT_COOLDOWN: '500ms',
       RECONCILER_RETRY_BACKOFF_INITIAL: '100ms',
       RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',

@@ -33,7 +33,7 @@ export const defaultPolicy: Policy = {
   maxAttempts: 30,
   enabled: true,
   orderPerEntity: false,
-  outcome: { firstLookMs: 500, doubtMs: 2000, giveUpAfterMs: hourMs, lostAfterMs: 2 * minuteMs },
+  outcome: { firstCheckMs: 500, doubtMs: 2000, giveUpAfterMs: hourMs, lostAfterMs: 2 * minuteMs },
   periodMs: 30_000,
 }
 

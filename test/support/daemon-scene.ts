@@ -44,6 +44,8 @@ export interface Scene {
 
 export interface SceneOptions {
   env?: Record<string, string>
+  /** Text of its configuration file. Default: it has none. */
+  yaml?: string
   /** Another answer than that of a platform without failed records. */
   instead?: (request: HttpRequest) => Reply | Promise<Reply> | undefined
   host?: Partial<DaemonHost>
@@ -63,6 +65,7 @@ const aToken = { access_token: 'token', token_type: 'Bearer', expires_in: 3600, 
 
 export function startScene({
   env = {},
+  yaml,
   instead,
   host,
   proxy,
@@ -89,7 +92,7 @@ export function startScene({
   }
 
   const running = runDaemon({
-    config: loadWith({ env }).config,
+    config: loadWith({ env, yaml }).config,
     log,
     key,
     transport,

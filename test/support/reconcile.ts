@@ -164,7 +164,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     clock,
     random: steadyRandom,
     concurrency: pages,
-    firstLookMs: policy.outcome.firstLookMs,
+    firstCheckMs: policy.outcome.firstCheckMs,
     isFull: (subscriptionId) => allowance.isFull(subscriptionId),
   })
   const sweeper = createSweeper({

@@ -25,7 +25,7 @@ interface Place {
   at: number
 }
 
-export function createCheckQueue(firstLookMs: number): CheckQueue {
+export function createCheckQueue(firstCheckMs: number): CheckQueue {
   const queue = new TinyQueue<Place>([], (a, b) => a.at - b.at)
   /** The one valid place of a retry; places that are not it are void. */
   const places = new WeakMap<PendingOutcome, Place>()
@@ -59,7 +59,7 @@ export function createCheckQueue(firstLookMs: number): CheckQueue {
     firstDueAt: () => first()?.at,
     nextRoundAt() {
       const dueAt = first()?.at
-      return dueAt === undefined ? undefined : Math.max(dueAt, roundAt + roundLooks * firstLookMs)
+      return dueAt === undefined ? undefined : Math.max(dueAt, roundAt + roundLooks * firstCheckMs)
     },
     take(now) {
       roundAt = now

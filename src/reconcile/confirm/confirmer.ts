@@ -21,7 +21,7 @@ export interface ConfirmOptions {
   /** Calls at the same time. */
   concurrency: number
   /** From a PATCH to its first look. */
-  firstLookMs: number
+  firstCheckMs: number
   /** True of a subscription whose retries wait for outcomes: its checks go first. */
   isFull: (subscriptionId: string) => boolean
 }
@@ -94,7 +94,7 @@ const hasNoEvent = ({ awaiting, eventId }: FailedRecord): boolean => eventId ===
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, outcomes, random } = options
   const notifier = createNotifier(clock)
-  const queue = createCheckQueue(options.firstLookMs)
+  const queue = createCheckQueue(options.firstCheckMs)
   let pauses = 0
   /** Since when the longest due check of the round under way is due. */
   let roundDueAt = Infinity

@@ -137,15 +137,15 @@ export function evidenceOf(
 }
 
 /**
- * When to check again after a check at `askedAt`: checks come at 1, 2, 4, 8 ... times `firstLook` after the PATCH, at most
+ * When to check again after a check at `askedAt`: checks come at 1, 2, 4, 8 ... times `firstCheck` after the PATCH, at most
  * five minutes apart. One that came late, or by the way, puts the next one off, so that two never follow closely.
  */
 export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePolicy): number {
-  const { firstLookMs } = policy
+  const { firstCheckMs } = policy
   const elapsed = askedAt - sentAt
-  if (elapsed < firstLookMs) return sentAt + firstLookMs
-  const planned = sentAt + firstLookMs * 2 ** (Math.floor(Math.log2(elapsed / firstLookMs)) + 1)
-  return Math.min(Math.max(planned, askedAt + Math.max(firstLookMs, elapsed / 2)), askedAt + maxCheckPauseMs)
+  if (elapsed < firstCheckMs) return sentAt + firstCheckMs
+  const planned = sentAt + firstCheckMs * 2 ** (Math.floor(Math.log2(elapsed / firstCheckMs)) + 1)
+  return Math.min(Math.max(planned, askedAt + Math.max(firstCheckMs, elapsed / 2)), askedAt + maxCheckPauseMs)
 }
 
 /** Whether a check at `askedAt` that showed nothing final is the last one. */
@@ -218,7 +218,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         lost: false,
         baseline: { attempts, lastAttemptLocal },
         failedSince: undefined,
-        checkAt: monotonic + policy.firstLookMs,
+        checkAt: monotonic + policy.firstCheckMs,
         missedByEvent: false,
       }
       record.tries += 1

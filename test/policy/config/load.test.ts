@@ -34,7 +34,7 @@ const defaults = {
     backoff: { initial: 60_000, multiplier: 2, max: 21_600_000, jitter: 0.5 },
     orderPerEntity: false,
   },
-  outcome: { firstLook: 500, giveUpAfter: 3_600_000, stuckAfter: 900_000 },
+  outcome: { firstCheck: 500, giveUpAfter: 3_600_000, stuckAfter: 900_000 },
   recovery: { target: 3_600_000 },
   circuit: {
     enabled: true,
@@ -271,9 +271,9 @@ describe('checks over several keys', () => {
       ['circuit.initialAllowance default'],
     ],
     [
-      'giveUpAfter < firstLook',
-      { ...key, ...issuer, RECONCILER_OUTCOME_FIRST_LOOK: '2s', RECONCILER_OUTCOME_GIVE_UP_AFTER: '1s' },
-      ['outcome.firstLook RECONCILER_OUTCOME_FIRST_LOOK'],
+      'giveUpAfter < firstCheck',
+      { ...key, ...issuer, RECONCILER_OUTCOME_FIRST_CHECK: '2s', RECONCILER_OUTCOME_GIVE_UP_AFTER: '1s' },
+      ['outcome.firstCheck RECONCILER_OUTCOME_FIRST_CHECK'],
     ],
     ['max < initial', { ...key, ...issuer, RECONCILER_RETRY_BACKOFF_MAX: '30s' }, ['retry.backoff.initial default']],
     [

@@ -17,7 +17,7 @@ const policy: Policy = {
   maxAttempts: 30,
   enabled: true,
   orderPerEntity: false,
-  outcome: { firstLookMs: 500, doubtMs: 2000, giveUpAfterMs: hour, lostAfterMs: 2 * minute },
+  outcome: { firstCheckMs: 500, doubtMs: 2000, giveUpAfterMs: hour, lostAfterMs: 2 * minute },
   periodMs: 30_000,
 }
 

@@ -387,13 +387,13 @@ describe('when to look', () => {
         fc.nat(1e6),
         fc.nat(2 * hourMs),
         fc.integer({ min: 100, max: 30_000 }),
-        (sentAt, gone, firstLookMs) => {
-          const next = nextCheckAt(sentAt, sentAt + gone, { ...policy, firstLookMs })
+        (sentAt, gone, firstCheckMs) => {
+          const next = nextCheckAt(sentAt, sentAt + gone, { ...policy, firstCheckMs })
           const wait = next - (sentAt + gone)
-          expect(next).toBeGreaterThanOrEqual(sentAt + firstLookMs)
+          expect(next).toBeGreaterThanOrEqual(sentAt + firstCheckMs)
           expect(wait).toBeGreaterThan(0)
           expect(wait).toBeLessThanOrEqual(300_000)
-          if (gone >= firstLookMs) expect(wait).toBeGreaterThanOrEqual(Math.min(300_000, firstLookMs, gone / 2))
+          if (gone >= firstCheckMs) expect(wait).toBeGreaterThanOrEqual(Math.min(300_000, firstCheckMs, gone / 2))
         },
       ),
     )

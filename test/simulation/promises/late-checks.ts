@@ -9,7 +9,7 @@ const longestPauseMs = 300_000
 
 export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, holds, knowledge, platform, scenario, timeline, violate } = options
-  const first = config.outcome.firstLook
+  const first = config.outcome.firstCheck
   /** When each record was last looked at, ms since the start. */
   const lookedAt = new Map<string, number>()
   /** Checks that all of them take: each of half of the rate, fifty at once. */
