@@ -1,6 +1,6 @@
 // The daemon: starts the engine's loops, the schedule and its listeners, and takes them down again in order.
 import type { Audit } from './observe/audit.ts'
-import type { Clock, Random } from './runtime/clock.ts'
+import { every, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import { countedLog } from './observe/counted-log.ts'
 import {
@@ -33,7 +33,6 @@ import type { Transport } from './platform/http.ts'
 import type { KeySource } from './platform/private-key.ts'
 import type { Schedule } from './runtime/schedule.ts'
 import { createGrace, untilAborted } from './shutdown.ts'
-import { createTicker, every, type Ticker } from './ticker.ts'
 
 /** What a simulation puts in the place of the host: no sockets, no metrics of this process, and it hears every fact. */
 export interface DaemonHost {
@@ -103,11 +102,11 @@ function prepareMetrics(options: DaemonOptions): Metrics {
 }
 
 /** What keeps the process from being alive. While it stops its loops rest, and that is as it should be. */
-function notAlive(engine: Engine, ticker: Ticker, stopping: boolean): string[] {
+function notAlive(engine: Engine, schedule: Schedule, stopping: boolean): string[] {
   if (stopping) return []
   return [
     ...(engine.dispatcher.silentForMs() > longestBeatMs ? ['the dispatch loop is stuck'] : []),
-    ...(ticker.isLate() ? ['the schedule is stuck'] : []),
+    ...(schedule.isLate() ? ['the schedule is stuck'] : []),
   ]
 }
 
@@ -124,6 +123,7 @@ async function background(
     engine.guard.run(signal),
     engine.receiver.run(signal),
     engine.confirmer.run(signal),
+    engine.sweeper.run(signal),
     every(heartbeatMs, clock, signal, () => {
       log.info('heartbeat', heartbeat(engine, clock.now(), lastSweepAt()))
     }),
@@ -155,7 +155,7 @@ function createLife(): Life {
 
 interface Work {
   engine: Engine
-  ticker: Ticker
+  onTick: () => void
   life: Life
   /** Ends retries in flight. */
   kill: AbortSignal
@@ -165,23 +165,21 @@ interface Work {
 }
 
 /** Sweeps, retries and confirms until `stop`; resolves when all has ended. Rejects with the first bug, at once. */
-async function work(options: DaemonOptions, { engine, ticker, life, kill, onStop, lastSweepAt }: Work): Promise<void> {
+async function work(options: DaemonOptions, { engine, onTick, life, kill, onStop, lastSweepAt }: Work): Promise<void> {
   const { schedule, stop } = options
   const { bug, ending } = life
   try {
     const retrying = engine.dispatcher.run({ stop: ending.signal, kill })
     const rest = background(engine, options, ending.signal, lastSweepAt)
     for (const part of [retrying, rest]) part.catch(bug.reject)
-    await schedule.start(() => {
-      ticker.tick(ending.signal, bug.reject)
-    })
+    await schedule.start(onTick)
     await Promise.race([untilAborted(stop), bug.promise])
     onStop()
     await schedule.stop()
     // Looking after retries ends at once with the rest: it only reads, and the next start sees what became of them.
     ending.abort()
     await retrying
-    await Promise.all([rest, engine.sweeper.idle()])
+    await rest
   } finally {
     ending.abort()
     await schedule.stop()
@@ -194,8 +192,6 @@ interface Shown {
   seen: Seen
   history: History
   watch: Watch
-  ticker: Ticker
-  life: Life
 }
 
 /** What Prometheus gets: the state is read when it asks. */
@@ -210,7 +206,7 @@ async function scrape(
 }
 
 function openOpsServer(options: DaemonOptions, shown: Shown): Promise<Listener> {
-  const { engine, history, seen, ticker } = shown
+  const { engine, history, seen } = shown
   const { clock, config, log, schedule, stop } = options
 
   function status(): StatusDocument {
@@ -222,7 +218,7 @@ function openOpsServer(options: DaemonOptions, shown: Shown): Promise<Listener> 
     host: config.server.host,
     port: config.server.port,
     metrics: () => scrape(options, shown),
-    live: () => notAlive(engine, ticker, stop.aborted),
+    live: () => notAlive(engine, schedule, stop.aborted),
     ready: () => notReady(seen, stop.aborted),
     status,
     statusPage: config.server.statusPage,
@@ -238,11 +234,10 @@ async function openControl(options: DaemonOptions, shown: Shown): Promise<Listen
   const { clock, config, log, stop } = options
   const { host, port, token } = config.control
   if (token === undefined) return undefined
-  const { bug, ending } = shown.life
 
   function sweep(): SweepAsked {
     if (stop.aborted) return 'stopping'
-    if (!shown.ticker.sweepNow(ending.signal, bug.reject)) return 'under-way'
+    if (!shown.engine.sweeper.sweepNow()) return 'under-way'
     log.info('full sweep started by the operator')
     return 'started'
   }
@@ -330,23 +325,21 @@ export async function runDaemon(given: DaemonOptions): Promise<void> {
 
   const engine = createEngine({ ...options, periodMs: schedule.periodMs, report })
   const { sweeper } = engine
-  const ticker = createTicker({
-    sweeper,
-    clock,
-    nextAt: () => schedule.nextAt(),
-    onTick: () => {
-      watch.ticked(clock.now(), sweeper.restEndsInMs())
-    },
-  })
+
+  function onTick(): void {
+    sweeper.tick()
+    watch.ticked(clock.now(), sweeper.restEndsInMs())
+  }
+
   const life = createLife()
-  const listeners = await openListeners(options, { engine, metrics, seen, history, watch, ticker, life })
+  const listeners = await openListeners(options, { engine, metrics, seen, history, watch })
   log.info('started', startedFields(options, listeners))
   const { inFlight } = engine.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
     if (!stop.aborted) {
       const onStop = listeners.drain
-      await work(options, { engine, ticker, life, kill: grace.signal, onStop, lastSweepAt: () => seen.sweptAt })
+      await work(options, { engine, onTick, life, kill: grace.signal, onStop, lastSweepAt: () => seen.sweptAt })
     }
     log.info('stopped', { cutOff: grace.cutOff() })
   } finally {

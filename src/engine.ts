@@ -100,9 +100,9 @@ export function toPolicy(config: Config, periodMs: number): Policy {
   }
 }
 
-/** Connections to each origin: what retries, sweeps, looks and a probe can use at the same time. */
+/** Connections to each origin: what retries, a sweep, checks and a probe can use at the same time. */
 export function connectionsOf(config: Config): number {
-  return config.retry.concurrency + 3 * config.sweep.concurrency + 1
+  return config.retry.concurrency + 2 * config.sweep.concurrency + 1
 }
 
 function sumOf(a: Counts, b: Counts): Counts {

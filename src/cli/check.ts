@@ -14,7 +14,7 @@ import { createKeySource, type KeySource } from '../platform/private-key.ts'
 import { TransportError, type Transport } from '../platform/http.ts'
 import { TokenError } from '../platform/token-error.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
-import { createSchedule } from '../runtime/schedule.ts'
+import { periodOf } from '../runtime/schedule.ts'
 import { redact, redactedJson } from '../observe/redact.ts'
 import {
   callFailed,
@@ -236,7 +236,7 @@ async function platformSteps({ config, io, key, log }: Looking, tell: Tell): Pro
   const http = openTransport(config, io)
   const engine = createEngine({
     config,
-    periodMs: createSchedule(config.schedule).periodMs,
+    periodMs: periodOf(config.schedule),
     clock: io.clock,
     random: io.random,
     transport: watched(http.transport, last),

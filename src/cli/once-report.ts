@@ -4,7 +4,7 @@ import { retryResults, type RetryResult } from '../platform/client.ts'
 import type { Counts } from '../reconcile/retry/census.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { outcomes, type Outcome } from '../reconcile/confirm/outcomes.ts'
-import type { SweepReport } from '../reconcile/sweep/sweeper.ts'
+import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
 
 /**
  * What ended the run before all that was due had been retried, or had an outcome. `unauthorized`: token or permission

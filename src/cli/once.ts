@@ -5,8 +5,8 @@ import type { Fact } from '../observe/events.ts'
 import { createNarrator } from '../observe/log-reporter.ts'
 import { decide } from '../reconcile/decide.ts'
 import type { Policy } from '../reconcile/policy.ts'
-import type { SweepReport } from '../reconcile/sweep/sweeper.ts'
-import { createSchedule } from '../runtime/schedule.ts'
+import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
+import { periodOf } from '../runtime/schedule.ts'
 import { createGrace } from '../shutdown.ts'
 import type { End, Io } from './io.ts'
 import { runRound, type Signals } from './round.ts'
@@ -65,7 +65,7 @@ function whatStopped(engine: Engine, stop: AbortSignal, left: { held: number; aw
 async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Promise<OnceReport> {
   const { config, log, http } = service
   const { clock, random, signal: stop } = io
-  const { periodMs } = createSchedule(config.schedule)
+  const periodMs = periodOf(config.schedule)
   const tally = emptyTally()
   const narrator = createNarrator(log, clock)
   const audit = openAudit(config, io, io.stderr)

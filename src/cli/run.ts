@@ -25,7 +25,7 @@ async function run(options: ConfigOption, io: Io): Promise<void> {
       certificate,
       transport: http.transport,
       proxy,
-      schedule: createSchedule(config.schedule),
+      schedule: createSchedule(config.schedule, io.clock),
       version: io.version,
       nodeVersion: io.nodeVersion,
       clock: io.clock,

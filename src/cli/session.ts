@@ -9,7 +9,7 @@ import { createNarrator } from '../observe/log-reporter.ts'
 import { TokenError } from '../platform/token-error.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
-import { createSchedule } from '../runtime/schedule.ts'
+import { periodOf } from '../runtime/schedule.ts'
 import { redact, redactedJson } from '../observe/redact.ts'
 import type { Io } from './io.ts'
 import { createMoments, type Moments } from './moments.ts'
@@ -118,7 +118,7 @@ export async function inSession(
     return known.promise
   }
   const { clock, random, signal: stop } = io
-  const { periodMs } = createSchedule(config.schedule)
+  const periodMs = periodOf(config.schedule)
   const engine = createEngine({
     ...service,
     config,

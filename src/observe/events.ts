@@ -7,7 +7,7 @@ import type { TroubleFact } from '../reconcile/retry/platform-breaker.ts'
 import type { OutcomeFact } from '../reconcile/confirm/outcomes.ts'
 import type { PauseFact } from '../reconcile/retry/operator-pause.ts'
 import type { ReceiverFact } from '../reconcile/retry/receiver-health.ts'
-import type { SweeperFact } from '../reconcile/sweep/sweeper.ts'
+import type { SweeperFact } from '../reconcile/sweep/sweep-report.ts'
 
 export type Fact =
   TokenFact | RequestFact | RetryFact | OutcomeFact | CircuitFact | ReceiverFact | PauseFact | TroubleFact | SweeperFact

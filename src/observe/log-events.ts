@@ -25,7 +25,6 @@ const sinceNames = [
 const tokenNames = ['result', 'reason', 'oauthError', 'description', 'code', 'retryInMs', 'tokenHeld']
 const judgedNames = ['pauseMs', 'failedAgain', 'judged']
 const recordNames = ['webhookId', 'eventId', 'subscriptionId', 'eventType']
-const awayNames = ['lapsedMeanwhile', 'beyondWindow', 'blindForSeconds']
 
 /** By message: the message is constant, what differs stands in fields. Grouped as they are told. */
 export const logEvents = {
@@ -67,7 +66,7 @@ export const logEvents = {
     fields: [...partNames, ...sinceNames],
     meaning: 'A sweep of the whole window ended, and what was done since the one before; at debug when nothing was.',
   },
-  'fresh look': { levels: ['debug'], fields: partNames, meaning: 'A sweep of the newest hour ended.' },
+  'recent sweep': { levels: ['debug'], fields: partNames, meaning: 'A sweep of the newest hour ended.' },
   'full sweep started by the operator': { levels: ['info'], fields: [], meaning: '`POST /-/sweep`.' },
   'sweep failed, trying again': {
     levels: ['error'],
@@ -114,21 +113,6 @@ export const logEvents = {
     levels: ['warn', 'debug'],
     fields: ['records'],
     meaning: 'They have lapsed; `webhook-reconciler retry` still reaches them.',
-  },
-  'failed records left the window in the day before this start, nobody retries them any more': {
-    levels: ['warn'],
-    fields: awayNames,
-    meaning: 'The daemon was not there when they lapsed.',
-  },
-  'failed records left the window while it could not be swept, nobody retries them any more': {
-    levels: ['warn'],
-    fields: awayNames,
-    meaning: 'The daemon was blind when they lapsed.',
-  },
-  'failed records lie beyond the window, none left it in the last day': {
-    levels: ['info'],
-    fields: awayNames,
-    meaning: 'Old ones, told at the start.',
   },
   retried: {
     levels: ['debug'],

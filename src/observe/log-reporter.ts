@@ -171,7 +171,6 @@ export function createNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): Narra
         case 'unexpected':
         case 'early-at-limit':
         case 'lapsed':
-        case 'away':
           sweeps.tell(fact)
           return
         default:

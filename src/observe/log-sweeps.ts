@@ -4,7 +4,7 @@ import type { LogMessage } from './log-events.ts'
 import type { LogFields, Log } from './log.ts'
 import type { Reason } from '../platform/http.ts'
 import { tlsAdvice } from '../platform/tls-advice.ts'
-import type { SweeperFact, SweepKind, SweepReport } from '../reconcile/sweep/sweeper.ts'
+import type { SweeperFact, SweepKind, SweepReport } from '../reconcile/sweep/sweep-report.ts'
 
 type FactOf<Type extends SweeperFact['type']> = Extract<SweeperFact, { type: Type }>
 
@@ -150,14 +150,14 @@ export function createSweepNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): 
     }
     const wasTrouble = troubles.size > 0
     troubles.delete(report.kind)
-    // A full sweep begins with what a fresh look sees; while there is nothing to rest from, no other look comes.
-    if (report.kind === 'full') troubles.delete('fresh')
+    // A full sweep begins with what a recent one sees; while nothing has to rest, no recent one comes.
+    if (report.kind === 'full') troubles.delete('recent')
     if (wasTrouble && troubles.size === 0) {
       log.info('sweeps work again', { sweepId: report.id, failures })
       failures = 0
     }
     if (report.kind === 'full') tellFull(report)
-    else log.debug('fresh look', fieldsOf(report))
+    else log.debug('recent sweep', fieldsOf(report))
   }
 
   function tellSkipped({ sweepId, span, reason }: FactOf<'slice-skipped'>): void {
@@ -200,19 +200,6 @@ export function createSweepNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): 
     note('lapsed', records)
   }
 
-  /** What nobody here saw leave: who was down or blind can only tell how many lie there now. */
-  function tellAway({ beyond, meanwhile, blindForMs }: FactOf<'away'>): void {
-    const fields = {
-      lapsedMeanwhile: meanwhile,
-      beyondWindow: beyond,
-      ...(blindForMs !== undefined && { blindForSeconds: Math.round(blindForMs / 1000) }),
-    }
-    if (meanwhile <= 0) log.info('failed records lie beyond the window, none left it in the last day', fields)
-    else if (blindForMs === undefined)
-      log.warn('failed records left the window in the day before this start, nobody retries them any more', fields)
-    else log.warn('failed records left the window while it could not be swept, nobody retries them any more', fields)
-  }
-
   /** A wrong zone moves every attempt; a single one may have been made by somebody else: two in a row are told. */
   function tellOffset(offsetMs: number): void {
     const min = Math.min(Math.abs(offsetMs), lastOffsetMs)
@@ -253,9 +240,6 @@ export function createSweepNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): 
           return
         case 'lapsed':
           tellLapsed(fact)
-          return
-        case 'away':
-          tellAway(fact)
           return
         case 'tick-skipped':
           return

@@ -5,7 +5,7 @@ import { foundStatuses, retryResults } from '../platform/retry-answer.ts'
 import { circuitStates } from '../reconcile/retry/circuits.ts'
 import { decisions, type Decision } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/confirm/outcomes.ts'
-import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweep/sweeper.ts'
+import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
 import { addProcessMetrics } from './process-metrics.ts'
 
 export const metricPrefix = 'webhook_reconciler_'

@@ -4,7 +4,7 @@ import type { CircuitState } from '../reconcile/retry/circuits.ts'
 import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { OutcomeFact } from '../reconcile/confirm/outcomes.ts'
-import type { SweepReport } from '../reconcile/sweep/sweeper.ts'
+import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
 import { expiringDecisions, type ExpiringDecision, type Metrics } from './metrics.ts'
 import type { Watched } from './progress.ts'
 
@@ -101,7 +101,6 @@ export function publishFact(metrics: Metrics, fact: Fact, now: number): void {
     case 'trouble':
     case 'slice-skipped':
     case 'early-at-limit':
-    case 'away':
     case 'receiver':
     case 'paused':
       return

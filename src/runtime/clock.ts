@@ -49,3 +49,16 @@ export const systemClock: Clock = {
 }
 
 export const systemRandom: Random = { next: () => Math.random(), uuid: () => randomUUID() }
+
+/** Acts again and again, `ms` after the last time had ended; rejects with the signal's reason. */
+export async function every(
+  ms: number,
+  clock: Pick<Clock, 'sleep'>,
+  signal: AbortSignal,
+  act: () => Promise<void> | void,
+): Promise<void> {
+  while (!signal.aborted) {
+    await clock.sleep(ms, signal)
+    await act()
+  }
+}

@@ -1,10 +1,17 @@
-// The ticks: one at once, then by cron, jittered so that many sidecars don't ask the platform in the same moment.
+// The ticks: one at once, then by cron, jittered so that many sidecars don't ask the platform in the same moment. No tick comes at
+// any other time: one of our own would break a schedule that is limited to hours or days.
 import { createTask, type ScheduledTask } from 'node-cron'
+import type { Clock } from './clock.ts'
 import { ConfigurationError } from './errors.ts'
 
 export interface Schedule {
   /** When the next tick is due, in epoch ms; undefined before the start, and when there is none any more. */
   nextAt(): number | undefined
+  /**
+   * True two minutes after a tick was due that did not come. By the monotonic clock: the schedule goes by the host's wall
+   * clock, and no tick comes for as long as that was set back.
+   */
+  isLate(): boolean
   /** The shortest time between two ticks, in ms. */
   periodMs: number
   /** Ticks at once, then as scheduled. What a later tick throws ends the process as an uncaught exception. */
@@ -21,7 +28,9 @@ export interface ScheduleOptions {
 }
 
 const jitterShare = 0.1
-const longestJitterMs = 60_000
+const maxJitterMs = 60_000
+/** A tick may be late by this: jitter, and a process that was busy. */
+const maxLateMs = 120_000
 /** Runs that are looked at to find the shortest gap: so many show it whenever an uneven schedule is looked at. */
 const looksAhead = 100
 const halfAYearMs = 183 * 86_400_000
@@ -87,18 +96,32 @@ function once(act: () => void): () => void {
   }
 }
 
+/** The shortest time between two ticks, in ms. @throws ConfigurationError when the schedule never ticks */
+export function periodOf(options: ScheduleOptions): number {
+  return plan(options).periodMs
+}
+
 /**
  * Makes a schedule of node-cron's. How far ticks are spread by chance is node-cron's own draw.
  * @throws ConfigurationError when the schedule never ticks
  */
-export function createSchedule(options: ScheduleOptions): Schedule {
+export function createSchedule(options: ScheduleOptions, clock: Pick<Clock, 'now' | 'monotonic'>): Schedule {
   const { timezone, periodMs } = plan(options)
   let onTick = quiet
   let state: 'new' | 'started' | 'stopped' = 'new'
+  /** When the next tick is due, on the monotonic clock. */
+  let dueAt = Infinity
+
+  const nextAt = (): number | undefined => (state === 'started' ? task.getNextRun()?.getTime() : undefined)
+
+  function expectNext(): void {
+    dueAt = clock.monotonic() + (nextAt() ?? Infinity) - clock.now()
+  }
 
   /** node-cron swallows what a task throws. */
   function tick(): void {
     if (state !== 'started') return
+    expectNext()
     try {
       onTick()
     } catch (error) {
@@ -112,19 +135,21 @@ export function createSchedule(options: ScheduleOptions): Schedule {
     timezone,
     logger: silent,
     // By the shortest gap, so that no tick comes after its successor: node-cron forgets all but the last that waits.
-    maxRandomDelay: Math.floor(Math.min(longestJitterMs, periodMs * jitterShare)),
+    maxRandomDelay: Math.floor(Math.min(maxJitterMs, periodMs * jitterShare)),
   })
   // Ticks that a busy process missed are not lost: one comes late for all of them.
   task.on('execution:missed', once(tick))
 
   return {
-    nextAt: () => (state === 'started' ? task.getNextRun()?.getTime() : undefined),
+    nextAt,
+    isLate: () => clock.monotonic() > dueAt + maxLateMs,
     periodMs,
     async start(listener) {
       if (state !== 'new') return
       state = 'started'
       onTick = listener
       await task.start()
+      expectNext()
       listener()
     },
     async stop() {

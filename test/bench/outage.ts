@@ -183,14 +183,15 @@ export async function reconcileOutage(privateKeyFile: string, run: OutageRun): P
     engine.dispatcher.run({ stop: signal, kill: signal }),
     engine.guard.run(signal),
     engine.confirmer.run(signal),
+    engine.sweeper.run(signal),
   ].map((loop) => loop.catch(() => undefined))
   while (platform.recovered() < run.records && clock.now() < startedAt + longestMs) {
-    if ((clock.now() - startedAt) % tickMs < stepMs) engine.sweeper.tick(signal)
+    if ((clock.now() - startedAt) % tickMs < stepMs) engine.sweeper.tick()
     await clock.advance(stepMs)
   }
   const result = resultOf(platform, clock, startedAt, run)
   stop.abort(new Error('the run is over'))
-  await clock.run(Promise.all([...loops, engine.sweeper.idle().catch(() => undefined)]))
+  await clock.run(Promise.all(loops))
   return result
 }
 

@@ -1,7 +1,7 @@
 // Plays one cell of the matrix: a sandbox that reads the specification in its way, an engine, rounds, and the verdict on what was done.
 import type { Fact } from '../../src/observe/events.ts'
 import { createZone } from '../../src/platform/local-time.ts'
-import type { SweepReport } from '../../src/reconcile/sweep/sweeper.ts'
+import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../src/sandbox/handle.ts'
 import type { EngineUnderTest } from '../support/engine.ts'
 import { startStage, type Stage } from '../support/stage.ts'

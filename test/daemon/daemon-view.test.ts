@@ -112,7 +112,7 @@ describe('what it shows', () => {
     const at = (): unknown => [seen.sweptAt, seen.fullySweptAt, seen.completeAt]
     see(seen, sweepFact({ result: 'failed' }), 1)
     expect(at()).toEqual([undefined, undefined, undefined])
-    see(seen, sweepFact({ kind: 'fresh' }), 2)
+    see(seen, sweepFact({ kind: 'recent' }), 2)
     expect(at()).toEqual([2, undefined, undefined])
     see(seen, sweepFact({ result: 'incomplete' }), 3)
     expect(at()).toEqual([3, 3, undefined])

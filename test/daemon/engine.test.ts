@@ -88,7 +88,7 @@ function world(setting: Setting = {}): World {
   const running: Promise<unknown>[] = []
   ends.push(async () => {
     stop.abort(new Error('the test is over'))
-    await clock.run(Promise.allSettled([...running, engine.sweeper.idle()]))
+    await clock.run(Promise.allSettled(running))
     expect(clock.sleepers()).toBe(0)
   })
   return {
@@ -103,12 +103,13 @@ function world(setting: Setting = {}): World {
         engine.guard.run(stop.signal),
         engine.receiver.run(stop.signal),
         engine.confirmer.run(stop.signal),
+        engine.sweeper.run(stop.signal),
         engine.dispatcher.run({ stop: stop.signal, kill: stop.signal }),
       )
     },
     async tickEvery(periodMs, forMs) {
       for (let at = 0; at < forMs; at += periodMs) {
-        engine.sweeper.tick(stop.signal)
+        engine.sweeper.tick()
         await clock.advance(periodMs)
       }
     },
@@ -165,9 +166,9 @@ describe('from the configuration', () => {
     })
   })
 
-  test('there are connections for retries, two sweeps side by side, looks and a probe', () => {
+  test('there are connections for retries, a sweep, checks and a probe', () => {
     const config = configOf({ RECONCILER_RETRY_CONCURRENCY: '3', RECONCILER_SWEEP_CONCURRENCY: '5' })
-    expect(connectionsOf(config)).toBe(3 + 3 * 5 + 1)
+    expect(connectionsOf(config)).toBe(3 + 2 * 5 + 1)
   })
 })
 

@@ -65,6 +65,7 @@ async function day(answer: () => number): Promise<Day> {
     schedule: {
       periodMs,
       nextAt: () => clock.now() + periodMs,
+      isLate: () => false,
       start(tick) {
         tickOn(tick).catch(() => undefined)
         return Promise.resolve()

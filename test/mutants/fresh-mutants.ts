@@ -109,8 +109,8 @@ export const freshMutants: readonly Mutant[] = [
   {
     id: 'F14',
     file: 'reconcile/sweep/sweeper.ts',
-    text: "result === 'complete') options",
-    replacement: "result !== 'failed') options",
+    text: "made.result === 'complete'",
+    replacement: "made.result !== 'failed'",
     breaks: 'with orderPerEntity, retries go out after an incomplete sweep: a newer event before an older one',
     origin: 'fresh',
   },

@@ -127,8 +127,8 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I14',
-    file: 'reconcile/sweep/passes.ts',
-    text: 'await list({ from: whole.from, to: newest.from }, count, pass)',
+    file: 'reconcile/sweep/sweeper.ts',
+    text: 'await list({ from: whole.from, to: newest.from }, count, current)',
     replacement: '',
     breaks: 'looks at nothing but the newest hour',
     origin: 'invariant',

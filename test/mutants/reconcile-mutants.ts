@@ -180,9 +180,9 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R26',
-    file: 'reconcile/sweep/rhythm.ts',
-    text: 'last.endedAt + last.restMs',
-    replacement: 'last.endedAt',
+    file: 'reconcile/sweep/sweeper.ts',
+    text: 'clock.monotonic() + Math.min(maxRestMs[kind], restFactor * workedMs)',
+    replacement: 'clock.monotonic()',
     breaks: 'does not rest between sweeps',
     origin: 'review',
   },
@@ -196,8 +196,8 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R28',
-    file: 'reconcile/sweep/stuck.ts',
-    text: 'Math.max(eventAt, lastAt, triedAt)',
+    file: 'reconcile/sweep/other-counts.ts',
+    text: 'Math.max(eventAt, lastAt, options.triedAt(record.id) ?? -Infinity)',
     replacement: 'Math.max(eventAt, lastAt)',
     breaks: 'takes a record for stuck that it retried a moment ago',
     origin: 'review',
@@ -220,7 +220,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R31',
-    file: 'reconcile/sweep/passes.ts',
+    file: 'reconcile/sweep/sweeper.ts',
     text: 'if (records > 0) report',
     replacement: 'if (records < 0) report',
     breaks: 'never tells that records lapsed',

@@ -80,7 +80,7 @@ describe('what /status tells the demo', () => {
     const hasSwept = (changes: object): boolean =>
       viewOf(toStatus(aStatusState({ sweeps: [{ ...sweep, ...changes }] }))).hasSwept
     expect(hasSwept({})).toBe(true)
-    expect(hasSwept({ kind: 'fresh' })).toBe(false)
+    expect(hasSwept({ kind: 'recent' })).toBe(false)
     expect(hasSwept({ result: 'failed' })).toBe(false)
   })
 

@@ -97,6 +97,7 @@ export function startLife(options: LifeOptions): Life {
   const schedule: Schedule = {
     periodMs,
     nextAt: () => hostNow() + tickAt - timeline.now(),
+    isLate: () => timeline.now() > tickAt + 120_000,
     start(onTick) {
       const next = (): void => {
         // As node-cron does it: each tick somewhat late, by chance.

@@ -61,7 +61,7 @@ export async function costOf(outage: Outage): Promise<Cost> {
   void world.start()
   while ((outcomesOf(world)['recovered'] ?? 0) < records.length) {
     if (world.clock.monotonic() - startedAt > dayMs) throw new Error('not recovered within a day')
-    world.sweeper.tick(world.stop.signal)
+    world.sweeper.tick()
     await world.clock.advance(tickMs)
   }
   const { confirm, list, retry } = world.sky.counts()

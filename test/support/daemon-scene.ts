@@ -78,6 +78,7 @@ export function startScene({
   let [server, control]: [OpsServerOptions | undefined, ControlOptions | undefined] = [undefined, undefined]
   let open = 0
   let onTick = (): void => undefined
+  let tickedAt = Infinity
   const listener = { port: 1, drain: () => undefined, close: () => Promise.resolve(void (open -= 1)) }
   const note = (message: string, fields: LogFields = {}): void => void lines.push({ message, fields })
   const log: Log = { debug: note, info: note, warn: note, error: note }
@@ -105,9 +106,13 @@ export function startScene({
     schedule: {
       periodMs,
       nextAt: () => clock.now() + gapMs,
+      isLate: () => clock.monotonic() > tickedAt + gapMs + 120_000,
       start: (tick) => {
-        onTick = tick
-        tick()
+        onTick = () => {
+          tickedAt = clock.monotonic()
+          tick()
+        }
+        onTick()
         return Promise.resolve()
       },
       stop: () => Promise.resolve(),

@@ -66,6 +66,7 @@ export async function startDaemon(sandbox: InProcessSandbox, options: DaemonOpti
     transport: between(inProcessTransport(sandbox, clock), log),
     schedule: {
       nextAt: () => undefined,
+      isLate: () => false,
       periodMs: 30_000,
       start(tick) {
         onTick = tick

@@ -9,7 +9,7 @@ import { createKeySource, type KeySource } from '../../src/platform/private-key.
 import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
 import type { RetryResult } from '../../src/platform/client.ts'
 import type { Outcome } from '../../src/reconcile/confirm/outcomes.ts'
-import type { SweepReport } from '../../src/reconcile/sweep/sweeper.ts'
+import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../src/sandbox/handle.ts'
 import { testKeys } from './keys.ts'
 

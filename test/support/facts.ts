@@ -1,6 +1,6 @@
 // One fact of every kind, and sweeps as a test needs them.
 import type { Fact } from '../../src/observe/events.ts'
-import type { SweepReport } from '../../src/reconcile/sweep/sweeper.ts'
+import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import { webhookId } from './webhooks.ts'
 
 const eventId = webhookId.replaceAll('1', '2')
@@ -106,7 +106,6 @@ export const everyFact = {
   unexpected: { type: 'unexpected', sweepId: 'abcd1234', time: 2, status: 3 },
   'early-at-limit': { type: 'early-at-limit', sweepId: 'abcd1234', records: 4 },
   lapsed: { type: 'lapsed', records: 5 },
-  away: { type: 'away', beyond: 7, meanwhile: 3, blindForMs: undefined },
   outcome: outcomeFact(),
   circuit: { type: 'circuit', subscriptionId, to: 'open', pauseMs: 30_000, failedAgain: 10, judged: 10 },
   receiver: { type: 'receiver', up: false, detail: 'HTTP 503' },

@@ -104,7 +104,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     receiver: { up: true },
     sweeps: [
       { kind: 'full', result: 'complete', endedAt: incidentNow - 190_000, seconds: 6.2, listed: 7412 },
-      { kind: 'fresh', result: 'complete', endedAt: incidentNow - 72_000, seconds: 0.4, listed: 311 },
+      { kind: 'recent', result: 'complete', endedAt: incidentNow - 72_000, seconds: 0.4, listed: 311 },
       { kind: 'full', result: 'incomplete', endedAt: incidentNow - 61_000, seconds: 6.8, listed: 7199 },
       { kind: 'full', result: 'complete', endedAt: incidentNow - 12_000, seconds: 5.9, listed: 7000 },
     ],

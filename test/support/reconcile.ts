@@ -17,7 +17,8 @@ import {
 } from '../../src/reconcile/retry/platform-breaker.ts'
 import { createOutcomes, verdictOf, type Outcome } from '../../src/reconcile/confirm/outcomes.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
-import { createSweeper, type Sweeper, type SweeperFact, type SweepReport } from '../../src/reconcile/sweep/sweeper.ts'
+import { createSweeper, type Sweeper } from '../../src/reconcile/sweep/sweeper.ts'
+import type { SweeperFact, SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Clock, Random } from '../../src/runtime/clock.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
 import { defaultPolicy, minuteMs, testNow, type TestBacklog } from './backlog.ts'
@@ -72,6 +73,8 @@ export interface Reconcile extends AsyncDisposable {
   /** Pauses, or resumes, as an operator does. */
   setPaused: (paused: boolean) => void
   sweeper: Sweeper
+  /** The sweep loop, which runs from the beginning: rejects with a bug. */
+  sweeping: Promise<never>
   facts: ReconcileFact[]
   /** Reports of the sweeps so far. */
   sweeps(): SweepReport[]
@@ -81,6 +84,8 @@ export interface Reconcile extends AsyncDisposable {
   start(): Promise<void>
   /** One full sweep. */
   sweep(): Promise<SweepReport>
+  /** Resolves when the sweep that was started last has ended. */
+  swept(): Promise<void>
 }
 
 /** Always the middle: sleeps and jitter are the same each time. */
@@ -91,8 +96,12 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const policy: Policy = { ...defaultPolicy, ...options.policy }
   const zone = createZone(options.zone ?? 'UTC')
   const facts: ReconcileFact[] = []
+  let ended = Promise.withResolvers<undefined>()
   const report = (fact: ReconcileFact): void => {
     facts.push(fact)
+    if (fact.type !== 'sweep') return
+    ended.resolve(undefined)
+    ended = Promise.withResolvers()
   }
   const platform = createFakePlatform({ latencyMs: 20, ...options, clock })
   const maxRecords = options.maxRecords ?? 100_000
@@ -184,7 +193,8 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     pausedMs: rate.pausedMs,
     report,
   })
-  const running: Promise<unknown>[] = []
+  const sweeping = sweeper.run(stop.signal)
+  const running: Promise<unknown>[] = [sweeping.catch(() => undefined)]
   let retrying: Promise<void> | undefined
 
   return {
@@ -201,6 +211,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
       dispatcher.wake()
     },
     sweeper,
+    sweeping,
     facts,
     stop,
     kill,
@@ -213,10 +224,11 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
       return retrying
     },
     sweep: () => clock.run(sweeper.full(stop.signal)),
+    swept: () => clock.run(Promise.race([ended.promise, sweeping])),
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the test is over'))
       kill.abort(new Error('the test is over'))
-      await clock.run(Promise.all([...running, sweeper.idle().catch(() => undefined)]))
+      await clock.run(Promise.all(running))
     },
   }
 }
@@ -224,7 +236,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
 /** Ticks now, then every `periodMs`, for `forMs`. */
 export async function ticks(world: Reconcile, periodMs: number, forMs: number): Promise<void> {
   for (let at = 0; at < forMs; at += periodMs) {
-    world.sweeper.tick(world.stop.signal)
+    world.sweeper.tick()
     await world.clock.advance(periodMs)
   }
 }

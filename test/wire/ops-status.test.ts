@@ -17,7 +17,7 @@ function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
 }
 
 function aSweep(index: number): SweepEnd {
-  return { kind: 'fresh', result: 'complete', endedAt: at + index * 1000, seconds: 1.23456, listed: index }
+  return { kind: 'recent', result: 'complete', endedAt: at + index * 1000, seconds: 1.23456, listed: index }
 }
 
 test('a quiet daemon: every field is there, and what there is none of is null', () => {
@@ -95,8 +95,8 @@ test('an incident', () => {
     // What is left of a pause is never shown as nothing.
     rate: { callsPerSecond: 12.3, throttledForSeconds: 0.1 },
     sweeps: [
-      { kind: 'fresh', result: 'complete', endedAt: '2026-01-15T12:00:01.000Z', seconds: 1.235, listed: 1 },
-      { kind: 'fresh', result: 'complete', endedAt: '2026-01-15T12:00:00.000Z', seconds: 1.235, listed: 0 },
+      { kind: 'recent', result: 'complete', endedAt: '2026-01-15T12:00:01.000Z', seconds: 1.235, listed: 1 },
+      { kind: 'recent', result: 'complete', endedAt: '2026-01-15T12:00:00.000Z', seconds: 1.235, listed: 0 },
     ],
     nextTick: '2026-01-15T12:00:30.000Z',
     tokenExpires: '2026-01-15T12:01:00.000Z',

@@ -1,9 +1,8 @@
-// Lists one slice whole: pages side by side, ids once, and a verdict whether all of it was seen. @see design section 8
+// Lists one slice whole: pages in batches, ids once, and a verdict whether all of it was seen. @see design section 8
 import { maxPageSize } from '../../platform/wire.ts'
-import type { ListPage, PlatformClient } from '../../platform/client.ts'
+import type { ListPage, ListQuery, PlatformClient } from '../../platform/client.ts'
 import { PlatformFailure } from '../../platform/failure.ts'
 import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
-import { readOn } from './pages.ts'
 import { contains, type Span } from '../window.ts'
 
 /** What listing a slice gave. */
@@ -11,7 +10,7 @@ export interface Listing {
   span: Span
   /** Monotonic ms just before the first page was asked for: what happened later is newer than this listing. */
   askedAt: number
-  /** The failed records that the slice owns, each id once. */
+  /** The records of the asked status that the slice owns, each id once. */
   records: WebhookRecord[]
   unreadable: UnreadableRow[]
   /** Rows that were not what was asked: their own time or status says so. They are never acted on. */
@@ -35,6 +34,8 @@ export interface TooMany {
 
 export interface ListingOptions {
   client: PlatformClient
+  /** Records of this status are listed. */
+  status: NonNullable<ListQuery['status']>
   monotonic: () => number
   /** Pages asked for at the same time. */
   concurrency: number
@@ -99,7 +100,7 @@ function collectUnreadable(reading: Reading, page: ListPage): boolean {
 }
 
 /** Takes a page in. Returns true when it showed anything that was not known yet. */
-function collect(reading: Reading, page: ListPage, span: Span): boolean {
+function collect(reading: Reading, page: ListPage, { span, status }: { span: Span; status: string }): boolean {
   let isNew = collectUnreadable(reading, page)
   for (const record of page.records) {
     const id = record.id.toLowerCase()
@@ -107,7 +108,7 @@ function collect(reading: Reading, page: ListPage, span: Span): boolean {
     isNew = true
     reading.seen.set(id, record)
     if (isForeign(record, span)) reading.time += 1
-    if (record.status !== 'failed') reading.status += 1
+    if (record.status !== status) reading.status += 1
   }
   return isNew
 }
@@ -133,24 +134,56 @@ function maxRowsOf(span: Span, options: ListingOptions): number {
   return span.to - span.from > shortSliceSeconds ? options.maxRecords : maxRowsPerSlice
 }
 
+/** How reading ended: at the last page, at a page that told nothing new, or at the limit of what one slice may hold. */
+type End = 'last-page' | 'nothing-new' | 'limit'
+
+interface PageSource {
+  readPage: (index: number) => Promise<ListPage>
+  /** Takes a page in; true when it showed anything new. */
+  take: (page: ListPage) => boolean
+  isLast: (page: ListPage) => boolean
+  /** Pages that the first total promises after the first one; they may be read side by side. */
+  promised: number
+  /** Highest page number that is asked for. */
+  lastAllowed: number
+  concurrency: number
+}
+
+/** Reads the pages after the first, in batches as far as the total promises them. Rejects with what a call rejects with. */
+async function readOn({ concurrency, isLast, lastAllowed, promised, readPage, take }: PageSource): Promise<End> {
+  for (let index = 1; index <= lastAllowed;) {
+    const atOnce = Math.max(1, Math.min(concurrency, Math.min(promised, lastAllowed) - index + 1))
+    const batch = await Promise.all(Array.from({ length: atOnce }, (_, offset) => readPage(index + offset)))
+    index += atOnce
+    let end: End | undefined
+    for (const page of batch) {
+      const isNew = take(page)
+      if (isLast(page)) end ??= 'last-page'
+      else if (!isNew) end ??= 'nothing-new'
+    }
+    if (end !== undefined) return end
+  }
+  return 'limit'
+}
+
 /** One reading of a slice, page by page. */
 async function listOnce(
   span: Span,
   options: ListingOptions & { isLast: (page: ListPage) => boolean },
   signal: AbortSignal,
 ): Promise<Attempt | TooMany> {
-  const { isLast, totalsCount } = options
+  const { isLast, status, totalsCount } = options
   const reading: Reading = { seen: new Map(), unreadable: [], unreadableIds: new Set(), time: 0, status: 0 }
   let lastTotal = 0
 
   async function readPage(index: number): Promise<ListPage> {
-    const page = await options.client.list({ status: 'failed', ...asked(span), page: index, size: maxPageSize }, signal)
+    const page = await options.client.list({ status, ...asked(span), page: index, size: maxPageSize }, signal)
     lastTotal = page.total ?? lastTotal
     return page
   }
 
   function take(page: ListPage): boolean {
-    const isNew = collect(reading, page, span)
+    const isNew = collect(reading, page, { span, status })
     // However many slices there are, each would show the same: a slice so small can't hold so many others.
     if (reading.time > options.maxRecords) throw new FiltersIgnored()
     return isNew
@@ -190,7 +223,7 @@ function isTooMany(attempt: Attempt | TooMany): attempt is TooMany {
 }
 
 /**
- * Lists the failed records of a slice, once more when the first reading was not complete.
+ * Lists the records of a slice, once more when the first reading was not complete.
  * @throws FiltersIgnored, and what the list call throws.
  */
 export async function listSlice(span: Span, options: ListingOptions, signal: AbortSignal): Promise<Listing | TooMany> {
@@ -208,7 +241,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   return {
     span,
     askedAt,
-    records: [...reading.seen.values()].filter((record) => record.status === 'failed' && isOwned(record)),
+    records: [...reading.seen.values()].filter((record) => record.status === options.status && isOwned(record)),
     unreadable: reading.unreadable,
     unexpected: { time: reading.time, status: reading.status },
     complete,

@@ -30,6 +30,8 @@ export interface SweepOptions {
    * Without it a retried record would leave the list between two pages, and shift others out of sight.
    */
   fence: (span: Span, signal: AbortSignal) => Promise<() => void>
+  /** Called before each slice, when nothing is being listed. */
+  betweenSlices?: (signal: AbortSignal) => Promise<void>
 }
 
 /** What a sweep yields: a slice that was listed, or one that had to be left out. */
@@ -113,7 +115,7 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
   const { totalsCount } = findings
   const listing = await listSlice(
     span,
-    { client, monotonic, concurrency, maxRecords: 2 * sliceRecords, totalsCount },
+    { client, monotonic, status: 'failed', concurrency, maxRecords: 2 * sliceRecords, totalsCount },
     signal,
   )
   if ('tooMany' in listing) return tooManyIn(span, listing, context)
@@ -160,6 +162,7 @@ export async function* sweep(
   const context: Context = { options, findings, signal }
   const ahead = spans.filter((span) => !isEmpty(span))
   for (let span = ahead.shift(); span !== undefined; span = ahead.shift()) {
+    await options.betweenSlices?.(signal)
     const { from, to } = asked(span)
     const release = await options.fence({ from, to: to + 1 }, signal)
     try {

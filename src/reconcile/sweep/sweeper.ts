@@ -1,62 +1,58 @@
-// When to sweep: full sweeps, fresh looks, and going on where there was no room; one of a kind at a time. @see design section 8
-import type { Random } from '../../runtime/clock.ts'
-import type { Reason } from '../../platform/http.ts'
-import { TokenError } from '../../platform/token-error.ts'
-import type { Counts } from '../retry/census.ts'
-import { createPasses, type Pass, type PassFact, type PassOptions, type Tally } from './passes.ts'
+// The sweep loop: lists the window when the schedule ticks, one sweep at a time, and merges it into the backlog. @see design section 8
+import type { Clock, Random } from '../../runtime/clock.ts'
+import { createNotifier } from '../../runtime/notifier.ts'
+import type { PlatformClient } from '../../platform/client.ts'
+import type { Zone } from '../../platform/local-time.ts'
+import type { Outcomes } from '../confirm/outcomes.ts'
+import type { Backlog } from '../retry/backlog.ts'
+import type { Count } from '../retry/census.ts'
+import type { Dispatcher } from '../retry/dispatcher.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
-import { createRhythm, type Rhythm } from './rhythm.ts'
+import type { Policy } from '../policy.ts'
+import { newestHour, slidingWindow, type Span } from '../window.ts'
+import type { Listing } from './list-slice.ts'
+import { countBeyond, countStuck } from './other-counts.ts'
+import { sweep } from './sweep.ts'
+import {
+  failureOf,
+  type SkipReason,
+  type SweeperFact,
+  type SweepKind,
+  type SweepReport,
+  type Tally,
+} from './sweep-report.ts'
 
-export const sweepKinds = ['full', 'fresh'] as const
-export type SweepKind = (typeof sweepKinds)[number]
-export const sweepResults = ['complete', 'incomplete', 'failed'] as const
-export type SweepResult = (typeof sweepResults)[number]
-export const skipReasons = ['overlap', 'paused', 'backoff'] as const
-export type SkipReason = (typeof skipReasons)[number]
-
-export interface SweepReport extends Tally {
-  /** Stands on every log line of this sweep. */
-  id: string
-  kind: SweepKind
-  /** True for the part of a full sweep that goes on where there had been no room. */
-  continued: boolean
-  result: SweepResult
-  seconds: number
-  /** After a full sweep that did not fail: the failed records of the window by decision. */
-  failed?: Counts
-  /** With `failed`: why. `token` means that no access token could be had. */
-  failure?: {
-    reason: Reason
-    stage: 'token' | 'list'
-    rejected: boolean
-    message: string
-    /** Why no answer came: a code of Node, OpenSSL or undici. */
-    code?: string | undefined
-  }
-}
-
-export type SweeperFact =
-  { type: 'sweep'; report: SweepReport } | { type: 'tick-skipped'; reason: SkipReason } | PassFact
-
-export interface SweeperOptions extends PassOptions {
+export interface SweeperOptions {
+  client: PlatformClient
+  backlog: Backlog
+  outcomes: Pick<Outcomes, 'see'>
+  dispatcher: Pick<Dispatcher, 'changed' | 'fence' | 'sawAll'>
+  policy: Policy
+  zone: Zone
+  clock: Clock
   random: Random
+  sliceRecords: number
+  concurrency: number
+  maxRecords: number
+  /** How long a record may be processing before it counts as stuck. */
+  stuckAfterMs: number
   /** Milliseconds for which nothing may be sent, and for which that was so in all, up to now. @see Rate */
   pausedForMs: () => number
   pausedMs: () => number
-  /** Whether retries of a subscription are held, for the counts that are told. Default: none are. */
+  /** Whether retries of a subscription are held, for the counts of the report. Default: none are. */
   isHeld?: (subscriptionId: string) => boolean
   report: (fact: SweeperFact) => void
 }
 
 export interface Sweeper {
-  /** Starts what is due. `signal` ends the sweeps that it starts. Their bugs end up in `idle()`. */
-  tick(signal: AbortSignal): void
-  /** Starts a full sweep whatever the schedule says; false, and nothing, while one is under way. Otherwise as `tick`. */
-  sweepNow(signal: AbortSignal): boolean
-  /** One full sweep now, whatever the schedule says. */
+  /** The loop: makes the sweeps that ticks and the operator ask for. Rejects with a bug, or with the signal's reason. */
+  run(signal: AbortSignal): Promise<never>
+  /** A moment of the schedule: starts the sweep that is due. Needs `run`. */
+  tick(): void
+  /** Starts a full sweep whatever the schedule says; false, and nothing, while one is under way. Needs `run`. */
+  sweepNow(): boolean
+  /** One full sweep now, for commands that have no loop. */
   full(signal: AbortSignal): Promise<SweepReport>
-  /** Resolves when no sweep is under way; rejects with the first bug that one met. */
-  idle(): Promise<void>
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
   restEndsInMs(): number | undefined
   /** Failed records beyond the window, as the last full sweep saw them. */
@@ -65,184 +61,309 @@ export interface Sweeper {
   stuckProcessing(): number
 }
 
+/** What can be swept: all of the window, its newest part, or the records for which there was no room. */
+type Target = 'full' | 'recent' | 'left-out'
+
+/** One sweep under way. */
+interface Sweep {
+  target: Target
+  id: string
+  tally: Tally
+  /** Milliseconds of work so far. */
+  worked: () => number
+  signal: AbortSignal
+}
+
 /** A sweep rests for this many times its own duration: listing stays near 5 % of the calls while there is work. */
 const restFactor = 20
 /** But a sweep that was slow once must not leave failures unseen for long. */
-const maxFullRestMs = 3_600_000
-const maxFreshRestMs = 300_000
-/**
- * A full sweep comes with the first tick after the rest of the last one. Two more periods leave room for a tick that was
- * late or skipped, and a few minutes for the pauses and failures of an ordinary day.
- */
-const blindPeriods = 3
-const leastBlindMs = 300_000
-
-/** A sweep to be run. */
-interface Plan {
-  kind: SweepKind
-  continued: boolean
-  rhythm: Rhythm
-  body: (pass: Pass) => Promise<void>
-}
-
-/** Undefined for a bug. */
-function failureOf(error: unknown): SweepReport['failure'] {
-  if (!isPlatformTrouble(error)) return undefined
-  const { message, reason, transportCode: code } = error
-  if (error instanceof TokenError) return { reason, stage: 'token', rejected: error.kind === 'rejected', message, code }
-  return { reason, stage: 'list', rejected: reason === 'unauthorized' || reason === 'forbidden', message, code }
-}
+const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 300_000 }
+const firstBackoffMs = 1000
+const maxBackoffMs = 300_000
 
 export function createSweeper(options: SweeperOptions): Sweeper {
-  const { backlog, clock, policy, random, report } = options
-  const passes = createPasses(options)
-  const rhythms = {
-    full: createRhythm({ clock, random, restFactor, maxRestMs: maxFullRestMs }),
-    fresh: createRhythm({ clock, random, restFactor, maxRestMs: maxFreshRestMs }),
-    leftOut: createRhythm({ clock, random, restFactor: 0, maxRestMs: 0 }),
-  }
-  const running = new Set<Promise<void>>()
-  let bug: unknown
+  const { backlog, client, clock, dispatcher, outcomes, policy, random, report, zone } = options
+  const { window } = policy
+  const notifier = createNotifier(clock)
+  /** The sweep that the loop makes next, and the one that it makes now; a recent one may be part of another one. */
+  let next: Target | undefined
+  const underWay = new Set<Target>()
+  /** A tick asked for a recent sweep while another sweep was under way: it comes between two slices. */
+  let isRecentWanted = false
+  /** Monotonic ms; undefined before the first sweep of the kind has ended. */
+  const restsUntil: Record<SweepKind, number | undefined> = { full: undefined, recent: undefined }
+  let backsOffUntil = -Infinity
+  let failuresInARow = 0
+  let hasAskedTime = false
+  /** Local second at which the newest part that was listed last ended. */
+  let newestSeenTo: number | undefined
+  /** Local second: what lies before it is forgotten. */
+  let forgottenBefore = -Infinity
+  let beyond = 0
+  let stuck = 0
 
-  const fresh: Plan = { kind: 'fresh', continued: false, rhythm: rhythms.fresh, body: (pass) => passes.newest(pass) }
-  const leftOut: Plan = {
-    kind: 'full',
-    continued: true,
-    rhythm: rhythms.leftOut,
-    body: (pass) => passes.leftOut(pass),
-  }
-  const full: Plan = { kind: 'full', continued: false, rhythm: rhythms.full, body: fullBody }
-
-  /** Seconds of work from now on: waiting for a Retry-After to pass is none. */
+  /** Milliseconds of work from now on: waiting for a Retry-After to pass is none. */
   function startWork(): () => number {
-    const idleMs = (): number => clock.monotonic() - options.pausedMs()
-    const startedAt = idleMs()
-    return () => Math.max(0, idleMs() - startedAt) / 1000
+    const workedMs = (): number => clock.monotonic() - options.pausedMs()
+    const startedAt = workedMs()
+    return () => Math.max(0, workedMs() - startedAt)
   }
 
-  /** How long nobody has looked at all of the window, when that is longer than rests and ticks explain. */
-  function blindForMs(): number | undefined {
-    const [last, lastContinued] = [rhythms.full.last(), rhythms.leftOut.last()]
-    if (last === undefined) return undefined
-    // While a sweep goes on where there had been no room, no other full one may begin.
-    const blindMs = Math.min(last.endedAgoMs, lastContinued?.endedAgoMs ?? Infinity)
-    const expectedMs = Math.max(leastBlindMs, last.restMs + blindPeriods * policy.periodMs)
-    return blindMs > expectedMs ? blindMs : undefined
+  function rest(kind: SweepKind, workedMs: number): void {
+    restsUntil[kind] = clock.monotonic() + Math.min(maxRestMs[kind], restFactor * workedMs)
   }
 
-  /** Begins with the newest part, which is a fresh look: no other is needed meanwhile. */
-  async function fullBody(pass: Pass): Promise<void> {
-    const worked = startWork()
-    const endFresh = rhythms.fresh.begin()
-    const onNewest = (): void => {
-      rhythms.fresh.ended(worked())
-      endFresh()
+  function hasRested(kind: SweepKind): boolean {
+    return clock.monotonic() >= (restsUntil[kind] ?? -Infinity)
+  }
+
+  function backOff(): void {
+    const maxMs = Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.min(failuresInARow, 20))
+    failuresInARow += 1
+    backsOffUntil = clock.monotonic() + maxMs * (1 - random.next() / 2)
+  }
+
+  /** The platform's time comes with its answers: before the first one, a wrong host clock would move the window. */
+  async function learnTime(signal: AbortSignal): Promise<void> {
+    if (hasAskedTime || client.knowsTime()) return
+    await client.list({ status: 'failed', page: 0, size: 1 }, signal)
+    hasAskedTime = true
+  }
+
+  /** Drops what has left the window, and returns the window as it is now. */
+  function forget(): Span {
+    const present = slidingWindow(client.now(), window, zone)
+    forgottenBefore = present.from
+    // The census first: the backlog has it forget too, and does not say how much.
+    const counted = backlog.census.forgetBefore(present.from)
+    const records = counted + backlog.forgetBefore(present.from).length
+    if (records > 0) report({ type: 'lapsed', records })
+    return present
+  }
+
+  /** Without what has left the window while its slice waited to be listed: it would come back, and lapse once more. */
+  function inWindow(listed: Listing): Listing {
+    if (listed.span.from >= forgottenBefore) return listed
+    const records = listed.records.filter(({ eventLocal }) => Math.floor(eventLocal / 1000) >= forgottenBefore)
+    return { ...listed, records }
+  }
+
+  function merge(whole: Listing, count: Count, { id: sweepId, tally }: Sweep): void {
+    const listed = inWindow(whole)
+    const now = client.now()
+    const learned = backlog.learn(listed, now, count)
+    if (learned.changed.length > 0) dispatcher.changed()
+    const { askedAt } = listed
+    for (const { record, shown } of learned.awaiting) {
+      outcomes.see(record, shown, { askedAt, monotonic: askedAt, seenAt: now })
     }
+    tally.listed += listed.records.length
+    if (!listed.complete) tally.incompleteSlices += 1
+    if (listed.unreadable.length > 0) report({ type: 'unreadable', sweepId, rows: listed.unreadable })
+    const { time, status } = listed.unexpected
+    if (time + status > 0) report({ type: 'unexpected', sweepId, time, status })
+    if (learned.earlyAtLimit > 0) report({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
+  }
+
+  async function fence(span: Span, signal: AbortSignal): Promise<() => void> {
+    const release = await dispatcher.fence(span, signal)
+    const close = backlog.openListing(clock.monotonic())
+    return () => {
+      close()
+      release()
+    }
+  }
+
+  async function list(span: Span, count: Count, current: Sweep): Promise<void> {
+    const { concurrency, sliceRecords } = options
+    const betweenSlices = current.target === 'recent' ? {} : { betweenSlices: sweepRecentIfWanted }
+    const how = { client, monotonic: () => clock.monotonic(), concurrency, sliceRecords, fence, ...betweenSlices }
+    for await (const step of sweep([span], how, current.signal)) {
+      current.tally.slices += 1
+      if ('listed' in step) merge(step.listed, count, current)
+      else {
+        current.tally.skippedSlices += 1
+        report({ type: 'slice-skipped', sweepId: current.id, ...step.skipped })
+      }
+    }
+  }
+
+  /** Lists a span for a new count of it, or of everything. */
+  async function recount(span: Span | undefined, body: (count: Count) => Promise<void>): Promise<void> {
+    const count = backlog.census.begin(span)
     try {
-      await passes.full(pass, { onNewest, blindForMs: blindForMs() })
-    } finally {
-      endFresh()
+      await body(count)
+    } catch (error) {
+      count.abandon()
+      throw error
+    }
+    count.commit()
+  }
+
+  /** From where the last one ended, so that no gap is left between two; also what a full sweep begins with. */
+  async function listNewest(span: Span, count: Count, current: Sweep): Promise<void> {
+    isRecentWanted = false
+    await list(span, count, current)
+    newestSeenTo = span.to
+    rest('recent', current.worked())
+  }
+
+  /** The sweep does not depend on it. */
+  async function besides<T>(call: Promise<T>): Promise<T | undefined> {
+    try {
+      return await call
+    } catch (error) {
+      if (!isPlatformTrouble(error)) throw error
+      return undefined
     }
   }
 
-  async function run(plan: Plan, signal: AbortSignal): Promise<SweepReport> {
+  /** The newest hour, then the oldest slices upwards; then what lies beyond, and what is stuck. */
+  async function sweepFull(current: Sweep): Promise<void> {
+    const { signal } = current
+    const whole = forget()
+    const newest = newestHour(client.now(), window, zone, newestSeenTo)
+    await recount(undefined, async (count) => {
+      await listNewest(newest, count, current)
+      await list({ from: whole.from, to: newest.from }, count, current)
+    })
+    await sweepRecentIfWanted(signal)
+    beyond = (await besides(countBeyond(client, whole, signal))) ?? beyond
+    const { concurrency, stuckAfterMs } = options
+    const triedAt = (id: string): number | undefined => backlog.get(id)?.triedAt
+    const monotonic = (): number => clock.monotonic()
+    const stuckOptions = { client, monotonic, window, zone, stuckAfterMs, concurrency, triedAt }
+    stuck = (await besides(countStuck(stuckOptions, signal))) ?? stuck
+    rest('full', current.worked())
+  }
+
+  async function sweepRecent(current: Sweep): Promise<void> {
+    forget()
+    const span = newestHour(client.now(), window, zone, newestSeenTo)
+    await recount(span, (count) => listNewest(span, count, current))
+  }
+
+  /** Goes on from the oldest records that had to be left out until the backlog is full. */
+  async function sweepLeftOut(current: Sweep): Promise<void> {
+    forget()
+    while (backlog.size() < options.maxRecords) {
+      const span = backlog.census.oldestLeftOut()
+      if (span === undefined) return
+      const whole = slidingWindow(client.now(), window, zone)
+      const inside = { from: Math.max(span.from, whole.from), to: Math.min(span.to, whole.to) }
+      await recount(span, async (count) => {
+        await list(inside, count, current)
+        // Also a part that can't be listed is done with: it would be gone on from again and again. Not before the end:
+        // records that leave the window meanwhile are still told by the count before.
+        count.cover(span)
+      })
+    }
+  }
+
+  const bodies: Readonly<Record<Target, (current: Sweep) => Promise<void>>> = {
+    full: sweepFull,
+    recent: sweepRecent,
+    'left-out': sweepLeftOut,
+  }
+
+  async function sweepRecentIfWanted(signal: AbortSignal): Promise<void> {
+    if (isRecentWanted) await make('recent', signal)
+  }
+
+  function reportOf({ id, tally, target }: Sweep, seconds: number, failure: SweepReport['failure']): SweepReport {
+    const partial = tally.incompleteSlices + tally.skippedSlices > 0
+    const kind = target === 'recent' ? 'recent' : 'full'
+    const isKnown = kind === 'full' && failure === undefined
+    return {
+      id,
+      kind,
+      continued: target === 'left-out',
+      result: failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete',
+      seconds,
+      ...tally,
+      ...(isKnown && { failed: backlog.summary(client.now(), options.isHeld ?? (() => false)).counts }),
+      ...(failure && { failure }),
+    }
+  }
+
+  /** Makes one sweep. A platform that can't be listed makes it fail, and lets the next one back off. */
+  async function make(target: Target, signal: AbortSignal): Promise<SweepReport> {
     const startedAt = clock.monotonic()
-    const id = random.uuid().slice(0, 8)
     const tally: Tally = { slices: 0, listed: 0, incompleteSlices: 0, skippedSlices: 0 }
-    const worked = startWork()
-    const end = plan.rhythm.begin()
+    const current: Sweep = { target, id: random.uuid().slice(0, 8), tally, worked: startWork(), signal }
     let failure: SweepReport['failure']
+    underWay.add(target)
     try {
-      await plan.body({ sweepId: id, tally, signal })
-      plan.rhythm.ended(worked())
+      await learnTime(signal)
+      await bodies[target](current)
+      failuresInARow = 0
+      backsOffUntil = -Infinity
     } catch (error) {
       signal.throwIfAborted()
       failure = failureOf(error)
       if (failure === undefined) throw error
-      plan.rhythm.failed()
+      backOff()
     } finally {
-      end()
+      underWay.delete(target)
     }
-    const partial = tally.incompleteSlices + tally.skippedSlices > 0
-    const result = failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete'
-    const { kind, continued } = plan
-    const known = kind === 'full' && failure === undefined
-    const done: SweepReport = {
-      id,
-      kind,
-      continued,
-      result,
-      seconds: (clock.monotonic() - startedAt) / 1000,
-      ...tally,
-      ...(known && { failed: backlog.summary(options.client.now(), options.isHeld ?? (() => false)).counts }),
-      ...(failure && { failure }),
+    const made = reportOf(current, (clock.monotonic() - startedAt) / 1000, failure)
+    if (target === 'full' && made.result === 'complete') dispatcher.sawAll()
+    report({ type: 'sweep', report: made })
+    return made
+  }
+
+  function start(target: Target): void {
+    next = target
+    notifier.notify()
+  }
+
+  function dueTarget(): Target | undefined {
+    if (hasRested('full')) return 'full'
+    if (backlog.census.leftOut() && backlog.size() < options.maxRecords / 2) return 'left-out'
+    return hasRested('recent') ? 'recent' : undefined
+  }
+
+  /** Asks for what is due, or says why nothing can be. */
+  function ask(): SkipReason | undefined {
+    // A sweep could only wait, and would keep others from starting when the pause is over.
+    if (options.pausedForMs() > 0) return 'paused'
+    if (next !== undefined || underWay.size > 0) {
+      if (next !== undefined || underWay.has('recent') || isRecentWanted || !hasRested('recent')) return 'overlap'
+      isRecentWanted = true
+      return undefined
     }
-    if (kind === 'full' && !continued && result === 'complete') options.dispatcher.sawAll()
-    report({ type: 'sweep', report: done })
-    return done
-  }
-
-  function start(plan: Plan, signal: AbortSignal): void {
-    const sweeping = run(plan, signal)
-      .then(
-        () => undefined,
-        (error: unknown) => {
-          if (!signal.aborted) bug ??= error
-        },
-      )
-      .finally(() => running.delete(sweeping))
-    running.add(sweeping)
-  }
-
-  /** The full sweep that is due, or the one that goes on where there had been no room. */
-  function dueFull(): Plan | undefined {
-    if (isFullUnderWay()) return undefined
-    const state = rhythms.full.state()
-    if (state === 'ready') return full
-    if (state === 'backs-off' || rhythms.leftOut.state() === 'backs-off') return undefined
-    const roomAgain = backlog.census.leftOut() && backlog.size() < options.maxRecords / 2
-    return roomAgain ? leftOut : undefined
-  }
-
-  function isFullUnderWay(): boolean {
-    return rhythms.full.state() === 'running' || rhythms.leftOut.state() === 'running'
+    if (clock.monotonic() < backsOffUntil) return 'backoff'
+    const due = dueTarget()
+    if (due !== undefined) start(due)
+    return undefined
   }
 
   return {
-    tick(signal) {
-      passes.forget()
-      if (options.pausedForMs() > 0) {
-        // A sweep could only wait, and would keep others from starting when the pause is over.
-        report({ type: 'tick-skipped', reason: 'paused' })
-        return
+    async run(signal) {
+      for (;;) {
+        while (next === undefined) await notifier.wait(undefined, signal)
+        const target = next
+        next = undefined
+        await make(target, signal)
       }
-      const plan = dueFull()
-      if (plan !== undefined) start(plan, signal)
-      const looksFresh = rhythms.fresh.state() === 'ready'
-      if (looksFresh) start(fresh, signal)
-      if (plan !== undefined || looksFresh) return
-      const states = Object.values(rhythms).map((rhythm) => rhythm.state())
-      if (states.includes('running')) report({ type: 'tick-skipped', reason: 'overlap' })
-      else if (states.includes('backs-off')) report({ type: 'tick-skipped', reason: 'backoff' })
     },
-    sweepNow(signal) {
-      if (isFullUnderWay()) return false
-      start(full, signal)
+    tick() {
+      forget()
+      const reason = ask()
+      if (reason !== undefined) report({ type: 'tick-skipped', reason })
+    },
+    sweepNow() {
+      const isFull = (target: Target | undefined): boolean => target === 'full' || target === 'left-out'
+      if (isFull(next) || [...underWay].some(isFull)) return false
+      start('full')
       return true
     },
-    full: (signal) => run(full, signal),
-    async idle() {
-      await Promise.all(running)
-      if (bug !== undefined) throw bug as Error
-    },
+    full: (signal) => make('full', signal),
     restEndsInMs() {
-      const ends = [rhythms.full, rhythms.fresh].flatMap((rhythm) => {
-        const last = rhythm.last()
-        return last === undefined ? [] : [last.restMs - last.endedAgoMs]
-      })
-      return ends.length === 0 ? undefined : Math.min(...ends)
+      const ends = Object.values(restsUntil).filter((at) => at !== undefined)
+      return ends.length === 0 ? undefined : Math.min(...ends) - clock.monotonic()
     },
-    beyondWindow: () => passes.beyondWindow(),
-    stuckProcessing: () => passes.stuckProcessing(),
+    beyondWindow: () => beyond,
+    stuckProcessing: () => stuck,
   }
 }

@@ -69,7 +69,7 @@ describe("a subscription's circuit", () => {
 
 describe('thousands of circuits', () => {
   const many = (to: CircuitState, count = 5_000): Fact[] => times(count, (i) => circuit(to, `subscription-${i}`))
-  const sweeps = (count: number): Fact[] => times(count, (i) => sweepFact({ kind: i % 2 === 0 ? 'full' : 'fresh' }))
+  const sweeps = (count: number): Fact[] => times(count, (i) => sweepFact({ kind: i % 2 === 0 ? 'full' : 'recent' }))
 
   test('that change at once are a few lines, and their number', () => {
     const facts = [...many('open'), ...many('probing'), ...many('open'), ...many('closed')]

@@ -7,7 +7,7 @@ import { messages, times, told } from '../../support/told.ts'
 
 describe('sweeps', () => {
   test('that do nothing are quiet after the first', () => {
-    const looks = times(100, (i) => sweepFact({ kind: i % 2 === 0 ? 'full' : 'fresh' }))
+    const looks = times(100, (i) => sweepFact({ kind: i % 2 === 0 ? 'full' : 'recent' }))
     expect(messages(looks)).toEqual(['info: full sweep'])
   })
 
@@ -20,7 +20,7 @@ describe('sweeps', () => {
   })
 })
 
-test('a full sweep says what is decided of the records, a fresh look does not', () => {
+test('a full sweep says what is decided of the records, a recent one does not', () => {
   const failed = { due: 3, 'backing-off': 2, parked: 1, excluded: 0, held: 0, awaiting: 0 }
   const [full] = told([sweepFact({ listed: 6, failed })], 'info')
   expect(full?.fields).toMatchObject({ listed: 6, due: 3, 'backing-off': 2, parked: 1 })
@@ -52,13 +52,20 @@ describe('sweeps that fail', () => {
   })
 
   test('while the other kind works are not told each time anew', () => {
-    const lines = messages(times(40, (i) => (i % 2 === 0 ? failedSweep() : sweepFact({ kind: 'fresh' }))))
+    const lines = messages(times(40, (i) => (i % 2 === 0 ? failedSweep() : sweepFact({ kind: 'recent' }))))
     expect(lines).toEqual(['error: sweep failed, trying again'])
   })
 
   test('in both kinds are over when both work', () => {
-    const fresh = { kind: 'fresh' } as const
-    const facts = [failedSweep(), failedSweep(fresh), failedSweep(fresh), sweepFact(fresh), failedSweep(), sweepFact()]
+    const recent = { kind: 'recent' } as const
+    const facts = [
+      failedSweep(),
+      failedSweep(recent),
+      failedSweep(recent),
+      sweepFact(recent),
+      failedSweep(),
+      sweepFact(),
+    ]
     expect(told(facts, 'info')).toMatchObject([
       { message: 'sweep failed, trying again' },
       { message: 'sweeps work again', fields: { failures: 4 } },
@@ -66,8 +73,8 @@ describe('sweeps that fail', () => {
     ])
   })
 
-  test('in both kinds are over with a full sweep, which begins with a fresh look', () => {
-    const facts = [failedSweep(), failedSweep({ kind: 'fresh' }), sweepFact()]
+  test('in both kinds are over with a full sweep, which begins with what a recent one sees', () => {
+    const facts = [failedSweep(), failedSweep({ kind: 'recent' }), sweepFact()]
     expect(told(facts, 'info')).toMatchObject([
       { message: 'sweep failed, trying again' },
       { message: 'sweeps work again', fields: { failures: 2 } },
@@ -147,48 +154,5 @@ describe('records that leave the window', () => {
 
   test('are no field of a sweep in which there were none', () => {
     expect(told([sweepFact()])[0]?.fields).not.toHaveProperty('lapsed')
-  })
-})
-
-describe('what lapsed while nobody looked', () => {
-  const away = (meanwhile: number, beyond: number, blindForMs?: number): Fact => ({
-    type: 'away',
-    meanwhile,
-    beyond,
-    blindForMs,
-  })
-
-  test('before the start is one warning in plain words', () => {
-    expect(told([away(3, 7)])).toEqual([
-      {
-        level: 'warn',
-        message: 'failed records left the window in the day before this start, nobody retries them any more',
-        fields: { lapsedMeanwhile: 3, beyondWindow: 7 },
-      },
-    ])
-  })
-
-  test('while sweeps failed is one warning that says for how long', () => {
-    expect(told([away(3, 7, 1_800_400)])).toEqual([
-      {
-        level: 'warn',
-        message: 'failed records left the window while it could not be swept, nobody retries them any more',
-        fields: { lapsedMeanwhile: 3, beyondWindow: 7, blindForSeconds: 1_800 },
-      },
-    ])
-  })
-
-  test('is no warning when only old records lie there', () => {
-    expect(told([away(0, 7)])).toEqual([
-      {
-        level: 'info',
-        message: 'failed records lie beyond the window, none left it in the last day',
-        fields: { lapsedMeanwhile: 0, beyondWindow: 7 },
-      },
-    ])
-  })
-
-  test('does not count as lapsed here', () => {
-    expect(told([away(3, 7), sweepFact()]).at(-1)?.fields).not.toHaveProperty('lapsed')
   })
 })

@@ -30,7 +30,7 @@ describe('every fact', () => {
       everyFact.unreadable,
       everyFact.unexpected,
     ]
-    for (const fact of [...ofSweeps, everyFact['early-at-limit'], sweepFact({ kind: 'fresh' })]) {
+    for (const fact of [...ofSweeps, everyFact['early-at-limit'], sweepFact({ kind: 'recent' })]) {
       expect(told([fact])).toMatchObject([{ fields: { sweepId: 'abcd1234' } }])
     }
   })
@@ -96,8 +96,8 @@ describe('outcomes', () => {
     expect(second?.fields).not.toHaveProperty('unknown')
   })
 
-  test('wait for a full sweep: neither a fresh look nor a failed sweep takes them', () => {
-    const facts = [sweepFact(), outcomeFact(), sweepFact({ kind: 'fresh' }), failedSweep(), sweepFact()]
+  test('wait for a full sweep: neither a recent sweep nor a failed sweep takes them', () => {
+    const facts = [sweepFact(), outcomeFact(), sweepFact({ kind: 'recent' }), failedSweep(), sweepFact()]
     expect(told(facts, 'info').at(-1)).toMatchObject({ message: 'full sweep', fields: { recovered: 1 } })
   })
 
@@ -114,7 +114,7 @@ describe('volume at info', () => {
       ...times(600, () => accepted),
       ...times(600, () => outcomeFact()),
       sweepFact({ listed: 100_000 - index }),
-      sweepFact({ kind: 'fresh' }),
+      sweepFact({ kind: 'recent' }),
     ]
     const lines = told(times(167, round).flat(), 'info')
     expect(lines.length).toBeLessThan(500)
@@ -125,7 +125,7 @@ describe('volume at info', () => {
     const tick = (index: number): Fact[] => [
       ...(index % 120 === 0 ? [tokenHad] : []),
       everyFact['platform-request'],
-      sweepFact({ kind: index % 2 === 0 ? 'full' : 'fresh' }),
+      sweepFact({ kind: index % 2 === 0 ? 'full' : 'recent' }),
     ]
     expect(messages(times(2_880, tick).flat())).toEqual(['info: access token obtained', 'info: full sweep'])
   })

@@ -116,7 +116,6 @@ describe('every fact', () => {
     ['paused', everyFact.paused, {}],
     ['lapsed', everyFact.lapsed, { lapsed_webhooks_total: 5 }],
     // They were not known here: the counter would count those twice that were.
-    ['away', everyFact.away, {}],
   ])('%s', async (_, fact, expected) => {
     expect(await moved(fact)).toEqual(expected)
   })
@@ -210,9 +209,9 @@ describe('sweeps', () => {
       { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="full",result="complete"}': 1 },
     ],
     [
-      'fresh',
-      sweepFact({ kind: 'fresh' }),
-      { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="fresh",result="complete"}': 1 },
+      'recent',
+      sweepFact({ kind: 'recent' }),
+      { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="recent",result="complete"}': 1 },
     ],
     [
       'failed',
@@ -220,7 +219,7 @@ describe('sweeps', () => {
       { last_incomplete_sweep_timestamp_seconds: at, 'sweeps_total{kind="full",result="failed"}': 1 },
     ],
   ])('%s', async (_, fact, expected) => {
-    const kind = expected['sweeps_total{kind="fresh",result="complete"}'] === 1 ? 'fresh' : 'full'
+    const kind = expected['sweeps_total{kind="recent",result="complete"}'] === 1 ? 'recent' : 'full'
     expect(await moved(fact)).toEqual({
       ...expected,
       [`sweep_duration_seconds_sum{kind="${kind}"}`]: 1.23456,

@@ -129,7 +129,7 @@ describe('names and labels', () => {
   })
 
   test.each([
-    ['sweeps_total', ['full', 'fresh', 'complete', 'incomplete', 'failed']],
+    ['sweeps_total', ['full', 'recent', 'complete', 'incomplete', 'failed']],
     ['ticks_skipped_total', ['overlap', 'paused', 'backoff']],
     ['already_resolved_total', ['processing', 'successful', 'other']],
     ['access_token_refreshes_total', ['success', 'transient', 'rejected']],

@@ -30,7 +30,7 @@ function present(changes: Partial<Present> = {}): Present {
 describe('progress', () => {
   test.each<[string, Fact]>([
     ['a sweep', sweepFact()],
-    ['a fresh look', sweepFact({ kind: 'fresh' })],
+    ['a recent sweep', sweepFact({ kind: 'recent' })],
     ['an incomplete sweep', sweepFact({ result: 'incomplete' })],
     ['a recovery', outcomeFact()],
     ['a delivery that failed again', outcomeFact({ outcome: 'failed-again' })],

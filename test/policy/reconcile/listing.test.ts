@@ -38,7 +38,11 @@ function list(
   setting: Setting = {},
 ): Promise<Listing | TooMany> {
   const { span = minute, maxRecords = 1000, totalsCount = true, concurrency = 3, signal = never } = setting
-  return listSlice(span, { client, monotonic: () => 42, concurrency, maxRecords, totalsCount }, signal)
+  return listSlice(
+    span,
+    { client, monotonic: () => 42, status: 'failed', concurrency, maxRecords, totalsCount },
+    signal,
+  )
 }
 
 async function listing(platform: FakePlatform, setting: Setting = {}): Promise<Listing> {

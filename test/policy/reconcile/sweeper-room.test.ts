@@ -18,7 +18,7 @@ describe('no room', () => {
     void world.start()
     let most = 0
     for (let round = 0; round < 100 && world.platform.failedIds().length > 0; round += 1) {
-      world.sweeper.tick(world.stop.signal)
+      world.sweeper.tick()
       for (let part = 0; part < 10; part += 1) {
         await world.clock.advance(1000)
         most = Math.max(most, world.backlog.size())
@@ -36,8 +36,8 @@ describe('no room', () => {
 
   test('not before the backlog is under half full', async () => {
     await using world = reconcile({ records: due(30), maxRecords: 20, latencyMs: 1000 })
-    world.sweeper.tick(world.stop.signal)
-    await world.clock.run(world.sweeper.idle())
+    world.sweeper.tick()
+    await world.swept()
     const [next, ...others] = [...world.backlog.entries()].slice(0, 11)
     const resolve = ({ id }: { id: string }): void => {
       const { localSecond } = entryOf(world.backlog, { id })
@@ -55,13 +55,13 @@ describe('no room', () => {
     expect(world.sweeps().filter(({ continued }) => continued)).toHaveLength(1)
   })
 
-  test('while going on takes long, fresh looks go on too', async () => {
+  test('while going on takes long, recent sweeps go on too', async () => {
     await using world = reconcile({ records: due(300), maxRecords: 60, latencyMs: 3000 })
     void world.start()
     await ticks(world, 10_000, 30 * minuteMs)
     const reports = world.sweeps()
     expect(reports.some(({ continued }) => continued)).toBe(true)
-    const fresh = reports.filter(({ kind }) => kind === 'fresh')
-    expect(fresh.length).toBeGreaterThan(15)
+    const recent = reports.filter(({ kind }) => kind === 'recent')
+    expect(recent.length).toBeGreaterThan(15)
   })
 })

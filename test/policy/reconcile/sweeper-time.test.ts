@@ -37,7 +37,7 @@ describe('time goes on', () => {
           events.set(record.id, now - 30_000)
           world.platform.add(record)
         }
-        world.sweeper.tick(world.stop.signal)
+        world.sweeper.tick()
         await world.clock.advance(30_000)
       }
     }
@@ -66,7 +66,7 @@ describe('time goes on', () => {
 
   test.each([
     ['full', hourMs],
-    ['fresh', 5 * minuteMs],
+    ['recent', 5 * minuteMs],
   ])('a %s sweep that took an hour or more is followed by another one soon', async (kind, restMs) => {
     let isSlow = true
     await using world = reconcile({
@@ -89,7 +89,7 @@ describe('time goes on', () => {
         .every((one) => one.kind !== kind) && waitedMs < dayMs;
       waitedMs += 30_000
     ) {
-      world.sweeper.tick(world.stop.signal)
+      world.sweeper.tick()
       await world.clock.advance(30_000)
     }
     expect(waitedMs).toBeLessThanOrEqual(Math.max(0, restMs - endedMs) + 30_000)
@@ -101,8 +101,8 @@ describe('time goes on', () => {
     const seenTo = (testNow - minuteMs) / 1000
     await world.clock.advance(3 * hourMs)
     world.platform.lists.length = 0
-    world.sweeper.tick(world.stop.signal)
-    await world.clock.run(world.sweeper.idle())
+    world.sweeper.tick()
+    await world.swept()
     const [newest] = world.platform.lists
     expect(newest?.from).toBeLessThanOrEqual(seenTo)
     expect(newest?.from).toBeGreaterThan(seenTo - 620)
@@ -170,7 +170,7 @@ describe('what leaves the window', () => {
       await world.sweep()
       let left = 0
       for (let round = 0; round < 200; round += 1) {
-        world.sweeper.tick(world.stop.signal)
+        world.sweeper.tick()
         const start = (testNow - lookbackMs + round * 30_000) / 1000
         left = leaving(100).filter(({ eventLocal }) => eventLocal / 1000 < start).length
         // What is only counted by the second is told by the second: no tick is late.
@@ -304,8 +304,8 @@ describe('a host clock that is wrong', () => {
         isKnown = true
       },
     })
-    world.sweeper.tick(world.stop.signal)
-    await world.clock.run(world.sweeper.idle())
+    world.sweeper.tick()
+    await world.swept()
     expect(world.sweeps().find(({ kind }) => kind === 'full')).toMatchObject({ listed: 2, result: 'complete' })
     expect(world.backlog.size()).toBe(2)
     expect(world.platform.lists[0]).toMatchObject({ size: 1 })

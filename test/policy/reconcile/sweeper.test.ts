@@ -25,7 +25,7 @@ async function runningFor(world: Reconcile, ms: number): Promise<number> {
   return world.platform.now()
 }
 
-function isFreshLook({ from, to }: ListQuery): boolean {
+function isRecent({ from, to }: ListQuery): boolean {
   return from !== undefined && to !== undefined && to - from < 2 * 3600
 }
 
@@ -34,39 +34,48 @@ function skipped(world: Reconcile): string[] {
 }
 
 describe('when', () => {
-  test('a full sweep rests for twenty times its duration, a fresh look for twenty times its own', async () => {
+  test('a full sweep rests for twenty times its duration, a recent one for twenty times its own', async () => {
     // One call a second: the newest hour takes 1 s, the rest, what lies beyond and what is stuck another 3 s.
     await using world = reconcile({ latencyMs: 1000 })
     const origin = await runningFor(world, hourMs)
     await ticks(world, 1000, 190_000)
     const ended = world.sweeps().map(({ kind, seconds }) => `${kind} ${seconds}`)
-    const round = ['full 4', 'fresh 1', 'fresh 1', 'fresh 1']
+    const round = ['full 4', 'recent 1', 'recent 1', 'recent 1']
     expect(ended).toEqual([...round, ...round, ...round].slice(0, 10))
-    const newest = world.platform.lists.filter(isFreshLook).map(({ at }) => Math.round((at - origin) / 1000))
+    const newest = world.platform.lists.filter(isRecent).map(({ at }) => Math.round((at - origin) / 1000))
     expect(newest).toEqual([0, 21, 42, 63, 84, 105, 126, 147, 168, 189])
     expect(skipped(world).filter((reason) => reason === 'backoff')).toEqual([])
   })
 
-  test('one full sweep at a time, with fresh looks beside it but not while it looks at the newest hour itself', async () => {
-    let slow = 0
+  test('one at a time: a recent sweep comes between two slices of a full one, once its rest is over', async () => {
+    await using world = reconcile({ records: due(400), sliceRecords: 10, latencyMs: 2000, pages: 1 })
+    await runningFor(world, hourMs)
+    await ticks(world, 1000, 3 * minuteMs)
+    const at = world.platform.lists.map((query) => query.at)
+    for (const [index, startedAt] of at.slice(1).entries())
+      expect(startedAt - (at[index] ?? 0)).toBeGreaterThanOrEqual(2000)
+    // The newest hour takes 2 s and rests for 40; the full sweep takes longer than that.
+    const [first, ...later] = world.sweeps()
+    expect(first).toMatchObject({ kind: 'recent', seconds: 2 })
+    expect(later.find(({ kind }) => kind === 'full')?.seconds).toBeGreaterThan(60)
+    expect(skipped(world)).toContain('overlap')
+  })
+
+  test('a recent sweep that a tick asked for comes even if the full one has no slice left', async () => {
+    let isSlow = false
     await using world = reconcile({
       latencyMs: 10,
       onList: async (query) => {
-        // The first call is the newest hour, the second the rest.
-        if (slow > 0) await world.clock.sleep(isFreshLook(query) ? 5 * minuteMs : 6 * hourMs)
-        slow -= 1
+        if (isSlow && !isRecent(query)) await world.clock.sleep(hourMs)
       },
     })
     await runningFor(world, hourMs)
-    slow = 2
-    await ticks(world, 30_000, 5 * minuteMs)
-    expect(world.platform.lists).toHaveLength(1)
-    expect(new Set(skipped(world))).toEqual(new Set(['overlap']))
-    await ticks(world, 30_000, 6 * hourMs + minuteMs)
-    const kinds = world.sweeps().map(({ kind }) => kind)
-    expect(kinds.filter((kind) => kind === 'full')).toHaveLength(1)
-    expect(kinds.filter((kind) => kind === 'fresh').length).toBeGreaterThan(3)
-    expect(kinds.indexOf('full')).toBeGreaterThan(3)
+    isSlow = true
+    await ticks(world, 30_000, 2 * minuteMs)
+    isSlow = false
+    expect(world.sweeps()).toEqual([])
+    await world.clock.advance(hourMs)
+    expect(world.sweeps().map(({ kind }) => kind)).toEqual(['recent', 'full'])
   })
 
   test('a quiet platform is swept on every tick', async () => {
@@ -126,8 +135,8 @@ describe('while a Retry-After is to pass', () => {
     })
     // Four seconds of work, and twenty times as long a rest; the newest hour comes a second before.
     expect(full.map(({ at }) => Math.round((at - origin) / 1000))).toEqual([61, 64 + 80 + 1])
-    const fresh = world.platform.lists.filter(isFreshLook).map(({ at }) => Math.round((at - origin) / 1000))
-    expect(fresh.slice(0, 3)).toEqual([0, 61 + 20, 61 + 41])
+    const recent = world.platform.lists.filter(isRecent).map(({ at }) => Math.round((at - origin) / 1000))
+    expect(recent.slice(0, 3)).toEqual([0, 61 + 20, 61 + 41])
   })
 })
 
@@ -150,7 +159,7 @@ describe('a slice that takes very long to list', () => {
       if (record !== undefined) noted(world.backlog, record, accepted(), world.clock.monotonic())
     }
     isSlow = true
-    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
+    expect(world.sweeper.sweepNow()).toBe(true)
     await world.clock.advance(2000)
     const settle = (id: string): void => {
       const entry = entryOf(world.backlog, { id })
@@ -164,7 +173,7 @@ describe('a slice that takes very long to list', () => {
     settle(early)
     await world.clock.advance(3 * minuteMs)
     settle(late)
-    await world.clock.run(world.sweeper.idle())
+    await world.swept()
     expect(world.backlog.get(early)).toBeUndefined()
     expect(world.backlog.size()).toBe(298)
   })
@@ -181,11 +190,11 @@ describe('on demand', () => {
     })
     await world.sweep()
     failing = true
-    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
-    await world.clock.run(world.sweeper.idle())
+    expect(world.sweeper.sweepNow()).toBe(true)
+    await world.swept()
     failing = false
-    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
-    await world.clock.run(world.sweeper.idle())
+    expect(world.sweeper.sweepNow()).toBe(true)
+    await world.swept()
     expect(world.sweeps().map(({ kind, result }) => `${kind} ${result}`)).toEqual([
       'full complete',
       'full failed',
@@ -195,43 +204,26 @@ describe('on demand', () => {
 
   test('not while one is under way: it is told, and nothing is listed twice', async () => {
     await using world = reconcile({ latencyMs: 1000 })
-    world.sweeper.tick(world.stop.signal)
+    world.sweeper.tick()
     await world.clock.advance(1500)
-    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(false)
-    await world.clock.run(world.sweeper.idle())
+    expect(world.sweeper.sweepNow()).toBe(false)
+    await world.swept()
     expect(world.sweeps()).toHaveLength(1)
-    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
-    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(false)
-    await world.clock.run(world.sweeper.idle())
+    expect(world.sweeper.sweepNow()).toBe(true)
+    expect(world.sweeper.sweepNow()).toBe(false)
+    await world.swept()
     expect(world.sweeps()).toHaveLength(2)
   })
 
-  test('beside a fresh look, and ticks leave it alone', async () => {
+  test('after a recent sweep that is under way, and ticks leave it alone', async () => {
     await using world = reconcile({ latencyMs: 5000 })
     await world.sweep()
     await world.clock.advance(110_000)
-    world.sweeper.tick(world.stop.signal)
+    world.sweeper.tick()
     await world.clock.advance(1000)
-    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
+    expect(world.sweeper.sweepNow()).toBe(true)
     await ticks(world, 1000, 30_000)
-    expect(world.sweeps().map(({ kind }) => kind)).toEqual(['full', 'fresh', 'full'])
-  })
-
-  test('an abort ends it, a bug comes out of idle()', async () => {
-    const bug = new TypeError('undefined is not a function')
-    await using world = reconcile({
-      onList: () => {
-        throw bug
-      },
-    })
-    expect(world.sweeper.sweepNow(world.stop.signal)).toBe(true)
-    await expect(world.clock.run(world.sweeper.idle())).rejects.toBe(bug)
-    await using slow = reconcile({ latencyMs: hourMs })
-    slow.sweeper.sweepNow(slow.stop.signal)
-    await slow.clock.advance(1000)
-    slow.stop.abort()
-    await slow.clock.run(slow.sweeper.idle(), 1)
-    expect(slow.sweeps()).toEqual([])
+    expect(world.sweeps().map(({ kind }) => kind)).toEqual(['full', 'recent', 'full'])
   })
 })
 
@@ -246,8 +238,8 @@ describe('a failing platform', () => {
     await ticks(world, 1000, 4 * hourMs)
     const failed = world.sweeps()
     expect(failed.every(({ result }) => result === 'failed')).toBe(true)
-    // Two kinds, each 1 s doubling to 5 min, less the jitter.
-    expect(failed.length).toBeLessThan(2 * (12 + (4 * hourMs) / (0.75 * 300_000)))
+    // 1 s doubling to 5 min, less the jitter.
+    expect(failed.length).toBeLessThan(12 + (4 * hourMs) / (0.75 * 300_000))
     expect(failed.length).toBeGreaterThan(60)
     expect(skipped(world).every((reason) => reason === 'backoff')).toBe(true)
 
@@ -351,8 +343,8 @@ describe('a failing platform', () => {
         return accepted(record === undefined ? undefined : { ...record, status: 'successful' })
       },
     })
-    world.sweeper.tick(world.stop.signal)
-    await world.clock.run(world.sweeper.idle())
+    world.sweeper.tick()
+    await world.swept()
     expect(world.sweeps()[0]?.seconds).toBe(5)
     void world.start()
     await world.clock.advance(16_000)
@@ -372,33 +364,33 @@ describe('a failing platform', () => {
 })
 
 describe('ends', () => {
-  test('an abort ends what is under way, and is no failure', async () => {
-    await using world = reconcile({ latencyMs: hourMs })
-    world.sweeper.tick(world.stop.signal)
-    await world.clock.advance(1000)
-    world.stop.abort()
-    await world.clock.run(world.sweeper.idle(), 1)
-    expect(world.sweeps()).toEqual([])
-  })
+  test.each(['tick', 'sweepNow'] as const)(
+    'an abort ends what is under way after %s, and is no failure',
+    async (how) => {
+      await using world = reconcile({ latencyMs: hourMs })
+      world.sweeper[how]()
+      await world.clock.advance(1000)
+      const reason = new Error('the end')
+      world.stop.abort(reason)
+      await expect(world.clock.run(world.sweeping, 1)).rejects.toBe(reason)
+      expect(world.sweeps()).toEqual([])
+    },
+  )
 
   test.each([
     ['in a sweep', () => true],
     ['in counting what lies beyond the window', ({ from, to }: ListQuery) => from === undefined && to !== undefined],
-  ])('a bug %s comes out of idle(), not as a failed sweep', async (_, isBug) => {
+    ['in counting what is stuck', ({ status }: ListQuery) => status === 'processing'],
+  ])('a bug %s ends the loop, and is no failed sweep', async (_, isBug) => {
     const bug = new TypeError('undefined is not a function')
     await using world = reconcile({
       onList: (query) => {
         if (isBug(query)) throw bug
       },
     })
-    world.sweeper.tick(world.stop.signal)
-    await expect(world.clock.run(world.sweeper.idle())).rejects.toBe(bug)
+    world.sweeper.tick()
+    await expect(world.clock.run(world.sweeping)).rejects.toBe(bug)
     expect(world.sweeps()).toEqual([])
     await expect(world.clock.run(world.sweeper.full(world.stop.signal))).rejects.toBe(bug)
-  })
-
-  test('with nothing under way, idle() is at once', async () => {
-    await using world = reconcile()
-    await world.clock.run(world.sweeper.idle(), 0)
   })
 })

@@ -1,9 +1,10 @@
 // The ticks: at once, then by cron, whatever the zone, the load and the host's clock do; and none after the end.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
-import { createSchedule, type Schedule } from '../../../src/runtime/schedule.ts'
+import { createSchedule, periodOf, type Schedule } from '../../../src/runtime/schedule.ts'
 
 const start = Date.UTC(2026, 0, 15, 12)
+const clock = { now: () => Date.now(), monotonic: () => performance.now() }
 const halfMinute = '*/30 * * * * *'
 
 beforeEach(() => {
@@ -27,7 +28,7 @@ interface Running extends AsyncDisposable {
 }
 
 async function running(cron: string, timeZone = 'UTC', onTick = (): void => undefined): Promise<Running> {
-  const schedule = createSchedule({ cron, timeZone })
+  const schedule = createSchedule({ cron, timeZone }, clock)
   const ticks: number[] = []
   await schedule.start(() => {
     ticks.push((Date.now() - start) / 1000)
@@ -100,19 +101,19 @@ describe('the period is the shortest gap', () => {
   ])('%s: %i s, whenever the process starts', (cron, seconds) => {
     for (const hours of [0, 5.75, 10.5, 22.2, 60, 100]) {
       vi.setSystemTime(start + hours * 3_600_000)
-      expect(createSchedule({ cron, timeZone: 'UTC' }).periodMs).toBe(seconds * 1000)
+      expect(periodOf({ cron, timeZone: 'UTC' })).toBe(seconds * 1000)
     }
   })
 
   test('also when daylight saving skips an hour', () => {
     vi.setSystemTime(Date.UTC(2026, 2, 28, 12))
-    expect(createSchedule({ cron: '0 0 12 * * *', timeZone: 'Europe/Berlin' }).periodMs).toBe(86_400_000)
+    expect(periodOf({ cron: '0 0 12 * * *', timeZone: 'Europe/Berlin' })).toBe(86_400_000)
   })
 })
 
 describe('nextAt', () => {
   test('is not known before the start, nor after the end', async () => {
-    const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' })
+    const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' }, clock)
     expect(schedule.nextAt()).toBeUndefined()
     await schedule.start(() => undefined)
     expect(schedule.nextAt()).toBe(start + 30_000)
@@ -140,7 +141,7 @@ describe('the end', () => {
   })
 
   test('may come twice, and before the start', async () => {
-    const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' })
+    const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' }, clock)
     await schedule.stop()
     await schedule.stop()
     let ticks = 0
@@ -152,7 +153,7 @@ describe('the end', () => {
   })
 
   test('from within a tick', async () => {
-    const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' })
+    const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' }, clock)
     let ticks = 0
     await schedule.start(() => {
       ticks += 1
@@ -200,8 +201,8 @@ describe('what goes wrong', () => {
   test.each(['0 0 0 L-30 2 *', '0 0 0 31W 2 *', '0 0 0 1 1 1#5', '0 0 0 15 * 1#5', 'nonsense', '0 0 0 30 2 *'])(
     'a cron that never comes is refused: %s',
     (cron) => {
-      expect(() => createSchedule({ cron, timeZone: 'UTC' })).toThrow(ConfigurationError)
-      expect(() => createSchedule({ cron, timeZone: 'UTC' })).toThrow(/schedule\.cron.*never/)
+      expect(() => createSchedule({ cron, timeZone: 'UTC' }, clock)).toThrow(ConfigurationError)
+      expect(() => createSchedule({ cron, timeZone: 'UTC' }, clock)).toThrow(/schedule\.cron.*never/)
     },
   )
 

@@ -1,7 +1,6 @@
-// The ticks as the daemon gets them, with the real schedule: those of the cron and no other, and lateness that is told.
+// The ticks are those of the cron and no other, and one that does not come in time is late.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createSchedule, type Schedule } from '../../../src/runtime/schedule.ts'
-import { createTicker, type Ticker } from '../../../src/ticker.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -19,28 +18,21 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
+const clock = { now: () => Date.now(), monotonic: () => performance.now() }
+
 interface Running extends AsyncDisposable {
   schedule: Schedule
-  ticker: Ticker
   /** When it ticked, in epoch ms. */
   ticks: number[]
 }
 
 async function running(cron: string, timeZone = 'UTC'): Promise<Running> {
-  const schedule = createSchedule({ cron, timeZone })
+  const schedule = createSchedule({ cron, timeZone }, clock)
   const ticks: number[] = []
-  const ticker = createTicker({
-    sweeper: { tick: () => ticks.push(Date.now()), sweepNow: () => true, idle: () => Promise.resolve() },
-    clock: { now: () => Date.now(), monotonic: () => performance.now() },
-    nextAt: () => schedule.nextAt(),
-    onTick: () => undefined,
-  })
   await schedule.start(() => {
-    ticker.tick(new AbortController().signal, (error) => {
-      throw error as Error
-    })
+    ticks.push(Date.now())
   })
-  return { schedule, ticker, ticks, [Symbol.asyncDispose]: () => schedule.stop() }
+  return { schedule, ticks, [Symbol.asyncDispose]: () => schedule.stop() }
 }
 
 /** All moments of the office hours in a week from `from` on. */
@@ -65,7 +57,7 @@ describe('a schedule for office hours ticks in them only, all of the week', () =
     const late = new Set<boolean>()
     for (let minute = 0; minute < 7 * 24 * 60; minute += 1) {
       await vi.advanceTimersByTimeAsync(minuteMs)
-      late.add(under.ticker.isLate())
+      late.add(under.schedule.isLate())
     }
     const [atStart, ...ticks] = under.ticks
     expect(atStart).toBe(from + 1)
@@ -84,14 +76,14 @@ describe('a tick is late', () => {
     await using under = await running(officeHours)
     vi.setSystemTime(monday + 8 * hourMs)
     await vi.advanceTimersByTimeAsync(12 * minuteMs)
-    expect(under.ticker.isLate()).toBe(false)
+    expect(under.schedule.isLate()).toBe(false)
     await vi.advanceTimersByTimeAsync(1)
-    expect(under.ticker.isLate()).toBe(true)
+    expect(under.schedule.isLate()).toBe(true)
     expect(under.ticks).toHaveLength(1)
     // Without a restart it ends by itself when the hour is over.
     await vi.advanceTimersByTimeAsync(hourMs)
     expect(under.ticks.length).toBeGreaterThan(1)
-    expect(under.ticker.isLate()).toBe(false)
+    expect(under.schedule.isLate()).toBe(false)
   })
 
   test('not when the host’s clock was set forward: the tick that was missed comes at once', async () => {
@@ -100,18 +92,12 @@ describe('a tick is late', () => {
     vi.setSystemTime(monday + 13 * hourMs + 5 * minuteMs)
     await vi.advanceTimersByTimeAsync(10 * minuteMs)
     expect(under.ticks).toHaveLength(2)
-    expect(under.ticker.isLate()).toBe(false)
+    expect(under.schedule.isLate()).toBe(false)
   })
 
-  test('not before the first one', () => {
-    const sweeper = { tick: () => undefined, sweepNow: () => true, idle: () => Promise.resolve() }
-    const clock = { now: () => Date.now(), monotonic: () => performance.now() }
-    const ticker = createTicker({ sweeper, clock, nextAt: () => undefined, onTick: () => undefined })
-    vi.advanceTimersByTime(hourMs)
-    expect(ticker.isLate()).toBe(false)
-    // Nor when the schedule knows of no next one.
-    ticker.tick(new AbortController().signal, () => undefined)
-    vi.advanceTimersByTime(hourMs)
-    expect(ticker.isLate()).toBe(false)
+  test('not before the start', () => {
+    const schedule = createSchedule({ cron: officeHours, timeZone: 'UTC' }, clock)
+    vi.advanceTimersByTime(7 * 24 * hourMs)
+    expect(schedule.isLate()).toBe(false)
   })
 })

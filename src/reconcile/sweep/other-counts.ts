@@ -1,0 +1,69 @@
+// What a full sweep counts besides the failed records of the window: those beyond it, and those stuck in processing. @see design section 8
+import type { PlatformClient } from '../../platform/client.ts'
+import type { Zone } from '../../platform/local-time.ts'
+import type { WebhookRecord } from '../../platform/record.ts'
+import { createFailedRecord } from '../failed-record.ts'
+import type { WindowPolicy } from '../policy.ts'
+import { isEmpty, slidingWindow, type Span } from '../window.ts'
+import { listSlice } from './list-slice.ts'
+
+/** More stuck records than this are not listed: the count then is this number. */
+const maxStuck = 10_000
+
+/**
+ * Failed records before the window, by one list call of size 1. Undefined when the platform gives no total, or when the
+ * rows show that it counted others. @throws PlatformFailure, TokenError, or the signal's reason.
+ */
+export async function countBeyond(
+  client: Pick<PlatformClient, 'list'>,
+  window: Span,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const to = window.from - 1
+  const { records, rows, total } = await client.list({ status: 'failed', to, page: 0, size: 1 }, signal)
+  const isMeant = records.every(({ eventLocal, status }) => status === 'failed' && eventLocal < (to + 1) * 1000)
+  const isBorneOut = total !== undefined && rows <= total && (total === 0 || rows > 0)
+  return isMeant && isBorneOut ? total : undefined
+}
+
+export interface StuckOptions {
+  client: PlatformClient
+  monotonic: () => number
+  window: WindowPolicy
+  zone: Zone
+  /** How long a record may be processing. */
+  stuckAfterMs: number
+  /** Pages asked for at once. */
+  concurrency: number
+  /** When we last sent a PATCH of a record, in epoch ms of the platform's clock. */
+  triedAt: (id: string) => number | undefined
+}
+
+/**
+ * Records of the window, selected or not, that have been processing for too long since the latest of their event, their
+ * last attempt and our PATCH. @throws PlatformFailure, TokenError, or the signal's reason.
+ */
+export async function countStuck(options: StuckOptions, signal: AbortSignal): Promise<number> {
+  const { client, concurrency, monotonic, stuckAfterMs, zone } = options
+  const now = client.now()
+  // Events since then can't be stuck yet.
+  const span = slidingWindow(now, { ...options.window, settleMs: stuckAfterMs }, zone)
+  if (isEmpty(span)) return 0
+
+  function isStuck(record: WebhookRecord): boolean {
+    const { eventAt, lastAt } = createFailedRecord(record, { zone, now, askedAt: 0 })
+    return now - Math.max(eventAt, lastAt, options.triedAt(record.id) ?? -Infinity) > stuckAfterMs
+  }
+
+  // Without totals: they decide how a slice is cut, and this one is not cut.
+  const reading = {
+    client,
+    monotonic,
+    status: 'processing',
+    concurrency,
+    maxRecords: maxStuck,
+    totalsCount: false,
+  } as const
+  const listing = await listSlice(span, reading, signal)
+  return 'tooMany' in listing ? maxStuck : listing.records.filter(isStuck).length
+}
