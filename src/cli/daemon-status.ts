@@ -2,8 +2,7 @@
 import { Agent } from 'undici'
 import { z } from 'zod'
 import type { Config } from '../config/schema.ts'
-import { TransportError } from '../platform/http.ts'
-import { createUndiciTransport } from '../platform/undici-transport.ts'
+import { createHttpTransport, TransportError } from '../platform/http.ts'
 import { originOf } from './daemon-address.ts'
 import type { Io } from './io.ts'
 
@@ -52,7 +51,7 @@ export async function askDaemon(
   if (server.port === 0) return { url: 'server.port 0', problem: 'any free port' }
   const url = originOf({ section: 'server', ...server })
   // A dispatcher of its own: the daemon is on this host, never behind a proxy.
-  const http = createUndiciTransport({ clock, connections: 1, dispatcher: new Agent({ connections: 1 }) })
+  const http = createHttpTransport({ clock, connections: 1, dispatcher: new Agent({ connections: 1 }) })
   try {
     const target = URL.parse(`${url}/status`)
     if (target === null) return { url, problem: 'not an address' }

@@ -2,7 +2,7 @@
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
 import { outcomes, type Outcome, type OutcomeFact } from '../reconcile/confirm/outcomes.ts'
-import type { FoundStatus, RetryResult } from '../platform/client.ts'
+import type { FoundStatus, RetryResult } from '../platform/operations.ts'
 import type { StoppedBy } from './once-report.ts'
 import { cell, pairs, table } from './table.ts'
 

@@ -10,7 +10,7 @@ import { memoryShortfall } from '../runtime/memory.ts'
 import { createCertificateSource, type CertificateSource } from '../platform/certificate.ts'
 import { createKeySource, type KeySource, type PrivateKeySetting } from '../platform/private-key.ts'
 import { proxyFromEnvironment, shownProxies } from '../platform/proxy.ts'
-import { createUndiciTransport, type UndiciTransport } from '../platform/undici-transport.ts'
+import { createHttpTransport, type HttpTransport } from '../platform/http.ts'
 import type { Io, Output } from './io.ts'
 
 export interface Service {
@@ -18,7 +18,7 @@ export interface Service {
   log: Log
   key: KeySource
   certificate: CertificateSource | undefined
-  http: UndiciTransport
+  http: HttpTransport
   /** The proxies that calls go through, for people; undefined without one. */
   proxy: string | undefined
 }
@@ -80,8 +80,8 @@ export function openAudit(
 }
 
 /** The way out: through the proxy that the environment names, if it names one. @throws ConfigurationError */
-export function openTransport(config: Config, { clock, env }: Pick<Io, 'clock' | 'env'>): UndiciTransport {
-  return createUndiciTransport({ clock, connections: connectionsOf(config), proxy: proxyFromEnvironment(env) })
+export function openTransport(config: Config, { clock, env }: Pick<Io, 'clock' | 'env'>): HttpTransport {
+  return createHttpTransport({ clock, connections: connectionsOf(config), proxy: proxyFromEnvironment(env) })
 }
 
 /** Levels that a command of which people want an answer, and no log, leaves out. */

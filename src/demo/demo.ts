@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Io } from '../cli/io.ts'
 import { makeCredentials, prepareFolder, writeCredentials } from '../keygen.ts'
 import { metricPrefix } from '../observe/metrics.ts'
-import { createUndiciTransport } from '../platform/undici-transport.ts'
+import { createHttpTransport } from '../platform/http.ts'
 import type { Outcome } from '../reconcile/confirm/outcomes.ts'
 import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
 import { untilAborted } from '../shutdown.ts'
@@ -214,7 +214,7 @@ export async function runDemo(io: Io, options: DemoOptions): Promise<boolean> {
   cleanup.defer(() => sandbox.close())
   const scene = setScene(sandbox, io.clock.now())
   sandbox.receiver.down()
-  const http = createUndiciTransport({ clock: io.clock, connections: 2 })
+  const http = createHttpTransport({ clock: io.clock, connections: 2 })
   cleanup.defer(() => http.close())
   const logFile = join(keys.folder, 'daemon.log')
   introduce(io, sandbox, scene, logFile)

@@ -1,13 +1,13 @@
 // The scene of the demo: a platform with about 500 failed deliveries of an outage, and a colleague who retries some by hand.
 import type { Clock, Random } from '../runtime/clock.ts'
 import { createPlatformClient, type PlatformClient } from '../platform/client.ts'
+import type { HttpTransport } from '../platform/http.ts'
 import { createZone } from '../platform/local-time.ts'
 import { createKeySource } from '../platform/private-key.ts'
 import { createRate } from '../platform/rate.ts'
 import { createServerClock } from '../platform/server-clock.ts'
 import { createTokenManager } from '../platform/token.ts'
 import { tokenPath } from '../platform/wire.ts'
-import type { UndiciTransport } from '../platform/undici-transport.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
 
 const minute = 60_000
@@ -56,7 +56,7 @@ export function setScene(sandbox: Sandbox, now: number): Scene {
 export interface ColleagueOptions {
   sandbox: Sandbox
   privateKeyFile: string
-  http: UndiciTransport
+  http: HttpTransport
   clock: Clock
   random: Random
 }

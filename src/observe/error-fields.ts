@@ -1,7 +1,7 @@
 // An error as log fields: enough to find the place, without what its message may carry.
 import { ConfigurationError, UsageError } from '../runtime/errors.ts'
 import type { LogFields } from './log.ts'
-import { PlatformFailure } from '../platform/failure.ts'
+import { PlatformFailure } from '../platform/response.ts'
 import { TransportError } from '../platform/http.ts'
 import { TokenError } from '../platform/token-error.ts'
 

@@ -1,7 +1,7 @@
 // Every metric of the daemon in one table: name, type, help, labels and their values. README's table is made from it.
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { reasons } from '../platform/http.ts'
-import { foundStatuses, retryResults } from '../platform/retry-answer.ts'
+import { foundStatuses, retryResults } from '../platform/operations.ts'
 import { circuitStates } from '../reconcile/retry/circuits.ts'
 import { decisions, type Decision } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/confirm/outcomes.ts'

@@ -1,45 +1,80 @@
-// The platform's two webhook operations as functions: authenticated, paced, classified. Knows no policy.
-import type { Random } from '../runtime/clock.ts'
-import { createCaller, type CallerOptions } from './call.ts'
-import { PlatformFailure } from './failure.ts'
-import type { Reason } from './http.ts'
-import { holdsPage, listUrl, readPage, type ListPage, type ListQuery } from './list-page.ts'
+// The platform client: the webhook operations, authenticated, within the rate, classified. Knows no policy.
+import type { Clock, Random } from '../runtime/clock.ts'
+import { TransportError, type HttpRequest, type Reason, type Transport } from './http.ts'
 import type { Zone } from './local-time.ts'
-import { holdsRecord, readRetryAnswer, retryUrl, type RetryAnswer } from './retry-answer.ts'
+import {
+  listOperation,
+  readRetryAnswer,
+  retryOperation,
+  type Exchange,
+  type ListPage,
+  type ListQuery,
+  type Operation,
+  type RetryAnswer,
+} from './operations.ts'
+import type { Rate, RateClass } from './rate.ts'
+import { classify, PlatformFailure, retryAfterMs } from './response.ts'
+import type { ServerClock } from './server-clock.ts'
 import { TokenError } from './token.ts'
-import { retryRequestBody, webhooksPath } from './wire.ts'
+import { webhooksPath } from './wire.ts'
 
-export type { RequestFact, TokenSource } from './call.ts'
-export type { ListPage, ListQuery } from './list-page.ts'
-export { retryResults, type FoundStatus, type RetryAnswer, type RetryResult } from './retry-answer.ts'
+/** What the client needs of the token manager. */
+export interface TokenSource {
+  get(signal?: AbortSignal): Promise<{ readonly value: string; readonly obtainedAt: number }>
+  void(token: { readonly value: string; readonly obtainedAt: number }): void
+}
 
-/** What a list is read for: to find failed records, or to see what became of retried ones. */
+type Token = Awaited<ReturnType<TokenSource['get']>>
+
+/** One HTTP exchange of the webhook operations. */
+export interface RequestFact {
+  type: 'platform-request'
+  operation: 'list' | 'retry' | 'confirm'
+  reason: Reason
+  seconds: number
+}
+
+/** What a list is read for: to find failed records, or to check the outcome of retried ones. */
 export type ListPurpose = 'list' | 'confirm'
 
-export interface ClientOptions extends CallerOptions {
+export interface ClientOptions {
   /** API base, with or without a trailing slash; may carry any path. */
   baseUrl: string
+  requestTimeoutMs: number
   zone: Zone
+  tokens: TokenSource
+  transport: Transport
+  rate: Rate
+  /** Of the API's origin. */
+  serverClock: ServerClock
+  clock: Clock
   random: Random
+  report: (fact: RequestFact) => void
 }
 
 export interface PlatformClient {
   /**
-   * Lists one page; at most 3 tries, and one replay after a 401. Its purpose says whose share of the rate it uses;
+   * Lists one page; at most 3 tries, and one replay after a 401. The purpose decides whose share of the rate it uses;
    * default `list`.
    * @throws PlatformFailure, TokenError, or the signal's reason. @see platform-api.md 4.2
    */
   list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
   /**
-   * Asks for one record's retry. Its place in the rate is acquired by who calls; when nothing is sent it is given back.
+   * Asks for one record's retry. The caller has acquired its place in the rate; when nothing is sent it is given back.
    * @throws the signal's reason, and PlatformFailure for an id that is no UUID; everything else is an answer. @see platform-api.md 4.3
    */
   retry(id: string, signal: AbortSignal): Promise<RetryAnswer>
   /** The platform's time as far as it is known, in epoch ms. */
   now(): number
-  /** Whether an answer has told the platform's time yet; before, `now` is the host's. */
+  /** Whether an answer has shown the platform's time yet; before, `now` is the host's. */
   knowsTime(): boolean
 }
+
+/** Answers above this are not read on. */
+const maxAnswerBytes = 8 * 1024 * 1024
+/** A token younger than this may not have reached every server of the platform yet. */
+const youngTokenMs = 10_000
+const youngTokenReplayMs = 1000
 
 const maxTries = 3
 /** Longest wait before the first repeat; it doubles. */
@@ -58,11 +93,123 @@ const repeatable: ReadonlySet<Reason> = new Set<Reason>([
   'unauthorized',
 ])
 
+/** The last exchange of a call. */
+type Called<T> = Exchange<T> & {
+  /** True when the call was replayed after a 401. */
+  isReplayed: boolean
+  /** A 401 was not replayed, because no token could be had any more. */
+  tokenError?: TokenError
+}
+
+/**
+ * Sends a request for which the rate has been acquired; without a token that is given back, and it rejects with the
+ * TokenError, or with the signal's reason. After a 401 it is replayed once, if `mayReplay`: with a new token, or with the
+ * same when it is so young that it may not be known everywhere yet.
+ */
+type Call = <T>(kind: RateClass, operation: Operation<T>, signal: AbortSignal, mayReplay: boolean) => Promise<Called<T>>
+
+function createCall(options: ClientOptions): Call {
+  const { clock, rate, serverClock, tokens } = options
+
+  function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
+    return {
+      method,
+      url,
+      headers: {
+        accept: 'application/json',
+        'accept-encoding': 'identity',
+        authorization: `Bearer ${token.value}`,
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+      },
+      ...(body !== undefined && { body }),
+      timeoutMs: options.requestTimeoutMs,
+      maxBytes: maxAnswerBytes,
+      signal,
+    }
+  }
+
+  /** One answer, learned from. Rejects with TransportError, or with the signal's reason. */
+  async function ask<T>(operation: Operation<T>, token: Token, signal: AbortSignal): Promise<Exchange<T>> {
+    const sentAt = clock.monotonic()
+    const response = await options.transport(toRequest(operation, token, signal))
+    const answer = classify(response)
+    const { status } = response
+    serverClock.learn(response)
+    // A platform that has an error body to give under 503 is not overloaded.
+    const overloaded = status === 503 && !answer.isKnownCode
+    const kind = answer.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
+    const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
+    rate.feedback({ kind, retryAfterMs: waitMs, sentAt })
+    if (answer.reason !== 'ok') return { ...answer, reason: answer.reason, status }
+    const content = operation.read(answer.body)
+    return content === undefined
+      ? { ...answer, reason: 'invalid-body', status }
+      : { ...answer, reason: 'ok', status, content }
+  }
+
+  /** One exchange with one token. Rejects only with the signal's reason. */
+  async function once<T>(kind: RateClass, ...asked: Parameters<typeof ask<T>>): Promise<Exchange<T>> {
+    const startedAt = clock.monotonic()
+    const exchange = await ask<T>(...asked).catch((error: unknown): Exchange<T> => {
+      if (!(error instanceof TransportError)) throw error
+      const { code: transportCode, reason, requestNotSent } = error
+      const answer = { reason, body: undefined, code: undefined, isKnownCode: false }
+      return { ...answer, status: undefined, requestNotSent, transportCode }
+    })
+    const seconds = (clock.monotonic() - startedAt) / 1000
+    options.report({ type: 'platform-request', operation: kind, reason: exchange.reason, seconds })
+    return exchange
+  }
+
+  async function tokenFor(kind: RateClass, signal: AbortSignal): Promise<Token> {
+    try {
+      return await tokens.get(signal)
+    } catch (error) {
+      rate.release(kind)
+      throw error
+    }
+  }
+
+  /** The token for the replay, with a place in the rate acquired; or the error that says why there is none. */
+  async function nextToken(kind: RateClass, refused: Token, signal: AbortSignal): Promise<Token | TokenError> {
+    const isYoung = clock.monotonic() - refused.obtainedAt < youngTokenMs
+    if (isYoung) await clock.sleep(youngTokenReplayMs, signal)
+    else tokens.void(refused)
+    await rate.acquire(kind, signal)
+    if (isYoung) return refused
+    return tokenFor(kind, signal).catch((error: unknown) => {
+      if (error instanceof TokenError) return error
+      throw error
+    })
+  }
+
+  return async (kind, operation, signal, mayReplay) => {
+    const token = await tokenFor(kind, signal)
+    const first = await once(kind, operation, token, signal)
+    if (first.reason !== 'unauthorized') return { ...first, isReplayed: false }
+    if (!mayReplay) {
+      tokens.void(token)
+      return { ...first, isReplayed: false }
+    }
+    const next = await nextToken(kind, token, signal)
+    if (next instanceof TokenError) return { ...first, isReplayed: false, tokenError: next }
+    const second = await once(kind, operation, next, signal)
+    if (second.reason === 'unauthorized') tokens.void(next)
+    return { ...second, isReplayed: true }
+  }
+}
+
+/** A PATCH that was not sent, because no token could be had. */
+function notSent({ kind, reason }: TokenError): RetryAnswer {
+  return kind === 'transient'
+    ? { result: 'unreachable', reason, sent: false }
+    : { result: 'unauthorized', reason: 'unauthorized', sent: false }
+}
+
 export function createPlatformClient(options: ClientOptions): PlatformClient {
   const { clock, random, rate, serverClock, zone } = options
   const webhooksUrl = options.baseUrl.replace(/\/+$/, '') + webhooksPath
-  const caller = createCaller(options)
-  const retryBody = JSON.stringify(retryRequestBody)
+  const call = createCall(options)
   let repeatCredit = maxRepeatCredit
 
   /** Whether a list call may be repeated; then the repeat is paid for. */
@@ -73,33 +220,29 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
   }
 
   async function list(query: ListQuery, signal: AbortSignal, purpose: ListPurpose = 'list'): Promise<ListPage> {
-    const call = { operation: purpose, kind: purpose, method: 'GET', holds: holdsPage } as const
-    const url = listUrl(webhooksUrl, query)
+    const operation = listOperation(webhooksUrl, query, zone)
     repeatCredit = Math.min(maxRepeatCredit, repeatCredit + repeatShare)
-    let replayed = false
+    let isReplayed = false
     for (let tries = 1; ; tries += 1) {
       await rate.acquire(purpose, signal)
-      const { answer, status, transportCode, noToken, ...done } = await caller.send({ ...call, url }, signal, !replayed)
-      if (answer.reason === 'ok') return readPage(answer.body, zone)
-      if (noToken !== undefined) throw noToken
-      if (!mayRepeat(answer.reason, tries)) throw new PlatformFailure(answer.reason, status, 'list', transportCode)
-      replayed ||= done.replayed
+      const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed)
+      if (called.reason === 'ok') return called.content
+      const { reason, status, tokenError, transportCode } = called
+      if (tokenError !== undefined) throw tokenError
+      if (!mayRepeat(reason, tries)) throw new PlatformFailure(reason, status, 'list', transportCode)
+      isReplayed ||= called.isReplayed
       await clock.sleep(random.next() * firstRepeatMs * 2 ** (tries - 1), signal)
     }
   }
 
   async function retry(id: string, signal: AbortSignal): Promise<RetryAnswer> {
-    const url = retryUrl(webhooksUrl, id)
-    const holds = (body: unknown): boolean => holdsRecord(body, id)
+    const operation = retryOperation(webhooksUrl, id, zone)
     try {
-      const call = { operation: 'retry', kind: 'retry', method: 'PATCH', url, body: retryBody, holds } as const
-      return readRetryAnswer(await caller.send(call, signal, true), zone)
+      return readRetryAnswer(await call('retry', operation, signal, true))
     } catch (error) {
       signal.throwIfAborted()
-      if (!(error instanceof TokenError)) throw error
-      const { kind, reason } = error
-      if (kind === 'transient') return { result: 'unreachable', reason, sent: false }
-      return { result: 'unauthorized', reason: 'unauthorized', sent: false }
+      if (error instanceof TokenError) return notSent(error)
+      throw error
     }
   }
 

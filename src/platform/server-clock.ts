@@ -1,6 +1,7 @@
 // The time of one server, learned from the Date headers of its answers against the monotonic clock. @see design section 7
 import type { Clock } from '../runtime/clock.ts'
 import type { HttpResponse } from './http.ts'
+import { parseHttpDate } from './response.ts'
 
 export interface ServerClock {
   /** Best estimate of the server's time, in epoch ms; the host's as it was at the start, until an answer has shown it. */
@@ -28,15 +29,6 @@ const answersForJump = 3
 const driftPerMs = 100e-6
 /** Before the first answer: a host whose clock is set by NTP is well within this. */
 const unknownMarginMs = 5000
-
-/**
- * The one form that a server must send, and a date that exists; undefined for anything else. The obsolete forms carry no
- * zone or a two-digit year. @see RFC 9110 section 5.6.7
- */
-function parseHttpDate(header: string): number | undefined {
-  const date = Date.parse(header)
-  return !Number.isNaN(date) && new Date(date).toUTCString() === header ? date : undefined
-}
 
 /** The evidence of one answer: the header's second was cut off, and it was written between sending and receiving. */
 function intervalOf({ headers, receivedAt, sentAt }: Parameters<ServerClock['learn']>[0]): Interval | undefined {

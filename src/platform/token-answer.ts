@@ -1,7 +1,7 @@
 // Reads the token endpoint's answer: a token, a rejection of our credentials, or trouble that passes. @see RFC 6749 section 5
-import { readAnswer, retryAfterMs } from './failure.ts'
-import { foreignText } from './foreign-text.ts'
+import { classify, retryAfterMs } from './response.ts'
 import type { HttpResponse, Reason } from './http.ts'
+import { foreignText } from './foreign-text.ts'
 
 export interface Granted {
   kind: 'granted'
@@ -120,7 +120,7 @@ function granted(body: unknown): TokenAnswer {
  * @see platform-api.md 4.1
  */
 export function readTokenAnswer(response: HttpResponse, platformNow: number): TokenAnswer {
-  const { reason, body } = readAnswer(response)
+  const { reason, body } = classify(response)
   const error = oauthCode(member(body, 'error'))
   const answer =
     error !== undefined

@@ -3,7 +3,7 @@ import { ConfigurationError, isAbort } from '../runtime/errors.ts'
 import { holdToken, type AccessToken, type HeldToken } from './access-token.ts'
 import { foreignText } from './foreign-text.ts'
 import type { Reason } from './http.ts'
-import { createNap, until } from '../runtime/nap.ts'
+import { abortable, createNotifier } from '../runtime/notifier.ts'
 import type { SigningKey } from './private-key.ts'
 import type { Granted, Refused } from './token-answer.ts'
 import { explainRefusal, TokenError } from './token-error.ts'
@@ -94,7 +94,7 @@ function missingScopes(requested: string, granted: string | undefined): string[]
 export function createTokenManager(options: TokenManagerOptions): TokenManager {
   const { clock, random, report } = options
   const pace = createPace(clock, random)
-  const nap = createNap(clock)
+  const notifier = createNotifier(clock)
   const tryOnce = createTokenRequest(options, (reason, seconds) => {
     report({ type: 'token-request', reason, seconds })
   })
@@ -201,7 +201,7 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
   async function waitFor(wanted: Request, signal: AbortSignal | undefined): Promise<AccessToken> {
     wanted.waiters += 1
     try {
-      return await until(wanted.promise, signal)
+      return await abortable(wanted.promise, signal)
     } catch (error) {
       const still = usable()
       if (still === undefined || isAbort(error, signal)) throw error
@@ -247,8 +247,8 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
   async function keepFresh(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const wait = dueAt() - clock.monotonic()
-      if (wait > 0) await nap.sleep(wait, signal)
-      else await until((request ?? begin()).promise, signal).catch(nothing)
+      if (wait > 0) await notifier.wait(wait, signal).catch(nothing)
+      else await abortable((request ?? begin()).promise, signal).catch(nothing)
     }
   }
 
@@ -258,7 +258,7 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
         if (!signal.aborted) throw error
       })
       if (!signal.aborted) await checkKey()
-      if (tryNewKey) nap.wake()
+      if (tryNewKey) notifier.notify()
     }
   }
 
@@ -268,14 +268,14 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
       if (held?.token !== token) return
       held = undefined
       pace.voided()
-      nap.wake()
+      notifier.notify()
     },
     expiresAt: () => (held === undefined ? undefined : Math.round(onHostClock(held.endsAt))),
     keyChanged() {
       void checkKey().then(() => {
         pace.hurry()
         if (usable() === undefined || tryNewKey) shared()
-        nap.wake()
+        notifier.notify()
       })
     },
     async start(signal) {

@@ -1,4 +1,4 @@
-// A condition variable: a loop waits for a change or for a deadline, whichever comes first.
+// Waits that can be cut short: a condition variable for loops, and a promise that is given up on abort.
 import type { Clock } from './clock.ts'
 
 export interface Notifier {
@@ -28,22 +28,28 @@ export function createNotifier(clock: Clock): Notifier {
     },
     async wait(ms, signal) {
       signal.throwIfAborted()
-      const own = new AbortController()
-      const end = (): void => {
-        own.abort(notified)
-      }
-      const { signal: ringing } = current
-      ringing.addEventListener('abort', end, { once: true })
-      signal.addEventListener('abort', end, { once: true })
+      const either = AbortSignal.any([signal, current.signal])
       try {
-        await clock.sleep(Math.min(ms ?? Infinity, longestWaitMs), own.signal)
+        await clock.sleep(Math.min(ms ?? Infinity, longestWaitMs), either)
       } catch (error) {
         signal.throwIfAborted()
-        if (!own.signal.aborted) throw error
-      } finally {
-        ringing.removeEventListener('abort', end)
-        signal.removeEventListener('abort', end)
+        if (!either.aborted) throw error
       }
     },
   }
+}
+
+/** Settles as the promise does, or rejects with the signal's reason once it is aborted: the work itself goes on. */
+export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      reject(signal.reason as Error)
+    }
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    void promise.then(resolve, reject).finally(() => {
+      signal.removeEventListener('abort', abort)
+    })
+  })
 }

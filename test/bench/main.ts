@@ -6,7 +6,7 @@ import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { createKeySource } from '../../src/platform/private-key.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
 import { createTokenManager } from '../../src/platform/token.ts'
-import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
+import { createHttpTransport } from '../../src/platform/http.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
 import { testKeys } from '../support/keys.ts'
 import { bareOutage, reconcileOutage } from './outage.ts'
@@ -77,7 +77,7 @@ async function ask(command: BenchCommand | 'counts'): Promise<BenchAnswer> {
 }
 
 async function bareToken(sandbox: BenchSandbox): Promise<string> {
-  const http = createUndiciTransport({ clock: systemClock, connections: 1 })
+  const http = createHttpTransport({ clock: systemClock, connections: 1 })
   const { source: key } = await createKeySource({ file: keys.privateKeyFile })
   const issuer = `${sandbox.authUrl}/auth/realms/${sandbox.realm}`
   const tokens = createTokenManager({

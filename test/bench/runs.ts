@@ -10,7 +10,7 @@ import { publishFact } from '../../src/observe/publish.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { createNarrator } from '../../src/observe/log-reporter.ts'
 import { createKeySource } from '../../src/platform/private-key.ts'
-import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
+import { createHttpTransport } from '../../src/platform/http.ts'
 import { retryRequestBody } from '../../src/platform/wire.ts'
 import type { BenchSandbox } from './sandbox-process.ts'
 
@@ -87,7 +87,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
     if (measured[until] === records) finished.resolve(undefined)
   }
   const { source: key } = await createKeySource({ file: privateKeyFile })
-  const http = createUndiciTransport({ clock: systemClock, connections: connectionsOf(config) })
+  const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })
   const parts = { config, periodMs: 30_000, clock: systemClock, random: systemRandom, transport: http.transport, key }
   const engine = createEngine({ ...parts, certificate: undefined, report })
   const stop = new AbortController()

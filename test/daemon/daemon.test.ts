@@ -233,7 +233,7 @@ test('a tick while the platform’s Retry-After goes on is skipped, and counted'
 })
 
 test('a certificate of the platform that has expired is named in log and status, and a proxy in the first line', async () => {
-  const expired = new TransportError('tls', 'CERT_HAS_EXPIRED', { neverLeft: true })
+  const expired = new TransportError('tls', 'CERT_HAS_EXPIRED', { requestNotSent: true })
   const scene = startScene({
     proxy: 'http://proxy.example:3128',
     instead: ({ method }) => (method === 'GET' ? Promise.reject(expired) : undefined),

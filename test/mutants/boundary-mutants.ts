@@ -36,7 +36,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P05',
-    file: 'platform/retry-answer.ts',
+    file: 'platform/operations.ts',
     text: ' || (status >= 200 && status < 300)',
     replacement: '',
     breaks: 'takes an unreadable 200 for a retry that was not taken',
@@ -44,15 +44,15 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P06',
-    file: 'platform/retry-answer.ts',
-    text: 'if (answer.code !== undefined) return false',
+    file: 'platform/operations.ts',
+    text: 'if (exchange.code !== undefined) return false',
     replacement: '',
     breaks: 'takes an error with a code for a lost answer',
     origin: 'review',
   },
   {
     id: 'P07',
-    file: 'platform/failure.ts',
+    file: 'platform/response.ts',
     text: "422: 'bad-request'",
     replacement: "422: 'not-found'",
     breaks: 'takes 422 for a record that is gone',
@@ -60,7 +60,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P08',
-    file: 'platform/call.ts',
+    file: 'platform/client.ts',
     text: 'else tokens.void(refused)',
     replacement: '',
     breaks: 'goes on using a token that was refused',
@@ -68,8 +68,8 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P09',
-    file: 'platform/call.ts',
-    text: 'response.status === 503 && !answer.knownCode',
+    file: 'platform/client.ts',
+    text: 'status === 503 && !answer.isKnownCode',
     replacement: 'false',
     breaks: 'does not slow down after a 503',
     origin: 'review',
@@ -124,7 +124,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P16',
-    file: 'platform/undici-transport.ts',
+    file: 'platform/http.ts',
     text: 'bytes > maxBytes',
     replacement: 'false',
     breaks: 'reads an answer of any size that does not tell its length',

@@ -140,9 +140,9 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F18',
-    file: 'platform/retry-answer.ts',
-    text: 'if (answer.code !== undefined) return false',
-    replacement: 'if (answer.knownCode) return false',
+    file: 'platform/operations.ts',
+    text: 'if (exchange.code !== undefined) return false',
+    replacement: 'if (exchange.isKnownCode) return false',
     breaks: "a 5xx with the platform's own error code counts as lost: a try, awaited for minutes, parked in the end",
     origin: 'fresh',
   },

@@ -243,7 +243,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         const nothing = { status: undefined, views: [], retryAfterMs: undefined, hasDate: false }
         const fail = (kind: Told['kind'], reason: 'timeout' | 'connection', code: string): void => {
           end({ kind, ...nothing, isTimeout: reason === 'timeout' }, () => {
-            reject(new TransportError(reason, code, { neverLeft: kind === 'never-left' }))
+            reject(new TransportError(reason, code, { requestNotSent: kind === 'never-left' }))
           })
         }
         const abort = (): void => {

@@ -1,5 +1,5 @@
 // Policies, listings and records for the tests of what happens inside the reconcile folder.
-import type { RetryAnswer } from '../../src/platform/client.ts'
+import type { RetryAnswer } from '../../src/platform/operations.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { Ticket } from '../../src/reconcile/retry/circuits.ts'

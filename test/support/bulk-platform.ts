@@ -1,5 +1,6 @@
 // A million failed records that cost nothing until they are listed: for counting list calls.
-import type { ListPage, ListQuery, PlatformClient } from '../../src/platform/client.ts'
+import type { ListPage, ListQuery } from '../../src/platform/operations.ts'
+import type { PlatformClient } from '../../src/platform/client.ts'
 import { idOf } from './fake-platform.ts'
 
 export interface BulkPlatform extends PlatformClient {

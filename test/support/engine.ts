@@ -4,10 +4,9 @@ import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { connectionsOf, createEngine, type Engine } from '../../src/engine.ts'
 import type { Fact } from '../../src/observe/events.ts'
-import type { Transport } from '../../src/platform/http.ts'
+import { createHttpTransport, type Transport } from '../../src/platform/http.ts'
+import type { RetryResult } from '../../src/platform/operations.ts'
 import { createKeySource, type KeySource } from '../../src/platform/private-key.ts'
-import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
-import type { RetryResult } from '../../src/platform/client.ts'
 import type { Outcome } from '../../src/reconcile/confirm/outcomes.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../src/sandbox/handle.ts'
@@ -61,7 +60,7 @@ interface Connection {
 /** Deadlines are real, whatever clock the engine lives by. */
 async function overHttp(config: Config, clock: Clock): Promise<Connection> {
   const { source: key } = await createKeySource({ file: config.auth.privateKeyFile ?? '' })
-  const http = createUndiciTransport({ clock: systemClock, connections: connectionsOf(config) })
+  const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })
   const transport: Transport = async (request) => {
     const sentAt = clock.monotonic()
     const answer = await http.transport(request)

@@ -1,6 +1,7 @@
 // The platform in memory, as a PlatformClient: every reading of what the specification leaves open, and whatever trouble a test wants.
 import type { Clock } from '../../src/runtime/clock.ts'
-import type { ListPage, ListQuery, PlatformClient, RetryAnswer } from '../../src/platform/client.ts'
+import type { ListPage, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
+import type { PlatformClient } from '../../src/platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../src/platform/record.ts'
 
 /** How the platform reads what platform-api.md 4.2 does not say. */

@@ -2,12 +2,11 @@
 import { MockAgent } from 'undici'
 import type { Random } from '../../src/runtime/clock.ts'
 import { createPlatformClient, type PlatformClient, type RequestFact } from '../../src/platform/client.ts'
-import { TransportError } from '../../src/platform/http.ts'
+import { createHttpTransport, TransportError } from '../../src/platform/http.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import { createRate, type Rate, type RateFeedback } from '../../src/platform/rate.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
 import { TokenError } from '../../src/platform/token.ts'
-import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 export interface Reply {
@@ -80,7 +79,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
   const agent = new MockAgent()
   agent.disableNetConnect()
   const pool = agent.get(origin)
-  const http = createUndiciTransport({ clock, connections: 1, dispatcher: agent })
+  const http = createHttpTransport({ clock, connections: 1, dispatcher: agent })
   const sent: SentRequest[] = []
   const facts: RequestFact[] = []
   const feedback: RateFeedback[] = []

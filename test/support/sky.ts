@@ -1,6 +1,7 @@
 // A platform that delivers after it has answered, as a PlatformClient: what confirming has to cope with, and a count of its calls.
 import type { Clock } from '../../src/runtime/clock.ts'
-import type { ListPage, ListPurpose, ListQuery, PlatformClient, RetryAnswer } from '../../src/platform/client.ts'
+import type { ListPage, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
+import type { ListPurpose, PlatformClient } from '../../src/platform/client.ts'
 import { createZone, type Zone } from '../../src/platform/local-time.ts'
 import type { Rate } from '../../src/platform/rate.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'

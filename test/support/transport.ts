@@ -1,11 +1,13 @@
 // The real transport for one test after the other, on a virtual clock, with the check that it leaves nothing behind.
 import { afterEach, beforeEach, expect } from 'vitest'
-import { TransportError, type HttpRequest, type HttpResponse } from '../../src/platform/http.ts'
 import {
-  createUndiciTransport,
-  type UndiciTransport,
-  type UndiciTransportOptions,
-} from '../../src/platform/undici-transport.ts'
+  createHttpTransport,
+  TransportError,
+  type HttpRequest,
+  type HttpResponse,
+  type HttpTransport,
+  type HttpTransportOptions,
+} from '../../src/platform/http.ts'
 import type { OnRequest } from './raw-server.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
@@ -21,18 +23,18 @@ export interface TransportUnderTest {
   /** A GET with the time and size limits above, unless told otherwise. */
   request(url: URL, changes?: Partial<HttpRequest>): Promise<HttpResponse>
   /** Puts another transport in its place, on the same clock. */
-  reopen(options: Omit<UndiciTransportOptions, 'clock'>): Promise<void>
+  reopen(options: Omit<HttpTransportOptions, 'clock'>): Promise<void>
   close(): Promise<void>
 }
 
 /** Opens one before each test of the file, and closes it after it. */
 export function useTransport(): TransportUnderTest {
   let clock: VirtualClock
-  let http: UndiciTransport
+  let http: HttpTransport
 
   beforeEach(() => {
     clock = createVirtualClock()
-    http = createUndiciTransport({ clock, connections: 4 })
+    http = createHttpTransport({ clock, connections: 4 })
   })
 
   afterEach(async () => {
@@ -47,7 +49,7 @@ export function useTransport(): TransportUnderTest {
       http.transport({ method: 'GET', url, headers: {}, timeoutMs, maxBytes, ...changes }),
     async reopen(options) {
       await http.close()
-      http = createUndiciTransport({ clock, ...options })
+      http = createHttpTransport({ clock, ...options })
     },
     close: () => http.close(),
   }

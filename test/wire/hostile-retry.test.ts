@@ -1,6 +1,6 @@
 // A retry operation that misbehaves in every way: classified, counted, each record asked for once, nothing delivered twice, nothing lost.
 import { describe, expect, test } from 'vitest'
-import type { FoundStatus, RetryResult } from '../../src/platform/client.ts'
+import type { FoundStatus, RetryResult } from '../../src/platform/operations.ts'
 import type { Reason } from '../../src/platform/http.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'

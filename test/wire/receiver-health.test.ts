@@ -1,7 +1,6 @@
 // The receiver's health: asked only while there is work, held unless it answers 2xx, released at once when it does.
 import { describe, expect, test } from 'vitest'
-import { TransportError, type HttpRequest, type HttpResponse } from '../../src/platform/http.ts'
-import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
+import { createHttpTransport, TransportError, type HttpRequest, type HttpResponse } from '../../src/platform/http.ts'
 import {
   createReceiverHealth,
   type ReceiverHealth,
@@ -358,7 +357,7 @@ describe('over real HTTP', () => {
     await using other = await startRawServer((socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'))
     await using server = await startRawServer((socket) => socket.write(answer.replace('OTHER', other.url.href)))
     const clock = createVirtualClock()
-    const http = createUndiciTransport({ clock, connections: 1 })
+    const http = createHttpTransport({ clock, connections: 1 })
     const told = Promise.withResolvers<undefined>()
     const facts: ReceiverFact[] = []
     const stop = new AbortController()

@@ -65,14 +65,14 @@ describe('a PATCH never leaves', () => {
   ])('to a server %s: %s', async (_, code, credentials) => {
     await using server = await startTlsServer(credentials())
     const failure = await failureOf(http.request(new URL(`https://localhost:${server.port}/`), patch))
-    expect(failure).toMatchObject({ reason: 'tls', code, neverLeft: true })
+    expect(failure).toMatchObject({ reason: 'tls', code, requestNotSent: true })
     expect(server.requests).toEqual([])
   })
 
   test('where the connection is reset within the handshake', async () => {
     await using server = await startRawServer(says(''), 'no TLS')
     const failure = await failureOf(http.request(new URL(`https://127.0.0.1:${server.url.port}/`), patch))
-    expect(failure).toMatchObject({ reason: 'tls', neverLeft: true })
+    expect(failure).toMatchObject({ reason: 'tls', requestNotSent: true })
   })
 
   test('where no connection comes about in time', async () => {
@@ -80,14 +80,14 @@ describe('a PATCH never leaves', () => {
     // It takes the connection, and then says nothing: the handshake never ends.
     await using server = await startRawServer(says(''))
     const failure = await failureOf(http.request(new URL(`https://127.0.0.1:${server.url.port}/`), patch))
-    expect(failure).toMatchObject({ reason: 'timeout', code: 'UND_ERR_CONNECT_TIMEOUT', neverLeft: true })
+    expect(failure).toMatchObject({ reason: 'timeout', code: 'UND_ERR_CONNECT_TIMEOUT', requestNotSent: true })
   })
 
   test('where the deadline comes before the connection', async () => {
     await http.reopen({ connections: 1, dispatcher: new Agent({ connect: () => undefined }) })
     const answer = failureOf(http.request(new URL('http://127.0.0.1:1/'), { ...patch, timeoutMs: 1000 }))
     await http.clock().advance(1000)
-    expect(await answer).toMatchObject({ reason: 'timeout', code: 'DEADLINE', neverLeft: true })
+    expect(await answer).toMatchObject({ reason: 'timeout', code: 'DEADLINE', requestNotSent: true })
   })
 
   test.each(['EMFILE', 'ENFILE', 'ENOBUFS', 'EACCES', 'ENETDOWN'])(
@@ -98,7 +98,7 @@ describe('a PATCH never leaves', () => {
       }
       await http.reopen({ connections: 1, dispatcher: new Agent({ connect }) })
       const failure = await failureOf(http.request(new URL('http://127.0.0.1:1/'), patch))
-      expect(failure).toMatchObject({ reason: 'connection', code, neverLeft: true })
+      expect(failure).toMatchObject({ reason: 'connection', code, requestNotSent: true })
     },
   )
 })
@@ -118,7 +118,7 @@ describe('nobody knows whether a PATCH was taken', () => {
     await once(between, 'listening')
     const { port } = between.address() as AddressInfo
     const failure = await failureOf(http.request(new URL(`https://localhost:${port}/`), patch))
-    expect(failure.neverLeft).toBe(false)
+    expect(failure.requestNotSent).toBe(false)
     expect(server.requests).toEqual(['PATCH /'])
     client?.destroy()
     between.close()
@@ -130,7 +130,7 @@ describe('nobody knows whether a PATCH was taken', () => {
     const answer = failureOf(http.request(server.url, patch))
     await server.received(1)
     await http.clock().advance(10_000)
-    expect(await answer).toMatchObject({ code: 'DEADLINE', neverLeft: false })
+    expect(await answer).toMatchObject({ code: 'DEADLINE', requestNotSent: false })
   })
 })
 
@@ -172,7 +172,7 @@ describe('through a proxy', () => {
     const HTTPS_PROXY = `http://127.0.0.1:${proxy.port}`
     await http.reopen({ connections: 2, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
     const failure = await failureOf(http.request(platform, patch))
-    expect(failure).toMatchObject({ reason: 'connection', code: `PROXY_STATUS_${status}`, neverLeft: true })
+    expect(failure).toMatchObject({ reason: 'connection', code: `PROXY_STATUS_${status}`, requestNotSent: true })
     await http.close()
   })
 
@@ -182,7 +182,7 @@ describe('through a proxy', () => {
     await http.reopen({ connections: 1, connectTimeoutMs: 50, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
     for (let i = 0; i < 2; i += 1) {
       const failure = await failureOf(http.request(platform, patch))
-      expect(failure).toMatchObject({ reason: 'timeout', neverLeft: true })
+      expect(failure).toMatchObject({ reason: 'timeout', requestNotSent: true })
     }
     expect(proxy.tunnels).toHaveLength(2)
     await http.close()
@@ -194,7 +194,7 @@ describe('through a proxy', () => {
     const HTTPS_PROXY = `http://127.0.0.1:${proxy.port}`
     await http.reopen({ connections: 1, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
     const failure = await failureOf(http.request(platform, patch))
-    expect(failure).toMatchObject({ reason: 'tls', code: 'ERR_TLS_CERT_ALTNAME_INVALID', neverLeft: true })
+    expect(failure).toMatchObject({ reason: 'tls', code: 'ERR_TLS_CERT_ALTNAME_INVALID', requestNotSent: true })
     expect(server.requests).toEqual([])
     await http.close()
   })

@@ -4,7 +4,7 @@ import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { createKeySource } from '../../src/platform/private-key.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
 import { createTokenManager, TokenError, type TokenFact, type TokenManager } from '../../src/platform/token.ts'
-import { createUndiciTransport } from '../../src/platform/undici-transport.ts'
+import { createHttpTransport } from '../../src/platform/http.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
 import type { Fault } from '../../src/sandbox/faults.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
@@ -21,7 +21,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
   const { certificatePem } = await testKeys()
   const { privateKeyFile } = await testKeys(keyName)
   const sandbox = await startSandbox({ clock: systemClock, certificatePem, ...options })
-  const http = createUndiciTransport({ clock: systemClock, connections: 4 })
+  const http = createHttpTransport({ clock: systemClock, connections: 4 })
   const { source } = await createKeySource({ file: privateKeyFile })
   const facts: TokenFact[] = []
   const manager = createTokenManager({

@@ -1,8 +1,9 @@
 // Finds out what became of retries: looks at the records themselves, many with one call where they lie close. @see design section 11
 import { createNotifier } from '../../runtime/notifier.ts'
 import type { Clock, Random } from '../../runtime/clock.ts'
-import type { ListPage, ListQuery, PlatformClient } from '../../platform/client.ts'
-import { PlatformFailure } from '../../platform/failure.ts'
+import type { ListPage, ListQuery } from '../../platform/operations.ts'
+import type { PlatformClient } from '../../platform/client.ts'
+import { PlatformFailure } from '../../platform/response.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import { createCheckQueue } from './check-queue.ts'

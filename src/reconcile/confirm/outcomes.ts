@@ -1,5 +1,5 @@
 // What becomes of retries: pending outcomes, the evidence that settles them, and when a record is checked. @see design sections 2 and 11
-import type { RetryAnswer, RetryResult } from '../../platform/client.ts'
+import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
 import type { Zone } from '../../platform/local-time.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { updateFailedRecord, type FailedRecord, type PendingOutcome } from '../failed-record.ts'

@@ -1,7 +1,7 @@
 // Stops retrying while token, permission or platform is the trouble, and finds out gently when it is over. @see design section 10
 import { createNotifier } from '../../runtime/notifier.ts'
 import type { Clock, Random } from '../../runtime/clock.ts'
-import type { RetryAnswer } from '../../platform/client.ts'
+import type { RetryAnswer } from '../../platform/operations.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 
 /** Why nothing is retried at present. */

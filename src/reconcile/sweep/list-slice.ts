@@ -1,7 +1,8 @@
 // Lists one slice whole: pages in batches, ids once, and a verdict whether all of it was seen. @see design section 8
 import { maxPageSize } from '../../platform/wire.ts'
-import type { ListPage, ListQuery, PlatformClient } from '../../platform/client.ts'
-import { PlatformFailure } from '../../platform/failure.ts'
+import type { ListPage, ListQuery } from '../../platform/operations.ts'
+import type { PlatformClient } from '../../platform/client.ts'
+import { PlatformFailure } from '../../platform/response.ts'
 import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { contains, type Span } from '../window.ts'
 

@@ -1,5 +1,5 @@
 // Lists the failed records of a span, slice by slice: cuts what is too large, goes round what can't be listed. @see design section 8
-import { PlatformFailure } from '../../platform/failure.ts'
+import { PlatformFailure } from '../../platform/response.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import {
   asked,

@@ -1,7 +1,7 @@
 // The report of `once`: its exit code under everything that can have happened, and its words.
 import { describe, expect, test } from 'vitest'
 import { asText, emptyTally, judge, stoppedSweep, tallyRetry, type OnceReport } from '../../../src/cli/once-report.ts'
-import { retryResults } from '../../../src/platform/client.ts'
+import { retryResults } from '../../../src/platform/operations.ts'
 import { noCounts } from '../../../src/reconcile/retry/census.ts'
 
 type Body = Omit<OnceReport, 'exitCode'>

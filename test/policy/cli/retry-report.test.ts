@@ -1,7 +1,7 @@
 // What `retry` says at its end: every record counted once, whatever came first, and the exit code that follows.
 import { describe, expect, test } from 'vitest'
 import { asText, createLedger, judge, type Ledger, type RetryReport } from '../../../src/cli/retry-report.ts'
-import type { RetryAnswer } from '../../../src/platform/client.ts'
+import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import { outcomeFact, retryFact } from '../../support/facts.ts'
 
 function answer(changes: Partial<RetryAnswer> = {}): RetryAnswer {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { errorFields } from '../../../src/observe/error-fields.ts'
 import { ConfigurationError, UsageError } from '../../../src/runtime/errors.ts'
-import { PlatformFailure } from '../../../src/platform/failure.ts'
+import { PlatformFailure } from '../../../src/platform/response.ts'
 import { TransportError } from '../../../src/platform/http.ts'
 
 const secret = 'hunter2'

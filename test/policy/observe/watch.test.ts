@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Fact } from '../../../src/observe/events.ts'
 import { createWatch, type Present, type Watch } from '../../../src/observe/progress.ts'
-import { retryResults } from '../../../src/platform/client.ts'
+import { retryResults } from '../../../src/platform/operations.ts'
 import { noCounts } from '../../../src/reconcile/retry/census.ts'
 import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact } from '../../support/facts.ts'
 

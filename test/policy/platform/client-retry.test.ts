@@ -1,6 +1,6 @@
 // Retrying: what is sent, and what every answer means, whatever HTTP status it comes under.
 import { describe, expect, test } from 'vitest'
-import { retryResults, type RetryAnswer, type RetryResult } from '../../../src/platform/client.ts'
+import { retryResults, type RetryAnswer, type RetryResult } from '../../../src/platform/operations.ts'
 import type { Reason } from '../../../src/platform/http.ts'
 import { TokenError } from '../../../src/platform/token-error.ts'
 import { createClientUnderTest, noToken, type ClientUnderTest, type Reply } from '../../support/platform-client.ts'

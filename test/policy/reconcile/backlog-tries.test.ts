@@ -1,7 +1,7 @@
 // What the backlog remembers of a PATCH, and what it makes of the platform's times.
 import type { Listing } from '../../../src/reconcile/sweep/list-slice.ts'
 import { describe, expect, test } from 'vitest'
-import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
+import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { noCounts } from '../../../src/reconcile/retry/census.ts'
 import type { Decision } from '../../../src/reconcile/decide.ts'

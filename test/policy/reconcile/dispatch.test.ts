@@ -1,6 +1,6 @@
 // The dispatcher: how many at once, never where it is being listed, and fair.
 import { describe, expect, test } from 'vitest'
-import type { RetryAnswer } from '../../../src/platform/client.ts'
+import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { contains, type Span } from '../../../src/reconcile/window.ts'
 import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'

@@ -1,7 +1,7 @@
 // The guard: what stops the retries, how gently it asks whether they may go on, and what lets them.
 import { afterEach, describe, expect, test } from 'vitest'
-import type { RetryAnswer, RetryResult } from '../../../src/platform/client.ts'
-import { PlatformFailure } from '../../../src/platform/failure.ts'
+import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
+import { PlatformFailure } from '../../../src/platform/response.ts'
 import { TokenError } from '../../../src/platform/token-error.ts'
 import {
   createPlatformBreaker,

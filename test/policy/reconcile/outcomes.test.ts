@@ -1,7 +1,7 @@
 // Looks at a retry by every reading of the platform: which outcome they find, and when to look next or no more.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { RetryAnswer } from '../../../src/platform/client.ts'
+import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { nextCheckAt } from '../../../src/reconcile/confirm/outcomes.ts'
 import {

@@ -1,7 +1,7 @@
 // A thousand records are due and the platform refuses, fails or is misrouted: how many PATCHes go out, and that all goes on afterwards.
 import { expect, test } from 'vitest'
-import type { RetryAnswer } from '../../../src/platform/client.ts'
-import { PlatformFailure } from '../../../src/platform/failure.ts'
+import type { RetryAnswer } from '../../../src/platform/operations.ts'
+import { PlatformFailure } from '../../../src/platform/response.ts'
 import { TokenError } from '../../../src/platform/token-error.ts'
 import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'

@@ -1,7 +1,7 @@
 // Records that are processing for too long: which ones count, and that looking for them does no harm.
 import { describe, expect, test } from 'vitest'
-import type { ListQuery } from '../../../src/platform/client.ts'
-import { PlatformFailure } from '../../../src/platform/failure.ts'
+import type { ListQuery } from '../../../src/platform/operations.ts'
+import { PlatformFailure } from '../../../src/platform/response.ts'
 import { createZone } from '../../../src/platform/local-time.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { countStuck } from '../../../src/reconcile/sweep/other-counts.ts'

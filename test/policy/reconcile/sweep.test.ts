@@ -1,7 +1,7 @@
 // A sweep over a platform that misbehaves: it cuts, goes round, gives up in time, and never asks without end.
 import { describe, expect, test } from 'vitest'
-import type { ListQuery } from '../../../src/platform/client.ts'
-import { PlatformFailure } from '../../../src/platform/failure.ts'
+import type { ListQuery } from '../../../src/platform/operations.ts'
+import { PlatformFailure } from '../../../src/platform/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { TokenError } from '../../../src/platform/token-error.ts'
 import { FiltersIgnored } from '../../../src/reconcile/sweep/list-slice.ts'

@@ -1,7 +1,7 @@
 // Ticks: what is swept when, what waits, and how the sweeper comes through a platform that fails.
 import { describe, expect, test } from 'vitest'
-import type { ListQuery } from '../../../src/platform/client.ts'
-import { PlatformFailure } from '../../../src/platform/failure.ts'
+import type { ListQuery } from '../../../src/platform/operations.ts'
+import { PlatformFailure } from '../../../src/platform/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { TokenError } from '../../../src/platform/token-error.ts'
 import { dayMs, entryOf, hourMs, minuteMs, noted, testNow } from '../../support/backlog.ts'

@@ -4,10 +4,10 @@ import { describe, expect, test } from 'vitest'
 import {
   maxRetryAfterMs,
   PlatformFailure,
-  readAnswer,
+  classify,
   retryAfterMs,
-  type ReadAnswer,
-} from '../../../src/platform/failure.ts'
+  type ClassifiedResponse,
+} from '../../../src/platform/response.ts'
 import { reasons, type HttpResponse, type Reason } from '../../../src/platform/http.ts'
 import { invalidStatusCode } from '../../../src/platform/wire.ts'
 
@@ -15,8 +15,8 @@ function response(status: number, body: string, headers: Record<string, string> 
   return { status, headers, body, sentAt: 0, receivedAt: 0 }
 }
 
-function read(status: number, body: unknown): ReadAnswer {
-  return readAnswer(response(status, typeof body === 'string' ? body : JSON.stringify(body)))
+function read(status: number, body: unknown): ClassifiedResponse {
+  return classify(response(status, typeof body === 'string' ? body : JSON.stringify(body)))
 }
 
 const statuses: [number, Reason][] = [
@@ -59,19 +59,19 @@ const statuses: [number, Reason][] = [
 
 describe('status and body', () => {
   test.each(statuses)('HTTP %i without a code is %s', (status, reason) => {
-    expect(read(status, { data: {} })).toMatchObject({ reason, code: undefined, knownCode: false })
+    expect(read(status, { data: {} })).toMatchObject({ reason, code: undefined, isKnownCode: false })
   })
 
   test.each(statuses)('HTTP %i with the known code is a conflict: the code decides first', (status) => {
     const body = { timestamp: '2026-01-15T12:00:00.000', code: invalidStatusCode, message: 'm', messageParameters: [] }
-    expect(read(status, body)).toMatchObject({ reason: 'conflict', code: invalidStatusCode, knownCode: true })
+    expect(read(status, body)).toMatchObject({ reason: 'conflict', code: invalidStatusCode, isKnownCode: true })
   })
 
   test.each(statuses)('HTTP %i with an unknown code goes by its status, but is never ok', (status, reason) => {
     expect(read(status, { code: 'svc.unheard_of' })).toMatchObject({
       reason: reason === 'ok' ? 'other' : reason,
       code: 'svc.unheard_of',
-      knownCode: false,
+      isKnownCode: false,
     })
   })
 
@@ -95,7 +95,7 @@ describe('status and body', () => {
   ])('the code %j is not one that we know', (code) => {
     expect(read(400, JSON.stringify({ x: 1 }).replace('"x":1', `"code":${JSON.stringify(code)}`))).toMatchObject({
       reason: 'bad-request',
-      knownCode: false,
+      isKnownCode: false,
     })
     expect(read(200, { code }).reason).toBe('other')
   })
@@ -170,7 +170,6 @@ describe('Retry-After', () => {
     ['with a Date that only looks like one', inTwoMinutes, '5', 120_000],
     ['in the past', 'Thu, 15 Jan 2026 11:59:59 GMT', undefined, 0],
     ['in a year', 'Fri, 15 Jan 2027 12:00:00 GMT', undefined, maxRetryAfterMs],
-    ['in the obsolete form that must be read too', 'Thursday, 15-Jan-26 12:02:00 GMT', undefined, 120_000],
   ])('a date %s', (_, value, date, ms) => {
     expect(wait(value, date)).toBe(ms)
   })
@@ -193,6 +192,7 @@ describe('Retry-After', () => {
     '2026-01-15',
     '2026-01-15T12:02:00Z',
     'Thu Jan 15 12:02:00 2026',
+    'Thursday, 15-Jan-26 12:02:00 GMT',
     'Thu, 15 Jan 2026 12:02:00 +0100',
     'Thu, 15 Foo 2026 12:02:00 GMT',
     '٥',
@@ -230,11 +230,11 @@ describe('PlatformFailure', () => {
 describe('an error has a code and no data', () => {
   test('so an answer that carries both is an answer', () => {
     const body = { code: 'success', data: { webhooks: [] } }
-    expect(read(200, body)).toEqual({ reason: 'ok', body, code: undefined, knownCode: false })
+    expect(read(200, body)).toEqual({ reason: 'ok', body, code: undefined, isKnownCode: false })
   })
 
   test('unless its code is one of the specification', () => {
-    expect(read(200, { code: invalidStatusCode, data: {} })).toMatchObject({ reason: 'conflict', knownCode: true })
+    expect(read(200, { code: invalidStatusCode, data: {} })).toMatchObject({ reason: 'conflict', isKnownCode: true })
   })
 
   test.each([undefined, null, 'none'])('data that is %j is none', (data) => {

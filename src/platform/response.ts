@@ -2,15 +2,15 @@
 import type { HttpResponse, Reason } from './http.ts'
 import { invalidStatusCode } from './wire.ts'
 
-/** An answer, read: its reason, and its JSON where there is any. */
-export interface ReadAnswer {
+/** The reason of a response, and its JSON where there is any. */
+export interface ClassifiedResponse {
   reason: Reason
   /** The parsed body; undefined when it is no JSON. */
   body: unknown
   /** The error body's `code`, when there is one. */
   code: string | undefined
-  /** True when the code is one that the specification knows: then it is the platform that spoke, not a gateway. */
-  knownCode: boolean
+  /** True for a code of the specification: then the platform answered, not a gateway. */
+  isKnownCode: boolean
 }
 
 /** Codes of the specification, and what they mean whatever HTTP status they come under. */
@@ -37,10 +37,17 @@ function reasonOfStatus(status: number): Reason {
   return byStatus[status] ?? 'other'
 }
 
+/** A property of unknown JSON; undefined of what is no object. */
+export function property(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, key)
+    ? (value as Record<string, unknown>)[key]
+    : undefined
+}
+
 /** The specification's answers are nested eight deep; a payload may add some. */
 const maxDepth = 64
 
-/** Whether arrays and objects are nested deeper than is allowed: parsed, six megabytes of `[` take a gigabyte. */
+/** Whether arrays and objects are nested too deep to parse: six megabytes of `[` would take a gigabyte. */
 function isTooDeep(text: string): boolean {
   let depth = 0
   for (let at = 0; at < text.length; at += 1) {
@@ -74,28 +81,30 @@ function parseJson(text: string): unknown {
 
 /** An error has a `code` and no `data`: what carries data is an answer, unless its code is one that is known. */
 function errorCode(body: unknown): string | undefined {
-  if (typeof body !== 'object' || body === null || !('code' in body) || typeof body.code !== 'string') return undefined
-  const hasData = 'data' in body && typeof body.data === 'object' && body.data !== null
-  return body.code === '' || (hasData && !knownCodes.has(body.code)) ? undefined : body.code
+  const [code, data] = [property(body, 'code'), property(body, 'data')]
+  if (typeof code !== 'string' || code === '') return undefined
+  const hasData = typeof data === 'object' && data !== null
+  return hasData && !knownCodes.has(code) ? undefined : code
 }
 
-/** Reads and classifies an answer. `ok` means 2xx with a JSON body that is no error; its shape is the caller's to check. */
-export function readAnswer(response: HttpResponse): ReadAnswer {
+/** Parses and classifies a response. `ok` means 2xx with a JSON body that is no error; its shape is the caller's to check. */
+export function classify(response: HttpResponse): ClassifiedResponse {
   const body = parseJson(response.body)
   const code = errorCode(body)
   const known = code === undefined ? undefined : knownCodes.get(code)
   const reason = known ?? reasonOfStatus(response.status)
-  if (reason !== 'ok') return { reason, body, code, knownCode: known !== undefined }
-  if (code !== undefined) return { reason: 'other', body, code, knownCode: false }
-  return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code, knownCode: false }
+  if (reason !== 'ok') return { reason, body, code, isKnownCode: known !== undefined }
+  if (code !== undefined) return { reason: 'other', body, code, isKnownCode: false }
+  return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code, isKnownCode: false }
 }
 
-/** The forms of RFC 9110 section 5.6.7 that name their zone. `Date.parse` alone makes a date of nearly anything: of `-5`, too. */
-const httpDate = /^[A-Z][a-z]+, \d\d[ -][A-Z][a-z]{2}[ -](?:\d\d){1,2} \d\d:\d\d:\d\d GMT$/
-
-function parseHttpDate(header: string): number | undefined {
-  const date = httpDate.test(header) ? Date.parse(header) : NaN
-  return Number.isNaN(date) ? undefined : date
+/**
+ * A date in the one form that a server must send; undefined for anything else, also for a date that does not exist. The
+ * obsolete forms carry no zone or a two-digit year. @see RFC 9110 section 5.6.7
+ */
+export function parseHttpDate(text: string): number | undefined {
+  const date = Date.parse(text)
+  return !Number.isNaN(date) && new Date(date).toUTCString() === text ? date : undefined
 }
 
 /** Retry-After is honoured up to this many milliseconds. */

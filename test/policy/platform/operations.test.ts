@@ -1,28 +1,36 @@
 // What came of a PATCH, and above all whether it may have been taken although nobody said so.
 import { describe, expect, test } from 'vitest'
-import type { Exchange } from '../../../src/platform/call.ts'
-import { readAnswer } from '../../../src/platform/failure.ts'
+import { classify } from '../../../src/platform/response.ts'
 import { TransportError } from '../../../src/platform/http.ts'
+import {
+  readRetryAnswer,
+  retryOperation,
+  type RetryAnswer,
+  type RetryResult,
+} from '../../../src/platform/operations.ts'
 import { createZone } from '../../../src/platform/local-time.ts'
-import { holdsRecord, readRetryAnswer, type RetryAnswer, type RetryResult } from '../../../src/platform/retry-answer.ts'
 import { webhookId, wireInvalidStatus, wireRetried, wireWebhook } from '../../support/webhooks.ts'
 
-const zone = createZone('UTC')
+const { read } = retryOperation('https://api.test/webhooks', webhookId, createZone('UTC'))
 
-/** An answer as the caller hands it on: what does not hold the record is no good answer. */
+/** What the client makes of an answer: one that does not hold the record is no good answer. */
 function answered(status: number, body: unknown = ''): RetryAnswer {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
-  const read = readAnswer({ status, headers: {}, body: text, sentAt: 0, receivedAt: 0 })
-  const holds = read.reason !== 'ok' || holdsRecord(read.body, webhookId)
-  return readRetryAnswer({ answer: holds ? read : { ...read, reason: 'invalid-body' }, status }, zone)
+  const answer = classify({ status, headers: {}, body: text, sentAt: 0, receivedAt: 0 })
+  if (answer.reason !== 'ok') return readRetryAnswer({ ...answer, reason: answer.reason, status })
+  const content = read(answer.body)
+  return readRetryAnswer(
+    content === undefined
+      ? { ...answer, reason: 'invalid-body', status }
+      : { ...answer, reason: 'ok', status, content },
+  )
 }
 
 /** No whole answer came. */
-function broken(reason: TransportError['reason'], code: string, sent?: { neverLeft: boolean }): RetryAnswer {
-  const { neverLeft } = new TransportError(reason, code, sent)
-  const answer = { reason, body: undefined, code: undefined, knownCode: false }
-  const exchange: Exchange = { answer, status: undefined, neverLeft }
-  return readRetryAnswer(exchange, zone)
+function broken(reason: TransportError['reason'], code: string, sent?: { requestNotSent: boolean }): RetryAnswer {
+  const { requestNotSent } = new TransportError(reason, code, sent)
+  const answer = { reason, body: undefined, code: undefined, isKnownCode: false }
+  return readRetryAnswer({ ...answer, status: undefined, requestNotSent })
 }
 
 describe('nobody knows whether it was taken', () => {
@@ -70,7 +78,7 @@ describe('it was not taken', () => {
     ['no connection in time', 'timeout', 'UND_ERR_CONNECT_TIMEOUT'],
     ['its certificate is not trusted', 'tls', 'CERT_HAS_EXPIRED'],
   ])('as it never left: %s', (_, reason, code) => {
-    expect(broken(reason, code, { neverLeft: true })).toEqual({ result: 'unreachable', reason, sent: true })
+    expect(broken(reason, code, { requestNotSent: true })).toEqual({ result: 'unreachable', reason, sent: true })
   })
 
   test.each([500, 502, 503, 504])('as the platform itself refused it with a code under HTTP %i', (status) => {

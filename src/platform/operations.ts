@@ -1,0 +1,196 @@
+// The webhook operations, list and retry: the request of each, and what its answer says. @see platform-api.md 4.2, 4.3
+import type { HttpRequest, Reason } from './http.ts'
+import { formatLocalSecond, type Zone } from './local-time.ts'
+import { isUnreadable, isUuid, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
+import { PlatformFailure, property, type ClassifiedResponse } from './response.ts'
+import { listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
+
+/** A request, and how its answer is read. */
+export interface Operation<T> extends Pick<HttpRequest, 'method' | 'url' | 'body'> {
+  /** The content of a good answer; undefined for a body that does not hold what was asked for. */
+  read: (body: unknown) => T | undefined
+}
+
+/** What came of one exchange: the content of a good answer, or the reason why there is none. */
+export type Exchange<T> = Omit<ClassifiedResponse, 'reason'> & {
+  /** Undefined when no answer came. */
+  status: number | undefined
+  /** True when it is certain that nothing reached the platform. */
+  requestNotSent?: boolean
+  /** Why no answer came: a code of Node, OpenSSL or undici. */
+  transportCode?: string
+} & ({ reason: 'ok'; content: T } | { reason: Exclude<Reason, 'ok'> })
+
+export interface ListQuery {
+  status?: WebhookStatus
+  /** Only the records of this event. */
+  eventId?: string
+  /** Whole local seconds; sent as they are: whether the platform takes them in or leaves them out is not specified. */
+  from?: number
+  to?: number
+  /** 0-indexed. */
+  page: number
+  /** 1 to 100. */
+  size: number
+}
+
+/** One page of a list. */
+export interface ListPage {
+  records: WebhookRecord[]
+  unreadable: UnreadableRow[]
+  /** Rows on the page, readable or not. */
+  rows: number
+  /** The answer's own page size and total; undefined when it has none. */
+  size: number | undefined
+  total: number | undefined
+}
+
+function listUrl(webhooksUrl: string, query: ListQuery): URL {
+  const url = new URL(webhooksUrl)
+  url.searchParams.set(listParameter.pageNumber, String(query.page))
+  url.searchParams.set(listParameter.pageSize, String(query.size))
+  if (query.status !== undefined) url.searchParams.set(listParameter.status, query.status)
+  if (query.eventId !== undefined) url.searchParams.set(listParameter.eventId, query.eventId)
+  if (query.from !== undefined) url.searchParams.set(listParameter.from, formatLocalSecond(query.from))
+  if (query.to !== undefined) url.searchParams.set(listParameter.to, formatLocalSecond(query.to))
+  return url
+}
+
+/** A number that something can be counted by. */
+function wholeNumber(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
+}
+
+function readListPage(body: unknown, zone: Zone): ListPage | undefined {
+  const rows = property(property(body, 'data'), 'webhooks')
+  if (!Array.isArray(rows)) return undefined
+  const page = property(property(body, 'metadata'), 'page')
+  const read = rows.map((row) => readRecord(row, zone))
+  const size = wholeNumber(property(page, 'size'))
+  return {
+    records: read.filter((row): row is WebhookRecord => !isUnreadable(row)),
+    unreadable: read.filter(isUnreadable),
+    rows: rows.length,
+    size: size === 0 ? undefined : size,
+    total: wholeNumber(property(page, 'totalElements')),
+  }
+}
+
+/** @param webhooksUrl URL of the webhook operations */
+export function listOperation(webhooksUrl: string, query: ListQuery, zone: Zone): Operation<ListPage> {
+  return { method: 'GET', url: listUrl(webhooksUrl, query), read: (body) => readListPage(body, zone) }
+}
+
+/** What the platform said to one PATCH (design section 2). */
+export const retryResults = [
+  'accepted',
+  'already-resolved',
+  'gone',
+  'rejected',
+  'throttled',
+  'unauthorized',
+  'platform-error',
+  'unreachable',
+] as const
+
+export type RetryResult = (typeof retryResults)[number]
+
+/** The status that the platform found instead of `failed`. */
+export const foundStatuses = ['processing', 'successful', 'other'] as const
+export type FoundStatus = (typeof foundStatuses)[number]
+
+export interface RetryAnswer {
+  result: RetryResult
+  reason: Reason
+  /** False when no PATCH went out, because no token could be had. Then it is no attempt. */
+  sent: boolean
+  /** With `already-resolved`: the status that the platform found. */
+  found?: FoundStatus
+  /** With `accepted`: the record as answered, when it could be read. */
+  record?: WebhookRecord
+  /** True when the platform may have taken the retry, although its answer does not say so. */
+  lost?: true
+  /** With `gone`: true when the answer had no code that the specification knows, as from a misrouted gateway. */
+  doubtful?: boolean
+}
+
+const resultOfReason = {
+  ok: 'accepted',
+  'bad-request': 'rejected',
+  unauthorized: 'unauthorized',
+  forbidden: 'unauthorized',
+  'not-found': 'gone',
+  conflict: 'rejected',
+  throttled: 'throttled',
+  'server-error': 'platform-error',
+  timeout: 'unreachable',
+  connection: 'unreachable',
+  tls: 'unreachable',
+  redirect: 'platform-error',
+  'too-large': 'platform-error',
+  'invalid-body': 'platform-error',
+  other: 'rejected',
+} as const satisfies Record<Reason, RetryResult>
+
+const retryBody = JSON.stringify(retryRequestBody)
+
+/** @throws PlatformFailure for an id that is no UUID: such an id could climb out of the path */
+function retryUrl(webhooksUrl: string, id: string): URL {
+  if (!isUuid(id)) throw new PlatformFailure('other', undefined, 'retry of an odd id')
+  const url = new URL(`${webhooksUrl}/${id}`)
+  if (url.origin !== new URL(webhooksUrl).origin) throw new PlatformFailure('other', undefined, 'retry elsewhere')
+  return url
+}
+
+function readRetried(body: unknown, id: string, zone: Zone): WebhookRecord | UnreadableRow | undefined {
+  const row = property(property(body, 'data'), 'webhook')
+  const answered = property(row, 'id')
+  const isAsked = typeof answered === 'string' && answered.toLowerCase() === id.toLowerCase()
+  return isAsked ? readRecord(row, zone) : undefined
+}
+
+/**
+ * @param webhooksUrl URL of the webhook operations
+ * @throws PlatformFailure for an id that is no UUID
+ */
+export function retryOperation(webhooksUrl: string, id: string, zone: Zone): Operation<WebhookRecord | UnreadableRow> {
+  return {
+    method: 'PATCH',
+    url: retryUrl(webhooksUrl, id),
+    body: retryBody,
+    read: (body) => readRetried(body, id, zone),
+  }
+}
+
+/** The second parameter names the status that was found. @see platform-api.md 7 */
+function foundStatus(body: unknown): FoundStatus {
+  const parameters = property(body, 'messageParameters')
+  const found: unknown = Array.isArray(parameters) ? parameters[1] : undefined
+  const status = typeof found === 'string' ? found.trim().toLowerCase() : ''
+  return status === 'processing' || status === 'successful' ? status : 'other'
+}
+
+/**
+ * Whether the platform may have taken the retry all the same: no whole answer came, or one that is not the platform's
+ * own. An error body with a `code` is its own.
+ */
+function isAnswerLost(exchange: Exchange<unknown>): boolean {
+  const { status } = exchange
+  if (status === undefined) return exchange.requestNotSent !== true
+  if (exchange.code !== undefined) return false
+  return status >= 500 || (status >= 200 && status < 300)
+}
+
+/** What the platform said to a PATCH that was sent. */
+export function readRetryAnswer(exchange: Exchange<WebhookRecord | UnreadableRow>): RetryAnswer {
+  const { reason, status } = exchange
+  if (exchange.isKnownCode) return { result: 'already-resolved', reason, sent: true, found: foundStatus(exchange.body) }
+  if (reason === 'ok') {
+    const record = exchange.content
+    return { result: 'accepted', reason, sent: true, ...(!isUnreadable(record) && { record }) }
+  }
+  const isClientError = status !== undefined && status < 500
+  const result = reason === 'other' && !isClientError ? 'platform-error' : resultOfReason[reason]
+  const lost = isAnswerLost(exchange) && { lost: true as const }
+  return { result, reason, sent: true, ...lost, ...(result === 'gone' && { doubtful: true }) }
+}
