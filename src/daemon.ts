@@ -28,9 +28,8 @@ import { startControl, type SweepAsked } from './ops/control.ts'
 import type { Listener } from './ops/listen.ts'
 import { startOpsServer } from './ops/server.ts'
 import { toStatus, type StatusDocument } from './ops/status.ts'
-import type { CertificateSource } from './platform/certificate.ts'
+import type { Certificate, Reloadable, SigningKey } from './platform/credentials.ts'
 import type { Transport } from './platform/http.ts'
-import type { KeySource } from './platform/private-key.ts'
 import type { Schedule } from './runtime/schedule.ts'
 import { createGrace, untilAborted } from './shutdown.ts'
 
@@ -58,8 +57,8 @@ export interface DaemonOptions {
   /** The proxies that it goes through, for the log. */
   proxy?: string | undefined
   schedule: Schedule
-  key: KeySource
-  certificate: CertificateSource | undefined
+  key: Reloadable<SigningKey>
+  certificate: Reloadable<Certificate> | undefined
   /** Aborted to stop in good order. */
   stop: AbortSignal
   /** Default: the host itself. */
@@ -75,13 +74,17 @@ const longestBeatMs = 120_000
  * Follows auth.certificateFile; a file that can't be read keeps the last certificate, and is told once. A certificate
  * that is of another key is told when two looks show it: the two files are not exchanged in one moment.
  */
-function createCertificateCheck(certificate: CertificateSource, key: KeySource, log: Log): () => Promise<void> {
+function createCertificateCheck(
+  certificate: Reloadable<Certificate>,
+  key: Reloadable<SigningKey>,
+  log: Log,
+): () => Promise<void> {
   const isOther = (): boolean => certificate.current().keyFingerprint !== key.current().fingerprint
   // The start has told it.
   let looks = isOther() ? Infinity : 0
   return async () => {
     try {
-      if (await certificate.refresh()) log.info('certificate read again')
+      if (await certificate.reload()) log.info('certificate read again')
     } catch (error) {
       log.error('the changed certificate file cannot be used', {
         problem: error instanceof Error ? error.message : 'unknown',

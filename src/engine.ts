@@ -4,11 +4,10 @@ import type { Config } from './config/schema.ts'
 import type { Fact, Report } from './observe/events.ts'
 import type { State } from './observe/publish.ts'
 import type { Watched } from './observe/progress.ts'
-import type { CertificateSource } from './platform/certificate.ts'
+import type { Certificate, Reloadable, SigningKey } from './platform/credentials.ts'
 import { createPlatformClient, type PlatformClient } from './platform/client.ts'
 import type { Transport } from './platform/http.ts'
 import { createZone } from './platform/local-time.ts'
-import type { KeySource } from './platform/private-key.ts'
 import { createRate } from './platform/rate.ts'
 import { createServerClock } from './platform/server-clock.ts'
 import { createTokenManager, type TokenManager } from './platform/token.ts'
@@ -35,8 +34,8 @@ export interface EngineOptions {
   clock: Clock
   random: Random
   transport: Transport
-  key: KeySource
-  certificate: CertificateSource | undefined
+  key: Reloadable<SigningKey>
+  certificate: Reloadable<Certificate> | undefined
   report: Report
 }
 
@@ -311,7 +310,7 @@ export function createEngine(options: EngineOptions): Engine {
       throttledUntil: throttledUntil(),
       tokenExpiresAt: tokens.expiresAt(),
       certificateExpiresAt: options.certificate?.current().notAfter,
-      keyReloadSuccessful: options.key.lastReload?.(),
+      keyReloadSuccessful: options.key.lastReloadOk(),
       // Against the host's clock as it is now, which is what an operator can put right.
       skewMs: {
         auth: serverClocks.auth.aheadOfHostMs(),

@@ -1,9 +1,8 @@
 // The verdicts of `check`: what was found at each step, and what to do about it. Pure functions.
 import { exitCode, type ConfigurationError, type ExitCode } from '../runtime/errors.ts'
 import type { LoadedConfig } from '../config/load.ts'
-import type { Certificate } from '../platform/certificate.ts'
+import type { Certificate, SigningKey } from '../platform/credentials.ts'
 import type { Reason } from '../platform/http.ts'
-import type { SigningKey } from '../platform/private-key.ts'
 import { tlsAdvice } from '../platform/tls-advice.ts'
 import { showSpan } from './moments.ts'
 

@@ -8,9 +8,15 @@ import type { Fact } from '../observe/events.ts'
 import type { Log } from '../observe/log.ts'
 import { createLogger } from '../observe/logger.ts'
 import { createNarrator } from '../observe/log-reporter.ts'
-import { createCertificateSource, type Certificate } from '../platform/certificate.ts'
+import {
+  keyWarnings,
+  loadCertificate,
+  loadKey,
+  type Certificate,
+  type Reloadable,
+  type SigningKey,
+} from '../platform/credentials.ts'
 import { createZone } from '../platform/local-time.ts'
-import { createKeySource, type KeySource } from '../platform/private-key.ts'
 import { TransportError, type Transport } from '../platform/http.ts'
 import { TokenError } from '../platform/token-error.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
@@ -43,7 +49,7 @@ interface CheckOptions extends ConfigOption {
 type Tell = (step: Step) => void
 
 interface Credentials {
-  key: KeySource
+  key: Reloadable<SigningKey>
   certificate: Certificate | undefined
 }
 
@@ -79,15 +85,16 @@ async function keySteps(
 ): Promise<Credentials | undefined> {
   let step: 'key' | 'certificate' = 'key'
   try {
-    const { source: key, warnings } = await createKeySource(keySetting(config, origins))
-    tell(keyStep(key.current(), warnings))
+    const setting = keySetting(config, origins)
+    const key = await loadKey(setting)
+    tell(keyStep(key.current(), keyWarnings(key.current(), setting)))
     step = 'certificate'
     if (config.auth.certificateFile === undefined) {
       const found = 'auth.certificateFile is not set, so nobody warns when the certificate is about to expire'
       tell({ step, verdict: 'skipped', found })
       return { key, certificate: undefined }
     }
-    const certificate = (await createCertificateSource(config.auth.certificateFile)).current()
+    const certificate = (await loadCertificate(config.auth.certificateFile)).current()
     tell(certificateStep(certificate, { key: key.current(), now: io.clock.now(), show: moments.show }))
     return { key, certificate }
   } catch (error) {
@@ -221,7 +228,7 @@ function notLookedAt(step: StepName): Step {
 
 interface Looking {
   config: Config
-  key: KeySource
+  key: Reloadable<SigningKey>
   io: Io
   /** Undefined without --verbose. */
   log: Log | undefined

@@ -7,8 +7,15 @@ import { connectionsOf } from '../engine.ts'
 import type { Log } from '../observe/log.ts'
 import { createLogger } from '../observe/logger.ts'
 import { memoryShortfall } from '../runtime/memory.ts'
-import { createCertificateSource, type CertificateSource } from '../platform/certificate.ts'
-import { createKeySource, type KeySource, type PrivateKeySetting } from '../platform/private-key.ts'
+import {
+  keyWarnings,
+  loadCertificate,
+  loadKey,
+  type Certificate,
+  type PrivateKeySetting,
+  type Reloadable,
+  type SigningKey,
+} from '../platform/credentials.ts'
 import { proxyFromEnvironment, shownProxies } from '../platform/proxy.ts'
 import { createHttpTransport, type HttpTransport } from '../platform/http.ts'
 import type { Io, Output } from './io.ts'
@@ -16,8 +23,8 @@ import type { Io, Output } from './io.ts'
 export interface Service {
   config: Config
   log: Log
-  key: KeySource
-  certificate: CertificateSource | undefined
+  key: Reloadable<SigningKey>
+  certificate: Reloadable<Certificate> | undefined
   http: HttpTransport
   /** The proxies that calls go through, for people; undefined without one. */
   proxy: string | undefined
@@ -50,12 +57,12 @@ export function keySetting(config: Config, origins: Origins): PrivateKeySetting 
 
 async function openCertificate(
   config: Config,
-  key: KeySource,
+  key: Reloadable<SigningKey>,
   log: Log,
   now: number,
-): Promise<CertificateSource | undefined> {
+): Promise<Reloadable<Certificate> | undefined> {
   if (config.auth.certificateFile === undefined) return undefined
-  const source = await createCertificateSource(config.auth.certificateFile)
+  const source = await loadCertificate(config.auth.certificateFile)
   const certificate = source.current()
   const isOther = certificate.keyFingerprint !== key.current().fingerprint
   if (isOther)
@@ -126,8 +133,9 @@ export async function openService(
   for (const { key, message, origin } of toRename)
     log.warn('the configuration should be put right', { key, origin, problem: message })
   if (passedOver.length > 0) log.debug('environment variables of Kubernetes passed over', { names: passedOver })
-  const { source: key, warnings } = await createKeySource(keySetting(config, origins))
-  for (const warning of warnings)
+  const setting = keySetting(config, origins)
+  const key = await loadKey(setting)
+  for (const warning of keyWarnings(key.current(), setting))
     log.warn('the signing key should be put right', { key: warning.key, problem: warning.message })
   const certificate = await openCertificate(config, key, log, io.clock.now())
   const proxy = proxyFromEnvironment(io.env)

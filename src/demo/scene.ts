@@ -3,7 +3,7 @@ import type { Clock, Random } from '../runtime/clock.ts'
 import { createPlatformClient, type PlatformClient } from '../platform/client.ts'
 import type { HttpTransport } from '../platform/http.ts'
 import { createZone } from '../platform/local-time.ts'
-import { createKeySource } from '../platform/private-key.ts'
+import { loadKey } from '../platform/credentials.ts'
 import { createRate } from '../platform/rate.ts'
 import { createServerClock } from '../platform/server-clock.ts'
 import { createTokenManager } from '../platform/token.ts'
@@ -64,7 +64,7 @@ export interface ColleagueOptions {
 /** Somebody else with the same rights: retries by hand, over the same API. */
 export async function createColleague(options: ColleagueOptions): Promise<PlatformClient> {
   const { clock, http, random, sandbox } = options
-  const { source: key } = await createKeySource({ file: options.privateKeyFile })
+  const key = await loadKey({ file: options.privateKeyFile })
   const common = { transport: http.transport, clock, random, requestTimeoutMs: 10_000, report: () => undefined }
   const tokens = createTokenManager({
     ...common,

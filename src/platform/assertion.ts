@@ -1,5 +1,5 @@
 // The signed assertion that a token is asked for with. @see RFC 7523 section 3, platform-api.md 5.3
-import type { SigningKey } from './private-key.ts'
+import type { SigningKey } from './credentials.ts'
 import { maxAssertionLifetimeSeconds } from './wire.ts'
 
 export interface AssertionOptions {

@@ -3,7 +3,7 @@ import type { Clock, Random } from '../runtime/clock.ts'
 import { isAbort } from '../runtime/errors.ts'
 import { buildAssertion } from './assertion.ts'
 import { TransportError, type HttpResponse, type Reason, type Transport } from './http.ts'
-import type { KeySource, SigningKey } from './private-key.ts'
+import type { Reloadable, SigningKey } from './credentials.ts'
 import type { ServerClock } from './server-clock.ts'
 import { readTokenAnswer, type TokenAnswer } from './token-answer.ts'
 import { clientAssertionType, grantType, maxAssertionLifetimeSeconds } from './wire.ts'
@@ -19,7 +19,7 @@ export interface TokenRequestOptions {
   assertionLifetimeMs: number
   /** Total deadline of one try. */
   requestTimeoutMs: number
-  key: KeySource
+  key: Reloadable<SigningKey>
   transport: Transport
   clock: Clock
   random: Random

@@ -4,7 +4,7 @@ import { holdToken, type AccessToken, type HeldToken } from './access-token.ts'
 import { foreignText } from './foreign-text.ts'
 import type { Reason } from './http.ts'
 import { abortable, createNotifier } from '../runtime/notifier.ts'
-import type { SigningKey } from './private-key.ts'
+import type { SigningKey } from './credentials.ts'
 import type { Granted, Refused } from './token-answer.ts'
 import { explainRefusal, TokenError } from './token-error.ts'
 import { createPace } from './token-pace.ts'
@@ -227,7 +227,7 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
 
   async function checkKey(): Promise<void> {
     try {
-      if (!(await options.key.refresh())) return
+      if (!(await options.key.reload())) return
       tryNewKey = true
       pace.hurry()
       const { bits, fingerprint } = options.key.current()

@@ -3,7 +3,7 @@ import { fork } from 'node:child_process'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
-import { createKeySource } from '../../src/platform/private-key.ts'
+import { loadKey } from '../../src/platform/credentials.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
 import { createTokenManager } from '../../src/platform/token.ts'
 import { createHttpTransport } from '../../src/platform/http.ts'
@@ -78,7 +78,7 @@ async function ask(command: BenchCommand | 'counts'): Promise<BenchAnswer> {
 
 async function bareToken(sandbox: BenchSandbox): Promise<string> {
   const http = createHttpTransport({ clock: systemClock, connections: 1 })
-  const { source: key } = await createKeySource({ file: keys.privateKeyFile })
+  const key = await loadKey({ file: keys.privateKeyFile })
   const issuer = `${sandbox.authUrl}/auth/realms/${sandbox.realm}`
   const tokens = createTokenManager({
     tokenUrl: new URL(issuer + tokenPath),

@@ -3,7 +3,7 @@ import { systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { createEngine } from '../../src/engine.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http.ts'
-import { createKeySource } from '../../src/platform/private-key.ts'
+import { loadKey } from '../../src/platform/credentials.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
@@ -171,7 +171,7 @@ export async function reconcileOutage(privateKeyFile: string, run: OutageRun): P
     hostName: 'bench',
     readFile: () => '',
   })
-  const { source: key } = await createKeySource({ file: privateKeyFile })
+  const key = await loadKey({ file: privateKeyFile })
   const parts = { config, periodMs: tickMs, clock, random: systemRandom, transport: platform.transport, key }
   const engine = createEngine({ ...parts, certificate: undefined, report: () => undefined })
   const stop = new AbortController()

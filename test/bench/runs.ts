@@ -9,7 +9,7 @@ import type { Log } from '../../src/observe/log.ts'
 import { publishFact } from '../../src/observe/publish.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { createNarrator } from '../../src/observe/log-reporter.ts'
-import { createKeySource } from '../../src/platform/private-key.ts'
+import { loadKey } from '../../src/platform/credentials.ts'
 import { createHttpTransport } from '../../src/platform/http.ts'
 import { retryRequestBody } from '../../src/platform/wire.ts'
 import type { BenchSandbox } from './sandbox-process.ts'
@@ -86,7 +86,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
     if (fact.type === 'outcome' && fact.outcome === 'recovered') measured.recovered += 1
     if (measured[until] === records) finished.resolve(undefined)
   }
-  const { source: key } = await createKeySource({ file: privateKeyFile })
+  const key = await loadKey({ file: privateKeyFile })
   const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })
   const parts = { config, periodMs: 30_000, clock: systemClock, random: systemRandom, transport: http.transport, key }
   const engine = createEngine({ ...parts, certificate: undefined, report })

@@ -1,7 +1,7 @@
 // The daemon on a clock of its own: ticks that stay away, sweeps on demand, a receiver that holds, outcomes that are looked after.
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../src/runtime/errors.ts'
-import type { CertificateSource } from '../../src/platform/certificate.ts'
+import type { Certificate, Reloadable } from '../../src/platform/credentials.ts'
 import { TransportError } from '../../src/platform/http.ts'
 import {
   emptyPage,
@@ -251,10 +251,10 @@ test('a certificate of the platform that has expired is named in log and status,
 
 test('a certificate that was exchanged, and is not of the key, is told when two looks show it', async () => {
   let keyFingerprint = 'none'
-  const certificate: CertificateSource = {
+  const certificate: Reloadable<Certificate> = {
     current: () => ({ notBefore: 0, notAfter: Infinity, keyFingerprint, fingerprint: 'f' }),
-    refresh: () => Promise.resolve(false),
-    lastReload: () => undefined,
+    reload: () => Promise.resolve(false),
+    lastReloadOk: () => undefined,
   }
   const scene = startScene({ certificate })
   const told = (): number =>

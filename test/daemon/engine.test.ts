@@ -80,7 +80,7 @@ function world(setting: Setting = {}): World {
     clock,
     random: steadyRandom,
     transport: http.transport,
-    key: { current: () => signing, refresh: () => Promise.resolve(false) },
+    key: { current: () => signing, reload: () => Promise.resolve(false), lastReloadOk: () => undefined },
     certificate: undefined,
     report: (fact) => facts.push(fact),
   })

@@ -54,7 +54,8 @@ async function day(answer: () => number): Promise<Day> {
     log,
     key: {
       current: () => ({ sign: () => Promise.resolve('assertion'), bits: 4096, fingerprint: 'none' }),
-      refresh: () => Promise.resolve(false),
+      reload: () => Promise.resolve(false),
+      lastReloadOk: () => undefined,
     },
     transport,
     clock,

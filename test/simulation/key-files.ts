@@ -1,7 +1,6 @@
 // The daemon's key and certificate files: they change while it runs, and a key file may hold no key for a while.
 import { ConfigurationError } from '../../src/runtime/errors.ts'
-import type { Certificate, CertificateSource } from '../../src/platform/certificate.ts'
-import type { KeySource, SigningKey } from '../../src/platform/private-key.ts'
+import type { Certificate, Reloadable, SigningKey } from '../../src/platform/credentials.ts'
 import { assertionHeader } from '../../src/platform/wire.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -15,7 +14,7 @@ export interface KeyFiles {
   /** When the certificate in the certificate file ends; undefined without one. */
   notAfter(): number | undefined
   /** For a process that starts now. */
-  open(): { key: KeySource; certificate: CertificateSource | undefined }
+  open(): { key: Reloadable<SigningKey>; certificate: Reloadable<Certificate> | undefined }
 }
 
 const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -45,13 +44,13 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
     return typeof last === 'number' ? last : 0
   }
 
-  function openKey(): KeySource {
+  function openKey(): Reloadable<SigningKey> {
     let seen = key()
     let current = keyNamed(lastKey())
     let isUsable: boolean | undefined
     return {
       current: () => current,
-      refresh() {
+      reload() {
         const found = key()
         if (found === seen) return Promise.resolve(false)
         seen = found
@@ -64,11 +63,11 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
         current = keyNamed(found)
         return Promise.resolve(current.fingerprint !== before)
       },
-      lastReload: () => isUsable,
+      lastReloadOk: () => isUsable,
     }
   }
 
-  function openCertificate(): CertificateSource | undefined {
+  function openCertificate(): Reloadable<Certificate> | undefined {
     const first = notAfter()
     if (first === undefined) return undefined
     const certificateOf = (end: number): Certificate => ({
@@ -81,14 +80,14 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
     let hasChanged = false
     return {
       current: () => current,
-      refresh() {
+      reload() {
         const found = notAfter() ?? first
         if (found === current.notAfter) return Promise.resolve(false)
         hasChanged = true
         current = certificateOf(found)
         return Promise.resolve(true)
       },
-      lastReload: () => (hasChanged ? true : undefined),
+      lastReloadOk: () => (hasChanged ? true : undefined),
     }
   }
 

@@ -6,14 +6,14 @@ import type { Log, LogFields } from '../../src/observe/log.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http.ts'
-import type { CertificateSource } from '../../src/platform/certificate.ts'
-import type { KeySource } from '../../src/platform/private-key.ts'
+import type { Certificate, Reloadable, SigningKey } from '../../src/platform/credentials.ts'
 import { loadWith } from './configuration.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
-const key: KeySource = {
+const key: Reloadable<SigningKey> = {
   current: () => ({ sign: () => Promise.resolve('assertion'), bits: 4096, fingerprint: 'none' }),
-  refresh: () => Promise.resolve(false),
+  reload: () => Promise.resolve(false),
+  lastReloadOk: () => undefined,
 }
 export const periodMs = 30_000
 export const token = 'CANARY-0123456789abcdef'
@@ -52,7 +52,7 @@ export interface SceneOptions {
   /** As the first line shows it. */
   proxy?: string
   /** Default: none. */
-  certificate?: CertificateSource
+  certificate?: Reloadable<Certificate>
   /** From a tick to the next one that the schedule knows of. Default 1 h. */
   gapMs?: number
 }

@@ -6,7 +6,7 @@ import { runDaemon } from '../../src/daemon.ts'
 import type { Log } from '../../src/observe/log.ts'
 import { createLogger } from '../../src/observe/logger.ts'
 import type { Transport } from '../../src/platform/http.ts'
-import { createKeySource, type KeySource } from '../../src/platform/private-key.ts'
+import { loadKey, type Reloadable, type SigningKey } from '../../src/platform/credentials.ts'
 import type { InProcessSandbox } from '../../src/sandbox/sandbox.ts'
 import { sandboxEnv } from './engine.ts'
 import { inProcessKey, inProcessTransport } from './in-process.ts'
@@ -48,7 +48,7 @@ export async function startDaemon(sandbox: InProcessSandbox, options: DaemonOpti
   })
   const { privateKey: pem, privateKeyFile: file, privateKeyPassphrase: value } = config.auth
   const passphrase = value === undefined ? {} : { passphrase: { value, origin: 'test' } }
-  const { source } = await createKeySource(
+  const source = await loadKey(
     file === undefined ? { pem: pem ?? '', origin: 'test', ...passphrase } : { file, ...passphrase },
   )
   const listening = Promise.withResolvers<number>()
@@ -101,7 +101,7 @@ export async function startDaemon(sandbox: InProcessSandbox, options: DaemonOpti
 }
 
 /** The key as it was loaded; it is the test key, whatever form it came in. */
-async function signingAtOnce(source: KeySource): Promise<KeySource> {
+async function signingAtOnce(source: Reloadable<SigningKey>): Promise<Reloadable<SigningKey>> {
   const { sign } = (await inProcessKey()).current()
   return { ...source, current: () => ({ ...source.current(), sign }) }
 }

@@ -6,7 +6,7 @@ import { connectionsOf, createEngine, type Engine } from '../../src/engine.ts'
 import type { Fact } from '../../src/observe/events.ts'
 import { createHttpTransport, type Transport } from '../../src/platform/http.ts'
 import type { RetryResult } from '../../src/platform/operations.ts'
-import { createKeySource, type KeySource } from '../../src/platform/private-key.ts'
+import { loadKey, type Reloadable, type SigningKey } from '../../src/platform/credentials.ts'
 import type { Outcome } from '../../src/reconcile/confirm/outcomes.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../src/sandbox/handle.ts'
@@ -33,7 +33,7 @@ export interface EngineTestOptions {
   clock?: Clock
   periodMs?: number
   /** How the sandbox is reached without HTTP. Default: over HTTP, with real deadlines. */
-  inProcess?: { transport: Transport; key: KeySource }
+  inProcess?: { transport: Transport; key: Reloadable<SigningKey> }
   /** Told of every fact in the moment in which it is told. */
   hear?: (fact: Fact) => void
 }
@@ -53,13 +53,13 @@ export async function sandboxEnv(sandbox: Handle): Promise<Record<string, string
 
 interface Connection {
   transport: Transport
-  key: KeySource
+  key: Reloadable<SigningKey>
   close?: () => Promise<void>
 }
 
 /** Deadlines are real, whatever clock the engine lives by. */
 async function overHttp(config: Config, clock: Clock): Promise<Connection> {
-  const { source: key } = await createKeySource({ file: config.auth.privateKeyFile ?? '' })
+  const key = await loadKey({ file: config.auth.privateKeyFile ?? '' })
   const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })
   const transport: Transport = async (request) => {
     const sentAt = clock.monotonic()

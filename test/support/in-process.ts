@@ -2,7 +2,7 @@
 import { createPrivateKey, sign } from 'node:crypto'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { TransportError, type HttpResponse, type Transport } from '../../src/platform/http.ts'
-import type { KeySource } from '../../src/platform/private-key.ts'
+import type { Reloadable, SigningKey } from '../../src/platform/credentials.ts'
 import { assertionHeader } from '../../src/platform/wire.ts'
 import type { InProcessSandbox } from '../../src/sandbox/sandbox.ts'
 import { headersOf } from '../../src/sandbox/transport.ts'
@@ -68,7 +68,7 @@ async function deadline(clock: Clock, timeoutMs: number, signal: AbortSignal): P
 }
 
 /** The test key, which signs at once: on a virtual clock nothing may wait for another thread. */
-export async function inProcessKey(): Promise<KeySource> {
+export async function inProcessKey(): Promise<Reloadable<SigningKey>> {
   const { privateKeyPem } = await testKeys()
   const privateKey = createPrivateKey(privateKeyPem)
   const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -80,5 +80,5 @@ export async function inProcessKey(): Promise<KeySource> {
       return Promise.resolve(`${text}.${sign('sha256', Buffer.from(text), privateKey).toString('base64url')}`)
     },
   }
-  return { current: () => key, refresh: () => Promise.resolve(false) }
+  return { current: () => key, reload: () => Promise.resolve(false), lastReloadOk: () => undefined }
 }

@@ -1,7 +1,7 @@
 // A token endpoint without a network: a Transport that answers as a test says, in the time of a virtual clock.
 import type { Random } from '../../src/runtime/clock.ts'
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http.ts'
-import type { KeySource, SigningKey } from '../../src/platform/private-key.ts'
+import type { Reloadable, SigningKey } from '../../src/platform/credentials.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 
 /** How to answer one request. */
@@ -106,13 +106,14 @@ export function fakeKey(fingerprint = 'f00d'): SigningKey {
 }
 
 /** A key source whose next key is put in by the test; an Error is thrown by the next look. */
-export function fakeKeySource(): KeySource & { next: SigningKey | Error | undefined; looks: number } {
+export function fakeKeySource(): Reloadable<SigningKey> & { next: SigningKey | Error | undefined; looks: number } {
   let current = fakeKey()
   return {
     next: undefined,
     looks: 0,
     current: () => current,
-    refresh() {
+    lastReloadOk: () => undefined,
+    reload() {
       this.looks += 1
       const { next } = this
       this.next = undefined

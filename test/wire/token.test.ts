@@ -1,7 +1,7 @@
 // The access token over real HTTP: a real key, a server that verifies, clocks that differ, answers that are none.
 import { expect, test } from 'vitest'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
-import { createKeySource } from '../../src/platform/private-key.ts'
+import { loadKey } from '../../src/platform/credentials.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
 import { createTokenManager, TokenError, type TokenFact, type TokenManager } from '../../src/platform/token.ts'
 import { createHttpTransport } from '../../src/platform/http.ts'
@@ -22,7 +22,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
   const { privateKeyFile } = await testKeys(keyName)
   const sandbox = await startSandbox({ clock: systemClock, certificatePem, ...options })
   const http = createHttpTransport({ clock: systemClock, connections: 4 })
-  const { source } = await createKeySource({ file: privateKeyFile })
+  const source = await loadKey({ file: privateKeyFile })
   const facts: TokenFact[] = []
   const manager = createTokenManager({
     tokenUrl: new URL(sandbox.issuerUrl + tokenPath),

@@ -8,8 +8,7 @@ import { keygenCommand } from '../../../src/cli/keygen.ts'
 import { systemRandom } from '../../../src/runtime/clock.ts'
 import { UsageError } from '../../../src/runtime/errors.ts'
 import { makeCredentials, prepareFolder, writeCredentials } from '../../../src/keygen.ts'
-import { createCertificateSource } from '../../../src/platform/certificate.ts'
-import { loadPrivateKey } from '../../../src/platform/private-key.ts'
+import { keyWarnings, loadCertificate, loadKey } from '../../../src/platform/credentials.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 const now = Date.UTC(2026, 0, 15, 12, 0, 0, 345)
@@ -93,7 +92,7 @@ describe('keygen', () => {
   })
 
   test('says which file goes where, the fingerprints and the expiry, and nothing of the key', async () => {
-    const { key } = await loadPrivateKey({ file: join(out, 'private-key.pem') })
+    const key = (await loadKey({ file: join(out, 'private-key.pem') })).current()
     for (const text of [
       join(out, 'private-key.pem'),
       join(out, 'certificate.pem'),
@@ -110,9 +109,11 @@ describe('keygen', () => {
   })
 
   test('is read by the daemon without a warning, and the two belong together', async () => {
-    const { key, warnings } = await loadPrivateKey({ file: join(out, 'private-key.pem') })
+    const setting = { file: join(out, 'private-key.pem') }
+    const key = (await loadKey(setting)).current()
+    const warnings = keyWarnings(key, setting)
     expect(warnings).toEqual([])
-    const source = await createCertificateSource(join(out, 'certificate.pem'))
+    const source = await loadCertificate(join(out, 'certificate.pem'))
     expect(source.current().keyFingerprint).toBe(key.fingerprint)
   })
 

@@ -2,7 +2,7 @@
 import { verify } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { buildAssertion } from '../../../src/platform/assertion.ts'
-import { loadPrivateKey, type SigningKey } from '../../../src/platform/private-key.ts'
+import { loadKey, type SigningKey } from '../../../src/platform/credentials.ts'
 import { testKeys, type TestKeys } from '../../support/keys.ts'
 
 let keys: TestKeys
@@ -10,7 +10,7 @@ let key: SigningKey
 
 beforeAll(async () => {
   keys = await testKeys()
-  key = (await loadPrivateKey({ file: keys.privateKeyFile })).key
+  key = (await loadKey({ file: keys.privateKeyFile })).current()
 })
 
 const options = {

@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
-import { createCertificateSource } from '../../../src/platform/certificate.ts'
-import { loadPrivateKey } from '../../../src/platform/private-key.ts'
+import { loadCertificate, loadKey } from '../../../src/platform/credentials.ts'
 import { testKeys, type TestKeys } from '../../support/keys.ts'
 
 let keys: TestKeys
@@ -26,8 +25,8 @@ afterAll(async () => {
 })
 
 test('tells validity and fingerprints', async () => {
-  const certificate = (await createCertificateSource(keys.certificateFile)).current()
-  const { key } = await loadPrivateKey({ file: keys.privateKeyFile })
+  const certificate = (await loadCertificate(keys.certificateFile)).current()
+  const key = (await loadKey({ file: keys.privateKeyFile })).current()
   expect(certificate).toEqual({
     notBefore: Date.UTC(2000, 0, 1),
     notAfter: Date.UTC(2100, 0, 1),
@@ -42,8 +41,8 @@ test.each([
   ['a chain behind it', () => keys.certificatePem + other.certificatePem],
 ])('is read with %s', async (_, content) => {
   await writeFile(file, content())
-  const { key } = await loadPrivateKey({ file: keys.privateKeyFile })
-  expect((await createCertificateSource(file)).current().keyFingerprint).toBe(key.fingerprint)
+  const key = (await loadKey({ file: keys.privateKeyFile })).current()
+  expect((await loadCertificate(file)).current().keyFingerprint).toBe(key.fingerprint)
 })
 
 test.each([
@@ -54,24 +53,24 @@ test.each([
   ['a shortened certificate', () => keys.certificatePem.replace(/\n.{64}\n/, '\n'), /certificate that is damaged/],
 ])('%s is told by name', async (_, content, message) => {
   await writeFile(file, content())
-  await expect(createCertificateSource(file)).rejects.toThrow(ConfigurationError)
-  await expect(createCertificateSource(file)).rejects.toThrow(message)
-  await expect(createCertificateSource(file)).rejects.toThrow(`auth.certificateFile (${file})`)
+  await expect(loadCertificate(file)).rejects.toThrow(ConfigurationError)
+  await expect(loadCertificate(file)).rejects.toThrow(message)
+  await expect(loadCertificate(file)).rejects.toThrow(`auth.certificateFile (${file})`)
 })
 
 test('a missing file is told by name', async () => {
-  await expect(createCertificateSource(join(folder, 'nowhere'))).rejects.toThrow(/does not exist/)
+  await expect(loadCertificate(join(folder, 'nowhere'))).rejects.toThrow(/does not exist/)
 })
 
 test('is read again when it has changed, and kept when the new one can not be used', async () => {
   await writeFile(file, keys.certificatePem)
-  const source = await createCertificateSource(file)
-  expect(await source.refresh()).toBe(false)
+  const source = await loadCertificate(file)
+  expect(await source.reload()).toBe(false)
   await writeFile(file, 'half of a')
-  await expect(source.refresh()).rejects.toThrow(/no PEM block/)
-  expect(await source.refresh()).toBe(false)
+  await expect(source.reload()).rejects.toThrow(/no PEM block/)
+  expect(await source.reload()).toBe(false)
   expect(source.current().fingerprint).toBe(new X509Certificate(keys.certificatePem).fingerprint256)
   await writeFile(file, other.certificatePem)
-  expect(await source.refresh()).toBe(true)
+  expect(await source.reload()).toBe(true)
   expect(source.current().fingerprint).toBe(new X509Certificate(other.certificatePem).fingerprint256)
 })

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ConfigurationError, type ConfigurationProblem } from '../../../src/runtime/errors.ts'
-import { createKeySource, loadPrivateKey, type PrivateKeySetting } from '../../../src/platform/private-key.ts'
+import { keyWarnings, loadKey, type PrivateKeySetting } from '../../../src/platform/credentials.ts'
 import { testKeys, type TestKeys } from '../../support/keys.ts'
 
 let keys: TestKeys
@@ -71,7 +71,9 @@ describe('a usable key', () => {
     ['without a last line end', () => keys.privateKeyPem.trimEnd()],
     ['after its certificate', () => keys.certificatePem + keys.privateKeyPem],
   ])('%s is taken', async (_, text) => {
-    const { key, warnings } = await loadPrivateKey(inline(text()))
+    const setting = inline(text())
+    const key = (await loadKey(setting)).current()
+    const warnings = keyWarnings(key, setting)
     expect(key.bits).toBe(4096)
     expect(key.fingerprint).toBe(fingerprint(keys.privateKeyPem))
     expect(warnings).toEqual([])
@@ -81,23 +83,24 @@ describe('a usable key', () => {
     ['PKCS#8', 'pkcs8'],
     ['PKCS#1', 'pkcs1'],
   ] as const)('encrypted as %s opens with its passphrase', async (_, type) => {
-    const { key } = await loadPrivateKey(inline(pem(small, type, true), passphrase))
+    const key = (await loadKey(inline(pem(small, type, true), passphrase))).current()
     expect(key.fingerprint).toBe(fingerprint(pem(small)))
   })
 
   test('encrypted as PKCS#1, with CRLF and literal line breaks, opens too', async () => {
     const text = pem(small, 'pkcs1', true)
-    await loadPrivateKey(inline(text.replaceAll('\n', '\r\n'), passphrase))
-    await loadPrivateKey(inline(text.replaceAll('\n', '\\n'), passphrase))
+    await loadKey(inline(text.replaceAll('\n', '\r\n'), passphrase))
+    await loadKey(inline(text.replaceAll('\n', '\\n'), passphrase))
   })
 
   test('a passphrase that is not needed does no harm', async () => {
-    await expect(loadPrivateKey(inline(keys.privateKeyPem, 'not needed'))).resolves.toBeDefined()
+    await expect(loadKey(inline(keys.privateKeyPem, 'not needed'))).resolves.toBeDefined()
   })
 
   test.each([2048, 3072])('of %s bits is taken with a warning', async (bits) => {
     await writeFile(file, pem(generateKeyPairSync('rsa', { modulusLength: bits }).privateKey))
-    const { key, warnings } = await loadPrivateKey({ file })
+    const key = (await loadKey({ file })).current()
+    const warnings = keyWarnings(key, { file })
     expect(key.bits).toBe(bits)
     expect(warnings).toEqual([
       { key: 'auth.privateKeyFile', origin: file, message: expect.stringContaining(`${bits} bits`) as string },
@@ -105,7 +108,7 @@ describe('a usable key', () => {
   })
 
   test('signs what node:crypto verifies', async () => {
-    const { key } = await loadPrivateKey({ file: keys.privateKeyFile })
+    const key = (await loadKey({ file: keys.privateKeyFile })).current()
     const jwt = await key.sign({ b: 'second', a: 1 })
     const [head = '', body = '', signature = ''] = jwt.split('.')
     expect(Buffer.from(head, 'base64url').toString()).toBe('{"alg":"RS256","typ":"JWT"}')
@@ -115,7 +118,7 @@ describe('a usable key', () => {
   })
 
   test('shows nothing of itself', async () => {
-    const { key } = await loadPrivateKey(inline(keys.privateKeyPem))
+    const key = (await loadKey(inline(keys.privateKeyPem))).current()
     expect(JSON.parse(JSON.stringify(key))).toEqual({ bits: 4096, fingerprint: key.fingerprint })
   })
 })
@@ -183,14 +186,14 @@ describe('what is no usable key is told by name', () => {
     ['RSA of 1024 bits', () => keyOf('rsa-1024'), /1024 bits; 4096 are needed/],
   ])('%s', async (_, content, message) => {
     await writeFile(file, typeof content === 'string' ? content : content())
-    const problem = await problemsOf(loadPrivateKey({ file }))
+    const problem = await problemsOf(loadKey({ file }))
     expect(problem).toMatchObject({ key: 'auth.privateKeyFile', origin: file })
     expect(problem.message).toMatch(message)
     expect(problem.message).not.toMatch(/MII|AAAA|changeme/)
   })
 
   test('in a variable it is told of the variable', async () => {
-    expect(await problemsOf(loadPrivateKey(inline('oops')))).toMatchObject({
+    expect(await problemsOf(loadKey(inline('oops')))).toMatchObject({
       key: 'auth.privateKey',
       origin: 'RECONCILER_AUTH_PRIVATE_KEY',
     })
@@ -229,7 +232,7 @@ describe('a file that can not be read is told by name', () => {
       /too large/,
     ],
   ])('%s', async (_, path, message) => {
-    const problem = await problemsOf(loadPrivateKey({ file: await path() }))
+    const problem = await problemsOf(loadKey({ file: await path() }))
     expect(problem.key).toBe('auth.privateKeyFile')
     expect(problem.message).toMatch(message)
   })
@@ -243,7 +246,7 @@ describe('a file that can not be read is told by name', () => {
     ],
     ['Base64 of its PEM', () => Buffer.from(keys.privateKeyPem).toString('base64')],
   ])('the key itself where its path belongs (%s) is not told back', async (_, content) => {
-    const problem = await problemsOf(loadPrivateKey({ file: content() }))
+    const problem = await problemsOf(loadKey({ file: content() }))
     expect(problem).toEqual({
       key: 'auth.privateKeyFile',
       origin: 'value not shown',
@@ -255,7 +258,7 @@ describe('a file that can not be read is told by name', () => {
     const locked = join(folder, 'locked.pem')
     await writeFile(locked, keys.privateKeyPem)
     await chmod(locked, 0)
-    expect((await problemsOf(loadPrivateKey({ file: locked }))).message).toMatch(/permission denied/)
+    expect((await problemsOf(loadKey({ file: locked }))).message).toMatch(/permission denied/)
   })
 })
 
@@ -269,7 +272,7 @@ describe('passphrase', () => {
     ['far too long', 'pkcs8', 'x'.repeat(5_000), 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE', /does not open/],
     ['with a line end', 'pkcs8', `${passphrase}\n`, 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE', /does not open/],
   ])('%s (%s)', async (_, type, secret, origin, message) => {
-    const problem = await problemsOf(loadPrivateKey(inline(pem(small, type, true), secret)))
+    const problem = await problemsOf(loadKey(inline(pem(small, type, true), secret)))
     expect(problem).toMatchObject({ key: 'auth.privateKeyPassphrase', origin })
     expect(problem.message).toMatch(message)
     expect(problem.message).not.toContain(secret === undefined || secret === '' ? passphrase : secret)
@@ -296,63 +299,63 @@ describe('a key that changes', () => {
 
   test('swapped as Kubernetes does it, it is used from then on', async () => {
     const { path, swap } = await volume()
-    const { source } = await createKeySource({ file: path })
-    expect(await source.refresh()).toBe(false)
+    const source = await loadKey({ file: path })
+    expect(await source.reload()).toBe(false)
     await swap(other.privateKeyPem)
     expect(source.current().fingerprint).toBe(fingerprint(keys.privateKeyPem))
-    expect(await source.refresh()).toBe(true)
+    expect(await source.reload()).toBe(true)
     expect(source.current().fingerprint).toBe(fingerprint(other.privateKeyPem))
-    expect(await source.refresh()).toBe(false)
+    expect(await source.reload()).toBe(false)
   })
 
   test('the same key in another file is no change', async () => {
     const { path, swap } = await volume()
-    const { source } = await createKeySource({ file: path })
+    const source = await loadKey({ file: path })
     await swap(`# rotated\n${keys.privateKeyPem}`)
-    expect(await source.refresh()).toBe(false)
+    expect(await source.reload()).toBe(false)
   })
 
   test('a new content that can not be used leaves the old key, and is told once', async () => {
     const { path, swap } = await volume()
-    const { source } = await createKeySource({ file: path })
+    const source = await loadKey({ file: path })
     await swap(keys.certificatePem)
-    expect((await problemsOf(source.refresh())).message).toMatch(/a certificate/)
-    expect(await source.refresh()).toBe(false)
+    expect((await problemsOf(source.reload())).message).toMatch(/a certificate/)
+    expect(await source.reload()).toBe(false)
     expect(source.current().fingerprint).toBe(fingerprint(keys.privateKeyPem))
     await swap('')
-    expect((await problemsOf(source.refresh())).message).toMatch(/is empty/)
+    expect((await problemsOf(source.reload())).message).toMatch(/is empty/)
     await swap(other.privateKeyPem)
-    expect(await source.refresh()).toBe(true)
+    expect(await source.reload()).toBe(true)
   })
 
   test('a file that is gone for a while leaves the old key, and is told once', async () => {
     await writeFile(file, keys.privateKeyPem)
-    const { source } = await createKeySource({ file })
+    const source = await loadKey({ file })
     await rm(file)
-    expect((await problemsOf(source.refresh())).message).toMatch(/does not exist/)
-    expect(await source.refresh()).toBe(false)
+    expect((await problemsOf(source.reload())).message).toMatch(/does not exist/)
+    expect(await source.reload()).toBe(false)
     await writeFile(file, keys.privateKeyPem)
-    expect(await source.refresh()).toBe(false)
+    expect(await source.reload()).toBe(false)
     await rm(file)
-    expect((await problemsOf(source.refresh())).message).toMatch(/does not exist/)
+    expect((await problemsOf(source.reload())).message).toMatch(/does not exist/)
   })
 
   test('of many looks at once one sees the change', async () => {
     const { path, swap } = await volume()
-    const { source } = await createKeySource({ file: path })
+    const source = await loadKey({ file: path })
     await swap(other.privateKeyPem)
-    const seen = await Promise.all(Array.from({ length: 20 }, () => source.refresh()))
+    const seen = await Promise.all(Array.from({ length: 20 }, () => source.reload()))
     expect(seen.filter(Boolean)).toHaveLength(1)
   })
 
   test('given as text it stays', async () => {
-    const { source, warnings } = await createKeySource(inline(pem(small)))
-    expect(await source.refresh()).toBe(false)
-    expect(warnings).toHaveLength(1)
+    const source = await loadKey(inline(pem(small)))
+    expect(await source.reload()).toBe(false)
+    expect(source.lastReloadOk()).toBeUndefined()
   })
 
   test('unusable from the start is an error', async () => {
     await writeFile(file, (await readFile(keys.certificateFile)).toString())
-    expect((await problemsOf(createKeySource({ file }))).message).toMatch(/a certificate/)
+    expect((await problemsOf(loadKey({ file }))).message).toMatch(/a certificate/)
   })
 })

@@ -94,7 +94,7 @@ describe('a failed refresh', () => {
   test('to sign is told, backed off, and no request', async () => {
     const key = { ...fakeKey(), sign: () => Promise.reject(new Error('key material 123')) }
     const { manager, endpoint, facts } = tokenWorld({
-      key: { current: () => key, refresh: () => Promise.resolve(false) },
+      key: { current: () => key, reload: () => Promise.resolve(false), lastReloadOk: () => undefined },
     })
     const error = await errorOf(manager.get())
     expect(error.message).toMatch(/could not be signed/)
