@@ -174,6 +174,9 @@ export function createEngine(options: EngineOptions): Engine {
       allowance.free(ticket)
       dispatcher.wake()
     },
+    onCheckDue: (record) => {
+      confirmer.follow(record)
+    },
   })
   const wake = (): void => {
     dispatcher.wake()
@@ -209,9 +212,6 @@ export function createEngine(options: EngineOptions): Engine {
     isPaused: () => pause.since() !== undefined,
     clock,
     concurrency: config.retry.concurrency,
-    follow: (entry) => {
-      confirmer.follow(entry)
-    },
     report,
   })
   const confirmer = createConfirmer({

@@ -140,7 +140,7 @@ export const schema = z.strictObject({
       '500ms',
       'When the outcome of a retry is first checked; each next check comes twice as late. A failure is sure after four times as long.',
     ),
-    giveUpAfter: setting(duration('1s', '30d'), '1h', 'How long an outcome is looked for before it counts as unknown.'),
+    giveUpAfter: setting(duration('1s', '30d'), '1h', 'How long an outcome is checked before it counts as unknown.'),
     stuckAfter: setting(duration('1m', '30d'), '15m', 'How long a record may be processing before it counts as stuck.'),
   }),
   recovery: z.strictObject({

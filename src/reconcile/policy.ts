@@ -26,20 +26,20 @@ export interface WindowPolicy {
   expiryWarningMs: number
 }
 
-/** How an outcome is looked for. */
+/** How an outcome is checked. */
 export interface OutcomePolicy {
-  /** From the PATCH to the first look; each next look comes twice as late. */
+  /** From the PATCH to the first check; each next check comes twice as late. */
   firstCheckMs: number
   /**
    * For so long a new attempt that is shown as failed is doubted: a server may lag behind the others, and a platform may
    * count an attempt when it begins and show the record as failed until it has ended.
    */
   doubtMs: number
-  /** A look after so long that shows nothing makes the outcome unknown. */
+  /** A check after so long that shows nothing makes the outcome unknown. */
   giveUpAfterMs: number
   /**
-   * `circuit.probeTimeout`: a look after so long that shows no outcome frees the place of the retry. Where its answer was
-   * lost and the look shows nothing new, the outcome is unknown: it was not taken.
+   * `circuit.probeTimeout`: a check after so long that shows no outcome frees the place of the retry. Where its answer was
+   * lost and the check shows nothing new, the outcome is unknown: it was not taken.
    */
   lostAfterMs: number
 }

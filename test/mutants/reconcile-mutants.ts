@@ -141,14 +141,14 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R21',
     file: 'reconcile/confirm/confirmer.ts',
-    text: 'entry.awaiting.missedByEvent = true',
+    text: "record.awaiting.missedByEvent = kind === 'event'",
     replacement: '',
     breaks: 'looks again by the event that shows nothing',
     origin: 'review',
   },
   {
     id: 'R22',
-    file: 'reconcile/confirm/confirmer.ts',
+    file: 'reconcile/confirm/searches.ts',
     text: "eventId === '' ||",
     replacement: '',
     breaks: 'looks records without an event id up by an empty one',

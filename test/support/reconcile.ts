@@ -125,6 +125,9 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
       allowance.free(ticket)
       dispatcher.wake()
     },
+    onCheckDue(record) {
+      confirmer.follow(record)
+    },
   })
   const backlog = Object.assign(cache, { outcomes })
   let paused = false
@@ -160,9 +163,6 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     isPaused: () => paused,
     clock,
     concurrency,
-    follow: (entry) => {
-      confirmer.follow(entry)
-    },
     report,
   })
   const { sliceRecords = 5000, pages = 4 } = options

@@ -63,6 +63,8 @@ export interface OutcomesOptions {
   onSettled?: (settled: Settled) => void
   /** Told of checks that still show no outcome `circuit.probeTimeout` after the PATCH: the retry stays pending, its place is free. */
   onUndecided?: (pending: PendingOutcome) => void
+  /** Told of a record that became pending, or whose next check is due sooner than before. */
+  onCheckDue?: (record: FailedRecord) => void
 }
 
 export interface Outcomes {
@@ -202,11 +204,13 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       settle(record, evidence, shown, check)
       return
     }
+    const before = awaiting.checkAt
     if (evidence === 'doubtful') awaiting.failedSince ??= askedAt
     const sureAt = (awaiting.failedSince ?? -Infinity) + policy.doubtMs
     awaiting.checkAt = sureAt > askedAt ? sureAt : nextCheckAt(awaiting.sentAt, askedAt, policy)
     if (askedAt - awaiting.sentAt >= policy.lostAfterMs) options.onUndecided?.(awaiting)
     if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', undefined, check)
+    else if (awaiting.checkAt < before) options.onCheckDue?.(record)
   }
 
   return {
@@ -240,11 +244,13 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       }
       awaiting.lost = answer.lost === true
       pending.add(record)
-      if (answer.record === undefined) return
       const { checkAt } = awaiting
-      see(record, answer.record, { askedAt: monotonic, monotonic, seenAt: answeredAt })
-      // The answer itself is no check; but when it may be final, nothing is gained by a check before that is sure.
-      if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
+      if (answer.record !== undefined) {
+        see(record, answer.record, { askedAt: monotonic, monotonic, seenAt: answeredAt })
+        // The answer itself is no check; but when it may be final, nothing is gained by a check before that is sure.
+        if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
+      }
+      if (pending.has(record)) options.onCheckDue?.(record)
     },
     see,
     pending: () => pending,

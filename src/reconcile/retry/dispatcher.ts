@@ -50,8 +50,6 @@ export interface DispatchOptions {
   clock: Clock
   /** Retries in flight at most. */
   concurrency: number
-  /** Told of every record whose outcome is awaited from now on. */
-  follow: (entry: FailedRecord) => void
   report: (fact: RetryFact) => void
 }
 
@@ -212,8 +210,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     // First of all: the answer may show the outcome, which is told as soon as it is noted.
     options.report({ type: 'retry', id, eventId, subscriptionId, eventType, ...occasion, answer })
     outcomes.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
-    if (outcomes.pending().has(entry)) options.follow(entry)
-    else leaves(answer, ticket)
+    if (!outcomes.pending().has(entry)) leaves(answer, ticket)
     guard.note(answer)
   }
 

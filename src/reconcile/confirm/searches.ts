@@ -1,0 +1,106 @@
+// Searches that find pending records with few calls: pages of a span of event time, of one event, or of one second. Pure functions. @see design section 11
+import type { ListPage } from '../../platform/operations.ts'
+import { maxPageSize } from '../../platform/wire.ts'
+import type { FailedRecord } from '../failed-record.ts'
+import type { Span } from '../window.ts'
+
+/** A search for records, one page at a time. A span is a search of many; the others are each record's own. */
+export interface Search {
+  kind: 'span' | 'event' | 'second'
+  /** The records that it has not shown yet; never empty. */
+  records: readonly FailedRecord[]
+  /** What is listed, but for an event. */
+  span: Span
+  /** The next page. */
+  page: number
+  /** Pages in a row that showed none of them. */
+  barren: number
+  /** Ids that a second has shown: a page without a new one is its end, whatever the totals say. */
+  seen: Set<string>
+}
+
+/** Event times that are further apart share no list call. */
+const maxGapSeconds = 60
+/** A span of this many pages is cut in two: deep pages are slow on any database. */
+const maxPages = 50
+/** An event has a record for each subscription: more pages than this are no answer to what was asked. */
+const maxEventPages = 10
+/** So many pages in a row that show none of the records: the others are looked up. */
+const maxBarren = 10
+
+/** `records` is not empty. */
+function searchOf(kind: Search['kind'], records: readonly FailedRecord[]): Search {
+  const span = { from: Infinity, to: -Infinity }
+  for (const { localSecond } of records) {
+    span.from = Math.min(span.from, localSecond)
+    span.to = Math.max(span.to, localSecond + 1)
+  }
+  return { kind, records, span, page: 0, barren: 0, seen: new Set() }
+}
+
+/** One search for each event; for each second where there is no event, or where its search did not show the record. */
+export function ownSearches(records: readonly FailedRecord[]): Search[] {
+  const groups = Map.groupBy(records, ({ awaiting, eventId, localSecond }) =>
+    eventId === '' || awaiting?.missedByEvent === true ? localSecond : eventId,
+  )
+  return [...groups].map(([key, group]) => searchOf(typeof key === 'string' ? 'event' : 'second', group))
+}
+
+/** A span where that may save calls, else each record's own. */
+function searchesOf(group: readonly FailedRecord[]): Search[] {
+  const own = ownSearches(group)
+  return own.length > 1 ? [searchOf('span', group)] : own
+}
+
+/** The searches of a round, in the order of the records; those that lie close in event time share one. */
+export function planSearches(records: readonly FailedRecord[]): Search[] {
+  const groups = new Map<FailedRecord, FailedRecord[]>()
+  let group: FailedRecord[] = []
+  let last = -Infinity
+  for (const record of records.toSorted((a, b) => a.localSecond - b.localSecond)) {
+    if (record.localSecond - last > maxGapSeconds) group = []
+    group.push(record)
+    groups.set(record, group)
+    last = record.localSecond
+  }
+  return [...new Set(records.map((record) => groups.get(record) ?? []))].flatMap(searchesOf)
+}
+
+/** Pages that are still to come, as far as the answer tells. */
+function pagesToCome({ page }: Search, { size, total }: ListPage): number {
+  const pages = Math.ceil((total ?? 0) / (size ?? maxPageSize))
+  return Math.max(1, pages - page - 1)
+}
+
+/** The searches that follow a page of a span, of which `left` is what no page has shown. */
+function afterSpan(search: Search, answer: ListPage, left: readonly FailedRecord[]): Search[] {
+  const own = ownSearches(left)
+  const isLast = answer.rows < (answer.size ?? maxPageSize) || search.page + 1 >= maxPages
+  const barren = left.length < search.records.length ? 0 : search.barren + 1
+  const toCome = pagesToCome(search, answer)
+  if (isLast || barren >= maxBarren || toCome > own.length) return own
+  if (toCome < maxPages) return [{ ...search, records: left, page: search.page + 1, barren }]
+  const sorted = left.toSorted((a, b) => a.localSecond - b.localSecond)
+  const middle = sorted.length >> 1
+  return [sorted.slice(0, middle), sorted.slice(middle)].flatMap(searchesOf)
+}
+
+/** Whether a record's own search may have another page. */
+function goesOn(search: Search, { records, rows, size }: ListPage): boolean {
+  if (search.kind === 'second') {
+    const before = search.seen.size
+    for (const { id } of records) search.seen.add(id)
+    return search.seen.size > before && search.page + 1 < maxPages
+  }
+  const wanted = search.records[0]?.eventId.toLowerCase()
+  // A platform that passes over the filter shows its whole list.
+  const isForeign = records.some(({ eventId }) => eventId !== '' && eventId.toLowerCase() !== wanted)
+  return !isForeign && rows >= (size ?? maxPageSize) && search.page + 1 < maxEventPages
+}
+
+/** The searches that follow a page; none when the records' own search has ended. */
+export function afterPage(search: Search, answer: ListPage, left: readonly FailedRecord[]): Search[] {
+  if (left.length === 0) return []
+  if (search.kind === 'span') return afterSpan(search, answer, left)
+  return goesOn(search, answer) ? [{ ...search, records: left, page: search.page + 1 }] : []
+}
