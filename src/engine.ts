@@ -169,6 +169,7 @@ export function createEngine(options: EngineOptions): Engine {
     backlog,
     policy: policy.outcome,
     zone,
+    knowsTime: () => client.knowsTime(),
     onSettled,
     onUndecided: ({ ticket }) => {
       allowance.free(ticket)

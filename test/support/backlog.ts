@@ -47,7 +47,7 @@ export interface TestBacklog extends Backlog {
 
 export function testBacklog(
   options: { policy?: Partial<Policy>; zone?: string; maxRecords?: number } & Pick<BacklogOptions, 'isShut'> &
-    Pick<OutcomesOptions, 'onSettled' | 'onUndecided'> = {},
+    Pick<OutcomesOptions, 'knowsTime' | 'onSettled' | 'onUndecided'> = {},
 ): TestBacklog {
   const { policy: changes, zone: name = 'UTC', maxRecords = 1000, isShut, ...hooks } = options
   const policy = { ...defaultPolicy, ...changes }

@@ -59,6 +59,8 @@ export interface OutcomesOptions {
   backlog: Pick<Backlog, 'remove' | 'setAside'>
   policy: OutcomePolicy
   zone: Zone
+  /** False while the platform's clock is not known. Default: it never is. */
+  knowsTime?: () => boolean
   /** Told of every outcome, once the record shows it. */
   onSettled?: (settled: Settled) => void
   /** Told of checks that still show no outcome `circuit.probeTimeout` after the PATCH: the retry stays pending, its place is free. */
@@ -87,6 +89,8 @@ export type Evidence = Extract<Outcome, 'recovered' | 'failed-again'> | 'unchang
 const maxCheckPauseMs = 300_000
 /** Attempts are told to the second by some platforms. */
 const attemptPrecisionMs = 1000
+/** The same, and what the platform's clock may be off. */
+const attemptToleranceMs = 2000
 
 /** With these results the platform looked at the record. The others refuse the call, whatever record it is about. */
 const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
@@ -114,27 +118,28 @@ function isTry({ lost, result }: RetryAnswer): boolean {
 
 type Shown = PendingOutcome['baseline']
 
-/** True when `after` shows an attempt that `before` did not. */
-function showsAttempt(after: Shown, before: Shown): boolean {
+/** True when `after` shows an attempt that `before` did not, and that may be ours. */
+function showsAttempt(after: Shown, before: Shown, mayBeOurs: (lastAttemptLocal: number) => boolean): boolean {
   if (after.attempts > before.attempts) return true
-  if (after.lastAttemptLocal === null) return false
-  return before.lastAttemptLocal === null || after.lastAttemptLocal > before.lastAttemptLocal
+  const [last, lastBefore] = [after.lastAttemptLocal, before.lastAttemptLocal]
+  return last !== null && (lastBefore === null || last > lastBefore) && mayBeOurs(last)
 }
 
 /**
  * What a check tells that was asked for at `askedAt`, or the answer itself; monotonic ms. A new attempt that is shown as
  * failed is `doubtful` at first: a server may lag behind the others, and a platform may count an attempt when it begins.
  * A check `doubtMs` later that shows a failure too is sure; it may show a still newer attempt, which the platform made by itself.
+ * `mayBeOurs` is false of a last attempt before our PATCH: the list that gave the baseline lagged behind.
  */
 export function evidenceOf(
   { baseline, failedSince }: Pick<PendingOutcome, 'baseline' | 'failedSince'>,
   shown: Pick<WebhookRecord, 'status' | 'attempts' | 'lastAttemptLocal'>,
   askedAt: number,
-  doubtMs: number,
+  { doubtMs, mayBeOurs }: { doubtMs: number; mayBeOurs: (lastAttemptLocal: number) => boolean },
 ): Evidence {
   if (shown.status === 'successful') return 'recovered'
   if (shown.status === 'processing') return 'processing'
-  if (shown.status !== 'failed' || !showsAttempt(shown, baseline)) return 'unchanged'
+  if (shown.status !== 'failed' || !showsAttempt(shown, baseline, mayBeOurs)) return 'unchanged'
   return failedSince !== undefined && askedAt - failedSince >= doubtMs ? 'failed-again' : 'doubtful'
 }
 
@@ -195,18 +200,25 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     options.onSettled?.({ record, outcome, pending: awaiting, seenAt, monotonic, timeOffsetMs })
   }
 
+  function mayBeOurs(lastAttemptLocal: number, { triedAt }: FailedRecord): boolean {
+    if (options.knowsTime?.() !== true) return true
+    return zone.toInstants(lastAttemptLocal).some((instant) => instant >= triedAt - attemptToleranceMs)
+  }
+
   function see(record: FailedRecord, shown: WebhookRecord | undefined, check: Check): void {
     const { awaiting } = record
     const { askedAt } = check
     if (awaiting === undefined || !pending.has(record) || askedAt < awaiting.sentAt) return
-    const evidence = shown && evidenceOf(awaiting, shown, askedAt, policy.doubtMs)
+    const { doubtMs } = policy
+    const evidence =
+      shown && evidenceOf(awaiting, shown, askedAt, { doubtMs, mayBeOurs: (last) => mayBeOurs(last, record) })
     if (evidence === 'recovered' || evidence === 'failed-again') {
       settle(record, evidence, shown, check)
       return
     }
     const before = awaiting.checkAt
     if (evidence === 'doubtful') awaiting.failedSince ??= askedAt
-    const sureAt = (awaiting.failedSince ?? -Infinity) + policy.doubtMs
+    const sureAt = (awaiting.failedSince ?? -Infinity) + doubtMs
     awaiting.checkAt = sureAt > askedAt ? sureAt : nextCheckAt(awaiting.sentAt, askedAt, policy)
     if (askedAt - awaiting.sentAt >= policy.lostAfterMs) options.onUndecided?.(awaiting)
     if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', undefined, check)

@@ -352,6 +352,22 @@ describe('an accepted retry', () => {
   })
 })
 
+describe('a last attempt that is later than the one that was listed, and older than our PATCH', () => {
+  test.each([
+    ['by more than two seconds', testNow - 2001, { attempts: 1 }, []],
+    ['by two seconds', testNow - 2000, { attempts: 1 }, ['failed-again']],
+    ['and one more attempt', testNow - 2001, { attempts: 2 }, ['failed-again']],
+  ])('%s', (_, lastAttemptLocal, fields, expected) => {
+    const { backlog, settled } = watchedBacklog({ knowsTime: () => true })
+    const record = due({ lastAttemptLocal: t0 })
+    learn(backlog, listingOf([record]), testNow)
+    noted(backlog, record, accepted())
+    const shown = { ...record, ...fields, lastAttemptLocal }
+    for (const afterMs of [500, 2500]) looked(backlog, entryOf(backlog, record), shown, afterMs)
+    expect(settled.map(({ outcome }) => outcome)).toEqual(expected)
+  })
+})
+
 describe('two records of one event', () => {
   test('are followed each by its own id', () => {
     const { backlog, outcomes } = watchedBacklog()
