@@ -122,7 +122,7 @@ async function background(
 ): Promise<void> {
   const { certificate, clock, key, log } = options
   const loops = [
-    engine.tokens.start(signal),
+    engine.tokens.run(signal),
     engine.guard.run(signal),
     engine.receiver.run(signal),
     engine.confirmer.run(signal),

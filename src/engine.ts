@@ -10,7 +10,7 @@ import type { Transport } from './platform/http.ts'
 import { createZone } from './platform/local-time.ts'
 import { createRate } from './platform/rate.ts'
 import { createServerClock } from './platform/server-clock.ts'
-import { createTokenManager, type TokenManager } from './platform/token.ts'
+import { createTokenCache, type TokenCache } from './platform/token.ts'
 import { tokenPath } from './platform/wire.ts'
 import { createCircuits, type CircuitView } from './reconcile/retry/circuits.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
@@ -41,7 +41,7 @@ export interface EngineOptions {
 
 export interface Engine {
   client: PlatformClient
-  tokens: TokenManager
+  tokens: TokenCache
   backlog: Backlog
   outcomes: Outcomes
   dispatcher: Dispatcher
@@ -121,7 +121,7 @@ export function createEngine(options: EngineOptions): Engine {
     maxRetriesPerSecond: config.retry.maxPerSecond,
     areChecksLate: () => confirmer.overdueMs() > toleratedLateMs,
   })
-  const tokens = createTokenManager({
+  const tokens = createTokenCache({
     tokenUrl: new URL(config.auth.issuerUrl + tokenPath),
     issuer: config.auth.issuerUrl,
     clientId: config.auth.clientId,

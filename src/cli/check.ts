@@ -18,7 +18,7 @@ import {
 } from '../platform/credentials.ts'
 import { createZone } from '../platform/local-time.ts'
 import { TransportError, type Transport } from '../platform/http.ts'
-import { TokenError } from '../platform/token-error.ts'
+import { TokenError } from '../platform/token-endpoint.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
 import { periodOf } from '../runtime/schedule.ts'
 import { redact, redactedJson } from '../observe/redact.ts'

@@ -6,7 +6,7 @@ import { createZone } from '../platform/local-time.ts'
 import { loadKey } from '../platform/credentials.ts'
 import { createRate } from '../platform/rate.ts'
 import { createServerClock } from '../platform/server-clock.ts'
-import { createTokenManager } from '../platform/token.ts'
+import { createTokenCache } from '../platform/token.ts'
 import { tokenPath } from '../platform/wire.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
 
@@ -66,7 +66,7 @@ export async function createColleague(options: ColleagueOptions): Promise<Platfo
   const { clock, http, random, sandbox } = options
   const key = await loadKey({ file: options.privateKeyFile })
   const common = { transport: http.transport, clock, random, requestTimeoutMs: 10_000, report: () => undefined }
-  const tokens = createTokenManager({
+  const tokens = createTokenCache({
     ...common,
     tokenUrl: new URL(sandbox.issuerUrl + tokenPath),
     issuer: sandbox.issuerUrl,

@@ -3,7 +3,7 @@ import { ConfigurationError, UsageError } from '../runtime/errors.ts'
 import type { LogFields } from './log.ts'
 import { PlatformFailure } from '../platform/response.ts'
 import { TransportError } from '../platform/http.ts'
-import { TokenError } from '../platform/token-error.ts'
+import { TokenError } from '../platform/token-endpoint.ts'
 
 const mostFrames = 10
 const mostCauses = 3

@@ -15,16 +15,17 @@ import {
 import type { Rate, RateClass } from './rate.ts'
 import { classify, PlatformFailure, retryAfterMs } from './response.ts'
 import type { ServerClock } from './server-clock.ts'
-import { TokenError } from './token.ts'
+import type { AccessToken } from './token.ts'
+import { TokenError } from './token-endpoint.ts'
 import { webhooksPath } from './wire.ts'
 
-/** What the client needs of the token manager. */
-export interface TokenSource {
-  get(signal?: AbortSignal): Promise<{ readonly value: string; readonly obtainedAt: number }>
-  void(token: { readonly value: string; readonly obtainedAt: number }): void
-}
+type Token = Pick<AccessToken, 'value' | 'obtainedAt'>
 
-type Token = Awaited<ReturnType<TokenSource['get']>>
+/** What the client needs of the token cache. */
+export interface TokenSource {
+  get(signal?: AbortSignal): Promise<Token>
+  invalidate(token: Token, options: { hasWorked: boolean }): void
+}
 
 /** One HTTP exchange of the webhook operations. */
 export interface RequestFact {
@@ -110,6 +111,8 @@ type Call = <T>(kind: RateClass, operation: Operation<T>, signal: AbortSignal, m
 
 function createCall(options: ClientOptions): Call {
   const { clock, rate, serverClock, tokens } = options
+  /** The last token that the API accepted. */
+  let workingToken: Token | undefined
 
   function toRequest({ method, url, body }: Operation<unknown>, token: Token, signal: AbortSignal): HttpRequest {
     return {
@@ -156,9 +159,14 @@ function createCall(options: ClientOptions): Call {
       const answer = { reason, body: undefined, code: undefined, isKnownCode: false }
       return { ...answer, status: undefined, requestNotSent, transportCode }
     })
+    if (exchange.reason === 'ok') workingToken = asked[1]
     const seconds = (clock.monotonic() - startedAt) / 1000
     options.report({ type: 'platform-request', operation: kind, reason: exchange.reason, seconds })
     return exchange
+  }
+
+  function invalidate(token: Token): void {
+    tokens.invalidate(token, { hasWorked: token === workingToken })
   }
 
   async function tokenFor(kind: RateClass, signal: AbortSignal): Promise<Token> {
@@ -174,7 +182,7 @@ function createCall(options: ClientOptions): Call {
   async function nextToken(kind: RateClass, refused: Token, signal: AbortSignal): Promise<Token | TokenError> {
     const isYoung = clock.monotonic() - refused.obtainedAt < youngTokenMs
     if (isYoung) await clock.sleep(youngTokenReplayMs, signal)
-    else tokens.void(refused)
+    else invalidate(refused)
     await rate.acquire(kind, signal)
     if (isYoung) return refused
     return tokenFor(kind, signal).catch((error: unknown) => {
@@ -188,13 +196,13 @@ function createCall(options: ClientOptions): Call {
     const first = await once(kind, operation, token, signal)
     if (first.reason !== 'unauthorized') return { ...first, isReplayed: false }
     if (!mayReplay) {
-      tokens.void(token)
+      invalidate(token)
       return { ...first, isReplayed: false }
     }
     const next = await nextToken(kind, token, signal)
     if (next instanceof TokenError) return { ...first, isReplayed: false, tokenError: next }
     const second = await once(kind, operation, next, signal)
-    if (second.reason === 'unauthorized') tokens.void(next)
+    if (second.reason === 'unauthorized') invalidate(next)
     return { ...second, isReplayed: true }
   }
 }

@@ -1,32 +1,45 @@
-// The access token: one for the process, fetched once for all who ask, renewed before it ends, never in a hot loop.
-import { ConfigurationError, isAbort } from '../runtime/errors.ts'
-import { holdToken, type AccessToken, type HeldToken } from './access-token.ts'
+// The access token: one for the process, fetched once for all callers, renewed before it expires, never in a hot loop.
+import { inspect } from 'node:util'
+import type { Clock, Random } from '../runtime/clock.ts'
+import { ConfigurationError } from '../runtime/errors.ts'
+import { abortable, createNotifier } from '../runtime/notifier.ts'
+import type { Reloadable, SigningKey } from './credentials.ts'
 import { foreignText } from './foreign-text.ts'
 import type { Reason } from './http.ts'
-import { abortable, createNotifier } from '../runtime/notifier.ts'
-import type { SigningKey } from './credentials.ts'
-import type { Granted, Refused } from './token-answer.ts'
-import { explainRefusal, TokenError } from './token-error.ts'
-import { createPace } from './token-pace.ts'
-import { createTokenRequest, type TokenRequestOptions } from './token-request.ts'
+import {
+  createTokenEndpoint,
+  explainRefusal,
+  TokenError,
+  type Granted,
+  type Refused,
+  type TokenEndpointOptions,
+} from './token-endpoint.ts'
 
-export type { AccessToken } from './access-token.ts'
-export { TokenError } from './token-error.ts'
+/** Logging it shows when it was obtained, not its value. */
+export interface AccessToken {
+  /** Not enumerable. */
+  readonly value: string
+  /** Host's monotonic clock, ms. */
+  readonly obtainedAt: number
+  /** Not the value either. */
+  toString(): string
+}
 
-export interface TokenManager {
+export interface TokenCache {
   /**
    * A valid token; callers share one request. A signal that is aborted ends this caller's wait only.
    * @throws TokenError, at once while backing off; the signal's reason
    */
   get(signal?: AbortSignal): Promise<AccessToken>
-  /** Voids that token only: a later one stays. */
-  void(token: AccessToken): void
-  /** When the token that is held ends or ended: epoch ms by the host's clock as it is now; undefined without one. */
+  /**
+   * The API refused this token: it is not given out again; a later one stays. One that was refused soon after its issue
+   * counts as a failed try, unless a call has succeeded with it.
+   */
+  invalidate(token: AccessToken, options: { hasWorked: boolean }): void
+  /** From when on the token counts as expired: epoch ms by the host's clock as it is now; undefined without one. */
   expiresAt(): number | undefined
-  /** Looks whether the key file has changed, and ends the backoff. */
-  keyChanged(): void
-  /** Renews the token and follows the key file until the signal is aborted; never rejects because of what they say. */
-  start(signal: AbortSignal): Promise<void>
+  /** Renews the token and reloads the key file until the signal is aborted; problems with them never reject it. */
+  run(signal: AbortSignal): Promise<void>
 }
 
 /** What happened; closed fields, nothing secret in them. */
@@ -46,17 +59,41 @@ export type TokenFact =
       /** True when the old token goes on being used. */
       tokenHeld: boolean
     }
-  /** The platform granted another scope than was asked for. Told once per scope. */
+  /** The platform granted another scope than was requested. Reported once per scope. */
   | { type: 'token-scope-missing'; requested: string; granted: string }
   | { type: 'key-reloaded'; bits: number; fingerprint: string }
   /** The key file has changed and can't be used; the old key stays. */
   | { type: 'key-reload-failed'; problem: string }
 
-export interface TokenManagerOptions extends TokenRequestOptions {
+export interface TokenCacheOptions extends TokenEndpointOptions {
+  key: Reloadable<SigningKey>
   /** Must not throw. */
   report: (fact: TokenFact) => void
-  /** How often the key file is looked at, ms. Default 10 s. */
-  keyCheckMs?: number
+}
+
+/** Renewed in the background from 60 to 70 % of its life, so that many instances don't come at once. */
+const refreshFrom = 0.6
+const refreshJitter = 0.1
+/** Counts as expired so long before its end, so that no call arrives with an expired one. */
+const expiryMarginMs = 10_000
+const expiryMarginPart = 0.2
+/** Tokens of a few seconds' life, or late ones, are not renewed in the background more often than this. */
+const minRefreshMs = 1000
+
+const keyCheckMs = 10_000
+/** A refusal is repeated at once only when the server's time was known wrong by more than this. */
+const clockMatters = 1000
+
+const maxFailures = 2
+const failureWindowMs = 30_000
+const firstDelayMs = 1000
+const maxDelayMs = 300_000
+
+interface CachedToken {
+  token: AccessToken
+  /** Monotonic clock, ms: renewed in the background from here; not given out any more from here. */
+  refreshAt: number
+  expiresAt: number
 }
 
 interface Request {
@@ -66,86 +103,154 @@ interface Request {
   abort(reason: unknown): void
 }
 
-const defaultKeyCheckMs = 10_000
-/** A refusal is repeated at once only when our idea of the server's time was wrong by more than this. */
-const clockMatters = 1000
-
-const tokensVoid: Refused = {
-  kind: 'transient',
-  reason: 'unauthorized',
-  detail: 'the API refuses tokens as soon as they are issued',
-}
-
 function nothing(): void {
-  // For promises whose failure is told elsewhere.
+  // For promises whose failure is reported elsewhere.
 }
 
-/** The scopes that were asked for and not granted. An answer without a scope grants what was asked. @see RFC 6749 section 5.1 */
+function ignoreAbort(signal: AbortSignal): (error: unknown) => void {
+  return (error) => {
+    if (!signal.aborted) throw error
+  }
+}
+
+const hidden = '[access token]'
+
+function accessToken(value: string, obtainedAt: number): AccessToken {
+  return Object.defineProperties({ obtainedAt } as AccessToken, {
+    value: { value },
+    toString: { value: () => hidden },
+    [inspect.custom]: { value: () => hidden },
+  })
+}
+
+/** @param jitter uniform in [0, 1) */
+function cachedToken(
+  { lifetimeMs, value }: Granted,
+  { jitter, now, sentAt }: Record<'jitter' | 'now' | 'sentAt', number>,
+): CachedToken {
+  const refreshAt = sentAt + lifetimeMs * (refreshFrom + refreshJitter * jitter)
+  return {
+    token: accessToken(value, now),
+    refreshAt: Math.max(refreshAt, now + minRefreshMs),
+    expiresAt: sentAt + lifetimeMs - Math.min(expiryMarginMs, lifetimeMs * expiryMarginPart),
+  }
+}
+
+/** The scopes that were requested and not granted. An answer without a scope grants what was requested. @see RFC 6749 section 5.1 */
 function missingScopes(requested: string, granted: string | undefined): string[] {
   if (granted === undefined) return []
-  const had = new Set(granted.split(/\s+/))
-  return requested.split(/\s+/).filter((scope) => scope !== '' && !had.has(scope))
+  const scopes = new Set(granted.split(/\s+/))
+  return requested.split(/\s+/).filter((scope) => scope !== '' && !scopes.has(scope))
 }
 
-/**
- * Makes the token manager (design section 6). Without `start` it works too: then callers cause every request.
- * @throws RangeError for an assertion lifetime that the platform would refuse
- */
-export function createTokenManager(options: TokenManagerOptions): TokenManager {
-  const { clock, random, report } = options
-  const pace = createPace(clock, random)
+interface AttemptLimiter {
+  /** From when on, on the monotonic clock, the next request may be sent. */
+  openAt(): number
+  /** True when one more try is allowed at once: the backoff is ignored, the budget and Retry-After are not. */
+  allowsImmediateRetry(): boolean
+  /** A try failed. `retryAfterMs`: the server asked for this pause. */
+  failed(retryAfterMs: number | undefined): void
+  /** Takes one failure from the budget, without a backoff. */
+  spend(): void
+  succeeded(): void
+  /** Clears the backoff (after a key change or clock correction); the budget and Retry-After still apply. */
+  resetBackoff(): void
+}
+
+/** At most 2 failures in any 30 s whatever happens, and full jitter from 1 s doubling to 5 min. @see design section 6 */
+function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
+  let failures: number[] = []
+  let failedInARow = 0
+  let backoffUntil = -Infinity
+  let pausedUntil = -Infinity
+
+  const budgetAt = (): number => (failures.at(-maxFailures) ?? -Infinity) + failureWindowMs
+
+  function spend(): void {
+    failures = [...failures, clock.monotonic()].slice(-maxFailures)
+  }
+
+  return {
+    openAt: () => Math.max(budgetAt(), backoffUntil, pausedUntil),
+    allowsImmediateRetry: () => Math.max(budgetAt(), pausedUntil) <= clock.monotonic(),
+    failed(retryAfterMs) {
+      spend()
+      const now = clock.monotonic()
+      backoffUntil = now + random.next() * Math.min(maxDelayMs, firstDelayMs * 2 ** failedInARow)
+      pausedUntil = now + (retryAfterMs ?? 0)
+      failedInARow += 1
+    },
+    spend,
+    succeeded() {
+      failedInARow = 0
+      backoffUntil = -Infinity
+      pausedUntil = -Infinity
+    },
+    resetBackoff() {
+      failedInARow = 0
+      backoffUntil = -Infinity
+    },
+  }
+}
+
+/** Makes the token cache (design section 6). Without `run` it works too: then callers cause every request. */
+export function createTokenCache(options: TokenCacheOptions): TokenCache {
+  const { clock, key, random, report } = options
+  const limiter = createAttemptLimiter(clock, random)
   const notifier = createNotifier(clock)
-  const tryOnce = createTokenRequest(options, (reason, seconds) => {
+  const tryOnce = createTokenEndpoint(options, (reason, seconds) => {
     report({ type: 'token-request', reason, seconds })
   })
-  let held: HeldToken | undefined
+  let cached: CachedToken | undefined
   let request: Request | undefined
   let refused: { answer: Refused; fingerprint: string } | undefined
-  /** The key was swapped: try it while the old token still works. */
+  /** The key was swapped: it is tried while the old token still works. */
   let tryNewKey = false
   /** A refusal was repeated with the time corrected; once, until a token comes. */
   let corrected = false
-  let scopeTold: string | undefined
+  let reportedScope: string | undefined
 
-  function usable(): HeldToken | undefined {
-    return held !== undefined && clock.monotonic() < held.endsAt ? held : undefined
+  function valid(): CachedToken | undefined {
+    return cached !== undefined && clock.monotonic() < cached.expiresAt ? cached : undefined
   }
 
   function onHostClock(monotonic: number): number {
-    return clock.now() + monotonic - clock.monotonic()
+    return Math.round(clock.now() + monotonic - clock.monotonic())
   }
 
   function tokenError(): TokenError {
-    const answer = refused?.answer ?? tokensVoid
-    const message = explainRefusal(answer, refused?.fingerprint ?? options.key.current().fingerprint)
-    return new TokenError(message, {
-      ...answer,
-      retryAt: Math.round(onHostClock(Math.max(pace.openAt(), clock.monotonic()))),
-    })
+    const retryAt = onHostClock(Math.max(limiter.openAt(), clock.monotonic()))
+    if (refused !== undefined) {
+      const { answer, fingerprint } = refused
+      return new TokenError(explainRefusal(answer, fingerprint), { ...answer, retryAt })
+    }
+    const message =
+      "no access token: the API refuses tokens as soon as they are issued; it is tried again, if it lasts: ask the platform's operator"
+    return new TokenError(message, { kind: 'rejected', reason: 'unauthorized', retryAt })
   }
 
-  function accept(answer: Granted, sentAt: number, key: SigningKey): AccessToken {
-    const { value, lifetimeMs } = answer
-    held = holdToken(value, { lifetimeMs, sentAt, obtainedAt: clock.monotonic(), jitter: random.next() })
-    pace.succeeded()
-    refused = undefined
-    // Swapped while the request was under way: this answer says nothing of the new key.
-    if (key === options.key.current()) tryNewKey = false
-    corrected = false
-    report({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds: lifetimeMs / 1000 })
-    tellScope(answer.scope)
-    return held.token
-  }
-
-  function tellScope(scope: string | undefined): void {
-    const told = scopeTold
-    scopeTold = missingScopes(options.scope, scope).length === 0 ? undefined : scope
-    if (scopeTold === undefined || scopeTold === told) return
+  function reportScope(scope: string | undefined): void {
+    const before = reportedScope
+    reportedScope = missingScopes(options.scope, scope).length === 0 ? undefined : scope
+    if (reportedScope === undefined || reportedScope === before) return
     report({ type: 'token-scope-missing', requested: options.scope, granted: foreignText(scope ?? '') })
   }
 
-  function refuse(answer: Refused, key: SigningKey): TokenError {
-    refused = { answer, fingerprint: key.fingerprint }
+  function accept(answer: Granted, sentAt: number, usedKey: SigningKey): AccessToken {
+    cached = cachedToken(answer, { jitter: random.next(), now: clock.monotonic(), sentAt })
+    limiter.succeeded()
+    refused = undefined
+    // Swapped while the request was under way: this answer says nothing of the new key.
+    if (usedKey === key.current()) tryNewKey = false
+    corrected = false
+    const expiresInSeconds = answer.lifetimeMs / 1000
+    report({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds })
+    reportScope(answer.scope)
+    return cached.token
+  }
+
+  function refuse(answer: Refused, { fingerprint }: SigningKey): TokenError {
+    refused = { answer, fingerprint }
     report({
       type: 'token-refreshed',
       result: answer.kind,
@@ -153,25 +258,25 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
       oauthError: answer.oauthError,
       description: answer.description,
       transportCode: answer.transportCode,
-      retryInMs: Math.max(0, Math.round(pace.openAt() - clock.monotonic())),
-      tokenHeld: usable() !== undefined,
+      retryInMs: Math.max(0, Math.round(limiter.openAt() - clock.monotonic())),
+      tokenHeld: valid() !== undefined,
     })
     return tokenError()
   }
 
   async function refresh(signal: AbortSignal): Promise<AccessToken> {
     for (;;) {
-      const { answer, sentAt, key, clockMovedMs } = await tryOnce(signal)
-      if (answer.kind === 'granted') return accept(answer, sentAt, key)
-      pace.failed(answer.retryAfterMs)
+      const { result, sentAt, key: usedKey, clockMovedMs } = await tryOnce(signal)
+      if (result.kind === 'granted') return accept(result, sentAt, usedKey)
+      limiter.failed(result.retryAfterMs)
       // Swapped while the request was under way: the refusal says nothing of the new key.
-      if (key !== options.key.current()) pace.hurry()
-      const correctable = answer.kind === 'rejected' && clockMovedMs > clockMatters && !corrected
-      if (correctable) {
+      if (usedKey !== key.current()) limiter.resetBackoff()
+      const isCorrectable = result.kind === 'rejected' && clockMovedMs > clockMatters && !corrected
+      if (isCorrectable) {
         corrected = true
-        pace.hurry()
+        limiter.resetBackoff()
       }
-      if (!correctable || !pace.allowsOneMore()) throw refuse(answer, key)
+      if (!isCorrectable || !limiter.allowsImmediateRetry()) throw refuse(result, usedKey)
     }
   }
 
@@ -193,92 +298,73 @@ export function createTokenManager(options: TokenManagerOptions): TokenManager {
     return mine
   }
 
-  /** The request under way, or a new one if one may go out now. */
+  /** The request under way, or a new one if one may be sent now. */
   function shared(): Request | undefined {
-    return request ?? (pace.openAt() <= clock.monotonic() ? begin() : undefined)
+    return request ?? (limiter.openAt() <= clock.monotonic() ? begin() : undefined)
   }
 
-  async function waitFor(wanted: Request, signal: AbortSignal | undefined): Promise<AccessToken> {
+  async function get(signal?: AbortSignal): Promise<AccessToken> {
+    signal?.throwIfAborted()
+    const held = valid()
+    if (held !== undefined) {
+      if (clock.monotonic() >= held.refreshAt) shared()
+      return held.token
+    }
+    const wanted = shared()
+    if (wanted === undefined) throw tokenError()
     wanted.waiters += 1
     try {
       return await abortable(wanted.promise, signal)
-    } catch (error) {
-      const still = usable()
-      if (still === undefined || isAbort(error, signal)) throw error
-      return still.token
     } finally {
       wanted.waiters -= 1
     }
   }
 
-  async function get(signal?: AbortSignal): Promise<AccessToken> {
-    signal?.throwIfAborted()
-    const now = clock.monotonic()
-    const had = usable()
-    if (had !== undefined && now < had.mustRenewAt) {
-      if (now >= had.shouldRenewAt) shared()
-      return had.token
-    }
-    const wanted = shared()
-    if (wanted !== undefined) return waitFor(wanted, signal)
-    if (had !== undefined) return had.token
-    throw tokenError()
-  }
-
-  async function checkKey(): Promise<void> {
+  async function reloadKey(): Promise<void> {
     try {
-      if (!(await options.key.reload())) return
+      if (!(await key.reload())) return
       tryNewKey = true
-      pace.hurry()
-      const { bits, fingerprint } = options.key.current()
+      limiter.resetBackoff()
+      const { bits, fingerprint } = key.current()
       report({ type: 'key-reloaded', bits, fingerprint })
+      notifier.notify()
     } catch (error) {
       const problem = error instanceof ConfigurationError ? error.message : 'the key file could not be read again'
       report({ type: 'key-reload-failed', problem })
     }
   }
 
-  /** When the background is to renew next, on the monotonic clock. */
+  /** When the background renews next, on the monotonic clock. */
   function dueAt(): number {
-    const wantedAt = tryNewKey ? -Infinity : (usable()?.shouldRenewAt ?? -Infinity)
-    return Math.max(wantedAt, pace.openAt())
+    const wantedAt = tryNewKey ? -Infinity : (valid()?.refreshAt ?? -Infinity)
+    return Math.max(wantedAt, limiter.openAt())
   }
 
   async function keepFresh(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const wait = dueAt() - clock.monotonic()
-      if (wait > 0) await notifier.wait(wait, signal).catch(nothing)
+      if (wait > 0) await notifier.wait(wait, signal).catch(ignoreAbort(signal))
       else await abortable((request ?? begin()).promise, signal).catch(nothing)
     }
   }
 
   async function followKey(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await clock.sleep(options.keyCheckMs ?? defaultKeyCheckMs, signal).catch((error: unknown) => {
-        if (!signal.aborted) throw error
-      })
-      if (!signal.aborted) await checkKey()
-      if (tryNewKey) notifier.notify()
+      await clock.sleep(keyCheckMs, signal).catch(ignoreAbort(signal))
+      if (!signal.aborted) await reloadKey()
     }
   }
 
   return {
     get,
-    void(token) {
-      if (held?.token !== token) return
-      held = undefined
-      pace.voided()
+    invalidate(token, { hasWorked }) {
+      if (cached?.token !== token) return
+      cached = undefined
+      if (!hasWorked && clock.monotonic() - token.obtainedAt < failureWindowMs) limiter.spend()
       notifier.notify()
     },
-    expiresAt: () => (held === undefined ? undefined : Math.round(onHostClock(held.endsAt))),
-    keyChanged() {
-      void checkKey().then(() => {
-        pace.hurry()
-        if (usable() === undefined || tryNewKey) shared()
-        notifier.notify()
-      })
-    },
-    async start(signal) {
+    expiresAt: () => (cached === undefined ? undefined : onHostClock(cached.expiresAt)),
+    async run(signal) {
       const abandon = (): void => {
         // A caller that is finishing its work may still need it.
         if (request?.waiters === 0) request.abort(signal.reason)

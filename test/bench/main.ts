@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { loadKey } from '../../src/platform/credentials.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
-import { createTokenManager } from '../../src/platform/token.ts'
+import { createTokenCache } from '../../src/platform/token.ts'
 import { createHttpTransport } from '../../src/platform/http.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
 import { testKeys } from '../support/keys.ts'
@@ -80,7 +80,7 @@ async function bareToken(sandbox: BenchSandbox): Promise<string> {
   const http = createHttpTransport({ clock: systemClock, connections: 1 })
   const key = await loadKey({ file: keys.privateKeyFile })
   const issuer = `${sandbox.authUrl}/auth/realms/${sandbox.realm}`
-  const tokens = createTokenManager({
+  const tokens = createTokenCache({
     tokenUrl: new URL(issuer + tokenPath),
     issuer,
     clientId: sandbox.clientId,

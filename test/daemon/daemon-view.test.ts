@@ -27,7 +27,7 @@ describe('what it shows', () => {
       circuits: { notClosed: 0, list: [] },
       sweeps: [{ kind: 'full', result: 'complete', endedAt: new Date(at).toISOString(), listed: 0 }],
       nextTick: new Date(at + 1000 + 3_600_000).toISOString(),
-      tokenExpires: new Date(at + 3_600_000).toISOString(),
+      tokenExpires: new Date(at + 3_590_000).toISOString(),
     })
     expect(await metricOf(scene, 'paused')).toBe(1)
     scene.control()?.pause.resume()

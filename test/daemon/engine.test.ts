@@ -99,7 +99,7 @@ function world(setting: Setting = {}): World {
     facts,
     start() {
       running.push(
-        engine.tokens.start(stop.signal),
+        engine.tokens.run(stop.signal),
         engine.guard.run(stop.signal),
         engine.receiver.run(stop.signal),
         engine.confirmer.run(stop.signal),

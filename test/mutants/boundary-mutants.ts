@@ -61,7 +61,7 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'P08',
     file: 'platform/client.ts',
-    text: 'else tokens.void(refused)',
+    text: 'else invalidate(refused)',
     replacement: '',
     breaks: 'goes on using a token that was refused',
     origin: 'review',
@@ -77,14 +77,14 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'P10',
     file: 'platform/token.ts',
-    text: 'if (now >= had.shouldRenewAt) shared()',
+    text: 'if (clock.monotonic() >= held.refreshAt) shared()',
     replacement: '',
     breaks: 'lets callers wait for a token that could have been renewed before',
     origin: 'review',
   },
   {
     id: 'P11',
-    file: 'platform/token-answer.ts',
+    file: 'platform/token-endpoint.ts',
     text: '408, 425, 429',
     replacement: '408, 425',
     breaks: 'takes a 429 with an OAuth error for a rejection',

@@ -74,8 +74,8 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I08',
     file: 'platform/token.ts',
-    text: 'return request ?? (pace.openAt()',
-    replacement: 'return (pace.openAt()',
+    text: 'return request ?? (limiter.openAt()',
+    replacement: 'return (limiter.openAt()',
     breaks: 'fetches a token for each that asks',
     origin: 'invariant',
     invariant: 'limits',

@@ -6,7 +6,7 @@ import { createHttpTransport, TransportError } from '../../src/platform/http.ts'
 import { createZone } from '../../src/platform/local-time.ts'
 import { createRate, type Rate, type RateFeedback } from '../../src/platform/rate.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
-import { TokenError } from '../../src/platform/token.ts'
+import { TokenError } from '../../src/platform/token-endpoint.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 export interface Reply {
@@ -32,6 +32,8 @@ export interface SentRequest {
 export interface FakeTokens {
   /** Values of the tokens that were voided. */
   voided: string[]
+  /** Those of them with which a call had succeeded. */
+  hadWorked: string[]
   /** When set, no token can be had. */
   error: TokenError | undefined
   /** How old the present token is made to look. */
@@ -104,6 +106,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
   let token = { value: 'token-1', obtainedAt: clock.monotonic() - 3_600_000 }
   const tokens: FakeTokens = {
     voided: [],
+    hadWorked: [],
     error: undefined,
     ageMs(ms) {
       token = { ...token, obtainedAt: clock.monotonic() - ms }
@@ -133,8 +136,9 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
           if (tokens.error !== undefined) throw tokens.error
           return Promise.resolve(token)
         },
-        void(used) {
+        invalidate(used, { hasWorked }) {
           tokens.voided.push(used.value)
+          if (hasWorked) tokens.hadWorked.push(used.value)
           if (used !== token) return
           issued += 1
           token = { value: `token-${issued}`, obtainedAt: clock.monotonic() }

@@ -2,13 +2,8 @@
 import { expect } from 'vitest'
 import { TransportError } from '../../src/platform/http.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
-import {
-  createTokenManager,
-  TokenError,
-  type TokenFact,
-  type TokenManager,
-  type TokenManagerOptions,
-} from '../../src/platform/token.ts'
+import { createTokenCache, type TokenFact, type TokenCache, type TokenCacheOptions } from '../../src/platform/token.ts'
+import { TokenError } from '../../src/platform/token-endpoint.ts'
 import {
   createTokenEndpoint,
   fakeKeySource,
@@ -24,7 +19,7 @@ export interface World {
   endpoint: TokenEndpoint
   key: ReturnType<typeof fakeKeySource>
   facts: TokenFact[]
-  manager: TokenManager
+  manager: TokenCache
   /** The manager in the background; ended by the function returned. */
   start: () => () => Promise<void>
 }
@@ -39,13 +34,13 @@ export interface Surroundings {
 }
 
 /** Client `client-1`, scope `api`, assertions of 60 s, a deadline of 10 s, an endpoint that grants. */
-export function tokenWorld(changes: Partial<TokenManagerOptions> = {}, surroundings: Surroundings = {}): World {
+export function tokenWorld(changes: Partial<TokenCacheOptions> = {}, surroundings: Surroundings = {}): World {
   const { skewMs = 0, random = () => 0.5 } = surroundings
   const clock = createVirtualClock()
   const endpoint = createTokenEndpoint(clock, { skewMs })
   const key = fakeKeySource()
   const facts: TokenFact[] = []
-  const manager = createTokenManager({
+  const manager = createTokenCache({
     tokenUrl: new URL(`${issuer}/protocol/openid-connect/token`),
     issuer,
     clientId: 'client-1',
@@ -62,7 +57,7 @@ export function tokenWorld(changes: Partial<TokenManagerOptions> = {}, surroundi
   })
   function start(): () => Promise<void> {
     const controller = new AbortController()
-    const running = manager.start(controller.signal)
+    const running = manager.run(controller.signal)
     return async () => {
       controller.abort(new Error('stopping'))
       await clock.run(running)
@@ -71,6 +66,10 @@ export function tokenWorld(changes: Partial<TokenManagerOptions> = {}, surroundi
   }
   return { clock, endpoint, key, facts, manager, start }
 }
+
+/** How a token is invalidated: after calls that succeeded with it, or before any. */
+export const worked = { hasWorked: true }
+export const refusedAtOnce = { hasWorked: false }
 
 export const refusal: TokenReply = {
   status: 401,

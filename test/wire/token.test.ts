@@ -3,7 +3,8 @@ import { expect, test } from 'vitest'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { loadKey } from '../../src/platform/credentials.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
-import { createTokenManager, TokenError, type TokenFact, type TokenManager } from '../../src/platform/token.ts'
+import { createTokenCache, type TokenCache, type TokenFact } from '../../src/platform/token.ts'
+import { TokenError } from '../../src/platform/token-endpoint.ts'
 import { createHttpTransport } from '../../src/platform/http.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
 import type { Fault } from '../../src/sandbox/faults.ts'
@@ -13,7 +14,7 @@ import { testKeys } from '../support/keys.ts'
 
 interface Scene extends AsyncDisposable {
   sandbox: Sandbox
-  manager: TokenManager
+  manager: TokenCache
   facts: TokenFact[]
 }
 
@@ -24,7 +25,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
   const http = createHttpTransport({ clock: systemClock, connections: 4 })
   const source = await loadKey({ file: privateKeyFile })
   const facts: TokenFact[] = []
-  const manager = createTokenManager({
+  const manager = createTokenCache({
     tokenUrl: new URL(sandbox.issuerUrl + tokenPath),
     issuer: sandbox.issuerUrl,
     clientId: sandbox.clientId,
@@ -49,7 +50,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
   }
 }
 
-async function refusalOf(manager: TokenManager): Promise<TokenError> {
+async function refusalOf(manager: TokenCache): Promise<TokenError> {
   const error: unknown = await manager.get().catch((thrown: unknown) => thrown)
   if (!(error instanceof TokenError)) throw new Error('expected a TokenError', { cause: error })
   return error
@@ -73,7 +74,7 @@ test.each([0, 900, 2_000, 30_000, 90_000, 3_600_000, 31_536_000_000].flatMap((ms
     await expect(it.manager.get()).resolves.toBeDefined()
     expect(it.facts.filter(({ type }) => type === 'token-request').length).toBeLessThanOrEqual(2)
     for (let i = 0; i < 5; i++) {
-      it.manager.void(await it.manager.get())
+      it.manager.invalidate(await it.manager.get(), { hasWorked: true })
       await it.manager.get()
     }
     // What was learned once is right from then on.

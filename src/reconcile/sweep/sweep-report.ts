@@ -1,7 +1,7 @@
 // What sweeps tell: the report of each when it has ended, and what they meet on their way.
 import type { Reason } from '../../platform/http.ts'
 import type { UnreadableRow } from '../../platform/record.ts'
-import { TokenError } from '../../platform/token-error.ts'
+import { TokenError } from '../../platform/token-endpoint.ts'
 import type { Counts } from '../retry/census.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 import type { Span } from '../window.ts'

@@ -61,6 +61,16 @@ describe.each(operations)('401 to a %s', (operation) => {
     expect(under.tokens.voided).toEqual(['token-1'])
   })
 
+  test('says whether a call had succeeded with the token', async () => {
+    await using under = createClientUnderTest()
+    under.replies(refused, good[operation], refused, good[operation])
+    await call(under, operation)
+    await under.clock.advance(10_000)
+    await call(under, operation)
+    expect(under.tokens.voided).toEqual(['token-1', 'token-2'])
+    expect(under.tokens.hadWorked).toEqual(['token-2'])
+  })
+
   test('the known error under 401 is no question of the token', async () => {
     await using under = createClientUnderTest()
     under.replies({ status: 401, body: wireInvalidStatus() })

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { retryResults, type RetryAnswer, type RetryResult } from '../../../src/platform/operations.ts'
 import type { Reason } from '../../../src/platform/http.ts'
-import { TokenError } from '../../../src/platform/token-error.ts'
+import { TokenError } from '../../../src/platform/token-endpoint.ts'
 import { createClientUnderTest, noToken, type ClientUnderTest, type Reply } from '../../support/platform-client.ts'
 import { webhookId, wireInvalidStatus, wireRetried, wireWebhook } from '../../support/webhooks.ts'
 

@@ -1,13 +1,13 @@
 // Every answer that a token endpoint, or what stands in its place, may give.
 import { describe, expect, test } from 'vitest'
-import { readTokenAnswer } from '../../../src/platform/token-answer.ts'
-import { explainRefusal } from '../../../src/platform/token-error.ts'
+import { readTokenResult } from '../../../src/platform/token-endpoint.ts'
+import { explainRefusal } from '../../../src/platform/token-endpoint.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
 
-function read(status: number, body: unknown, headers: Record<string, string> = {}): ReturnType<typeof readTokenAnswer> {
+function read(status: number, body: unknown, headers: Record<string, string> = {}): ReturnType<typeof readTokenResult> {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
-  return readTokenAnswer({ status, headers, body: text, sentAt: now, receivedAt: now }, now)
+  return readTokenResult({ status, headers, body: text, sentAt: now, receivedAt: now }, now)
 }
 
 const token = { access_token: 'abc.def', token_type: 'Bearer', expires_in: 3600, scope: 'api' }

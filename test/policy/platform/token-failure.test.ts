@@ -2,9 +2,9 @@
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { TransportError } from '../../../src/platform/http.ts'
-import type { TokenError } from '../../../src/platform/token.ts'
+import type { TokenError } from '../../../src/platform/token-endpoint.ts'
 import { fakeKey, grant, type TokenEndpoint, type TokenReply } from '../../support/token-endpoint.ts'
-import { errorOf, outage, refusal, tokenWorld } from '../../support/token-world.ts'
+import { errorOf, outage, refusal, refusedAtOnce, tokenWorld, worked } from '../../support/token-world.ts'
 
 describe('a failed refresh', () => {
   test.each([
@@ -16,7 +16,7 @@ describe('a failed refresh', () => {
     await clock.settle()
     const token = await manager.get()
     endpoint.reply(failure)
-    for (let second = 0; second < 3_599; second++) {
+    for (let second = 0; second < 3_589; second++) {
       await clock.advance(1_000)
       expect(await clock.run(manager.get(), 10_000)).toBe(token)
     }
@@ -25,18 +25,6 @@ describe('a failed refresh', () => {
     await clock.advance(2_000)
     await errorOf(manager.get())
     await stop()
-  })
-
-  test('that hangs keeps callers waiting for its deadline only, then gives the old token', async () => {
-    const { manager, endpoint, clock } = tokenWorld({ requestTimeoutMs: 2_000 })
-    const token = await manager.get()
-    endpoint.reply({ ...grant(2), delayMs: 1e9 })
-    await clock.advance(3_592_000)
-    const waiting = manager.get()
-    await clock.advance(1_999)
-    await expect(Promise.race([waiting, Promise.resolve('waiting')])).resolves.toBe('waiting')
-    await clock.advance(1)
-    expect(await waiting).toBe(token)
   })
 
   test('is told to all who wait, and at once to all who come until the next try', async () => {
@@ -138,7 +126,7 @@ describe('backing off', () => {
       await clock.advance(300_000)
     }
     endpoint.reply((_, number) => grant(number))
-    manager.void(await manager.get())
+    manager.invalidate(await manager.get(), worked)
     endpoint.reply(outage)
     const error = await errorOf(manager.get())
     expect(error.retryAt).toBe(clock.now() + 1_000)
@@ -170,14 +158,38 @@ describe('backing off', () => {
       const token = await manager.get().catch((error: unknown) => {
         refused = error as TokenError
       })
-      if (token !== undefined) manager.void(token)
+      if (token !== undefined) manager.invalidate(token, refusedAtOnce)
       await clock.advance(10)
     }
-    expect(endpoint.seen).toHaveLength(10)
-    expect(refused).toMatchObject({ kind: 'transient', reason: 'unauthorized' })
+    expect(endpoint.seen).toHaveLength(2)
+    expect(refused).toMatchObject({ kind: 'rejected', reason: 'unauthorized', code: 'TOKEN_REJECTED' })
     expect(refused?.message).toMatch(/the API refuses tokens/)
     await clock.advance(30_000)
-    expect((await manager.get()).value).toBe('token-11')
+    expect((await manager.get()).value).toBe('token-3')
+  })
+
+  test.each([
+    ['with which a call succeeded', worked, 0],
+    ['that is not young', refusedAtOnce, 30_000],
+  ])('a refused token %s is no failure', async (_, refusal_, ageMs) => {
+    const { manager, endpoint, clock } = tokenWorld()
+    for (let i = 0; i < 50; i++) {
+      const token = await manager.get()
+      await clock.advance(ageMs)
+      manager.invalidate(token, refusal_)
+    }
+    expect(endpoint.seen).toHaveLength(50)
+  })
+
+  test('refused tokens and failed tries have one budget', async () => {
+    const { manager, endpoint, clock } = tokenWorld({}, { random: () => 0 })
+    manager.invalidate(await manager.get(), refusedAtOnce)
+    endpoint.reply(outage)
+    await clock.advance(1_000)
+    await errorOf(manager.get())
+    const error = await errorOf(manager.get())
+    expect(endpoint.seen).toHaveLength(2)
+    expect(error.retryAt).toBe(clock.now() + 29_000)
   })
 })
 
@@ -237,7 +249,7 @@ describe('clocks that differ', () => {
   test('each time that the server’s clock is set the refusal is corrected at once', async () => {
     const { manager, endpoint, clock } = tokenWorld({}, { skewMs: -3_600_000 })
     endpoint.reply(judge(endpoint))
-    manager.void(await manager.get())
+    manager.invalidate(await manager.get(), worked)
     endpoint.jump(-50_000)
     await clock.advance(30_000)
     await expect(manager.get()).resolves.toBeDefined()
@@ -247,7 +259,7 @@ describe('clocks that differ', () => {
   test('after the host was suspended for hours the refusal is corrected at once', async () => {
     const { manager, endpoint, clock } = tokenWorld()
     endpoint.reply(judge(endpoint))
-    manager.void(await manager.get())
+    manager.invalidate(await manager.get(), worked)
     // The monotonic clock stood still, the host's own was put right.
     clock.jump(7_200_000)
     endpoint.jump(7_200_000)
@@ -259,11 +271,11 @@ describe('clocks that differ', () => {
   test('a host clock that is set by two hours goes unnoticed', async () => {
     const { manager, endpoint, clock } = tokenWorld()
     endpoint.reply(judge(endpoint))
-    manager.void(await manager.get())
+    manager.invalidate(await manager.get(), worked)
     clock.jump(-7_200_000)
     await clock.advance(30_000)
     await expect(manager.get()).resolves.toBeDefined()
-    expect(manager.expiresAt()).toBe(clock.now() + 3_600_000)
+    expect(manager.expiresAt()).toBe(clock.now() + 3_590_000)
     expect(endpoint.seen.map(({ granted }) => granted)).toEqual([true, true])
   })
 

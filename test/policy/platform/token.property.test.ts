@@ -3,7 +3,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { TransportError } from '../../../src/platform/http.ts'
 import { createServerClock } from '../../../src/platform/server-clock.ts'
-import { createTokenManager, TokenError, type AccessToken } from '../../../src/platform/token.ts'
+import { createTokenCache, type AccessToken } from '../../../src/platform/token.ts'
+import { TokenError } from '../../../src/platform/token-endpoint.ts'
 import {
   createTokenEndpoint,
   fakeKey,
@@ -23,7 +24,7 @@ type Mood = 'good' | 'short' | 'refuses' | 'down' | 'gone' | 'slow' | 'html' | '
 type Step =
   | { do: 'mood'; mood: Mood; delayMs: number }
   | { do: 'advance'; ms: number }
-  | { do: 'get' | 'void' | 'same-key' | 'new-key' }
+  | { do: 'get' | 'refuse' | 'outlive' | 'new-key' }
   | { do: 'storm'; callers: number }
   | { do: 'jump'; ms: number }
 
@@ -44,7 +45,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.record({
-      do: fc.constantFrom('get' as const, 'void' as const, 'same-key' as const, 'new-key' as const),
+      do: fc.constantFrom('get' as const, 'refuse' as const, 'outlive' as const, 'new-key' as const),
     }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('storm' as const), callers: fc.integer({ min: 2, max: 20 }) }) },
@@ -103,7 +104,7 @@ async function play({ steps, dice, background, skewMs }: Scenario): Promise<{ re
     seen.push({ request, good: mood === 'good' || mood === 'short' })
     return replyOf(mood, delayMs, number, endpoint.serverNow())
   })
-  const manager = createTokenManager({
+  const manager = createTokenCache({
     tokenUrl: new URL('https://auth.example.test/token'),
     issuer: 'https://auth.example.test',
     clientId: 'c',
@@ -136,22 +137,20 @@ async function play({ steps, dice, background, skewMs }: Scenario): Promise<{ re
     },
     advance: ({ ms }) => clock.advance(ms),
     get,
-    void: () => {
-      if (last !== undefined) manager.void(last)
+    refuse: () => {
+      if (last !== undefined) manager.invalidate(last, { hasWorked: false })
     },
-    'same-key': () => {
-      manager.keyChanged()
-      return clock.settle()
+    outlive: () => {
+      if (last !== undefined) manager.invalidate(last, { hasWorked: true })
     },
     'new-key': () => {
       key.next = fakeKey(`key-${seen.length}`)
-      manager.keyChanged()
-      return clock.settle()
+      return clock.advance(10_000)
     },
     storm: async ({ callers }) => {
       const stale = last
       for (let i = 0; i < callers; i++) {
-        if (stale !== undefined) manager.void(stale)
+        if (stale !== undefined) manager.invalidate(stale, { hasWorked: false })
         await get()
       }
     },
@@ -161,7 +160,7 @@ async function play({ steps, dice, background, skewMs }: Scenario): Promise<{ re
   }
 
   const controller = new AbortController()
-  const running = background ? manager.start(controller.signal) : Promise.resolve()
+  const running = background ? manager.run(controller.signal) : Promise.resolve()
   for (const next of steps) await (happens[next.do] as (step: Step) => Promise<void> | void)(next)
   controller.abort(new Error('stopping'))
   await clock.run(running, 1)

@@ -1,7 +1,7 @@
 // Looks that fail, and looks that are cut off: nothing is lost, nobody is hammered. @see design section 11
 import { describe, expect, test } from 'vitest'
 import { PlatformFailure } from '../../../src/platform/response.ts'
-import { TokenError } from '../../../src/platform/token-error.ts'
+import { TokenError } from '../../../src/platform/token-endpoint.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { hourMs, learn, listingOf, minuteMs, secondMs } from '../../support/backlog.ts'
 import {

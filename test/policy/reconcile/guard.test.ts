@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/response.ts'
-import { TokenError } from '../../../src/platform/token-error.ts'
+import { TokenError } from '../../../src/platform/token-endpoint.ts'
 import {
   createPlatformBreaker,
   type PlatformBreaker,

@@ -1,0 +1,311 @@
+// The token endpoint: one try to get a token, and what its answer says. @see platform-api.md 4.1, 5.3, RFC 6749 section 5, RFC 7523
+import type { Clock, Random } from '../runtime/clock.ts'
+import type { Reloadable, SigningKey } from './credentials.ts'
+import { foreignText } from './foreign-text.ts'
+import { TransportError, type HttpResponse, type Reason, type Transport } from './http.ts'
+import { classify, property, retryAfterMs } from './response.ts'
+import type { ServerClock } from './server-clock.ts'
+import { tlsAdvice } from './tls-advice.ts'
+import { clientAssertionType, grantType } from './wire.ts'
+
+export interface Granted {
+  kind: 'granted'
+  value: string
+  /** How long the token is believed to live, ms. */
+  lifetimeMs: number
+  /** As returned; undefined means as requested. */
+  scope: string | undefined
+}
+
+/** No token. Holds nothing secret. */
+export interface Refused {
+  /** `rejected`: the platform refuses our credentials or our request, a person has to act. `transient`: it may pass. */
+  kind: 'rejected' | 'transient'
+  reason: Exclude<Reason, 'ok'>
+  /** The OAuth error code, scrubbed. */
+  oauthError?: string
+  /** `error_description`, scrubbed, at most 200 characters. */
+  description?: string
+  /** Why no answer came: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
+  transportCode?: string
+  /** What was wrong with the answer, in our words. */
+  detail?: string
+  retryAfterMs?: number
+}
+
+export type TokenResult = Granted | Refused
+
+export interface TokenErrorFields {
+  kind: 'rejected' | 'transient'
+  reason: Exclude<Reason, 'ok'>
+  oauthError?: string | undefined
+  /** Scrubbed, at most 200 characters. */
+  description?: string | undefined
+  /** Why no answer came: a code of Node, OpenSSL or undici. */
+  transportCode?: string | undefined
+  /** Epoch ms on the host's clock; until then callers fail at once. */
+  retryAt?: number | undefined
+}
+
+/** There is no valid token to be had now. `rejected`: a person has to act; `transient`: it may pass. */
+export class TokenError extends Error {
+  readonly code: 'TOKEN_REJECTED' | 'TOKEN_UNAVAILABLE'
+  readonly kind: 'rejected' | 'transient'
+  readonly reason: Exclude<Reason, 'ok'>
+  readonly oauthError: string | undefined
+  readonly description: string | undefined
+  readonly transportCode: string | undefined
+  readonly retryAt: number | undefined
+
+  constructor(message: string, fields: TokenErrorFields) {
+    super(message)
+    this.name = 'TokenError'
+    this.code = fields.kind === 'rejected' ? 'TOKEN_REJECTED' : 'TOKEN_UNAVAILABLE'
+    this.kind = fields.kind
+    this.reason = fields.reason
+    this.oauthError = fields.oauthError
+    this.description = fields.description
+    this.transportCode = fields.transportCode
+    this.retryAt = fields.retryAt
+  }
+}
+
+const checkPlace = 'check auth.authUrl and auth.realm (or auth.issuerUrl)'
+
+const adviceByOauthError: Readonly<Record<string, string>> = {
+  invalid_scope: 'check auth.scope (empty leaves the scope out) and what the service account may do',
+  invalid_request: checkPlace,
+  unsupported_grant_type: checkPlace,
+  access_denied: "have the platform's operator give the service account access to the API",
+}
+
+const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
+  redirect: `redirects are not followed; ${checkPlace}`,
+  'not-found': checkPlace,
+  'invalid-body': `${checkPlace}, and that no login page or proxy answers in its place`,
+  'bad-request': checkPlace,
+  timeout: `check the network path, and ${checkPlace}`,
+  connection: `check the network path, and ${checkPlace}`,
+}
+
+/**
+ * A refusal in a sentence for people: what happened, and what to do.
+ * @param fingerprint of the public key that the assertion was signed for
+ */
+export function explainRefusal(refused: Refused, fingerprint: string): string {
+  const { oauthError, description, detail, reason, transportCode } = refused
+  const told = description === undefined ? '' : `, "${description}"`
+  if (refused.kind === 'transient') {
+    const why = transportCode === undefined ? reason : `${reason} (${transportCode})`
+    const what = detail ?? (oauthError === undefined ? why : `${reason}, ${oauthError}${told}`)
+    const advice = reason === 'tls' ? tlsAdvice(transportCode) : adviceByReason[reason]
+    return `no access token: ${what}; it is tried again, if it lasts: ${advice ?? "ask the platform's operator"}`
+  }
+  const credentials =
+    `check auth.clientId, that the certificate registered for it is of this key ` +
+    `(SHA-256 of the public key: ${fingerprint}) and has not expired, and auth.authUrl and auth.realm`
+  const advice = adviceByOauthError[oauthError ?? ''] ?? credentials
+  return `the platform rejected the token request: ${oauthError ?? reason}${told}; ${advice}`
+}
+
+/** An `expires_in` that says nothing usable counts as this. */
+const unknownLifetimeMs = 60_000
+/** Believed up to this; longer timers than 2^31-1 ms fire at once. */
+const maxLifetimeMs = 24 * 60 * 60 * 1000
+/** A shorter life would make every call ask for a token of its own. */
+const minLifetimeMs = 1000
+
+/** OAuth errors that say "not now", whatever the status. @see RFC 6749 section 4.1.2.1, RFC 8628 section 3.5 */
+const passing = new Set(['temporarily_unavailable', 'server_error', 'slow_down'])
+/** Statuses that say "not now", whatever the body. */
+const passingStatuses = new Set([408, 425, 429])
+
+/** For an error that comes under a status of success. */
+const reasonOfOauthError: Readonly<Record<string, Exclude<Reason, 'ok'>>> = {
+  invalid_client: 'unauthorized',
+  unauthorized_client: 'unauthorized',
+  access_denied: 'forbidden',
+  temporarily_unavailable: 'server-error',
+  server_error: 'server-error',
+  slow_down: 'throttled',
+}
+
+/** Keycloak's own words, in the place of a code, for a realm that is not there. */
+const noRealm = 'Realm does not exist'
+
+/**
+ * The code of an OAuth error. Words as gateways write them, `Not Found`, are none, and say nothing of our credentials.
+ * @see RFC 6749 section 5.2
+ */
+function oauthCode(value: unknown): string | undefined {
+  return typeof value === 'string' && (/^[a-z_]{1,64}$/.test(value) || value === noRealm) ? value : undefined
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value.trim() !== '' ? value : undefined
+}
+
+/** `expires_in` in ms: a number of seconds, or a string of digits. */
+function lifetime(expiresIn: unknown): number {
+  const numeric = typeof expiresIn === 'string' && /^\s*\d+(?:\.\d+)?\s*$/.test(expiresIn)
+  const seconds = numeric ? Number(expiresIn) : expiresIn
+  if (typeof seconds !== 'number' || !(seconds > 0)) return unknownLifetimeMs
+  return Math.min(Math.max(seconds * 1000, minLifetimeMs), maxLifetimeMs)
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300
+}
+
+function refusedWith(error: string, response: HttpResponse, reason: Reason, description: unknown): Refused {
+  const { status } = response
+  const ours = (isSuccess(status) || (status >= 400 && status < 500)) && !passingStatuses.has(status)
+  const told = text(description)
+  return {
+    kind: ours && !passing.has(error) ? 'rejected' : 'transient',
+    reason: isSuccess(status) || reason === 'ok' ? (reasonOfOauthError[error] ?? 'bad-request') : reason,
+    oauthError: foreignText(error, 64),
+    ...(told === undefined ? {} : { description: foreignText(told) }),
+  }
+}
+
+function readGrant(body: unknown): TokenResult {
+  const unusable = (detail: string): Refused => ({ kind: 'transient', reason: 'invalid-body', detail })
+  if (typeof body !== 'object' || body === null) return unusable('the answer is not JSON')
+  const value = property(body, 'access_token')
+  if (typeof value !== 'string' || value === '') return unusable('the answer holds no access_token')
+  // It goes into a header: nothing but visible ASCII.
+  if (!/^[\x21-\x7e]+$/.test(value)) return unusable('the access_token holds characters that no header may carry')
+  const type = property(body, 'token_type') ?? 'bearer'
+  if (typeof type !== 'string' || type.toLowerCase() !== 'bearer') return unusable('the token_type is not Bearer')
+  return {
+    kind: 'granted',
+    value,
+    lifetimeMs: lifetime(property(body, 'expires_in')),
+    scope: text(property(body, 'scope')),
+  }
+}
+
+/**
+ * Reads an answer of the token endpoint.
+ * @param platformNow the platform's time in epoch ms, for a Retry-After date
+ * @see platform-api.md 4.1
+ */
+export function readTokenResult(response: HttpResponse, platformNow: number): TokenResult {
+  const { reason, body } = classify(response)
+  const error = oauthCode(property(body, 'error'))
+  const answer =
+    error !== undefined
+      ? refusedWith(error, response, reason, property(body, 'error_description'))
+      : isSuccess(response.status)
+        ? readGrant(body)
+        : ({ kind: 'transient', reason: reason === 'ok' ? 'other' : reason } satisfies Refused)
+  const overloaded = response.status === 429 || response.status === 503
+  const wait = overloaded && answer.kind === 'transient' ? retryAfterMs(response, platformNow) : undefined
+  return answer.kind === 'granted' || wait === undefined ? answer : { ...answer, retryAfterMs: wait }
+}
+
+export interface TokenEndpointOptions {
+  tokenUrl: URL
+  clientId: string
+  /** The one audience of the assertion: the OIDC issuer URI of the environment that is called. */
+  issuer: string
+  /** Empty: left out. */
+  scope: string
+  /** 1 s to 10 min; a part of a second is dropped. */
+  assertionLifetimeMs: number
+  /** Total deadline of one try. */
+  requestTimeoutMs: number
+  key: Pick<Reloadable<SigningKey>, 'current'>
+  transport: Transport
+  clock: Clock
+  random: Random
+  /** Of the token endpoint's origin. */
+  serverClock: ServerClock
+}
+
+/** What came of one try. */
+export interface TokenTry {
+  result: TokenResult
+  /** Monotonic clock, ms: a token's life counts from here. */
+  sentAt: number
+  /** The key that the assertion was signed with. */
+  key: SigningKey
+  /** How far the answer moved what is known of the server's time. */
+  clockMovedMs: number
+}
+
+/** A token answer has a few kilobytes; a page of a portal may have megabytes. */
+const maxAnswerBytes = 64 * 1024
+
+/**
+ * Makes the function that tries once. It rejects with the signal's reason only: everything else is a result.
+ * @param report is called for every HTTP exchange
+ * @see platform-api.md 4.1, 5.4
+ */
+export function createTokenEndpoint(
+  options: TokenEndpointOptions,
+  report: (reason: Reason, seconds: number) => void,
+): (signal: AbortSignal) => Promise<TokenTry> {
+  const { clientId, clock, issuer, random, scope, serverClock } = options
+  const lifetimeSeconds = Math.floor(options.assertionLifetimeMs / 1000)
+
+  /** Signs the claims of the specification and nothing else, issued at a time that is not in the server's future. */
+  function assertion(key: SigningKey): Promise<string> {
+    const iat = Math.floor(serverClock.earliestNow() / 1000)
+    const jti = random.uuid()
+    return key.sign({ jti, iss: clientId, sub: clientId, aud: issuer, iat, exp: iat + lifetimeSeconds })
+  }
+
+  function send(signed: string, signal: AbortSignal): Promise<HttpResponse> {
+    const form = new URLSearchParams({
+      grant_type: grantType,
+      client_assertion_type: clientAssertionType,
+      client_assertion: signed,
+      ...(scope !== '' && { scope }),
+    })
+    return options.transport({
+      method: 'POST',
+      url: options.tokenUrl,
+      headers: {
+        accept: 'application/json',
+        'accept-encoding': 'identity',
+        'content-type': 'application/x-www-form-urlencoded',
+      },
+      body: form.toString(),
+      timeoutMs: options.requestTimeoutMs,
+      maxBytes: maxAnswerBytes,
+      signal,
+    })
+  }
+
+  async function exchange(signed: string, signal: AbortSignal): Promise<{ result: TokenResult; clockMovedMs: number }> {
+    try {
+      const response = await send(signed, signal)
+      const { movedMs } = serverClock.learn(response)
+      return { result: readTokenResult(response, serverClock.now()), clockMovedMs: movedMs }
+    } catch (error) {
+      signal.throwIfAborted()
+      // The text of an unknown error is not ours, and may hold the request.
+      const { code, reason } = error instanceof TransportError ? error : { code: undefined, reason: 'other' as const }
+      return {
+        result: { kind: 'transient', reason, ...(code !== undefined && { transportCode: code }) },
+        clockMovedMs: 0,
+      }
+    }
+  }
+
+  return async (signal) => {
+    const key = options.key.current()
+    const signed = await assertion(key).catch(() => undefined)
+    signal.throwIfAborted()
+    const sentAt = clock.monotonic()
+    if (signed === undefined) {
+      const detail = 'the assertion could not be signed with the private key'
+      return { result: { kind: 'transient', reason: 'other', detail }, sentAt, key, clockMovedMs: 0 }
+    }
+    const { result, clockMovedMs } = await exchange(signed, signal)
+    report(result.kind === 'granted' ? 'ok' : result.reason, (clock.monotonic() - sentAt) / 1000)
+    return { result, sentAt, key, clockMovedMs }
+  }
+}
