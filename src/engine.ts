@@ -7,8 +7,8 @@ import type { Watched } from './observe/progress.ts'
 import type { Certificate, Reloadable, SigningKey } from './platform/credentials.ts'
 import { createPlatformClient, type PlatformClient } from './platform/client.ts'
 import type { Transport } from './platform/http.ts'
-import { createZone } from './platform/local-time.ts'
-import { createRate } from './platform/rate.ts'
+import { createTimeZone } from './platform/time-zone.ts'
+import { createRateLimiter } from './platform/rate-limiter.ts'
 import { createServerClock } from './platform/server-clock.ts'
 import { createTokenCache, type TokenCache } from './platform/token.ts'
 import { tokenPath } from './platform/wire.ts'
@@ -113,9 +113,9 @@ function sumOf(a: Counts, b: Counts): Counts {
 export function createEngine(options: EngineOptions): Engine {
   const { clock, config, random, transport } = options
   const policy = toPolicy(config, options.periodMs)
-  const zone = createZone(config.platform.timeZone)
+  const zone = createTimeZone(config.platform.timeZone)
   const serverClocks = { auth: createServerClock(clock), api: createServerClock(clock) }
-  const rate = createRate({
+  const rate = createRateLimiter({
     clock,
     maxPerSecond: config.platform.maxRequestsPerSecond,
     maxRetriesPerSecond: config.retry.maxPerSecond,

@@ -16,7 +16,7 @@ import {
   type Reloadable,
   type SigningKey,
 } from '../platform/credentials.ts'
-import { createZone } from '../platform/local-time.ts'
+import { createTimeZone } from '../platform/time-zone.ts'
 import { TransportError, type Transport } from '../platform/http.ts'
 import { TokenError } from '../platform/token-endpoint.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
@@ -189,7 +189,7 @@ const widestSeconds = 26 * hour
 /** Looks for events of the future, and of the last hour, when times are read in `platform.timeZone`. */
 async function zoneStep(engine: Engine, config: Config, io: Io): Promise<Step> {
   const { timeZone } = config.platform
-  const now = Math.floor(createZone(timeZone).toLocal(engine.client.now()) / 1000)
+  const now = Math.floor(createTimeZone(timeZone).toLocal(engine.client.now()) / 1000)
   async function eventsIn(from: number, to: number): Promise<number[]> {
     const page = await engine.client.list({ from, to, page: 0, size: 100 }, io.signal)
     return page.records.map(({ eventLocal }) => eventLocal / 1000).filter((second) => second >= from && second <= to)

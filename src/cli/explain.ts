@@ -2,7 +2,7 @@
 import { Command } from 'commander'
 import { shownText } from '../config/layer.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
-import { createZone } from '../platform/local-time.ts'
+import { createTimeZone } from '../platform/time-zone.ts'
 import { isUuid, type WebhookRecord } from '../platform/record.ts'
 import { createFailedRecord } from '../reconcile/failed-record.ts'
 import { recordsOfEvent, type EventRecords } from './event-records.ts'
@@ -128,7 +128,7 @@ async function explainEvent(text: string, io: Io, options: SessionOptions): Prom
     const { config, engine, moments, policy, stop } = session
     const found = await recordsOfEvent(engine.client, eventId, stop)
     const now = engine.client.now()
-    const situation: Situation = { policy, zone: createZone(config.platform.timeZone), now, show: moments.show }
+    const situation: Situation = { policy, zone: createTimeZone(config.platform.timeZone), now, show: moments.show }
     const list = found.records.map((record) => explained(record, situation))
     const code = list.length === 0 ? exitCode.incomplete : exitCode.done
     if (options.json !== true) tellInWords(eventId, list, found, now, session)

@@ -1,6 +1,6 @@
 // What is decided of one record, and why, in plain words. A pure function of the record, the policy and the time.
 import { formatDuration } from '../config/duration.ts'
-import type { Zone } from '../platform/local-time.ts'
+import type { TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import { decide, type Decision } from '../reconcile/decide.ts'
 import { createFailedRecord, type FailedRecord } from '../reconcile/failed-record.ts'
@@ -21,7 +21,7 @@ export interface Explanation {
 
 export interface Situation {
   policy: Policy
-  zone: Zone
+  zone: TimeZone
   /** Epoch ms of the platform's clock. */
   now: number
   /** How a moment is shown. */

@@ -1,6 +1,6 @@
 // Finds the records that `retry` is asked for, and puts them into an engine's backlog.
 import type { PlatformClient } from '../platform/client.ts'
-import { createZone, laterReadingNotAfter, type Zone } from '../platform/local-time.ts'
+import { createTimeZone, laterReadingNotAfter, type TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import type { Count } from '../reconcile/retry/census.ts'
 import { sweep } from '../reconcile/sweep/sweep.ts'
@@ -32,7 +32,7 @@ const dayMs = 86_400_000
 const beginningOfTime = Date.UTC(2000, 0, 1)
 
 /** A span of event time on the platform's wall clock, widened where daylight saving repeats an hour. */
-function spanOf(from: number, until: number, now: number, zone: Zone): Span {
+function spanOf(from: number, until: number, now: number, zone: TimeZone): Span {
   const policy = { lookbackMs: now - from, settleMs: now - until, notBefore: undefined, expiryWarningMs: 0 }
   return slidingWindow(now, policy, zone)
 }
@@ -108,7 +108,7 @@ async function bySpan(
   count: Count,
   heard: Heard,
 ): Promise<Gathered> {
-  const zone = createZone(session.config.platform.timeZone)
+  const zone = createTimeZone(session.config.platform.timeZone)
   const now = await learnTime(session.engine.client, session.stop)
   const until = Math.min(choice.until, now)
   const missing = new Map([
@@ -160,7 +160,7 @@ function bareRecord(id: string, eventLocal: number, { policy }: Session): Webhoo
 
 /** Looks among the newest first: who names a record mostly means one of today. */
 async function byIds(ids: readonly string[], session: Session, count: Count, heard: Heard): Promise<Gathered> {
-  const zone = createZone(session.config.platform.timeZone)
+  const zone = createTimeZone(session.config.platform.timeZone)
   const { client } = session.engine
   const now = await learnTime(client, session.stop)
   const missing = new Set(ids)
@@ -192,7 +192,7 @@ async function byEvent(eventId: string, session: Session, count: Count, heard: H
 export function adopt(record: WebhookRecord, { config, engine }: Session): void {
   const entry = engine.backlog.get(record.id)
   if (entry?.awaiting === undefined) return
-  const zone = createZone(config.platform.timeZone)
+  const zone = createTimeZone(config.platform.timeZone)
   const now = engine.client.now()
   const { attempts, eventId, eventLocal, eventType, lastAttemptLocal, module, status, subscriptionId } = record
   const eventAt = laterReadingNotAfter(zone, eventLocal, now)

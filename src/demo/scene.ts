@@ -2,9 +2,9 @@
 import type { Clock, Random } from '../runtime/clock.ts'
 import { createPlatformClient, type PlatformClient } from '../platform/client.ts'
 import type { HttpTransport } from '../platform/http.ts'
-import { createZone } from '../platform/local-time.ts'
+import { createTimeZone } from '../platform/time-zone.ts'
 import { loadKey } from '../platform/credentials.ts'
-import { createRate } from '../platform/rate.ts'
+import { createRateLimiter } from '../platform/rate-limiter.ts'
 import { createServerClock } from '../platform/server-clock.ts'
 import { createTokenCache } from '../platform/token.ts'
 import { tokenPath } from '../platform/wire.ts'
@@ -79,9 +79,9 @@ export async function createColleague(options: ColleagueOptions): Promise<Platfo
   return createPlatformClient({
     ...common,
     baseUrl: sandbox.baseUrl,
-    zone: createZone('UTC'),
+    zone: createTimeZone('UTC'),
     tokens,
-    rate: createRate({ clock, maxPerSecond: 100 }),
+    rate: createRateLimiter({ clock, maxPerSecond: 100 }),
     serverClock: createServerClock(clock),
   })
 }

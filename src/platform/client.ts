@@ -1,7 +1,7 @@
 // The platform client: the webhook operations, authenticated, within the rate, classified. Knows no policy.
 import type { Clock, Random } from '../runtime/clock.ts'
 import { TransportError, type HttpRequest, type Reason, type Transport } from './http.ts'
-import type { Zone } from './local-time.ts'
+import type { TimeZone } from './time-zone.ts'
 import {
   listOperation,
   readRetryAnswer,
@@ -12,7 +12,7 @@ import {
   type Operation,
   type RetryAnswer,
 } from './operations.ts'
-import type { Rate, RateClass } from './rate.ts'
+import type { RateLimiter, TrafficClass } from './rate-limiter.ts'
 import { classify, PlatformFailure, retryAfterMs } from './response.ts'
 import type { ServerClock } from './server-clock.ts'
 import type { AccessToken } from './token.ts'
@@ -42,10 +42,10 @@ export interface ClientOptions {
   /** API base, with or without a trailing slash; may carry any path. */
   baseUrl: string
   requestTimeoutMs: number
-  zone: Zone
+  zone: TimeZone
   tokens: TokenSource
   transport: Transport
-  rate: Rate
+  rate: RateLimiter
   /** Of the API's origin. */
   serverClock: ServerClock
   clock: Clock
@@ -107,7 +107,12 @@ type Called<T> = Exchange<T> & {
  * TokenError, or with the signal's reason. After a 401 it is replayed once, if `mayReplay`: with a new token, or with the
  * same when it is so young that it may not be known everywhere yet.
  */
-type Call = <T>(kind: RateClass, operation: Operation<T>, signal: AbortSignal, mayReplay: boolean) => Promise<Called<T>>
+type Call = <T>(
+  kind: TrafficClass,
+  operation: Operation<T>,
+  signal: AbortSignal,
+  mayReplay: boolean,
+) => Promise<Called<T>>
 
 function createCall(options: ClientOptions): Call {
   const { clock, rate, serverClock, tokens } = options
@@ -142,7 +147,7 @@ function createCall(options: ClientOptions): Call {
     const overloaded = status === 503 && !answer.isKnownCode
     const kind = answer.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
-    rate.feedback({ kind, retryAfterMs: waitMs, sentAt })
+    rate.reportResponse({ kind, retryAfterMs: waitMs, sentAt })
     if (answer.reason !== 'ok') return { ...answer, reason: answer.reason, status }
     const content = operation.read(answer.body)
     return content === undefined
@@ -151,7 +156,7 @@ function createCall(options: ClientOptions): Call {
   }
 
   /** One exchange with one token. Rejects only with the signal's reason. */
-  async function once<T>(kind: RateClass, ...asked: Parameters<typeof ask<T>>): Promise<Exchange<T>> {
+  async function once<T>(kind: TrafficClass, ...asked: Parameters<typeof ask<T>>): Promise<Exchange<T>> {
     const startedAt = clock.monotonic()
     const exchange = await ask<T>(...asked).catch((error: unknown): Exchange<T> => {
       if (!(error instanceof TransportError)) throw error
@@ -169,7 +174,7 @@ function createCall(options: ClientOptions): Call {
     tokens.invalidate(token, { hasWorked: token === workingToken })
   }
 
-  async function tokenFor(kind: RateClass, signal: AbortSignal): Promise<Token> {
+  async function tokenFor(kind: TrafficClass, signal: AbortSignal): Promise<Token> {
     try {
       return await tokens.get(signal)
     } catch (error) {
@@ -179,7 +184,7 @@ function createCall(options: ClientOptions): Call {
   }
 
   /** The token for the replay, with a place in the rate acquired; or the error that says why there is none. */
-  async function nextToken(kind: RateClass, refused: Token, signal: AbortSignal): Promise<Token | TokenError> {
+  async function nextToken(kind: TrafficClass, refused: Token, signal: AbortSignal): Promise<Token | TokenError> {
     const isYoung = clock.monotonic() - refused.obtainedAt < youngTokenMs
     if (isYoung) await clock.sleep(youngTokenReplayMs, signal)
     else invalidate(refused)

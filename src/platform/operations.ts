@@ -1,6 +1,6 @@
 // The webhook operations, list and retry: the request of each, and what its answer says. @see platform-api.md 4.2, 4.3
 import type { HttpRequest, Reason } from './http.ts'
-import { formatLocalSecond, type Zone } from './local-time.ts'
+import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, isUuid, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
 import { PlatformFailure, property, type ClassifiedResponse } from './response.ts'
 import { listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
@@ -61,7 +61,7 @@ function wholeNumber(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
 }
 
-function readListPage(body: unknown, zone: Zone): ListPage | undefined {
+function readListPage(body: unknown, zone: TimeZone): ListPage | undefined {
   const rows = property(property(body, 'data'), 'webhooks')
   if (!Array.isArray(rows)) return undefined
   const page = property(property(body, 'metadata'), 'page')
@@ -77,7 +77,7 @@ function readListPage(body: unknown, zone: Zone): ListPage | undefined {
 }
 
 /** @param webhooksUrl URL of the webhook operations */
-export function listOperation(webhooksUrl: string, query: ListQuery, zone: Zone): Operation<ListPage> {
+export function listOperation(webhooksUrl: string, query: ListQuery, zone: TimeZone): Operation<ListPage> {
   return { method: 'GET', url: listUrl(webhooksUrl, query), read: (body) => readListPage(body, zone) }
 }
 
@@ -142,7 +142,7 @@ function retryUrl(webhooksUrl: string, id: string): URL {
   return url
 }
 
-function readRetried(body: unknown, id: string, zone: Zone): WebhookRecord | UnreadableRow | undefined {
+function readRetried(body: unknown, id: string, zone: TimeZone): WebhookRecord | UnreadableRow | undefined {
   const row = property(property(body, 'data'), 'webhook')
   const answered = property(row, 'id')
   const isAsked = typeof answered === 'string' && answered.toLowerCase() === id.toLowerCase()
@@ -153,7 +153,11 @@ function readRetried(body: unknown, id: string, zone: Zone): WebhookRecord | Unr
  * @param webhooksUrl URL of the webhook operations
  * @throws PlatformFailure for an id that is no UUID
  */
-export function retryOperation(webhooksUrl: string, id: string, zone: Zone): Operation<WebhookRecord | UnreadableRow> {
+export function retryOperation(
+  webhooksUrl: string,
+  id: string,
+  zone: TimeZone,
+): Operation<WebhookRecord | UnreadableRow> {
   return {
     method: 'PATCH',
     url: retryUrl(webhooksUrl, id),

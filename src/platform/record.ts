@@ -1,5 +1,5 @@
 // From a row of unknown JSON to a WebhookRecord: keeps what decisions need, never the payload or the receiver's texts.
-import { parseLocal, type LocalMs, type Zone } from './local-time.ts'
+import { parseLocal, type LocalMs, type TimeZone } from './time-zone.ts'
 import { webhookStatuses, type WebhookStatus } from './wire.ts'
 
 /** A webhook record as far as decisions need it. @see platform-api.md 2.2 */
@@ -73,7 +73,7 @@ function entityOf(payload: Record<string, unknown>): string | undefined {
 }
 
 /** Reads one row of a list, or the record of a retry's answer. Never throws. */
-export function readRecord(row: unknown, zone: Zone): WebhookRecord | UnreadableRow {
+export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | UnreadableRow {
   if (typeof row !== 'object' || row === null) return { unreadable: true, id: undefined, field: 'row' }
   const fields = object(row)
   const id = fields['id']

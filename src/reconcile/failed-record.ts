@@ -1,5 +1,5 @@
 // A record as the backlog holds it: what decisions need, in the platform's time. @see design sections 7 and 9
-import { laterReadingNotAfter, type Zone } from '../platform/local-time.ts'
+import { laterReadingNotAfter, type TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import type { Known } from './decide.ts'
 import type { Ticket } from './retry/circuits.ts'
@@ -47,7 +47,7 @@ export function nextAttempt({ attempts, tries }: Pick<FailedRecord, 'attempts' |
 const toleratedAheadMs = 60_000
 
 /** The later reading of an ambiguous last attempt that is not in the future; the event time when there is none. */
-function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: Zone; now: number }): number {
+function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: TimeZone; now: number }): number {
   if (record.lastAttemptLocal === null) return eventAt
   const last = laterReadingNotAfter(zone, record.lastAttemptLocal, now + toleratedAheadMs)
   return last > now + toleratedAheadMs ? eventAt : last
@@ -56,7 +56,7 @@ function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: Z
 /** `now` in epoch ms of the platform's clock, `askedAt` monotonic ms. Its entity is the backlog's to keep or not. */
 export function createFailedRecord(
   record: WebhookRecord,
-  when: { zone: Zone; now: number; askedAt: number },
+  when: { zone: TimeZone; now: number; askedAt: number },
 ): FailedRecord {
   const eventAt = laterReadingNotAfter(when.zone, record.eventLocal, when.now)
   return {
@@ -85,7 +85,7 @@ export function createFailedRecord(
 export function updateFailedRecord(
   entry: FailedRecord,
   record: WebhookRecord,
-  when: { zone: Zone; now: number },
+  when: { zone: TimeZone; now: number },
 ): void {
   entry.attempts = record.attempts
   entry.lastAttemptLocal = record.lastAttemptLocal

@@ -1,5 +1,5 @@
 // The sliding window of event time, and spans of it, in seconds of the platform's wall clock.
-import type { Zone } from '../platform/local-time.ts'
+import type { TimeZone } from '../platform/time-zone.ts'
 import { recentMs, type WindowPolicy } from './policy.ts'
 
 /** The event seconds `[from, to)` of the platform's wall clock. */
@@ -23,14 +23,14 @@ export const censusSeconds = 600
 const longestRepeatMs = 3 * 3_600_000
 
 /** The least that the wall clock reads at or soon after an instant: when it is put back, it repeats what came before. */
-function leastFrom(zone: Zone, instant: number): number {
+function leastFrom(zone: TimeZone, instant: number): number {
   const change = zone.nextTransition(instant)
   const reading = zone.toLocal(instant)
   return change === undefined || change > instant + longestRepeatMs ? reading : Math.min(reading, zone.toLocal(change))
 }
 
 /** The least that is above all that the wall clock read at or shortly before an instant, to the second. */
-function mostUntil(zone: Zone, instant: number): number {
+function mostUntil(zone: TimeZone, instant: number): number {
   const change = zone.nextTransition(instant - longestRepeatMs)
   const reading = zone.toLocal(instant)
   return change === undefined || change > instant ? reading : Math.max(reading, zone.toLocal(change - 1) + 1)
@@ -41,7 +41,7 @@ function mostUntil(zone: Zone, instant: number): number {
  * not before `notBefore`; the second that has just settled comes with the next sweep. `now` in epoch ms of the
  * platform's clock. May be empty.
  */
-export function slidingWindow(now: number, policy: WindowPolicy, zone: Zone): Span {
+export function slidingWindow(now: number, policy: WindowPolicy, zone: TimeZone): Span {
   const start = Math.max(now - policy.lookbackMs, policy.notBefore ?? -Infinity)
   return {
     from: Math.floor(leastFrom(zone, start) / 1000),
@@ -54,7 +54,7 @@ export function slidingWindow(now: number, policy: WindowPolicy, zone: Zone): Sp
  * before the window. `now` in epoch ms of the platform's clock. With `notBefore` the window may not move for long, and
  * then nothing in it is expiring.
  */
-export function expiringBefore(now: number, policy: WindowPolicy, zone: Zone): number {
+export function expiringBefore(now: number, policy: WindowPolicy, zone: TimeZone): number {
   return slidingWindow(now + policy.expiryWarningMs, policy, zone).from
 }
 
@@ -63,7 +63,7 @@ export function expiringBefore(now: number, policy: WindowPolicy, zone: Zone): n
  * all since `seenTo`, the local second at which the last such part ended. It begins at a whole multiple of
  * `censusSeconds`, or with the window.
  */
-export function newestHour(now: number, policy: WindowPolicy, zone: Zone, seenTo = Infinity): Span {
+export function newestHour(now: number, policy: WindowPolicy, zone: TimeZone, seenTo = Infinity): Span {
   const whole = slidingWindow(now, policy, zone)
   const hour = slidingWindow(now, { ...policy, lookbackMs: policy.settleMs + recentMs }, zone)
   const from = Math.min(hour.from, seenTo)

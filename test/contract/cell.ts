@@ -1,6 +1,6 @@
 // Plays one cell of the matrix: a sandbox that reads the specification in its way, an engine, rounds, and the verdict on what was done.
 import type { Fact } from '../../src/observe/events.ts'
-import { createZone } from '../../src/platform/local-time.ts'
+import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../src/sandbox/handle.ts'
 import type { EngineUnderTest } from '../support/engine.ts'
@@ -71,7 +71,7 @@ const longestRepeatMs = 3_600_000
 
 /** Whether the wall clock is moved near an edge of the window, where records of a repeated hour can't be told apart. */
 export function isBlurred({ timeZone, now }: Place): boolean {
-  const zone = createZone(timeZone)
+  const zone = createTimeZone(timeZone)
   return [now - windowMs.lookback, now - windowMs.settle].some((edge) => {
     const change = zone.nextTransition(edge - longestRepeatMs)
     return change !== undefined && change < edge + longestRepeatMs

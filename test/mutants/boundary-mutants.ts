@@ -4,7 +4,7 @@ import type { Mutant } from './mutant.ts'
 export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'P01',
-    file: 'platform/rate.ts',
+    file: 'platform/rate-limiter.ts',
     text: 'list: 0.2',
     replacement: 'list: 0.0002',
     breaks: 'lets sweeps starve while retries wait',
@@ -12,7 +12,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P02',
-    file: 'platform/rate.ts',
+    file: 'platform/rate-limiter.ts',
     text: 'answer.sentAt > cutAt',
     replacement: 'true',
     breaks: 'cuts the rate again for each 429 of one burst',
@@ -20,7 +20,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P03',
-    file: 'platform/rate.ts',
+    file: 'platform/rate-limiter.ts',
     text: 'pause(answer.retryAfterMs)',
     replacement: 'pause(0)',
     breaks: 'ignores Retry-After',
@@ -28,7 +28,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P04',
-    file: 'platform/rate.ts',
+    file: 'platform/rate-limiter.ts',
     text: 'retries.level >= 1',
     replacement: 'true',
     breaks: 'ignores retry.maxPerSecond',
@@ -92,7 +92,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P12',
-    file: 'platform/local-time.ts',
+    file: 'platform/time-zone.ts',
     text: 'later <= now ? later : earlier',
     replacement: 'earlier',
     breaks: 'reads a repeated hour as the earlier one',

@@ -132,7 +132,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F17',
-    file: 'platform/rate.ts',
+    file: 'platform/rate-limiter.ts',
     text: 'Math.max(pausedUntil, now + Math.min(ms, maxPauseMs))',
     replacement: 'now + Math.min(ms, maxPauseMs)',
     breaks: 'a shorter Retry-After, or a 429 without one, ends the longer pause that the platform asked for',

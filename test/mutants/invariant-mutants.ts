@@ -109,7 +109,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I12',
-    file: 'platform/rate.ts',
+    file: 'platform/rate-limiter.ts',
     text: '    all.level -= 1\n',
     replacement: '',
     breaks: 'calls without a rate',

@@ -1,6 +1,6 @@
 // What the daemon owes each record by its configuration: computed here once more, and not by the daemon's own code.
 import type { Config } from '../../src/config/schema.ts'
-import { createZone } from '../../src/platform/local-time.ts'
+import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { Scenario } from './scenario.ts'
 import type { SimulatedRecord } from './platform.ts'
 
@@ -32,7 +32,7 @@ const hourMs = 3_600_000
 
 /** Whether the platform's clock is put back by an hour about the time of the run. */
 function isPutBack({ habits, startAt }: Scenario): boolean {
-  const zone = createZone(habits.timeZone)
+  const zone = createTimeZone(habits.timeZone)
   const offset = (at: number): number => zone.toLocal(at) - at
   return offset(startAt + hourMs) < offset(startAt - hourMs)
 }

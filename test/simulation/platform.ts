@@ -1,5 +1,5 @@
 // The simulated platform's records: listed, retried and delivered in virtual time, by the habits of the scenario.
-import { createZone, formatLocalSecond, type Zone } from '../../src/platform/local-time.ts'
+import { createTimeZone, formatLocalSecond, type TimeZone } from '../../src/platform/time-zone.ts'
 import { listParameter, invalidStatusCode, type WebhookStatus } from '../../src/platform/wire.ts'
 import type { Sequence } from '../../src/sandbox/hash.ts'
 import type { Outage, PlannedRecord, Scenario } from './scenario.ts'
@@ -121,7 +121,7 @@ export interface PlatformOptions {
 
 export function createSimulatedPlatform({ scenario, timeline, sequence, watch }: PlatformOptions): SimulatedPlatform {
   const { habits, receivers, startAt, subscriptions } = scenario
-  const zone: Zone = createZone(habits.timeZone)
+  const zone: TimeZone = createTimeZone(habits.timeZone)
   const records = new Map<string, SimulatedRecord>()
   /** As JSON, until they change; with ids in lower and in upper case. */
   const rows = new WeakMap<SimulatedRecord, [lower: string, upper: string]>()

@@ -1,6 +1,6 @@
 // Policies, listings and records for the tests of what happens inside the reconcile folder.
 import type { RetryAnswer } from '../../src/platform/operations.ts'
-import { createZone } from '../../src/platform/local-time.ts'
+import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { Ticket } from '../../src/reconcile/retry/circuits.ts'
 import {
@@ -51,7 +51,7 @@ export function testBacklog(
 ): TestBacklog {
   const { policy: changes, zone: name = 'UTC', maxRecords = 1000, isShut, ...hooks } = options
   const policy = { ...defaultPolicy, ...changes }
-  const zone = createZone(name)
+  const zone = createTimeZone(name)
   const backlog = createBacklog({ policy, zone, maxRecords, ...(isShut && { isShut }) })
   return Object.assign(backlog, { outcomes: createOutcomes({ ...hooks, backlog, policy: policy.outcome, zone }) })
 }

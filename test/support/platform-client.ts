@@ -3,8 +3,8 @@ import { MockAgent } from 'undici'
 import type { Random } from '../../src/runtime/clock.ts'
 import { createPlatformClient, type PlatformClient, type RequestFact } from '../../src/platform/client.ts'
 import { createHttpTransport, TransportError } from '../../src/platform/http.ts'
-import { createZone } from '../../src/platform/local-time.ts'
-import { createRate, type Rate, type RateFeedback } from '../../src/platform/rate.ts'
+import { createTimeZone } from '../../src/platform/time-zone.ts'
+import { createRateLimiter, type RateLimiter, type RateReport } from '../../src/platform/rate-limiter.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
 import { TokenError } from '../../src/platform/token-endpoint.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
@@ -43,10 +43,10 @@ export interface FakeTokens {
 export interface ClientUnderTest extends AsyncDisposable {
   client: PlatformClient
   clock: VirtualClock
-  rate: Rate
+  rate: RateLimiter
   /** Net number of grants that were taken by class. */
   taken: Record<'retry' | 'list' | 'confirm', number>
-  feedback: RateFeedback[]
+  feedback: RateReport[]
   facts: RequestFact[]
   tokens: FakeTokens
   sent: SentRequest[]
@@ -84,10 +84,10 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
   const http = createHttpTransport({ clock, connections: 1, dispatcher: agent })
   const sent: SentRequest[] = []
   const facts: RequestFact[] = []
-  const feedback: RateFeedback[] = []
+  const feedback: RateReport[] = []
   const taken = { retry: 0, list: 0, confirm: 0 }
-  const rate = createRate({ clock, maxPerSecond: options.maxPerSecond ?? 1000 })
-  const recording: Rate = {
+  const rate = createRateLimiter({ clock, maxPerSecond: options.maxPerSecond ?? 1000 })
+  const recording: RateLimiter = {
     ...rate,
     async acquire(kind, signal) {
       await rate.acquire(kind, signal)
@@ -97,9 +97,9 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
       taken[kind] -= 1
       rate.release(kind)
     },
-    feedback(answer) {
+    reportResponse(answer) {
       feedback.push(answer)
-      rate.feedback(answer)
+      rate.reportResponse(answer)
     },
   }
   let issued = 1
@@ -129,7 +129,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
     client: createPlatformClient({
       baseUrl: options.baseUrl ?? `${origin}/v1/instance`,
       requestTimeoutMs: 10_000,
-      zone: createZone('UTC'),
+      zone: createTimeZone('UTC'),
       tokens: {
         async get(signal) {
           signal?.throwIfAborted()

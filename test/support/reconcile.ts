@@ -1,6 +1,6 @@
 // The reconcile parts put together over a platform in memory and a clock that stands still until a test moves it.
-import { createZone } from '../../src/platform/local-time.ts'
-import { createRate, type Rate } from '../../src/platform/rate.ts'
+import { createTimeZone } from '../../src/platform/time-zone.ts'
+import { createRateLimiter, type RateLimiter } from '../../src/platform/rate-limiter.ts'
 import {
   createCircuits,
   type Circuits,
@@ -58,14 +58,14 @@ export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
   pages?: number
   maxPerSecond?: number
   /** A platform of the test's own in the place of the one in memory. */
-  client?: (parts: { clock: Clock; rate: Rate }) => PlatformClient
+  client?: (parts: { clock: Clock; rate: RateLimiter }) => PlatformClient
 }
 
 export interface Reconcile extends AsyncDisposable {
   clock: VirtualClock
   platform: FakePlatform
   backlog: TestBacklog
-  rate: Rate
+  rate: RateLimiter
   guard: PlatformBreaker
   allowance: Circuits
   dispatcher: Dispatcher
@@ -94,7 +94,7 @@ export const steadyRandom: Random = { next: () => 0.5, uuid: () => '11111111-222
 export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const clock = createVirtualClock(options.startMs ?? testNow)
   const policy: Policy = { ...defaultPolicy, ...options.policy }
-  const zone = createZone(options.zone ?? 'UTC')
+  const zone = createTimeZone(options.zone ?? 'UTC')
   const facts: ReconcileFact[] = []
   let ended = Promise.withResolvers<undefined>()
   const report = (fact: ReconcileFact): void => {
@@ -131,7 +131,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   })
   const backlog = Object.assign(cache, { outcomes })
   let paused = false
-  const rate = createRate({
+  const rate = createRateLimiter({
     clock,
     maxPerSecond: options.maxPerSecond ?? 1000,
     areChecksLate: () => confirmer.overdueMs() > 10_000,

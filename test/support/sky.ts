@@ -2,8 +2,8 @@
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { ListPage, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
 import type { ListPurpose, PlatformClient } from '../../src/platform/client.ts'
-import { createZone, type Zone } from '../../src/platform/local-time.ts'
-import type { Rate } from '../../src/platform/rate.ts'
+import { createTimeZone, type TimeZone } from '../../src/platform/time-zone.ts'
+import type { RateLimiter } from '../../src/platform/rate-limiter.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import { learn, listingOf, testNow } from './backlog.ts'
 import { accepted, idOf } from './fake-platform.ts'
@@ -99,9 +99,9 @@ function shifted<T>(items: readonly T[], by: number): T[] {
   return [...items.slice(start), ...items.slice(0, start)]
 }
 
-export function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; rate: Rate }): Sky {
+export function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; rate: RateLimiter }): Sky {
   const { latencyMs = 20, maxPageSize = 100, meanwhile = 'processing', tellsSize = 'own', totals = 'true' } = options
-  const zone: Zone = createZone(options.zone ?? 'UTC')
+  const zone: TimeZone = createTimeZone(options.zone ?? 'UTC')
   const ignores = new Set(options.ignores)
   const rows: Row[] = options.records.map((record) => ({ record: { ...record } }))
   const byId = new Map(rows.map((row) => [row.record.id, row]))

@@ -1,6 +1,6 @@
 // What becomes of retries: pending outcomes, the evidence that settles them, and when a record is checked. @see design sections 2 and 11
 import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
-import type { Zone } from '../../platform/local-time.ts'
+import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { updateFailedRecord, type FailedRecord, type PendingOutcome } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
@@ -58,7 +58,7 @@ export interface Check {
 export interface OutcomesOptions {
   backlog: Pick<Backlog, 'remove' | 'setAside'>
   policy: OutcomePolicy
-  zone: Zone
+  zone: TimeZone
   /** False while the platform's clock is not known. Default: it never is. */
   knowsTime?: () => boolean
   /** Told of every outcome, once the record shows it. */
@@ -171,7 +171,7 @@ export function isGivenUp(
 function timeOffsetOf(
   record: FailedRecord,
   { lastAttemptLocal }: Shown,
-  { seenAt, zone }: { seenAt: number; zone: Zone },
+  { seenAt, zone }: { seenAt: number; zone: TimeZone },
 ): number | undefined {
   if (lastAttemptLocal === null || lastAttemptLocal === record.lastAttemptLocal) return undefined
   const { triedAt } = record

@@ -1,5 +1,5 @@
 // The bounded cache of failed records: a view of the platform, never the truth. @see design section 9
-import type { Zone } from '../../platform/local-time.ts'
+import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
 import { decide, decisions } from '../decide.ts'
@@ -24,7 +24,7 @@ export interface Learned {
 
 export interface BacklogOptions {
   policy: Policy
-  zone: Zone
+  zone: TimeZone
   maxRecords: number
   /** True of a subscription whose circuit is open: its records give way to others. Default: none is. */
   isShut?: (subscriptionId: string) => boolean

@@ -5,7 +5,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { RetryAnswer } from '../../platform/operations.ts'
-import type { Rate } from '../../platform/rate.ts'
+import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Circuits, Ticket } from './circuits.ts'
 import type { Backlog } from './backlog.ts'
 import { decide, isExpiring } from '../decide.ts'
@@ -42,7 +42,7 @@ export interface DispatchOptions {
   backlog: Backlog
   outcomes: Outcomes
   policy: Policy
-  rate: Rate
+  rate: RateLimiter
   guard: PlatformBreaker
   allowance: Circuits
   receiver: Pick<ReceiverHealth, 'allows' | 'want' | 'up'>

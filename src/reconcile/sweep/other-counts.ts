@@ -1,6 +1,6 @@
 // What a full sweep counts besides the failed records of the window: those beyond it, and those stuck in processing. @see design section 8
 import type { PlatformClient } from '../../platform/client.ts'
-import type { Zone } from '../../platform/local-time.ts'
+import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { createFailedRecord } from '../failed-record.ts'
 import type { WindowPolicy } from '../policy.ts'
@@ -30,7 +30,7 @@ export interface StuckOptions {
   client: PlatformClient
   monotonic: () => number
   window: WindowPolicy
-  zone: Zone
+  zone: TimeZone
   /** How long a record may be processing. */
   stuckAfterMs: number
   /** Pages asked for at once. */

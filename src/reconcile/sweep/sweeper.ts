@@ -2,7 +2,7 @@
 import type { Clock, Random } from '../../runtime/clock.ts'
 import { createNotifier } from '../../runtime/notifier.ts'
 import type { PlatformClient } from '../../platform/client.ts'
-import type { Zone } from '../../platform/local-time.ts'
+import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Count } from '../retry/census.ts'
@@ -28,7 +28,7 @@ export interface SweeperOptions {
   outcomes: Pick<Outcomes, 'see'>
   dispatcher: Pick<Dispatcher, 'changed' | 'fence' | 'sawAll'>
   policy: Policy
-  zone: Zone
+  zone: TimeZone
   clock: Clock
   random: Random
   sliceRecords: number

@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest'
 import { explain, type Situation } from '../../../src/cli/explanation.ts'
 import { loadWith } from '../../support/configuration.ts'
 import { toPolicy } from '../../../src/engine.ts'
-import { createZone } from '../../../src/platform/local-time.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { decide } from '../../../src/reconcile/decide.ts'
 import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
 const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
-const zone = createZone('UTC')
+const zone = createTimeZone('UTC')
 const id = '11111111-2222-4333-8444-555555555555'
 const subscriptionId = '33333333-2222-4333-8444-555555555555'
 

@@ -145,7 +145,11 @@ describe('giving up', () => {
 
   /** Situations in which a call waits, and for what. */
   const waits: [string, Operation, (under: ClientUnderTest) => void][] = [
-    ['for the rate', 'list', (under) => under.rate.feedback({ kind: 'throttled', retryAfterMs: 60_000, sentAt: 1e12 })],
+    [
+      'for the rate',
+      'list',
+      (under) => under.rate.reportResponse({ kind: 'throttled', retryAfterMs: 60_000, sentAt: 1e12 }),
+    ],
     ['between two tries', 'list', (under) => under.replies({ status: 500 })],
     [
       'for a pause that the platform asked for',

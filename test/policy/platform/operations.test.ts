@@ -8,10 +8,10 @@ import {
   type RetryAnswer,
   type RetryResult,
 } from '../../../src/platform/operations.ts'
-import { createZone } from '../../../src/platform/local-time.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import { webhookId, wireInvalidStatus, wireRetried, wireWebhook } from '../../support/webhooks.ts'
 
-const { read } = retryOperation('https://api.test/webhooks', webhookId, createZone('UTC'))
+const { read } = retryOperation('https://api.test/webhooks', webhookId, createTimeZone('UTC'))
 
 /** What the client makes of an answer: one that does not hold the record is no good answer. */
 function answered(status: number, body: unknown = ''): RetryAnswer {

@@ -1,7 +1,7 @@
 // Rows as a platform, a gateway or an attacker may send them: what is kept, what is unreadable, and that nothing else gets through.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createZone } from '../../../src/platform/local-time.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import {
   isUnreadable,
   isUuid,
@@ -10,7 +10,7 @@ import {
   type WebhookRecord,
 } from '../../../src/platform/record.ts'
 
-const zone = createZone('UTC')
+const zone = createTimeZone('UTC')
 const id = '11111111-2222-4333-8444-555555555555'
 const row = {
   id,

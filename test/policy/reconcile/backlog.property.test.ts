@@ -5,7 +5,7 @@ import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { noCounts, type Count, type Counts } from '../../../src/reconcile/retry/census.ts'
 import { decide } from '../../../src/reconcile/decide.ts'
 import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
-import { createZone } from '../../../src/platform/local-time.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
 import { contains, cut, newestHour, type Span } from '../../../src/reconcile/window.ts'
 import {
@@ -24,7 +24,7 @@ const now = testNow
 const notHeld = (): boolean => false
 const policy: Policy = { ...defaultPolicy, select: { ...defaultPolicy.select, modules: ['accounts'] } }
 const window: Span = { from: (now - 24 * hourMs) / 1000, to: (now - minuteMs) / 1000 }
-const newest = newestHour(now, { ...policy.window, lookbackMs: 24 * hourMs }, createZone('UTC'))
+const newest = newestHour(now, { ...policy.window, lookbackMs: 24 * hourMs }, createTimeZone('UTC'))
 
 const record: fc.Arbitrary<WebhookRecord> = fc
   .record({
@@ -49,7 +49,7 @@ function inside(all: readonly WebhookRecord[], span: Span): WebhookRecord[] {
 function truth(all: readonly WebhookRecord[]): Counts {
   const counts = noCounts()
   for (const one of inside(all, window)) {
-    const entry = createFailedRecord(one, { zone: createZone('UTC'), now, askedAt: 0 })
+    const entry = createFailedRecord(one, { zone: createTimeZone('UTC'), now, askedAt: 0 })
     counts[decide(entry, policy, { now, held: false }).decision] += 1
   }
   return counts

@@ -211,7 +211,7 @@ describe('a bug', () => {
       onRetry: async (record) => {
         if (record?.id !== records[3]?.id) await world.clock.sleep(hourMs, world.kill.signal)
         else {
-          world.rate.feedback({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
+          world.rate.reportResponse({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
           await world.clock.sleep(100)
           throw bug
         }
@@ -238,7 +238,7 @@ describe('being alive', () => {
       await world.clock.advance(1000)
       expect(world.dispatcher.silentForMs()).toBeLessThanOrEqual(30_000)
     }
-    world.rate.feedback({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
+    world.rate.reportResponse({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
     const [record] = due(1)
     if (record !== undefined) learn(world.backlog, listingOf([record]), testNow)
     world.dispatcher.changed()
@@ -256,7 +256,7 @@ describe('being alive', () => {
     void world.start()
     await world.clock.advance(60_000)
     expect(world.dispatcher.silentForMs()).toBe(60_000)
-    world.rate.feedback({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
+    world.rate.reportResponse({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
     await world.clock.advance(360_000)
     expect(world.dispatcher.silentForMs()).toBe(120_000)
   })

@@ -1,7 +1,7 @@
 // The retry plan: lanes, round robin, probes, the order of one entity. Everything is judged by which record goes next.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createZone } from '../../../src/platform/local-time.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
@@ -10,7 +10,7 @@ import { pickNext, planRetries, take, type PickRules, type RetryPlan } from '../
 import { dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
 
-const zone = createZone('UTC')
+const zone = createTimeZone('UTC')
 
 /** A record whose event is `ageMs` old and that was last tried two days after never: it is due. */
 function record(ageMs: number, fields: Partial<WebhookRecord> = {}): FailedRecord {

@@ -1,6 +1,6 @@
 // Who stays in the backlog when there is no room for all: the ranks, and the order in which they go and come.
 import { describe, expect, test } from 'vitest'
-import { createZone } from '../../../src/platform/local-time.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
 import { firstToGo, inOrderOfEntry, rankOf, type Rank, type RankOptions } from '../../../src/reconcile/retry/room.ts'
@@ -12,7 +12,7 @@ const shut = 'aaaaaaaa-0000-4000-8000-00000000000f'
 
 function entry(ageMs: number, fields: Partial<FailedRecord> = {}): FailedRecord {
   const record = failedRecord({ eventLocal: now - ageMs })
-  return { ...createFailedRecord(record, { zone: createZone('UTC'), now, askedAt: 0 }), ...fields }
+  return { ...createFailedRecord(record, { zone: createTimeZone('UTC'), now, askedAt: 0 }), ...fields }
 }
 
 function by(policy: Partial<Policy> = {}): RankOptions {

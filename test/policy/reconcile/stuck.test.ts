@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/response.ts'
-import { createZone } from '../../../src/platform/local-time.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { countStuck } from '../../../src/reconcile/sweep/other-counts.ts'
 import {
@@ -56,7 +56,7 @@ function setUp(options: FakePlatformOptions & { zone?: string; notBefore?: numbe
           client: platform,
           monotonic: () => 0,
           window: { ...defaultPolicy.window, notBefore: options.notBefore },
-          zone: createZone(options.zone ?? 'UTC'),
+          zone: createTimeZone(options.zone ?? 'UTC'),
           stuckAfterMs: 15 * minuteMs,
           concurrency: 4,
           triedAt: (id) => backlog.get(id)?.triedAt,

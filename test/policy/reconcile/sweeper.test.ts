@@ -90,7 +90,7 @@ describe('when', () => {
 
 describe('while a Retry-After is to pass', () => {
   function pause({ clock, rate }: Reconcile, ms: number): void {
-    rate.feedback({ kind: 'throttled', retryAfterMs: ms, sentAt: clock.monotonic() })
+    rate.reportResponse({ kind: 'throttled', retryAfterMs: ms, sentAt: clock.monotonic() })
   }
 
   test('a tick starts nothing, and says so; the next one after it starts what is due', async () => {

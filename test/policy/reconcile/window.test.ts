@@ -1,7 +1,7 @@
 // The window's edges on the platform's wall clock, over both changes of daylight saving, and the cutting of spans.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createZone } from '../../../src/platform/local-time.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WindowPolicy } from '../../../src/reconcile/policy.ts'
 import { contains, cut, expiringBefore, isEmpty, newestHour, slidingWindow } from '../../../src/reconcile/window.ts'
 
@@ -19,7 +19,7 @@ const local = (text: string): number =>
 const read = (second: number): string => new Date(second * 1000).toISOString().slice(5, 19)
 
 function windowAt(zone: string, now: string, rules: Partial<WindowPolicy> = {}): [string, string] {
-  const { from, to } = slidingWindow(at(now), { ...policy, ...rules }, createZone(zone))
+  const { from, to } = slidingWindow(at(now), { ...policy, ...rules }, createTimeZone(zone))
   return [read(from), read(to)]
 }
 
@@ -68,13 +68,15 @@ describe('the edges', () => {
     ['a time to settle as long as the lookback', { settleMs: 2 * hour }],
     ['a time to settle longer than the lookback', { settleMs: 3 * hour }],
   ])('%s: an empty window', (_, rules) => {
-    expect(isEmpty(slidingWindow(at('2026-01-15T12:00:00Z'), { ...policy, ...rules }, createZone('UTC')))).toBe(true)
+    expect(isEmpty(slidingWindow(at('2026-01-15T12:00:00Z'), { ...policy, ...rules }, createTimeZone('UTC')))).toBe(
+      true,
+    )
   })
 
   test.each(['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Africa/Casablanca', 'Asia/Kolkata', 'UTC'])(
     'in %s every settled event of the lookback is inside, whenever one looks',
     (name) => {
-      const zone = createZone(name)
+      const zone = createTimeZone(name)
       const rules = { ...policy, lookbackMs: 3 * 24 * hour }
       const years = { min: at('2024-01-01T00:00:00Z'), max: at('2027-01-01T00:00:00Z') }
       const near = [...transitions(name)].map((change) =>
@@ -110,7 +112,7 @@ function* transitions(name: string): Generator<number> {
 }
 
 describe('the newest hour', () => {
-  const zone = createZone('Europe/Berlin')
+  const zone = createTimeZone('Europe/Berlin')
   const week = { ...policy, lookbackMs: 7 * 24 * hour }
 
   test.each([
@@ -161,7 +163,7 @@ describe('the newest hour', () => {
 
 describe('what is about to leave', () => {
   const expiring = (zone: string, now: string, rules: Partial<WindowPolicy> = {}): string =>
-    read(expiringBefore(at(now), { ...policy, ...rules }, createZone(zone)))
+    read(expiringBefore(at(now), { ...policy, ...rules }, createTimeZone(zone)))
 
   test.each([
     ['UTC', '2026-01-15T12:00:00Z', {}, '01-15T10:30:00'],

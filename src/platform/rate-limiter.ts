@@ -1,21 +1,21 @@
-// One rate for all calls to the platform's API: a token bucket whose rate adapts (AIMD), with shares for who waits.
+// Rate limiter for all calls to the platform's API: a token bucket whose rate adapts (AIMD), with weighted traffic classes.
 import type { Clock } from '../runtime/clock.ts'
 
-/** Who asks: retries (PATCH), sweeps (list), confirmations (reads of what was retried). */
-export type RateClass = 'retry' | 'list' | 'confirm'
+/** Retries (PATCH), sweeps (list), checks of outcomes (confirm). */
+export type TrafficClass = 'retry' | 'list' | 'confirm'
 
-export interface RateOptions {
+export interface RateLimiterOptions {
   clock: Clock
   /** Upper bound of calls a second; the burst is what the rate gives in one second. */
   maxPerSecond: number
   /** Upper bound of retries a second, for the receiver's sake; undefined for none. */
   maxRetriesPerSecond?: number | undefined
-  /** True while a check of an outcome is long overdue: then confirmations get as much as retries. Default: never. */
+  /** True while a check of an outcome is long overdue: then checks get as much as retries. Default: never. */
   areChecksLate?: () => boolean
 }
 
-/** What an answer says of the rate. */
-export interface RateFeedback {
+/** What a response shows about the rate. */
+export interface RateReport {
   /** `throttled` by a 429, `overloaded` by a 503, `ok` for an answer that shows neither; failures without an answer say nothing. */
   kind: 'ok' | 'throttled' | 'overloaded'
   /** Retry-After in milliseconds, when the answer had one. */
@@ -24,12 +24,12 @@ export interface RateFeedback {
   sentAt: number
 }
 
-export interface Rate {
+export interface RateLimiter {
   /** Resolves when the call may be sent; rejects with the signal's reason when aborted. */
-  acquire(kind: RateClass, signal?: AbortSignal): Promise<void>
+  acquire(kind: TrafficClass, signal?: AbortSignal): Promise<void>
   /** Gives back what was acquired and not used. */
-  release(kind: RateClass): void
-  feedback(answer: RateFeedback): void
+  release(kind: TrafficClass): void
+  reportResponse(answer: RateReport): void
   /** Calls a second allowed now. */
   limit(): number
   /** Milliseconds until a Retry-After has passed; 0 when not paused. */
@@ -38,19 +38,22 @@ export interface Rate {
   pausedMs(): number
 }
 
-/** While retries wait, sweeps get 20 % of the rate and confirmations 3 %, or as much as retries when they are late (design section 10). */
-const share: Readonly<Record<RateClass, number>> = { retry: 0.77, list: 0.2, confirm: 0.03 }
-const kinds = ['retry', 'list', 'confirm'] as const satisfies readonly RateClass[]
+/** While retries wait, sweeps get 20 % of the rate and checks 3 %, or as much as retries when they are late (design section 10). */
+const share: Readonly<Record<TrafficClass, number>> = { retry: 0.77, list: 0.2, confirm: 0.03 }
+const kinds = ['retry', 'list', 'confirm'] as const satisfies readonly TrafficClass[]
 /** The rate comes back by this part of the maximum a second. */
 const recoveryPerSecond = 0.05
 const firstPauseMs = 1000
 const maxPauseMs = 300_000
 /** The rate is never cut below one call a second (or the maximum, when that is lower): a stopped clock learns nothing. */
 const lowestPerSecond = 1
-/** Who was served just now keeps its place for so long: it may ask again as soon as it has heard of its grant. */
+/**
+ * A class that was just served counts as still waiting for so long: its caller can queue the next request only after the
+ * grant's promise resolves. Without this, retries fall below their share.
+ */
 const keptPlaceMs = 1
 
-/** Reason of sending the sleeper to sleep anew. Made once: an abort without one makes an exception with a stack each time. */
+/** Reason of starting the timer anew. Made once: an abort without one makes an exception with a stack each time. */
 const changed = new Error('the rate has changed')
 
 /** A bucket that fills at a rate and holds what one second gives, at least one. */
@@ -74,17 +77,17 @@ function untilOne(bucket: Bucket, perSecond: number): number {
   return Math.max(0, ((1 - bucket.level) / perSecond) * 1000)
 }
 
-export function createRate(options: RateOptions): Rate {
+export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   const { areChecksLate = () => false, clock, maxPerSecond, maxRetriesPerSecond } = options
   const start = clock.monotonic()
   const all = fullBucket(maxPerSecond, start)
   const retries = maxRetriesPerSecond === undefined ? undefined : fullBucket(maxRetriesPerSecond, start)
-  /** Grants that are waited for, first come, first served within a class. */
-  const queues: Record<RateClass, (() => void)[]> = { retry: [], list: [], confirm: [] }
-  /** Stride scheduling: who has used the least of its share goes next. */
-  const used: Record<RateClass, number> = { retry: 0, list: 0, confirm: 0 }
+  /** Pending grants, first come, first served within a class. */
+  const queues: Record<TrafficClass, (() => void)[]> = { retry: [], list: [], confirm: [] }
+  /** Stride scheduling: the class that has used the least of its share goes next. */
+  const used: Record<TrafficClass, number> = { retry: 0, list: 0, confirm: 0 }
   let usedByNow = 0
-  let lastServed: { kind: RateClass; at: number } | undefined
+  let lastServed: { kind: TrafficClass; at: number } | undefined
   let perSecond = maxPerSecond
   let adaptedAt = start
   let cutAt = -Infinity
@@ -104,12 +107,12 @@ export function createRate(options: RateOptions): Rate {
     if (retries !== undefined) fill(retries, maxRetriesPerSecond ?? 0, now)
   }
 
-  function mayGo(kind: RateClass): boolean {
+  function mayGo(kind: TrafficClass): boolean {
     return kind !== 'retry' || retries === undefined || retries.level >= 1
   }
 
-  /** Who goes next; undefined when nobody may, or when the last call in the bucket is kept for who was served just now. */
-  function nextKind(): RateClass | undefined {
+  /** The class that goes next; undefined when none may, or when the last call in the bucket is kept for the class just served. */
+  function nextKind(): TrafficClass | undefined {
     const isKept = all.level < 2 && lastServed !== undefined && clock.monotonic() < lastServed.at + keptPlaceMs
     const keptFor = isKept ? lastServed?.kind : undefined
     const [first] = kinds
@@ -118,7 +121,7 @@ export function createRate(options: RateOptions): Rate {
     return first !== undefined && queues[first].length > 0 ? first : undefined
   }
 
-  function shareOf(kind: RateClass): number {
+  function shareOf(kind: TrafficClass): number {
     return kind === 'confirm' && areChecksLate() ? share.retry : share[kind]
   }
 
@@ -127,7 +130,7 @@ export function createRate(options: RateOptions): Rate {
     if (areChecksLate()) used.confirm = Math.min(used.confirm, usedByNow + 1 / share.retry)
   }
 
-  function take(kind: RateClass): void {
+  function take(kind: TrafficClass): void {
     all.level -= 1
     if (kind === 'retry' && retries !== undefined) retries.level -= 1
     // Retries that are held back by their own bound use less than their share: they don't turn this back.
@@ -136,7 +139,7 @@ export function createRate(options: RateOptions): Rate {
     lastServed = { kind, at: clock.monotonic() }
   }
 
-  /** Milliseconds until the next grant is possible; undefined when nobody waits. */
+  /** Milliseconds until the next grant is possible; undefined when none is pending. */
   function untilNext(): number | undefined {
     const waiting = kinds.filter((kind) => queues[kind].length > 0)
     if (waiting.length === 0) return undefined
@@ -157,7 +160,7 @@ export function createRate(options: RateOptions): Rate {
     rearm()
   }
 
-  /** One sleeper for all who wait; a change of the rate sends it to sleep anew. */
+  /** One timer for all pending grants; a change of the rate starts it anew. */
   function rearm(): void {
     wakeUp?.abort(changed)
     wakeUp = undefined
@@ -187,7 +190,7 @@ export function createRate(options: RateOptions): Rate {
   }
 
   /** Resolves with the grant, or when the signal is aborted before. */
-  function granted(kind: RateClass, signal: AbortSignal | undefined): Promise<void> {
+  function granted(kind: TrafficClass, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const cancel = (): void => {
         queues[kind] = queues[kind].filter((other) => other !== grant)
@@ -204,7 +207,7 @@ export function createRate(options: RateOptions): Rate {
     })
   }
 
-  function release(kind: RateClass): void {
+  function release(kind: TrafficClass): void {
     all.level += 1
     if (kind === 'retry' && retries !== undefined) retries.level += 1
     used[kind] -= 1 / share[kind]
@@ -214,19 +217,19 @@ export function createRate(options: RateOptions): Rate {
   return {
     async acquire(kind, signal) {
       signal?.throwIfAborted()
-      // Somebody who comes back after a rest must not be owed all that it did not use meanwhile.
+      // An idle class must not accumulate credit.
       if (queues[kind].length === 0) used[kind] = Math.max(used[kind], usedByNow)
       await granted(kind, signal)
       if (signal?.aborted === true) {
-        // Granted, and given up before the caller heard of it.
+        // Granted, and given up before the caller could use it.
         release(kind)
         throw signal.reason as Error
       }
     },
     release,
-    feedback(answer) {
+    reportResponse(answer) {
       refill()
-      // What was sent before the last cut says nothing of what came after it.
+      // A request sent before the last cut says nothing about the rate after it.
       const isNews = answer.sentAt > cutAt
       if (answer.kind === 'ok') {
         if (isNews) throttledInARow = 0

@@ -2,19 +2,19 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/runtime/clock.ts'
-import { createRate, type Rate, type RateClass } from '../../../src/platform/rate.ts'
+import { createRateLimiter, type RateLimiter, type TrafficClass } from '../../../src/platform/rate-limiter.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 
-type Counts = Record<RateClass, number>
+type Counts = Record<TrafficClass, number>
 
 interface Load {
   clock: VirtualClock
-  rate: Rate
+  rate: RateLimiter
   granted: Counts
   /** Sleeps begun so far. */
   sleeps(): number
   /** So many ask again as soon as they are granted; the answer takes `answerMs` of virtual time. */
-  keepAsking(kind: RateClass, askers: number, answerMs?: number): AbortController
+  keepAsking(kind: TrafficClass, askers: number, answerMs?: number): AbortController
 }
 
 function setUp(maxPerSecond: number, maxRetriesPerSecond?: number, areChecksLate?: () => boolean): Load {
@@ -27,7 +27,7 @@ function setUp(maxPerSecond: number, maxRetriesPerSecond?: number, areChecksLate
       return clock.sleep(ms, signal)
     },
   }
-  const rate = createRate({
+  const rate = createRateLimiter({
     clock: counting,
     maxPerSecond,
     maxRetriesPerSecond,
@@ -35,7 +35,7 @@ function setUp(maxPerSecond: number, maxRetriesPerSecond?: number, areChecksLate
   })
   const granted: Counts = { retry: 0, list: 0, confirm: 0 }
 
-  async function askOnAndOn(kind: RateClass, answerMs: number, signal: AbortSignal): Promise<void> {
+  async function askOnAndOn(kind: TrafficClass, answerMs: number, signal: AbortSignal): Promise<void> {
     for (;;) {
       await rate.acquire(kind, signal)
       granted[kind] += 1
@@ -190,7 +190,7 @@ describe('nobody starves', () => {
         const ends = (['retry', 'list', 'confirm'] as const).map((kind) => keepAsking(kind, askers[kind], answerMs))
         for (let minute = 0; minute < 4; minute += 1) {
           await clock.advance(throttledEachMs)
-          rate.feedback({ kind: 'throttled', retryAfterMs: undefined, sentAt: clock.monotonic() })
+          rate.reportResponse({ kind: 'throttled', retryAfterMs: undefined, sentAt: clock.monotonic() })
         }
         await clock.advance(60_000)
         for (const kind of ['retry', 'list', 'confirm'] as const) expect(granted[kind], kind).toBeGreaterThan(0)
@@ -210,7 +210,8 @@ describe('no hot loop', () => {
     ['at one retry in a hundred seconds', 1000, 0.01, undefined],
   ])('%s: hardly a sleep a grant', async (_, max, retries, pauseMs) => {
     const { clock, granted, rate, sleeps, keepAsking } = setUp(max, retries)
-    if (pauseMs !== undefined) rate.feedback({ kind: 'throttled', retryAfterMs: pauseMs, sentAt: clock.monotonic() })
+    if (pauseMs !== undefined)
+      rate.reportResponse({ kind: 'throttled', retryAfterMs: pauseMs, sentAt: clock.monotonic() })
     keepAsking('retry', 3)
     await clock.advance(290_000)
     expect(sleeps()).toBeLessThanOrEqual(3 * granted.retry + 10)
@@ -226,7 +227,7 @@ describe('no hot loop', () => {
   test('with nobody waiting nothing sleeps', async () => {
     const { clock, rate } = setUp(5)
     for (let i = 0; i < 5; i += 1) await rate.acquire('list')
-    rate.feedback({ kind: 'throttled', retryAfterMs: 5_000, sentAt: clock.monotonic() })
+    rate.reportResponse({ kind: 'throttled', retryAfterMs: 5_000, sentAt: clock.monotonic() })
     expect(clock.sleepers()).toBe(0)
   })
 })

@@ -7,7 +7,7 @@
 export type LocalMs = number
 
 /** An IANA time zone that knows how its wall clock relates to instants. */
-export interface Zone {
+export interface TimeZone {
   readonly name: string
   /** What the wall clock reads at an instant (epoch ms). */
   toLocal(instantMs: number): LocalMs
@@ -31,7 +31,7 @@ const dayMs = 86_400_000
 const maxSpans = 64
 
 /** @throws RangeError when Temporal does not know the zone. */
-export function createZone(timeZone: string): Zone {
+export function createTimeZone(timeZone: string): TimeZone {
   const name = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(timeZone).timeZoneId
   const spans: Span[] = []
 
@@ -92,7 +92,7 @@ function readUsual(text: string): LocalMs | undefined {
 }
 
 /** @throws RangeError for what is no date-time. */
-function readDateTime(text: string, zone: Zone): LocalMs {
+function readDateTime(text: string, zone: TimeZone): LocalMs {
   if (namesOffset.test(text)) return zone.toLocal(Temporal.Instant.from(text).epochMilliseconds)
   return Temporal.PlainDateTime.from(text).toZonedDateTime('UTC').epochMilliseconds
 }
@@ -102,7 +102,7 @@ function readDateTime(text: string, zone: Zone): LocalMs {
  * A text that names its offset, which the specification doesn't have, is taken at its word.
  * Returns undefined for what is no date-time of the years 1 to 9999.
  */
-export function parseLocal(text: unknown, zone: Zone): LocalMs | undefined {
+export function parseLocal(text: unknown, zone: TimeZone): LocalMs | undefined {
   if (typeof text !== 'string' || text.length < 10 || text.length > 64) return undefined
   try {
     const local = readUsual(text) ?? readDateTime(text, zone)
@@ -118,7 +118,7 @@ export function formatLocalSecond(localSecond: number): string {
 }
 
 /** The reading of an ambiguous local time that is the later one, unless that lies after `now`. All in epoch ms. */
-export function laterReadingNotAfter(zone: Zone, local: LocalMs, now: number): number {
+export function laterReadingNotAfter(zone: TimeZone, local: LocalMs, now: number): number {
   const [earlier, later] = zone.toInstants(local)
   return later <= now ? later : earlier
 }

@@ -1,28 +1,33 @@
 // The rate by itself: never above its bound, halved once per burst, back slowly, paused as told, and nobody's grant is lost.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createRate, type Rate, type RateClass, type RateFeedback } from '../../../src/platform/rate.ts'
+import {
+  createRateLimiter,
+  type RateLimiter,
+  type TrafficClass,
+  type RateReport,
+} from '../../../src/platform/rate-limiter.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 
 const maxPause = 300_000
 
 interface Setup {
   clock: VirtualClock
-  rate: Rate
+  rate: RateLimiter
   /** Monotonic times of the grants that were used. */
-  grants: { kind: RateClass; at: number }[]
+  grants: { kind: TrafficClass; at: number }[]
   /** Asks; a grant is noted. */
-  ask(kind: RateClass, signal?: AbortSignal): Promise<void>
+  ask(kind: TrafficClass, signal?: AbortSignal): Promise<void>
   /** Asks for so many, and forgets who gets none before the test ends. */
-  askMany(kind: RateClass, count: number): void
-  say(kind: RateFeedback['kind'], retryAfterMs?: number, sentAt?: number): void
+  askMany(kind: TrafficClass, count: number): void
+  say(kind: RateReport['kind'], retryAfterMs?: number, sentAt?: number): void
 }
 
 function setUp(maxPerSecond: number, maxRetriesPerSecond?: number): Setup {
   const clock = createVirtualClock()
-  const rate = createRate({ clock, maxPerSecond, maxRetriesPerSecond })
+  const rate = createRateLimiter({ clock, maxPerSecond, maxRetriesPerSecond })
   const grants: Setup['grants'] = []
-  const ask = async (kind: RateClass, signal?: AbortSignal): Promise<void> => {
+  const ask = async (kind: TrafficClass, signal?: AbortSignal): Promise<void> => {
     await rate.acquire(kind, signal)
     grants.push({ kind, at: clock.monotonic() })
   }
@@ -35,7 +40,7 @@ function setUp(maxPerSecond: number, maxRetriesPerSecond?: number): Setup {
       for (let i = 0; i < count; i += 1) void ask(kind)
     },
     say(kind, retryAfterMs, sentAt = clock.monotonic()) {
-      rate.feedback({ kind, retryAfterMs, sentAt })
+      rate.reportResponse({ kind, retryAfterMs, sentAt })
     },
   }
 }
@@ -77,7 +82,7 @@ describe('the bound', () => {
   })
 
   test('whatever is asked, cancelled, given back and answered, no span holds more', async () => {
-    const kind = fc.constantFrom<RateClass>('retry', 'list', 'confirm')
+    const kind = fc.constantFrom<TrafficClass>('retry', 'list', 'confirm')
     const step = fc.oneof(
       {
         weight: 4,
@@ -89,7 +94,7 @@ describe('the bound', () => {
         weight: 1,
         arbitrary: fc.record({
           do: fc.constant('answer' as const),
-          answer: fc.constantFrom<RateFeedback['kind']>('ok', 'throttled', 'overloaded'),
+          answer: fc.constantFrom<RateReport['kind']>('ok', 'throttled', 'overloaded'),
           retryAfterMs: fc.option(fc.integer({ min: 0, max: 5_000 }), { nil: undefined }),
           age: fc.integer({ min: 0, max: 2_000 }),
         }),
@@ -169,7 +174,7 @@ describe('giving back and giving up', () => {
     say('throttled', 60_000)
     const reason = new Error('enough')
     const cancel = new AbortController()
-    const waiting = ['retry', 'list', 'confirm'].map((kind) => ask(kind as RateClass, cancel.signal))
+    const waiting = ['retry', 'list', 'confirm'].map((kind) => ask(kind as TrafficClass, cancel.signal))
     cancel.abort(reason)
     for (const wait of waiting) await expect(wait).rejects.toBe(reason)
     expect(clock.sleepers()).toBe(0)

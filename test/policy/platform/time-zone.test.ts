@@ -1,10 +1,10 @@
 // Wall clocks and instants: every daylight-saving rule there is, years far away, and texts that are nearly date-times.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createZone, formatLocalSecond, laterReadingNotAfter, parseLocal } from '../../../src/platform/local-time.ts'
+import { createTimeZone, formatLocalSecond, laterReadingNotAfter, parseLocal } from '../../../src/platform/time-zone.ts'
 
 const hour = 3_600_000
-const utc = createZone('UTC')
+const utc = createTimeZone('UTC')
 
 /** Epoch ms of what stands there when it is read as UTC: for instants, and for local times. */
 function at(text: string): number {
@@ -28,7 +28,7 @@ describe('a clock that is put back reads an hour twice', () => {
     ['Antarctica/Troll', '2026-10-25T02:59:59.999', '2026-10-25T00:59:59.999', 2],
     ['Africa/Casablanca', '2026-02-15T02:30:00', '2026-02-15T01:30:00', 1],
   ])('%s at %s', (name, local, earlier, hours) => {
-    const zone = createZone(name)
+    const zone = createTimeZone(name)
     const first = at(earlier)
     expect(zone.toInstants(at(local))).toEqual([first, first + hours * hour])
     expect(zone.toLocal(first)).toBe(at(local))
@@ -36,7 +36,7 @@ describe('a clock that is put back reads an hour twice', () => {
   })
 
   test('its first and last millisecond are told from their neighbours', () => {
-    const zone = createZone('Europe/Berlin')
+    const zone = createTimeZone('Europe/Berlin')
     expect(zone.toInstants(at('2026-10-25T01:59:59.999'))).toEqual([
       at('2026-10-24T23:59:59.999'),
       at('2026-10-24T23:59:59.999'),
@@ -59,7 +59,7 @@ describe('a clock that is put forward skips an hour: it counts as if it had not 
     // A whole day was skipped at the date line.
     ['Pacific/Apia', '2011-12-30T12:00:00', '2011-12-30T22:00:00'],
   ])('%s at %s', (name, local, instant) => {
-    expect(createZone(name).toInstants(at(local))).toEqual([at(instant), at(instant)])
+    expect(createTimeZone(name).toInstants(at(local))).toEqual([at(instant), at(instant)])
   })
 })
 
@@ -73,7 +73,7 @@ describe('zones without daylight saving, and years far away', () => {
     ['Pacific/Pago_Pago', -11],
     ['Etc/GMT+12', -12],
   ])('%s is always %s hours off', (name, hours) => {
-    const zone = createZone(name)
+    const zone = createTimeZone(name)
     for (const instant of [at('1996-02-29T00:00:00'), at('2026-07-01T12:00:00'), at('2999-12-31T23:59:59.999')]) {
       expect(zone.toLocal(instant)).toBe(instant + hours * hour)
       expect(zone.toInstants(instant + hours * hour)).toEqual([instant, instant])
@@ -89,14 +89,14 @@ describe('zones without daylight saving, and years far away', () => {
     '9999-12-31T23:59:59',
   ])('the year of %s is as Temporal has it', (text) => {
     for (const name of ['UTC', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe']) {
-      const local = parseLocal(text, createZone(name))
+      const local = parseLocal(text, createTimeZone(name))
       expect(local).toBeDefined()
-      expect(createZone(name).toInstants(local ?? NaN)).toEqual(byTemporal(local ?? NaN, name))
+      expect(createTimeZone(name).toInstants(local ?? NaN)).toEqual(byTemporal(local ?? NaN, name))
     }
   })
 
   test('more years than are remembered do no harm', () => {
-    const zone = createZone('Europe/Berlin')
+    const zone = createTimeZone('Europe/Berlin')
     for (const round of [1, 2]) {
       for (let year = 1900; year < 2100; year += 1) {
         const local = Date.UTC(year, 6, 1, round)
@@ -113,7 +113,7 @@ describe('for any moment', () => {
   test('toInstants(toLocal(t)) holds t', () => {
     fc.assert(
       fc.property(fc.constantFrom(...names), moments, (name, instant) => {
-        const zone = createZone(name)
+        const zone = createTimeZone(name)
         expect(zone.toInstants(zone.toLocal(instant))).toContain(instant)
       }),
       { numRuns: 2_000 },
@@ -125,7 +125,7 @@ describe('for any moment', () => {
     const until = at('2027-01-01T00:00:00')
     let changes = 0
     for (const name of names) {
-      const zone = createZone(name)
+      const zone = createTimeZone(name)
       let change = zone.nextTransition(since) ?? Infinity
       for (; change < until; change = zone.nextTransition(change) ?? Infinity) {
         changes += 1
@@ -142,7 +142,7 @@ describe('for any moment', () => {
 
 describe('nextTransition', () => {
   test('is the next change, strictly after', () => {
-    const zone = createZone('Europe/Berlin')
+    const zone = createTimeZone('Europe/Berlin')
     const spring = at('2026-03-29T01:00:00')
     expect(zone.nextTransition(spring - 1)).toBe(spring)
     expect(zone.nextTransition(spring)).toBe(at('2026-10-25T01:00:00'))
@@ -151,7 +151,7 @@ describe('nextTransition', () => {
 
 describe('createZone', () => {
   test.each(['', 'Mars/Olympus', 'Europe/Berlin ', 'local'])('%j is refused', (name) => {
-    expect(() => createZone(name)).toThrow(RangeError)
+    expect(() => createTimeZone(name)).toThrow(RangeError)
   })
 })
 
@@ -174,7 +174,7 @@ describe('parseLocal', () => {
     ['0001-01-01T00:00:00', '0001-01-01T00:00:00'],
   ])('%s is a local time, whatever the zone', (text, local) => {
     for (const name of ['UTC', 'Europe/Berlin', 'Pacific/Kiritimati']) {
-      expect(parseLocal(text, createZone(name))).toBe(at(local))
+      expect(parseLocal(text, createTimeZone(name))).toBe(at(local))
     }
   })
 
@@ -195,7 +195,7 @@ describe('parseLocal', () => {
     '2026-07-15T12:00:30+02:00:30',
     '20260715T100000Z',
   ])('%s names its offset and is taken at its word', (text) => {
-    const zone = createZone('America/New_York')
+    const zone = createTimeZone('America/New_York')
     expect(parseLocal(text, zone)).toBe(at('2026-07-15T06:00:00'))
   })
 
@@ -238,11 +238,11 @@ describe('parseLocal', () => {
     '-000000-01-01T00:00:00',
   ])('%j is no date-time', (text) => {
     expect(parseLocal(text, utc)).toBeUndefined()
-    expect(parseLocal(text, createZone('Europe/Berlin'))).toBeUndefined()
+    expect(parseLocal(text, createTimeZone('Europe/Berlin'))).toBeUndefined()
   })
 
   test('what it takes can be asked for its instants, and it never throws', () => {
-    const zones = ['UTC', 'Europe/Berlin', 'Pacific/Kiritimati', 'Etc/GMT+12'].map(createZone)
+    const zones = ['UTC', 'Europe/Berlin', 'Pacific/Kiritimati', 'Etc/GMT+12'].map(createTimeZone)
     const hostile = fc.oneof(
       fc.anything(),
       fc.string(),
@@ -283,7 +283,7 @@ describe('formatLocalSecond', () => {
 })
 
 describe('laterReadingNotAfter', () => {
-  const zone = createZone('Europe/Berlin')
+  const zone = createTimeZone('Europe/Berlin')
   const local = at('2026-10-25T02:30:00')
   const first = at('2026-10-25T00:30:00')
   const second = at('2026-10-25T01:30:00')
