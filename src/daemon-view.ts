@@ -3,7 +3,7 @@ import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
 import type { Engine } from './engine.ts'
 import type { Fact } from './observe/events.ts'
-import type { LogFields } from './observe/log.ts'
+import type { LogEventFields } from './observe/log-events.ts'
 import type { History } from './observe/history.ts'
 import { maxCauses, maxParked, maxSweeps, type StatusState, type SweepEnd } from './ops/status.ts'
 import { groupByCause, type Causes } from './ops/causes.ts'
@@ -71,7 +71,7 @@ function healthOf(up: boolean | undefined): string | undefined {
 }
 
 /** The line that comes again and again, so that a quiet log is seen to be that of a daemon that works. */
-export function heartbeat(engine: Engine, now: number, sweptAt: number | undefined): LogFields {
+export function heartbeat(engine: Engine, now: number, sweptAt: number | undefined): LogEventFields['heartbeat'] {
   const { awaiting, backlogRecords, circuits, inFlight, paused, rateLimit, receiverUp, summary } = engine.state()
   const { oldestOpenAt } = summary
   const seconds = (since: number | undefined): number | undefined =>
@@ -110,7 +110,7 @@ export interface Identity {
 export function startedFields(
   { config, proxy, version, nodeVersion }: Identity,
   ports: { port: number; controlPort: number | undefined },
-): LogFields {
+): LogEventFields['daemon_started'] {
   const { circuit, platform, receiver, retry, schedule, select, window } = config
   const selected = Object.entries(select).filter(([, names]) => names.length > 0)
   return {

@@ -2,7 +2,6 @@
 import type { Audit } from './observe/audit.ts'
 import { every, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
-import { countedLog } from './observe/counted-log.ts'
 import {
   causesOf,
   heartbeat,
@@ -15,15 +14,14 @@ import {
   type Seen,
 } from './daemon-view.ts'
 import { createEngine, type Engine } from './engine.ts'
-import { errorFields } from './observe/error-fields.ts'
 import type { Fact, Report } from './observe/events.ts'
 import { createHistory, type History } from './observe/history.ts'
-import type { Log } from './observe/log.ts'
+import { errorFields, type CountedLog, type Log } from './observe/log.ts'
 import type { LogOutput } from './observe/log-output.ts'
 import { publishFact, publishState } from './observe/publish.ts'
 import { createMetrics, type Metrics } from './observe/metrics.ts'
 import { createWatch, type Watch } from './observe/progress.ts'
-import { createNarrator } from './observe/log-reporter.ts'
+import { createLogReporter } from './observe/log-reporter.ts'
 import { startControl, type SweepAsked } from './ops/control.ts'
 import type { Listener } from './ops/listen.ts'
 import { startOpsServer } from './ops/server.ts'
@@ -48,7 +46,7 @@ export interface DaemonOptions {
   nodeVersion: string
   clock: Clock
   random: Random
-  log: Log
+  log: CountedLog
   /** Where `log` writes; tells of the lines that it drops. */
   logOutput?: Pick<LogOutput, 'listen'> | undefined
   /** With `audit.enabled`. */
@@ -84,16 +82,16 @@ function createCertificateCheck(
   let looks = isOther() ? Infinity : 0
   return async () => {
     try {
-      if (await certificate.reload()) log.info('certificate read again')
+      if (await certificate.reload()) log.event('certificate_reloaded', {})
     } catch (error) {
-      log.error('the changed certificate file cannot be used', {
+      log.event('certificate_reload_failed', {
         problem: error instanceof Error ? error.message : 'unknown',
       })
     }
     looks = isOther() ? looks + 1 : 0
     if (looks !== 2) return
     const [certificateKey, signingKey] = [certificate.current().keyFingerprint, key.current().fingerprint]
-    log.warn('the certificate is not of the signing key', { certificateKey, signingKey })
+    log.event('certificate_mismatch', { certificateKey, signingKey })
   }
 }
 
@@ -128,7 +126,7 @@ async function background(
     engine.confirmer.run(signal),
     engine.sweeper.run(signal),
     every(heartbeatMs, clock, signal, () => {
-      log.info('heartbeat', heartbeat(engine, clock.now(), lastSweepAt()))
+      log.event('heartbeat', heartbeat(engine, clock.now(), lastSweepAt()))
     }),
   ]
   if (certificate !== undefined) {
@@ -226,7 +224,7 @@ function openOpsServer(options: DaemonOptions, shown: Shown): Promise<Listener> 
     status,
     statusPage: config.server.statusPage,
     onError: (error) => {
-      log.error('a request to the ops server failed', errorFields(error))
+      log.event('ops_request_failed', errorFields(error))
     },
     clock,
   })
@@ -241,7 +239,7 @@ async function openControl(options: DaemonOptions, shown: Shown): Promise<Listen
   function sweep(): SweepAsked {
     if (stop.aborted) return 'stopping'
     if (!shown.engine.sweeper.sweepNow()) return 'under-way'
-    log.info('full sweep started by the operator')
+    log.event('sweep_requested', {})
     return 'started'
   }
 
@@ -252,7 +250,7 @@ async function openControl(options: DaemonOptions, shown: Shown): Promise<Listen
     pause: shown.engine.pause,
     sweep,
     onError: (error) => {
-      log.error('a request to the control listener failed', errorFields(error))
+      log.event('ops_request_failed', errorFields(error))
     },
     clock,
   })
@@ -291,22 +289,21 @@ async function openListeners(options: DaemonOptions, shown: Shown): Promise<List
  * Runs until `stop` is aborted, then lets retries in flight finish within `shutdown.grace`.
  * @throws ConfigurationError when a port is taken; anything else that it throws is a bug.
  */
-export async function runDaemon(given: DaemonOptions): Promise<void> {
-  const { clock, config, schedule, stop } = given
-  const metrics = prepareMetrics(given)
-  const log = countedLog(given.log, config.log.level, (level) => {
+export async function runDaemon(options: DaemonOptions): Promise<void> {
+  const { clock, config, log, schedule, stop } = options
+  const metrics = prepareMetrics(options)
+  log.countLines((level) => {
     metrics.add('log_messages_total', { level })
   })
-  given.logOutput?.listen({
+  options.logOutput?.listen({
     dropped: () => {
       metrics.add('log_lines_dropped_total', {})
     },
     resumed: (lines) => {
-      log.warn('log lines were dropped: nobody read the output', { lines })
+      log.event('log_lines_dropped', { lines })
     },
   })
-  const options = { ...given, log }
-  const narrator = createNarrator(log, clock)
+  const reporter = createLogReporter(log, clock)
   const seen = nothingSeen(clock.now())
   const missing = (): number | undefined => (seen.fullySweptAt === undefined ? undefined : missingOf(engine))
   const history = createHistory({ clock, missing })
@@ -321,7 +318,7 @@ export async function runDaemon(given: DaemonOptions): Promise<void> {
     watch.hear(fact, clock.now())
     history.note(fact)
     publishFact(metrics, fact, clock.now())
-    narrator.tell(fact)
+    reporter.observe(fact)
     options.audit?.tell(fact)
     options.host?.report(fact)
   }
@@ -336,7 +333,7 @@ export async function runDaemon(given: DaemonOptions): Promise<void> {
 
   const life = createLife()
   const listeners = await openListeners(options, { engine, metrics, seen, history, watch })
-  log.info('started', startedFields(options, listeners))
+  log.event('daemon_started', startedFields(options, listeners))
   const { inFlight } = engine.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
@@ -344,7 +341,7 @@ export async function runDaemon(given: DaemonOptions): Promise<void> {
       const onStop = listeners.drain
       await work(options, { engine, onTick, life, kill: grace.signal, onStop, lastSweepAt: () => seen.sweptAt })
     }
-    log.info('stopped', { cutOff: grace.cutOff() })
+    log.event('daemon_stopped', { cutOff: grace.cutOff() })
   } finally {
     isOver = true
     grace.end()

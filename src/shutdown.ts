@@ -30,7 +30,7 @@ export function createGrace(options: GraceOptions): Grace {
 
   function begin(): void {
     if (kill.signal.aborted) return
-    log.info('stopping', {
+    log.event('shutdown_started', {
       signal: stop.reason instanceof Error ? stop.reason.message : undefined,
       inFlight: inFlight(),
       grace: formatDuration(graceMs),
@@ -40,9 +40,7 @@ export function createGrace(options: GraceOptions): Grace {
         cutOff = inFlight()
         kill.abort()
         if (cutOff === 0) return
-        log.warn('grace is over: retries in flight are cut off; what is still failed is found by the next start', {
-          inFlight: cutOff,
-        })
+        log.event('shutdown_grace_expired', { inFlight: cutOff })
       },
       () => undefined,
     )

@@ -6,7 +6,8 @@ import { Scalar, stringify } from 'yaml'
 import { z } from 'zod'
 import type { Key, KeyDescription } from '../src/config/key.ts'
 import { keys, schema } from '../src/config/schema.ts'
-import { logEvents, type LogEvent } from '../src/observe/log-events.ts'
+import type { LogEvent } from '../src/observe/log-event.ts'
+import { logEvents } from '../src/observe/log-events.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../src/observe/metrics.ts'
 
 /** A file, or a part of one, that is made from code. */
@@ -130,13 +131,15 @@ function metricsTable(): string {
 }
 
 function logEventsTable(): string {
-  const rows = Object.entries<LogEvent>(logEvents).map(([message, { fields, levels, meaning }]) => [
-    `\`${message}\``,
+  const rows = Object.entries<LogEvent>(logEvents).map(([id, { fields, levels, meaning }]) => [
+    `\`${id}\``,
     levels.join(', '),
-    fields.map((field) => `\`${field}\``).join(', '),
+    Object.keys(fields)
+      .map((field) => `\`${field}\``)
+      .join(', '),
     meaning,
   ])
-  return markdownTable(['Message', 'Level', 'Fields', 'Meaning'], rows)
+  return markdownTable(['Event', 'Level', 'Fields', 'Meaning'], rows)
 }
 
 /** Everything that is generated. */

@@ -5,9 +5,8 @@ import type { Config } from '../config/schema.ts'
 import { createEngine, type Engine } from '../engine.ts'
 import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import type { Fact } from '../observe/events.ts'
-import type { Log } from '../observe/log.ts'
-import { createLogger } from '../observe/logger.ts'
-import { createNarrator } from '../observe/log-reporter.ts'
+import { createLog, type Log } from '../observe/log.ts'
+import { createLogReporter } from '../observe/log-reporter.ts'
 import {
   keyWarnings,
   loadCertificate,
@@ -239,7 +238,7 @@ async function platformSteps({ config, io, key, log }: Looking, tell: Tell): Pro
   const facts: Fact[] = []
   const answered = Promise.withResolvers<string>()
   const last: LastCall = { call: '', errorCode: undefined }
-  const narrator = log === undefined ? undefined : createNarrator(log, io.clock)
+  const reporter = log === undefined ? undefined : createLogReporter(log, io.clock)
   const http = openTransport(config, io)
   const engine = createEngine({
     config,
@@ -251,7 +250,7 @@ async function platformSteps({ config, io, key, log }: Looking, tell: Tell): Pro
     certificate: undefined,
     report(fact) {
       facts.push(fact)
-      narrator?.tell(fact)
+      reporter?.observe(fact)
       if (fact.type === 'receiver') answered.resolve(fact.detail)
     },
   })
@@ -285,7 +284,7 @@ function asText({ advice, found, step, verdict }: Step): string {
 /** The log of --verbose, whatever log.level is. */
 function verboseLog({ instance, log }: Config, { clock, stderr }: Io): Log {
   const write = (line: string): unknown => stderr.write(line)
-  return createLogger({ level: 'debug', format: log.format, instance: instance.name, clock, write })
+  return createLog({ level: 'debug', format: log.format, instance: instance.name, clock, write })
 }
 
 async function check(io: Io, options: CheckOptions): Promise<ExitCode> {

@@ -2,7 +2,7 @@
 import { Command } from 'commander'
 import { createEngine, toPolicy, type Engine } from '../engine.ts'
 import type { Fact } from '../observe/events.ts'
-import { createNarrator } from '../observe/log-reporter.ts'
+import { createLogReporter } from '../observe/log-reporter.ts'
 import { decide } from '../reconcile/decide.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
@@ -67,12 +67,12 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
   const { clock, random, signal: stop } = io
   const periodMs = periodOf(config.schedule)
   const tally = emptyTally()
-  const narrator = createNarrator(log, clock)
+  const reporter = createLogReporter(log, clock)
   const audit = openAudit(config, io, io.stderr)
   function report(fact: Fact): void {
     if (fact.type === 'retry' && fact.answer.sent) tallyRetry(tally, fact.answer)
     if (fact.type === 'outcome') tally.outcomes[fact.outcome] += 1
-    narrator.tell(fact)
+    reporter.observe(fact)
     audit?.tell(fact)
     // A receiver that is down wakes nobody by itself, but here it ends the run.
     if (fact.type === 'receiver') engine.dispatcher.wake()

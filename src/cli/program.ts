@@ -1,8 +1,8 @@
 // The command line: parses, calls the subcommand, and maps how it ended to an exit code.
 import { Command, CommanderError } from 'commander'
 import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
-import { errorFields } from '../observe/error-fields.ts'
-import { redact, redactedJson } from '../observe/redact.ts'
+import { createLog, errorFields } from '../observe/log.ts'
+import { redact } from '../observe/redact.ts'
 import type { End, Io } from './io.ts'
 
 const exitCodesHelp = `
@@ -75,14 +75,9 @@ function tellError(error: unknown, io: Io): ExitCode {
 
 /** For errors that nobody expected, from here or from the process itself. */
 export function tellBug(error: unknown, { clock, identity, stderr }: Pick<Io, 'clock' | 'identity' | 'stderr'>): void {
-  const line = {
-    level: 'fatal',
-    time: new Date(clock.now()).toISOString(),
-    instance: identity.instance,
-    ...errorFields(error),
-    msg: 'unexpected error, this is a bug',
-  }
-  stderr.write(`${redactedJson(line)}\n`)
+  const write = (line: string): unknown => stderr.write(line)
+  const log = createLog({ level: 'fatal', format: 'json', instance: identity.instance, clock, write })
+  log.event('unexpected_error', errorFields(error))
 }
 
 /** Runs one command line (without node and script). Never rejects. */

@@ -81,7 +81,7 @@ async function search(
   for await (const step of sweep(spans, options, stop)) {
     if ('skipped' in step) {
       complete = false
-      service.log.warn('a part of what was asked for cannot be listed', { reason: step.skipped.reason })
+      service.log.event('retry_slice_skipped', { reason: step.skipped.reason })
       continue
     }
     const { listed } = step

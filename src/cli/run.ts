@@ -11,7 +11,7 @@ async function run(options: ConfigOption, io: Io): Promise<void> {
   const logOutput = createLogOutput(io.stdout)
   const { config, log, key, certificate, http, proxy } = await openService(io, options, logOutput, { daemon: true })
   io.onHangup(() => {
-    log.info('SIGHUP ignored: to read the configuration again, restart; nothing is lost by it')
+    log.event('sighup_ignored', {})
   })
   // Stdout is only the log here, and without a log the retries are still wanted; metrics and probes tell of them.
   io.onOutputLost(() => undefined)

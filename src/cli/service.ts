@@ -4,8 +4,7 @@ import { environmentPrefix, fileVariable } from '../config/key.ts'
 import type { Config } from '../config/schema.ts'
 import { loadConfig } from '../config/load.ts'
 import { connectionsOf } from '../engine.ts'
-import type { Log } from '../observe/log.ts'
-import { createLogger } from '../observe/logger.ts'
+import { createLog, type CountedLog, type Log } from '../observe/log.ts'
 import { memoryShortfall } from '../runtime/memory.ts'
 import {
   keyWarnings,
@@ -22,7 +21,7 @@ import type { Io, Output } from './io.ts'
 
 export interface Service {
   config: Config
-  log: Log
+  log: CountedLog
   key: Reloadable<SigningKey>
   certificate: Reloadable<Certificate> | undefined
   http: HttpTransport
@@ -66,12 +65,12 @@ async function openCertificate(
   const certificate = source.current()
   const isOther = certificate.keyFingerprint !== key.current().fingerprint
   if (isOther)
-    log.warn('the certificate is not of the signing key', {
+    log.event('certificate_mismatch', {
       certificateKey: certificate.keyFingerprint,
       signingKey: key.current().fingerprint,
     })
   if (certificate.notAfter <= now)
-    log.error('the certificate has expired', { expired: new Date(certificate.notAfter).toISOString() })
+    log.event('certificate_expired', { expired: new Date(certificate.notAfter).toISOString() })
   return source
 }
 
@@ -116,7 +115,7 @@ export async function openService(
   const { origins, passedOver, warnings: toRename } = loaded
   const config = daemon ? loaded.config : forCommand(loaded.config, origins)
   io.identity.instance = config.instance.name
-  const log = createLogger({
+  const log = createLog({
     level: quiet && chatty.has(config.log.level) ? 'warn' : config.log.level,
     format: config.log.format,
     instance: config.instance.name,
@@ -126,17 +125,13 @@ export async function openService(
     },
   })
   const shortfall = memoryShortfall(io.memoryLimit, config.backlog.maxRecords)
-  if (shortfall !== undefined)
-    log.warn('the memory limit is below what the settings need: raise it, or lower backlog.maxRecords', {
-      ...shortfall,
-    })
-  for (const { key, message, origin } of toRename)
-    log.warn('the configuration should be put right', { key, origin, problem: message })
-  if (passedOver.length > 0) log.debug('environment variables of Kubernetes passed over', { names: passedOver })
+  if (shortfall !== undefined) log.event('memory_limit_low', shortfall)
+  for (const { key, message, origin } of toRename) log.event('key_deprecated', { key, origin, problem: message })
+  if (passedOver.length > 0) log.event('service_links_ignored', { names: passedOver })
   const setting = keySetting(config, origins)
   const key = await loadKey(setting)
   for (const warning of keyWarnings(key.current(), setting))
-    log.warn('the signing key should be put right', { key: warning.key, problem: warning.message })
+    log.event('key_weak', { key: warning.key, problem: warning.message })
   const certificate = await openCertificate(config, key, log, io.clock.now())
   const proxy = proxyFromEnvironment(io.env)
   const shown = proxy && shownProxies(proxy)

@@ -5,7 +5,7 @@ import type { Config } from '../config/schema.ts'
 import { createEngine, toPolicy, type Engine } from '../engine.ts'
 import { exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import type { Fact } from '../observe/events.ts'
-import { createNarrator } from '../observe/log-reporter.ts'
+import { createLogReporter } from '../observe/log-reporter.ts'
 import { TokenError } from '../platform/token-endpoint.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
@@ -101,12 +101,12 @@ export async function inSession(
   const instance = config.instance.name
   const platform = new URL(config.platform.baseUrl).host
   const target = `${instance} at ${platform}`
-  const narrator = options.verbose === true ? createNarrator(service.log, io.clock) : undefined
+  const reporter = options.verbose === true ? createLogReporter(service.log, io.clock) : undefined
   // On stdout stands what was asked for.
   const audit = openAudit(config, io, progress.output, 'asked-for')
   const waiting = new Map<Fact['type'], PromiseWithResolvers<void>>()
   function report(fact: Fact): void {
-    narrator?.tell(fact)
+    reporter?.observe(fact)
     audit?.tell(fact)
     plan.hear?.(fact)
     waiting.get(fact.type)?.resolve()

@@ -11,7 +11,7 @@ export interface DaemonProcess {
 }
 
 interface LogLine {
-  msg?: string
+  event?: string
   port?: number
 }
 
@@ -39,8 +39,8 @@ export function startDaemonProcess(
   child.stderr.pipe(log, { end: false })
   createInterface({ input: child.stdout }).on('line', (line) => {
     log.write(`${line}\n`)
-    const { msg, port } = parseLine(line)
-    if (msg === 'started' && port !== undefined) listening.resolve(`http://127.0.0.1:${port}`)
+    const { event, port } = parseLine(line)
+    if (event === 'daemon_started' && port !== undefined) listening.resolve(`http://127.0.0.1:${port}`)
   })
   child.once('error', (error) => {
     listening.reject(error)

@@ -1,261 +1,411 @@
-// Every event that the log can tell: the closed set behind README's table. A test holds the source's log calls to it.
+// The catalogue of log events: id, levels, message, fields and meaning. `log.event` is typed by it; README's table is made from it.
 
-/** One event: its level (where there are two, the first is for the first time or the news of it), its fields, what it means. */
-export interface LogEvent {
-  levels: readonly ('debug' | 'info' | 'warn' | 'error')[]
-  /** Names of all fields that it may have, beside `level`, `time`, `instance` and `msg`. */
-  fields: readonly string[]
-  meaning: string
-}
+import type { FieldKinds, FieldsOf, LogEvent } from './log-event.ts'
 
-const errorNames = ['errorName', 'errorCode', 'errorStatus', 'errorMessage', 'errorCauses', 'errorStack']
-const decisionNames = ['due', 'backing-off', 'parked', 'excluded', 'held', 'awaiting']
-const sweepNames = ['sweepId', 'kind', 'result', 'seconds', 'slices', 'listed', ...decisionNames]
-const partNames = [...sweepNames, 'continued', 'incompleteSlices', 'skippedSlices']
-const sinceNames = [
-  'retries',
-  'accepted',
-  'recovered',
-  'failedAgain',
-  'unknown',
-  'lapsed',
-  'circuitsOpened',
-  'circuitsClosed',
-]
-const tokenNames = ['result', 'reason', 'oauthError', 'description', 'code', 'retryInMs', 'tokenHeld']
-const judgedNames = ['pauseMs', 'failedAgain', 'judged']
-const recordNames = ['webhookId', 'eventId', 'subscriptionId', 'eventType']
+/** Of an unexpected error; see `errorFields`. */
+const error = {
+  errorName: 'string',
+  errorCode: 'string?',
+  errorStatus: 'number?',
+  errorMessage: 'string?',
+  errorCauses: 'strings?',
+  errorStack: 'strings?',
+} as const satisfies FieldKinds
+const decisions = {
+  due: 'number?',
+  'backing-off': 'number?',
+  parked: 'number?',
+  excluded: 'number?',
+  held: 'number?',
+  awaiting: 'number?',
+} as const satisfies FieldKinds
+const sweep = {
+  sweepId: 'string',
+  kind: 'string',
+  result: 'string',
+  seconds: 'number',
+  slices: 'number',
+  listed: 'number',
+  ...decisions,
+  continued: 'boolean?',
+  incompleteSlices: 'number?',
+  skippedSlices: 'number?',
+} as const satisfies FieldKinds
+const sinceLastSweep = {
+  retries: 'number',
+  accepted: 'number',
+  recovered: 'number',
+  failedAgain: 'number',
+  unknown: 'number?',
+  lapsed: 'number?',
+  circuitsOpened: 'number?',
+  circuitsClosed: 'number?',
+} as const satisfies FieldKinds
+const token = {
+  result: 'string',
+  reason: 'string',
+  oauthError: 'string?',
+  description: 'string?',
+  code: 'string?',
+  retryInMs: 'number',
+  tokenHeld: 'boolean',
+} as const satisfies FieldKinds
+const record = {
+  webhookId: 'string',
+  eventId: 'string',
+  subscriptionId: 'string',
+  eventType: 'string',
+} as const satisfies FieldKinds
+/** Lines of the event that were logged at debug only, because there were too many. */
+const limited = { suppressed: 'number?' } as const satisfies FieldKinds
 
-/** By message: the message is constant, what differs stands in fields. Grouped as they are told. */
+/** By id. Ids are stable; messages are for people. */
 export const logEvents = {
-  started: {
+  daemon_started: {
     levels: ['info'],
-    fields: [
-      ...['version', 'nodeVersion', 'port', 'controlPort', 'platform', 'issuer', 'proxy', 'schedule', 'lookback'],
-      ...['notBefore', 'selectedBy', 'receiverHealth', 'circuit', 'retries'],
-    ],
-    meaning: 'The daemon listens and begins; where it points, and what it may do there.',
+    message: 'daemon started',
+    fields: {
+      version: 'string',
+      nodeVersion: 'string',
+      port: 'number',
+      controlPort: 'number?',
+      platform: 'string',
+      issuer: 'string?',
+      proxy: 'string?',
+      schedule: 'string',
+      lookback: 'string',
+      notBefore: 'string?',
+      selectedBy: 'strings?',
+      receiverHealth: 'string?',
+      circuit: 'string?',
+      retries: 'string',
+    },
+    meaning: 'The daemon listens and begins. The fields say where it points and what it may do there.',
   },
-  stopping: {
+  shutdown_started: {
     levels: ['info'],
-    fields: ['signal', 'inFlight', 'grace'],
-    meaning: 'A signal came; retries in flight have `shutdown.grace` to finish.',
+    message: 'shutdown started',
+    fields: { signal: 'string?', inFlight: 'number', grace: 'string' },
+    meaning: 'A signal came. Retries in flight have `shutdown.grace` to finish.',
   },
-  'grace is over: retries in flight are cut off; what is still failed is found by the next start': {
+  shutdown_grace_expired: {
     levels: ['warn'],
-    fields: ['inFlight'],
-    meaning: 'They took longer than `shutdown.grace`.',
+    message: 'shutdown grace expired, retries in flight aborted',
+    fields: { inFlight: 'number' },
+    meaning: 'They took longer than `shutdown.grace`. The next start finds what is still failed.',
   },
-  stopped: { levels: ['info'], fields: ['cutOff'], meaning: 'The last line of a daemon that ended in good order.' },
-  'SIGHUP ignored: to read the configuration again, restart; nothing is lost by it': {
+  daemon_stopped: {
     levels: ['info'],
-    fields: [],
-    meaning: 'The configuration is read once, at the start.',
+    message: 'daemon stopped',
+    fields: { cutOff: 'number' },
+    meaning: 'The last line of a daemon that ended in good order. `cutOff` retries were aborted.',
+  },
+  sighup_ignored: {
+    levels: ['info'],
+    message: 'SIGHUP ignored, restart to read the configuration again',
+    fields: {},
+    meaning: 'The configuration is read once, at the start. A restart loses nothing.',
   },
   heartbeat: {
     levels: ['info'],
-    fields: [
-      ...decisionNames,
-      ...['backlogRecords', 'inFlight', 'oldestAgeSeconds', 'lastSweepAgeSeconds', 'requestsPerSecond', 'trouble'],
-      ...['paused', 'receiver', 'circuitsOpen', 'circuitsProbing'],
-    ],
-    meaning: 'Every 15 minutes, so that a quiet log is seen to be that of a daemon that works.',
+    message: 'heartbeat',
+    fields: {
+      ...decisions,
+      backlogRecords: 'number',
+      inFlight: 'number',
+      oldestAgeSeconds: 'number',
+      lastSweepAgeSeconds: 'number?',
+      requestsPerSecond: 'number',
+      trouble: 'string?',
+      paused: 'boolean',
+      receiver: 'string?',
+      circuitsOpen: 'number',
+      circuitsProbing: 'number',
+    },
+    meaning: 'Every 15 minutes. A log without it is that of a daemon that does not work.',
   },
-  'full sweep': {
+  full_sweep_completed: {
     levels: ['info', 'debug'],
-    fields: [...partNames, ...sinceNames],
-    meaning: 'A sweep of the whole window ended, and what was done since the one before; at debug when nothing was.',
+    message: 'full sweep completed',
+    fields: { ...sweep, ...sinceLastSweep },
+    meaning: 'A sweep of the whole window, and what was done since the one before; at debug when nothing was.',
   },
-  'recent sweep': { levels: ['debug'], fields: partNames, meaning: 'A sweep of the newest hour ended.' },
-  'full sweep started by the operator': { levels: ['info'], fields: [], meaning: '`POST /-/sweep`.' },
-  'sweep failed, trying again': {
-    levels: ['error'],
-    fields: [...partNames, 'stage', 'reason', 'problem', 'advice'],
-    meaning: 'The platform could not be listed, or no token could be had. Told once for each cause.',
+  recent_sweep_completed: {
+    levels: ['debug'],
+    message: 'recent sweep completed',
+    fields: sweep,
+    meaning: 'A sweep of the newest hour.',
   },
-  'sweep failed again': { levels: ['debug'], fields: [...partNames, 'reason'], meaning: 'For the same cause.' },
-  'sweeps work again': {
+  sweep_requested: {
     levels: ['info'],
-    fields: ['sweepId', 'failures'],
-    meaning: 'After so many that failed.',
+    message: 'full sweep requested by the operator',
+    fields: {},
+    meaning: '`POST /-/sweep`.',
   },
-  'a part of the window cannot be listed, it is left out': {
+  sweep_failed: {
+    levels: ['error', 'debug'],
+    message: 'sweep failed, will be repeated',
+    fields: { ...sweep, stage: 'string?', reason: 'string?', problem: 'string?', advice: 'string?' },
+    meaning: 'The platform could not be listed, or no token obtained. At debug when the cause is known already.',
+  },
+  sweep_recovered: {
+    levels: ['info'],
+    message: 'sweeps succeed again',
+    fields: { sweepId: 'string', failures: 'number' },
+    meaning: 'After this number of failures.',
+  },
+  slice_skipped: {
     levels: ['warn', 'debug'],
-    fields: ['sweepId', 'seconds', 'from', 'reason'],
-    meaning: 'The platform fails for these seconds of event time; the rest is swept.',
+    message: 'part of the window skipped, it cannot be listed',
+    fields: { sweepId: 'string', seconds: 'number', from: 'string', reason: 'string', ...limited },
+    meaning: 'The platform fails for these seconds of event time. The rest is swept.',
   },
-  'a listed record cannot be read, it is passed over': {
-    levels: ['warn'],
-    fields: ['sweepId', 'webhookId', 'field'],
-    meaning: 'It has no id, event time or status that can be understood. Once for each id.',
-  },
-  'too many records cannot be read to tell them one by one: see the metric unreadable_records_total': {
-    levels: ['warn'],
-    fields: ['sweepId'],
-    meaning: 'After a thousand of them.',
-  },
-  'the platform lists records that were not asked for, they are not retried': {
+  record_unreadable: {
     levels: ['warn', 'debug'],
-    fields: ['sweepId', 'wrongTime', 'wrongStatus'],
-    meaning: 'A gateway may pass over parameters; see `unexpected_records_total`.',
+    message: 'listed record ignored, it cannot be read',
+    fields: { sweepId: 'string', webhookId: 'string?', field: 'string', ...limited },
+    meaning: 'It has no readable id, event time or status; see `unreadable_records_total`.',
   },
-  'records younger than ten minutes are at the attempt limit: does the platform retry by itself?': {
+  records_unexpected: {
     levels: ['warn', 'debug'],
-    fields: ['sweepId', 'records'],
-    meaning: 'Then raise `retry.maxAttempts` or `window.settle`.',
+    message: 'listed records ignored, they were not requested',
+    fields: { sweepId: 'string', wrongTime: 'number', wrongStatus: 'number' },
+    meaning: 'A gateway may ignore parameters; see `unexpected_records_total`.',
   },
-  'attempt times do not fit: is platform.timeZone right?': {
+  attempt_limit_early: {
     levels: ['warn', 'debug'],
-    fields: ['offsetSeconds'],
-    meaning: 'Attempts that we caused are shown at other times; see `platform_time_offset_seconds`.',
+    message: 'records younger than 10 minutes are at the attempt limit',
+    fields: { sweepId: 'string', records: 'number' },
+    meaning: 'The platform may retry by itself. Then raise `retry.maxAttempts` or `window.settle`.',
   },
-  'failed records have left the window, nobody retries them any more: see window.lookback': {
+  platform_time_offset: {
     levels: ['warn', 'debug'],
-    fields: ['records'],
-    meaning: 'They have lapsed; `webhook-reconciler retry` still reaches them.',
+    message: 'attempt times do not match, check platform.timeZone',
+    fields: { offsetSeconds: 'number' },
+    meaning: 'The platform shows our attempts at other times; see `platform_time_offset_seconds`.',
   },
-  retried: {
+  records_lapsed: {
+    levels: ['warn', 'debug'],
+    message: 'failed records left the window, they are no longer retried',
+    fields: { records: 'number' },
+    meaning: 'See `window.lookback`. `webhook-reconciler retry` still reaches them.',
+  },
+  retry_answered: {
     levels: ['debug'],
-    fields: [...recordNames, 'result', 'reason', 'found'],
-    meaning: 'What the platform said to one PATCH.',
+    message: 'retry answered',
+    fields: { ...record, result: 'string', reason: 'string', found: 'string?' },
+    meaning: "The platform's answer to one PATCH.",
   },
-  outcome: {
+  retry_outcome: {
     levels: ['debug'],
-    fields: [...recordNames, 'outcome', 'sinceEventMs', 'sinceRetryMs', 'responseStatusCode'],
-    meaning: 'What became of one retry.',
+    message: 'retry outcome',
+    fields: {
+      ...record,
+      outcome: 'string',
+      sinceEventMs: 'number',
+      sinceRetryMs: 'number',
+      responseStatusCode: 'number?',
+    },
+    meaning: 'The outcome of one retry.',
   },
-  'retries pause: the platform answers neither them nor a list; it is asked until it does': {
+  platform_unavailable: {
     levels: ['warn'],
-    fields: ['cause'],
-    meaning: 'Three failures in a row, and no list either.',
+    message: 'retries paused: platform unavailable, probing until it responds',
+    fields: { cause: 'string' },
+    meaning: 'Three failures in a row, and a list call failed too.',
   },
-  'retries pause: the platform refuses the token or the permission; it is asked until it does not': {
+  platform_unauthorized: {
     levels: ['warn'],
-    fields: ['cause'],
+    message: 'retries paused: not authorized (401/403), probing until access is restored',
+    fields: { cause: 'string' },
     meaning: '401 after a fresh token, or 403.',
   },
-  'retries go on': { levels: ['info'], fields: [], meaning: 'After one of these two pauses.' },
-  'retries paused by the operator, until they are resumed or this process restarts': {
+  platform_available: {
     levels: ['info'],
-    fields: [],
-    meaning: '`POST /-/pause`.',
+    message: 'retries resumed',
+    fields: {},
+    meaning: 'One of these two pauses is over.',
   },
-  'retries resumed by the operator': { levels: ['info'], fields: [], meaning: '`POST /-/resume`.' },
-  'the platform throttles: calls slow down, and speed up again by themselves': {
-    levels: ['warn'],
-    fields: [],
-    meaning: 'The first 429 after a calm time.',
-  },
-  'the platform throttles no more': {
+  operator_paused: {
     levels: ['info'],
-    fields: ['throttledCalls'],
-    meaning: 'After 500 calls without.',
+    message: 'retries paused by the operator',
+    fields: {},
+    meaning: '`POST /-/pause`. It lasts until `POST /-/resume` or a restart.',
   },
-  'the receiver is down: retries are held until it answers 2xx again': {
+  operator_resumed: {
+    levels: ['info'],
+    message: 'retries resumed by the operator',
+    fields: {},
+    meaning: '`POST /-/resume`.',
+  },
+  throttling_started: {
     levels: ['warn'],
-    fields: ['detail'],
+    message: 'platform is throttling, the request rate adapts',
+    fields: {},
+    meaning: 'The first 429 after five minutes without.',
+  },
+  throttling_ended: {
+    levels: ['info'],
+    message: 'platform no longer throttling',
+    fields: { throttledCalls: 'number' },
+    meaning: 'Five minutes without a 429.',
+  },
+  receiver_down: {
+    levels: ['warn'],
+    message: 'receiver is down, retries are held',
+    fields: { detail: 'string' },
     meaning: '`receiver.healthUrl` does not answer 2xx.',
   },
-  'the receiver is up': { levels: ['info'], fields: ['detail'], meaning: '`receiver.healthUrl` answers 2xx.' },
-  'circuit open: retries of this subscription pause, nearly all fail again': {
-    levels: ['warn', 'debug'],
-    fields: ['subscriptionId', ...judgedNames],
-    meaning: 'At debug when it opens again, and when there are many.',
+  receiver_up: {
+    levels: ['info'],
+    message: 'receiver is up',
+    fields: { detail: 'string' },
+    meaning: '`receiver.healthUrl` answers 2xx.',
   },
-  'circuit probing: retries of this subscription begin again slowly': {
-    levels: ['info', 'debug'],
-    fields: ['subscriptionId'],
+  circuit_opened: {
+    levels: ['warn', 'debug'],
+    message: 'circuit opened, retries of this subscription pause',
+    fields: {
+      subscriptionId: 'string',
+      pauseMs: 'number?',
+      failedAgain: 'number?',
+      judged: 'number?',
+      ...limited,
+    },
+    meaning: 'Nearly all of its retries failed again. At debug when it opens again before it was closed.',
+  },
+  circuit_half_open: {
+    levels: ['debug'],
+    message: 'circuit half-open, retries of this subscription begin slowly',
+    fields: { subscriptionId: 'string' },
     meaning: 'Its pause is over.',
   },
-  'circuit closed': { levels: ['info', 'debug'], fields: ['subscriptionId'], meaning: 'It is well again.' },
-  'more circuits open than are told one by one: their number comes with each full sweep, /status has them': {
-    levels: ['warn'],
-    fields: [],
-    meaning: 'Told once, until it is calm again.',
+  circuit_closed: {
+    levels: ['info', 'debug'],
+    message: 'circuit closed',
+    fields: { subscriptionId: 'string', ...limited },
+    meaning: 'Its deliveries succeed again. At debug when its opening was.',
   },
-  'access token obtained': { levels: ['info'], fields: ['expiresInSeconds', 'failures'], meaning: 'The first one.' },
-  'access token renewed': { levels: ['debug'], fields: ['expiresInSeconds', 'failures'], meaning: 'A later one.' },
-  'access token to be had again': {
+  token_obtained: {
+    levels: ['info', 'debug'],
+    message: 'access token obtained',
+    fields: { expiresInSeconds: 'number' },
+    meaning: 'At debug when it is not the first one.',
+  },
+  token_recovered: {
     levels: ['info'],
-    fields: ['expiresInSeconds', 'failures'],
-    meaning: 'After so many failures.',
+    message: 'access token obtained again',
+    fields: { expiresInSeconds: 'number', failures: 'number' },
+    meaning: 'After this number of failures.',
   },
-  'no access token for now': {
+  token_unavailable: {
+    levels: ['warn', 'debug'],
+    message: 'cannot obtain an access token',
+    fields: token,
+    meaning: 'The identity host is unreachable or fails. At debug when the cause is known already.',
+  },
+  token_rejected: {
+    levels: ['error', 'debug'],
+    message: 'token request rejected',
+    fields: token,
+    meaning: 'Needs a person: `webhook-reconciler check` shows where. At debug when the cause is known already.',
+  },
+  token_scope_missing: {
     levels: ['warn'],
-    fields: tokenNames,
-    meaning: 'The identity host does not answer, or not well. Told once for each cause.',
-  },
-  'no access token again': { levels: ['debug'], fields: tokenNames, meaning: 'For the same cause.' },
-  'the platform refuses our assertion': {
-    levels: ['error'],
-    fields: tokenNames,
-    meaning: 'Somebody has to act: `webhook-reconciler check` says on what.',
-  },
-  'the access token has not the scope that was asked for': {
-    levels: ['warn'],
-    fields: ['requested', 'granted'],
+    message: 'access token lacks the requested scope',
+    fields: { requested: 'string?', granted: 'string' },
     meaning: 'See `auth.scope`.',
   },
-  'signing key read again': { levels: ['info'], fields: ['bits', 'fingerprint'], meaning: 'Its file has changed.' },
-  'the changed key file cannot be used, the old key stays': {
+  key_reloaded: {
+    levels: ['info'],
+    message: 'signing key reloaded',
+    fields: { bits: 'number', fingerprint: 'string' },
+    meaning: 'Its file has changed.',
+  },
+  key_reload_failed: {
     levels: ['error'],
-    fields: ['problem'],
-    meaning: 'Put the file right; it is read again.',
+    message: 'changed key file cannot be used, the previous key stays',
+    fields: { problem: 'string' },
+    meaning: 'Correct the file; it is read again.',
   },
-  'the configuration should be put right': {
+  key_deprecated: {
     levels: ['warn'],
-    fields: ['key', 'origin', 'problem'],
-    meaning: 'A key of the release before is still read: rename it, or take it out.',
+    message: 'configuration key is deprecated',
+    fields: { key: 'string', origin: 'string', problem: 'string' },
+    meaning: 'A key of the release before is still read. Rename or remove it.',
   },
-  'the signing key should be put right': {
+  key_weak: {
     levels: ['warn'],
-    fields: ['key', 'problem'],
-    meaning: 'It works, but is shorter than the platform asks for.',
+    message: 'signing key is shorter than recommended',
+    fields: { key: 'string', problem: 'string' },
+    meaning: 'It works, but is shorter than the platform requires.',
   },
-  'the memory limit is below what the settings need: raise it, or lower backlog.maxRecords': {
+  memory_limit_low: {
     levels: ['warn'],
-    fields: ['limitMiB', 'neededMiB', 'maxRecords', 'maxRecordsForLimit'],
+    message: 'memory limit is too low for backlog.maxRecords',
+    fields: { limitMiB: 'number', neededMiB: 'number', maxRecords: 'number', maxRecordsForLimit: 'number' },
     meaning:
-      'With a full backlog the process would stop to make progress, or be killed. `maxRecordsForLimit` is the most that the limit allows; at 0 only a higher limit helps.',
+      'With a full backlog the process would make no progress, or be killed. `maxRecordsForLimit` is the most that the limit allows; at 0 only a higher limit helps.',
   },
-  'certificate read again': { levels: ['info'], fields: [], meaning: 'Its file has changed.' },
-  'the changed certificate file cannot be used': {
+  certificate_reloaded: {
+    levels: ['info'],
+    message: 'certificate reloaded',
+    fields: {},
+    meaning: 'Its file has changed.',
+  },
+  certificate_reload_failed: {
     levels: ['error'],
-    fields: ['problem'],
-    meaning: 'Its expiry is watched as it was; put the file right.',
+    message: 'changed certificate file cannot be used',
+    fields: { problem: 'string' },
+    meaning: 'The expiry metric stays that of the previous one. Correct the file.',
   },
-  'the certificate is not of the signing key': {
+  certificate_mismatch: {
     levels: ['warn'],
-    fields: ['certificateKey', 'signingKey'],
-    meaning: 'Its expiry tells nothing of the key in use.',
+    message: 'certificate does not match the signing key',
+    fields: { certificateKey: 'string', signingKey: 'string' },
+    meaning: 'Its expiry says nothing about the key in use.',
   },
-  'the certificate has expired': { levels: ['error'], fields: ['expired'], meaning: 'The platform refuses it.' },
-  'environment variables of Kubernetes passed over': {
+  certificate_expired: {
+    levels: ['error'],
+    message: 'certificate has expired',
+    fields: { expired: 'string' },
+    meaning: 'The platform rejects it.',
+  },
+  service_links_ignored: {
     levels: ['debug'],
-    fields: ['names'],
-    meaning: "Service links that begin with our variables' prefix.",
+    message: 'ignored Kubernetes service-link variables',
+    fields: { names: 'strings' },
+    meaning: "They begin with our variables' prefix.",
   },
-  'a request to the ops server failed': { levels: ['error'], fields: errorNames, meaning: 'A bug; the asker got 500.' },
-  'a request to the control listener failed': {
+  ops_request_failed: {
     levels: ['error'],
-    fields: errorNames,
-    meaning: 'A bug; the asker got 500.',
+    message: 'request to the ops server or the control listener failed',
+    fields: error,
+    meaning: 'A bug; the client got 500.',
   },
-  'a part of what was asked for cannot be listed': {
+  retry_slice_skipped: {
     levels: ['warn'],
-    fields: ['reason'],
+    message: 'part of the requested records cannot be listed',
+    fields: { reason: 'string' },
     meaning: 'Of `webhook-reconciler retry`: run it again.',
   },
-  'log lines were dropped: nobody read the output': {
+  log_lines_dropped: {
     levels: ['warn'],
-    fields: ['lines'],
-    meaning: 'Whatever collects stdout did not take it for a while; the daemon went on.',
+    message: 'log lines dropped, the output was not read',
+    fields: { lines: 'number' },
+    meaning: 'The collector of stdout did not take it for a while; the daemon went on.',
   },
-  'unexpected error, this is a bug': {
-    levels: ['error'],
-    fields: errorNames,
-    meaning: 'The last line, on stderr with level `fatal`; the program ends with 70.',
+  unexpected_error: {
+    levels: ['fatal'],
+    message: 'unexpected error, this is a bug',
+    fields: error,
+    meaning: 'The last line, on stderr; the program ends with 70.',
   },
 } as const satisfies Readonly<Record<string, LogEvent>>
 
-export type LogMessage = keyof typeof logEvents
+export type LogEventId = keyof typeof logEvents
+
+/** The fields of each event. */
+export type LogEventFields = { readonly [Id in LogEventId]: FieldsOf<(typeof logEvents)[Id]['fields']> }
+/** The levels of an event. */
+export type LogEventLevel<Id extends LogEventId> = (typeof logEvents)[Id]['levels'][number]

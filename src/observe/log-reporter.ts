@@ -1,52 +1,185 @@
-// Tells the facts as log lines: state changes and full sweeps that did something at info, single records at debug.
+// Logs events: changes of state and full sweeps that did something at info and above, repetitions and single records at debug.
 import type { Clock } from '../runtime/clock.ts'
 import type { Fact } from './events.ts'
-import type { LogMessage } from './log-events.ts'
+import type { LogEventFields } from './log-events.ts'
 import type { Log } from './log.ts'
-import { createCircuitNarrator } from './log-circuits.ts'
-import { createSweepNarrator, type Noted } from './log-sweeps.ts'
+import type { Reason } from '../platform/http.ts'
+import { tlsAdvice } from '../platform/tls-advice.ts'
 import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
-import type { Trouble } from '../reconcile/retry/platform-breaker.ts'
 import type { Outcome, OutcomeFact } from '../reconcile/confirm/outcomes.ts'
-import type { ReceiverFact } from '../reconcile/retry/receiver-health.ts'
+import type { SweepKind, SweepReport } from '../reconcile/sweep/sweep-report.ts'
 
-export interface Narrator {
-  tell(fact: Fact): void
+export interface LogReporter {
+  observe(fact: Fact): void
 }
 
-type TokenRefreshed = Extract<Fact, { type: 'token-refreshed' }>
+type FactOf<Type extends Fact['type']> = Extract<Fact, { type: Type }>
+type TokenRefreshed = FactOf<'token-refreshed'>
 
-const pauses = {
-  platform: 'retries pause: the platform answers neither them nor a list; it is asked until it does',
-  unauthorized: 'retries pause: the platform refuses the token or the permission; it is asked until it does not',
-} as const satisfies Readonly<Record<Trouble, LogMessage>>
+interface Condition {
+  /** Notes a sign of the condition; true for the first one of each key since it began. */
+  begins(key?: string): boolean
+  /** True when it holds and there was no sign for `quietMs`. */
+  isQuiet(): boolean
+  /** Notes its end; the number of signs, 0 when it did not hold. */
+  ends(): number
+}
 
-const notedAs: Readonly<Record<Outcome, Noted>> = {
+/** Keys that a condition tells apart; more are taken as known. */
+const maxKeys = 1_000
+
+/** A state that is logged when it begins and when it ends. Without a sign for `quietMs` it begins anew with the next one. */
+function createCondition(clock: Pick<Clock, 'monotonic'>, quietMs = Infinity): Condition {
+  const keys = new Set<string>()
+  let signs = 0
+  let lastAt = 0
+  const isQuiet = (): boolean => signs > 0 && clock.monotonic() - lastAt >= quietMs
+
+  function ends(): number {
+    const ended = signs
+    keys.clear()
+    signs = 0
+    return ended
+  }
+
+  return {
+    isQuiet,
+    ends,
+    begins(key = '') {
+      if (isQuiet()) ends()
+      lastAt = clock.monotonic()
+      signs += 1
+      if (keys.has(key) || keys.size >= maxKeys) return false
+      keys.add(key)
+      return true
+    },
+  }
+}
+
+const maxLines = 20
+const limitMs = 600_000
+
+/** Lets at most 20 lines of a kind pass in 10 minutes; `suppressed` counts those that did not since the last that did. */
+function createLimit(clock: Pick<Clock, 'monotonic'>): () => { passes: boolean; suppressed: number | undefined } {
+  let [since, lines, held] = [-Infinity, 0, 0]
+  return () => {
+    const now = clock.monotonic()
+    if (now - since >= limitMs) [since, lines] = [now, 0]
+    lines += 1
+    if (lines > maxLines) {
+      held += 1
+      return { passes: false, suppressed: undefined }
+    }
+    const suppressed = held || undefined
+    held = 0
+    return { passes: true, suppressed }
+  }
+}
+
+/** Attempt times that are off by more mean another zone. */
+const wrongZoneMs = 600_000
+/** At its limit the platform refuses a call now and then. */
+const calmMs = 300_000
+/** A warning that did not come up for so long is given anew when it does. */
+const forgottenAfterMs = 3_600_000
+
+/** What a person can look at when the list fails. The token's own failures bring their advice along. */
+const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
+  connection: 'nothing answers there: check platform.baseUrl and the network path',
+  timeout: 'no whole answer within platform.requestTimeout: check the network path, or allow more time',
+  redirect: 'redirects are not followed: check platform.baseUrl',
+  'not-found': 'check the path in platform.baseUrl: /webhooks is requested below it',
+  'invalid-body': 'check platform.baseUrl, and that no login page or proxy answers in its place',
+  unauthorized: 'the platform refuses the tokens that it issues: ask its operator, or check platform.baseUrl',
+  forbidden: "have the platform's operator give the service account access to the webhooks",
+}
+const generalAdvice = "if it lasts, ask the platform's operator"
+
+function adviceFor({ code, reason }: Pick<NonNullable<SweepReport['failure']>, 'code' | 'reason'>): string {
+  return reason === 'tls' ? tlsAdvice(code) : (adviceByReason[reason] ?? generalAdvice)
+}
+
+/**
+ * What makes two failures the same. The token's message quotes the other side, which may say it anew each time; a network
+ * that is down says so by one code and then by another, but each code of TLS needs another remedy.
+ */
+function causeOf({ failure }: SweepReport): string {
+  if (failure?.reason === 'tls') return `${failure.stage} tls ${failure.code}`
+  const isVague = failure?.stage === 'token' || failure?.code !== undefined
+  return isVague ? `${failure?.stage} ${failure?.reason}` : `${failure?.reason} ${failure?.message}`
+}
+
+function sweepFields(report: SweepReport): LogEventFields['recent_sweep_completed'] {
+  return {
+    sweepId: report.id,
+    kind: report.kind,
+    result: report.result,
+    seconds: Math.round(report.seconds * 1000) / 1000,
+    slices: report.slices,
+    listed: report.listed,
+    ...Object.fromEntries(Object.entries(report.failed ?? {}).filter(([, count]) => count > 0)),
+    ...(report.continued && { continued: true }),
+    ...(report.incompleteSlices > 0 && { incompleteSlices: report.incompleteSlices }),
+    ...(report.skippedSlices > 0 && { skippedSlices: report.skippedSlices }),
+  }
+}
+
+type Counts = Record<AlwaysCount | OptionalCount, number>
+
+/** Counted from one full sweep to the next. The first four are logged also when there was none. */
+function nothingSince(): Counts {
+  return {
+    retries: 0,
+    accepted: 0,
+    recovered: 0,
+    failedAgain: 0,
+    unknown: 0,
+    lapsed: 0,
+    circuitsOpened: 0,
+    circuitsClosed: 0,
+  }
+}
+const optionalCounts = ['unknown', 'lapsed', 'circuitsOpened', 'circuitsClosed'] as const
+type OptionalCount = (typeof optionalCounts)[number]
+type AlwaysCount = 'retries' | 'accepted' | 'recovered' | 'failedAgain'
+
+const countedAs = {
   recovered: 'recovered',
   'failed-again': 'failedAgain',
   unknown: 'unknown',
-}
+} as const satisfies Record<Outcome, string>
 
-/** So long without a 429, and it is over: at its limit the platform refuses a call now and then. */
-const calmMs = 300_000
-
-export function createNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): Narrator {
-  const sweeps = createSweepNarrator(log, clock)
-  const circuits = createCircuitNarrator({
-    log,
-    note: (what) => {
-      sweeps.note(what)
-    },
-  })
-  let throttled: { calls: number; lastAt: number } | undefined
-  let tokenTrouble: { key: string; times: number } | undefined
+export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): LogReporter {
+  const sweepFailure = createCondition(clock)
+  const tokenFailure = createCondition(clock)
+  const skipped = createCondition(clock)
+  const lapsing = createCondition(clock)
+  const throttling = createCondition(clock, calmMs)
+  const unreadable = createCondition(clock, forgottenAfterMs)
+  const unexpected = createCondition(clock, forgottenAfterMs)
+  const earlyAtLimit = createCondition(clock, forgottenAfterMs)
+  const wrongZone = createCondition(clock, forgottenAfterMs)
+  const limits = {
+    opened: createLimit(clock),
+    closed: createLimit(clock),
+    skipped: createLimit(clock),
+    unreadable: createLimit(clock),
+  }
+  /** Kinds of sweep that fail at present. */
+  const failing = new Set<SweepKind>()
+  /** Circuits that opened and are not closed yet, and whether that was logged above debug. */
+  const openCircuits = new Map<string, boolean>()
+  let since = nothingSince()
+  let listed = -1
   let hadToken = false
+  /** How far the attempt that was seen last was off. */
+  let lastOffsetMs = 0
 
-  function tellRetry({ answer, ...fact }: RetryFact): void {
+  function logRetry({ answer, ...fact }: RetryFact): void {
     if (!answer.sent) return
-    sweeps.note('retries')
-    if (answer.result === 'accepted') sweeps.note('accepted')
-    log.debug('retried', {
+    since.retries += 1
+    if (answer.result === 'accepted') since.accepted += 1
+    log.event('retry_answered', {
       webhookId: fact.id,
       eventId: fact.eventId,
       subscriptionId: fact.subscriptionId,
@@ -57,10 +190,10 @@ export function createNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): Narra
     })
   }
 
-  function tellOutcome(fact: OutcomeFact): void {
-    sweeps.note(notedAs[fact.outcome])
-    if (fact.timeOffsetMs !== undefined) sweeps.tellOffset(fact.timeOffsetMs)
-    log.debug('outcome', {
+  function logOutcome(fact: OutcomeFact): void {
+    since[countedAs[fact.outcome]] += 1
+    if (fact.timeOffsetMs !== undefined) logOffset(fact.timeOffsetMs)
+    log.event('retry_outcome', {
       webhookId: fact.id,
       eventId: fact.eventId,
       subscriptionId: fact.subscriptionId,
@@ -72,35 +205,40 @@ export function createNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): Narra
     })
   }
 
-  function tellReceiver({ up, detail }: ReceiverFact): void {
-    if (up) log.info('the receiver is up', { detail })
-    else log.warn('the receiver is down: retries are held until it answers 2xx again', { detail })
+  function logCircuit({ failedAgain, judged, pauseMs, subscriptionId, to }: FactOf<'circuit'>): void {
+    if (to === 'open') {
+      const isFirst = !openCircuits.has(subscriptionId)
+      const { passes, suppressed } = isFirst ? limits.opened() : { passes: false, suppressed: undefined }
+      if (isFirst) {
+        openCircuits.set(subscriptionId, passes)
+        since.circuitsOpened += 1
+      }
+      const fields = { subscriptionId, pauseMs, failedAgain, judged, suppressed }
+      log.event('circuit_opened', fields, passes ? 'warn' : 'debug')
+    } else if (to === 'closed') {
+      const { passes, suppressed } =
+        openCircuits.get(subscriptionId) === true ? limits.closed() : { passes: false, suppressed: undefined }
+      log.event('circuit_closed', { subscriptionId, suppressed }, passes ? 'info' : 'debug')
+      if (openCircuits.delete(subscriptionId)) since.circuitsClosed += 1
+    } else log.event('circuit_half_open', { subscriptionId })
   }
 
-  function tellCall(isThrottled: boolean): void {
-    const now = clock.monotonic()
-    if (throttled !== undefined && now - throttled.lastAt >= calmMs) {
-      log.info('the platform throttles no more', { throttledCalls: throttled.calls })
-      throttled = undefined
-    }
-    if (!isThrottled) return
-    if (throttled === undefined) log.warn('the platform throttles: calls slow down, and speed up again by themselves')
-    throttled = { calls: (throttled?.calls ?? 0) + 1, lastAt: now }
+  function logCall(isThrottled: boolean): void {
+    if (throttling.isQuiet()) log.event('throttling_ended', { throttledCalls: throttling.ends() })
+    if (isThrottled && throttling.begins()) log.event('throttling_started', {})
   }
 
-  function tellToken(fact: Extract<TokenRefreshed, { result: 'success' }>): void {
-    const fields = { expiresInSeconds: fact.expiresInSeconds, failures: tokenTrouble?.times }
-    if (tokenTrouble !== undefined) log.info('access token to be had again', fields)
-    else if (!hadToken) log.info('access token obtained', fields)
-    else log.debug('access token renewed', fields)
+  function logToken(fact: Extract<TokenRefreshed, { result: 'success' }>): void {
+    const { expiresInSeconds } = fact
+    const failures = tokenFailure.ends()
+    if (failures > 0) log.event('token_recovered', { expiresInSeconds, failures })
+    else log.event('token_obtained', { expiresInSeconds }, hadToken ? 'debug' : 'info')
     hadToken = true
-    tokenTrouble = undefined
   }
 
-  /** A repeated identical failure is told once, and its count when it is over. */
-  function tellNoToken(fact: Exclude<TokenRefreshed, { result: 'success' }>): void {
+  function logNoToken(fact: Exclude<TokenRefreshed, { result: 'success' }>): void {
     const tlsCode = fact.reason === 'tls' ? fact.transportCode : undefined
-    const key = [fact.result, fact.reason, fact.oauthError, tlsCode].join(' ')
+    const isNew = tokenFailure.begins([fact.result, fact.reason, fact.oauthError, tlsCode].join(' '))
     const fields = {
       result: fact.result,
       reason: fact.reason,
@@ -110,68 +248,128 @@ export function createNarrator(log: Log, clock: Pick<Clock, 'monotonic'>): Narra
       retryInMs: Math.round(fact.retryInMs),
       tokenHeld: fact.tokenHeld,
     }
-    const isKnown = tokenTrouble?.key === key
-    tokenTrouble = { key, times: (tokenTrouble?.times ?? 0) + 1 }
-    if (isKnown) log.debug('no access token again', fields)
-    else if (fact.result === 'rejected') log.error('the platform refuses our assertion', fields)
-    else log.warn('no access token for now', fields)
+    if (fact.result === 'rejected') log.event('token_rejected', fields, isNew ? 'error' : 'debug')
+    else log.event('token_unavailable', fields, isNew ? 'warn' : 'debug')
+  }
+
+  function logFailedSweep(report: SweepReport): void {
+    const { failure, kind } = report
+    failing.add(kind)
+    const isNew = sweepFailure.begins(causeOf(report))
+    const fields = {
+      ...sweepFields(report),
+      stage: failure?.stage,
+      reason: failure?.reason,
+      problem: failure?.message,
+      ...(failure?.stage === 'list' && { advice: adviceFor(failure) }),
+    }
+    log.event('sweep_failed', fields, isNew ? 'error' : 'debug')
+  }
+
+  function logFullSweep(report: SweepReport): void {
+    const isNews = report.listed !== listed || report.result !== 'complete' || Object.values(since).some((n) => n > 0)
+    const { retries, accepted, recovered, failedAgain } = since
+    const counts: Pick<Counts, AlwaysCount> & Partial<Counts> = { retries, accepted, recovered, failedAgain }
+    for (const name of optionalCounts) if (since[name] > 0) counts[name] = since[name]
+    log.event('full_sweep_completed', { ...sweepFields(report), ...counts }, isNews ? 'info' : 'debug')
+    if (since.lapsed === 0) lapsing.ends()
+    if (report.skippedSlices === 0) skipped.ends()
+    since = nothingSince()
+    listed = report.listed
+  }
+
+  function logSweep(report: SweepReport): void {
+    if (report.result === 'failed') {
+      logFailedSweep(report)
+      return
+    }
+    // A full sweep begins with the newest hour, which is all that a recent one lists.
+    if (report.kind === 'full') failing.clear()
+    else failing.delete(report.kind)
+    const failures = failing.size === 0 ? sweepFailure.ends() : 0
+    if (failures > 0) log.event('sweep_recovered', { sweepId: report.id, failures })
+    if (report.kind === 'full') logFullSweep(report)
+    else log.event('recent_sweep_completed', sweepFields(report))
+  }
+
+  function logSkipped({ sweepId, span, reason }: FactOf<'slice-skipped'>): void {
+    const isNew = skipped.begins(`${span.from} ${span.to} ${reason}`)
+    const { passes, suppressed } = isNew ? limits.skipped() : { passes: false, suppressed: undefined }
+    const from = new Date(span.from * 1000).toISOString().slice(0, 19)
+    const fields = { sweepId, seconds: span.to - span.from, from, reason, suppressed }
+    log.event('slice_skipped', fields, passes ? 'warn' : 'debug')
+  }
+
+  function logUnreadable({ rows, sweepId }: FactOf<'unreadable'>): void {
+    for (const { field, id } of rows) {
+      const isNew = unreadable.begins(id ?? `without id: ${field}`)
+      const { passes, suppressed } = isNew ? limits.unreadable() : { passes: false, suppressed: undefined }
+      log.event('record_unreadable', { sweepId, webhookId: id, field, suppressed }, passes ? 'warn' : 'debug')
+    }
+  }
+
+  function logLapsed({ records }: FactOf<'lapsed'>): void {
+    log.event('records_lapsed', { records }, lapsing.begins() ? 'warn' : 'debug')
+    since.lapsed += records
+  }
+
+  /** A wrong zone moves every attempt; a single one may be somebody else's: two in a row are logged. */
+  function logOffset(offsetMs: number): void {
+    const smallerMs = Math.min(Math.abs(offsetMs), lastOffsetMs)
+    lastOffsetMs = Math.abs(offsetMs)
+    if (smallerMs <= wrongZoneMs) return
+    const fields = { offsetSeconds: Math.round(smallerMs / 1000) }
+    log.event('platform_time_offset', fields, wrongZone.begins() ? 'warn' : 'debug')
+  }
+
+  function logTrouble({ trouble }: FactOf<'trouble'>): void {
+    if (trouble === undefined) log.event('platform_available', {})
+    else log.event(trouble === 'platform' ? 'platform_unavailable' : 'platform_unauthorized', { cause: trouble })
   }
 
   return {
-    tell(fact) {
+    observe(fact) {
       switch (fact.type) {
         case 'retry':
-          tellRetry(fact)
-          return
+          return logRetry(fact)
         case 'outcome':
-          tellOutcome(fact)
-          return
+          return logOutcome(fact)
         case 'circuit':
-          circuits.tell(fact)
-          return
+          return logCircuit(fact)
         case 'receiver':
-          tellReceiver(fact)
-          return
+          return log.event(fact.up ? 'receiver_up' : 'receiver_down', { detail: fact.detail })
         case 'paused':
-          if (fact.paused) log.info('retries paused by the operator, until they are resumed or this process restarts')
-          else log.info('retries resumed by the operator')
-          return
+          return log.event(fact.paused ? 'operator_paused' : 'operator_resumed', {})
         case 'token-refreshed':
-          if (fact.result === 'success') tellToken(fact)
-          else tellNoToken(fact)
-          return
+          return fact.result === 'success' ? logToken(fact) : logNoToken(fact)
         case 'token-scope-missing':
-          log.warn('the access token has not the scope that was asked for', {
-            requested: fact.requested,
-            granted: fact.granted,
-          })
-          return
+          return log.event('token_scope_missing', { requested: fact.requested, granted: fact.granted })
         case 'key-reloaded':
-          log.info('signing key read again', { bits: fact.bits, fingerprint: fact.fingerprint })
-          return
+          return log.event('key_reloaded', { bits: fact.bits, fingerprint: fact.fingerprint })
         case 'key-reload-failed':
-          log.error('the changed key file cannot be used, the old key stays', { problem: fact.problem })
-          return
+          return log.event('key_reload_failed', { problem: fact.problem })
         case 'trouble':
-          if (fact.trouble === undefined) log.info('retries go on')
-          else log.warn(pauses[fact.trouble], { cause: fact.trouble })
-          return
+          return logTrouble(fact)
         case 'platform-request':
-          tellCall(fact.reason === 'throttled')
-          return
-        case 'token-request':
-          return
+          return logCall(fact.reason === 'throttled')
         case 'sweep':
-          sweeps.tell(fact)
-          circuits.noteSweep()
-          return
-        case 'tick-skipped':
+          return logSweep(fact.report)
         case 'slice-skipped':
+          return logSkipped(fact)
         case 'unreadable':
-        case 'unexpected':
-        case 'early-at-limit':
+          return logUnreadable(fact)
+        case 'unexpected': {
+          const fields = { sweepId: fact.sweepId, wrongTime: fact.time, wrongStatus: fact.status }
+          return log.event('records_unexpected', fields, unexpected.begins() ? 'warn' : 'debug')
+        }
+        case 'early-at-limit': {
+          const fields = { sweepId: fact.sweepId, records: fact.records }
+          return log.event('attempt_limit_early', fields, earlyAtLimit.begins() ? 'warn' : 'debug')
+        }
         case 'lapsed':
-          sweeps.tell(fact)
+          return logLapsed(fact)
+        case 'token-request':
+        case 'tick-skipped':
           return
         default:
           fact satisfies never

@@ -1,13 +1,179 @@
-// What a log line may hold, and the interface that the rest of the code logs through. The pino behind it is made in src/observe/logger.ts.
+// The log: pino, synchronous, one line an event of the catalogue. Every text is redacted and cut, and errors lose their content.
+import { createRequire } from 'node:module'
+import { pino } from 'pino'
+import type { prettyFactory } from 'pino-pretty'
+import type { Clock } from '../runtime/clock.ts'
+import type { Config } from '../config/schema.ts'
+import { ConfigurationError, UsageError } from '../runtime/errors.ts'
+import { PlatformFailure } from '../platform/response.ts'
+import { TransportError } from '../platform/http.ts'
+import { TokenError } from '../platform/token-endpoint.ts'
+import type { LogLevel } from './log-event.ts'
+import { logEvents, type LogEventFields, type LogEventId, type LogEventLevel } from './log-events.ts'
+import { escapeInvisible, redact } from './redact.ts'
 
-/** Values that may stand in a log line: never an object or an error, so that nothing can be carried in unseen. */
-export type LogValue = string | number | boolean | null | undefined | readonly string[]
-export type LogFields = Readonly<Record<string, LogValue>>
-
-/** Constant message, data as fields. */
 export interface Log {
-  debug(message: string, fields?: LogFields): void
-  info(message: string, fields?: LogFields): void
-  warn(message: string, fields?: LogFields): void
-  error(message: string, fields?: LogFields): void
+  /** Writes one line; `level` is the event's first one by default. */
+  event<Id extends LogEventId>(id: Id, fields: LogEventFields[Id], level?: LogEventLevel<Id>): void
+}
+
+/** Levels of a daemon's lines; its end by a bug is a line of the process, not of its log. */
+export const countedLevels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly LogLevel[]
+export type CountedLevel = (typeof countedLevels)[number]
+
+export interface CountedLog extends Log {
+  /** Calls `listener` for each line that is written from now on. */
+  countLines(listener: (level: CountedLevel) => void): void
+}
+
+export interface LogOptions extends Pick<Config['log'], 'level' | 'format'> {
+  /** Stands in every line. */
+  instance: string
+  /** Takes one finished line with its line break, at once. When it throws, the line is lost and the work goes on. */
+  write: (line: string) => unknown
+  clock: Pick<Clock, 'now'>
+}
+
+const maxTextLength = 4_000
+const maxEntries = 100
+
+function cut(text: string): string {
+  const clean = redact(text)
+  return clean.length > maxTextLength ? `${clean.slice(0, maxTextLength)}...` : clean
+}
+
+/** A value that JSON can hold. Types allow no others, but a cast may let one in. */
+function plain(value: unknown): unknown {
+  if (value === null || value === undefined || typeof value === 'boolean') return value
+  if (typeof value === 'string') return cut(value)
+  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
+  if (Array.isArray(value)) return value.slice(0, maxEntries).map((entry) => cut(String(plain(entry))))
+  return `[${typeof value}]`
+}
+
+function plainFields(fields: object): object {
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, plain(value)]))
+}
+
+/** Escapes of control characters, escaped once more: so that they stay escapes when the line is parsed for people. */
+function keepEscapes(line: string): string {
+  return line.replace(/\\(?:["\\/]|([bfnrt]|u[0-9a-fA-F]{4}))/g, (escape, control: string | undefined) =>
+    control === undefined ? escape : `\\${escape}`,
+  )
+}
+
+/** Loaded only when asked for: machines read JSON, and it costs time and memory. */
+function prettyLine(): (line: string) => string {
+  const load = createRequire(import.meta.url)
+  const pretty = load('pino-pretty') as { prettyFactory: typeof prettyFactory }
+  const format = pretty.prettyFactory({
+    colorize: false,
+    singleLine: true,
+    translateTime: false,
+    errorLikeObjectKeys: [],
+    messageKey: 'msg',
+  })
+  return (line) => format(keepEscapes(line))
+}
+
+/** Makes the log. Texts are redacted and cut at 4,000 characters, lists at 100 entries. */
+export function createLog({ clock, format, instance, level: minLevel, write }: LogOptions): CountedLog {
+  const finish = format === 'pretty' ? prettyLine() : (line: string): string => line
+  let countLine: (level: CountedLevel) => void = () => undefined
+
+  function writeLine(line: string): void {
+    try {
+      write(finish(escapeInvisible(line)))
+    } catch {
+      // A log that can't be written (a closed pipe, a full disk) must not stop the retries.
+    }
+  }
+
+  const logger = pino(
+    {
+      level: minLevel,
+      base: { instance: redact(instance) },
+      timestamp: () => `,"time":"${new Date(clock.now()).toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    { write: writeLine },
+  )
+
+  return {
+    event(id, fields, level: LogLevel = logEvents[id].levels[0]) {
+      if (!logger.isLevelEnabled(level)) return
+      if (level !== 'fatal') countLine(level)
+      logger[level]({ event: id, ...plainFields(fields) }, logEvents[id].message)
+    },
+    countLines(listener) {
+      countLine = listener
+    },
+  }
+}
+
+const maxFrames = 10
+const maxCauses = 3
+
+/** Only places in files and in Node itself: a message may hold lines that look like frames. */
+const frame = /^ {4}at (?:async )?(?:[\w$.<>#[\] ]+ \()?(?:node:|file:\/\/\/|\/)[\w$.@+~%/ -]+:\d+:\d+\)?$/
+
+/** Our own classes: their messages hold no secrets. */
+const ownClasses = [ConfigurationError, UsageError, TransportError, PlatformFailure, TokenError]
+
+/** A name or code as libraries write them; anything else might be text from outside. */
+function identifier(value: unknown): string | undefined {
+  return (typeof value === 'string' || typeof value === 'number') && /^[\w.-]{1,64}$/.test(String(value))
+    ? String(value)
+    : undefined
+}
+
+function framesOf(error: Error): string[] {
+  const stack = typeof error.stack === 'string' ? error.stack : ''
+  const behindMessage = stack.slice(Math.max(0, stack.lastIndexOf(error.message)) + error.message.length)
+  const frames = behindMessage.split('\n').filter((line) => line.length < 500 && frame.test(line))
+  return frames.slice(0, maxFrames).map((line) => line.trim().replace(/^at /, ''))
+}
+
+function nameAndCode(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error
+  const code = 'code' in error ? identifier(error.code) : undefined
+  return [identifier(error.name) ?? 'Error', ...(code === undefined ? [] : [code])].join(' ')
+}
+
+function causesOf(error: Error): string[] {
+  const causes: string[] = []
+  let cause: unknown = error.cause
+  while (cause !== undefined && cause !== null && causes.length < maxCauses) {
+    causes.push(nameAndCode(cause))
+    cause = cause instanceof Error ? cause.cause : undefined
+  }
+  return causes
+}
+
+type ErrorFields = LogEventFields['unexpected_error']
+
+function fieldsOf(error: unknown): ErrorFields {
+  if (!(error instanceof Error)) return { errorName: `thrown ${error === null ? 'null' : typeof error}` }
+  const causes = causesOf(error)
+  return {
+    errorName: identifier(error.name) ?? 'Error',
+    ...('code' in error && { errorCode: identifier(error.code) }),
+    ...(error instanceof PlatformFailure && error.status !== undefined && { errorStatus: error.status }),
+    ...(ownClasses.some((own) => error instanceof own) && { errorMessage: error.message }),
+    ...(causes.length > 0 && { errorCauses: causes }),
+    errorStack: framesOf(error),
+  }
+}
+
+/**
+ * The fields of an unexpected error: its name, code, causes (name and code), places in the source, the HTTP status of the
+ * platform's answer, and the message of our own classes alone. Messages of others may quote a request, a key or a payload.
+ * Never throws, whatever was thrown.
+ */
+export function errorFields(error: unknown): ErrorFields {
+  try {
+    return fieldsOf(error)
+  } catch {
+    return { errorName: 'an error that can not be read' }
+  }
 }

@@ -6,6 +6,7 @@ import { circuitStates } from '../reconcile/retry/circuits.ts'
 import { decisions, type Decision } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/confirm/outcomes.ts'
 import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
+import { countedLevels } from './log.ts'
 import { addProcessMetrics } from './process-metrics.ts'
 
 export const metricPrefix = 'webhook_reconciler_'
@@ -24,8 +25,6 @@ export interface MetricDefinition {
 export const expiringDecisions = ['due', 'backing-off', 'parked', 'held'] as const satisfies readonly Decision[]
 export type ExpiringDecision = (typeof expiringDecisions)[number]
 
-/** Those of src/observe/log.ts: this layer does not know it. */
-const logLevels = ['debug', 'info', 'warn', 'error'] as const
 const operations = ['token', 'list', 'retry', 'confirm'] as const
 const callSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const sweepSeconds = [0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600]
@@ -211,7 +210,7 @@ export const metricDefinitions = {
   log_messages_total: {
     type: 'counter',
     help: 'Lines written to the log since the daemon started, by level; those that were dropped count, too.',
-    labels: { level: logLevels },
+    labels: { level: countedLevels },
   },
   log_lines_dropped_total: {
     type: 'counter',

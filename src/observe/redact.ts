@@ -9,11 +9,13 @@ const minIbanLength = 15
 /** 34 characters in groups, and one more to see whether the last word ends. */
 const maxFormLength = 43
 
+const characters = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ'
+
 /** Remainder of ISO 7064 mod 97-10 over the rearranged IBAN; 1 for a valid one. */
 function ibanRemainder(iban: string): number {
   let remainder = 0
-  for (const character of iban.slice(4) + iban.slice(0, 4)) {
-    const value = parseInt(character, 36)
+  for (const character of (iban.slice(4) + iban.slice(0, 4)).toUpperCase()) {
+    const value = characters.indexOf(character)
     remainder = (remainder * (value > 9 ? 100 : 10) + value) % 97
   }
   return remainder

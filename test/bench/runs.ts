@@ -8,7 +8,7 @@ import type { Fact } from '../../src/observe/events.ts'
 import type { Log } from '../../src/observe/log.ts'
 import { publishFact } from '../../src/observe/publish.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
-import { createNarrator } from '../../src/observe/log-reporter.ts'
+import { createLogReporter } from '../../src/observe/log-reporter.ts'
 import { loadKey } from '../../src/platform/credentials.ts'
 import { createHttpTransport } from '../../src/platform/http.ts'
 import { retryRequestBody } from '../../src/platform/wire.ts'
@@ -27,7 +27,7 @@ export interface Measured {
   cpuMicroseconds: number
 }
 
-const silent: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined }
+const silent: Log = { event: () => undefined }
 
 function cpuMicroseconds(): number {
   const { user, system } = process.cpuUsage()
@@ -63,7 +63,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
     readFile: () => '',
   })
   const metrics = createMetrics({ processMetrics: false })
-  const narrator = createNarrator(silent, systemClock)
+  const reporter = createLogReporter(silent, systemClock)
   const finished = Promise.withResolvers<undefined>()
   const measured: Measured = {
     seconds: 0,
@@ -76,7 +76,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
   }
   const report = (fact: Fact): void => {
     publishFact(metrics, fact, systemClock.now())
-    narrator.tell(fact)
+    reporter.observe(fact)
     if (fact.type === 'platform-request') {
       measured.calls += 1
       if (fact.operation === 'list') measured.lists += 1

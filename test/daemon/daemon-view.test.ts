@@ -1,7 +1,7 @@
 // What the daemon shows of itself: the status, the heartbeat, the first line.
 import { describe, expect, test } from 'vitest'
 import { nothingSeen, see } from '../../src/daemon-view.ts'
-import type { LogFields } from '../../src/observe/log.ts'
+import type { Line } from '../support/log.ts'
 import { metricOf, startScene, withControl, withReceiver } from '../support/daemon-scene.ts'
 import { outcomeFact, sweepFact } from '../support/facts.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'
@@ -127,7 +127,7 @@ describe('what it shows', () => {
     await scene.clock.settle()
     scene.control()?.pause.pause()
     await scene.clock.advance(900_000)
-    expect(scene.lines.find(({ message }) => message === 'heartbeat')?.fields).toMatchObject({
+    expect(scene.lines.find(({ event }) => event === 'heartbeat')?.fields).toMatchObject({
       awaiting: 0,
       paused: true,
       receiver: undefined,
@@ -138,11 +138,11 @@ describe('what it shows', () => {
   })
 
   test('a first line that tells of the receiver, and of a circuit that is off', async () => {
-    const first = async (env: Record<string, string>): Promise<LogFields | undefined> => {
+    const first = async (env: Record<string, string>): Promise<Line['fields'] | undefined> => {
       const scene = startScene({ env })
       await scene.clock.settle()
       await scene.end()
-      return scene.lines.find(({ message }) => message === 'started')?.fields
+      return scene.lines.find(({ event }) => event === 'daemon_started')?.fields
     }
     const health = { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.example/healthz?api_key=CANARY' }
     expect(await first({ ...health, RECONCILER_CIRCUIT_ENABLED: 'false' })).toMatchObject({

@@ -57,7 +57,7 @@ describe('a sweep on demand', () => {
     expect(scene.control()?.sweep()).toBe('started')
     await scene.clock.settle()
     expect(fullSweeps(scene)).toBe(3)
-    expect(scene.lines.filter(({ message }) => message === 'full sweep started by the operator').length).toBe(2)
+    expect(scene.lines.filter(({ event }) => event === 'sweep_requested').length).toBe(2)
     await scene.end()
   })
 
@@ -91,7 +91,7 @@ describe('the control listener', () => {
     const scene = startScene()
     await scene.clock.settle()
     expect(scene.control()).toBeUndefined()
-    expect(scene.lines.find(({ message }) => message === 'started')?.fields['controlPort']).toBeUndefined()
+    expect(scene.lines.find(({ event }) => event === 'daemon_started')?.fields['controlPort']).toBeUndefined()
     await scene.end()
   })
 
@@ -99,7 +99,7 @@ describe('the control listener', () => {
     const scene = startScene({ env: withControl })
     await scene.clock.settle()
     expect(scene.control()).toMatchObject({ host: '127.0.0.1', port: 10_965, token })
-    expect(scene.lines.find(({ message }) => message === 'started')?.fields).toMatchObject({ controlPort: 1 })
+    expect(scene.lines.find(({ event }) => event === 'daemon_started')?.fields).toMatchObject({ controlPort: 1 })
     await scene.end()
     expect(JSON.stringify(scene.lines)).not.toContain('CANARY')
   })
@@ -239,9 +239,7 @@ test('a certificate of the platform that has expired is named in log and status,
     instead: ({ method }) => (method === 'GET' ? Promise.reject(expired) : undefined),
   })
   await scene.clock.advance(20_000)
-  const [first, failed] = ['started', 'sweep failed, trying again'].map((text) =>
-    scene.lines.find(({ message }) => message === text),
-  )
+  const [first, failed] = ['daemon_started', 'sweep_failed'].map((id) => scene.lines.find(({ event }) => event === id))
   expect(first?.fields).toMatchObject({ proxy: 'http://proxy.example:3128' })
   expect(failed?.fields['problem']).toBe('list: tls (CERT_HAS_EXPIRED)')
   expect(failed?.fields['advice']).toMatch(/has expired/)
@@ -257,8 +255,7 @@ test('a certificate that was exchanged, and is not of the key, is told when two 
     lastReloadOk: () => undefined,
   }
   const scene = startScene({ certificate })
-  const told = (): number =>
-    scene.lines.filter(({ message }) => message === 'the certificate is not of the signing key').length
+  const told = (): number => scene.lines.filter(({ event }) => event === 'certificate_mismatch').length
   await scene.clock.advance(300_000)
   keyFingerprint = 'other'
   await scene.clock.advance(60_000)

@@ -1,7 +1,7 @@
 // How much the whole daemon writes in a day at info, on a virtual clock: an idle one, and one on which the platform never answers.
 import { expect, test } from 'vitest'
 import { runDaemon } from '../../src/daemon.ts'
-import { createLogger } from '../../src/observe/logger.ts'
+import { createLog } from '../../src/observe/log.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import { loadWith } from '../support/configuration.ts'
 import { emptyPage } from '../support/daemon-scene.ts'
@@ -11,23 +11,23 @@ const periodMs = 30_000
 const dayMs = 86_400_000
 
 interface Day {
-  messages: string[]
+  events: string[]
   requests: number
 }
 
 /** A day of the daemon; `answer` gives the status of each list call. */
 async function day(answer: () => number): Promise<Day> {
   const clock = createVirtualClock()
-  const messages: string[] = []
+  const events: string[] = []
   const stop = new AbortController()
   const { config } = loadWith({ env: { RECONCILER_LOG_LEVEL: 'info' } })
   let requests = 0
-  const log = createLogger({
+  const log = createLog({
     level: config.log.level,
     format: 'json',
     instance: 'test',
     clock,
-    write: (line) => messages.push((JSON.parse(line) as { msg: string }).msg),
+    write: (line) => events.push((JSON.parse(line) as { event: string }).event),
   })
   const transport: Transport = ({ method }) => {
     requests += 1
@@ -80,18 +80,18 @@ async function day(answer: () => number): Promise<Day> {
   await clock.advance(dayMs)
   stop.abort(new Error('SIGTERM'))
   await clock.run(running)
-  return { messages, requests }
+  return { events, requests }
 }
 
 test('an idle day is fewer than 200 lines: heartbeats, and hardly anything else', async () => {
-  const { messages, requests } = await day(() => 200)
+  const { events, requests } = await day(() => 200)
   expect(requests).toBeGreaterThan(2 * (dayMs / periodMs))
-  expect(messages.filter((message) => message === 'heartbeat')).toHaveLength(96)
-  expect(messages.length).toBeLessThan(110)
+  expect(events.filter((event) => event === 'heartbeat')).toHaveLength(96)
+  expect(events.length).toBeLessThan(110)
 })
 
 test('a day on which the platform never answers is not much more', async () => {
-  const { messages } = await day(() => 503)
-  expect(messages).toContain('sweep failed, trying again')
-  expect(messages.length).toBeLessThan(200)
+  const { events } = await day(() => 503)
+  expect(events).toContain('sweep_failed')
+  expect(events.length).toBeLessThan(200)
 })

@@ -82,7 +82,7 @@ describe('an incident', () => {
       RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl,
       RECONCILER_RECEIVER_INTERVAL: '200ms',
     })
-    await daemon.said('full sweep')
+    await daemon.said('full_sweep_completed')
     await vi.waitFor(async () => {
       expect((await status()).causes.list.map(({ byDecision }) => byDecision.held)).toEqual([120, 60, 0, 2])
     }, patience)

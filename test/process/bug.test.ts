@@ -26,7 +26,7 @@ function broken(file: string, name: string): string {
 interface Told {
   level: string
   time: string
-  msg: string
+  event: string
   errorName: string
   errorStack?: string[]
 }
@@ -46,7 +46,7 @@ describe.concurrent('run ends with 70', () => {
     const file = await folder.write('bug.mjs', code)
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_INSTANCE_NAME: 'crashing' }
     await using daemon = await startDaemon(env, { nodeArgs: ['--import', file] })
-    await daemon.said('full sweep')
+    await daemon.said('full_sweep_completed')
 
     daemon.kill('SIGUSR2')
     const { code: exit, stdout, stderr } = await daemon.ended()
@@ -85,7 +85,7 @@ test.concurrent('a bug while metrics are read is a 500 and a line in the log; th
   await using daemon = await startDaemon(await sandboxEnv(sandbox), { nodeArgs: ['--import', bug] })
 
   const { status, body } = await get(`${daemon.url}/metrics`)
-  const told = await daemon.said('a request to the ops server failed', { level: 'error', errorName: 'TypeError' })
+  const told = await daemon.said('ops_request_failed', { level: 'error', errorName: 'TypeError' })
 
   expect({ status, body }).toEqual({ status: 500, body: 'The state could not be read; see the log.\n' })
   expect(JSON.stringify(told)).not.toContain(canary)

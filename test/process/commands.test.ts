@@ -261,7 +261,7 @@ describe('pause and resume', () => {
     await using sandbox = await startPlatform()
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_CONTROL_TOKEN: token }
     await using daemon = await startDaemon({ ...env, RECONCILER_CONTROL_PORT: '0' })
-    const port = String((await daemon.said('started'))['controlPort'])
+    const port = String((await daemon.said('daemon_started'))['controlPort'])
     const own = { ...env, RECONCILER_CONTROL_PORT: port }
     const paused = await runCommand(['pause'], { env: own })
     expect(paused).toMatchObject({ code: 0, err: '' })

@@ -14,7 +14,7 @@ const control = { RECONCILER_CONTROL_TOKEN: token, RECONCILER_CONTROL_PORT: '0' 
 const onceADay = { RECONCILER_SCHEDULE_CRON: '0 0 4 * * *' }
 
 async function controlPort(daemon: Daemon): Promise<number> {
-  return Number((await daemon.said('started'))['controlPort'])
+  return Number((await daemon.said('daemon_started'))['controlPort'])
 }
 
 async function statusOf(daemon: Daemon): Promise<StatusDocument> {
@@ -27,7 +27,7 @@ test.concurrent(
     await using sandbox = await startPlatform()
     await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...control, ...onceADay })
     const port = await controlPort(daemon)
-    await daemon.said('full sweep')
+    await daemon.said('full_sweep_completed')
 
     const paused = JSON.parse((await command(port, '/-/pause')).body) as { since: string }
     seedDue(sandbox, 20)
@@ -94,7 +94,7 @@ test.concurrent('who does not hold the token changes nothing, and the token is s
 test.concurrent('without a token nothing listens there', async () => {
   await using sandbox = await startPlatform()
   await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), RECONCILER_CONTROL_PORT: '0' })
-  expect((await daemon.said('started'))['controlPort']).toBeUndefined()
+  expect((await daemon.said('daemon_started'))['controlPort']).toBeUndefined()
 })
 
 test.concurrent('a control port that is taken is said by its name, and ends it with 78', async () => {

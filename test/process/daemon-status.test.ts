@@ -207,7 +207,7 @@ describe('what a command says of the platform', () => {
     const steps = [...out.matchAll(/^(?:ok|warning|FAILED|-) +([a-z]+(?: [a-z]+)?) {2}/gm)].map(([, step]) => step)
     const order = ['configuration', 'key', 'certificate', 'token', 'list call', 'clock skew', 'time zone', 'receiver']
     expect(steps).toEqual(order)
-    expect(err).toContain('"msg":"access token obtained"')
+    expect(err).toContain('"event":"token_obtained"')
   })
 
   test('once: nothing is known when the sweep failed', async () => {

@@ -68,8 +68,8 @@ describe.skipIf(hierarchy === undefined)('run in a cgroup', () => {
         RECONCILER_SERVER_PORT: '0',
       },
     })
-    await program.said('started')
-    const warning = program.log().find(({ msg }) => msg.startsWith('the memory limit is below'))
+    await program.said('daemon_started')
+    const warning = program.log().find(({ event }) => event === 'memory_limit_low')
     if (told === undefined) expect(warning).toBeUndefined()
     else expect(warning).toMatchObject({ level: 'warn', ...told })
   })

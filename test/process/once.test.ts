@@ -24,12 +24,12 @@ function reportOf({ stdout }: Pick<Ended, 'stdout'>): OnceReport {
 }
 
 /** Every line of the log is on stderr, and is one. */
-function logOf({ stderr }: Pick<Ended, 'stderr'>): { msg: string; level: string }[] {
+function logOf({ stderr }: Pick<Ended, 'stderr'>): { event: string; level: string }[] {
   return stderr
     .trim()
     .split('\n')
     .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as { msg: string; level: string })
+    .map((line) => JSON.parse(line) as { event: string; level: string })
 }
 
 describe.concurrent('recovers what is due', () => {
@@ -76,7 +76,7 @@ describe.concurrent('recovers what is due', () => {
       exitCode: 0,
     })
     expect(ended.code).toBe(0)
-    expect(logOf(ended).map(({ msg }) => msg)).toContain('full sweep')
+    expect(logOf(ended).map(({ event }) => event)).toContain('full_sweep_completed')
   })
 
   test('nothing to do is done', async () => {
@@ -348,7 +348,7 @@ describe.concurrent('stopped', () => {
       await using program = startProgram(['once', '--json'], { env })
       await gate.arrived(3)
       program.kill(signal)
-      await program.said('stopping', { signal })
+      await program.said('shutdown_started', { signal })
       gate.open()
       const ended = await program.ended()
 
@@ -363,7 +363,7 @@ describe.concurrent('stopped', () => {
     seedDue(sandbox, 8)
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_LOG_LEVEL: 'debug' }
     await using program = startProgram(['once'], { env })
-    await expect.poll(() => program.log().filter(({ msg }) => msg === 'retried').length, patience).toBe(8)
+    await expect.poll(() => program.log().filter(({ event }) => event === 'retry_answered').length, patience).toBe(8)
     program.kill('SIGTERM')
     const ended = await program.ended()
 
@@ -405,7 +405,7 @@ describe.concurrent('stopped', () => {
     await using hurried = startProgram(['once', '--json'], { env })
     await gate.arrived(6)
     hurried.kill('SIGTERM')
-    await hurried.said('stopping')
+    await hurried.said('shutdown_started')
     hurried.kill('SIGTERM')
     expect(await hurried.ended()).toMatchObject({ code: 1, stdout: '' })
   })

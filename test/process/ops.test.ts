@@ -11,7 +11,7 @@ vi.setConfig({ testTimeout: 60_000 })
 const everySecond = { RECONCILER_SCHEDULE_CRON: '* * * * * *' }
 
 function messages(daemon: Daemon, ...levels: string[]): string[] {
-  return daemon.log().flatMap(({ level, msg }) => (levels.includes(level) ? [msg] : []))
+  return daemon.log().flatMap(({ event, level }) => (levels.includes(level) ? [event] : []))
 }
 
 describe('an answer', () => {
@@ -102,7 +102,7 @@ test.concurrent(
     await expect.poll(tokenEnd, patience).toBeGreaterThan(Date.now())
 
     gate.open()
-    await daemon.said('full sweep')
+    await daemon.said('full_sweep_completed')
     expect(await look('/readyz')).toMatchObject({ status: 200, body: 'ok\n' })
     const held = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'held' })
     await expect.poll(held, patience).toBe(5)
@@ -120,18 +120,18 @@ test.concurrent(
     const env = { ...(await sandboxEnv(absent)), ...everySecond }
     await absent.close()
     await using daemon = await startDaemon(env)
-    await daemon.said('sweep failed, trying again', { stage: 'token', reason: 'connection' })
+    await daemon.said('sweep_failed', { stage: 'token', reason: 'connection' })
 
     await using sandbox = await startPlatform({ port })
     expect(await get(`${daemon.url}/readyz`)).toMatchObject({ status: 503 })
     expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
     seedDue(sandbox, 5)
-    await daemon.said('access token to be had again')
-    await daemon.said('sweeps work again')
-    await daemon.said('retried', { result: 'accepted' })
+    await daemon.said('token_recovered')
+    await daemon.said('sweep_recovered')
+    await daemon.said('retry_answered', { result: 'accepted' })
 
     expect(await get(`${daemon.url}/readyz`)).toMatchObject({ status: 200 })
-    expect(messages(daemon, 'warn', 'error')).toEqual(['no access token for now', 'sweep failed, trying again'])
+    expect(messages(daemon, 'warn', 'error')).toEqual(['token_unavailable', 'sweep_failed'])
   },
 )
 
@@ -142,25 +142,25 @@ test.concurrent(
     const env = { ...(await sandboxEnv(first)), ...everySecond }
     await using daemon = await startDaemon(env)
     // The second one, by the schedule, sees nothing new.
-    await daemon.said('full sweep', { level: 'debug' })
+    await daemon.said('full_sweep_completed', { level: 'debug' })
     await first.close()
-    const told = await daemon.said('sweep failed, trying again', { stage: 'list', reason: 'connection' })
-    await daemon.said('sweep failed again', { level: 'debug', kind: 'full' })
+    const told = await daemon.said('sweep_failed', { stage: 'list', reason: 'connection' })
+    await daemon.said('sweep_failed', { level: 'debug', kind: 'full' })
 
     expect(told['advice']).toContain('platform.baseUrl')
-    expect(messages(daemon, 'warn', 'error')).toEqual(['sweep failed, trying again'])
+    expect(messages(daemon, 'warn', 'error')).toEqual(['sweep_failed'])
     expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
     const failed = await daemon.metrics()
     expect(failed.sum('sweeps_total', { result: 'failed' })).toBeGreaterThanOrEqual(2)
 
     await using second = await startPlatform({ port: Number(new URL(first.baseUrl).port) })
     seedDue(second, 5)
-    const { failures } = await daemon.said('sweeps work again')
+    const { failures } = await daemon.said('sweep_recovered')
     await expect.poll(() => second.counts().successful, patience).toBe(5)
     expect(failures).toBeGreaterThanOrEqual(1)
     expect(second.stats.tokens.issued).toBe(1)
     // Once for the outage, and at most once for a token so young that it was tried a second time.
-    expect(new Set(messages(daemon, 'warn', 'error'))).toEqual(new Set(['sweep failed, trying again']))
+    expect(new Set(messages(daemon, 'warn', 'error'))).toEqual(new Set(['sweep_failed']))
     expect(messages(daemon, 'error').length).toBeLessThanOrEqual(2)
   },
 )
@@ -170,16 +170,16 @@ test.concurrent('a refused assertion: stays up, says why once, and asks at most 
   await using sandbox = await startPlatform({ faults: [{ operation: 'token', fault: refusal }] })
   await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...everySecond })
 
-  const told = await daemon.said('the platform refuses our assertion', { level: 'error' })
-  await daemon.said('no access token again')
+  const told = await daemon.said('token_rejected', { level: 'error' })
+  await daemon.said('token_unavailable')
   // The sweeps go on asking; what they get is the refusal that is known already.
   await expect
     .poll(async () => (await daemon.metrics()).sum('sweeps_total', { result: 'failed' }), patience)
     .toBeGreaterThanOrEqual(4)
 
   expect(told).toMatchObject({ oauthError: 'invalid_client', description: 'No such client.', result: 'rejected' })
-  expect(daemon.log().find(({ msg }) => msg === 'sweep failed, trying again')?.['problem']).toContain('auth.clientId')
-  expect(messages(daemon, 'warn', 'error')).toEqual([told.msg, 'sweep failed, trying again'])
+  expect(daemon.log().find(({ event }) => event === 'sweep_failed')?.['problem']).toContain('auth.clientId')
+  expect(messages(daemon, 'warn', 'error')).toEqual([told.event, 'sweep_failed'])
   expect(sandbox.requestLog().filter(({ operation }) => operation === 'token')).toHaveLength(2)
   expect(sandbox.stats.requests.list).toEqual({})
   expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })

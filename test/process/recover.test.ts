@@ -19,13 +19,13 @@ const atOnce = {
 
 /** Ids of the records that were retried, in order. */
 function retried(daemon: Daemon): string[] {
-  return daemon.log().flatMap(({ msg, webhookId }) => (msg === 'retried' ? [String(webhookId)] : []))
+  return daemon.log().flatMap(({ event, webhookId }) => (event === 'retry_answered' ? [String(webhookId)] : []))
 }
 
 test.concurrent('the schedule ticks: what fails later is found by the next tick, and delivered', async ({ expect }) => {
   await using sandbox = await startPlatform()
   await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...atOnce })
-  await daemon.said('full sweep')
+  await daemon.said('full_sweep_completed')
   const before = await daemon.metrics()
 
   const undo = sandbox.receiver.fail({ status: 503 })
@@ -33,7 +33,7 @@ test.concurrent('the schedule ticks: what fails later is found by the next tick,
   await sandbox.idle()
   expect(sandbox.counts().failed).toBe(3)
   undo()
-  await Promise.all(ids.map((webhookId) => daemon.said('retried', { webhookId, result: 'accepted' })))
+  await Promise.all(ids.map((webhookId) => daemon.said('retry_answered', { webhookId, result: 'accepted' })))
   await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0, successful: 3 })
   expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 3, repeated: 0 })
 
@@ -87,9 +87,9 @@ describe.concurrent('observing only', () => {
       ...everySecond,
       RECONCILER_RETRY_ENABLED: 'false',
     })
-    const { retries } = await daemon.said('started')
+    const { retries } = await daemon.said('daemon_started')
     // The second full sweep comes by the schedule, and tells nothing new.
-    await daemon.said('full sweep', { level: 'debug' })
+    await daemon.said('full_sweep_completed', { level: 'debug' })
 
     const metrics = await daemon.metrics()
     expect(retries).toBe('observe only')
@@ -124,7 +124,7 @@ describe.concurrent('selection', () => {
     const records = [mine, other].flatMap((subscriptionId) => types.map((eventType) => ({ subscriptionId, eventType })))
     const ids = records.map((record) => sandbox.addWebhook({ ...record, eventInstant }))
     await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...select })
-    await daemon.said('full sweep')
+    await daemon.said('full_sweep_completed')
     await expect.poll(() => sandbox.counts().successful, patience).toBe(selected)
 
     const delivered = ids.flatMap((id, index) => (sandbox.record(id)?.status === 'successful' ? [records[index]] : []))
@@ -150,8 +150,8 @@ describe.concurrent('selection', () => {
       ...(await sandboxEnv(sandbox)),
       RECONCILER_WINDOW_NOT_BEFORE: new Date(boundary).toISOString(),
     })
-    await daemon.said('full sweep')
-    await Promise.all(younger.map((webhookId) => daemon.said('retried', { webhookId, result: 'accepted' })))
+    await daemon.said('full_sweep_completed')
+    await Promise.all(younger.map((webhookId) => daemon.said('retry_answered', { webhookId, result: 'accepted' })))
 
     expect(older.map((id) => sandbox.record(id)?.status)).toEqual(['failed', 'failed', 'failed'])
     expect(new Set(retried(daemon))).toEqual(new Set(younger))
@@ -193,7 +193,7 @@ test.concurrent(
     expect(metrics.sum('retries_total', { result: 'accepted' }) + resolved).toBe(80)
     expect(resolved).toBe(metrics.sum('already_resolved_total'))
     // What was resolved already stays counted until a sweep has seen that it is; sweeps rest for longer on a busy machine.
-    await command(Number((await second.said('started'))['controlPort']), '/-/sweep')
+    await command(Number((await second.said('daemon_started'))['controlPort']), '/-/sweep')
     const open = async (): Promise<number> => (await second.metrics()).sum('failed_webhooks')
     await expect.poll(open, patience).toBe(0)
     expect(second.log().filter(({ level }) => level === 'warn' || level === 'error')).toEqual([])
@@ -219,7 +219,7 @@ test.concurrent(
     expect(sandbox.counts().processing).toBeGreaterThanOrEqual(10)
 
     await using second = await startDaemon(env)
-    await second.said('full sweep')
+    await second.said('full_sweep_completed')
     gate.open()
     await expect.poll(() => sandbox.counts(), patience).toEqual({ processing: 0, successful: 40, failed: 0 })
     const open = async (): Promise<number> => {
@@ -246,9 +246,9 @@ test.concurrent(
       RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl,
       RECONCILER_RECEIVER_INTERVAL: '200ms',
     })
-    const { receiverHealth } = await daemon.said('started')
+    const { receiverHealth } = await daemon.said('daemon_started')
     expect(receiverHealth).toBe(sandbox.receiver.healthUrl)
-    await daemon.said('the receiver is down: retries are held until it answers 2xx again', { level: 'warn' })
+    await daemon.said('receiver_down', { level: 'warn' })
     const held = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'held' })
     await expect.poll(held, patience).toBe(40)
     expect((await daemon.metrics()).sum('receiver_up')).toBe(0)
@@ -256,14 +256,14 @@ test.concurrent(
     expect(sandbox.receiver.counts().received).toBe(0)
 
     sandbox.receiver.up()
-    await daemon.said('the receiver is up', { level: 'info' })
+    await daemon.said('receiver_up', { level: 'info' })
     const recovered = async (): Promise<number> =>
       (await daemon.metrics()).sum('outcomes_total', { outcome: 'recovered' })
     await expect.poll(recovered, patience).toBe(40)
     expect((await daemon.metrics()).sum('receiver_up')).toBe(1)
     // No attempt was burned, and no circuit has opened.
     expect(sandbox.stats.deliveries).toMatchObject({ succeeded: 40, failed: 0 })
-    expect(daemon.log().filter(({ msg }) => msg.startsWith('circuit'))).toEqual([])
+    expect(daemon.log().filter(({ event }) => event.startsWith('circuit'))).toEqual([])
     daemon.kill('SIGTERM')
     expect((await daemon.ended()).code).toBe(0)
   },
@@ -283,13 +283,13 @@ test.concurrent(
       RECONCILER_RETRY_BACKOFF_INITIAL: '100ms',
       RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
     })
-    await daemon.said('circuit open: retries of this subscription pause, nearly all fail again')
+    await daemon.said('circuit_opened')
     const { received } = sandbox.receiver.counts()
     expect(received).toBeGreaterThanOrEqual(5)
     expect(received).toBeLessThanOrEqual(9 * Object.keys(sandbox.countBy('subscriptionId')).length)
     expect((await daemon.metrics()).sum('circuits', { state: 'open' })).toBeGreaterThanOrEqual(1)
     sandbox.receiver.up()
-    await daemon.said('circuit closed')
+    await daemon.said('circuit_closed')
     await expect.poll(() => sandbox.counts(), patience).toEqual({ processing: 0, successful: 60, failed: 0 })
     const metrics = async (outcome: string): Promise<number> =>
       (await daemon.metrics()).sum('outcomes_total', { outcome })

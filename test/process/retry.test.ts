@@ -184,7 +184,7 @@ describe('retry', () => {
     await using program = startProgram([...args, '--verbose'], { env: own })
     await gate.arrived(1)
     program.kill('SIGINT')
-    await program.said('stopping')
+    await program.said('shutdown_started')
     gate.open()
     const ended = await program.ended()
     expect(ended.code).toBe(1)

@@ -140,7 +140,7 @@ test('a file, and the environment over it, is what it starts with', async () => 
   const file = await own.write('config.yaml', yaml.join('\n'))
   const env = { RECONCILER_INSTANCE_NAME: 'from-environment', RECONCILER_RETRY_ENABLED: 'false' }
   await using program = startProgram(['run', '--config', file], { env })
-  expect(await program.said('started')).toMatchObject({
+  expect(await program.said('daemon_started')).toMatchObject({
     instance: 'from-environment',
     platform: nowhere.RECONCILER_PLATFORM_BASE_URL,
     issuer: nowhere.RECONCILER_AUTH_ISSUER_URL,
@@ -196,7 +196,7 @@ describe('private key', () => {
     await using own = await makeFolder()
     const file = await own.write('key.pem', rsa(2048))
     await using daemon = await startDaemon({ ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: file })
-    const warning = await daemon.said('the signing key should be put right', { level: 'warn' })
+    const warning = await daemon.said('key_weak', { level: 'warn' })
     expect(warning['problem']).toContain('2048 bits')
   })
 })

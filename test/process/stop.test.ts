@@ -15,7 +15,7 @@ const signals = ['SIGTERM', 'SIGINT'] as const
 const longGrace = { RECONCILER_SHUTDOWN_GRACE: '10m' }
 
 function accepted(program: Program): number {
-  return program.log().filter(({ msg, result }) => msg === 'retried' && result === 'accepted').length
+  return program.log().filter(({ event, result }) => event === 'retry_answered' && result === 'accepted').length
 }
 
 describe.concurrent('in mid-recovery', () => {
@@ -27,7 +27,7 @@ describe.concurrent('in mid-recovery', () => {
     await gate.arrived(inFlight)
 
     daemon.kill(signal)
-    const { inFlight: told } = await daemon.said('stopping', { signal })
+    const { inFlight: told } = await daemon.said('shutdown_started', { signal })
     const metrics = await daemon.metrics()
     const ready = await get(`${daemon.url}/readyz`)
     const live = await get(`${daemon.url}/livez`)
@@ -43,7 +43,7 @@ describe.concurrent('in mid-recovery', () => {
     expect(sandbox.stats.retries).toMatchObject({ accepted: 10 + inFlight, concurrent: 0 })
     expect(accepted(daemon)).toBe(10 + inFlight)
     expect(sandbox.counts()).toMatchObject({ successful: 10 + inFlight, failed: 60 - 10 - inFlight })
-    expect(daemon.log().at(-1)).toMatchObject({ msg: 'stopped', level: 'info', cutOff: 0 })
+    expect(daemon.log().at(-1)).toMatchObject({ event: 'daemon_stopped', level: 'info', cutOff: 0 })
   })
 
   test('what outlasts the grace is cut off, and said to be', async ({ expect }) => {
@@ -59,8 +59,8 @@ describe.concurrent('in mid-recovery', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     const [warning, last] = daemon.log().slice(-2)
     expect(warning).toMatchObject({ level: 'warn', inFlight })
-    expect(warning?.msg).toContain('cut off')
-    expect(last).toMatchObject({ msg: 'stopped', cutOff: inFlight })
+    expect(warning?.event).toBe('shutdown_grace_expired')
+    expect(last).toMatchObject({ event: 'daemon_stopped', cutOff: inFlight })
     expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'failed'))
   })
 
@@ -77,9 +77,9 @@ describe.concurrent('in mid-recovery', () => {
       const { code, stderr } = await daemon.ended()
 
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-      expect(daemon.log().at(-1)).toMatchObject({ msg: 'stopped', cutOff: 0 })
+      expect(daemon.log().at(-1)).toMatchObject({ event: 'daemon_stopped', cutOff: 0 })
       // Nothing is made up: what is not known is told as nothing.
-      expect(daemon.log().filter(({ msg }) => msg === 'outcome')).toEqual([])
+      expect(daemon.log().filter(({ event }) => event === 'retry_outcome')).toEqual([])
       expect(sandbox.counts()).toEqual({ processing: 8, successful: 0, failed: 0 })
     },
   )
@@ -96,12 +96,12 @@ describe.concurrent('in mid-recovery', () => {
     await gate.arrived(inFlight)
 
     daemon.kill(first)
-    await daemon.said('stopping')
+    await daemon.said('shutdown_started')
     daemon.kill(second)
     const { code, signal } = await daemon.ended()
 
     expect({ code, signal }).toEqual({ code: 1, signal: null })
-    expect(daemon.log().map(({ msg }) => msg)).not.toContain('stopped')
+    expect(daemon.log().map(({ event }) => event)).not.toContain('daemon_stopped')
     expect(gate.waiting()).toBe(inFlight)
   })
 
@@ -113,7 +113,7 @@ describe.concurrent('in mid-recovery', () => {
     await gate.arrived(inFlight)
 
     daemon.kill('SIGHUP')
-    const told = await daemon.said('SIGHUP ignored: to read the configuration again, restart; nothing is lost by it')
+    const told = await daemon.said('sighup_ignored')
     daemon.kill('SIGHUP')
     gate.open()
     await gate.arrived(20)
@@ -148,7 +148,7 @@ describe.concurrent('before it works', () => {
     const { code, signal, stderr } = await program.ended()
 
     expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' })
-    expect(program.log().map(({ msg }) => msg)).toEqual(['started', 'stopping', 'stopped'])
+    expect(program.log().map(({ event }) => event)).toEqual(['daemon_started', 'shutdown_started', 'daemon_stopped'])
     expect(sandbox.stats.requests.retry).toEqual({})
   })
 
@@ -163,7 +163,7 @@ describe.concurrent('before it works', () => {
     const { code, stderr } = await daemon.ended()
 
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(daemon.log().at(-1)).toMatchObject({ msg: 'stopped' })
+    expect(daemon.log().at(-1)).toMatchObject({ event: 'daemon_stopped' })
     expect(sandbox.counts().failed).toBe(20)
   })
 
@@ -172,7 +172,7 @@ describe.concurrent('before it works', () => {
     const env = await sandboxEnv(sandbox)
     await sandbox.close()
     await using daemon = await startDaemon(env)
-    await daemon.said('no access token for now')
+    await daemon.said('token_unavailable')
 
     daemon.kill('SIGTERM')
     const { code, stderr } = await daemon.ended()
@@ -186,8 +186,8 @@ describe.concurrent('when nobody reads what it writes', () => {
     await using sandbox = await startPlatform()
     const control = { RECONCILER_CONTROL_TOKEN: token, RECONCILER_CONTROL_PORT: '0' }
     await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...control })
-    const { controlPort } = await daemon.said('started')
-    await daemon.said('full sweep')
+    const { controlPort } = await daemon.said('daemon_started')
+    await daemon.said('full_sweep_completed')
     daemon.deafen('stdout')
     daemon.deafen('stderr')
     seedDue(sandbox, 20)

@@ -75,6 +75,14 @@ describe('what is in the repository', () => {
     expect(target?.render(undefined)).toEqual({ text: file(path) })
   })
 
+  test('README.md has the tables of the configuration, the metrics and the log events as they are', () => {
+    const stale = targets
+      .filter((target) => target.file === 'README.md')
+      .map((target) => target.render(file('README.md')))
+      .filter((rendered) => !('text' in rendered) || rendered.text !== file('README.md'))
+    expect(stale).toEqual([])
+  })
+
   test('default.yaml with the required keys is exactly the defaults', () => {
     const yaml = file('config/default.yaml')
     const { config, origins } = loadWith({ yaml })

@@ -3,7 +3,7 @@ import type { Clock } from '../../src/runtime/clock.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
 import type { Fact } from '../../src/observe/events.ts'
-import type { Log } from '../../src/observe/log.ts'
+import { keepingLog } from '../support/log.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import type { StatusDocument } from '../../src/ops/status.ts'
 import type { Transport } from '../../src/platform/http.ts'
@@ -124,12 +124,9 @@ export function startLife(options: LifeOptions): Life {
   }
 
   const quiet = (): void => undefined
-  const log: Log = {
-    debug: quiet,
-    info: quiet,
-    warn: options.onWarning,
-    error: options.onWarning,
-  }
+  const log = keepingLog(({ event, level }) => {
+    if (level === 'warn' || level === 'error') options.onWarning(event)
+  })
 
   const ended = runDaemon({
     config,

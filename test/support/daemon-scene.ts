@@ -2,11 +2,12 @@
 import { expect } from 'vitest'
 import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
 import type { Fact } from '../../src/observe/events.ts'
-import type { Log, LogFields } from '../../src/observe/log.ts'
+import { createLog, type CountedLog } from '../../src/observe/log.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http.ts'
 import type { Certificate, Reloadable, SigningKey } from '../../src/platform/credentials.ts'
+import { keepingLog, type Line } from './log.ts'
 import { loadWith } from './configuration.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
@@ -25,7 +26,7 @@ export type Reply = Partial<Pick<HttpResponse, 'status' | 'headers'>> & { body?:
 export interface Scene {
   clock: VirtualClock
   facts: Fact[]
-  lines: { message: string; fields: LogFields }[]
+  lines: Line[]
   requests: HttpRequest[]
   /** When lists were asked for, on the monotonic clock. */
   listedAt: number[]
@@ -80,8 +81,16 @@ export function startScene({
   let onTick = (): void => undefined
   let tickedAt = Infinity
   const listener = { port: 1, drain: () => undefined, close: () => Promise.resolve(void (open -= 1)) }
-  const note = (message: string, fields: LogFields = {}): void => void lines.push({ message, fields })
-  const log: Log = { debug: note, info: note, warn: note, error: note }
+  const { config } = loadWith({ env, yaml })
+  const written = createLog({ ...config.log, instance: 'test', clock, write: () => undefined })
+  const kept = keepingLog((line) => lines.push(line))
+  const log: CountedLog = {
+    event(id, fields, level) {
+      written.event(id, fields, level)
+      kept.event(id, fields, level)
+    },
+    countLines: written.countLines,
+  }
 
   const transport: Transport = async (request) => {
     requests.push(request)
@@ -93,7 +102,7 @@ export function startScene({
   }
 
   const running = runDaemon({
-    config: loadWith({ env, yaml }).config,
+    config,
     log,
     key,
     transport,

@@ -3,8 +3,7 @@ import { request } from 'undici'
 import { systemRandom } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { runDaemon } from '../../src/daemon.ts'
-import type { Log } from '../../src/observe/log.ts'
-import { createLogger } from '../../src/observe/logger.ts'
+import { createLog, type CountedLog, type Log } from '../../src/observe/log.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import { loadKey, type Reloadable, type SigningKey } from '../../src/platform/credentials.ts'
 import type { InProcessSandbox } from '../../src/sandbox/sandbox.ts'
@@ -52,7 +51,7 @@ export async function startDaemon(sandbox: InProcessSandbox, options: DaemonOpti
     file === undefined ? { pem: pem ?? '', origin: 'test', ...passphrase } : { file, ...passphrase },
   )
   const listening = Promise.withResolvers<number>()
-  const log = listeningTo(createLogger({ ...config.log, instance: 'test', clock, write }), listening.resolve)
+  const log = listeningTo(createLog({ ...config.log, instance: 'test', clock, write }), listening.resolve)
   const stop = new AbortController()
   let onTick = (): void => undefined
 
@@ -107,12 +106,12 @@ async function signingAtOnce(source: Reloadable<SigningKey>): Promise<Reloadable
 }
 
 /** Tells the port of the ops server, which stands in the first line. */
-function listeningTo(log: Log, tell: (port: number) => void): Log {
+function listeningTo(log: CountedLog, tell: (port: number) => void): CountedLog {
   return {
     ...log,
-    info(message, fields) {
-      log.info(message, fields)
-      if (typeof fields?.['port'] === 'number') tell(fields['port'])
+    event(id, fields, level) {
+      log.event(id, fields, level)
+      if ('port' in fields) tell(Number(fields.port))
     },
   }
 }

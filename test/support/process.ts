@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pLimit from 'p-limit'
 import { parseSamples, sumOf, type Samples } from '../../src/demo/scrape.ts'
+import type { LogEventId } from '../../src/observe/log-events.ts'
 import { metricPrefix } from '../../src/observe/metrics.ts'
 
 /** The program as it is shipped; build.ts compiles it before the tests. */
@@ -21,7 +22,7 @@ const processesAtOnce = 3
 /** One line of the program's log. */
 export interface LogLine {
   level: string
-  msg: string
+  event: string
   instance: string
   [field: string]: unknown
 }
@@ -51,8 +52,8 @@ export interface Program extends AsyncDisposable {
   stderr(): string
   /** Log lines on stdout and stderr so far. */
   log(): LogLine[]
-  /** The first line with this message (and these fields); rejects when the program ends, or the deadline passes, without one. */
-  said(msg: string, fields?: Readonly<Record<string, unknown>>): Promise<LogLine>
+  /** The first line of this event (and with these fields); rejects when the program ends, or the deadline passes, without one. */
+  said(event: LogEventId, fields?: Readonly<Record<string, unknown>>): Promise<LogLine>
   kill(signal: NodeJS.Signals): void
   /** Stops reading one of its streams: what it writes there then fails. */
   deafen(stream: 'stdout' | 'stderr'): void
@@ -63,7 +64,7 @@ export interface Program extends AsyncDisposable {
 }
 
 function isLogLine(value: unknown): value is LogLine {
-  return typeof value === 'object' && value !== null && 'msg' in value && 'level' in value
+  return typeof value === 'object' && value !== null && 'event' in value && 'level' in value
 }
 
 function parseLog(text: string): LogLine[] {
@@ -90,8 +91,8 @@ export async function within<T>(promise: Promise<T>, what: string, context = ():
   }
 }
 
-function isIt(line: LogLine, msg: string, fields: Readonly<Record<string, unknown>>): boolean {
-  return line.msg === msg && Object.entries(fields).every(([name, value]) => line[name] === value)
+function isIt(line: LogLine, event: LogEventId, fields: Readonly<Record<string, unknown>>): boolean {
+  return line.event === event && Object.entries(fields).every(([name, value]) => line[name] === value)
 }
 
 function spawnProgram(args: readonly string[], options: ProgramOptions): ChildProcess {
@@ -129,17 +130,18 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
   const output = (): string => `stdout:\n${stdout}\nstderr:\n${stderr}`
   const log = (): LogLine[] => [...parseLog(stdout), ...parseLog(stderr)]
 
-  async function said(msg: string, fields: Readonly<Record<string, unknown>> = {}): Promise<LogLine> {
+  async function said(event: LogEventId, fields: Readonly<Record<string, unknown>> = {}): Promise<LogLine> {
     const found = Promise.withResolvers<LogLine>()
     const one = (): void => {
-      const line = log().find((candidate) => isIt(candidate, msg, fields))
+      const line = log().find((candidate) => isIt(candidate, event, fields))
       if (line !== undefined) found.resolve(line)
-      else if (end !== undefined) found.reject(new Error(`ended with ${end.code} and never said: ${msg}\n${output()}`))
+      else if (end !== undefined)
+        found.reject(new Error(`ended with ${end.code} and never said: ${event}\n${output()}`))
     }
     looks.add(one)
     one()
     try {
-      return await within(found.promise, `the log line "${msg}" ${JSON.stringify(fields)}`, output)
+      return await within(found.promise, `the log line "${event}" ${JSON.stringify(fields)}`, output)
     } finally {
       looks.delete(one)
     }
@@ -193,7 +195,7 @@ export async function startDaemon(
   const own = { RECONCILER_SERVER_HOST: '127.0.0.1', RECONCILER_SERVER_PORT: '0', RECONCILER_LOG_LEVEL: 'debug' }
   const program = startProgram(['run'], { ...options, env: { ...own, ...env } })
   try {
-    const { port } = await program.said('started')
+    const { port } = await program.said('daemon_started')
     const url = `http://127.0.0.1:${String(port)}`
     return Object.assign(program, { url, metrics: () => readMetrics(url) })
   } catch (error) {

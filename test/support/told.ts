@@ -1,33 +1,26 @@
-// What the narrator makes of facts: the lines, or their levels and messages.
+// What the log reporter makes of events: the lines, or their levels and ids.
 import type { Fact } from '../../src/observe/events.ts'
-import type { Log, LogFields } from '../../src/observe/log.ts'
-import { createNarrator } from '../../src/observe/log-reporter.ts'
-
-export interface Line {
-  level: keyof Log
-  message: string
-  fields: LogFields
-}
+import { countedLevels, type CountedLevel } from '../../src/observe/log.ts'
+import { createLogReporter } from '../../src/observe/log-reporter.ts'
+import { keepingLog, type Line } from './log.ts'
 
 const standing = { monotonic: () => 0 }
 
-/** The lines that the facts give, from the level on; `clock` may move while they come. */
-export function told(facts: Iterable<Fact>, from: keyof Log = 'debug', clock = standing): Line[] {
-  const levels: (keyof Log)[] = ['debug', 'info', 'warn', 'error']
+/** The lines that the events give, from the level on; `clock` may move while they come. */
+export function told(facts: Iterable<Fact>, from: CountedLevel = 'debug', clock = standing): Line[] {
+  const levels: readonly string[] = countedLevels
   const lines: Line[] = []
-  const at =
-    (level: keyof Log) =>
-    (message: string, fields: LogFields = {}): void => {
-      lines.push({ level, message, fields })
-    }
-  const log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
-  const narrator = createNarrator(log, clock)
-  for (const fact of facts) narrator.tell(fact)
+  const reporter = createLogReporter(
+    keepingLog((line) => lines.push(line)),
+    clock,
+  )
+  for (const fact of facts) reporter.observe(fact)
   return lines.filter(({ level }) => levels.indexOf(level) >= levels.indexOf(from))
 }
 
-export function messages(facts: Iterable<Fact>, from: keyof Log = 'info', clock = standing): string[] {
-  return told(facts, from, clock).map(({ level, message }) => `${level}: ${message}`)
+/** Each line as `level: event`. */
+export function messages(facts: Iterable<Fact>, from: CountedLevel = 'info', clock = standing): string[] {
+  return told(facts, from, clock).map(({ level, event }) => `${level}: ${event}`)
 }
 
 export function times<T>(count: number, make: (index: number) => T): T[] {

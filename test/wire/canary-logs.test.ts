@@ -3,7 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { logEvents, type LogEvent } from '../../src/observe/log-events.ts'
+import type { LogEvent } from '../../src/observe/log-event.ts'
+import { logEvents } from '../../src/observe/log-events.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
 import { findCanaries } from '../support/canaries.ts'
 import { runCommand } from '../support/command.ts'
@@ -26,14 +27,14 @@ import { get, makeFolder, patience, startDaemon, type LogLine } from '../support
 vi.setConfig({ testTimeout: 90_000 })
 
 const events: Readonly<Record<string, LogEvent>> = logEvents
-const everyLine = ['level', 'time', 'instance', 'msg']
+const everyLine = ['level', 'time', 'instance', 'event', 'msg']
 
 /** What is told that the closed set does not know. */
 function strangeIn(lines: readonly LogLine[]): string[] {
-  return lines.flatMap(({ msg, ...fields }) => {
-    const known = [...everyLine, ...(events[msg]?.fields ?? [])]
+  return lines.flatMap(({ event, ...fields }) => {
+    const known = [...everyLine, ...Object.keys(events[event]?.fields ?? {})]
     const strange = Object.keys(fields).filter((name) => !known.includes(name))
-    return events[msg] === undefined ? [msg] : strange.map((name) => `${msg}: ${name}`)
+    return events[event] === undefined ? [event] : strange.map((name) => `${event}: ${name}`)
   })
 }
 
@@ -111,14 +112,14 @@ test('nothing that was planted is written anywhere, and every line is an event o
   expect(report).toContain('"javascriptStack"')
   expect(pages.join('\n')).toContain('webhook_reconciler_outcomes_total{outcome="recovered"}')
   expect([...canaries.keys()].some((name) => name.startsWith('token '))).toBe(true)
-  expect(log.map(({ msg }) => msg)).toEqual(
-    expect.arrayContaining(['the platform refuses our assertion', 'retried', 'outcome']),
+  expect(log.map(({ event }) => event)).toEqual(
+    expect.arrayContaining(['token_rejected', 'retry_answered', 'retry_outcome']),
   )
   expect(strangeIn(log)).toEqual([])
 
   const audit = stdout.split('\n').filter((line) => line.startsWith('{"audit":true,'))
   const count = (action: string): number => audit.filter((line) => line.includes(`"action":"${action}"`)).length
-  const told = log.filter(({ msg }) => msg === 'retried' || msg === 'outcome')
+  const told = log.filter(({ event }) => event === 'retry_answered' || event === 'retry_outcome')
   expect(audit).toHaveLength(told.length)
   expect(count('retry')).toBeGreaterThan(count('outcome'))
 })

@@ -1,8 +1,7 @@
 // Plants secrets, names, account numbers and receiver texts everywhere, lets everything go wrong, and searches all that the daemon writes.
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import type { Log } from '../../src/observe/log.ts'
-import { createLogger } from '../../src/observe/logger.ts'
+import { createLog, type Log } from '../../src/observe/log.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import { createInProcessSandbox } from '../../src/sandbox/sandbox.ts'
 import { endsOf, findCanaries, type Canaries } from '../support/canaries.ts'
@@ -106,13 +105,13 @@ describe('a bad day of the daemon', () => {
 
     expect(findCanaries(written, canaries)).toEqual([])
     // It has said what happened, so there was something to search.
-    expect(written).toContain('the platform refuses our assertion')
-    expect(written).toContain('sweep failed')
-    expect(written).toContain('retried')
-    expect(written).toContain('a listed record cannot be read')
+    expect(written).toContain('token_rejected')
+    expect(written).toContain('sweep_failed')
+    expect(written).toContain('retry_answered')
+    expect(written).toContain('record_unreadable')
     // Each outcome has its line, and so has the circuit.
-    expect(written).toMatch(/\boutcome\b.*failed-again|failed-again.*\boutcome\b/)
-    expect(written).toMatch(/circuit open: /)
+    expect(written).toMatch(/retry_outcome.*failed-again|failed-again.*retry_outcome/)
+    expect(written).toMatch(/circuit_opened/)
     expect(written).toMatch(/webhook_reconciler_outcomes_total\{outcome="recovered"\} [1-9]/)
     expect(written).toContain('webhook_reconciler_retries_total{result="already-resolved"}')
     expect([...canaries.keys()].filter((name) => name.startsWith('token ')).length).toBeGreaterThan(2)
@@ -125,7 +124,7 @@ describe('this test can fail', () => {
     const leaky = (transport: Transport, log: Log): Transport => {
       return async (request) => {
         const answer = await transport(request)
-        log.debug('answer', { body: answer.body.slice(0, 3000) })
+        log.event('receiver_up', { detail: answer.body.slice(0, 3000) })
         return answer
       }
     }
@@ -171,7 +170,7 @@ describe('this test can fail', () => {
 
   test('a line through the real log keeps what only looks like text: that it must never be given', () => {
     let written = ''
-    const log = createLogger({
+    const log = createLog({
       level: 'debug',
       format: 'json',
       instance: 'test',
@@ -180,7 +179,7 @@ describe('this test can fail', () => {
         written += line
       },
     })
-    log.debug('a leak', { text: `${planted.name} ${iban} Bearer ${strayJwt}` })
+    log.event('receiver_up', { detail: `${planted.name} ${iban} Bearer ${strayJwt}` })
     expect(findCanaries(written, canaries)).toEqual(['name'])
   })
 })

@@ -112,7 +112,7 @@ export async function startScene({ instance, platform = {}, env }: SceneOptions,
     },
     start,
     async sweepNow() {
-      const { controlPort } = await running().said('started')
+      const { controlPort } = await running().said('daemon_started')
       const headers = { authorization: `Bearer ${controlToken}` }
       const answer = await fetch(`http://127.0.0.1:${String(controlPort)}/-/sweep`, { method: 'POST', headers })
       await answer.body?.cancel()

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { errorFields } from '../../../src/observe/error-fields.ts'
+import { errorFields } from '../../../src/observe/log.ts'
 import { ConfigurationError, UsageError } from '../../../src/runtime/errors.ts'
 import { PlatformFailure } from '../../../src/platform/response.ts'
 import { TransportError } from '../../../src/platform/http.ts'
@@ -53,7 +53,7 @@ describe('errors of others', () => {
       errorCode: 'ERR_X',
       errorCauses: ['TypeError ECONNREFUSED', 'RangeError'],
     })
-    expect(fields['errorStack']).toContainEqual(expect.stringMatching(/error-fields\.test\.ts:\d+:\d+\)?$/))
+    expect(fields.errorStack).toContainEqual(expect.stringMatching(/error-fields\.test\.ts:\d+:\d+\)?$/))
     expect(JSON.stringify(fields)).not.toContain(secret)
   })
 

@@ -193,7 +193,7 @@ describe('any text', () => {
   ])('%s, very many of them, take no time', (_, long) => {
     const before = performance.now()
     redact(long)
-    expect(performance.now() - before).toBeLessThan(2000)
+    expect(performance.now() - before).toBeLessThan(5000)
   })
 })
 

@@ -1,6 +1,6 @@
 // The registry: every metric is there from the start, named as Prometheus wants it, with labels that can't grow.
 import { describe, expect, test } from 'vitest'
-import { countedLevels } from '../../../src/observe/counted-log.ts'
+import { countedLevels } from '../../../src/observe/log.ts'
 import { processMetricNames } from '../../../src/observe/process-metrics.ts'
 import {
   createMetrics,

@@ -1,13 +1,13 @@
 // The time of grace: told once, over in time, and nothing of it is left behind.
 import { expect, test } from 'vitest'
-import type { Log, LogFields } from '../../../src/observe/log.ts'
 import { createGrace, untilAborted, type Grace } from '../../../src/shutdown.ts'
+import { keepingLog, type Line } from '../../support/log.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 
 interface Scene {
   clock: VirtualClock
   stop: AbortController
-  lines: { message: string; fields: LogFields | undefined }[]
+  lines: Line[]
   inFlight: number
   grace: Grace
 }
@@ -17,10 +17,7 @@ function begin({ graceMs = 25_000, stopped = false } = {}): Scene {
   const stop = new AbortController()
   if (stopped) stop.abort(new Error('SIGTERM'))
   const lines: Scene['lines'] = []
-  const note = (message: string, fields?: LogFields): void => {
-    lines.push({ message, fields })
-  }
-  const log: Log = { debug: note, info: note, warn: note, error: note }
+  const log = keepingLog((line) => lines.push(line))
   const scene = { clock, stop, lines, inFlight: 3 }
   const grace = createGrace({ stop: stop.signal, graceMs, inFlight: () => scene.inFlight, clock, log })
   return Object.assign(scene, { grace })
@@ -39,14 +36,16 @@ test.each([true, false])(
   async (stopped) => {
     const scene = begin({ stopped })
     scene.stop.abort(new Error('SIGTERM'))
-    expect(scene.lines).toEqual([{ message: 'stopping', fields: { signal: 'SIGTERM', inFlight: 3, grace: '25s' } }])
+    expect(scene.lines).toEqual([
+      { event: 'shutdown_started', level: 'info', fields: { signal: 'SIGTERM', inFlight: 3, grace: '25s' } },
+    ])
     await scene.clock.advance(24_999)
     expect(scene.grace.signal.aborted).toBe(false)
     scene.inFlight = 2
     await scene.clock.advance(1)
     expect(scene.grace.signal.aborted).toBe(true)
     expect(scene.grace.cutOff()).toBe(2)
-    expect(scene.lines.slice(1)).toMatchObject([{ fields: { inFlight: 2 } }])
+    expect(scene.lines.slice(1)).toMatchObject([{ event: 'shutdown_grace_expired', fields: { inFlight: 2 } }])
     scene.grace.end()
     expect(scene.clock.sleepers()).toBe(0)
   },
@@ -59,7 +58,9 @@ test('without retries in flight its end is not worth a line', async () => {
   await scene.clock.settle()
   expect(scene.grace.signal.aborted).toBe(true)
   expect(scene.grace.cutOff()).toBe(0)
-  expect(scene.lines).toEqual([{ message: 'stopping', fields: { signal: undefined, inFlight: 0, grace: '0s' } }])
+  expect(scene.lines).toEqual([
+    { event: 'shutdown_started', level: 'info', fields: { signal: undefined, inFlight: 0, grace: '0s' } },
+  ])
 })
 
 test('an end in good order leaves nobody asleep, and counts nothing', async () => {

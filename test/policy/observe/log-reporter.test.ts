@@ -1,0 +1,341 @@
+// What is logged of events: changes of state once, repetitions and single records at debug, and few lines however bad it is.
+import { describe, expect, test } from 'vitest'
+import type { Fact } from '../../../src/observe/events.ts'
+import type { UnreadableRow } from '../../../src/platform/record.ts'
+import type { CircuitState } from '../../../src/reconcile/retry/circuits.ts'
+import {
+  everyFact,
+  failedSweep,
+  outcomeFact,
+  retryFact,
+  sweepFact,
+  tokenHad,
+  tokenRefused,
+  type FactOf,
+} from '../../support/facts.ts'
+import { messages, times, told } from '../../support/told.ts'
+import { webhookId } from '../../support/webhooks.ts'
+
+/** The lines of events that come one after the other, each so long after the one before. */
+function over(facts: readonly Fact[], everyMs: number): string[] {
+  let now = 0
+  function* coming(): Generator<Fact> {
+    for (const fact of facts) {
+      yield fact
+      now += everyMs
+    }
+  }
+  return messages(coming(), 'info', { monotonic: () => now })
+}
+
+const accepted = retryFact({ result: 'accepted', reason: 'ok', sent: true })
+
+test.each(['token-request', 'platform-request', 'tick-skipped'] as const)('%s is for the metrics alone', (type) => {
+  expect(told([everyFact[type]])).toEqual([])
+})
+
+test.each([
+  ['key-reload-failed', 'error: key_reload_failed'],
+  ['key-reloaded', 'info: key_reloaded'],
+  ['token-scope-missing', 'warn: token_scope_missing'],
+  ['paused', 'info: operator_paused'],
+  ['receiver', 'warn: receiver_down'],
+  ['trouble', 'warn: platform_unavailable'],
+] as const)('%s is logged as %s, each time', (type, line) => {
+  expect(messages([everyFact[type], everyFact[type]])).toEqual([line, line])
+})
+
+test('the end of a pause has its line too', () => {
+  const facts: Fact[] = [
+    { type: 'trouble', trouble: 'unauthorized' },
+    { type: 'trouble', trouble: undefined },
+    { type: 'paused', paused: false },
+    { type: 'receiver', up: true, detail: 'HTTP 204' },
+  ]
+  expect(messages(facts)).toEqual([
+    'warn: platform_unauthorized',
+    'info: platform_available',
+    'info: operator_resumed',
+    'info: receiver_up',
+  ])
+})
+
+describe('retries and outcomes', () => {
+  test('have a line each at debug only', () => {
+    const lines = told([
+      accepted,
+      outcomeFact({ outcome: 'failed-again', responseStatusCode: 503, sinceRetryMs: 500.4 }),
+    ])
+    expect(lines).toMatchObject([
+      { level: 'debug', event: 'retry_answered', fields: { webhookId, result: 'accepted' } },
+      {
+        level: 'debug',
+        event: 'retry_outcome',
+        fields: { webhookId, outcome: 'failed-again', sinceRetryMs: 500, responseStatusCode: 503 },
+      },
+    ])
+  })
+
+  test('that were not sent have none', () => {
+    const unsent = retryFact({ result: 'unauthorized', reason: 'unauthorized', sent: false })
+    expect(told([unsent])).toEqual([])
+  })
+
+  test('are counted in the line of the next full sweep, not of another, and anew after it', () => {
+    const facts = [
+      accepted,
+      ...times(4, () => outcomeFact()),
+      ...times(3, () => outcomeFact({ outcome: 'failed-again' })),
+      ...times(2, () => outcomeFact({ outcome: 'unknown' })),
+      sweepFact({ kind: 'recent' }),
+      failedSweep(),
+      sweepFact(),
+      sweepFact(),
+    ]
+    const [first, second] = told(facts).filter(({ event }) => event === 'full_sweep_completed')
+    expect(first).toMatchObject({
+      level: 'info',
+      fields: { retries: 1, accepted: 1, recovered: 4, failedAgain: 3, unknown: 2 },
+    })
+    expect(second).toMatchObject({ level: 'debug', fields: { retries: 0, recovered: 0, failedAgain: 0 } })
+    expect(second?.fields).not.toHaveProperty('unknown')
+  })
+
+  test('100,000 recovered records are fewer than 500 lines', () => {
+    // 20 retries a second, and a full sweep every half minute: as often as it can be.
+    const round = (index: number): Fact[] => [
+      ...times(600, () => accepted),
+      ...times(600, () => outcomeFact()),
+      sweepFact({ listed: 100_000 - index }),
+      sweepFact({ kind: 'recent' }),
+    ]
+    const lines = told(times(167, round).flat(), 'info')
+    expect(lines.length).toBeLessThan(500)
+    expect(lines.reduce((sum, { fields }) => sum + Number(fields['recovered'] ?? 0), 0)).toBe(167 * 600)
+  })
+
+  test('attempt times that do not fit are a warning when two in a row do not', () => {
+    const seen = (hours: number): Fact => outcomeFact({ timeOffsetMs: hours * 3_600_000 })
+    expect(messages([0, 0.1, 2, 0, -2, 0.1].map(seen))).toEqual([])
+    expect(told([-2, -1].map(seen), 'warn')).toMatchObject([
+      { event: 'platform_time_offset', fields: { offsetSeconds: 3_600 } },
+    ])
+  })
+})
+
+describe('sweeps', () => {
+  test('that do nothing are quiet after the first', () => {
+    const sweeps = times(100, (i) => sweepFact({ kind: i % 2 === 0 ? 'full' : 'recent' }))
+    expect(messages(sweeps)).toEqual(['info: full_sweep_completed'])
+  })
+
+  test.each([
+    ['another number of records', sweepFact({ listed: 1 })],
+    ['a part not seen whole', sweepFact({ result: 'incomplete', incompleteSlices: 1 })],
+    ['a part left out', sweepFact({ result: 'incomplete', skippedSlices: 1 })],
+  ])('that saw %s are logged', (_, fact) => {
+    expect(messages([sweepFact(), fact])).toHaveLength(2)
+  })
+
+  test('of the whole window say what is decided of the records', () => {
+    const failed = { due: 3, 'backing-off': 2, parked: 1, excluded: 0, held: 0, awaiting: 0 }
+    const [full] = told([sweepFact({ listed: 6, failed })], 'info')
+    expect(full?.fields).toMatchObject({ sweepId: 'abcd1234', listed: 6, due: 3, 'backing-off': 2, parked: 1 })
+    expect(full?.fields).not.toHaveProperty('held')
+  })
+
+  test('that fail in the same way are logged once, with advice, and their number when it is over', () => {
+    expect(told([...times(50, () => failedSweep()), sweepFact()], 'info')).toMatchObject([
+      {
+        level: 'error',
+        event: 'sweep_failed',
+        fields: {
+          reason: 'timeout',
+          stage: 'list',
+          problem: 'list: timeout',
+          advice: expect.stringContaining('requestTimeout') as string,
+        },
+      },
+      { level: 'info', event: 'sweep_recovered', fields: { failures: 50 } },
+      { level: 'info', event: 'full_sweep_completed' },
+    ])
+  })
+
+  test('that fail in two ways by turns are two lines', () => {
+    const other = failedSweep({}, { reason: 'connection', message: 'list: connection' })
+    expect(messages(times(20, (i) => (i % 2 === 0 ? other : failedSweep())))).toHaveLength(2)
+  })
+
+  test.each<[string, Fact[], number]>([
+    ['not with the other kind', [failedSweep(), sweepFact({ kind: 'recent' }), failedSweep()], 0],
+    ['with the kind that failed', [failedSweep({ kind: 'recent' }), sweepFact({ kind: 'recent' })], 1],
+    ['with a full one, whatever failed', [failedSweep(), failedSweep({ kind: 'recent' }), sweepFact()], 1],
+  ])('succeed again: %s', (_, facts, count) => {
+    expect(messages(facts).filter((line) => line === 'error: sweep_failed')).toHaveLength(1)
+    expect(messages(facts).filter((line) => line === 'info: sweep_recovered')).toHaveLength(count)
+  })
+
+  test('without a token are one failure, whatever the other side says of it, and bring its advice along', () => {
+    const facts = times(20, (i) =>
+      failedSweep({}, { stage: 'token', reason: 'server-error', message: `no access token: trace ${i}` }),
+    )
+    expect(messages(facts)).toEqual(['error: sweep_failed'])
+    expect(told(facts)[0]?.fields).not.toHaveProperty('advice')
+  })
+})
+
+describe('a condition', () => {
+  test.each(['unexpected', 'early-at-limit', 'unreadable'] as const)(
+    '%s is a warning once, and again after a quiet hour',
+    (type) => {
+      const facts = times(12, () => everyFact[type])
+      expect(over(facts, 3_599_000)).toHaveLength(1)
+      expect(over(facts, 3_600_000)).toHaveLength(12)
+    },
+  )
+
+  test('lapsed is a warning at once, then counted by each full sweep, and a warning again after one without', () => {
+    const { lapsed } = everyFact
+    const lines = told([lapsed, lapsed, sweepFact(), lapsed, sweepFact(), sweepFact(), lapsed], 'info')
+    expect(lines.map(({ level, fields }) => [level, fields['records'] ?? fields['lapsed']])).toEqual([
+      ['warn', 5],
+      ['info', 10],
+      ['info', 5],
+      ['warn', 5],
+    ])
+  })
+
+  test('throttling has a line when it begins, and when five minutes were calm', () => {
+    const call = (reason: 'ok' | 'throttled'): Fact => ({ ...everyFact['platform-request'], reason })
+    const [began, ended] = ['warn: throttling_started', 'info: throttling_ended']
+    const calls = ['throttled', 'ok', 'throttled', ...times(5, () => 'ok' as const)] as const
+    expect(over(calls.map(call), 60_000)).toEqual([began, ended])
+    expect(over([...calls, 'throttled' as const].map(call), 60_000)).toEqual([began, ended, began])
+    expect(
+      over(
+        times(5000, (i) => call(i % 100 === 0 ? 'throttled' : 'ok')),
+        1000,
+      ),
+    ).toEqual([began])
+  })
+})
+
+describe('access tokens', () => {
+  test('the first one is logged, their renewal is not', () => {
+    expect(messages(times(50, () => tokenHad))).toEqual(['info: token_obtained'])
+  })
+
+  test('a refusal is logged once, with its reason, and the number when it is over', () => {
+    const lines = told([...times(20, (i) => tokenRefused({ description: `trace ${i}` })), tokenHad, tokenHad], 'info')
+    expect(lines).toMatchObject([
+      {
+        level: 'error',
+        event: 'token_rejected',
+        fields: { oauthError: 'invalid_client', description: 'trace 0', retryInMs: 1235, tokenHeld: false },
+      },
+      { level: 'info', event: 'token_recovered', fields: { failures: 20 } },
+    ])
+  })
+
+  test('trouble that passes is a warning; each cause has its line', () => {
+    const passing = tokenRefused({ result: 'transient', reason: 'timeout' })
+    expect(messages([passing, passing, tokenRefused(), passing])).toEqual([
+      'warn: token_unavailable',
+      'error: token_rejected',
+    ])
+  })
+})
+
+describe('circuits', () => {
+  const changes = { open: { pauseMs: 30_000, failedAgain: 10, judged: 11 }, probing: {}, closed: {} } as const
+  const circuit = (to: CircuitState, subscriptionId = 'one'): FactOf<'circuit'> => ({
+    type: 'circuit',
+    subscriptionId,
+    to,
+    ...changes[to],
+  })
+  const many = (to: CircuitState, count = 5_000): Fact[] => times(count, (i) => circuit(to, `subscription-${i}`))
+
+  test('are logged as they open and close', () => {
+    expect(told([circuit('open'), circuit('closed')])).toEqual([
+      { level: 'warn', event: 'circuit_opened', fields: { subscriptionId: 'one', ...changes.open } },
+      { level: 'info', event: 'circuit_closed', fields: { subscriptionId: 'one' } },
+    ])
+  })
+
+  test('that open again and again are so at debug, until they have been closed', () => {
+    const dead = times(200, () => [circuit('open'), circuit('probing')]).flat()
+    expect(messages(dead)).toEqual(['warn: circuit_opened'])
+    expect(told(dead)).toHaveLength(400)
+    expect(messages([...dead, circuit('closed'), circuit('open')])).toHaveLength(3)
+  })
+
+  test('are counted by the next full sweep, once for a stretch of trouble', () => {
+    const facts = [sweepFact(), circuit('open'), circuit('probing'), circuit('open'), sweepFact(), circuit('closed')]
+    const lines = told([...facts, sweepFact(), sweepFact()]).filter(({ event }) => event === 'full_sweep_completed')
+    expect(lines.map(({ level, fields }) => [level, fields['circuitsOpened'], fields['circuitsClosed']])).toEqual([
+      ['info', undefined, undefined],
+      ['info', 1, undefined],
+      ['info', undefined, 1],
+      ['debug', undefined, undefined],
+    ])
+  })
+
+  test('by the thousand are 20 lines each way, of the same subscriptions, and their number', () => {
+    const facts = [...many('open'), ...many('probing'), ...many('open'), ...many('closed')]
+    const lines = told([...facts, sweepFact()], 'info')
+    const idsOf = (id: string): unknown[] =>
+      lines.flatMap(({ event, fields }) => (event === id ? [fields['subscriptionId']] : []))
+    expect(idsOf('circuit_opened')).toHaveLength(20)
+    expect(idsOf('circuit_closed')).toEqual(idsOf('circuit_opened'))
+    expect(lines.at(-1)?.fields).toMatchObject({ circuitsOpened: 5_000, circuitsClosed: 5_000 })
+  })
+
+  test('ten minutes later are lines again, and the first says how many were not', () => {
+    let now = 0
+    function* facts(): Generator<Fact> {
+      yield* many('open', 25)
+      now = 600_000
+      yield circuit('open', 'late')
+    }
+    const lines = told(facts(), 'info', { monotonic: () => now })
+    expect(lines).toHaveLength(21)
+    expect(lines.at(-1)?.fields).toMatchObject({ subscriptionId: 'late', suppressed: 5 })
+  })
+})
+
+describe('parts of the window that can not be listed', () => {
+  const skipped = (from: number): Fact => ({
+    type: 'slice-skipped',
+    sweepId: 'abcd1234',
+    span: { from, to: from + 1 },
+    reason: 'timeout',
+  })
+
+  test('are logged once each, by their local time', () => {
+    const lines = told([skipped(60), skipped(61), skipped(60), skipped(61)], 'warn')
+    expect(lines.map(({ fields }) => fields['from'])).toEqual(['1970-01-01T00:01:00', '1970-01-01T00:01:01'])
+  })
+
+  test('are 20 lines in ten minutes, however many there are', () => {
+    expect(messages(times(3, () => times(5_000, skipped)).flat())).toHaveLength(20)
+  })
+
+  test('are logged again when they had been listed in between', () => {
+    expect(messages([skipped(60), sweepFact(), skipped(60)], 'warn')).toHaveLength(2)
+  })
+})
+
+test('unreadable records are logged once each by id, those without one once, and not by the thousand', () => {
+  const unreadable = (...ids: (string | undefined)[]): Fact => ({
+    type: 'unreadable',
+    sweepId: 'abcd1234',
+    rows: ids.map((id): UnreadableRow => ({ unreadable: true, id, field: id === undefined ? 'id' : 'status' })),
+  })
+  const few = times(30, () => unreadable('a', 'b', undefined, undefined))
+  expect(told(few, 'warn').map(({ fields }) => fields['webhookId'])).toEqual(['a', 'b', undefined])
+  const thousands = times(3, () => times(200, (i) => unreadable(...times(100, (j) => `id-${i}-${j}`)))).flat()
+  expect(messages(thousands)).toHaveLength(20)
+  // An id is remembered for an hour after the last of them; thousands more are taken as known.
+  expect(over(thousands, 600_000).length).toBeLessThanOrEqual(1_000)
+})

@@ -1,0 +1,201 @@
+import { join } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Clock } from '../../../src/runtime/clock.ts'
+import { countedLevels, createLog, type CountedLog, type LogOptions } from '../../../src/observe/log.ts'
+import type { LogEvent } from '../../../src/observe/log-event.ts'
+import { logEvents, type LogEventFields } from '../../../src/observe/log-events.ts'
+
+const clock: Clock = {
+  now: () => Date.UTC(2026, 0, 2, 3, 4, 5, 678),
+  monotonic: () => 0,
+  sleep: () => Promise.resolve(),
+}
+
+function capture(options: Partial<LogOptions> = {}): { log: CountedLog; lines: string[] } {
+  const lines: string[] = []
+  const log = createLog({
+    level: 'debug',
+    format: 'json',
+    instance: 'reconciler-0',
+    clock,
+    write: (line) => void lines.push(line),
+    ...options,
+  })
+  return { log, lines }
+}
+
+const parsed = (line: string | undefined): Record<string, unknown> => JSON.parse(line ?? '') as Record<string, unknown>
+
+/** A text, or whatever a cast lets through, in a line. */
+const textFields = (detail: unknown): LogEventFields['receiver_up'] => ({ detail }) as LogEventFields['receiver_up']
+
+describe('a line', () => {
+  test('holds level, time, instance, event, fields and message, at once', () => {
+    const { log, lines } = capture()
+    log.event('token_scope_missing', { requested: undefined, granted: 'x y' })
+    expect(lines).toEqual([
+      '{"level":"warn","time":"2026-01-02T03:04:05.678Z","instance":"reconciler-0","event":"token_scope_missing","granted":"x y","msg":"access token lacks the requested scope"}\n',
+    ])
+  })
+
+  test('has the first level of its event, or the one that is asked for', () => {
+    const { log, lines } = capture()
+    log.event('records_lapsed', { records: 1 })
+    log.event('records_lapsed', { records: 1 }, 'debug')
+    expect(lines.map((line) => parsed(line)['level'])).toEqual(['warn', 'debug'])
+  })
+
+  test.each([
+    ['trace', countedLevels],
+    ['debug', countedLevels],
+    ['info', ['info', 'warn', 'error']],
+    ['warn', ['warn', 'error']],
+    ['error', ['error']],
+    ['fatal', []],
+    ['silent', []],
+  ] as const)('is written, and counted, from level %s on', (level, expected) => {
+    const { log, lines } = capture({ level })
+    const counted: string[] = []
+    log.countLines((of) => counted.push(of))
+    log.event('token_obtained', { expiresInSeconds: 1 }, 'debug')
+    log.event('operator_paused', {})
+    log.event('throttling_started', {})
+    log.event('key_reload_failed', { problem: 'x' })
+    expect(counted).toEqual(expected)
+    expect(lines.map((line) => parsed(line)['level'])).toEqual(expected)
+  })
+
+  test('of a bug is written at any level, and not counted', () => {
+    const { log, lines } = capture({ level: 'fatal' })
+    log.countLines(() => {
+      throw new Error('counted')
+    })
+    log.event('unexpected_error', { errorName: 'Error' })
+    expect(parsed(lines[0])).toMatchObject({ level: 'fatal', event: 'unexpected_error', errorName: 'Error' })
+  })
+
+  test.each<[string, unknown, unknown]>([
+    ['an object', { authorization: 'x' }, '[object]'],
+    ['an error', new Error('secret'), '[object]'],
+    ['a function', () => 1, '[function]'],
+    ['a bigint', 10n, '[bigint]'],
+    ['a symbol', Symbol('s'), '[symbol]'],
+    ['no number', NaN, 'NaN'],
+    ['an endless number', -Infinity, '-Infinity'],
+    ['a list of objects', [{ a: 1 }, 'b'], ['[object]', 'b']],
+    ['something that makes its own JSON', { toJSON: () => 'secret' }, '[object]'],
+  ])('holds no more than the kind of %s, whatever a cast lets through', (_, value, written) => {
+    const { log, lines } = capture()
+    log.event('receiver_up', textFields(value))
+    expect(parsed(lines[0])['detail']).toEqual(written)
+  })
+
+  test('leaves out what is undefined, and cuts what is long', () => {
+    const { log, lines } = capture()
+    log.event('receiver_up', textFields('a'.repeat(100_000)))
+    log.event('service_links_ignored', { names: Array.from({ length: 1000 }, () => 'b') })
+    log.event('shutdown_started', { signal: undefined, inFlight: 0, grace: '1s' })
+    expect(parsed(lines[0])['detail']).toBe(`${'a'.repeat(4000)}...`)
+    expect(parsed(lines[1])['names']).toHaveLength(100)
+    expect(parsed(lines[2])).not.toHaveProperty('signal')
+  })
+})
+
+describe('secrets', () => {
+  const jwt = 'eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJjIn0.c2ln'
+
+  test.each<[string, unknown]>([
+    ['a token', jwt],
+    ['a token in a list', ['x', `Bearer ${jwt}`]],
+    ['a key', '-----BEGIN PRIVATE KEY-----\nc2ln\n-----END PRIVATE KEY-----\n'],
+    ['a JSON text', JSON.stringify({ access_token: 'c2ln' })],
+  ])('%s never reaches a line', (_, value) => {
+    for (const format of ['json', 'pretty'] as const) {
+      const { log, lines } = capture({ format })
+      log.event('receiver_up', textFields(value))
+      expect(lines).toHaveLength(1)
+      expect(lines.join('')).not.toContain('c2ln')
+    }
+  })
+
+  test('an IBAN neither, while ids stay', () => {
+    const { log, lines } = capture()
+    log.event('receiver_up', { detail: 'to DE89 3704 0044 0532 0130 00 of 123e4567-e89b-12d3-a456-426614174000' })
+    expect(parsed(lines[0])['detail']).toBe('to [iban] of 123e4567-e89b-12d3-a456-426614174000')
+  })
+})
+
+describe('a value can not forge a line', () => {
+  const breaks = '\n\r\u2028\u2029\u0085\u000b\u000c\u0000\u001b[31m\u202e\ufeff\u007f'
+  const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]/u
+
+  test.each(['json', 'pretty'] as const)('%s', (format) => {
+    const { log, lines } = capture({ format })
+    const forged = `${breaks}{"level":"error","msg":"forged"}`
+    log.event('service_links_ignored', { names: [forged] })
+    expect(lines).toHaveLength(1)
+    expect(lines[0]?.endsWith('\n')).toBe(true)
+    expect(lines[0]?.slice(0, -1)).not.toMatch(invisible)
+  })
+
+  test('and any text is one line, which reads back as it was', () => {
+    const plain = fc.string({ unit: 'binary' }).filter((text) => !/eyJ|BEGIN|bearer|auth|pass|https?:/i.test(text))
+    const { log, lines } = capture()
+    const { log: prettyLog, lines: prettyLines } = capture({ format: 'pretty' })
+    fc.assert(
+      fc.property(plain, (text) => {
+        lines.length = prettyLines.length = 0
+        log.event('receiver_up', { detail: text })
+        prettyLog.event('receiver_up', { detail: text })
+        expect(parsed(lines[0])['detail']).toBe(text.toWellFormed())
+        expect(lines.join('').match(/\n/g)).toHaveLength(1)
+        expect(prettyLines.join('').trimEnd()).not.toMatch(/[\p{Cc}\u2028\u2029]/u)
+      }),
+    )
+  })
+
+  test('pretty is for people: time, level and message first, in one line', () => {
+    const { log, lines } = capture({ format: 'pretty' })
+    log.event('circuit_opened', { subscriptionId: 'a', pauseMs: 1000 })
+    expect(lines).toEqual([
+      '[2026-01-02T03:04:05.678Z] WARN: circuit opened, retries of this subscription pause {"instance":"reconciler-0","event":"circuit_opened","subscriptionId":"a","pauseMs":1000}\n',
+    ])
+  })
+})
+
+describe('where lines go', () => {
+  test('a log that can not be written does not stop the work', () => {
+    let tries = 0
+    const { log } = capture({
+      write() {
+        tries += 1
+        throw new Error('EPIPE')
+      },
+    })
+    expect(() => {
+      log.event('operator_paused', {})
+      log.event('operator_resumed', {})
+    }).not.toThrow()
+    expect(tries).toBe(2)
+  })
+
+  test('pino-pretty is loaded only for pretty', () => {
+    const script = `
+      import { createRequire } from 'node:module'
+      import { createLog } from ${JSON.stringify(join(import.meta.dirname, '../../../src/observe/log.ts'))}
+      const clock = { now: () => 0, monotonic: () => 0, sleep: async () => {} }
+      const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((path) => path.includes('pino-pretty'))
+      const make = (format) => { createLog({ level: 'info', format, instance: 'i', clock, write: () => {} }); return loaded() }
+      process.stdout.write([make('json'), make('pretty')].join())`
+    const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
+    expect({ stdout, stderr }).toEqual({ stdout: 'false,true', stderr: '' })
+  })
+})
+
+test.each(Object.entries<LogEvent>(logEvents))('%s is snake_case, with a short and constant message', (id, event) => {
+  expect(id).toMatch(/^[a-z]+(?:_[a-z]+)*$/)
+  expect(event.message).toMatch(/^[A-Za-z][^$%{}.]*(?:\.[a-zA-Z][^$%{}.]*)?$/)
+  expect(event.message.length).toBeLessThanOrEqual(90)
+})

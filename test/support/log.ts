@@ -1,0 +1,19 @@
+// A log that keeps what it is given, by event id.
+import type { CountedLog } from '../../src/observe/log.ts'
+import type { LogLevel } from '../../src/observe/log-event.ts'
+import { logEvents, type LogEventId } from '../../src/observe/log-events.ts'
+
+export interface Line {
+  event: LogEventId
+  level: LogLevel
+  fields: Readonly<Record<string, unknown>>
+}
+
+export function keepingLog(keep: (line: Line) => void): CountedLog {
+  return {
+    event(event, fields, level: LogLevel = logEvents[event].levels[0]) {
+      keep({ event, level, fields })
+    },
+    countLines: () => undefined,
+  }
+}
