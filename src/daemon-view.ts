@@ -84,7 +84,7 @@ export function heartbeat(engine: Engine, now: number, sweptAt: number | undefin
     oldestAgeSeconds: seconds(oldestOpenAt) ?? 0,
     lastSweepAgeSeconds: seconds(sweptAt),
     requestsPerSecond: Math.round(rateLimit * 10) / 10,
-    trouble: engine.guard.trouble(),
+    trouble: engine.breaker.trouble(),
     paused,
     receiver: healthOf(receiverUp),
     circuitsOpen: circuits.open,
@@ -143,8 +143,8 @@ export function missingOf(engine: Pick<Engine, 'backlog'>): number {
 }
 
 /** The causes at this moment. It looks at every record: the ops server shares one answer among those who ask within a second. */
-export function causesOf({ backlog, client, isHeld, policy }: Engine): Causes {
-  return groupByCause(backlog.entries(), { policy, now: client.now(), isHeld, maxCauses, maxParked })
+export function causesOf({ backlog, client, gates, policy }: Engine): Causes {
+  return groupByCause(backlog.entries(), { policy, now: client.now(), gateOf: gates.of, maxCauses, maxParked })
 }
 
 /** What the present moment is shown with. Times in epoch ms of this host's clock. */
@@ -168,10 +168,8 @@ export function statusState(
     version,
     now,
     startedAt: seen.startedAt,
-    retriesEnabled: config.retry.enabled,
-    pausedSince: engine.pause.since(),
+    gates: engine.gates.shut(),
     receiver: config.receiver.healthUrl === undefined ? undefined : { up: state.receiverUp },
-    trouble: engine.guard.trouble(),
     throttledForMs: engine.throttledForMs(),
     rateLimit: state.rateLimit,
     failed: state.summary.counts,

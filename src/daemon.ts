@@ -121,7 +121,7 @@ async function background(
   const { certificate, clock, key, log } = options
   const loops = [
     engine.tokens.run(signal),
-    engine.guard.run(signal),
+    engine.breaker.run(signal),
     engine.receiver.run(signal),
     engine.confirmer.run(signal),
     engine.sweeper.run(signal),

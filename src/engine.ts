@@ -20,6 +20,7 @@ import { decide, decisions } from './reconcile/decide.ts'
 import { createDispatcher, type Dispatcher } from './reconcile/retry/dispatcher.ts'
 import { nextAttempt } from './reconcile/failed-record.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
+import { createGates, type Gates } from './reconcile/retry/gates.ts'
 import { createOutcomes, verdictOf, type Outcomes, type Settled } from './reconcile/confirm/outcomes.ts'
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import type { Policy } from './reconcile/policy.ts'
@@ -46,13 +47,13 @@ export interface Engine {
   outcomes: Outcomes
   dispatcher: Dispatcher
   confirmer: Confirmer
-  guard: PlatformBreaker
+  breaker: PlatformBreaker
   receiver: ReceiverHealth
   pause: Pause
   sweeper: Sweeper
   policy: Policy
-  /** Whether anything holds the retries of a subscription, so that nothing of it is due. */
-  isHeld(subscriptionId: string): boolean
+  /** What blocks retries now. */
+  gates: Gates
   /** The circuits that are not closed. */
   circuits(): CircuitView[]
   /** How long a Retry-After lets nothing go out, in ms; 0 when it does not. */
@@ -87,7 +88,6 @@ export function toPolicy(config: Config, periodMs: number): Policy {
       jitter: retry.backoff.jitter,
     },
     maxAttempts: retry.maxAttempts,
-    enabled: retry.enabled,
     orderPerEntity: retry.orderPerEntity,
     outcome: {
       firstCheckMs: outcome.firstCheck,
@@ -147,7 +147,7 @@ export function createEngine(options: EngineOptions): Engine {
     random,
     report,
   })
-  const allowance = createCircuits(
+  const circuits = createCircuits(
     {
       enabled: config.circuit.enabled,
       initialAllowance: config.circuit.initialAllowance,
@@ -163,7 +163,7 @@ export function createEngine(options: EngineOptions): Engine {
     policy,
     zone,
     maxRecords: config.backlog.maxRecords,
-    isShut: (subscriptionId) => allowance.isOpen(subscriptionId, clock.monotonic()),
+    isShut: (subscriptionId) => circuits.isOpen(subscriptionId, clock.monotonic()),
   })
   const outcomes = createOutcomes({
     backlog,
@@ -172,7 +172,7 @@ export function createEngine(options: EngineOptions): Engine {
     knowsTime: () => client.knowsTime(),
     onSettled,
     onUndecided: ({ ticket }) => {
-      allowance.free(ticket)
+      circuits.free(ticket)
       dispatcher.wake()
     },
     onCheckDue: (record) => {
@@ -192,7 +192,7 @@ export function createEngine(options: EngineOptions): Engine {
     wake,
     report,
   })
-  const guard = createPlatformBreaker({
+  const breaker = createPlatformBreaker({
     clock,
     random,
     report,
@@ -201,16 +201,27 @@ export function createEngine(options: EngineOptions): Engine {
     },
     wake,
   })
+  const gates = createGates({
+    retriesEnabled: config.retry.enabled,
+    pause,
+    receiver,
+    breaker,
+    rate,
+    circuits,
+    awaited: () => outcomes.pending().size,
+    maxAwaited: Math.max(1, Math.floor(config.backlog.maxRecords / 2)),
+    clock,
+  })
   const dispatcher = createDispatcher({
     client,
     backlog,
     outcomes,
     policy,
     rate,
-    guard,
-    allowance,
+    breaker,
+    circuits,
+    gates,
     receiver,
-    isPaused: () => pause.since() !== undefined,
     clock,
     concurrency: config.retry.concurrency,
     report,
@@ -223,7 +234,7 @@ export function createEngine(options: EngineOptions): Engine {
     random,
     concurrency: config.sweep.concurrency,
     firstCheckMs: config.outcome.firstCheck,
-    isFull: (subscriptionId) => allowance.isFull(subscriptionId),
+    isFull: (subscriptionId) => circuits.isFull(subscriptionId),
   })
   const sweeper = createSweeper({
     client,
@@ -240,12 +251,12 @@ export function createEngine(options: EngineOptions): Engine {
     stuckAfterMs: config.outcome.stuckAfter,
     pausedForMs: rate.pausedForMs,
     pausedMs: rate.pausedMs,
-    isHeld,
+    gateOf: gates.of,
     report,
   })
 
   function onSettled({ monotonic, outcome, pending, record, seenAt, timeOffsetMs }: Settled): void {
-    allowance.settle(pending.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
+    circuits.settle(pending.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
     report({
       type: 'outcome',
       id: record.id,
@@ -266,25 +277,15 @@ export function createEngine(options: EngineOptions): Engine {
   function afterFullSweep(): void {
     const open = new Set<string>()
     for (const entry of backlog.entries()) {
-      const { decision } = decide(entry, policy, { now: client.now(), held: false })
+      const { decision } = decide(entry, policy, { now: client.now() })
       if (decision !== 'parked') open.add(entry.subscriptionId)
     }
-    allowance.forgetIdle((subscriptionId) => open.has(subscriptionId), clock.monotonic())
+    circuits.forgetIdle((subscriptionId) => open.has(subscriptionId), clock.monotonic())
   }
 
   function report(fact: Fact): void {
     if (fact.type === 'sweep' && fact.report.failed !== undefined) afterFullSweep()
     options.report(fact)
-  }
-
-  /** Whether anything holds the retries of a subscription, so that nothing of it is due. */
-  function isHeld(subscriptionId: string): boolean {
-    return (
-      pause.since() !== undefined ||
-      receiver.holds() ||
-      guard.trouble() !== undefined ||
-      !allowance.allows(subscriptionId, clock.monotonic())
-    )
   }
 
   /** On the host's clock. */
@@ -295,7 +296,7 @@ export function createEngine(options: EngineOptions): Engine {
 
   function state(): EngineState {
     const now = client.now()
-    const summary = backlog.summary(now, isHeld)
+    const summary = backlog.summary(now, gates.of)
     return {
       summary,
       expiring: sumOf(summary.expiring, backlog.census.expiringBefore(expiringBefore(now, policy.window, zone))),
@@ -303,9 +304,10 @@ export function createEngine(options: EngineOptions): Engine {
       backlogRecords: backlog.size(),
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),
-      circuits: allowance.counts(clock.monotonic()),
+      circuits: circuits.counts(clock.monotonic()),
       receiverUp: receiver.up(),
       paused: pause.since() !== undefined,
+      gates: gates.shut(),
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
       throttledUntil: throttledUntil(),
@@ -327,13 +329,13 @@ export function createEngine(options: EngineOptions): Engine {
     outcomes,
     dispatcher,
     confirmer,
-    guard,
+    breaker,
     receiver,
     pause,
     sweeper,
     policy,
-    isHeld,
-    circuits: () => allowance.views(clock.monotonic()),
+    gates,
+    circuits: () => circuits.views(clock.monotonic()),
     throttledForMs: () => rate.pausedForMs(),
     state,
   }

@@ -8,6 +8,7 @@ import type { Key, KeyDescription } from '../src/config/key.ts'
 import { keys, schema } from '../src/config/schema.ts'
 import type { LogEvent } from '../src/observe/log-event.ts'
 import { logEvents } from '../src/observe/log-events.ts'
+import { gateNames, gateTable } from '../src/reconcile/retry/gates.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../src/observe/metrics.ts'
 
 /** A file, or a part of one, that is made from code. */
@@ -130,6 +131,14 @@ function metricsTable(): string {
   return markdownTable(['Metric', 'Type', 'Labels', 'Meaning'], rows)
 }
 
+function gatesTable(): string {
+  const rows = gateNames.map((gate) => {
+    const { advice, blocks, reason } = gateTable[gate]
+    return [`\`${gate}\``, blocks === 'everything' ? 'everything' : 'a subscription', reason, advice]
+  })
+  return markdownTable(['Gate', 'Blocks', 'Why', 'What to do'], rows)
+}
+
 function logEventsTable(): string {
   const rows = Object.entries<LogEvent>(logEvents).map(([id, { fields, levels, meaning }]) => [
     `\`${id}\``,
@@ -148,6 +157,7 @@ export const targets: readonly Target[] = [
   wholeFile('config/schema.json', jsonSchema),
   markdownPart('README.md', 'configuration', configurationTable),
   markdownPart('README.md', 'metrics', metricsTable),
+  markdownPart('README.md', 'gates', gatesTable),
   markdownPart('README.md', 'log events', logEventsTable),
 ]
 

@@ -3,6 +3,7 @@ import { Agent } from 'undici'
 import { z } from 'zod'
 import type { Config } from '../config/schema.ts'
 import { createHttpTransport, TransportError } from '../platform/http.ts'
+import { gateTable, reasonOf, type Gate } from '../reconcile/retry/gates.ts'
 import { originOf } from './daemon-address.ts'
 import type { Io } from './io.ts'
 
@@ -13,7 +14,7 @@ const document = z.object({
   paused: z.object({ since: z.iso.datetime() }).nullable(),
   holding: z.array(z.string()),
   circuits: z.object({
-    list: z.array(z.object({ subscriptionId: z.string().nullable(), state: z.string(), pausesForSeconds: z.number() })),
+    list: z.array(z.object({ subscriptionId: z.string(), state: z.string(), pausesForSeconds: z.number() })),
   }),
 })
 
@@ -23,10 +24,10 @@ export interface DaemonState {
   instance: string
   /** Epoch ms; undefined unless an operator has paused it. */
   pausedSince: number | undefined
-  /** Reasons that hold retries, as in /status. */
+  /** Gates that are shut, as in /status. */
   holding: readonly string[]
-  /** Seconds until the next probe of each open circuit, by subscription; null for all subscriptions together. */
-  open: ReadonlyMap<string | null, number>
+  /** Seconds until the next probe of each open circuit, by subscription. */
+  open: ReadonlyMap<string, number>
 }
 
 /** The daemon's state, or the reason why it is not known. */
@@ -81,27 +82,25 @@ export async function askDaemon(
   }
 }
 
-/** Reasons that hold all retries, in words; `circuit` is told by subscription. */
-const words: Readonly<Record<string, string>> = {
-  disabled: 'retry.enabled is false',
-  paused: 'an operator has paused retries',
-  'receiver-down': 'the receiver is down (receiver.healthUrl)',
-  unauthorized: 'the platform refuses token or permission',
-  platform: 'the platform does not answer',
-  throttled: "the platform's Retry-After is not over",
+function isGate(name: string): name is Gate {
+  return Object.hasOwn(gateTable, name)
+}
+
+/** Gates of the daemon that block everything; one of a newer version is passed over. */
+function globalGatesOf(daemon: DaemonState): Gate[] {
+  return daemon.holding.filter(isGate).filter((gate) => gateTable[gate].blocks === 'everything')
 }
 
 /** Why the daemon retries nothing at all now; empty when it retries. */
 export function stopsOf(daemon: AskedDaemon | undefined): readonly string[] {
   if (daemon === undefined || 'problem' in daemon) return []
-  const all = daemon.holding.flatMap((hold) => words[hold] ?? [])
-  return daemon.open.has(null) ? [...all, 'the circuit is open'] : all
+  return globalGatesOf(daemon).map(reasonOf)
 }
 
-/** Whether the daemon holds the retries of a subscription now. */
-export function isHeldBy(daemon: AskedDaemon | undefined, subscriptionId: string): boolean {
-  if (daemon === undefined || 'problem' in daemon) return false
-  return stopsOf(daemon).length > 0 || daemon.open.has(subscriptionId)
+/** The gate of the daemon that blocks a subscription now. */
+export function gateOf(daemon: AskedDaemon | undefined, subscriptionId: string): Gate | undefined {
+  if (daemon === undefined || 'problem' in daemon) return undefined
+  return globalGatesOf(daemon)[0] ?? (daemon.open.has(subscriptionId) ? 'circuit' : undefined)
 }
 
 function openText(open: DaemonState['open']): string[] {
@@ -119,7 +118,7 @@ export function inWords(daemon: AskedDaemon): string {
       `${daemon.url} does not answer (${daemon.problem}; server.host, server.port).`
     )
   }
-  const holds = [...daemon.holding.flatMap((hold) => words[hold] ?? []), ...openText(daemon.open)]
+  const holds = [...stopsOf(daemon), ...openText(daemon.open)]
   const text = holds.length === 0 ? 'holds no retries' : `holds retries: ${holds.join('; ')}`
   return `The daemon (${daemon.instance} at ${daemon.url}) ${text}.`
 }

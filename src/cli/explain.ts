@@ -4,9 +4,12 @@ import { shownText } from '../config/layer.ts'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { createTimeZone } from '../platform/time-zone.ts'
 import { isUuid, type WebhookRecord } from '../platform/record.ts'
+import type { Config } from '../config/schema.ts'
+import type { Gate } from '../reconcile/retry/gates.ts'
 import { createFailedRecord } from '../reconcile/failed-record.ts'
 import { recordsOfEvent, type EventRecords } from './event-records.ts'
 import { explain, leavesWindowAt, type Explanation, type Situation } from './explanation.ts'
+import { askDaemon, gateOf, inWords, type AskedDaemon } from './daemon-status.ts'
 import type { End, Io } from './io.ts'
 import { inSession, withSessionOptions, type Session, type SessionOptions } from './session.ts'
 import { cell, pairs } from './table.ts'
@@ -104,7 +107,7 @@ function tellInWords(
   eventId: string,
   list: readonly Explained[],
   found: EventRecords,
-  now: number,
+  { now, daemon }: { now: number; daemon: AskedDaemon },
   session: Session,
 ): void {
   const { moments, print, target } = session
@@ -115,11 +118,14 @@ function tellInWords(
     `Event ${eventId} of ${target}, ${moments.show(now)}: ${count}\n`,
     ...(list.length === 0 ? [`${none}\n`] : list.map((one) => block(one, now, session))),
     ...remarks(found).map((remark) => `${remark}\n`),
-    ...(list.length > 0
-      ? ['What only the running daemon knows (pause, circuits, outcomes that it waits for) is in its /status.\n']
-      : []),
+    ...(list.length > 0 ? [`${inWords(daemon)}\n`] : []),
   ]
   print(lines.join('\n'))
+}
+
+/** The gate that blocks a record: by the configuration, or as the running daemon says. */
+function gateFor(config: Config, daemon: AskedDaemon, { subscriptionId }: WebhookRecord): Gate | undefined {
+  return config.retry.enabled ? gateOf(daemon, subscriptionId) : 'disabled'
 }
 
 async function explainEvent(text: string, io: Io, options: SessionOptions): Promise<ExitCode> {
@@ -128,10 +134,13 @@ async function explainEvent(text: string, io: Io, options: SessionOptions): Prom
     const { config, engine, moments, policy, stop } = session
     const found = await recordsOfEvent(engine.client, eventId, stop)
     const now = engine.client.now()
-    const situation: Situation = { policy, zone: createTimeZone(config.platform.timeZone), now, show: moments.show }
-    const list = found.records.map((record) => explained(record, situation))
+    const daemon = await askDaemon(config.server, io)
+    const zone = createTimeZone(config.platform.timeZone)
+    const list = found.records.map((record) =>
+      explained(record, { policy, zone, now, gate: gateFor(config, daemon, record), show: moments.show }),
+    )
     const code = list.length === 0 ? exitCode.incomplete : exitCode.done
-    if (options.json !== true) tellInWords(eventId, list, found, now, session)
+    if (options.json !== true) tellInWords(eventId, list, found, { now, daemon }, session)
     else
       session.printJson({
         schemaVersion: 1,

@@ -5,6 +5,7 @@ import type { WebhookRecord } from '../platform/record.ts'
 import { decide, type Decision } from '../reconcile/decide.ts'
 import { createFailedRecord, type FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
+import { reasonOf, type Gate } from '../reconcile/retry/gates.ts'
 
 /**
  * A decision, or what comes before any: `successful`, `processing` and `other` are what the platform shows in the place
@@ -24,6 +25,8 @@ export interface Situation {
   zone: TimeZone
   /** Epoch ms of the platform's clock. */
   now: number
+  /** The gate that blocks its subscription now; undefined when none does, or nobody knows. */
+  gate: Gate | undefined
   /** How a moment is shown. */
   show: (ms: number) => string
 }
@@ -89,10 +92,10 @@ function backingOff(entry: FailedRecord, dueAt: number, { policy, show }: Situat
   return { state: 'backing-off', why, nextAt: dueAt > leavesAt ? undefined : dueAt }
 }
 
-function due(entry: FailedRecord, dueAt: number, { policy, show }: Situation): Explanation {
+function due(entry: FailedRecord, dueAt: number, { gate, policy, show }: Situation): Explanation {
   const last = lastOf(entry, show)
-  if (!policy.enabled) {
-    const why = `held: it would be due since ${show(dueAt)}, but retry.enabled is false; ${byHand(entry.id)}`
+  if (gate !== undefined) {
+    const why = `held: it would be due since ${show(dueAt)}, but ${reasonOf(gate)}; ${byHand(entry.id)}`
     return { state: 'held', why, nextAt: undefined }
   }
   const order = policy.orderPerEntity
@@ -107,7 +110,7 @@ export function explain(record: WebhookRecord, situation: Situation): Explanatio
   if (done !== undefined) return done
   const { now, policy, zone } = situation
   const entry = createFailedRecord(record, { zone, now, askedAt: 0 })
-  const { decision, dueAt } = decide(entry, policy, { now, held: false })
+  const { decision, dueAt } = decide(entry, policy, { now })
   if (decision === 'excluded') {
     const why = `not selected: ${exclusions(entry, situation).join('; ')}; ${byHand(entry.id)}`
     return { state: decision, why, nextAt: undefined }

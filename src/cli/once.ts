@@ -39,8 +39,7 @@ async function sweepOnce(engine: Engine, stop: AbortSignal): Promise<SweepReport
 
 /** Records that were due at that moment and have not been retried since. */
 function countDue(engine: Engine, policy: Policy, now: number): number {
-  return [...engine.backlog.entries()].filter((entry) => decide(entry, policy, { now, held: false }).decision === 'due')
-    .length
+  return [...engine.backlog.entries()].filter((entry) => decide(entry, policy, { now }).decision === 'due').length
 }
 
 /**
@@ -56,7 +55,7 @@ async function retryDue(engine: Engine, policy: Policy, signals: Signals): Promi
 /** What ended the run while something was left; null when nothing did. */
 function whatStopped(engine: Engine, stop: AbortSignal, left: { held: number; awaiting: number }): StoppedBy | null {
   if (stop.aborted) return 'signal'
-  const trouble = engine.guard.trouble()
+  const trouble = engine.breaker.trouble()
   if (trouble !== undefined) return trouble
   if (left.held + left.awaiting > 0 && engine.receiver.up() === false) return 'receiver'
   return left.held > 0 && engine.circuits().some(({ state }) => state === 'open') ? 'circuit' : null
@@ -83,7 +82,7 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
   const startedAt = clock.now()
   const started = clock.monotonic()
   const sweep = await sweepOnce(engine, stop)
-  const { counts: failed } = engine.backlog.summary(engine.client.now(), () => false)
+  const { counts: failed } = engine.backlog.summary(engine.client.now(), () => undefined)
   const mayRetry = options.dryRun !== true && config.retry.enabled && sweep !== undefined && sweep.result !== 'failed'
   const signals = { stop, kill: grace.signal }
   const held = mayRetry ? await retryDue(engine, toPolicy(config, periodMs), signals) : 0

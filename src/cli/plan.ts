@@ -8,7 +8,8 @@ import type { Counts } from '../reconcile/retry/census.ts'
 import { decide, decisions, type Verdict } from '../reconcile/decide.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
-import { askDaemon, inWords, isHeldBy, stopsOf, type AskedDaemon } from './daemon-status.ts'
+import { reasonOf, type Gate } from '../reconcile/retry/gates.ts'
+import { askDaemon, gateOf, inWords, stopsOf, type AskedDaemon } from './daemon-status.ts'
 import { estimateSeconds } from './estimate.ts'
 import type { End, Io } from './io.ts'
 import { showSpan, type Moments } from './moments.ts'
@@ -37,25 +38,30 @@ const noResponse = 'no response'
 /** As many fit on a screen or two. */
 const mostCauses = 50
 
-/** Whether retries of a subscription are held: by the receiver as it answers now, or by the running daemon. */
-function isHeld({ daemon, receiverUp }: Pick<Found, 'daemon' | 'receiverUp'>, subscriptionId: string): boolean {
-  return receiverUp === false || isHeldBy(daemon, subscriptionId)
+/** What blocks retries of a subscription: the configuration, the receiver as it answers now, or the running daemon. */
+function gateFor(
+  { config }: Session,
+  { daemon, receiverUp }: Pick<Found, 'daemon' | 'receiverUp'>,
+): (subscriptionId: string) => Gate | undefined {
+  if (!config.retry.enabled) return () => 'disabled'
+  if (receiverUp === false) return () => 'receiver-down'
+  return (subscriptionId) => gateOf(daemon, subscriptionId)
 }
 
-function verdictOf({ policy }: Session, found: Found): (entry: FailedRecord) => Verdict {
-  return (entry) => decide(entry, policy, { now: found.now, held: isHeld(found, entry.subscriptionId) })
+function verdictOf(session: Session, found: Found): (entry: FailedRecord) => Verdict {
+  const gate = gateFor(session, found)
+  return (entry) => decide(entry, session.policy, { now: found.now, gate: gate(entry.subscriptionId) })
 }
 
 async function look(session: Session, io: Io, secondsPerCall: () => number): Promise<Found> {
-  const { config, engine, policy, stop } = session
+  const { config, engine, stop } = session
   const sweep = await engine.sweeper.full(stop)
   // Without a health address nobody knows, and nothing is held for it.
   const hasHealth = config.receiver.healthUrl !== undefined
   const receiverUp = hasHealth ? await askReceiver(engine, session.next('receiver'), stop) : undefined
   const now = engine.client.now()
   const daemon = await askDaemon(config.server, io)
-  const holds = (subscriptionId: string): boolean => !policy.enabled || isHeld({ daemon, receiverUp }, subscriptionId)
-  const { counts } = engine.backlog.summary(now, holds)
+  const { counts } = engine.backlog.summary(now, gateFor(session, { daemon, receiverUp }))
   const found = { sweep, now, failed: counts, receiverUp, daemon, secondsPerCall: secondsPerCall() }
   const { circuit, outcome, retry } = config
   const seconds = estimateSeconds(counts.due, {
@@ -209,8 +215,8 @@ function conclusions({ config, engine }: Session, found: Found): string[] {
   const { failed } = found
   const rate = Math.round(engine.state().rateLimit * 10) / 10
   const reasons = [
-    ...(config.retry.enabled ? [] : ['retry.enabled is false']),
-    ...(found.receiverUp === false ? ['the receiver is down (receiver.healthUrl)'] : []),
+    ...(config.retry.enabled ? [] : [reasonOf('disabled')]),
+    ...(found.receiverUp === false ? [reasonOf('receiver-down')] : []),
     ...stopsOf(found.daemon),
   ]
   const held = [...new Set(reasons)].join('; ') || 'the circuits of their subscriptions are open'
@@ -278,7 +284,7 @@ async function plan(io: Io, options: PlanOptions): Promise<ExitCode> {
     const causes = groupByCause(engine.backlog.entries(), {
       policy: session.policy,
       now: found.now,
-      isHeld: (subscriptionId) => isHeld(found, subscriptionId),
+      gateOf: gateFor(session, found),
       maxCauses: Infinity,
       maxParked: 0,
     }).list

@@ -25,7 +25,7 @@ const mostUnasked = 100
 
 /** Records that may go out, as it was decided at that moment. */
 function dueAt(now: number, { engine, policy }: Session): FailedRecord[] {
-  return [...engine.backlog.entries()].filter((entry) => decide(entry, policy, { now, held: false }).decision === 'due')
+  return [...engine.backlog.entries()].filter((entry) => decide(entry, policy, { now }).decision === 'due')
 }
 
 function question(due: readonly FailedRecord[], { moments, target }: Session): string {
@@ -70,7 +70,7 @@ async function isWanted(due: readonly FailedRecord[], { daemon, io, options, ses
 /** What ended the run while something was left; null when nothing did. */
 function whatStopped({ engine, stop }: Session, left: number, held: number): StoppedBy | null {
   if (stop.aborted) return 'signal'
-  const trouble = engine.guard.trouble()
+  const trouble = engine.breaker.trouble()
   if (trouble !== undefined) return trouble
   if (left > 0 && engine.receiver.up() === false) return 'receiver'
   return held > 0 && engine.circuits().some(({ state }) => state === 'open') ? 'circuit' : null
@@ -141,7 +141,7 @@ function reportOf(
 async function retryFound(run: Run): Promise<RetryReport> {
   const { decidedAt, session } = run
   const { clock, config, engine, service, stop } = session
-  const { counts } = engine.backlog.summary(decidedAt, () => false)
+  const { counts } = engine.backlog.summary(decidedAt, () => undefined)
   const { inFlight } = engine.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log: service.log })
   try {

@@ -17,7 +17,7 @@ export async function runRound(engine: Engine, { stop, kill }: Signals, onlyDueA
   const over = new AbortController()
   const bug = Promise.withResolvers<never>()
   bug.promise.catch(() => undefined)
-  const beside = [engine.guard, engine.receiver, engine.confirmer].map((part) =>
+  const beside = [engine.breaker, engine.receiver, engine.confirmer].map((part) =>
     part.run(over.signal).catch((error: unknown) => {
       if (!over.signal.aborted) bug.reject(error)
     }),
@@ -44,7 +44,6 @@ export async function askReceiver(
   const asking = engine.receiver.run(AbortSignal.any([stop, over.signal])).catch((error: unknown) => {
     if (!over.signal.aborted) throw error
   })
-  engine.receiver.want()
   try {
     await Promise.race([answered, asking])
   } finally {

@@ -1,4 +1,5 @@
 // Every metric of the daemon in one table: name, type, help, labels and their values. README's table is made from it.
+import { gateNames } from '../reconcile/retry/gates.ts'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { reasons } from '../platform/http.ts'
 import { foundStatuses, retryResults } from '../platform/operations.ts'
@@ -148,6 +149,11 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'Whether the receiver answered 2xx when it was last asked (1) or not (0); only with receiver.healthUrl, from the first answer on.',
     presence: 'when-set',
+  },
+  gates: {
+    type: 'gauge',
+    help: 'Gates that keep retries from going out: 1 while it blocks everything or any subscription.',
+    labels: { gate: gateNames },
   },
   paused: { type: 'gauge', help: 'Whether the operator has paused the retries (1) or not (0).' },
   platform_requests_total: {

@@ -5,6 +5,7 @@ import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { OutcomeFact } from '../reconcile/confirm/outcomes.ts'
 import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
+import { gateNames, type ShutGate } from '../reconcile/retry/gates.ts'
 import { expiringDecisions, type ExpiringDecision, type Metrics } from './metrics.ts'
 import type { Watched } from './progress.ts'
 
@@ -23,6 +24,8 @@ export interface State extends Watched {
   /** Undefined without `receiver.healthUrl`, and before the first answer. */
   receiverUp: boolean | undefined
   paused: boolean
+  /** Those that are shut. */
+  gates: readonly ShutGate[]
   inFlight: number
   rateLimit: number
   /** Undefined when no Retry-After goes on. */
@@ -123,7 +126,8 @@ function publishRecords(metrics: Metrics, state: State): void {
 }
 
 /** What holds retries. */
-function publishHolds(metrics: Metrics, { circuits, receiverUp, paused }: State): void {
+function publishHolds(metrics: Metrics, { circuits, gates, receiverUp, paused }: State): void {
+  for (const gate of gateNames) metrics.set('gates', Number(gates.some((shut) => shut.gate === gate)), { gate })
   for (const [state, count] of Object.entries(circuits) as [CircuitState, number][]) {
     metrics.set('circuits', count, { state })
   }

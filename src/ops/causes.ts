@@ -1,4 +1,5 @@
 // Why deliveries are missing: the failed records grouped by event type, subscription and last answer, and those that nobody retries any more.
+import type { Gate } from '../reconcile/retry/gates.ts'
 import { noCounts, type Counts } from '../reconcile/retry/census.ts'
 import { decide } from '../reconcile/decide.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
@@ -47,7 +48,7 @@ export interface CausesOptions {
   /** Epoch ms of the platform's clock. */
   now: number
   /** Whether retries of a subscription are held. */
-  isHeld: (subscriptionId: string) => boolean
+  gateOf: (subscriptionId: string) => Gate | undefined
   /** The most causes, and the most parked records, that are listed. */
   maxCauses: number
   maxParked: number
@@ -128,14 +129,14 @@ const mostFirst = (a: Cause, b: Cause): number => b.records - a.records || a.old
 
 /** Groups the records. Those that are excluded are not ours to miss. */
 export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOptions): Causes {
-  const { policy, now, isHeld, maxCauses, maxParked } = options
+  const { policy, now, gateOf, maxCauses, maxParked } = options
   const groups = createGroups()
   const firstCauses = createFirsts(maxCauses, mostFirst)
   const firstParked = createFirsts(maxParked, oldestFirst)
   let [records, parked] = [0, 0]
   let lastDueAt: number | undefined
   for (const entry of entries) {
-    const { decision, dueAt } = decide(entry, policy, { now, held: isHeld(entry.subscriptionId) })
+    const { decision, dueAt } = decide(entry, policy, { now, gate: gateOf(entry.subscriptionId) })
     if (decision === 'excluded') continue
     const cause = groups.of(entry)
     records += 1

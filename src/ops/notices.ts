@@ -1,5 +1,6 @@
 // What the status page says in words: how it stands in one line, what is being done, and what somebody should look at.
-import type { Hold, StatusDocument } from './status.ts'
+import type { Gate } from '../reconcile/retry/gates.ts'
+import type { GateStatus, StatusDocument } from './status.ts'
 import { clockTime, counted, fromNow, pace, span } from './words.ts'
 
 /** How it stands: `well`, `working` by itself, `waiting` for something that passes or somebody wants, `trouble`: a person is needed. */
@@ -13,64 +14,43 @@ export interface Notice {
   advice: string
 }
 
-const holdNotices: Readonly<Record<Hold, Notice>> = {
-  disabled: {
-    level: 'waiting',
-    text: 'Retries are switched off (retry.enabled is false).',
-    advice: 'To switch them on, set it and restart.',
-  },
-  paused: { level: 'waiting', text: 'Retries are paused by an operator.', advice: 'To go on: POST /-/resume.' },
-  'receiver-down': {
-    level: 'trouble',
-    text: 'The receiver is down: its health address does not answer 2xx.',
-    advice: 'Bring it up; retries go on by themselves.',
-  },
-  unauthorized: {
-    level: 'trouble',
-    text: 'The platform refuses the token or the permission.',
-    advice: 'See the log; check key, client id and permission.',
-  },
-  platform: {
-    level: 'trouble',
-    text: 'The platform does not answer.',
-    advice: 'Nothing to do here: it is asked until it does.',
-  },
-  throttled: {
-    level: 'waiting',
-    text: 'The platform has asked for a pause (Retry-After).',
-    advice: 'Nothing to do: it goes on by itself.',
-  },
-  circuit: {
-    level: 'trouble',
-    text: 'Nearly all retries failed again, so few go out at a time.',
-    advice: 'Look at the receiver; it speeds up by itself as deliveries arrive.',
-  },
+/** What a shut gate asks of a person. */
+const gateLevels: Readonly<Record<Gate, Notice['level']>> = {
+  disabled: 'waiting',
+  paused: 'waiting',
+  'receiver-down': 'trouble',
+  unauthorized: 'trouble',
+  platform: 'trouble',
+  throttled: 'waiting',
+  outcomes: 'working',
+  circuit: 'trouble',
+  limit: 'working',
 }
 
 /** A clock, or a zone, that is so far off is worth a look. */
 const maxSkewSeconds = 60
 const maxOffsetSeconds = 600
 
-function holdNotice(hold: Hold, { circuits, paused, rate }: StatusDocument): Notice {
-  const notice = holdNotices[hold]
-  if (hold === 'paused' && paused !== null) {
-    return {
-      ...notice,
-      text: `Retries are paused by an operator since ${paused.since.slice(0, 19).replace('T', ' ')} UTC.`,
-    }
+function gateText({ gate, reason, since, subscriptions }: GateStatus, { circuits, rate }: StatusDocument): string {
+  if (gate === 'paused' && since !== null) {
+    return `Retries are paused by an operator since ${since.slice(0, 19).replace('T', ' ')} UTC.`
   }
-  if (hold === 'throttled') {
-    const left = span(rate.throttledForSeconds * 1000 + 999)
-    return { ...notice, text: `The platform has asked for a pause (Retry-After), for ${left} more.` }
+  if (gate === 'throttled') {
+    return `The platform has asked for a pause (Retry-After), for ${span(rate.throttledForSeconds * 1000 + 999)} more.`
   }
-  if (hold !== 'circuit') return notice
-  const which = `of ${counted(circuits.notClosed, 'subscription', 'subscriptions')}`
-  const isPausing = circuits.list.some(({ pausesForSeconds }) => pausesForSeconds > 0)
-  return {
-    ...notice,
-    level: isPausing ? 'trouble' : 'working',
-    text: `Nearly all retries ${which} failed again, so ${isPausing ? 'they pause' : 'few go out at a time'}.`,
-  }
+  if (gate !== 'circuit') return reason
+  const which = counted(subscriptions ?? circuits.notClosed, 'subscription', 'subscriptions')
+  const what = isPausing(circuits) ? 'they pause' : 'few go out at a time'
+  return `Nearly all retries of ${which} failed again, so ${what}.`
+}
+
+const isPausing = ({ list }: StatusDocument['circuits']): boolean =>
+  list.some(({ pausesForSeconds }) => pausesForSeconds > 0)
+
+function gateNotice(shut: GateStatus, status: StatusDocument): Notice {
+  const isRecovering = shut.gate === 'circuit' && !isPausing(status.circuits)
+  const level = isRecovering ? 'working' : gateLevels[shut.gate]
+  return { level, text: gateText(shut, status), advice: shut.advice }
 }
 
 function listNotices({ lastFullSweep, now, sweeps }: StatusDocument): Notice[] {
@@ -172,7 +152,7 @@ const worstFirst = (a: Notice, b: Notice): number => rank[a.level] - rank[b.leve
 /** What is so of all but parked records. */
 function openNotices(status: StatusDocument): Notice[] {
   return [
-    ...status.holding.map((hold) => holdNotice(hold, status)),
+    ...status.gates.map((shut) => gateNotice(shut, status)),
     ...listNotices(status),
     ...recordNotices(status),
     ...timeNotices(status),
@@ -190,7 +170,7 @@ export interface Doing {
   sentence: string
 }
 
-const holdWords: Readonly<Record<Exclude<Hold, 'circuit' | 'throttled'>, string>> = {
+const stopWords: Readonly<Partial<Record<Gate, string>>> = {
   disabled: 'Observing only',
   paused: 'Paused',
   'receiver-down': 'Waiting for the receiver',
@@ -198,9 +178,7 @@ const holdWords: Readonly<Record<Exclude<Hold, 'circuit' | 'throttled'>, string>
   platform: 'Waiting for the platform',
 }
 
-function isStop(hold: Hold): hold is keyof typeof holdWords {
-  return hold in holdWords
-}
+const isStop = (gate: Gate): boolean => gate in stopWords
 
 /** How many are in which state, in words; empty when none is. */
 export function partsOf(by: Readonly<Record<string, number>>): { kind: string; name: string; records: number }[] {
@@ -230,7 +208,7 @@ function activity({ circuits, failed, inFlight }: StatusDocument): string {
 export function doingOf(status: StatusDocument): Doing {
   const { drain, failed, inFlight, holding, lastFullSweep, missing } = status
   const stop = holding.find(isStop)
-  if (stop !== undefined) return { word: holdWords[stop], sentence: 'Nothing is retried now.' }
+  if (stop !== undefined) return { word: stopWords[stop] ?? '', sentence: 'Nothing is retried now.' }
   if (missing === 0) {
     const isFirst = lastFullSweep === null
     return {

@@ -2,7 +2,8 @@
 import type { CauseStatus } from './cause-status.ts'
 import { constant, html, type Html, type Part } from './html.ts'
 import { partsOf } from './notices.ts'
-import type { Hold, StatusDocument } from './status.ts'
+import type { Gate } from '../reconcile/retry/gates.ts'
+import type { StatusDocument } from './status.ts'
 import { count, counted, fromNow, response, span, timeOf, word } from './words.ts'
 
 /** Roles are given: a table that a small screen shows as a list of blocks stays a table to a screen reader. */
@@ -39,7 +40,7 @@ function table(caption: Part, columns: readonly Column[], rows: readonly (readon
   </table>`
 }
 
-const untilHeldIsOver: Readonly<Partial<Record<Hold, string>>> = {
+const untilOpen: Readonly<Partial<Record<Gate, string>>> = {
   disabled: 'when retries are switched on',
   paused: 'when resumed',
   'receiver-down': 'when the receiver is up',
@@ -60,8 +61,8 @@ function nextAttempt(cause: CauseStatus, { holding, now }: StatusDocument): Part
     return html`${what} <small>${timeOf(next, now)}</small>`
   }
   if (isParked(cause)) return 'none: parked'
-  const hold = holding.map((one) => untilHeldIsOver[one]).find((text) => text !== undefined)
-  return hold ?? 'when an outcome is known'
+  const until = holding.map((gate) => untilOpen[gate]).find((text) => text !== undefined)
+  return until ?? 'when an outcome is known'
 }
 
 const circuitMarks = { closed: '○', probing: '◐', open: '●' } as const

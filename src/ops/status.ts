@@ -3,27 +3,12 @@ import type { CircuitState, CircuitView } from '../reconcile/retry/circuits.ts'
 import type { Causes } from './causes.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import { estimateDrain } from '../observe/drain.ts'
-import type { Trouble } from '../reconcile/retry/platform-breaker.ts'
+import { gateTable, type Gate, type ShutGate } from '../reconcile/retry/gates.ts'
 import type { SweepKind, SweepResult } from '../reconcile/sweep/sweep-report.ts'
 import { toCauses, toParkedList, type CausesStatus, type ParkedListStatus } from './cause-status.ts'
 import type { MinuteState } from '../observe/history.ts'
 import { toDrain, toMinute, type DrainStatus, type MinuteStatus } from './history-status.ts'
 import { toSeconds, toTime } from './time.ts'
-
-/** What keeps retries from going out, in the order in which they are told. */
-export const holds = [
-  'disabled',
-  'paused',
-  'receiver-down',
-  'unauthorized',
-  'platform',
-  'throttled',
-  'circuit',
-] as const
-export type Hold = (typeof holds)[number]
-
-/** Those of them that stop every retry, for a time that nobody can tell. */
-const stops: ReadonlySet<Hold> = new Set<Hold>(['disabled', 'paused', 'receiver-down', 'unauthorized', 'platform'])
 
 /** Records that are excluded, or awaited, don't count as expiring. */
 const expiringDecisions = ['due', 'backing-off', 'held', 'parked'] as const satisfies readonly Decision[]
@@ -47,11 +32,10 @@ export interface StatusState {
   version: string
   now: number
   startedAt: number
-  retriesEnabled: boolean
-  pausedSince: number | undefined
+  /** In the table's order. */
+  gates: readonly ShutGate[]
   /** Undefined without `receiver.healthUrl`; there `up` is undefined before the first answer. */
   receiver: { up: boolean | undefined } | undefined
-  trouble: Trouble | undefined
   throttledForMs: number
   /** Calls a second that are allowed at present. */
   rateLimit: number
@@ -109,6 +93,17 @@ export interface SweepStatus {
   problem?: string
 }
 
+/** A gate that is shut. */
+export interface GateStatus {
+  gate: Gate
+  /** Null where nobody records it. */
+  since: string | null
+  /** How many subscriptions it blocks; null when it blocks everything. */
+  subscriptions: number | null
+  reason: string
+  advice: string
+}
+
 /**
  * The answer to GET /status, which follows SemVer: fields come, but none goes or changes its meaning while
  * `schemaVersion` is 1. Times are ISO 8601 in UTC on this host's clock, and null when there is none. Only ids, types,
@@ -141,13 +136,10 @@ export interface StatusDocument {
   beyondWindow: number
   /** Since when an operator's pause goes on; null when none does. */
   paused: { since: string } | null
-  /**
-   * All that keeps retries from going out now; empty when nothing does. `disabled`: `retry.enabled` is false; `paused`:
-   * an operator's pause; `receiver-down`: its health address does not answer 2xx; `unauthorized`: token or permission
-   * is refused; `platform`: the platform does not answer; `throttled`: the platform's Retry-After goes on; `circuit`:
-   * those of the subscriptions in `circuits`.
-   */
-  holding: Hold[]
+  /** Names of the gates that are shut now: what keeps retries from going out; empty when nothing does. */
+  holding: Gate[]
+  /** The same, with since when, what they block, and what to do. */
+  gates: GateStatus[]
   /** Null without `receiver.healthUrl`; `up` is null before the first answer. */
   receiver: { up: boolean | null } | null
   /** Circuits that are not closed: how many, and the first of them (at most 1000). */
@@ -188,18 +180,13 @@ export const maxSweeps = 10
 export const maxCauses = 50
 export const maxParked = 100
 
-function holdingOf(state: StatusState): Hold[] {
-  const isSo: Readonly<Record<Hold, boolean>> = {
-    disabled: !state.retriesEnabled,
-    paused: state.pausedSince !== undefined,
-    'receiver-down': state.receiver?.up === false,
-    unauthorized: state.trouble === 'unauthorized',
-    platform: state.trouble === 'platform',
-    throttled: state.throttledForMs > 0,
-    circuit: state.circuits.length > 0,
-  }
-  return holds.filter((hold) => isSo[hold])
+function toGate({ gate, since, subscriptions }: ShutGate): GateStatus {
+  const { advice, reason } = gateTable[gate]
+  return { gate, since: toTime(since), subscriptions: subscriptions ?? null, reason, advice }
 }
+
+/** Gates that stop every retry, for a time that nobody can tell. */
+const stops: ReadonlySet<Gate> = new Set<Gate>(['disabled', 'paused', 'receiver-down', 'unauthorized', 'platform'])
 
 function toCircuit({ pausesForMs, ...view }: CircuitView): CircuitStatus {
   return {
@@ -248,9 +235,9 @@ function drainOf(state: StatusState, isHeld: boolean): DrainStatus {
 type IncidentStatus = Pick<StatusDocument, 'missing' | 'drain' | 'causes' | 'parked' | 'history'>
 
 /** What is missing, why, and when it will have arrived. */
-function toIncident(state: StatusState, holding: readonly Hold[]): IncidentStatus {
-  const { causes, circuits, failed, now, onlyCounted, skewMs, throttledForMs } = state
-  const isHeld = holding.some((hold) => stops.has(hold))
+function toIncident(state: StatusState): IncidentStatus {
+  const { causes, circuits, gates, failed, now, onlyCounted, skewMs, throttledForMs } = state
+  const isHeld = gates.some(({ gate }) => stops.has(gate))
   return {
     missing: missingOf(failed),
     drain: drainOf(state, isHeld),
@@ -280,8 +267,8 @@ function toSurroundings(state: StatusState): SurroundingsStatus {
 
 /** The document that shows this state. */
 export function toStatus(state: StatusState): StatusDocument {
-  const { circuits, expiring, pausedSince, receiver } = state
-  const holding = holdingOf(state)
+  const { circuits, expiring, gates, receiver } = state
+  const pause = gates.find(({ gate }) => gate === 'paused')
   return {
     schemaVersion: 1,
     instance: state.instance,
@@ -295,8 +282,9 @@ export function toStatus(state: StatusState): StatusDocument {
     inFlight: state.inFlight,
     stuckProcessing: state.stuckProcessing,
     beyondWindow: state.beyondWindow,
-    paused: pausedSince === undefined ? null : { since: toTime(pausedSince) ?? '' },
-    holding,
+    paused: pause === undefined ? null : { since: toTime(pause.since) ?? '' },
+    holding: gates.map(({ gate }) => gate),
+    gates: gates.map(toGate),
     receiver: receiver === undefined ? null : { up: receiver.up ?? null },
     circuits: { notClosed: circuits.length, list: circuits.slice(0, maxCircuits).map(toCircuit) },
     rate: {
@@ -308,6 +296,6 @@ export function toStatus(state: StatusState): StatusDocument {
     lastCompleteSweep: toTime(state.lastCompleteSweepAt),
     nextTick: toTime(state.nextTickAt),
     ...toSurroundings(state),
-    ...toIncident(state, holding),
+    ...toIncident(state),
   }
 }

@@ -1,6 +1,7 @@
 // What the policy says of one record now: a pure function. @see design section 9
 import { backoffDelayMs } from './backoff.ts'
 import type { Policy, Selection } from './policy.ts'
+import type { Gate } from './retry/gates.ts'
 
 export const decisions = ['due', 'backing-off', 'parked', 'excluded', 'held', 'awaiting'] as const
 export type Decision = (typeof decisions)[number]
@@ -29,6 +30,16 @@ export interface Verdict {
   decision: Decision
   /** When it may be retried, in epoch ms of the platform's clock; in the past or present for `due` and `held`. */
   dueAt: number
+  /** With `held`: the gate that is shut. */
+  gate?: Gate
+}
+
+/** What a decision depends on besides the record. */
+export interface Situation {
+  /** Epoch ms of the platform's clock. */
+  now: number
+  /** The gate that blocks its subscription now; undefined when none does. */
+  gate?: Gate | undefined
 }
 
 export function isSelected(known: Pick<Known, 'subscriptionId' | 'eventType' | 'module'>, select: Selection): boolean {
@@ -67,12 +78,12 @@ export function isExpiring({ eventAt }: Pick<Known, 'eventAt'>, { window }: Poli
   return eventAt + window.lookbackMs - now < window.expiryWarningMs
 }
 
-/** First match wins. `now` in epoch ms of the platform's clock; `held` says that nothing may be retried at present. */
-export function decide(known: Known, policy: Policy, situation: { now: number; held: boolean }): Verdict {
+/** First match wins. */
+export function decide(known: Known, policy: Policy, { gate, now }: Situation): Verdict {
   const due = dueAt(known, policy)
   if (!isOurs(known, policy)) return { decision: 'excluded', dueAt: due }
   if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due }
   if (attemptsOf(known) >= policy.maxAttempts) return { decision: 'parked', dueAt: due }
-  if (situation.now < due) return { decision: 'backing-off', dueAt: due }
-  return { decision: situation.held || !policy.enabled ? 'held' : 'due', dueAt: due }
+  if (now < due) return { decision: 'backing-off', dueAt: due }
+  return gate === undefined ? { decision: 'due', dueAt: due } : { decision: 'held', dueAt: due, gate }
 }

@@ -50,8 +50,6 @@ export interface Policy {
   backoff: BackoffPolicy
   /** A record with this many attempts is parked. */
   maxAttempts: number
-  /** False: observe, touch nothing. */
-  enabled: boolean
   /** Events of one entity are retried in their order. */
   orderPerEntity: boolean
   outcome: OutcomePolicy

@@ -181,7 +181,7 @@ export async function reconcileOutage(privateKeyFile: string, run: OutageRun): P
   const startedAt = platform.begin()
   const loops = [
     engine.dispatcher.run({ stop: signal, kill: signal }),
-    engine.guard.run(signal),
+    engine.breaker.run(signal),
     engine.confirmer.run(signal),
     engine.sweeper.run(signal),
   ].map((loop) => loop.catch(() => undefined))

@@ -95,7 +95,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
   const cpu = cpuMicroseconds()
   const started = performance.now()
   const retrying = engine.dispatcher.run({ stop: stop.signal, kill: stop.signal })
-  const beside = [engine.guard.run(stop.signal), engine.confirmer.run(stop.signal)].map((loop) =>
+  const beside = [engine.breaker.run(stop.signal), engine.confirmer.run(stop.signal)].map((loop) =>
     loop.catch(() => undefined),
   )
   await engine.sweeper.full(stop.signal)

@@ -22,8 +22,8 @@ describe('what it shows', () => {
       failed: { due: 0, held: 0 },
       paused: { since: new Date(at).toISOString() },
       holding: ['paused'],
-      // Nothing is due: it has not been asked.
-      receiver: { up: null },
+      gates: [{ gate: 'paused', since: new Date(at).toISOString(), subscriptions: null }],
+      receiver: { up: true },
       circuits: { notClosed: 0, list: [] },
       sweeps: [{ kind: 'full', result: 'complete', endedAt: new Date(at).toISOString(), listed: 0 }],
       nextTick: new Date(at + 1000 + 3_600_000).toISOString(),
@@ -130,7 +130,7 @@ describe('what it shows', () => {
     expect(scene.lines.find(({ event }) => event === 'heartbeat')?.fields).toMatchObject({
       awaiting: 0,
       paused: true,
-      receiver: undefined,
+      receiver: 'up',
       circuitsOpen: 0,
       circuitsProbing: 0,
     })

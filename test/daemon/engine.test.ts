@@ -100,7 +100,7 @@ function world(setting: Setting = {}): World {
     start() {
       running.push(
         engine.tokens.run(stop.signal),
-        engine.guard.run(stop.signal),
+        engine.breaker.run(stop.signal),
         engine.receiver.run(stop.signal),
         engine.confirmer.run(stop.signal),
         engine.sweeper.run(stop.signal),
@@ -127,7 +127,6 @@ describe('from the configuration', () => {
       select: { eventTypes: [], modules: [], subscriptionIds: [] },
       backoff: { initialMs: minuteMs, multiplier: 2, maxMs: 6 * hourMs, jitter: 0.5 },
       maxAttempts: 30,
-      enabled: true,
       orderPerEntity: false,
       outcome: { firstCheckMs: 500, doubtMs: 2000, giveUpAfterMs: hourMs, lostAfterMs: 2 * minuteMs },
       periodMs: 30_000,
@@ -160,7 +159,6 @@ describe('from the configuration', () => {
         modules: ['accounts', 'incoming-transfers'],
         subscriptionIds: ['aaaaaaaa-0000-4000-8000-000000000001'],
       },
-      enabled: false,
       maxAttempts: 5,
       backoff: { jitter: 0 },
     })
@@ -334,10 +332,14 @@ describe('the health address of the receiver', () => {
 })
 
 test.each([
-  ['that has not answered yet holds all', { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.test:8080/health' }, true],
-  ['that is not configured holds nothing', {}, false],
-])('a health address %s', (_, env, held) => {
-  expect(world({ env }).engine.isHeld('')).toBe(held)
+  [
+    'that has not answered yet holds all',
+    { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.test:8080/health' },
+    'receiver-down',
+  ],
+  ['that is not configured holds nothing', {}, undefined],
+])('a health address %s', (_, env, gate) => {
+  expect(world({ env }).engine.gates.of('')).toBe(gate)
 })
 
 describe('when the API refuses every token', () => {
@@ -356,11 +358,11 @@ describe('when the API refuses every token', () => {
     expect(http.calls.retry - before.retry).toBeLessThanOrEqual(2 * 8)
     expect(http.calls.token - before.token).toBeLessThanOrEqual(60)
     expect(http.calls.list - before.list).toBeLessThanOrEqual(100)
-    expect(engine.guard.trouble()).toBe('unauthorized')
+    expect(engine.breaker.trouble()).toBe('unauthorized')
     expect(engine.state().summary.counts.held).toBeGreaterThan(0)
     refusing = false
     await tickEvery(30_000, 20 * minuteMs)
     expect(platform.failedIds()).toEqual([])
-    expect(engine.guard.trouble()).toBeUndefined()
+    expect(engine.breaker.trouble()).toBeUndefined()
   })
 })

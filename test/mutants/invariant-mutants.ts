@@ -23,7 +23,7 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I03',
     file: 'reconcile/decide.ts',
-    text: "if (situation.now < due) return { decision: 'backing-off', dueAt: due }",
+    text: "if (now < due) return { decision: 'backing-off', dueAt: due }",
     replacement: '',
     breaks: 'ignores the backoff',
     origin: 'invariant',

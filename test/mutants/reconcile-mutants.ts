@@ -93,8 +93,8 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R15',
     file: 'reconcile/retry/platform-breaker.ts',
-    text: "trouble() === 'platform' ? { name: 'clear' } : { name: 'trial' }",
-    replacement: "{ name: 'clear' }",
+    text: "trouble() === 'platform' ? { name: 'closed' } : { name: 'half-open' }",
+    replacement: "{ name: 'closed' }",
     breaks: 'sends all retries at once when the list is allowed again',
     origin: 'review',
   },

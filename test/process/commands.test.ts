@@ -72,9 +72,9 @@ describe('plan', () => {
     expect((await runCommand(['plan'], { env: await envOf(sandbox, health) })).out).toContain('retried now: 7')
     sandbox.receiver.down()
     const down = await runCommand(['plan'], { env: await envOf(sandbox, health) })
-    expect(down.out).toContain('Held: 7, because the receiver is down (receiver.healthUrl).')
+    expect(down.out).toContain('Held: 7, because the receiver is down: its health address does not answer 2xx.')
     const off = await runCommand(['plan'], { env: await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' }) })
-    expect(off.out).toContain('Held: 7, because retry.enabled is false.')
+    expect(off.out).toContain('Held: 7, because retries are switched off (retry.enabled is false).')
   })
 
   test.each([

@@ -67,7 +67,7 @@ describe('plan', () => {
     seedDue(sandbox, 7)
     await using daemon = await startStatus(paused)
     const { out } = await runCommand(['plan'], { env: await envOf(sandbox, daemon.env) })
-    expect(out).toContain('Held: 7, because an operator has paused retries.')
+    expect(out).toContain('Held: 7, because retries are paused by an operator.')
     expect(out).not.toContain('retried now')
   })
 

@@ -31,7 +31,6 @@ export const defaultPolicy: Policy = {
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
   backoff: { initialMs: minuteMs, multiplier: 2, maxMs: 6 * hourMs, jitter: 0.5 },
   maxAttempts: 30,
-  enabled: true,
   orderPerEntity: false,
   outcome: { firstCheckMs: 500, doubtMs: 2000, giveUpAfterMs: hourMs, lostAfterMs: 2 * minuteMs },
   periodMs: 30_000,
@@ -129,7 +128,7 @@ export function due(fields: Partial<WebhookRecord> = {}): WebhookRecord {
 }
 
 export function decisionOf(backlog: Backlog, record: WebhookRecord, at = testNow): Decision {
-  return decide(entryOf(backlog, record), defaultPolicy, { now: at, held: false }).decision
+  return decide(entryOf(backlog, record), defaultPolicy, { now: at }).decision
 }
 
 /** Notes a PATCH of this record that was sent, and answered 100 ms later, at `monotonic`. */

@@ -1,4 +1,4 @@
-// Retries and their outcomes over an allowance alone, in a time that jumps from one happening to the next: who is hit how often.
+// Retries and their outcomes over an circuits alone, in a time that jumps from one happening to the next: who is hit how often.
 import TinyQueue from 'tinyqueue'
 import {
   createCircuits,
@@ -36,7 +36,7 @@ export interface Hit {
 }
 
 export interface Deliveries {
-  allowance: Circuits
+  circuits: Circuits
   facts: (CircuitFact & { at: number })[]
   hits: Hit[]
   /** Retries and outcomes until then. */
@@ -64,7 +64,7 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
   let turn = 0
   let wasFirstProbe = false
   const facts: (CircuitFact & { at: number })[] = []
-  const allowance = createCircuits({ ...defaultCircuit, ...policy }, (fact) => facts.push({ ...fact, at: now }))
+  const circuits = createCircuits({ ...defaultCircuit, ...policy }, (fact) => facts.push({ ...fact, at: now }))
   const coming = new TinyQueue<Coming>([], (a, b) => a.at - b.at || a.order - b.order)
   const hits: Hit[] = []
   const sent = new Map<string, number>()
@@ -77,7 +77,8 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
   function nextOther(): Line | undefined {
     for (let offset = 0; offset < open.length; offset += 1) {
       const line = open[(turn + offset) % open.length]
-      if (line === undefined || allowance.firstProbes().has(line.id) || !allowance.allows(line.id, now)) continue
+      if (line === undefined || circuits.firstProbes().has(line.id) || !(circuits.blocks(line.id, now) === undefined))
+        continue
       turn = (turn + offset + 1) % open.length
       return line
     }
@@ -85,16 +86,16 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
   }
 
   function nextProbe(): Line | undefined {
-    const id = allowance
+    const id = circuits
       .firstProbes()
       .values()
-      .find((one) => byId.get(one) !== undefined && allowance.allows(one, now))
+      .find((one) => byId.get(one) !== undefined && circuits.blocks(one, now) === undefined)
     return id === undefined ? undefined : byId.get(id)
   }
 
   function next(): Line | undefined {
     const line = wasFirstProbe ? (nextOther() ?? nextProbe()) : (nextProbe() ?? nextOther())
-    wasFirstProbe = line !== undefined && allowance.firstProbes().has(line.id)
+    wasFirstProbe = line !== undefined && circuits.firstProbes().has(line.id)
     return line
   }
 
@@ -105,7 +106,7 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
       open = open.filter((other) => other !== line)
       byId.delete(line.id)
     }
-    const ticket = allowance.take({ id: `${line.id}-${number}`, subscriptionId: line.id, eventType: 'transfer' }, now)
+    const ticket = circuits.take({ id: `${line.id}-${number}`, subscriptionId: line.id, eventType: 'transfer' }, now)
     hits.push({ subscriptionId: line.id, at: now })
     const fate = line.fate(number, now)
     if (fate === undefined) return
@@ -118,8 +119,8 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
       coming.pop()
       const { subscriptionId } = first.ticket
       if (first.verdict === 'recovered') arrived.set(subscriptionId, (arrived.get(subscriptionId) ?? 0) + 1)
-      allowance.settle(first.ticket, first.verdict, now)
-      allowance.turn(now)
+      circuits.settle(first.ticket, first.verdict, now)
+      circuits.turn(now)
       // A place is used as soon as it is free, also between two outcomes of the same moment.
       sendAll()
     }
@@ -130,17 +131,17 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
   }
 
   return {
-    allowance,
+    circuits,
     facts,
     hits,
     until(time) {
       for (let steps = 0; ; steps += 1) {
         if (steps > hotLoopSteps) throw new Error(`hot loop: ${hotLoopSteps} steps up to ${now} ms`)
-        allowance.turn(now)
+        circuits.turn(now)
         settleDue()
         sendAll()
-        const change = allowance.nextChangeAt(now) ?? Infinity
-        if (change <= now) throw new Error(`the allowance wants to turn at ${change}, and it is ${now}`)
+        const change = circuits.nextChangeAt(now) ?? Infinity
+        if (change <= now) throw new Error(`the circuits wants to turn at ${change}, and it is ${now}`)
         const nextAt = Math.min(change, coming.peek()?.at ?? Infinity)
         if (nextAt > time) break
         now = nextAt

@@ -99,7 +99,7 @@ export async function startEngine(sandbox: Handle, options: EngineTestOptions = 
   const work = new AbortController()
   const bug = Promise.withResolvers<never>()
   bug.promise.catch(() => undefined)
-  const beside = [engine.guard, engine.receiver, engine.confirmer].map((part) =>
+  const beside = [engine.breaker, engine.receiver, engine.confirmer].map((part) =>
     part.run(work.signal).catch((error: unknown) => {
       if (!work.signal.aborted) bug.reject(error)
     }),

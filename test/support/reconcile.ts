@@ -1,4 +1,5 @@
 // The reconcile parts put together over a platform in memory and a clock that stands still until a test moves it.
+import { createGates, type Gates } from '../../src/reconcile/retry/gates.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { createRateLimiter, type RateLimiter } from '../../src/platform/rate-limiter.ts'
 import {
@@ -57,6 +58,7 @@ export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
   concurrency?: number
   pages?: number
   maxPerSecond?: number
+  retriesEnabled?: boolean
   /** A platform of the test's own in the place of the one in memory. */
   client?: (parts: { clock: Clock; rate: RateLimiter }) => PlatformClient
 }
@@ -66,8 +68,9 @@ export interface Reconcile extends AsyncDisposable {
   platform: FakePlatform
   backlog: TestBacklog
   rate: RateLimiter
-  guard: PlatformBreaker
-  allowance: Circuits
+  breaker: PlatformBreaker
+  circuits: Circuits
+  gates: Gates
   dispatcher: Dispatcher
   confirmer: Confirmer
   /** Pauses, or resumes, as an operator does. */
@@ -80,7 +83,7 @@ export interface Reconcile extends AsyncDisposable {
   sweeps(): SweepReport[]
   stop: AbortController
   kill: AbortController
-  /** Starts dispatcher, confirmer and guard; they are ended with the test. */
+  /** Starts dispatcher, confirmer and breaker; they are ended with the test. */
   start(): Promise<void>
   /** One full sweep. */
   sweep(): Promise<SweepReport>
@@ -105,24 +108,24 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   }
   const platform = createFakePlatform({ latencyMs: 20, ...options, clock })
   const maxRecords = options.maxRecords ?? 100_000
-  const allowance = createCircuits({ ...circuitsOff, ...options.circuit }, report)
+  const circuits = createCircuits({ ...circuitsOff, ...options.circuit }, report)
   const cache = createBacklog({
     policy,
     zone,
     maxRecords,
-    isShut: (subscriptionId) => allowance.isOpen(subscriptionId, clock.monotonic()),
+    isShut: (subscriptionId) => circuits.isOpen(subscriptionId, clock.monotonic()),
   })
   const outcomes = createOutcomes({
     backlog: cache,
     policy: policy.outcome,
     zone,
     onSettled({ outcome, pending, record, timeOffsetMs }) {
-      allowance.settle(pending.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
+      circuits.settle(pending.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
       report({ type: 'outcome', id: record.id, outcome, timeOffsetMs })
       dispatcher.settled(record)
     },
     onUndecided({ ticket }) {
-      allowance.free(ticket)
+      circuits.free(ticket)
       dispatcher.wake()
     },
     onCheckDue(record) {
@@ -139,7 +142,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const client = options.client?.({ clock, rate }) ?? platform
   const stop = new AbortController()
   const kill = new AbortController()
-  const guard = createPlatformBreaker({
+  const breaker = createPlatformBreaker({
     clock,
     random: steadyRandom,
     report,
@@ -150,6 +153,17 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
       dispatcher.wake()
     },
   })
+  const gates = createGates({
+    retriesEnabled: options.retriesEnabled ?? true,
+    pause: { since: () => (paused ? 0 : undefined) },
+    receiver: { isDown: () => false, since: () => undefined },
+    breaker,
+    rate,
+    circuits,
+    awaited: () => outcomes.pending().size,
+    maxAwaited: maxRecords / 2,
+    clock,
+  })
   const { concurrency = 8 } = options
   const dispatcher = createDispatcher({
     client,
@@ -157,10 +171,10 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     outcomes,
     policy,
     rate,
-    guard,
-    allowance,
-    receiver: { allows: () => true, want: () => undefined, up: () => undefined },
-    isPaused: () => paused,
+    breaker,
+    circuits,
+    gates,
+    receiver: { up: () => undefined },
     clock,
     concurrency,
     report,
@@ -174,7 +188,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     random: steadyRandom,
     concurrency: pages,
     firstCheckMs: policy.outcome.firstCheckMs,
-    isFull: (subscriptionId) => allowance.isFull(subscriptionId),
+    isFull: (subscriptionId) => circuits.isFull(subscriptionId),
   })
   const sweeper = createSweeper({
     client,
@@ -202,8 +216,9 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     platform,
     backlog,
     rate,
-    guard,
-    allowance,
+    breaker,
+    circuits,
+    gates,
     dispatcher,
     confirmer,
     setPaused(value) {
@@ -217,7 +232,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     kill,
     sweeps: () => facts.flatMap((fact) => (fact.type === 'sweep' ? [fact.report] : [])),
     start() {
-      running.push(guard.run(stop.signal).catch(() => undefined))
+      running.push(breaker.run(stop.signal).catch(() => undefined))
       running.push(confirmer.run(stop.signal).catch(() => undefined))
       retrying = dispatcher.run({ stop: stop.signal, kill: kill.signal })
       running.push(retrying.catch(() => undefined))

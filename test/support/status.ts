@@ -1,4 +1,5 @@
 // What the parts know, as the status is made of it: a quiet daemon, with the changes that a test wants.
+import { gateTable, type Gate } from '../../src/reconcile/retry/gates.ts'
 import type { StatusState } from '../../src/ops/status.ts'
 import type { Causes } from '../../src/ops/causes.ts'
 
@@ -10,16 +11,20 @@ export const noCauses: Causes = {
   lastDueAt: undefined,
 }
 
+/** A shut gate, with what shows beside it. */
+export function shut(gate: Gate, since?: number): Partial<StatusState> {
+  const subscriptions = gateTable[gate].blocks === 'subscription' ? 1 : undefined
+  return { gates: [{ gate, since, subscriptions }] }
+}
+
 export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
   return {
     instance: 'test',
     version: '1.2.3',
     now: Date.UTC(2026, 0, 15, 12),
     startedAt: Date.UTC(2026, 0, 15, 11),
-    retriesEnabled: true,
-    pausedSince: undefined,
+    gates: [],
     receiver: undefined,
-    trouble: undefined,
     throttledForMs: 0,
     rateLimit: 20,
     failed: { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },

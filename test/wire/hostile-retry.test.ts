@@ -263,7 +263,7 @@ describe('the record is not failed any more', () => {
       await scene.advance(restMs)
     }
     expect(scene.calls().retry).toBe(2 * 6)
-    const { counts } = scene.daemon.engine.backlog.summary(scene.daemon.engine.client.now(), () => false)
+    const { counts } = scene.daemon.engine.backlog.summary(scene.daemon.engine.client.now(), () => undefined)
     expect(counts).toMatchObject({ parked: 2, due: 0 })
   })
 })
@@ -304,7 +304,7 @@ describe('a few bad records among many good ones', () => {
     const signals = { stop: signal, kill: signal }
     await scene.run(engine.dispatcher.run(signals, { onlyDueAt: engine.client.now() }))
 
-    expect(engine.guard.trouble()).toBe('platform')
+    expect(engine.breaker.trouble()).toBe('platform')
     // Three in a row, and those that were in flight beside them.
     expect(scene.calls().retry).toBeLessThanOrEqual(8)
     const before = callsTold(scene, 'list')

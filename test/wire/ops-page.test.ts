@@ -1,8 +1,9 @@
 // The status page: what it says of a state, that nothing foreign becomes markup, and that it needs no script and no style of its own.
+import { gateNames, type Gate } from '../../src/reconcile/retry/gates.ts'
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { pageHeaders, renderPage } from '../../src/ops/page.ts'
-import { holds, toStatus, type Hold, type StatusState } from '../../src/ops/status.ts'
+import { toStatus, type StatusState } from '../../src/ops/status.ts'
 import {
   aCause,
   anIncident,
@@ -13,7 +14,7 @@ import {
   uuid,
 } from '../support/incident.ts'
 import { ask, start } from '../support/ops-server.ts'
-import { aStatusState, noCauses } from '../support/status.ts'
+import { aStatusState, shut, noCauses } from '../support/status.ts'
 
 const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
@@ -117,7 +118,7 @@ describe('in one look', () => {
       { failed: { ...parkedOnly, due: 50 }, expiring: { ...expiringParked, due: 1 } },
       'trouble',
     ],
-    ['and the platform does not answer', { failed: parkedOnly, trouble: 'platform' }, 'trouble'],
+    ['and the platform does not answer', { failed: parkedOnly, ...shut('platform') }, 'trouble'],
   ])(
     '12 deliveries are parked %s: the headline is that of what is retried, and they have a notice',
     (_, changes, level) => {
@@ -143,15 +144,18 @@ describe('what holds', () => {
   const held = { ...noDecisions, held: 10 }
   const cause = aCause({ records: 10, byDecision: held })
   const causes = { ...noCauses, total: 1, records: 10, list: [cause] }
-  const states: Record<Hold, [Partial<StatusState>, string]> = {
-    disabled: [{ retriesEnabled: false }, 'when retries are switched on'],
-    paused: [{ pausedSince: incidentNow - minuteMs }, 'when resumed'],
-    'receiver-down': [{ receiver: { up: false } }, 'when the receiver is up'],
-    unauthorized: [{ trouble: 'unauthorized' }, 'when access works'],
-    platform: [{ trouble: 'platform' }, 'when the platform answers'],
-    throttled: [{ throttledForMs: 90_000 }, 'when an outcome is known'],
+  const states: Record<Gate, [Partial<StatusState>, string]> = {
+    disabled: [shut('disabled'), 'when retries are switched on'],
+    paused: [shut('paused', incidentNow - minuteMs), 'when resumed'],
+    'receiver-down': [{ receiver: { up: false }, ...shut('receiver-down') }, 'when the receiver is up'],
+    unauthorized: [shut('unauthorized'), 'when access works'],
+    platform: [shut('platform'), 'when the platform answers'],
+    throttled: [{ throttledForMs: 90_000, ...shut('throttled') }, 'when an outcome is known'],
+    outcomes: [shut('outcomes'), 'when an outcome is known'],
+    limit: [shut('limit'), 'when an outcome is known'],
     circuit: [
       {
+        ...shut('circuit'),
         circuits: [
           { subscriptionId: cause.subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForMs: 30_000 },
         ],
@@ -160,7 +164,7 @@ describe('what holds', () => {
     ],
   }
 
-  test.each(holds)('%s is told, with what to do, and the next attempt waits for it', (hold) => {
+  test.each(gateNames)('%s is told, with what to do, and the next attempt waits for it', (hold) => {
     const [changes, next] = states[hold]
     const text = read(aStatusState({ ...swept, failed: held, causes, oldestOpenAt: cause.oldestAt, ...changes }))
     expect(text).toContain('What to look at')
@@ -169,10 +173,12 @@ describe('what holds', () => {
   })
 
   test('since when it is paused, and how long it is throttled', () => {
-    expect(read(aStatusState({ ...swept, pausedSince: incidentNow - 90_061_000 }))).toContain(
+    expect(read(aStatusState({ ...swept, ...shut('paused', incidentNow - 90_061_000) }))).toContain(
       'since 2026-01-14 10:58:59 UTC',
     )
-    expect(read(aStatusState({ ...swept, throttledForMs: 90_000 }))).toContain('(Retry-After), for 1 min more')
+    expect(read(aStatusState({ ...swept, throttledForMs: 90_000, ...shut('throttled') }))).toContain(
+      '(Retry-After), for 1 min more',
+    )
   })
 })
 

@@ -1,13 +1,14 @@
 // The status document: what it says of a state, and that nothing but ids, types, codes, counts and times gets into it.
+import { gateNames, type Gate } from '../../src/reconcile/retry/gates.ts'
 import { describe, expect, test } from 'vitest'
-import { holds, toStatus, type Hold, type StatusState, type SweepEnd } from '../../src/ops/status.ts'
+import { toStatus, type StatusState, type SweepEnd } from '../../src/ops/status.ts'
 import type { CauseStatus } from '../../src/ops/cause-status.ts'
 import type { CircuitView } from '../../src/reconcile/retry/circuits.ts'
 import type { Cause } from '../../src/ops/causes.ts'
 import { ask, start } from '../support/ops-server.ts'
 import { ibanOf } from '../support/canaries.ts'
 import { aCause, anIncident, aParkedRecord, noDecisions, uuid } from '../support/incident.ts'
-import { aStatusState, noCauses } from '../support/status.ts'
+import { aStatusState, shut, noCauses } from '../support/status.ts'
 
 const at = Date.UTC(2026, 0, 15, 12)
 const subscriptionId = '11111111-1111-4111-8111-111111111111'
@@ -38,6 +39,7 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     beyondWindow: 0,
     paused: null,
     holding: [],
+    gates: [],
     receiver: null,
     circuits: { notClosed: 0, list: [] },
     rate: { callsPerSecond: 20, throttledForSeconds: 0 },
@@ -57,9 +59,12 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
 
 test('an incident', () => {
   const state = aStatusState({
-    pausedSince: at - 1000,
+    gates: (['paused', 'receiver-down', 'platform', 'throttled', 'circuit'] as const).map((gate) => ({
+      gate,
+      since: at - 1000,
+      subscriptions: gate === 'circuit' ? 2 : undefined,
+    })),
     receiver: { up: false },
-    trouble: 'platform',
     throttledForMs: 1,
     rateLimit: 12.345,
     failed: { due: 0, 'backing-off': 2, parked: 3, excluded: 4, held: 5, awaiting: 6 },
@@ -104,17 +109,19 @@ test('an incident', () => {
 })
 
 describe('what holds retries', () => {
-  const causes: Record<Hold, Partial<StatusState>> = {
-    disabled: { retriesEnabled: false },
-    paused: { pausedSince: 0 },
-    'receiver-down': { receiver: { up: false } },
-    unauthorized: { trouble: 'unauthorized' },
-    platform: { trouble: 'platform' },
-    throttled: { throttledForMs: 1 },
-    circuit: { circuits: [aCircuit()] },
+  const causes: Record<Gate, Partial<StatusState>> = {
+    disabled: shut('disabled'),
+    paused: shut('paused', 0),
+    'receiver-down': { receiver: { up: false }, ...shut('receiver-down') },
+    unauthorized: shut('unauthorized'),
+    platform: shut('platform'),
+    throttled: { throttledForMs: 1, ...shut('throttled') },
+    outcomes: shut('outcomes'),
+    circuit: { circuits: [aCircuit()], ...shut('circuit') },
+    limit: shut('limit'),
   }
 
-  test.each(holds)('%s alone', (hold) => {
+  test.each(gateNames)('%s alone', (hold) => {
     expect(toStatus(aStatusState(causes[hold])).holding).toEqual([hold])
   })
 
@@ -158,10 +165,10 @@ describe('causes', () => {
     ['held by its circuit', { byDecision: held }, { circuits: [circuit({ pausesForMs: 9000 })] }, 9000],
     ['held by a probe', { byDecision: held }, { circuits: [circuit({ state: 'probing', pausesForMs: 0 })] }, null],
     ["held by another one's circuit", { byDecision: held }, { circuits: [circuit({ subscriptionId: uuid(2) })] }, null],
-    ['due, and retries are off', { byDecision: due }, { retriesEnabled: false }, null],
-    ['backing off while paused', backingOff, { pausedSince: 0 }, null],
-    ['backing off while the receiver is down', backingOff, { receiver: { up: false } }, null],
-    ['backing off while the platform does not answer', backingOff, { trouble: 'platform' }, null],
+    ['due, and retries are off', { byDecision: due }, shut('disabled'), null],
+    ['backing off while paused', backingOff, shut('paused', 0), null],
+    ['backing off while the receiver is down', backingOff, { receiver: { up: false }, ...shut('receiver-down') }, null],
+    ['backing off while the platform does not answer', backingOff, shut('platform'), null],
     ['awaiting', { byDecision: { ...noDecisions, awaiting: 1 } }, {}, null],
     ['parked', { byDecision: { ...noDecisions, parked: 1 } }, {}, null],
   ])('the next attempt of one that is %s', (_, changes, state, afterMs) => {
@@ -203,11 +210,11 @@ describe('causes', () => {
     '%s: nobody can tell when',
     (hold) => {
       const held: Record<string, Partial<StatusState>> = {
-        disabled: { retriesEnabled: false },
-        paused: { pausedSince: 0 },
-        'receiver-down': { receiver: { up: false } },
-        unauthorized: { trouble: 'unauthorized' },
-        platform: { trouble: 'platform' },
+        disabled: shut('disabled'),
+        paused: shut('paused', 0),
+        'receiver-down': { receiver: { up: false }, ...shut('receiver-down') },
+        unauthorized: shut('unauthorized'),
+        platform: shut('platform'),
       }
       expect(toStatus(anIncident(held[hold])).drain).toEqual({ recoveredPerMinute: 95, seconds: null, doneAt: null })
     },

@@ -1,6 +1,7 @@
 // The bounded cache of failed records: a view of the platform, never the truth. @see design section 9
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
+import type { Gate } from './gates.ts'
 import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
 import { decide, decisions } from '../decide.ts'
 import { createFailedRecord, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
@@ -50,8 +51,8 @@ export interface Backlog {
   get(id: string): FailedRecord | undefined
   entries(): Iterable<FailedRecord>
   size(): number
-  /** Failed records by decision, held here or only counted; `isHeld` tells whether retries of a subscription are held. */
-  summary(now: number, isHeld: (subscriptionId: string) => boolean): Summary
+  /** Failed records by decision, held here or only counted; `gateOf` names the gate that blocks a subscription. */
+  summary(now: number, gateOf: (subscriptionId: string) => Gate | undefined): Summary
   census: Census
 }
 
@@ -108,7 +109,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   function counted(entry: FailedRecord, now: number): Counted {
-    const { decision } = decide(entry, policy, { now, held: false })
+    const { decision } = decide(entry, policy, { now })
     const { eventAt, localSecond, subscriptionId } = entry
     // Only the order of events asks whose they are, and names take room.
     return { decision, localSecond, eventAt, ...(policy.orderPerEntity && { subscriptionId }) }
@@ -188,7 +189,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       entry.subscriptionId = intern(entry.subscriptionId)
       entry.eventType = intern(entry.eventType)
       entry.module = intern(entry.module)
-      const { decision } = decide(entry, policy, { now, held: false })
+      const { decision } = decide(entry, policy, { now })
       if (decision === 'parked' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
       if (decision === 'excluded') excluded.push(entry)
       else newcomers.push(entry)
@@ -241,13 +242,13 @@ export function createBacklog(options: BacklogOptions): Backlog {
     get: (id) => byId.get(keyOf(id)),
     entries: () => byId.values(),
     size: () => byId.size,
-    summary(now, isHeld) {
+    summary(now, gateOf) {
       const counts = noCounts()
       const expiring = noCounts()
       const edge = expiringBefore(now, policy.window, zone)
       let oldest = census.oldestOpenAt() ?? Infinity
       for (const entry of byId.values()) {
-        const { decision } = decide(entry, policy, { now, held: isHeld(entry.subscriptionId) })
+        const { decision } = decide(entry, policy, { now, gate: gateOf(entry.subscriptionId) })
         counts[decision] += 1
         if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
         if (decision !== 'parked' && decision !== 'excluded') oldest = Math.min(oldest, entry.eventAt)

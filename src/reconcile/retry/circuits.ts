@@ -14,6 +14,8 @@ export interface CircuitFact {
   judged?: number
 }
 
+export type CircuitGate = 'circuit' | 'limit'
+
 /** A circuit as people see it. */
 export interface CircuitView {
   subscriptionId: string
@@ -33,8 +35,13 @@ export interface Ticket {
 
 /** Times are monotonic ms. */
 export interface Circuits {
-  /** Whether a retry of this subscription may go out now. */
-  allows(subscriptionId: string, now: number): boolean
+  /**
+   * What keeps a retry of this subscription from going out now: `circuit`, its circuit is not closed and its probe
+   * waits; `limit`, its circuit is closed, and as many retries as it allows await their outcome.
+   */
+  blocks(subscriptionId: string, now: number): CircuitGate | undefined
+  /** How many subscriptions are blocked now. */
+  blocked(now: number): Record<CircuitGate, number>
   /** True while all places of a subscription are taken: its retries wait for outcomes. */
   isFull(subscriptionId: string): boolean
   /** Takes a place. */
@@ -88,7 +95,8 @@ const firstProbeGapMs = 1000
 /** Everything is allowed, nothing is judged. */
 function createUnlimited(): Circuits {
   return {
-    allows: () => true,
+    blocks: () => undefined,
+    blocked: () => ({ circuit: 0, limit: 0 }),
     isFull: () => false,
     take: ({ id, subscriptionId }) => ({ id, subscriptionId }),
     settle: () => undefined,
@@ -167,6 +175,13 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
     return outstanding < circuit.allowance()
   }
 
+  function gateOf(line: Line, now: number): CircuitGate | undefined {
+    const state = line.circuit.state(now)
+    if (state === 'closed') return hasRoom(line) ? undefined : 'limit'
+    const waitsForTurn = line.circuit.allowance() === 1 && now < nextFirstProbeAt
+    return state === 'open' || waitsForTurn || !hasRoom(line) ? 'circuit' : undefined
+  }
+
   /** Tells of pauses that are over. */
   function resume(now: number): void {
     if (now < resumeAt) return
@@ -180,11 +195,17 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
   }
 
   return {
-    allows(subscriptionId, now) {
+    blocks(subscriptionId, now) {
       const line = lines.get(subscriptionId)
-      if (line === undefined) return true
-      if (!hasRoom(line) || line.circuit.state(now) === 'open') return false
-      return now >= nextFirstProbeAt || line.circuit.state(now) === 'closed' || line.circuit.allowance() > 1
+      return line && gateOf(line, now)
+    },
+    blocked(now) {
+      const counts = { circuit: 0, limit: 0 }
+      for (const line of lines.values()) {
+        const gate = gateOf(line, now)
+        if (gate !== undefined) counts[gate] += 1
+      }
+      return counts
     },
     isFull(subscriptionId) {
       const line = lines.get(subscriptionId)

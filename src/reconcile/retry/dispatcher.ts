@@ -14,6 +14,7 @@ import { nextAttempt, type FailedRecord } from '../failed-record.ts'
 import type { PlatformBreaker } from './platform-breaker.ts'
 import type { Policy } from '../policy.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
+import type { Gates } from './gates.ts'
 import { firstOfEach } from './entity-order.ts'
 import { pickNext, planRetries, take, type Pick as Picked, type PickRules, type RetryPlan } from './retry-plan.ts'
 import { contains, type Span } from '../window.ts'
@@ -43,10 +44,10 @@ export interface DispatchOptions {
   outcomes: Outcomes
   policy: Policy
   rate: RateLimiter
-  guard: PlatformBreaker
-  allowance: Circuits
-  receiver: Pick<ReceiverHealth, 'allows' | 'want' | 'up'>
-  isPaused: () => boolean
+  breaker: PlatformBreaker
+  circuits: Circuits
+  gates: Gates
+  receiver: Pick<ReceiverHealth, 'up'>
   clock: Clock
   /** Retries in flight at most. */
   concurrency: number
@@ -78,8 +79,10 @@ export interface Dispatcher {
   silentForMs(): number
 }
 
-/** Making the plan may take this long for each record of the backlog, and is done no more often than that. */
+/** The plan is made at most so often, in ms for each record of the backlog: making it takes a twentieth of that. */
 const planMsPerRecord = 0.004
+/** With an order per entity, which takes longer. */
+const orderedPlanMsPerRecord = 0.02
 
 interface Flight {
   entry: FailedRecord
@@ -87,20 +90,19 @@ interface Flight {
 }
 
 export function createDispatcher(options: DispatchOptions): Dispatcher {
-  const { allowance, backlog, client, clock, guard, outcomes, policy, rate, receiver } = options
+  const { circuits, backlog, gates, client, clock, breaker, outcomes, policy, rate, receiver } = options
   const flights = new Map<string, Flight>()
   const bySubscription = new Map<string, number>()
   const notifier = createNotifier(clock)
   const limit = pLimit(options.concurrency)
   /** Slices that are being listed: their records wait. */
   const listed = new Set<Span>()
-  /** Whether retries are enabled or held is a question of its own; the plan does not depend on it. */
-  const planPolicy: Policy = { ...policy, enabled: true }
   let plan: RetryPlan = { lanes: new Map(), nextDueAt: Infinity }
   /** Monotonic ms. */
   let plannedAt = -Infinity
+  const msPerRecord = policy.orderPerEntity ? orderedPlanMsPerRecord : planMsPerRecord
   let isStale = true
-  /** The plan may let a record overtake an older one of its entity. */
+  /** A listing came after the plan: with an order per entity it may let a record overtake an older one. */
   let isOrderStale = true
   let wasFirstProbe = false
   let hasSeenAll = false
@@ -116,7 +118,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   /** The last free slot is for a subscription that has none in flight, so that a slow one can't take them all. */
   const idleOnly = (): boolean => flights.size === options.concurrency - 1
   const hasSlot = (): boolean => flights.size < options.concurrency
-  const mayRetry = (): boolean => policy.enabled && !options.isPaused() && hasSlot() && guard.allows(flights.size)
+  const mayRetry = (): boolean => hasSlot() && gates.admits(flights.size)
 
   function count(subscriptionId: string, by: number): void {
     const now = (bySubscription.get(subscriptionId) ?? 0) + by
@@ -134,13 +136,13 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   /** Planning takes time for each record, so it is done only so often: a twentieth of a core at the most. */
-  const replanAt = (): number => (isOrderStale ? -Infinity : plannedAt + planMsPerRecord * backlog.size())
+  const replanAt = (): number => (isOrderStale ? -Infinity : plannedAt + msPerRecord * backlog.size())
 
   /** Makes the plan again when something changed, or a backoff has ended. In a single round nothing becomes due. */
   function refreshPlan(): void {
     const isDue = plan.nextDueAt <= now()
     if (!(isStale || isDue) || clock.monotonic() < replanAt()) return
-    plan = planRetries(backlog.entries(), { policy: planPolicy, now: now(), previous: plan, isCandidate: candidates() })
+    plan = planRetries(backlog.entries(), { policy, now: now(), previous: plan, isCandidate: candidates() })
     plannedAt = clock.monotonic()
     isStale = false
     isOrderStale = false
@@ -151,7 +153,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     return (
       backlog.get(record.id) === record &&
       !flights.has(record.id) &&
-      decide(record, planPolicy, { now: now(), held: false }).decision === 'due' &&
+      decide(record, policy, { now: now() }).decision === 'due' &&
       !listed.values().some((span) => contains(span, record.localSecond))
     )
   }
@@ -160,11 +162,11 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     return {
       admits,
       isReady,
-      isHalfOpen: (subscriptionId) => allowance.isRecovering(subscriptionId, clock.monotonic()),
-      firstProbes: allowance.firstProbes(),
+      isHalfOpen: (subscriptionId) => circuits.isRecovering(subscriptionId, clock.monotonic()),
+      firstProbes: circuits.firstProbes(),
       wasFirstProbe,
-      lastProbeType: (subscriptionId) => allowance.lastEventType(subscriptionId),
-      isTrial: guard.trouble() !== undefined,
+      lastProbeType: (subscriptionId) => circuits.lastEventType(subscriptionId),
+      isTrial: breaker.trouble() !== undefined,
     }
   }
 
@@ -173,29 +175,31 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const isTaken = (subscriptionId: string): boolean => idleOnly() && (bySubscription.get(subscriptionId) ?? 0) > 0
     return pickNext(
       plan,
-      rulesFor((subscriptionId) => !isTaken(subscriptionId) && allowance.allows(subscriptionId, clock.monotonic())),
+      rulesFor(
+        (subscriptionId) =>
+          !isTaken(subscriptionId) && circuits.blocks(subscriptionId, clock.monotonic()) === undefined,
+      ),
     )
   }
 
   /** A record that is due again later: the plan is made again then. With an order, those behind it may go now. */
   function replanFor(record: FailedRecord): void {
-    isOrderStale ||= policy.orderPerEntity
     isStale ||= policy.orderPerEntity
     if (backlog.get(record.id) !== record) return
-    const { decision, dueAt } = decide(record, planPolicy, { now: client.now(), held: false })
+    const { decision, dueAt } = decide(record, policy, { now: client.now() })
     if (decision === 'due') isStale = true
     if (decision === 'backing-off') plan.nextDueAt = Math.min(plan.nextDueAt, dueAt)
   }
 
   /** A PATCH that fails on the platform's side hits it again and again, were its place free at once. */
   function leaves(answer: RetryAnswer, ticket: Ticket): void {
-    if (answer.result === 'platform-error') allowance.freeLater(ticket, clock.monotonic())
-    else allowance.settle(ticket, 'neutral', clock.monotonic())
+    if (answer.result === 'platform-error') circuits.freeLater(ticket, clock.monotonic())
+    else circuits.settle(ticket, 'neutral', clock.monotonic())
   }
 
   /** As it stands before the retry goes out. */
   function occasionOf(entry: FailedRecord): Pick<RetryFact, 'attempt' | 'why'> {
-    const isProbe = allowance.isRecovering(entry.subscriptionId, clock.monotonic())
+    const isProbe = circuits.isRecovering(entry.subscriptionId, clock.monotonic())
     const why = isProbe ? 'probe' : isExpiring(entry, policy, now()) ? 'expiring' : 'due'
     return { attempt: nextAttempt(entry), why }
   }
@@ -211,15 +215,14 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     options.report({ type: 'retry', id, eventId, subscriptionId, eventType, ...occasion, answer })
     outcomes.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
     if (!outcomes.pending().has(entry)) leaves(answer, ticket)
-    guard.note(answer)
+    breaker.note(answer)
   }
 
   function send(entry: FailedRecord, kill: AbortSignal): void {
     count(entry.subscriptionId, 1)
     const occasion = occasionOf(entry)
-    const ticket = allowance.take(entry, clock.monotonic())
+    const ticket = circuits.take(entry, clock.monotonic())
     outcomes.begin(entry, ticket, { sentAt: client.now(), monotonic: clock.monotonic() })
-    receiver.want()
     const done = limit(attempt, entry, { ticket, ...occasion }, kill)
       .catch((error: unknown) => {
         // A record whose PATCH was cut off by the end of the process is still failed: nothing is lost.
@@ -237,13 +240,12 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   /** Picks after the rate has let it: what was due before the wait may not be any more. */
   async function sendNext(halt: AbortSignal, kill: AbortSignal): Promise<void> {
     await rate.acquire('retry', halt)
-    const mayGo = mayRetry() && receiver.allows() && !halt.aborted
-    const picked = mayGo ? pick() : undefined
+    const picked = mayRetry() && !halt.aborted ? pick() : undefined
     if (picked === undefined) {
       rate.release('retry')
       return
     }
-    wasFirstProbe = allowance.firstProbes().has(picked.record.subscriptionId)
+    wasFirstProbe = circuits.firstProbes().has(picked.record.subscriptionId)
     take(plan, picked)
     send(picked.record, kill)
   }
@@ -255,20 +257,21 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const untilReplan = isStale && isPlanned ? 0 : untilDue
     const monotonic = clock.monotonic()
     const untilPlan = Math.max(untilReplan, replanAt() - monotonic)
-    const wait = Math.min(untilPlan, (allowance.nextChangeAt(monotonic) ?? Infinity) - monotonic)
+    const untilCircuit = (circuits.nextChangeAt(monotonic) ?? Infinity) - monotonic
+    const wait = Math.min(untilPlan, untilCircuit, rate.pausedForMs() || Infinity)
     return wait === Infinity ? undefined : Math.max(1, wait)
   }
 
   /** True when a single round has nothing left that it could do, or wait for. */
   function isRoundOver(): boolean {
     if (roundAt === undefined || flights.size > 0) return false
-    if (!policy.enabled || guard.trouble() !== undefined) return true
+    if (gates.global() === 'disabled' || breaker.trouble() !== undefined) return true
     if (outcomes.pending().size > 0) return false
     return (
       receiver.up() === false ||
       pickNext(
         plan,
-        rulesFor((subscriptionId) => !allowance.isOpen(subscriptionId, clock.monotonic())),
+        rulesFor((subscriptionId) => !circuits.isOpen(subscriptionId, clock.monotonic())),
       ) === undefined
     )
   }
@@ -277,13 +280,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     for (;;) {
       halt.throwIfAborted()
       beatAt = activeMs()
-      allowance.turn(clock.monotonic())
+      circuits.turn(clock.monotonic())
       if (mayRetry() && pick() !== undefined) {
-        receiver.want()
-        if (receiver.allows()) {
-          await sendNext(halt, kill)
-          continue
-        }
+        await sendNext(halt, kill)
+        continue
       }
       if (isRoundOver()) return
       await notifier.wait(untilChange(), halt)

@@ -1,4 +1,4 @@
-// Stops retrying while token, permission or platform is the trouble, and finds out gently when it is over. @see design section 10
+// Circuit breaker for the platform: opens on 401/403 or three failures in a row; a size-1 list call with backoff probes whether to close it. @see design section 10
 import { createNotifier } from '../../runtime/notifier.ts'
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { RetryAnswer } from '../../platform/operations.ts'
@@ -27,6 +27,8 @@ export interface PlatformBreaker {
   /** Whether a retry may go out now; while one trial PATCH is allowed, that is one at a time. */
   allows(inFlight: number): boolean
   trouble(): Trouble | undefined
+  /** Since when there is trouble, epoch ms of this host's clock. */
+  since(): number | undefined
   /** Takes in what came of a PATCH. */
   note(answer: RetryAnswer): void
   /** Asks the platform while there is trouble. Rejects with the signal's reason, or for a bug of the probe. */
@@ -39,35 +41,39 @@ const firstPauseMs = 1000
 const maxPauseMs = 300_000
 
 type State =
-  | { name: 'clear' }
+  | { name: 'closed' }
   /** Too many failures in a row: one list call tells whether the platform answers at all. */
-  | { name: 'suspected' }
-  | { name: 'blocked'; trouble: Trouble }
+  | { name: 'checking' }
+  | { name: 'open'; trouble: Trouble }
   /** The list is allowed, but the PATCH was not: one PATCH shows whether it is now. */
-  | { name: 'trial' }
+  | { name: 'half-open' }
 
 export function createPlatformBreaker(options: PlatformBreakerOptions): PlatformBreaker {
   const { clock, random } = options
-  let state: State = { name: 'clear' }
+  let state: State = { name: 'closed' }
   let failuresInARow = 0
   let doubtfulInARow = 0
   let pauses = 0
+  let since: number | undefined
   const changed = createNotifier(clock)
 
   function trouble(): Trouble | undefined {
-    if (state.name === 'blocked') return state.trouble
-    return state.name === 'trial' ? 'unauthorized' : undefined
+    if (state.name === 'open') return state.trouble
+    return state.name === 'half-open' ? 'unauthorized' : undefined
   }
 
   function enter(next: State): void {
     const before = trouble()
     state = next
-    if (next.name === 'clear') {
+    if (next.name === 'closed') {
       failuresInARow = 0
       doubtfulInARow = 0
       pauses = 0
     }
-    if (trouble() !== before) options.report({ type: 'trouble', trouble: trouble() })
+    if (trouble() !== before) {
+      since = trouble() === undefined ? undefined : clock.now()
+      options.report({ type: 'trouble', trouble: trouble() })
+    }
     changed.notify()
     options.wake()
   }
@@ -95,43 +101,43 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     await clock.sleep(longest * (1 - random.next() / 2), signal)
   }
 
-  function stillSuspected(): boolean {
-    return state.name === 'suspected'
+  function isStillChecking(): boolean {
+    return state.name === 'checking'
   }
 
   /** One round of finding out; does nothing while there is no question. */
   async function ask(signal: AbortSignal): Promise<void> {
-    if (state.name === 'suspected') {
-      const next: State = (await answers(signal)) ? { name: 'clear' } : { name: 'blocked', trouble: 'platform' }
+    if (state.name === 'checking') {
+      const next: State = (await answers(signal)) ? { name: 'closed' } : { name: 'open', trouble: 'platform' }
       // A refusal may have come meanwhile: it is the better answer.
-      if (stillSuspected()) enter(next)
-    } else if (state.name === 'blocked') {
+      if (isStillChecking()) enter(next)
+    } else if (state.name === 'open') {
       await pause(signal)
       // Asked only now: a refusal may have come meanwhile, and the list being answered does not take it back.
-      if (await answers(signal)) enter(trouble() === 'platform' ? { name: 'clear' } : { name: 'trial' })
+      if (await answers(signal)) enter(trouble() === 'platform' ? { name: 'closed' } : { name: 'half-open' })
     } else {
       await changed.wait(undefined, signal)
     }
   }
 
   return {
-    allows: (inFlight) => state.name === 'clear' || (state.name === 'trial' && inFlight === 0),
+    allows: (inFlight) => state.name === 'closed' || (state.name === 'half-open' && inFlight === 0),
     trouble,
+    since: () => since,
     note(answer) {
       if (answer.result === 'unauthorized') {
-        if (state.name !== 'blocked' || state.trouble !== 'unauthorized')
-          enter({ name: 'blocked', trouble: 'unauthorized' })
+        if (state.name !== 'open' || state.trouble !== 'unauthorized') enter({ name: 'open', trouble: 'unauthorized' })
         return
       }
       const failed = isFailure(answer)
       failuresInARow = failed ? failuresInARow + 1 : 0
-      if (state.name === 'trial') {
+      if (state.name === 'half-open') {
         // Whether we are let in shows only when the platform comes so far as to look at what we ask.
         const tellsNothing = failed || answer.result === 'throttled'
-        enter(tellsNothing ? { name: 'blocked', trouble: 'unauthorized' } : { name: 'clear' })
+        enter(tellsNothing ? { name: 'open', trouble: 'unauthorized' } : { name: 'closed' })
       }
-      if (state.name === 'clear' && (failuresInARow >= suspiciousRow || doubtfulInARow >= suspiciousRow)) {
-        enter({ name: 'suspected' })
+      if (state.name === 'closed' && (failuresInARow >= suspiciousRow || doubtfulInARow >= suspiciousRow)) {
+        enter({ name: 'checking' })
       }
     },
     async run(signal) {

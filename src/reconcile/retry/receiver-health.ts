@@ -1,7 +1,6 @@
-// Asks the receiver's own health address while there is work, so that no attempt is burned on a receiver that is down. @see design section 12
-import { createNotifier } from '../../runtime/notifier.ts'
-import type { Clock } from '../../runtime/clock.ts'
+// Polls the receiver's own health address, so that no attempt is burned on a receiver that is down. @see design section 12
 import { TransportError, type Transport } from '../../platform/http.ts'
+import type { Clock } from '../../runtime/clock.ts'
 
 export interface ReceiverFact {
   type: 'receiver'
@@ -11,8 +10,9 @@ export interface ReceiverFact {
 }
 
 export interface ReceiverHealthOptions {
-  /** `receiver.healthUrl`; undefined: nothing is asked, and nothing is held. */
+  /** `receiver.healthUrl`; undefined: nothing is polled, and nothing is blocked. */
   healthUrl: string | undefined
+  /** From poll to poll. */
   intervalMs: number
   timeoutMs: number
   transport: Transport
@@ -23,63 +23,33 @@ export interface ReceiverHealthOptions {
 }
 
 export interface ReceiverHealth {
-  /** Whether retries may go out as far as the receiver is concerned: it answered 2xx lately. Always true without a health address. */
-  allows(): boolean
-  /** Whether it keeps retries from being due: it is down, or has not answered yet. Never without a health address. */
-  holds(): boolean
-  /** Tells that a retry would go out now, were it not for the receiver: it is asked while this is called again and again. */
-  want(): void
-  /** What it answered last. Undefined without a health address, and before the first answer. */
+  /** True while its last answer was not 2xx, is too old, or never came. Never without a health address. */
+  isDown(): boolean
+  /** The last answer. Undefined without a health address, and before the first answer. */
   up(): boolean | undefined
-  /** Asks while there is work. Rejects with the signal's reason. */
+  /** When `up` last changed, epoch ms of this host's clock. */
+  since(): number | undefined
+  /** Polls every interval, never two at once. Rejects with the signal's reason. */
   run(signal: AbortSignal): Promise<void>
 }
 
-/** What a health address says is short, and is not read. */
+/** A health answer is short, and is not read. */
 const maxBytes = 65_536
-/** There is work as long as a retry was wanted within so many intervals. */
-const workIntervals = 2
 
 interface Health {
   up: boolean
   detail: string
 }
 
-/** Without a health address: nothing is asked, and nothing is held. */
-function unasked(clock: Clock): ReceiverHealth {
-  const never = createNotifier(clock)
-  return {
-    allows: () => true,
-    holds: () => false,
-    want: () => undefined,
-    up: () => undefined,
-    async run(signal) {
-      for (;;) await never.wait(undefined, signal)
-    },
-  }
-}
-
-/**
- * Makes the watch over the receiver. It is asked as soon as a retry is wanted, and then every interval, counted from
- * question to question, never two at once. When nothing was wanted for two intervals it is not asked any more, and
- * what it said then does not count when work comes again. One that is down is asked on until it answers, work or not:
- * who looks at `receiver_up` must not read for days that it is down because there was nothing to retry meanwhile.
- */
 export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHealth {
-  const { clock, intervalMs, report, timeoutMs, transport, wake } = options
-  if (options.healthUrl === undefined) return unasked(clock)
-  const url = new URL(options.healthUrl)
-  const changed = createNotifier(clock)
+  const { clock, healthUrl, intervalMs, report, timeoutMs, transport, wake } = options
   let last: Health | undefined
-  let askedAt = -Infinity
-  let wantedAt = -Infinity
-  /** False from the beginning of work until the first answer after it. */
-  let isKnown = false
+  let since: number | undefined
+  /** Monotonic ms of the last answer. One that is older than two polls says nothing: this process was asleep. */
+  let answeredAt = -Infinity
+  const isStale = (): boolean => clock.monotonic() - answeredAt > 2 * intervalMs + timeoutMs
 
-  const isWanted = (): boolean => clock.monotonic() - wantedAt <= workIntervals * intervalMs
-  const allows = (): boolean => last?.up === true && isKnown && isWanted()
-
-  async function ask(signal: AbortSignal): Promise<Health> {
+  async function poll(url: URL, signal: AbortSignal): Promise<Health> {
     try {
       const { status } = await transport({
         method: 'GET',
@@ -89,7 +59,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
         headers: { accept: '*/*', 'user-agent': 'webhook-reconciler', connection: 'close' },
         timeoutMs,
         maxBytes,
-        // It is a neighbour: a proxy for the way out would not reach it.
+        // The receiver is a neighbour: a proxy for the way out would not reach it.
         direct: true,
         signal,
       })
@@ -97,51 +67,33 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof TransportError)) throw error
-      // `too-large` hides the status, so it is down: a long error page must not let the retries go. Nor is it a health
-      // address that answers so much, and being held with this word in the log is how somebody finds out.
+      // `too-large` hides the status, so it is down: a long error page must not let the retries go.
       return { up: false, detail: error.reason }
     }
   }
 
   function take(health: Health): void {
-    const before = last?.up
-    const isRelease = health.up && !(before === true && isKnown)
+    if (health.up !== last?.up) {
+      since = clock.now()
+      report({ type: 'receiver', ...health })
+    }
     last = health
-    isKnown = true
-    // Who was held may have been asleep all the time: it has from now on to come back.
-    if (isRelease) wantedAt = clock.monotonic()
-    if (health.up !== before) report({ type: 'receiver', ...health })
-    if (isRelease) wake()
-  }
-
-  /** Milliseconds until it is to be asked; undefined while there is no reason to. */
-  function untilAsked(): number | undefined {
-    if (!isWanted() && last?.up !== false) return undefined
-    return isKnown ? askedAt + intervalMs - clock.monotonic() : 0
+    answeredAt = clock.monotonic()
+    wake()
   }
 
   return {
-    allows,
-    holds: () => last?.up !== true,
+    isDown: () => healthUrl !== undefined && (last?.up !== true || isStale()),
     up: () => last?.up,
-    want() {
-      const isNew = !isWanted()
-      wantedAt = clock.monotonic()
-      if (!isNew) return
-      // One that is down is being asked as it is.
-      if (last?.up !== false) isKnown = false
-      changed.notify()
-    },
+    since: () => since,
     async run(signal) {
+      if (healthUrl === undefined) return
+      const url = new URL(healthUrl)
       for (;;) {
-        const wait = untilAsked()
-        if (wait === undefined || wait > 0) {
-          await changed.wait(wait, signal)
-          continue
-        }
         signal.throwIfAborted()
-        askedAt = clock.monotonic()
-        take(await ask(signal))
+        const askedAt = clock.monotonic()
+        take(await poll(url, signal))
+        await clock.sleep(askedAt + intervalMs - clock.monotonic(), signal)
       }
     },
   }

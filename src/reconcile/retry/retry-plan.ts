@@ -69,7 +69,7 @@ export function planRetries(records: Iterable<FailedRecord>, options: PlanOption
   for (const key of previous?.lanes.keys() ?? []) due.set(key, [])
   let nextDueAt = Infinity
   for (const record of records) {
-    const { decision, dueAt } = decide(record, policy, { now, held: false })
+    const { decision, dueAt } = decide(record, policy, { now })
     if (decision === 'backing-off') nextDueAt = Math.min(nextDueAt, dueAt)
     if (decision !== 'due' || !isCandidate(record)) continue
     const key = laneKey(now - record.eventAt < recentMs ? 'recent' : 'old', record.subscriptionId)

@@ -18,7 +18,7 @@ export interface RankOptions {
  * what is outside of the backlog must not be older than what waits in it.
  */
 export function rankOf(entry: FailedRecord, { isShut, policy }: RankOptions, now: number): Rank {
-  const { decision } = decide(entry, policy, { now, held: false })
+  const { decision } = decide(entry, policy, { now })
   if (decision === 'awaiting') return 4
   if (decision === 'parked') return 0
   if (policy.orderPerEntity) return 1

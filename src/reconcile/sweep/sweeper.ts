@@ -6,6 +6,7 @@ import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Count } from '../retry/census.ts'
+import type { Gate } from '../retry/gates.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
@@ -39,8 +40,8 @@ export interface SweeperOptions {
   /** Milliseconds for which nothing may be sent, and for which that was so in all, up to now. @see Rate */
   pausedForMs: () => number
   pausedMs: () => number
-  /** Whether retries of a subscription are held, for the counts of the report. Default: none are. */
-  isHeld?: (subscriptionId: string) => boolean
+  /** The gate that blocks a subscription, for the counts of the report. */
+  gateOf?: (subscriptionId: string) => Gate | undefined
   report: (fact: SweeperFact) => void
 }
 
@@ -281,7 +282,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       result: failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete',
       seconds,
       ...tally,
-      ...(isKnown && { failed: backlog.summary(client.now(), options.isHeld ?? (() => false)).counts }),
+      ...(isKnown && { failed: backlog.summary(client.now(), options.gateOf ?? (() => undefined)).counts }),
       ...(failure && { failure }),
     }
   }

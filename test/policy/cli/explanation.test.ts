@@ -16,7 +16,8 @@ const subscriptionId = '33333333-2222-4333-8444-555555555555'
 
 function situation(env: Record<string, string> = {}): Situation {
   const { config } = loadWith({ env: { RECONCILER_RETRY_BACKOFF_JITTER: '0', ...env } })
-  return { policy: toPolicy(config, 30_000), zone, now, show: (ms) => new Date(ms).toISOString() }
+  const gate = config.retry.enabled ? undefined : 'disabled'
+  return { policy: toPolicy(config, 30_000), zone, now, gate, show: (ms) => new Date(ms).toISOString() }
 }
 
 function record(changes: Partial<WebhookRecord> = {}): WebhookRecord {
@@ -147,7 +148,7 @@ test('it never says anything else than the daemon decides', () => {
         const one = record({ attempts, eventLocal: now - ago, lastAttemptLocal: now - ago / 2 })
         const { decision } = decide(createFailedRecord(one, { zone, now, askedAt: 0 }), with_.policy, {
           now,
-          held: false,
+          gate: with_.gate,
         })
         expect(explain(one, with_).state).toBe(decision)
         states.add(decision)

@@ -225,7 +225,7 @@ describe('a record that the platform called successful', () => {
     const { backlog, record } = retried()
     expect(backlog.get(record.id)).toBeUndefined()
     expect([backlog.size(), [...backlog.entries()]]).toEqual([0, []])
-    expect(backlog.summary(now + dayMs, () => false).counts).toEqual(noCounts())
+    expect(backlog.summary(now + dayMs, () => undefined).counts).toEqual(noCounts())
     for (const askedAt of [1500, 2000]) {
       expect(learn(backlog, listingOf([record], { askedAt }), now + dayMs).changed).toEqual([])
       expect(backlog.census.counts()).toEqual(noCounts())

@@ -21,7 +21,7 @@ import {
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 
 const now = testNow
-const notHeld = (): boolean => false
+const notHeld = (): undefined => undefined
 const policy: Policy = { ...defaultPolicy, select: { ...defaultPolicy.select, modules: ['accounts'] } }
 const window: Span = { from: (now - 24 * hourMs) / 1000, to: (now - minuteMs) / 1000 }
 const newest = newestHour(now, { ...policy.window, lookbackMs: 24 * hourMs }, createTimeZone('UTC'))
@@ -50,7 +50,7 @@ function truth(all: readonly WebhookRecord[]): Counts {
   const counts = noCounts()
   for (const one of inside(all, window)) {
     const entry = createFailedRecord(one, { zone: createTimeZone('UTC'), now, askedAt: 0 })
-    counts[decide(entry, policy, { now, held: false }).decision] += 1
+    counts[decide(entry, policy, { now }).decision] += 1
   }
   return counts
 }

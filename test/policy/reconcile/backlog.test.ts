@@ -1,4 +1,5 @@
 // The backlog: what a listing may change, who gives way, and what the summary tells.
+import type { Gate } from '../../../src/reconcile/retry/gates.ts'
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import {
@@ -22,7 +23,7 @@ import {
 import { accepted } from '../../support/fake-platform.ts'
 
 const now = testNow
-const notHeld = (): boolean => false
+const notHeld = (): undefined => undefined
 
 describe('learning from a listing', () => {
   test('new records enter, known ones are updated, what a complete listing no longer shows leaves', () => {
@@ -335,7 +336,7 @@ describe('the summary', () => {
       expiring: { due: 0, parked: 0, excluded: 0, 'backing-off': 0, held: 0, awaiting: 0 },
       oldestOpenAt: now - 4 * dayMs,
     })
-    expect(backlog.summary(now, () => true).counts).toMatchObject({ due: 0, held: 2 })
+    expect(backlog.summary(now, () => 'paused').counts).toMatchObject({ due: 0, held: 2 })
   })
 
   test('knows the oldest open event also when there was no room for it', () => {
@@ -349,8 +350,8 @@ describe('the summary', () => {
     const [shut, open] = ['aaaaaaaa-0000-4000-8000-000000000001', 'aaaaaaaa-0000-4000-8000-000000000002']
     const records = [shut, shut, open].map((subscriptionId) => due({ subscriptionId }))
     learn(backlog, listingOf(records), now)
-    const isHeld = (subscriptionId: string): boolean => subscriptionId === shut
-    expect(backlog.summary(now, isHeld).counts).toMatchObject({ due: 1, held: 2 })
+    const gateOf = (subscriptionId: string): Gate | undefined => (subscriptionId === shut ? 'circuit' : undefined)
+    expect(backlog.summary(now, gateOf).counts).toMatchObject({ due: 1, held: 2 })
   })
 
   test('tells what is expiring of all that may be lost: parked and held ones too, but not awaited ones', () => {
@@ -364,7 +365,7 @@ describe('the summary', () => {
     ]
     learn(backlog, listingOf([parked, awaited, waits, due({ eventLocal: ages.outside })]), now)
     noted(backlog, awaited, accepted())
-    expect(backlog.summary(now, () => true).expiring).toMatchObject({ parked: 1, held: 1, awaiting: 0, due: 0 })
+    expect(backlog.summary(now, () => 'paused').expiring).toMatchObject({ parked: 1, held: 1, awaiting: 0, due: 0 })
     expect(backlog.summary(now, notHeld).expiring).toMatchObject({ parked: 1, due: 1, awaiting: 0, held: 0 })
   })
 })

@@ -27,7 +27,7 @@ function backlogOf(records: WebhookRecord[]): TestBacklog {
 }
 
 function group(backlog: TestBacklog, changes: Partial<CausesOptions> = {}): Causes {
-  const options = { policy: defaultPolicy, now: testNow, isHeld: () => false, maxCauses: 50, maxParked: 100 }
+  const options = { policy: defaultPolicy, now: testNow, gateOf: () => undefined, maxCauses: 50, maxParked: 100 }
   return groupByCause(backlog.entries(), { ...options, ...changes })
 }
 
@@ -94,7 +94,7 @@ test('a cause tells what is decided of its records, and when the first backoff e
     due({ ...fields, id: idOf(6), subscriptionId: third }),
   ])
   noted(backlog, { ...due({ id: idOf(5) }) }, { result: 'accepted', reason: 'ok', sent: true })
-  const { lastDueAt, list, parked } = group(backlog, { isHeld: (id) => id === third })
+  const { lastDueAt, list, parked } = group(backlog, { gateOf: (id) => (id === third ? 'circuit' : undefined) })
   expect(list).toHaveLength(2)
   expect(list[0]?.byDecision).toEqual({ due: 1, 'backing-off': 2, parked: 1, excluded: 0, held: 0, awaiting: 1 })
   expect(list[1]?.byDecision).toMatchObject({ held: 1, due: 0 })

@@ -15,7 +15,6 @@ const policy: Policy = {
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
   backoff: { initialMs: minute, multiplier: 2, maxMs: 6 * hour, jitter: 0.5 },
   maxAttempts: 30,
-  enabled: true,
   orderPerEntity: false,
   outcome: { firstCheckMs: 500, doubtMs: 2000, giveUpAfterMs: hour, lostAfterMs: 2 * minute },
   periodMs: 30_000,
@@ -41,10 +40,8 @@ describe('the first rule that matches wins', () => {
   const atLimit = { attempts: 30 }
   const cases: [string, Partial<Known>, Policy, boolean, string][] = [
     ['nothing against it', {}, policy, false, 'due'],
-    ['trouble', {}, policy, true, 'held'],
-    ['observe only', {}, { ...policy, enabled: false }, false, 'held'],
+    ['a shut gate', {}, policy, true, 'held'],
     ['resting', resting, policy, true, 'backing-off'],
-    ['resting while only observed', resting, { ...policy, enabled: false }, false, 'backing-off'],
     ['at the limit by the platform', atLimit, policy, false, 'parked'],
     ['at the limit by what we did', { tries: 30 }, policy, false, 'parked'],
     ['refused a thousand times', { attempts: 29, refusals: 1000, triedAt: now - 7 * hour }, policy, false, 'due'],
@@ -59,13 +56,19 @@ describe('the first rule that matches wins', () => {
   ]
 
   test.each(cases)('%s', (_, fields, rules, held, decision) => {
-    expect(decide({ ...record, ...fields }, rules, { now, held }).decision).toBe(decision)
+    const gate = held ? 'paused' : undefined
+    expect(decide({ ...record, ...fields }, rules, { now, gate }).decision).toBe(decision)
+  })
+
+  test('a held record names its gate, and no other does', () => {
+    expect(decide(record, policy, { now, gate: 'receiver-down' })).toMatchObject({ gate: 'receiver-down' })
+    expect(decide(record, policy, { now })).not.toHaveProperty('gate')
   })
 
   test('a record is due from its very millisecond on', () => {
     const at = dueAt(record, policy)
-    expect(decide(record, policy, { now: at, held: false }).decision).toBe('due')
-    expect(decide(record, policy, { now: at - 1, held: false })).toEqual({ decision: 'backing-off', dueAt: at })
+    expect(decide(record, policy, { now: at }).decision).toBe('due')
+    expect(decide(record, policy, { now: at - 1 })).toEqual({ decision: 'backing-off', dueAt: at })
   })
 })
 
@@ -98,7 +101,7 @@ describe('the selection', () => {
     ],
   ])('%s', (_, select, mine) => {
     const rules = { ...policy, select: { ...policy.select, ...select } }
-    expect(decide(record, rules, { now, held: false }).decision).toBe(mine ? 'due' : 'excluded')
+    expect(decide(record, rules, { now }).decision).toBe(mine ? 'due' : 'excluded')
   })
 })
 

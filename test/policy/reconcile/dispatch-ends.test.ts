@@ -11,7 +11,7 @@ describe('a single round', () => {
   /** Runs one, with the guard beside it. */
   async function round(world: Reconcile, limitMs?: number): Promise<void> {
     const { signal } = world.stop
-    const beside = [world.guard.run(signal), world.confirmer.run(signal)].map((one) => one.catch(() => undefined))
+    const beside = [world.breaker.run(signal), world.confirmer.run(signal)].map((one) => one.catch(() => undefined))
     const signals = { stop: world.stop.signal, kill: world.kill.signal }
     await world.clock.run(world.dispatcher.run(signals, { onlyDueAt: world.platform.now() }), limitMs)
     world.stop.abort(new Error('the round is over'))
@@ -117,11 +117,11 @@ describe('a single round', () => {
     })
     await round(world, hourMs)
     expect(world.platform.retries.length).toBeLessThanOrEqual(16)
-    expect(world.guard.trouble()).toBe(trouble)
+    expect(world.breaker.trouble()).toBe(trouble)
   })
 
   test('ends at once when retries are not enabled', async () => {
-    await using world = holding(due(3), { policy: { enabled: false } })
+    await using world = holding(due(3), { retriesEnabled: false })
     await round(world, 1)
     expect(world.platform.retries).toEqual([])
   })

@@ -168,11 +168,11 @@ describe('what goes out', () => {
   })
 
   test('nothing, while retries are not enabled', async () => {
-    await using world = holding(due(10), { policy: { enabled: false } })
+    await using world = holding(due(10), { retriesEnabled: false })
     void world.start()
     await world.clock.advance(dayMs)
     expect(world.platform.retries).toEqual([])
-    expect(world.backlog.summary(world.platform.now(), () => false).counts.held).toBe(10)
+    expect(world.backlog.summary(world.platform.now(), world.gates.of).counts.held).toBe(10)
   })
 
   test('records that back off, when they are due, and no sooner', async () => {
@@ -202,7 +202,7 @@ describe('what goes out', () => {
     await world.clock.advance(hourMs)
     // Each on its own backoff: 1, 2, 4, 8, 16, 32 min, less the jitter.
     expect(world.platform.retries.length - others.length).toBeLessThanOrEqual(10 * 8)
-    expect(world.guard.trouble()).toBeUndefined()
+    expect(world.breaker.trouble()).toBeUndefined()
   })
 
   describe.each([
@@ -253,6 +253,6 @@ describe('what goes out', () => {
     await world.clock.advance(10 * minuteMs)
     expect([...world.backlog.entries()].every(({ tries }) => tries === 0)).toBe(true)
     expect(world.facts.some((fact) => fact.type === 'retry' && fact.answer.sent)).toBe(false)
-    expect(world.guard.trouble()).toBe('unauthorized')
+    expect(world.breaker.trouble()).toBe('unauthorized')
   })
 })

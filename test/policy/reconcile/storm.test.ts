@@ -78,11 +78,11 @@ test.each(storms)('%s', async (_, { patch, list, most, mostLists = 14 }) => {
   expect(world.platform.retries.length).toBeLessThanOrEqual(most)
   expect(world.platform.retries.length).toBeGreaterThan(0)
   expect(world.platform.lists.length).toBeLessThanOrEqual(mostLists)
-  expect(world.guard.trouble()).toBeDefined()
+  expect(world.breaker.trouble()).toBeDefined()
 
   storming = false
   await world.clock.advance(5 * minuteMs)
-  expect(world.guard.trouble()).toBeUndefined()
+  expect(world.breaker.trouble()).toBeUndefined()
   await world.clock.advance(hourMs)
   expect(world.platform.failedIds()).toEqual([])
 })

@@ -291,12 +291,12 @@ describe('a failing platform', () => {
       },
     })
     await world.sweep()
-    const { counts } = world.backlog.summary(testNow, () => false)
+    const { counts } = world.backlog.summary(testNow, () => undefined)
     expect(counts.due).toBe(300)
     refusing = true
     calls = 0
     expect(await world.sweep()).toMatchObject({ result: 'failed' })
-    expect(world.backlog.summary(testNow, () => false).counts).toEqual(counts)
+    expect(world.backlog.summary(testNow, () => undefined).counts).toEqual(counts)
     expect(world.backlog.size()).toBe(100)
   })
 

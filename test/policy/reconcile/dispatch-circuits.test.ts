@@ -61,7 +61,7 @@ describe('ten fresh records of one subscription beside ten thousand of another a
   test.each<[string, boolean, Delivery | undefined, number?]>([
     ['which arrive before they are answered', true, { takesMs: 20, arrives: true }],
     ['which are answered at once and arrive soon', false, arrives],
-    // Its failures have just shrunk the allowance of all to one, and each outcome takes a look half a second later.
+    // Its failures have just shrunk the circuits of all to one, and each outcome takes a look half a second later.
     ['which fail', false, fails, 2100],
     ['which fail before they are answered', true, fails],
     ['which take ten seconds to be answered, and arrive', true, { takesMs: 10_000, arrives: true }],
@@ -97,7 +97,7 @@ describe('a dead receiver', () => {
     const first = world.platform.retries.length
     expect(first).toBeGreaterThanOrEqual(5)
     expect(first).toBeLessThanOrEqual(9)
-    expect(world.allowance.isOpen(subscription(1), world.clock.monotonic())).toBe(true)
+    expect(world.circuits.isOpen(subscription(1), world.clock.monotonic())).toBe(true)
     await world.clock.advance(10 * minuteMs)
     // Pauses of 30 s, 1, 2, 4 min.
     expect(world.platform.retries.length).toBeLessThanOrEqual(first + 5)
@@ -115,7 +115,7 @@ describe('a dead receiver', () => {
     await world.clock.advance(5000)
     expect(told().length).toBeGreaterThanOrEqual(5)
     expect(told().every((outcome) => outcome === 'failed-again')).toBe(true)
-    expect(world.allowance.isOpen(subscription(1), world.clock.monotonic())).toBe(true)
+    expect(world.circuits.isOpen(subscription(1), world.clock.monotonic())).toBe(true)
     const sent = world.platform.retries.length
     expect(sent).toBeLessThanOrEqual(9)
     await world.clock.advance(20_000)
@@ -217,7 +217,7 @@ describe('one subscription of two', () => {
     }
   })
 
-  test('that has no allowance keeps its records: they go when it has one', async () => {
+  test('that has no circuits keeps its records: they go when it has one', async () => {
     await using world = deliveringWorld(many(30, 1), () => ({ takesMs: minuteMs, arrives: true }))
     void world.start()
     await world.clock.advance(50_000)

@@ -1,4 +1,4 @@
-// The allowance with everything around it: retries, looks and the slow start over a platform that delivers later. @see design section 12
+// The circuits with everything around it: retries, looks and the slow start over a platform that delivers later. @see design section 12
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { hourMs, minuteMs, secondMs, testNow } from '../../support/backlog.ts'
@@ -47,7 +47,7 @@ describe('a dead receiver', () => {
     await world.clock.advance(4 * minuteMs)
     expect(outcomesOf(world)['recovered']).toBe(3000)
     expect(retriesOf(world)).toBe(3000 + hits)
-    expect(world.allowance.counts(world.clock.monotonic()).closed).toBe(1)
+    expect(world.circuits.counts(world.clock.monotonic()).closed).toBe(1)
   })
 
   test('a probe that nobody hears of hangs nothing', async () => {

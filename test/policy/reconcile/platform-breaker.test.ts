@@ -1,4 +1,4 @@
-// The guard: what stops the retries, how gently it asks whether they may go on, and what lets them.
+// The breaker: what stops the retries, how gently it asks whether they may go on, and what lets them.
 import { afterEach, describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/response.ts'
@@ -21,7 +21,7 @@ const down = new PlatformFailure('server-error', 500, 'list')
 
 interface World {
   clock: VirtualClock
-  guard: PlatformBreaker
+  breaker: PlatformBreaker
   facts: TroubleFact[]
   /** When the platform was asked, in ms since the start. */
   probes: number[]
@@ -46,7 +46,7 @@ function start(random = 0): World {
   const probes: number[] = []
   const list: World['list'] = { error: undefined, takesMs: 0 }
   let wakes = 0
-  const guard = createPlatformBreaker({
+  const breaker = createPlatformBreaker({
     clock,
     random: { next: () => random, uuid: () => '' },
     report: (fact) => facts.push(fact),
@@ -58,7 +58,7 @@ function start(random = 0): World {
       if (error !== undefined) throw error as Error
     },
   })
-  const run = guard.run(stop.signal)
+  const run = breaker.run(stop.signal)
   run.catch(() => undefined)
   ends.push(async () => {
     stop.abort(new Error('the test is over'))
@@ -67,14 +67,14 @@ function start(random = 0): World {
   })
   const world: World = {
     clock,
-    guard,
+    breaker,
     facts,
     probes,
     list,
     wakes: () => wakes,
     run,
     async note(...answers) {
-      for (const one of answers) guard.note(typeof one === 'string' ? answer(one) : one)
+      for (const one of answers) breaker.note(typeof one === 'string' ? answer(one) : one)
       await clock.settle()
     },
   }
@@ -85,16 +85,16 @@ function start(random = 0): World {
 async function refused(random = 0): Promise<World> {
   const world = start(random)
   await world.note('unauthorized')
-  expect(world.guard.trouble()).toBe('unauthorized')
+  expect(world.breaker.trouble()).toBe('unauthorized')
   return world
 }
 
 describe('what is no trouble', () => {
   const other: RetryResult[] = ['accepted', 'already-resolved', 'gone', 'rejected', 'throttled']
   test.each(other)('%s, however often', async (result) => {
-    const { guard, note, probes } = start()
+    const { breaker, note, probes } = start()
     await note(...Array.from({ length: 100 }, () => result))
-    expect(guard.allows(7)).toBe(true)
+    expect(breaker.allows(7)).toBe(true)
     expect(probes).toEqual([])
   })
 
@@ -104,9 +104,9 @@ describe('what is no trouble', () => {
     ['unreachable', 'platform-error', 'throttled'],
     ['unreachable', 'unreachable', 'already-resolved'],
   ] as const)('two failures and then another answer, again and again: %s, %s, %s', async (...answers) => {
-    const { guard, note, probes } = start()
+    const { breaker, note, probes } = start()
     for (let round = 0; round < 50; round += 1) await note(...answers)
-    expect(guard.allows(7)).toBe(true)
+    expect(breaker.allows(7)).toBe(true)
     expect(probes).toEqual([])
   })
 
@@ -128,32 +128,32 @@ describe('three failures in a row', () => {
   test.each(rows)(
     '%s: one list is sent; if it answers, the records are the trouble and all goes on',
     async (_, answers) => {
-      const { guard, note, probes, facts } = start()
+      const { breaker, note, probes, facts } = start()
       await note(...answers)
       expect(probes).toEqual([0])
-      expect(guard.allows(7)).toBe(true)
-      expect(guard.trouble()).toBeUndefined()
+      expect(breaker.allows(7)).toBe(true)
+      expect(breaker.trouble()).toBeUndefined()
       expect(facts).toEqual([])
     },
   )
 
   test.each(rows)('%s: if it does not, nothing goes out', async (_, answers) => {
-    const { guard, note, list, facts } = start()
+    const { breaker, note, list, facts } = start()
     list.error = down
     await note(...answers)
-    expect(guard.allows(0)).toBe(false)
-    expect(guard.trouble()).toBe('platform')
+    expect(breaker.allows(0)).toBe(false)
+    expect(breaker.trouble()).toBe('platform')
     expect(facts).toEqual([{ type: 'trouble', trouble: 'platform' }])
   })
 
   test('nothing goes out while the question is open', async () => {
-    const { clock, guard, note, list } = start()
+    const { clock, breaker, note, list } = start()
     list.takesMs = 500
     await note('unreachable', 'unreachable', 'unreachable')
-    expect(guard.allows(0)).toBe(false)
-    expect(guard.trouble()).toBeUndefined()
+    expect(breaker.allows(0)).toBe(false)
+    expect(breaker.trouble()).toBeUndefined()
     await clock.advance(500)
-    expect(guard.allows(7)).toBe(true)
+    expect(breaker.allows(7)).toBe(true)
   })
 
   test('the row begins anew after it', async () => {
@@ -166,13 +166,13 @@ describe('three failures in a row', () => {
   })
 
   test('a refusal that comes while the question is open is not forgotten by its answer', async () => {
-    const { clock, guard, note, list } = start()
+    const { clock, breaker, note, list } = start()
     list.takesMs = 500
     await note('unreachable', 'unreachable', 'unreachable')
     await note('unauthorized')
     await clock.advance(500)
-    expect(guard.trouble()).toBe('unauthorized')
-    expect(guard.allows(1)).toBe(false)
+    expect(breaker.trouble()).toBe('unauthorized')
+    expect(breaker.allows(1)).toBe(false)
   })
 })
 
@@ -199,13 +199,13 @@ describe('the platform is down', () => {
   })
 
   test('when it answers again everything goes on, and the pauses begin anew next time', async () => {
-    const { clock, guard, note, list, facts, wakes, probes } = await isDown()
+    const { clock, breaker, note, list, facts, wakes, probes } = await isDown()
     await clock.advance(100_000)
-    expect(guard.allows(0)).toBe(false)
+    expect(breaker.allows(0)).toBe(false)
     list.error = undefined
     const before = wakes()
     await clock.advance(130_000)
-    expect(guard.allows(7)).toBe(true)
+    expect(breaker.allows(7)).toBe(true)
     expect(wakes()).toBeGreaterThan(before)
     expect(facts.map(({ trouble }) => trouble)).toEqual(['platform', undefined])
     list.error = down
@@ -216,35 +216,35 @@ describe('the platform is down', () => {
   })
 
   test('answers that come late change nothing, neither good nor bad ones', async () => {
-    const { guard, note, probes } = await isDown()
+    const { breaker, note, probes } = await isDown()
     await note('accepted', 'unreachable', 'throttled', 'gone')
-    expect(guard.trouble()).toBe('platform')
-    expect(guard.allows(0)).toBe(false)
+    expect(breaker.trouble()).toBe('platform')
+    expect(breaker.allows(0)).toBe(false)
     expect(probes).toHaveLength(1)
   })
 
   test('a refusal that comes late is heard: when the platform answers again, one PATCH at a time may try', async () => {
-    const { clock, guard, note, list, facts } = await isDown()
+    const { clock, breaker, note, list, facts } = await isDown()
     await note('unauthorized')
-    expect(guard.trouble()).toBe('unauthorized')
+    expect(breaker.trouble()).toBe('unauthorized')
     await clock.advance(3000)
     list.error = undefined
     await clock.advance(4000)
-    expect([guard.allows(0), guard.allows(1), guard.trouble()]).toEqual([true, false, 'unauthorized'])
+    expect([breaker.allows(0), breaker.allows(1), breaker.trouble()]).toEqual([true, false, 'unauthorized'])
     await note('accepted')
-    expect(guard.allows(7)).toBe(true)
+    expect(breaker.allows(7)).toBe(true)
     expect(facts.map(({ trouble }) => trouble)).toEqual(['platform', 'unauthorized', undefined])
   })
 
   test('one that comes while the platform is being asked is heard too, and makes no pause longer', async () => {
-    const { clock, guard, note, list, probes } = await isDown()
+    const { clock, breaker, note, list, probes } = await isDown()
     list.error = undefined
     list.takesMs = 500
     await clock.advance(1200)
     await note('unauthorized', 'unauthorized')
     await clock.advance(300)
     expect(probes).toEqual([0, 1000])
-    expect([guard.allows(0), guard.allows(1)]).toEqual([true, false])
+    expect([breaker.allows(0), breaker.allows(1)]).toEqual([true, false])
   })
 
   test.each([
@@ -252,10 +252,10 @@ describe('the platform is down', () => {
     ['401 of the list', new PlatformFailure('unauthorized', 401, 'list')],
     ['429 of the list', new PlatformFailure('throttled', 429, 'list')],
   ])('%s is no answer either', async (_, error) => {
-    const { guard, note, list } = start()
+    const { breaker, note, list } = start()
     list.error = error
     await note('unreachable', 'unreachable', 'unreachable')
-    expect(guard.trouble()).toBe('platform')
+    expect(breaker.trouble()).toBe('platform')
   })
 })
 
@@ -264,37 +264,37 @@ describe('we are refused', () => {
     ['a refusal', answer('unauthorized')],
     ['no token to be had', answer('unauthorized', { sent: false })],
   ])('%s stops everything at once', async (_, refusal) => {
-    const { guard, note, facts, probes } = start()
+    const { breaker, note, facts, probes } = start()
     await note(refusal)
-    expect(guard.allows(0)).toBe(false)
+    expect(breaker.allows(0)).toBe(false)
     expect(facts).toEqual([{ type: 'trouble', trouble: 'unauthorized' }])
     expect(probes).toEqual([])
   })
 
   test('the list is asked in growing pauses; while it is refused too, no PATCH goes out', async () => {
-    const { clock, guard, list, probes } = await refused()
+    const { clock, breaker, list, probes } = await refused()
     list.error = new PlatformFailure('forbidden', 403, 'list')
     await clock.advance(60 * 60_000)
-    expect(guard.allows(0)).toBe(false)
+    expect(breaker.allows(0)).toBe(false)
     expect(probes.length).toBeLessThanOrEqual(22)
   })
 
   test('when the list is allowed, one PATCH at a time may try', async () => {
-    const { clock, guard, facts } = await refused()
+    const { clock, breaker, facts } = await refused()
     await clock.advance(1000)
-    expect(guard.allows(0)).toBe(true)
-    expect(guard.allows(1)).toBe(false)
-    expect(guard.trouble()).toBe('unauthorized')
+    expect(breaker.allows(0)).toBe(true)
+    expect(breaker.allows(1)).toBe(false)
+    expect(breaker.trouble()).toBe('unauthorized')
     expect(facts).toHaveLength(1)
   })
 
   test('a PATCH that is refused while the list is allowed: one PATCH a pause, 1 s doubling to 5 min', async () => {
-    const { clock, guard, note } = await refused()
+    const { clock, breaker, note } = await refused()
     const tried: number[] = []
     const origin = clock.monotonic()
     while (clock.monotonic() - origin < 60 * 60_000) {
       await clock.advance(500)
-      if (!guard.allows(0)) continue
+      if (!breaker.allows(0)) continue
       tried.push(clock.monotonic() - origin)
       await note('unauthorized')
     }
@@ -306,10 +306,10 @@ describe('we are refused', () => {
   test.each(['accepted', 'already-resolved', 'gone', 'rejected'] as const)(
     'a trial that gives %s shows that we are let in',
     async (result) => {
-      const { clock, guard, note, facts } = await refused()
+      const { clock, breaker, note, facts } = await refused()
       await clock.advance(1000)
       await note(result)
-      expect(guard.allows(7)).toBe(true)
+      expect(breaker.allows(7)).toBe(true)
       expect(facts.at(-1)).toEqual({ type: 'trouble', trouble: undefined })
     },
   )
@@ -317,23 +317,23 @@ describe('we are refused', () => {
   test.each(['unreachable', 'platform-error', 'throttled'] as const)(
     'a trial that gives %s shows nothing: the next comes a longer pause later',
     async (result) => {
-      const { clock, guard, note } = await refused()
+      const { clock, breaker, note } = await refused()
       await clock.advance(1000)
       await note(result)
-      expect(guard.allows(0)).toBe(false)
+      expect(breaker.allows(0)).toBe(false)
       await clock.advance(1999)
-      expect(guard.allows(0)).toBe(false)
+      expect(breaker.allows(0)).toBe(false)
       await clock.advance(1)
-      expect(guard.allows(0)).toBe(true)
-      expect(guard.allows(1)).toBe(false)
+      expect(breaker.allows(0)).toBe(true)
+      expect(breaker.allows(1)).toBe(false)
     },
   )
 
   test('refusals of others that were in flight do not make the pause longer', async () => {
-    const { clock, guard, note } = await refused()
+    const { clock, breaker, note } = await refused()
     await note(...Array.from({ length: 7 }, () => 'unauthorized' as const))
     await clock.advance(1000)
-    expect(guard.allows(0)).toBe(true)
+    expect(breaker.allows(0)).toBe(true)
   })
 })
 

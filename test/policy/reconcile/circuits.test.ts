@@ -1,4 +1,4 @@
-// How often a receiver is hit that is dead, and that one who is well is not held up: the allowance of design section 12, in its own time.
+// How often a receiver is hit that is dead, and that one who is well is not held up: the circuits of design section 12, in its own time.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createCircuits, type CircuitFact, type Ticket, type Verdict } from '../../../src/reconcile/retry/circuits.ts'
@@ -117,27 +117,27 @@ describe('a dead receiver', () => {
   test('outcomes of before the pause move nothing, be they good or bad', () => {
     // Ten fail at once, and ninety that were sent before follow in the pause and after the probe.
     const facts: CircuitFact[] = []
-    const allowance = createCircuits(defaultCircuit, (fact) => facts.push(fact))
+    const circuits = createCircuits(defaultCircuit, (fact) => facts.push(fact))
     const take = (id: string, at: number): Ticket =>
-      allowance.take({ id, subscriptionId: 'a', eventType: 'transfer' }, at)
+      circuits.take({ id, subscriptionId: 'a', eventType: 'transfer' }, at)
     const warm = Array.from({ length: 90 }, (_, index) => take(`warm-${index}`, 0))
-    for (const ticket of warm) allowance.settle(ticket, 'recovered', 1)
+    for (const ticket of warm) circuits.settle(ticket, 'recovered', 1)
     const late = Array.from({ length: 50 }, (_, index) => take(`late-${index}`, 2))
     const early = Array.from({ length: 50 }, (_, index) => take(`early-${index}`, 2))
-    for (const ticket of early) allowance.settle(ticket, 'failed-again', 3)
+    for (const ticket of early) circuits.settle(ticket, 'failed-again', 3)
     const told = facts.length
-    for (const ticket of late.slice(0, 20)) allowance.settle(ticket, 'recovered', 4)
+    for (const ticket of late.slice(0, 20)) circuits.settle(ticket, 'recovered', 4)
     expect(facts).toHaveLength(told)
-    allowance.turn(31_000)
+    circuits.turn(31_000)
     const view = (now: number): [number | undefined, number | undefined] => {
-      const [first] = allowance.views(now)
+      const [first] = circuits.views(now)
       return [first?.allowance, first?.outstanding]
     }
     expect(view(31_000)).toEqual([1, 0])
     const probe = take('probe', 31_000)
-    for (const ticket of late.slice(20)) allowance.settle(ticket, 'failed-again', 32_000)
+    for (const ticket of late.slice(20)) circuits.settle(ticket, 'failed-again', 32_000)
     expect(view(32_000)).toEqual([1, 1])
-    allowance.settle(probe, 'recovered', 33_000)
+    circuits.settle(probe, 'recovered', 33_000)
     expect(view(33_000)).toEqual([2, 0])
   })
 })
@@ -242,9 +242,9 @@ describe('poison records', () => {
 
   test('one that fails over and over is one record: it does not outweigh those that arrived', () => {
     const facts: CircuitFact[] = []
-    const allowance = createCircuits(defaultCircuit, (fact) => facts.push(fact))
+    const circuits = createCircuits(defaultCircuit, (fact) => facts.push(fact))
     const outcome = (id: string, verdict: Verdict, at: number): void => {
-      allowance.settle(allowance.take({ id, subscriptionId: 'a', eventType: 'transfer' }, at), verdict, at + 1)
+      circuits.settle(circuits.take({ id, subscriptionId: 'a', eventType: 'transfer' }, at), verdict, at + 1)
     }
     for (let index = 0; index < 5; index += 1) outcome(`good-${index}`, 'recovered', index)
     for (let index = 0; index < 500; index += 1) outcome(`poison-${index % 3}`, 'failed-again', 100 + index)

@@ -1,0 +1,151 @@
+// The one table of gates: what blocks retries now, since when, and what to do. Dispatcher, decisions, /status, page, commands, metric and docs read it.
+import type { RateLimiter } from '../../platform/rate-limiter.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { Circuits } from './circuits.ts'
+import type { Pause } from './operator-pause.ts'
+import type { PlatformBreaker } from './platform-breaker.ts'
+import type { ReceiverHealth } from './receiver-health.ts'
+
+interface GateDescription {
+  /** What it blocks while it is shut. */
+  blocks: 'everything' | 'subscription'
+  /** Why nothing goes out; a full sentence. */
+  reason: string
+  /** What the operator can do; a full sentence. */
+  advice: string
+}
+
+/** In order of precedence: the first that is shut is the reason of a `held` decision. */
+export const gateTable = {
+  disabled: {
+    blocks: 'everything',
+    reason: 'Retries are switched off (retry.enabled is false).',
+    advice: 'To switch them on, set retry.enabled to true and restart.',
+  },
+  paused: {
+    blocks: 'everything',
+    reason: 'Retries are paused by an operator.',
+    advice: 'To go on: webhook-reconciler resume, or POST /-/resume.',
+  },
+  'receiver-down': {
+    blocks: 'everything',
+    reason: 'The receiver is down: its health address does not answer 2xx.',
+    advice: 'Bring the receiver up; retries go on by themselves.',
+  },
+  unauthorized: {
+    blocks: 'everything',
+    reason: 'The platform refuses the token or the permission.',
+    advice: 'See the log; check key, client id and permission.',
+  },
+  platform: {
+    blocks: 'everything',
+    reason: 'The platform does not answer.',
+    advice: 'Nothing to do here: the platform is asked until it answers.',
+  },
+  throttled: {
+    blocks: 'everything',
+    reason: 'The platform has asked for a pause (Retry-After).',
+    advice: 'Nothing to do: retries go on by themselves.',
+  },
+  outcomes: {
+    blocks: 'everything',
+    reason: 'Half of the backlog awaits its outcome.',
+    advice: 'Nothing to do: retries go on as outcomes become known.',
+  },
+  circuit: {
+    blocks: 'subscription',
+    reason: 'Nearly all retries of a subscription failed again: its circuit is open.',
+    advice: 'Look at the receiver; a probe goes out after each cooldown.',
+  },
+  limit: {
+    blocks: 'subscription',
+    reason: 'As many retries of a subscription await their outcome as its circuit allows.',
+    advice: 'Nothing to do: the next one goes out with each outcome, and more as deliveries arrive.',
+  },
+} as const satisfies Record<string, GateDescription>
+
+export type Gate = keyof typeof gateTable
+
+/** The reason as a part of a sentence. */
+export function reasonOf(gate: Gate): string {
+  const { reason } = gateTable[gate]
+  return reason.charAt(0).toLowerCase() + reason.slice(1, -1)
+}
+
+export const gateNames = Object.keys(gateTable) as Gate[]
+
+export type GlobalGate = { [G in Gate]: (typeof gateTable)[G]['blocks'] extends 'everything' ? G : never }[Gate]
+
+/** A gate that is shut. */
+export interface ShutGate {
+  gate: Gate
+  /** Epoch ms of this host's clock; undefined when nobody recorded it. */
+  since: number | undefined
+  /** Subscriptions that it blocks; undefined when it blocks everything. */
+  subscriptions: number | undefined
+}
+
+export interface GateSources {
+  retriesEnabled: boolean
+  pause: Pick<Pause, 'since'>
+  receiver: Pick<ReceiverHealth, 'isDown' | 'since'>
+  breaker: Pick<PlatformBreaker, 'trouble' | 'since' | 'allows'>
+  rate: Pick<RateLimiter, 'pausedForMs'>
+  circuits: Pick<Circuits, 'blocks' | 'blocked'>
+  /** Retried records without a known outcome, and how many there may be. */
+  awaited: () => number
+  maxAwaited: number
+  clock: Pick<Clock, 'monotonic'>
+}
+
+export interface Gates {
+  /** The first shut gate that blocks everything. */
+  global(): GlobalGate | undefined
+  /** The first shut gate that blocks a subscription, those included that block everything. */
+  of(subscriptionId: string): Gate | undefined
+  /**
+   * Whether a retry may go out as far as the global gates are concerned; `inFlight` retries have no answer yet. While
+   * the platform breaker is half-open, one retry at a time passes its gate.
+   */
+  admits(inFlight: number): boolean
+  /** All that are shut, in the table's order. */
+  shut(): ShutGate[]
+}
+
+export function createGates(sources: GateSources): Gates {
+  const { breaker, circuits, clock, pause, rate, receiver, retriesEnabled } = sources
+  const isShut: Readonly<Record<GlobalGate, () => boolean>> = {
+    disabled: () => !retriesEnabled,
+    paused: () => pause.since() !== undefined,
+    'receiver-down': () => receiver.isDown(),
+    unauthorized: () => breaker.trouble() === 'unauthorized',
+    platform: () => breaker.trouble() === 'platform',
+    throttled: () => rate.pausedForMs() > 0,
+    outcomes: () => sources.awaited() >= sources.maxAwaited,
+  }
+  const since: Readonly<Partial<Record<Gate, () => number | undefined>>> = {
+    paused: () => pause.since(),
+    'receiver-down': () => receiver.since(),
+    unauthorized: () => breaker.since(),
+    platform: () => breaker.since(),
+  }
+  const globalGates = Object.keys(isShut) as GlobalGate[]
+  const isBreakers = (gate: GlobalGate): boolean => gate === 'unauthorized' || gate === 'platform'
+
+  return {
+    global: () => globalGates.find((gate) => isShut[gate]()),
+    of: (subscriptionId) =>
+      globalGates.find((gate) => isShut[gate]()) ?? circuits.blocks(subscriptionId, clock.monotonic()),
+    admits: (inFlight) => breaker.allows(inFlight) && globalGates.every((gate) => isBreakers(gate) || !isShut[gate]()),
+    shut() {
+      const blocked = circuits.blocked(clock.monotonic())
+      return gateNames.flatMap((gate): ShutGate[] => {
+        if (gate === 'circuit' || gate === 'limit') {
+          const subscriptions = blocked[gate]
+          return subscriptions === 0 ? [] : [{ gate, since: undefined, subscriptions }]
+        }
+        return isShut[gate]() ? [{ gate, since: since[gate]?.(), subscriptions: undefined }] : []
+      })
+    },
+  }
+}
