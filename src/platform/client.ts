@@ -236,13 +236,18 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     const operation = listOperation(webhooksUrl, query, zone)
     repeatCredit = Math.min(maxRepeatCredit, repeatCredit + repeatShare)
     let isReplayed = false
+    let failure: PlatformFailure | undefined
     for (let tries = 1; ; tries += 1) {
       await rate.acquire(purpose, signal)
-      const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed)
+      const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed).catch((error: unknown) => {
+        // The API has refused the tokens: that is why there is none now.
+        throw error instanceof TokenError && failure?.reason === 'unauthorized' ? failure : error
+      })
       if (called.reason === 'ok') return called.content
       const { reason, status, tokenError, transportCode } = called
       if (tokenError !== undefined) throw tokenError
-      if (!mayRepeat(reason, tries)) throw new PlatformFailure(reason, status, 'list', transportCode)
+      failure = new PlatformFailure(reason, status, 'list', transportCode)
+      if (!mayRepeat(reason, tries)) throw failure
       isReplayed ||= called.isReplayed
       await clock.sleep(random.next() * firstRepeatMs * 2 ** (tries - 1), signal)
     }
