@@ -177,7 +177,7 @@ export const metricDefinitions = {
   },
   access_token_expiry_timestamp_seconds: {
     type: 'gauge',
-    help: 'When the access token ends; 0 without one.',
+    help: 'From when on the access token counts as expired, up to 10 s before its end; 0 without one.',
   },
   access_token_refreshes_total: {
     type: 'counter',

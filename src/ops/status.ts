@@ -154,7 +154,7 @@ export interface StatusDocument {
   lastCompleteSweep: string | null
   /** When the schedule ticks next. */
   nextTick: string | null
-  /** When the access token ends; null without one. */
+  /** From when on the access token counts as expired; null without one. */
   tokenExpires: string | null
   /** When the certificate of the signing key ends; null without `auth.certificateFile`. */
   certificateExpires: string | null
