@@ -66,7 +66,8 @@ function faultOf(draw: Draw, theme: Theme, troubledMs: number, records: readonly
     from,
     to: Math.min(troubledMs, from + draw.within(5 * secondMs, isWhole ? 3 * minuteMs : 10 * minuteMs)),
     kind,
-    share: isWhole ? 1 : 0.03 + draw.next() * 0.4,
+    // Tokens are asked for so seldom that a part of them is none.
+    share: (isWhole ? 1 : 0.03 + draw.next() * 0.4) + (kind === 'token-throttled' ? 1 : 0),
     on: theme === 'gateway' ? 'retry' : draw.pick(['all', 'list', 'retry']),
     ...(kind === 'bad-span' && { eventAt: records[draw.below(records.length)]?.at ?? 0 }),
   }
@@ -207,6 +208,38 @@ function receiversOf(draw: Draw, theme: Theme, count: number, troubledMs: number
   }))
 }
 
+/** One subscription whose receiver is spared: few retries a second, and many records of either age. */
+function ages(draw: Draw, scenario: Scenario): Scenario {
+  const record = (age: number): PlannedRecord => ({
+    at: -age,
+    subscription: 0,
+    kind: 'plain',
+    attempts: 1,
+    lastAttemptAt: -draw.within(5 * minuteMs, 10 * minuteMs),
+    entity: draw.below(1000),
+    eventType: 'account-activated',
+  })
+  const dropped = new Set(['RECONCILER_RETRY_ORDER_PER_ENTITY', 'RECONCILER_WINDOW_NOT_BEFORE'])
+  const env = Object.fromEntries(Object.entries(scenario.env).filter(([name]) => !dropped.has(name)))
+  return {
+    ...scenario,
+    receivers: scenario.receivers.map(() => ({ outages: [], flaky: 0 })),
+    records: [
+      ...Array.from({ length: draw.within(50, 80) }, () => record(draw.within(75 * minuteMs, 110 * minuteMs))),
+      ...Array.from({ length: draw.within(30, 50) }, () => record(draw.within(12 * minuteMs, 35 * minuteMs))),
+    ],
+    lives: [],
+    env: {
+      ...env,
+      RECONCILER_RETRY_MAX_PER_SECOND: '0.5',
+      RECONCILER_RETRY_BACKOFF_INITIAL: '10s',
+      RECONCILER_RETRY_BACKOFF_MAX: '1m',
+      RECONCILER_CIRCUIT_INITIAL_ALLOWANCE: '20',
+      RECONCILER_WINDOW_LOOKBACK: `${7 * dayMs}ms`,
+    },
+  }
+}
+
 /** The scenario of this seed. */
 export function generate(seed: number): Scenario {
   const draw = drawOf(seed)
@@ -231,7 +264,7 @@ export function generate(seed: number): Scenario {
   const places = placesOf(draw, theme)
   const shape = { theme, subscriptions: subscriptions.length, lookback, most, places }
   const records = recordsOf(draw, troubledMs, shape)
-  return {
+  const scenario: Scenario = {
     seed,
     theme,
     startAt: start.at,
@@ -265,4 +298,5 @@ export function generate(seed: number): Scenario {
     sweeps: draw.chance(0.9) ? [] : [draw.within(1, troubledMs), draw.within(1, troubledMs)],
     lives: livesOf(draw, theme, troubledMs),
   }
+  return theme === 'calm' && draw.chance(0.4) ? ages(draw, scenario) : scenario
 }

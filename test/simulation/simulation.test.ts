@@ -23,7 +23,10 @@ describe('nothing that must hold is violated', () => {
   })
 })
 
-test('each fault was drawn, and each promise could have been broken', () => {
+/** Some come in few seeds. */
+const enoughSeeds = 300
+
+test.runIf(seeds >= enoughSeeds)('each fault was drawn, and each promise could have been broken', () => {
   expect(census.missing()).toEqual([])
 })
 

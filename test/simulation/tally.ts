@@ -8,7 +8,10 @@ export const promises = [
   'a circuit opens at exactly the ratio',
   'a last chance before the window ends',
   'a refused token is not used again',
+  'a sweep asks for its pages',
+  'an error under 429 is no rejection',
   'assertions are not of the future',
+  'checks are few',
   'checks come in time',
   'failed again is true',
   'full sweeps rest',
@@ -29,6 +32,7 @@ export const promises = [
   'the rate is cut once in a burst',
   'three failures are asked about',
   'tokens are renewed early',
+  'what is shown in quiet times is what the platform holds',
   'what lapses is counted',
 ] as const
 

@@ -1,5 +1,6 @@
 // All promises that are watched beside the invariants.
 import { createBreakerWatcher } from './breaker.ts'
+import { createCallsWatcher } from './calls.ts'
 import { createCircuitWatcher } from './circuit.ts'
 import { createFailedAgainWatcher } from './failed-again.ts'
 import { createIdentityWatcher } from './identity.ts'
@@ -8,6 +9,7 @@ import { createLapseWatcher } from './lapse.ts'
 import { createOrderWatcher } from './order.ts'
 import { createParkedWatcher } from './parked.ts'
 import { createProbeWatcher } from './probe.ts'
+import { createQuietWatcher } from './quiet.ts'
 import { createRateWatcher } from './rate.ts'
 import { createResolvedWatcher } from './resolved.ts'
 import { createRestsWatcher } from './rests.ts'
@@ -17,6 +19,7 @@ import { createWorkWatcher } from './work.ts'
 
 const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
   createBreakerWatcher,
+  createCallsWatcher,
   createCircuitWatcher,
   createFailedAgainWatcher,
   createIdentityWatcher,
@@ -25,6 +28,7 @@ const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
   createOrderWatcher,
   createParkedWatcher,
   createProbeWatcher,
+  createQuietWatcher,
   createRateWatcher,
   createResolvedWatcher,
   createRestsWatcher,

@@ -17,6 +17,8 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
   const refused = new Map<string, number>()
   let tellsTime = 0
   let triedAt = -Infinity
+  /** HTTP status of the last answer to a token request; undefined for none. */
+  let tokenStatus: number | undefined
   const lifeMs = scenario.habits.tokenLifeSeconds * 1000
 
   function checkAssertion(call: Call): void {
@@ -67,9 +69,15 @@ export function createIdentityWatcher(options: WatcherOptions): Watcher {
     told(call, told) {
       if (call.operation === 'token') {
         if (told.hasDate && told.kind !== 'given-up') tellsTime += 1
+        tokenStatus = told.status
       } else {
         learnRefusal(call, told)
       }
+    },
+    fact(fact) {
+      if (fact.type !== 'token-refreshed' || fact.result === 'success' || tokenStatus !== 429) return
+      exercise('an error under 429 is no rejection')
+      if (fact.result === 'rejected') violate('books', 'takes a throttled token request for a rejected one')
     },
   }
 }

@@ -84,6 +84,8 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
       if (shown < least) violate('books', `counts ${shown} lapsed records, there are at least ${least}`)
       if (shown > most) violate('books', `counts ${shown} lapsed records, there are at most ${most}`)
       if (config.retry.orderPerEntity || !config.retry.enabled || scenario.habits.timeZone === 'Europe/Berlin') return
+      // Where few may go, those with fewer attempts go first, also of those that are to leave.
+      if (config.retry.maxPerSecond !== undefined) return
       for (const id of listedAt.keys()) {
         const record = platform.records.get(id)
         if (record === undefined || looked.has(id) || !hasLapsed(record, slackMs)) continue

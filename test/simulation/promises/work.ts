@@ -4,8 +4,9 @@ import { isSweepPage } from '../sweep-page.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const boundMs = 45_000
-/** With less room than records: those that were left out are listed again first. */
+/** With less room than records: those that were left out are listed again first, at some ticks. */
 const crowdedBoundMs = 2 * 60_000
+const crowdedTicks = 3
 /** Events younger than an hour take turns with the older ones; near the hour nobody knows. */
 const recentMs = 50 * 60_000
 const oldMs = 70 * 60_000
@@ -28,10 +29,10 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
   const { concurrency } = config.retry
   const { enabled, initialAllowance, maxAllowance, probeTimeout } = config.circuit
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
-  const bound = isRoomy ? boundMs : crowdedBoundMs
+  const bound = isRoomy ? boundMs : crowdedBoundMs + crowdedTicks * scenario.periodMs
   const startedAt = timeline.now()
   const subscriptions = new Map<string, Subscription>()
-  /** When a page of a sweep last showed a record as failed. */
+  /** When a page of a sweep first showed a record as failed, as it is since it last changed. */
   const listedAt = new Map<string, number>()
   /** When all slots were last taken. */
   let fullAt = -Infinity
@@ -115,7 +116,8 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
         if (isIdle && fullAt < now - bound)
           violate('waits', `lets ${any.id} wait for ${bound / 1000} s although its subscription has a place`)
       }
-      if (state !== 'closed' || now - scrapedAt < 30_000) continue
+      // What has no room has no turn.
+      if (!isRoomy || state !== 'closed' || now - scrapedAt < 30_000) continue
       if (recent !== undefined && turns.recent === 0 && turns.old >= manyTurns)
         violate('waits', `lets ${recent.id}, which is recent, wait behind ${turns.old} old ones`)
       if (old !== undefined && turns.old === 0 && turns.recent >= manyTurns)
@@ -147,7 +149,10 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
         }
         if (knowledge.inFlight().size + 1 >= concurrency) fullAt = timeline.now()
       } else if (kind === 'told' && isSweepPage(call)) {
-        for (const { id, status } of views) if (status === 'failed') listedAt.set(id, call.sentAt)
+        for (const { id, status } of views) {
+          const changedAt = (platform.records.get(id)?.changedAt ?? 0) + scenario.habits.lagMs
+          if (status === 'failed' && (listedAt.get(id) ?? -Infinity) < changedAt) listedAt.set(id, call.sentAt)
+        }
       }
     },
     fact(fact) {

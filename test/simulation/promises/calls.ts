@@ -1,0 +1,87 @@
+// What the daemon's questions cost: checks of outcomes are few for each retry, and a sweep asks for no more pages than there are. @see design sections 8 and 11
+import { listParameter } from '../../../src/platform/wire.ts'
+import type { Call } from '../network.ts'
+import { isSweepPage } from '../sweep-page.ts'
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+/** Checks come 1, 2, 4, 8 ... times the first one after a PATCH, at most this far apart. */
+const longestPauseMs = 300_000
+/** One by a sweep, one to be sure of a failure, one that its circuit's place is waited for, and the first itself. */
+const moreChecks = 4
+/** Pages of a span that show none of the records that are looked for. */
+const lostPages = 12
+/** Cut slices are asked for twice, and each has a page of its own at its end. */
+const pagesPerSlice = 6
+const questions = 20
+
+export function createCallsWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, knowledge, platform, scenario, timeline, violate } = options
+  const { eventIdFilter, lagMs, withoutEventId } = scenario.habits
+  const first = config.outcome.firstCheck
+  /** Records without an id of their event, and a filter that does not work, cost what they cost. */
+  const isPlain = withoutEventId === 0 && eventIdFilter === 'works' && lagMs === 0 && scenario.faults.length === 0
+  /** Look-ups of each event whose outcome is owed. */
+  const lookUps = new Map<string, number>()
+  let checks = 0
+  /** What the retries so far may have cost in checks. */
+  let allowed = 0
+  let pages = 0
+
+  /** Checks that a retry may have had by now. */
+  function checksOf(sentAt: number): number {
+    const elapsed = Math.max(first, timeline.now() - sentAt)
+    const doubling = Math.log2(Math.min(elapsed, longestPauseMs) / first)
+    return moreChecks + Math.ceil(doubling) + Math.ceil(elapsed / longestPauseMs)
+  }
+
+  function lookedUp({ url }: Call): void {
+    const eventId = url.searchParams.get(listParameter.eventId)?.toLowerCase()
+    if (eventId === undefined) return
+    const count = (lookUps.get(eventId) ?? 0) + 1
+    lookUps.set(eventId, count)
+    const sent = [...knowledge.owed()]
+      .filter((id) => platform.records.get(id)?.eventId.toLowerCase() === eventId)
+      .map((id) => knowledge.get(id)?.sentAt ?? 0)
+    if (sent.length === 0) return
+    const most = sent.reduce((sum, at) => sum + checksOf(at), 0)
+    if (count > most) violate('limits', `looks event ${eventId} up ${count} times, its retries need ${most}`)
+  }
+
+  function checkTotal(): void {
+    const owed = [...knowledge.owed()].reduce((sum, id) => sum + checksOf(knowledge.get(id)?.sentAt ?? 0), 0)
+    const most = 2 * (allowed + owed) + lostPages
+    if (checks > most) violate('limits', `made ${checks} calls to check outcomes, ${most} are enough`)
+    if (checks > 20) exercise('checks are few')
+  }
+
+  return {
+    sent(call) {
+      if (call.operation !== 'list') return
+      if (isSweepPage(call)) pages += 1
+      else if (!call.url.searchParams.has(listParameter.status)) {
+        checks += 1
+        if (isPlain) lookedUp(call)
+      }
+    },
+    fact(fact) {
+      if (fact.type === 'outcome') {
+        const known = knowledge.get(fact.id)
+        allowed += checksOf(known?.sentAt ?? timeline.now())
+        const eventId = fact.eventId.toLowerCase()
+        if (![...knowledge.owed()].some((id) => id !== fact.id && platform.records.get(id)?.eventId === eventId))
+          lookUps.delete(eventId)
+      } else if (fact.type === 'sweep') {
+        const { listed, slices } = fact.report
+        const most = Math.ceil((3 * listed) / 100) + pagesPerSlice * slices + questions
+        if (fact.report.result === 'complete' && scenario.faults.length === 0) {
+          exercise('a sweep asks for its pages')
+          if (pages > most) violate('limits', `asked for ${pages} pages of ${listed} records, ${most} are enough`)
+        }
+        pages = 0
+      }
+    },
+    scraped() {
+      if (isPlain) checkTotal()
+    },
+  }
+}

@@ -1,0 +1,66 @@
+// In quiet times, when nothing has changed since a full sweep began, /metrics and /status show what the platform holds. @see design sections 9 and 13
+import type { SimulatedRecord } from '../platform.ts'
+import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
+
+/** Near the edges of the window nobody can tell, to the second, on which side of it a record lies. */
+const edgeMs = 90_000
+
+export function createQuietWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
+  const isRoomy = config.backlog.maxRecords >= scenario.records.length
+  /** When the last full sweep that saw all began, ms since the start. */
+  let sweptAt: number | undefined
+  const startedAt = timeline.now()
+
+  const { notBefore = -Infinity } = config.window
+  const isOut = (record: SimulatedRecord): boolean =>
+    expectations.isLapsed(record, platform.now(), 0) || record.eventAt < notBefore
+  const isNearEdge = (record: SimulatedRecord): boolean => {
+    const { lookback, settle } = config.window
+    const age = platform.now() - record.eventAt
+    // What has left is forgotten by the next sweep.
+    const hasLeft = age > lookback && age - lookback < timeline.now() - (sweptAt ?? 0) + edgeMs
+    return hasLeft || Math.abs(age - lookback) < edgeMs || age < settle + edgeMs
+  }
+
+  /** Nothing has changed since that sweep began, and nothing is under way. */
+  function isQuiet(): boolean {
+    if (sweptAt === undefined || !isRoomy || knowledge.owed().size > 0 || knowledge.inFlight().size > 0) return false
+    const since = sweptAt - scenario.habits.lagMs
+    if (!holds.isFaultlessSince(startedAt) || scenario.platformJumps.length > 0) return false
+    // Near a change of daylight saving the window is an hour wider.
+    if (scenario.habits.timeZone === 'Europe/Berlin') return false
+    return [...platform.records.values()].every(
+      (record) => record.busy === 0 && record.changedAt < since && record.enteredAt < since && !isNearEdge(record),
+    )
+  }
+
+  function expect(sight: Sight, series: string, value: number): void {
+    const shown = sight.metrics.get(series)
+    if (shown !== value) violate('books', `shows ${series} ${shown ?? 'not at all'}, the platform has ${value}`)
+  }
+
+  function check(sight: Sight): void {
+    const failed = [...platform.records.values()].filter((record) => record.status === 'failed' && !isOut(record))
+    const ours = failed.filter((record) => expectations.isSelected(record))
+    if (sight.status.missing !== ours.length)
+      violate('books', `/status says that ${sight.status.missing} are missing, the platform has ${ours.length}`)
+    expect(sight, 'failed_webhooks{decision="excluded"}', failed.length - ours.length)
+    const parked = ours.filter(({ attempts, id }) =>
+      expectations.isParked({ attempts: Math.max(attempts, knowledge.get(id)?.tries ?? 0) }),
+    )
+    expect(sight, 'failed_webhooks{decision="parked"}', parked.length)
+    if (ours.length > 0) exercise('what is shown in quiet times is what the platform holds')
+  }
+
+  return {
+    fact(fact) {
+      if (fact.type !== 'sweep') return
+      const { continued, kind, result, seconds } = fact.report
+      if (kind === 'full' && !continued && result === 'complete') sweptAt = timeline.now() - seconds * 1000
+    },
+    scraped(sight) {
+      if (!sight.isLast && isQuiet()) check(sight)
+    },
+  }
+}
