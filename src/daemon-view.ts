@@ -88,7 +88,7 @@ export function heartbeat(engine: Engine, now: number, sweptAt: number | undefin
     paused,
     receiver: healthOf(receiverUp),
     circuitsOpen: circuits.open,
-    circuitsProbing: circuits.probing,
+    circuitsProbing: circuits['half-open'],
   }
 }
 

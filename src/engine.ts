@@ -150,8 +150,8 @@ export function createEngine(options: EngineOptions): Engine {
   const circuits = createCircuits(
     {
       enabled: config.circuit.enabled,
-      initialAllowance: config.circuit.initialAllowance,
-      maxAllowance: config.circuit.maxAllowance,
+      initialLimit: config.circuit.initialLimit,
+      maxLimit: config.circuit.maxLimit,
       failureRatio: config.circuit.failureRatio,
       cooldownMs: config.circuit.cooldown,
       maxCooldownMs: config.circuit.maxCooldown,

@@ -10,7 +10,7 @@ export interface PaceOfRetries {
   /** How long a call takes, in seconds, as far as it was measured; 0 when it was not. */
   secondsPerCall: number
   /** Retries without a known outcome at first; undefined without circuits. It doubles with each round of outcomes. */
-  initialAllowance: number | undefined
+  initialLimit: number | undefined
   /** How long an outcome takes at least, in seconds. */
   secondsPerOutcome: number
 }
@@ -26,7 +26,7 @@ export function estimateSeconds(records: number, pace: PaceOfRetries): number {
     pace.retriesPerSecond ?? Infinity,
     pace.secondsPerCall > 0 ? pace.concurrency / pace.secondsPerCall : Infinity,
   )
-  const { initialAllowance } = pace
-  const rounds = initialAllowance === undefined ? 1 : Math.ceil(Math.log2(records / initialAllowance + 1))
+  const { initialLimit } = pace
+  const rounds = initialLimit === undefined ? 1 : Math.ceil(Math.log2(records / initialLimit + 1))
   return records / perSecond + rounds * pace.secondsPerOutcome
 }

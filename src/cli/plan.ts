@@ -69,7 +69,7 @@ async function look(session: Session, io: Io, secondsPerCall: () => number): Pro
     retriesPerSecond: retry.maxPerSecond,
     concurrency: retry.concurrency,
     secondsPerCall: found.secondsPerCall,
-    initialAllowance: circuit.enabled ? circuit.initialAllowance : undefined,
+    initialLimit: circuit.enabled ? circuit.initialLimit : undefined,
     secondsPerOutcome: outcome.firstCheck / 1000,
   })
   return { ...found, seconds }

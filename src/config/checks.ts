@@ -92,12 +92,12 @@ function ordered(smaller: string, larger: string, orEqual: boolean): Check {
 }
 
 /** A limit that would silently cut the other down. */
-const allowanceFits: Check = (config) => {
-  const [initial, max] = [config.value('circuit.initialAllowance'), config.value('circuit.maxAllowance')]
+const limitsFit: Check = (config) => {
+  const [initial, max] = [config.value('circuit.initialLimit'), config.value('circuit.maxLimit')]
   if (typeof initial !== 'number' || typeof max !== 'number' || initial <= max) return none()
-  const origin = config.origin('circuit.maxAllowance')
-  const message = `is ${initial}, but must be at most circuit.maxAllowance, which is ${max} (${origin})`
-  return [{ key: 'circuit.initialAllowance', origin: config.origin('circuit.initialAllowance'), message }]
+  const origin = config.origin('circuit.maxLimit')
+  const message = `is ${initial}, but must be at most circuit.maxLimit, which is ${max} (${origin})`
+  return [{ key: 'circuit.initialLimit', origin: config.origin('circuit.initialLimit'), message }]
 }
 
 /** What the control listener compares stands alone between an attacker and a pause. */
@@ -142,7 +142,7 @@ export const checks: readonly Check[] = [
   portsApart,
   ordered('window.settle', 'window.lookback', false),
   ordered('retry.backoff.initial', 'retry.backoff.max', true),
-  allowanceFits,
+  limitsFit,
   ordered('circuit.cooldown', 'circuit.maxCooldown', true),
   ordered('outcome.firstCheck', 'outcome.giveUpAfter', true),
 ]

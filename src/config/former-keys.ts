@@ -4,7 +4,11 @@ import { environmentName, type FormerKey } from './key.ts'
 import type { Given, Layer } from './layer.ts'
 
 /** Take an entry out one release after it came in. */
-export const formerKeys: readonly FormerKey[] = [{ key: 'outcome.firstLook', now: 'outcome.firstCheck' }]
+export const formerKeys: readonly FormerKey[] = [
+  { key: 'outcome.firstLook', now: 'outcome.firstCheck' },
+  { key: 'circuit.initialAllowance', now: 'circuit.initialLimit' },
+  { key: 'circuit.maxAllowance', now: 'circuit.maxLimit' },
+]
 
 function warningOf({ advice, key, now }: FormerKey, { origin }: Given): ConfigurationProblem {
   const todo =

@@ -152,12 +152,12 @@ export const schema = z.strictObject({
   }),
   circuit: z.strictObject({
     enabled: setting(flag(), true, 'false: retry at full pace, also into a receiver that is down.'),
-    initialAllowance: setting(
+    initialLimit: setting(
       integer(1, 1000),
       5,
       'Retries of a subscription without a known outcome at first; each that arrives adds one.',
     ),
-    maxAllowance: setting(integer(1, 100_000), 10_000, 'The most that it grows to.'),
+    maxLimit: setting(integer(1, 100_000), 10_000, 'The most that it grows to.'),
     failureRatio: setting(
       decimal(0.01, 1),
       0.9,
@@ -168,7 +168,7 @@ export const schema = z.strictObject({
     probeTimeout: setting(
       duration('1s', '1d'),
       '2m',
-      'A retry that was checked after this time and has no outcome frees its place in the allowance; it is still awaited.',
+      'A retry that was checked after this time and has no outcome frees its place for another one; its outcome is still awaited.',
     ),
   }),
   receiver: z.strictObject({

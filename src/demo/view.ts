@@ -1,7 +1,7 @@
 // What the demo takes from the daemon's /status, and the story that it tells of it. No I/O.
 import type { StatusDocument } from '../ops/status.ts'
 
-type Circuit = 'closed' | 'open' | 'probing'
+type Circuit = 'closed' | 'open' | 'half-open'
 
 /** What the demo shows of one moment. */
 export interface View {
@@ -20,7 +20,7 @@ export interface View {
 function tellCircuit({ circuits: { list } }: StatusDocument): { circuit: Circuit; circuitText: string } {
   const first = list.find(({ state }) => state === 'open') ?? list[0]
   if (first === undefined) return { circuit: 'closed', circuitText: 'closed' }
-  const more = first.state === 'open' ? `${first.pausesForSeconds.toFixed(1)} s to go` : `${first.allowance} at once`
+  const more = first.state === 'open' ? `${first.pausesForSeconds.toFixed(1)} s to go` : `${first.limit} at once`
   return { circuit: first.state, circuitText: `${first.state}, ${more}` }
 }
 
@@ -41,7 +41,7 @@ export function isDone({ awaiting, hasSwept, inFlight, open }: View): boolean {
 
 const circuitStory: Readonly<Record<Circuit, string>> = {
   open: 'circuit open: nearly all retries failed again, so they pause',
-  probing: 'circuit probing: one retry; for each that arrives, one more at once',
+  'half-open': 'circuit half-open: one retry; for each that arrives, one more at once',
   closed: 'circuit closed: the receiver is well',
 }
 

@@ -137,7 +137,7 @@ export const metricDefinitions = {
   },
   circuits: {
     type: 'gauge',
-    help: 'Circuits, one for each subscription, by state: open ones pause, probing ones begin again slowly.',
+    help: 'Circuits, one for each subscription, by state: open ones pause, half-open ones begin again slowly.',
     labels: { state: circuitStates },
   },
   circuit_transitions_total: {

@@ -65,7 +65,7 @@ function nextAttempt(cause: CauseStatus, { holding, now }: StatusDocument): Part
   return until ?? 'when an outcome is known'
 }
 
-const circuitMarks = { closed: '○', probing: '◐', open: '●' } as const
+const circuitMarks = { closed: '○', 'half-open': '◐', open: '●' } as const
 
 function causeRow(cause: CauseStatus, status: StatusDocument): Part[] {
   const decisions = partsOf(cause.byDecision).map(

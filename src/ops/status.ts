@@ -75,7 +75,7 @@ export interface CircuitStatus {
   subscriptionId: string
   state: CircuitState
   /** How many retries may be without a known outcome at once. */
-  allowance: number
+  limit: number
   /** How many are. */
   outstanding: number
   /** How long its pause goes on, 0 when it does not pause. */
@@ -192,7 +192,7 @@ function toCircuit({ pausesForMs, ...view }: CircuitView): CircuitStatus {
   return {
     subscriptionId: view.subscriptionId,
     state: view.state,
-    allowance: view.allowance,
+    limit: view.limit,
     outstanding: view.outstanding,
     pausesForSeconds: toSeconds(pausesForMs),
   }

@@ -95,7 +95,7 @@ small { display: block; font-size: 0.8125rem; font-weight: 400; color: var(--mut
 code { font: 0.8125rem/1.4 ui-monospace, 'SF Mono', Menlo, 'DejaVu Sans Mono', monospace; }
 .state, .short { white-space: nowrap; }
 span.line { display: block; }
-.state.open { color: var(--trouble); } .state.probing { color: var(--waiting); } .state.failed { color: var(--trouble); } .state.incomplete { color: var(--waiting); }
+.state.open { color: var(--trouble); } .state.half-open { color: var(--waiting); } .state.failed { color: var(--trouble); } .state.incomplete { color: var(--waiting); }
 .more { margin-top: 0.6rem; color: var(--muted); }
 .facts { display: grid; grid-template-columns: minmax(8rem, auto) minmax(0, 1fr); gap: 0.45rem 1rem; }
 .facts dt { color: var(--muted); } .facts dd { overflow-wrap: anywhere; }

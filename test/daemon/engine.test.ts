@@ -273,7 +273,7 @@ describe('outcomes', () => {
     expect(sent).toBeGreaterThanOrEqual(5)
     expect(sent).toBeLessThanOrEqual(9)
     expect(told(made)).toEqual(Array.from({ length: sent }, () => 'failed-again'))
-    expect(engine.state().circuits).toEqual({ closed: 0, probing: 0, open: 1 })
+    expect(engine.state().circuits).toEqual({ closed: 0, 'half-open': 0, open: 1 })
     expect(engine.circuits().map(({ state }) => state)).toContain('open')
     expect(engine.state().summary.counts).toMatchObject({ held: 200 - sent, 'backing-off': sent, due: 0 })
     isUp = true
@@ -288,7 +288,7 @@ describe('outcomes', () => {
     made.start()
     await made.tickEvery(1000, 20_000)
     expect(made.platform.retries.length).toBe(200)
-    expect(made.engine.state().circuits).toEqual({ closed: 0, probing: 0, open: 0 })
+    expect(made.engine.state().circuits).toEqual({ closed: 0, 'half-open': 0, open: 0 })
   })
 
   test("while the operator's pause lasts nothing is retried, all is held, and outcomes are still found", async () => {

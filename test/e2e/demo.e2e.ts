@@ -26,7 +26,7 @@ test(
     const story = [
       'circuit open: ',
       'the receiver is up again',
-      'circuit probing: ',
+      'circuit half-open: ',
       'circuit closed: ',
       ' recovered · ',
     ]

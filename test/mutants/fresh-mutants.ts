@@ -61,8 +61,8 @@ export const freshMutants: readonly Mutant[] = [
   {
     id: 'F08',
     file: 'reconcile/retry/circuit-breaker.ts',
-    text: 'if (allowance < initial) return\n    isHalfOpen = false',
-    replacement: 'nextPauseMs = cooldownMs\n    if (allowance < initial) return\n    isHalfOpen = false',
+    text: 'if (limit < initial) return\n    isHalfOpen = false',
+    replacement: 'nextPauseMs = cooldownMs\n    if (limit < initial) return\n    isHalfOpen = false',
     breaks: 'one recovered probe makes the next pause the first one again: a flapping receiver is asked too often',
     origin: 'fresh',
   },

@@ -83,7 +83,7 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I09',
     file: 'reconcile/retry/circuit-breaker.ts',
-    text: '    allowance = 1\n',
+    text: '    limit = 1\n',
     replacement: '',
     breaks: 'never shrinks the allowance',
     origin: 'invariant',

@@ -43,16 +43,16 @@ describe('books', () => {
 describe('what /status tells the demo', () => {
   const probing: CircuitView = {
     subscriptionId: 'other',
-    state: 'probing',
-    allowance: 4,
+    state: 'half-open',
+    limit: 4,
     outstanding: 3,
     pausesForMs: 0,
   }
-  const line = { ...probing, subscriptionId: 'one', state: 'open', allowance: 1, pausesForMs: 4200 } as const
+  const line = { ...probing, subscriptionId: 'one', state: 'open', limit: 1, pausesForMs: 4200 } as const
 
   test.each<[string, CircuitView[], Partial<View>]>([
     ['none', [], { circuit: 'closed', circuitText: 'closed' }],
-    ['one that is probed', [probing], { circuit: 'probing', circuitText: 'probing, 4 at once' }],
+    ['one that is probed', [probing], { circuit: 'half-open', circuitText: 'half-open, 4 at once' }],
     ['one that pauses goes before one that does not', [probing, line], { circuitText: 'open, 4.2 s to go' }],
   ])('circuits: %s', (_, circuits, view) => {
     expect(viewOf(toStatus(aStatusState({ circuits })))).toMatchObject(view)

@@ -36,18 +36,18 @@ export function createDeadReceivers(options: DeadReceiversOptions): DeadReceiver
   }
 
   /**
-   * Of one subscription: before its first pause the initial allowance, and one more for each failure that frees a place
+   * Of one subscription: before its first pause the initial limit, and one more for each failure that frees a place
    * before the last one opens the circuit; then a probe after each pause.
    */
   function limitOfOne(): number {
     const elapsed = now() - startedAt
-    const { initialAllowance, probeTimeout } = config.circuit
+    const { initialLimit, probeTimeout } = config.circuit
     const probes = expectations.probesWithin(elapsed)
     // A retry whose outcome stays unknown gives its place back after a while.
     const longestDelivery = scenario.habits.queue[1] + scenario.habits.deliveryTimeout
     const isVague = hasFaults || longestDelivery > probeTimeout / 2
-    const givenBack = isVague ? Math.floor(elapsed / probeTimeout) * initialAllowance : 0
-    return 2 * initialAllowance - 1 + probes + givenBack
+    const givenBack = isVague ? Math.floor(elapsed / probeTimeout) * initialLimit : 0
+    return 2 * initialLimit - 1 + probes + givenBack
   }
 
   function check(receiver: number): void {

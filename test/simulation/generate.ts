@@ -20,7 +20,7 @@ const longListsEnvironment = {
   RECONCILER_SWEEP_SLICE_RECORDS: '5000',
   RECONCILER_SWEEP_CONCURRENCY: '1',
   RECONCILER_RETRY_CONCURRENCY: '8',
-  RECONCILER_CIRCUIT_INITIAL_ALLOWANCE: '20',
+  RECONCILER_CIRCUIT_INITIAL_LIMIT: '20',
   RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20',
 }
 
@@ -139,7 +139,7 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
     RECONCILER_WINDOW_EXPIRY_WARNING: ms(draw.pick([0, 10 * minuteMs, 6 * hourMs])),
     RECONCILER_OUTCOME_STUCK_AFTER: ms(draw.pick([minuteMs, 15 * minuteMs])),
     RECONCILER_OUTCOME_GIVE_UP_AFTER: ms(theme === 'hanging' ? hourMs : draw.pick([5 * minuteMs, hourMs])),
-    RECONCILER_CIRCUIT_INITIAL_ALLOWANCE: String(draw.pick([1, 3, 10, 10, 20])),
+    RECONCILER_CIRCUIT_INITIAL_LIMIT: String(draw.pick([1, 3, 10, 10, 20])),
     RECONCILER_CIRCUIT_FAILURE_RATIO: String(draw.pick([0.9, 0.9, 0.5, 0.8, 1])),
     RECONCILER_CIRCUIT_PROBE_TIMEOUT: ms(draw.pick([30 * secondMs, 2 * minuteMs, 2 * minuteMs])),
     RECONCILER_CIRCUIT_COOLDOWN: ms(draw.pick([5 * secondMs, 30 * secondMs])),

@@ -169,7 +169,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
 
   /** Whether an allowance may hold it: half of an initial one is used up. */
   function isFull(): boolean {
-    return knowledge.owed().size + knowledge.inFlight().size >= Math.max(1, config.circuit.initialAllowance / 2)
+    return knowledge.owed().size + knowledge.inFlight().size >= Math.max(1, config.circuit.initialLimit / 2)
   }
 
   /** Writes down what the daemon owes since then. */

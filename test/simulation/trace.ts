@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto'
  *   one record in flight, none in a list that is being read;
  * - `order`: with `retry.orderPerEntity` no event goes before an older open one of its entity; lanes have their turns;
  * - `limits`: retries in flight, calls per second, waits that were asked for, failed tries to get a token;
- * - `dead-receiver`: a dead receiver gets, for each subscription, at most `2 * initialAllowance - 1` deliveries before the
+ * - `dead-receiver`: a dead receiver gets, for each subscription, at most `2 * initialLimit - 1` deliveries before the
  *   first pause of that subscription, then one per pause;
  * - `untrue`: `recovered` is told only of what the platform holds as successful;
  * - `bounds`: what is held in memory;

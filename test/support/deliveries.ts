@@ -11,8 +11,8 @@ import {
 
 export const defaultCircuit: CircuitPolicy = {
   enabled: true,
-  initialAllowance: 5,
-  maxAllowance: 10_000,
+  initialLimit: 5,
+  maxLimit: 10_000,
   failureRatio: 0.9,
   cooldownMs: 30_000,
   maxCooldownMs: 600_000,

@@ -100,7 +100,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     awaiting: 16,
     inFlight: 8,
     rateLimit: 20,
-    circuits: [{ subscriptionId: uuid(2), state: 'open', allowance: 1, outstanding: 0, pausesForMs: 83_000 }],
+    circuits: [{ subscriptionId: uuid(2), state: 'open', limit: 1, outstanding: 0, pausesForMs: 83_000 }],
     receiver: { up: true },
     sweeps: [
       { kind: 'full', result: 'complete', endedAt: incidentNow - 190_000, seconds: 6.2, listed: 7412 },

@@ -39,8 +39,8 @@ export interface OutcomeToldFact {
 /** Circuits are off unless a test is about them. */
 const circuitsOff: CircuitPolicy = {
   enabled: false,
-  initialAllowance: 5,
-  maxAllowance: 10_000,
+  initialLimit: 5,
+  maxLimit: 10_000,
   failureRatio: 0.9,
   cooldownMs: 30_000,
   maxCooldownMs: 600_000,

@@ -157,7 +157,7 @@ describe('what holds', () => {
       {
         ...shut('circuit'),
         circuits: [
-          { subscriptionId: cause.subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForMs: 30_000 },
+          { subscriptionId: cause.subscriptionId, state: 'open', limit: 1, outstanding: 0, pausesForMs: 30_000 },
         ],
       },
       'one probe in 30 s, the others after it 12:00:30',

@@ -14,7 +14,7 @@ const at = Date.UTC(2026, 0, 15, 12)
 const subscriptionId = '11111111-1111-4111-8111-111111111111'
 
 function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
-  return { subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForMs: 29_910, ...changes }
+  return { subscriptionId, state: 'open', limit: 1, outstanding: 0, pausesForMs: 29_910, ...changes }
 }
 
 function aSweep(index: number): SweepEnd {
@@ -74,7 +74,7 @@ test('an incident', () => {
     inFlight: 8,
     stuckProcessing: 9,
     beyondWindow: 10,
-    circuits: [aCircuit({ subscriptionId: uuid(7), state: 'probing', outstanding: 1, pausesForMs: 0 }), aCircuit()],
+    circuits: [aCircuit({ subscriptionId: uuid(7), state: 'half-open', outstanding: 1, pausesForMs: 0 }), aCircuit()],
     sweeps: [aSweep(0), aSweep(1)],
     nextTickAt: at + 30_000,
     tokenExpiresAt: at + 60_000,
@@ -93,8 +93,8 @@ test('an incident', () => {
     circuits: {
       notClosed: 2,
       list: [
-        { subscriptionId: uuid(7), state: 'probing', allowance: 1, outstanding: 1, pausesForSeconds: 0 },
-        { subscriptionId, state: 'open', allowance: 1, outstanding: 0, pausesForSeconds: 30 },
+        { subscriptionId: uuid(7), state: 'half-open', limit: 1, outstanding: 1, pausesForSeconds: 0 },
+        { subscriptionId, state: 'open', limit: 1, outstanding: 0, pausesForSeconds: 30 },
       ],
     },
     // What is left of a pause is never shown as nothing.
@@ -163,7 +163,7 @@ describe('causes', () => {
     ["backing off, by the platform's clock, which is ahead", backingOff, { skewMs: { auth: 0, api: 20_000 } }, 30_000],
     ['backing off behind a pause', backingOff, { circuits: [circuit({ pausesForMs: 90_000 })] }, 90_000],
     ['held by its circuit', { byDecision: held }, { circuits: [circuit({ pausesForMs: 9000 })] }, 9000],
-    ['held by a probe', { byDecision: held }, { circuits: [circuit({ state: 'probing', pausesForMs: 0 })] }, null],
+    ['held by a probe', { byDecision: held }, { circuits: [circuit({ state: 'half-open', pausesForMs: 0 })] }, null],
     ["held by another one's circuit", { byDecision: held }, { circuits: [circuit({ subscriptionId: uuid(2) })] }, null],
     ['due, and retries are off', { byDecision: due }, shut('disabled'), null],
     ['backing off while paused', backingOff, shut('paused', 0), null],

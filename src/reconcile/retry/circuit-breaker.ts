@@ -4,16 +4,16 @@
 export interface CircuitPolicy {
   /** False: everything is allowed, nothing is judged. */
   enabled: boolean
-  initialAllowance: number
-  maxAllowance: number
+  initialLimit: number
+  maxLimit: number
   failureRatio: number
   cooldownMs: number
   maxCooldownMs: number
   probeTimeoutMs: number
 }
 
-export const circuitStates = ['closed', 'probing', 'open'] as const
-/** `open`: it pauses; `probing`: half-open, its allowance is not yet back to the initial one; `closed`: all is well. */
+export const circuitStates = ['closed', 'half-open', 'open'] as const
+/** `open`: it pauses; `half-open`: its limit is not yet back to the initial one; `closed`: all is well. */
 export type CircuitState = (typeof circuitStates)[number]
 
 /** What a known outcome says of the receiver; `neutral` says nothing: it refuses that record, or nobody will ever know. */
@@ -21,7 +21,7 @@ export type Verdict = 'recovered' | 'failed-again' | 'neutral'
 
 /** Records whose last outcome is judged at most. */
 const judgedRecords = 50
-/** Outcomes that must be known before they are judged, or as many as the allowance gives. */
+/** Outcomes that must be known before they are judged, or as many as the limit gives. */
 const minJudged = 10
 
 /** Outcomes that opened a circuit. */
@@ -33,7 +33,7 @@ export interface Judgement {
 /** Times are monotonic ms. */
 export interface Circuit {
   /** At least 1. */
-  allowance(): number
+  limit(): number
   state(now: number): CircuitState
   /** When it last opened; -Infinity when it never did. Outcomes of retries that were sent before don't count. */
   openedAt(): number
@@ -44,9 +44,9 @@ export interface Circuit {
 }
 
 export function createCircuit(policy: CircuitPolicy): Circuit {
-  const { cooldownMs, failureRatio, maxAllowance, maxCooldownMs } = policy
-  const initial = Math.min(policy.initialAllowance, maxAllowance)
-  let allowance = initial
+  const { cooldownMs, failureRatio, maxLimit, maxCooldownMs } = policy
+  const initial = Math.min(policy.initialLimit, maxLimit)
+  let limit = initial
   let isHalfOpen = false
   let openedAt = -Infinity
   let openUntil = -Infinity
@@ -74,15 +74,15 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
   }
 
   function grow(): void {
-    allowance = Math.min(maxAllowance, allowance + 1)
-    if (allowance < initial) return
+    limit = Math.min(maxLimit, limit + 1)
+    if (limit < initial) return
     isHalfOpen = false
     nextPauseMs = cooldownMs
   }
 
   function open(now: number): Judgement {
     const judgement = { failedAgain: failed, judged: failedById.size }
-    allowance = 1
+    limit = 1
     isHalfOpen = true
     openedAt = now
     openUntil = now + nextPauseMs
@@ -94,14 +94,14 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
   }
 
   function isFailing(): boolean {
-    return known >= Math.min(minJudged, allowance) && failed >= failureRatio * failedById.size
+    return known >= Math.min(minJudged, limit) && failed >= failureRatio * failedById.size
   }
 
   return {
-    allowance: () => allowance,
+    limit: () => limit,
     state(now) {
       if (now < openUntil) return 'open'
-      return isHalfOpen ? 'probing' : 'closed'
+      return isHalfOpen ? 'half-open' : 'closed'
     },
     openedAt: () => openedAt,
     openUntil: () => openUntil,

@@ -20,7 +20,7 @@ export type CircuitGate = 'circuit' | 'limit'
 export interface CircuitView {
   subscriptionId: string
   state: CircuitState
-  allowance: number
+  limit: number
   /** Retries without a known outcome that were sent since it last opened. */
   outstanding: number
   /** How long its pause goes on, in ms; 0 when it does not pause. */
@@ -109,7 +109,7 @@ function createUnlimited(): Circuits {
     lastEventType: () => undefined,
     isOpen: () => false,
     forgetIdle: () => undefined,
-    counts: () => ({ closed: 0, probing: 0, open: 0 }),
+    counts: () => ({ closed: 0, 'half-open': 0, open: 0 }),
     views: () => [],
   }
 }
@@ -160,7 +160,7 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
     const { circuit } = line
     const before = circuit.state(now)
     const judgement = circuit.learn(id, verdict, { sentAt, now })
-    if (circuit.allowance() > 1 || circuit.state(now) !== 'probing') firstProbes.delete(subscriptionId)
+    if (circuit.limit() > 1 || circuit.state(now) !== 'half-open') firstProbes.delete(subscriptionId)
     if (judgement !== undefined) {
       line.outstanding = 0
       pausing.set(subscriptionId, circuit)
@@ -172,13 +172,13 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
   }
 
   function hasRoom({ circuit, outstanding }: Line): boolean {
-    return outstanding < circuit.allowance()
+    return outstanding < circuit.limit()
   }
 
   function gateOf(line: Line, now: number): CircuitGate | undefined {
     const state = line.circuit.state(now)
     if (state === 'closed') return hasRoom(line) ? undefined : 'limit'
-    const waitsForTurn = line.circuit.allowance() === 1 && now < nextFirstProbeAt
+    const waitsForTurn = line.circuit.limit() === 1 && now < nextFirstProbeAt
     return state === 'open' || waitsForTurn || !hasRoom(line) ? 'circuit' : undefined
   }
 
@@ -189,7 +189,7 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
       if (now < circuit.openUntil()) continue
       pausing.delete(subscriptionId)
       firstProbes.add(subscriptionId)
-      report({ type: 'circuit', subscriptionId, to: 'probing' })
+      report({ type: 'circuit', subscriptionId, to: 'half-open' })
     }
     resumeAt = Math.min(Infinity, ...pausing.values().map((circuit) => circuit.openUntil()))
   }
@@ -262,7 +262,7 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
       }
     },
     counts(now) {
-      const counts = { closed: 0, probing: 0, open: 0 }
+      const counts = { closed: 0, 'half-open': 0, open: 0 }
       for (const { circuit } of lines.values()) counts[circuit.state(now)] += 1
       return counts
     },
@@ -272,7 +272,7 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
         .map(([subscriptionId, { circuit, outstanding }]) => ({
           subscriptionId,
           state: circuit.state(now),
-          allowance: circuit.allowance(),
+          limit: circuit.limit(),
           outstanding,
           pausesForMs: Math.max(0, circuit.openUntil() - now),
         }))

@@ -150,11 +150,11 @@ export function pickNext(plan: RetryPlan, rules: PickRules): Pick | undefined {
   const trial = rules.isTrial ? trialOf(plan, rules) : undefined
   if (trial !== undefined) return trial
   const { firstProbes } = rules
-  const probing = [...firstProbes].flatMap((id) => ages.map((age) => plan.lanes.get(laneKey(age, id))))
+  const first = [...firstProbes].flatMap((id) => ages.map((age) => plan.lanes.get(laneKey(age, id))))
   const others = plan.lanes.values().filter(({ subscriptionId }) => !firstProbes.has(subscriptionId))
   return rules.wasFirstProbe
-    ? (firstIn(plan, others, rules) ?? firstIn(plan, probing, rules))
-    : (firstIn(plan, probing, rules) ?? firstIn(plan, others, rules))
+    ? (firstIn(plan, others, rules) ?? firstIn(plan, first, rules))
+    : (firstIn(plan, first, rules) ?? firstIn(plan, others, rules))
 }
 
 /** The picked record is sent: its lane goes to the end. A probe may stand anywhere in its lane; it is not ready any more. */

@@ -46,7 +46,7 @@ export function healthySeries(minutes: number): Series {
     [`${own}lapsed_webhooks_total`]: constant(0),
     [`${own}stuck_processing_webhooks`]: constant(0),
     [`${own}circuits{state="closed"}`]: constant(2),
-    [`${own}circuits{state="probing"}`]: constant(0),
+    [`${own}circuits{state="half-open"}`]: constant(0),
     [`${own}circuits{state="open"}`]: constant(0),
     [`${own}outcomes_total{outcome="recovered"}`]: constant(0),
     [`${own}outcomes_total{outcome="failed-again"}`]: constant(0),

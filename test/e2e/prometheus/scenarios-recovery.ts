@@ -50,7 +50,7 @@ export const recovery: Scenario[] = [
     name: 'circuit open, probing in between, and closed again; what follows stays quiet',
     series: {
       [circuits('open')]: '0x60 1x8 0 1x8 0 1x8 0 1x8 0 1x8 0 1x8 0x500',
-      [circuits('probing')]: '0x69 1 0x8 1 0x8 1 0x8 1 0x8 1 0x8 1 0x500',
+      [circuits('half-open')]: '0x69 1 0x8 1 0x8 1 0x8 1 0x8 1 0x8 1 0x500',
       [outcomes('failed-again')]: '0x60 10+1x55 65x500',
       [oldest]: '0x60 60x55 0x500',
     },
@@ -58,12 +58,12 @@ export const recovery: Scenario[] = [
   },
   {
     name: 'circuit open for a few minutes',
-    series: { [circuits('open')]: '0x60 1x4 0x500', [circuits('probing')]: '0x64 1x3 0x500' },
+    series: { [circuits('open')]: '0x60 1x4 0x500', [circuits('half-open')]: '0x64 1x3 0x500' },
     firing: { 70: none, 90: none },
   },
   {
     name: 'circuit of little work, probing for long',
-    series: { [circuits('open')]: '0x60 1 0x500', [circuits('probing')]: '0x61 1x500' },
+    series: { [circuits('open')]: '0x60 1 0x500', [circuits('half-open')]: '0x61 1x500' },
     firing: { 80: none, 100: none },
   },
   {

@@ -7,7 +7,7 @@ const pace: PaceOfRetries = {
   retriesPerSecond: undefined,
   concurrency: 8,
   secondsPerCall: 0.1,
-  initialAllowance: 10,
+  initialLimit: 10,
   secondsPerOutcome: 0.5,
 }
 
@@ -31,5 +31,5 @@ test('the slow start doubles: 10, 20, 40, 80 are 150 records in four rounds', ()
   expect(Math.round(estimateSeconds(10, fast))).toBe(1)
   expect(Math.round(estimateSeconds(150, fast))).toBe(4)
   expect(Math.round(estimateSeconds(151, fast))).toBe(5)
-  expect(Math.round(estimateSeconds(151, { ...fast, initialAllowance: undefined }))).toBe(1)
+  expect(Math.round(estimateSeconds(151, { ...fast, initialLimit: undefined }))).toBe(1)
 })

@@ -38,8 +38,8 @@ const defaults = {
   recovery: { target: 3_600_000 },
   circuit: {
     enabled: true,
-    initialAllowance: 5,
-    maxAllowance: 10_000,
+    initialLimit: 5,
+    maxLimit: 10_000,
     failureRatio: 0.9,
     cooldown: 30_000,
     maxCooldown: 600_000,
@@ -266,9 +266,9 @@ describe('checks over several keys', () => {
       ['circuit.cooldown RECONCILER_CIRCUIT_COOLDOWN'],
     ],
     [
-      'maxAllowance < initialAllowance',
-      { ...key, ...issuer, RECONCILER_CIRCUIT_MAX_ALLOWANCE: '4' },
-      ['circuit.initialAllowance default'],
+      'maxLimit < initialLimit',
+      { ...key, ...issuer, RECONCILER_CIRCUIT_MAX_LIMIT: '4' },
+      ['circuit.initialLimit default'],
     ],
     [
       'giveUpAfter < firstCheck',

@@ -247,7 +247,7 @@ describe('access tokens', () => {
 })
 
 describe('circuits', () => {
-  const changes = { open: { pauseMs: 30_000, failedAgain: 10, judged: 11 }, probing: {}, closed: {} } as const
+  const changes = { open: { pauseMs: 30_000, failedAgain: 10, judged: 11 }, 'half-open': {}, closed: {} } as const
   const circuit = (to: CircuitState, subscriptionId = 'one'): FactOf<'circuit'> => ({
     type: 'circuit',
     subscriptionId,
@@ -264,14 +264,14 @@ describe('circuits', () => {
   })
 
   test('that open again and again are so at debug, until they have been closed', () => {
-    const dead = times(200, () => [circuit('open'), circuit('probing')]).flat()
+    const dead = times(200, () => [circuit('open'), circuit('half-open')]).flat()
     expect(messages(dead)).toEqual(['warn: circuit_opened'])
     expect(told(dead)).toHaveLength(400)
     expect(messages([...dead, circuit('closed'), circuit('open')])).toHaveLength(3)
   })
 
   test('are counted by the next full sweep, once for a stretch of trouble', () => {
-    const facts = [sweepFact(), circuit('open'), circuit('probing'), circuit('open'), sweepFact(), circuit('closed')]
+    const facts = [sweepFact(), circuit('open'), circuit('half-open'), circuit('open'), sweepFact(), circuit('closed')]
     const lines = told([...facts, sweepFact(), sweepFact()]).filter(({ event }) => event === 'full_sweep_completed')
     expect(lines.map(({ level, fields }) => [level, fields['circuitsOpened'], fields['circuitsClosed']])).toEqual([
       ['info', undefined, undefined],
@@ -282,7 +282,7 @@ describe('circuits', () => {
   })
 
   test('by the thousand are 20 lines each way, of the same subscriptions, and their number', () => {
-    const facts = [...many('open'), ...many('probing'), ...many('open'), ...many('closed')]
+    const facts = [...many('open'), ...many('half-open'), ...many('open'), ...many('closed')]
     const lines = told([...facts, sweepFact()], 'info')
     const idsOf = (id: string): unknown[] =>
       lines.flatMap(({ event, fields }) => (event === id ? [fields['subscriptionId']] : []))

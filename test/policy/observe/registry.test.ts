@@ -138,8 +138,8 @@ describe('names and labels', () => {
     ['outcomes_total', ['recovered', 'failed-again', 'unknown']],
     ['platform_request_duration_seconds', ['token', 'list', 'retry', 'confirm']],
     ['expiring_webhooks', ['due', 'backing-off', 'parked', 'held']],
-    ['circuits', ['closed', 'probing', 'open']],
-    ['circuit_transitions_total', ['closed', 'probing', 'open']],
+    ['circuits', ['closed', 'half-open', 'open']],
+    ['circuit_transitions_total', ['closed', 'half-open', 'open']],
     ['log_messages_total', countedLevels],
   ] as const)('%s has the values of the contract', (name, values) => {
     const { labels = {} }: MetricDefinition = metricDefinitions[name]

@@ -42,50 +42,50 @@ function open(circuit: Circuit, now = 1): number {
 describe('the allowance', () => {
   test('is five at first, and one more for each that arrived: it doubles each round', () => {
     const circuit = circuitOf()
-    const rounds = [circuit.allowance()]
+    const rounds = [circuit.limit()]
     for (let round = 0; round < 5; round += 1) {
-      learn(circuit, circuit.allowance(), 'recovered')
-      rounds.push(circuit.allowance())
+      learn(circuit, circuit.limit(), 'recovered')
+      rounds.push(circuit.limit())
     }
     expect(rounds).toEqual([5, 10, 20, 40, 80, 160])
     expect(circuit.state(1)).toBe('closed')
   })
 
   test('grows to its maximum and no further', () => {
-    const circuit = circuitOf({ maxAllowance: 12 })
+    const circuit = circuitOf({ maxLimit: 12 })
     learn(circuit, 100, 'recovered')
-    expect(circuit.allowance()).toBe(12)
+    expect(circuit.limit()).toBe(12)
   })
 
   test('does not grow by what failed again or says nothing', () => {
-    const circuit = circuitOf({ initialAllowance: 10 })
+    const circuit = circuitOf({ initialLimit: 10 })
     learn(circuit, 1, 'recovered')
     learn(circuit, 5, 'failed-again')
     learn(circuit, 100, 'neutral')
-    expect(circuit.allowance()).toBe(11)
+    expect(circuit.limit()).toBe(11)
   })
 
   test('is one after a pause: 1, 2, 4, 8, then closed at ten', () => {
-    const circuit = circuitOf({ initialAllowance: 10 })
+    const circuit = circuitOf({ initialLimit: 10 })
     const now = open(circuit)
-    const rounds = [circuit.allowance()]
+    const rounds = [circuit.limit()]
     for (let round = 0; round < 3; round += 1) {
-      learn(circuit, circuit.allowance(), 'recovered', now)
-      rounds.push(circuit.allowance())
+      learn(circuit, circuit.limit(), 'recovered', now)
+      rounds.push(circuit.limit())
     }
     expect(rounds).toEqual([1, 2, 4, 8])
     learn(circuit, 1, 'recovered', now)
-    expect(circuit.state(now)).toBe('probing')
+    expect(circuit.state(now)).toBe('half-open')
     learn(circuit, 1, 'recovered', now)
     expect(circuit.state(now)).toBe('closed')
   })
 
-  test.each([{ initialAllowance: 1 }, { maxAllowance: 1 }])(
+  test.each([{ initialLimit: 1 }, { maxLimit: 1 }])(
     'of one at first: half-open after the pause, closed by the first that arrives: %o',
     (policy) => {
       const circuit = circuitOf(policy)
       const now = open(circuit)
-      expect([circuit.allowance(), circuit.state(now)]).toEqual([1, 'probing'])
+      expect([circuit.limit(), circuit.state(now)]).toEqual([1, 'half-open'])
       learn(circuit, 1, 'recovered', now)
       expect(circuit.state(now)).toBe('closed')
     },
@@ -94,17 +94,17 @@ describe('the allowance', () => {
 
 describe('the judgement', () => {
   test.each([
-    { initialAllowance: 1, hits: 1 },
-    { initialAllowance: 3, hits: 3 },
-    { initialAllowance: 5, hits: 5 },
-    { initialAllowance: 10, hits: 10 },
-    { initialAllowance: 500, hits: 10 },
-  ])('with $initialAllowance at first, $hits failures are enough', ({ hits, initialAllowance }) => {
-    expect(failuresUntilOpen(circuitOf({ initialAllowance }), 1000)).toBe(hits)
+    { initialLimit: 1, hits: 1 },
+    { initialLimit: 3, hits: 3 },
+    { initialLimit: 5, hits: 5 },
+    { initialLimit: 10, hits: 10 },
+    { initialLimit: 500, hits: 10 },
+  ])('with $initialLimit at first, $hits failures are enough', ({ hits, initialLimit }) => {
+    expect(failuresUntilOpen(circuitOf({ initialLimit }), 1000)).toBe(hits)
   })
 
   test('a smaller maximum than the first allowance counts as the first', () => {
-    expect(failuresUntilOpen(circuitOf({ maxAllowance: 4 }), 1000)).toBe(4)
+    expect(failuresUntilOpen(circuitOf({ maxLimit: 4 }), 1000)).toBe(4)
   })
 
   test('one record that fails over and over is enough where there is no other', () => {
@@ -114,17 +114,17 @@ describe('the judgement', () => {
   })
 
   test('nine of ten do, eight of ten do not', () => {
-    const nine = circuitOf({ initialAllowance: 10 })
+    const nine = circuitOf({ initialLimit: 10 })
     learn(nine, 1, 'recovered')
     expect(learn(nine, 8, 'failed-again')).toBeUndefined()
     expect(learn(nine, 1, 'failed-again')).toEqual({ failedAgain: 9, judged: 10 })
-    const eight = circuitOf({ initialAllowance: 10 })
+    const eight = circuitOf({ initialLimit: 10 })
     learn(eight, 2, 'recovered')
     expect(learn(eight, 8, 'failed-again')).toBeUndefined()
   })
 
   test('a pause never begins with one that arrived, or says nothing', () => {
-    const circuit = circuitOf({ initialAllowance: 10, failureRatio: 0.5 })
+    const circuit = circuitOf({ initialLimit: 10, failureRatio: 0.5 })
     learn(circuit, 9, 'failed-again')
     expect(learn(circuit, 1, 'neutral')).toBeUndefined()
     expect(learn(circuit, 1, 'recovered')).toBeUndefined()
@@ -148,7 +148,7 @@ describe('the judgement', () => {
       const enough = Array.from({ length: 100 }, (_, failed) => failed).find(
         (failed) => failed + recovered >= 10 && failed >= failureRatio * Math.min(50, failed + recovered),
       )
-      const circuit = circuitOf({ initialAllowance: 10, failureRatio })
+      const circuit = circuitOf({ initialLimit: 10, failureRatio })
       learn(circuit, recovered, 'recovered')
       // The fifty last ones are judged: what arrived falls out of them in the end.
       const isWithin = enough !== undefined && enough + recovered <= 50
@@ -178,7 +178,7 @@ describe('the judgement', () => {
         expect(circuit.learn('late', verdict, { sentAt, now })).toBeUndefined()
       }
     }
-    expect([circuit.allowance(), circuit.state(now), circuit.openUntil()]).toEqual([1, 'probing', now])
+    expect([circuit.limit(), circuit.state(now), circuit.openUntil()]).toEqual([1, 'half-open', now])
   })
 })
 
@@ -189,7 +189,7 @@ describe('pauses', () => {
     return Array.from({ length: count }, () => {
       const until = open(circuit, now)
       const length = until - now
-      expect([circuit.state(until - 1), circuit.state(until)]).toEqual(['open', 'probing'])
+      expect([circuit.state(until - 1), circuit.state(until)]).toEqual(['open', 'half-open'])
       now = until
       return length / 1000
     })
@@ -203,16 +203,16 @@ describe('pauses', () => {
     const circuit = circuitOf()
     lengths(circuit, 4)
     learn(circuit, 3, 'recovered', 1e6)
-    expect(circuit.allowance()).toBe(4)
+    expect(circuit.limit()).toBe(4)
     expect(lengths(circuit, 1, 1e6)).toEqual([480])
-    expect(circuit.allowance()).toBe(1)
+    expect(circuit.limit()).toBe(1)
     learn(circuit, 4, 'recovered', 2e6)
-    expect(circuit.allowance()).toBe(5)
+    expect(circuit.limit()).toBe(5)
     expect(lengths(circuit, 2, 2e6)).toEqual([30, 60])
   })
 
   test('begin small again also where the maximum is smaller than the first allowance', () => {
-    const circuit = circuitOf({ maxAllowance: 4 })
+    const circuit = circuitOf({ maxLimit: 4 })
     lengths(circuit, 4)
     learn(circuit, 20, 'recovered', 1e6)
     expect(circuit.state(1e6)).toBe('closed')

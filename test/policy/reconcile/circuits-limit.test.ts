@@ -80,11 +80,11 @@ describe('a pause', () => {
     kill(circuits, 'a', 0)
     expect([circuits.blocks('a', 29_999) === undefined, circuits.isOpen('a', 29_999)]).toEqual([false, true])
     expect([circuits.blocks('a', 30_000) === undefined, circuits.isOpen('a', 30_000)]).toEqual([true, false])
-    expect(circuits.counts(30_000)).toEqual({ closed: 0, probing: 1, open: 0 })
+    expect(circuits.counts(30_000)).toEqual({ closed: 0, 'half-open': 1, open: 0 })
     expect(facts).toHaveLength(1)
     expect(circuits.nextChangeAt(0)).toBe(30_000)
     circuits.turn(30_000)
-    expect(facts.at(-1)).toEqual({ type: 'circuit', subscriptionId: 'a', to: 'probing' })
+    expect(facts.at(-1)).toEqual({ type: 'circuit', subscriptionId: 'a', to: 'half-open' })
   })
 
   test('of many ends with one probe a second for all of them; who had one goes to the end', () => {
@@ -127,7 +127,7 @@ describe('settling', () => {
       circuits.settle(take(circuits, 'a', count), 'neutral', count)
     }
     expect(facts).toEqual([])
-    expect(circuits.counts(500)).toEqual({ closed: 1, probing: 0, open: 0 })
+    expect(circuits.counts(500)).toEqual({ closed: 1, 'half-open': 0, open: 0 })
   })
 })
 
@@ -166,8 +166,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 const legal: Record<CircuitState, readonly CircuitState[]> = {
   closed: ['open'],
-  open: ['probing'],
-  probing: ['closed', 'open'],
+  open: ['half-open'],
+  'half-open': ['closed', 'open'],
 }
 
 /** Runs steps, and holds the circuits's views against the books of the test after each. */
@@ -191,7 +191,7 @@ function runAgainstBooks(steps: readonly Step[], policy: Partial<CircuitPolicy>)
   function compare(): void {
     for (const view of circuits.views(now)) {
       expect(view.outstanding).toBe(outstanding(view.subscriptionId))
-      expect(view.allowance).toBeGreaterThanOrEqual(1)
+      expect(view.limit).toBeGreaterThanOrEqual(1)
       expect(view.state).toBe(states.get(view.subscriptionId))
     }
   }
@@ -230,9 +230,9 @@ function runAgainstBooks(steps: readonly Step[], policy: Partial<CircuitPolicy>)
 describe('the books', () => {
   test.each([
     {},
-    { initialAllowance: 1000 },
-    { initialAllowance: 2, maxAllowance: 5 },
-    { initialAllowance: 20, maxAllowance: 4 },
+    { initialLimit: 1000 },
+    { initialLimit: 2, maxLimit: 5 },
+    { initialLimit: 20, maxLimit: 4 },
     { failureRatio: 0.3 },
   ])('hold whatever happens: %o', (policy) => {
     fc.assert(
@@ -254,19 +254,19 @@ describe('changes of state', () => {
     const one = world.facts.filter(({ subscriptionId }) => subscriptionId === 'sub-0')
     expect(one.map(({ to }) => to)).toEqual([
       'open',
-      'probing',
+      'half-open',
       'open',
-      'probing',
+      'half-open',
       'open',
-      'probing',
+      'half-open',
       'open',
-      'probing',
+      'half-open',
       'closed',
     ])
     const opened = one.filter(({ to }) => to === 'open')
     expect(opened.map(({ pauseMs }) => pauseMs)).toEqual([30_000, 60_000, 120_000, 240_000])
     expect(opened[0]).toMatchObject({ failedAgain: 5, judged: 5 })
-    expect(world.circuits.counts(hourMs)).toEqual({ closed: 3, probing: 0, open: 0 })
+    expect(world.circuits.counts(hourMs)).toEqual({ closed: 3, 'half-open': 0, open: 0 })
     expect(world.circuits.views(hourMs)).toEqual([])
   })
 
@@ -328,7 +328,7 @@ describe('what is kept', () => {
     for (const ticket of late) circuits.settle(ticket, 'failed-again', hourMs)
     circuits.turn(2 * hourMs)
     expect(facts).toHaveLength(told)
-    expect(circuits.counts(2 * hourMs)).toEqual({ closed: 0, probing: 0, open: 0 })
+    expect(circuits.counts(2 * hourMs)).toEqual({ closed: 0, 'half-open': 0, open: 0 })
     expect(circuits.nextChangeAt(2 * hourMs)).toBeUndefined()
     expect(circuits.blocks('a', 2 * hourMs) === undefined).toBe(true)
   })
@@ -348,8 +348,8 @@ describe('what is kept', () => {
     circuits.turn(30_000)
     take(circuits, 'used', 30_000)
     for (let index = 0; index < 9999; index += 1) take(circuits, `sub-${index}`, 31_000)
-    const { closed, open, probing } = circuits.counts(31_000)
-    expect(closed + open + probing).toBe(10_000)
+    const { closed, open, 'half-open': halfOpen } = circuits.counts(31_000)
+    expect(closed + open + halfOpen).toBe(10_000)
     expect([circuits.isRecovering('unused', 31_000), circuits.isRecovering('used', 31_000)]).toEqual([false, true])
     expect(facts.at(-1)).toEqual({ type: 'circuit', subscriptionId: 'unused', to: 'closed' })
   })

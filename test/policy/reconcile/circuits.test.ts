@@ -71,18 +71,18 @@ describe('a dead receiver', () => {
         fc.array(fc.integer({ min: 1, max: 60_000 }), { minLength: 1, maxLength: 40 }),
         fc.integer({ min: 1, max: 30 }),
         fc.integer({ min: 1, max: 20 }),
-        (times, subscriptions, initialAllowance) => {
+        (times, subscriptions, initialLimit) => {
           const fate = (number: number, at: number): Fate => ({
             afterMs: times[(number + Math.floor(at)) % times.length] ?? 1,
             verdict: 'failed-again',
           })
-          const world = deliveries(linesOf(subscriptions, 1000, fate), { initialAllowance })
+          const world = deliveries(linesOf(subscriptions, 1000, fate), { initialLimit })
           world.until(hourMs)
           const hits = Object.values(Object.groupBy(world.hits, ({ subscriptionId }) => subscriptionId))
           for (const of of hits) {
-            expect(of?.length).toBeLessThanOrEqual(2 * initialAllowance - 1 + probesUntil(hourMs, 0, 0))
+            expect(of?.length).toBeLessThanOrEqual(2 * initialLimit - 1 + probesUntil(hourMs, 0, 0))
             const before = of?.filter(({ at }) => at < 30_000).length
-            expect(before).toBeLessThanOrEqual(2 * initialAllowance - 1)
+            expect(before).toBeLessThanOrEqual(2 * initialLimit - 1)
           }
         },
       ),
@@ -98,7 +98,7 @@ describe('a dead receiver', () => {
         afterMs: 1000,
         verdict: at >= upAt && at < downAt ? 'recovered' : 'failed-again',
       })),
-      { maxAllowance: 50 },
+      { maxLimit: 50 },
     )
     world.until(downAt - 1)
     const first = world.hits.find(({ at }) => at >= upAt)?.at ?? 0
@@ -131,7 +131,7 @@ describe('a dead receiver', () => {
     circuits.turn(31_000)
     const view = (now: number): [number | undefined, number | undefined] => {
       const [first] = circuits.views(now)
-      return [first?.allowance, first?.outstanding]
+      return [first?.limit, first?.outstanding]
     }
     expect(view(31_000)).toEqual([1, 0])
     const probe = take('probe', 31_000)

@@ -36,11 +36,11 @@ function isNeutral({ outcome, responseStatusCode: code }: Outcome): boolean {
 
 export function createCircuitWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, timeline, violate } = options
-  const { enabled, failureRatio, initialAllowance, maxAllowance } = config.circuit
+  const { enabled, failureRatio, initialLimit, maxLimit } = config.circuit
   const subscriptions = new Map<string, Subscription>()
 
   function fresh(): Subscription {
-    const limit = Math.min(initialAllowance, maxAllowance)
+    const limit = Math.min(initialLimit, maxLimit)
     return {
       last: new Map(),
       known: 0,
@@ -76,7 +76,7 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
     last.set(fact.id, fact.outcome === 'failed-again')
     subscription.known += 1
     if (last.size > judgedRecords) last.delete(last.keys().next().value ?? '')
-    if (fact.outcome === 'recovered') subscription.limit = Math.min(maxAllowance, subscription.limit + 1)
+    if (fact.outcome === 'recovered') subscription.limit = Math.min(maxLimit, subscription.limit + 1)
     const isJudged = last.size >= Math.min(fewestJudged, subscription.limit)
     const isBad = failedOf(subscription) >= failureRatio * last.size
     if (fact.outcome === 'failed-again' && isJudged && isBad && !subscription.isUnsure)

@@ -13,7 +13,7 @@ const oldMs = 70 * 60_000
 /** So many turns of one age, and none of the other. */
 const manyTurns = 6
 
-type State = 'open' | 'probing' | 'closed'
+type State = 'open' | 'half-open' | 'closed'
 
 interface Subscription {
   state: State
@@ -27,7 +27,7 @@ interface Subscription {
 export function createWorkWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
   const { concurrency } = config.retry
-  const { enabled, initialAllowance, maxAllowance, probeTimeout } = config.circuit
+  const { enabled, initialLimit, maxLimit, probeTimeout } = config.circuit
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
   const bound = isRoomy ? boundMs : crowdedBoundMs + crowdedTicks * scenario.periodMs
   const startedAt = timeline.now()
@@ -87,7 +87,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
   function hasPlace(id: string, { state }: Subscription): boolean {
     if (!enabled) return true
     if (state === 'open') return false
-    return heldPlaces(id) < (state === 'closed' ? Math.min(initialAllowance, maxAllowance) : 1)
+    return heldPlaces(id) < (state === 'closed' ? Math.min(initialLimit, maxLimit) : 1)
   }
 
   /** The first that should have gone, by subscription and age. */
