@@ -1,35 +1,29 @@
 // The daemon: starts the engine's loops, the schedule and its listeners, and takes them down again in order.
 import type { Audit } from './observe/audit.ts'
 import { every, type Clock, type Random } from './runtime/clock.ts'
+import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
-import {
-  causesOf,
-  heartbeat,
-  missingOf,
-  nothingSeen,
-  notReady,
-  see,
-  startedFields,
-  statusState,
-  type Seen,
-} from './daemon-view.ts'
 import { createEngine, type Engine } from './engine.ts'
 import type { Fact, Report } from './observe/events.ts'
+import { decisions } from './reconcile/decide.ts'
 import { createHistory, type History } from './observe/history.ts'
 import { errorFields, type CountedLog, type Log } from './observe/log.ts'
 import type { LogOutput } from './observe/log-output.ts'
-import { publishFact, publishState } from './observe/publish.ts'
+import { publishFact } from './observe/publish.ts'
 import { createMetrics, type Metrics } from './observe/metrics.ts'
-import { createWatch, type Watch } from './observe/progress.ts'
+import { createProgress, type Progress } from './observe/progress.ts'
+import type { Snapshot } from './observe/snapshot.ts'
+import { heartbeatFields, startedFields } from './observe/log-daemon.ts'
 import { createLogReporter } from './observe/log-reporter.ts'
+import { groupByCause } from './ops/causes.ts'
 import { startControl, type SweepAsked } from './ops/control.ts'
 import type { Listener } from './ops/listen.ts'
 import { startOpsServer } from './ops/server.ts'
-import { toStatus, type StatusDocument } from './ops/status.ts'
+import { maxCauses, maxParked, toStatus, type StatusDocument } from './ops/status.ts'
 import type { Certificate, Reloadable, SigningKey } from './platform/credentials.ts'
 import type { Transport } from './platform/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
-import { createGrace, untilAborted } from './shutdown.ts'
+import { untilAborted } from './runtime/notifier.ts'
 
 /** What a simulation puts in the place of the host: no sockets, no metrics of this process, and it hears every fact. */
 export interface DaemonHost {
@@ -95,11 +89,134 @@ function createCertificateCheck(
   }
 }
 
-function prepareMetrics(options: DaemonOptions): Metrics {
-  const metrics = createMetrics({ processMetrics: options.host?.processMetrics ?? true })
-  metrics.set('recovery_target_seconds', options.config.recovery.target / 1000)
-  metrics.set('build_info', 1, { version: options.version, node_version: options.nodeVersion })
-  return metrics
+export interface GraceOptions {
+  /** Aborted by the wish to stop; its reason's message is the signal's name. */
+  stop: AbortSignal
+  graceMs: number
+  /** Retries in flight now. */
+  inFlight: () => number
+  clock: Clock
+  log: Log
+}
+
+export interface Grace {
+  /** Aborted when the grace is over. */
+  readonly signal: AbortSignal
+  /** How many retries were in flight then; 0 when all had finished. */
+  cutOff(): number
+  /** Ends the wait, and everything that still listens to `signal`. */
+  end(): void
+}
+
+/** Tells when `stop` is aborted, and what had to be cut off. */
+export function createGrace(options: GraceOptions): Grace {
+  const { clock, graceMs, inFlight, log, stop } = options
+  const kill = new AbortController()
+  let cutOff = 0
+
+  function begin(): void {
+    if (kill.signal.aborted) return
+    log.event('shutdown_started', {
+      signal: stop.reason instanceof Error ? stop.reason.message : undefined,
+      inFlight: inFlight(),
+      grace: formatDuration(graceMs),
+    })
+    clock.sleep(graceMs, kill.signal).then(
+      () => {
+        cutOff = inFlight()
+        kill.abort()
+        if (cutOff === 0) return
+        log.event('shutdown_grace_expired', { inFlight: cutOff })
+      },
+      () => undefined,
+    )
+  }
+
+  if (stop.aborted) begin()
+  else stop.addEventListener('abort', begin, { once: true })
+
+  return {
+    signal: kill.signal,
+    cutOff: () => cutOff,
+    end() {
+      stop.removeEventListener('abort', begin)
+      kill.abort()
+    },
+  }
+}
+
+/** What the daemon is made of; the loops, the listeners and the log read it. */
+interface DaemonParts {
+  engine: Engine
+  metrics: Metrics
+  progress: Progress
+  history: History
+  /** Everything that is shown of the present moment. */
+  snapshot: () => Snapshot
+  /** Nothing is reported any more: what the end of the process cuts off is nobody's failure. */
+  end: () => void
+}
+
+/** Deliveries that are missing, without a look at each of them; undefined before a full sweep has ended. */
+function missingOf(engine: Engine, progress: Progress): number | undefined {
+  if (progress.state().lastFullSweepAt === undefined) return undefined
+  const leftOut = engine.backlog.census.counts()
+  return decisions.reduce(
+    (sum, decision) => (decision === 'excluded' ? sum : sum + leftOut[decision]),
+    engine.backlog.size(),
+  )
+}
+
+function createParts(options: DaemonOptions): DaemonParts {
+  const { audit, clock, config, host, log, logOutput, nodeVersion, schedule, version } = options
+  const { periodMs } = schedule
+  const startedAt = clock.now()
+  const build = { version, node_version: nodeVersion }
+  const metrics = createMetrics({ processMetrics: host?.processMetrics ?? true, build })
+  log.countLines((level) => {
+    metrics.add('log_messages_total', { level })
+  })
+  logOutput?.listen({
+    dropped: () => {
+      metrics.add('log_lines_dropped_total', {})
+    },
+    resumed: (lines) => {
+      log.event('log_lines_dropped', { lines })
+    },
+  })
+  const reporter = createLogReporter(log, clock)
+  const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt() })
+  let isOver = false
+  const history = createHistory({ clock, missing: () => missingOf(engine, progress) })
+
+  function report(fact: Fact): void {
+    if (isOver) return
+    progress.observe(fact, clock.now())
+    history.note(fact)
+    publishFact(metrics, fact)
+    reporter.observe(fact)
+    audit?.tell(fact)
+    host?.report(fact)
+  }
+
+  const engine = createEngine({ ...options, periodMs, report })
+  return {
+    engine,
+    metrics,
+    progress,
+    history,
+    snapshot: () => ({
+      ...engine.state(),
+      ...progress.state(),
+      now: clock.now(),
+      nextTickAt: schedule.nextAt(),
+      recoveredPerMs: history.recoveredPerMs(),
+      recoveryTargetMs: config.recovery.target,
+    }),
+    end() {
+      isOver = true
+    },
+  }
 }
 
 /** What keeps the process from being alive. While it stops its loops rest, and that is as it should be. */
@@ -113,10 +230,9 @@ function notAlive(engine: Engine, schedule: Schedule, stopping: boolean): string
 
 /** Everything that goes on beside the retries. A loop ends with `signal`; one that ends otherwise met a bug. */
 async function background(
-  engine: Engine,
+  { engine, snapshot }: DaemonParts,
   options: DaemonOptions,
   signal: AbortSignal,
-  lastSweepAt: () => number | undefined,
 ): Promise<void> {
   const { certificate, clock, key, log } = options
   const loops = [
@@ -126,7 +242,7 @@ async function background(
     engine.confirmer.run(signal),
     engine.sweeper.run(signal),
     every(heartbeatMs, clock, signal, () => {
-      log.event('heartbeat', heartbeat(engine, clock.now(), lastSweepAt()))
+      log.event('heartbeat', heartbeatFields(snapshot()))
     }),
   ]
   if (certificate !== undefined) {
@@ -141,43 +257,28 @@ async function background(
   )
 }
 
-/** What ends the loops of one life of the daemon, and where their bugs end up. */
-interface Life {
-  ending: AbortController
-  bug: PromiseWithResolvers<never>
-}
-
-function createLife(): Life {
-  const bug = Promise.withResolvers<never>()
-  // Somebody listens only while there is work.
-  bug.promise.catch(() => undefined)
-  return { ending: new AbortController(), bug }
-}
-
-interface Work {
-  engine: Engine
-  onTick: () => void
-  life: Life
-  /** Ends retries in flight. */
-  kill: AbortSignal
-  /** Called when the wish to stop has come. */
-  onStop: () => void
-  lastSweepAt: () => number | undefined
-}
-
 /** Sweeps, retries and confirms until `stop`; resolves when all has ended. Rejects with the first bug, at once. */
-async function work(options: DaemonOptions, { engine, onTick, life, kill, onStop, lastSweepAt }: Work): Promise<void> {
-  const { schedule, stop } = options
-  const { bug, ending } = life
+async function work(
+  options: DaemonOptions,
+  parts: DaemonParts,
+  { drain, grace }: { drain: () => void; grace: AbortSignal },
+): Promise<void> {
+  const { clock, schedule, stop } = options
+  const { engine, progress } = parts
+  const ending = new AbortController()
+  const bug = Promise.withResolvers<never>()
   try {
-    const retrying = engine.dispatcher.run({ stop: ending.signal, kill })
-    const rest = background(engine, options, ending.signal, lastSweepAt)
+    const retrying = engine.dispatcher.run({ stop: ending.signal, kill: grace })
+    const rest = background(parts, options, ending.signal)
     for (const part of [retrying, rest]) part.catch(bug.reject)
-    await schedule.start(onTick)
+    await schedule.start(() => {
+      engine.sweeper.tick()
+      progress.ticked(clock.now(), engine.sweeper.restEndsInMs())
+    })
     await Promise.race([untilAborted(stop), bug.promise])
-    onStop()
+    drain()
     await schedule.stop()
-    // Looking after retries ends at once with the rest: it only reads, and the next start sees what became of them.
+    // Checks of outcomes end at once with the rest: they only read, and the next start sees what became of the retries.
     ending.abort()
     await retrying
     await rest
@@ -187,40 +288,33 @@ async function work(options: DaemonOptions, { engine, onTick, life, kill, onStop
   }
 }
 
-interface Shown {
-  engine: Engine
-  metrics: Metrics
-  seen: Seen
-  history: History
-  watch: Watch
-}
+function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<Listener> {
+  const { clock, config, log, schedule, stop, version } = options
+  const { engine, history, metrics, progress, snapshot } = parts
 
-/** What Prometheus gets: the state is read when it asks. */
-async function scrape(
-  { schedule }: DaemonOptions,
-  { engine, history, metrics, watch }: Shown,
-): Promise<{ text: string; contentType: string }> {
-  const state = engine.state()
-  const watched = watch.state({ counts: state.summary.counts, recoveredPerMs: history.recoveredPerMs() })
-  publishState(metrics, { ...state, ...watched, nextTickAt: schedule.nextAt() })
-  return { text: await metrics.text(), contentType: metrics.contentType }
-}
-
-function openOpsServer(options: DaemonOptions, shown: Shown): Promise<Listener> {
-  const { engine, history, seen } = shown
-  const { clock, config, log, schedule, stop } = options
-
+  /** Groups every record by its cause: the server shares one answer among those who ask within a second. */
   function status(): StatusDocument {
-    const moment = { seen, history, causes: causesOf(engine), now: clock.now(), nextTickAt: schedule.nextAt() }
-    return toStatus(statusState(engine, options, moment))
+    const { backlog, client, gates, policy } = engine
+    return toStatus({
+      ...snapshot(),
+      instance: config.instance.name,
+      version,
+      timeZone: config.platform.timeZone,
+      circuits: engine.circuits(),
+      causes: groupByCause(backlog.entries(), { policy, now: client.now(), gateOf: gates.of, maxCauses, maxParked }),
+      history: history.minutes(),
+    })
   }
 
   return (options.host?.startServer ?? startOpsServer)({
     host: config.server.host,
     port: config.server.port,
-    metrics: () => scrape(options, shown),
+    metrics: async () => {
+      metrics.show(snapshot())
+      return { text: await metrics.text(), contentType: metrics.contentType }
+    },
     live: () => notAlive(engine, schedule, stop.aborted),
-    ready: () => notReady(seen, stop.aborted),
+    ready: () => [...(stop.aborted ? ['stopping'] : []), ...progress.notReady()],
     status,
     statusPage: config.server.statusPage,
     onError: (error) => {
@@ -231,14 +325,14 @@ function openOpsServer(options: DaemonOptions, shown: Shown): Promise<Listener> 
 }
 
 /** Undefined without `control.token`: then nothing listens. */
-async function openControl(options: DaemonOptions, shown: Shown): Promise<Listener | undefined> {
+async function openControl(options: DaemonOptions, { engine }: DaemonParts): Promise<Listener | undefined> {
   const { clock, config, log, stop } = options
   const { host, port, token } = config.control
   if (token === undefined) return undefined
 
   function sweep(): SweepAsked {
     if (stop.aborted) return 'stopping'
-    if (!shown.engine.sweeper.sweepNow()) return 'under-way'
+    if (!engine.sweeper.sweepNow()) return 'under-way'
     log.event('sweep_requested', {})
     return 'started'
   }
@@ -247,7 +341,7 @@ async function openControl(options: DaemonOptions, shown: Shown): Promise<Listen
     host,
     port,
     token,
-    pause: shown.engine.pause,
+    pause: engine.pause,
     sweep,
     onError: (error) => {
       log.event('ops_request_failed', errorFields(error))
@@ -264,10 +358,10 @@ interface Listeners {
 }
 
 /** Opens all listeners, or none. */
-async function openListeners(options: DaemonOptions, shown: Shown): Promise<Listeners> {
-  const server = await openOpsServer(options, shown)
+async function openListeners(options: DaemonOptions, parts: DaemonParts): Promise<Listeners> {
+  const server = await openOpsServer(options, parts)
   try {
-    const control = await openControl(options, shown)
+    const control = await openControl(options, parts)
     return {
       port: server.port,
       controlPort: control?.port,
@@ -290,60 +384,17 @@ async function openListeners(options: DaemonOptions, shown: Shown): Promise<List
  * @throws ConfigurationError when a port is taken; anything else that it throws is a bug.
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const { clock, config, log, schedule, stop } = options
-  const metrics = prepareMetrics(options)
-  log.countLines((level) => {
-    metrics.add('log_messages_total', { level })
-  })
-  options.logOutput?.listen({
-    dropped: () => {
-      metrics.add('log_lines_dropped_total', {})
-    },
-    resumed: (lines) => {
-      log.event('log_lines_dropped', { lines })
-    },
-  })
-  const reporter = createLogReporter(log, clock)
-  const seen = nothingSeen(clock.now())
-  const missing = (): number | undefined => (seen.fullySweptAt === undefined ? undefined : missingOf(engine))
-  const history = createHistory({ clock, missing })
-  const { periodMs } = schedule
-  const watch = createWatch({ startedAt: clock.now(), periodMs, nextTickAt: () => schedule.nextAt() })
-  let isOver = false
-
-  function report(fact: Fact): void {
-    // What the end of the process cuts off is nobody's failure.
-    if (isOver) return
-    see(seen, fact, clock.now())
-    watch.hear(fact, clock.now())
-    history.note(fact)
-    publishFact(metrics, fact, clock.now())
-    reporter.observe(fact)
-    options.audit?.tell(fact)
-    options.host?.report(fact)
-  }
-
-  const engine = createEngine({ ...options, periodMs: schedule.periodMs, report })
-  const { sweeper } = engine
-
-  function onTick(): void {
-    sweeper.tick()
-    watch.ticked(clock.now(), sweeper.restEndsInMs())
-  }
-
-  const life = createLife()
-  const listeners = await openListeners(options, { engine, metrics, seen, history, watch })
+  const { clock, config, log, stop } = options
+  const parts = createParts(options)
+  const listeners = await openListeners(options, parts)
   log.event('daemon_started', startedFields(options, listeners))
-  const { inFlight } = engine.dispatcher
+  const { inFlight } = parts.engine.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
-    if (!stop.aborted) {
-      const onStop = listeners.drain
-      await work(options, { engine, onTick, life, kill: grace.signal, onStop, lastSweepAt: () => seen.sweptAt })
-    }
+    if (!stop.aborted) await work(options, parts, { drain: listeners.drain, grace: grace.signal })
     log.event('daemon_stopped', { cutOff: grace.cutOff() })
   } finally {
-    isOver = true
+    parts.end()
     grace.end()
     await listeners.close()
   }

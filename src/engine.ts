@@ -2,8 +2,7 @@
 import type { Clock, Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import type { Fact, Report } from './observe/events.ts'
-import type { State } from './observe/publish.ts'
-import type { Watched } from './observe/progress.ts'
+import type { EngineState } from './observe/snapshot.ts'
 import type { Certificate, Reloadable, SigningKey } from './platform/credentials.ts'
 import { createPlatformClient, type PlatformClient } from './platform/client.ts'
 import type { Transport } from './platform/http.ts'
@@ -56,14 +55,9 @@ export interface Engine {
   gates: Gates
   /** The circuits that are not closed. */
   circuits(): CircuitView[]
-  /** How long a Retry-After lets nothing go out, in ms; 0 when it does not. */
-  throttledForMs(): number
-  /** What metrics and reports show of the present moment. */
+  /** What it knows at present. */
   state(): EngineState
 }
-
-/** All that metrics show of the present moment, but for the schedule and what is known from facts only. */
-type EngineState = Omit<State, 'nextTickAt' | keyof Watched>
 
 /** A check of an outcome that is overdue by more than this gets as much of the rate as retries do. */
 const toleratedLateMs = 10_000
@@ -288,29 +282,27 @@ export function createEngine(options: EngineOptions): Engine {
     options.report(fact)
   }
 
-  /** On the host's clock. */
-  function throttledUntil(): number | undefined {
-    const pausedForMs = rate.pausedForMs()
-    return pausedForMs === 0 ? undefined : clock.now() + pausedForMs
-  }
-
   function state(): EngineState {
     const now = client.now()
     const summary = backlog.summary(now, gates.of)
+    const leftOut = backlog.census.counts()
     return {
-      summary,
+      failed: summary.counts,
+      oldestOpenAt: summary.oldestOpenAt,
       expiring: sumOf(summary.expiring, backlog.census.expiringBefore(expiringBefore(now, policy.window, zone))),
       awaiting: outcomes.pending().size,
       backlogRecords: backlog.size(),
+      onlyCounted: decisions.reduce((sum, name) => (name === 'excluded' ? sum : sum + leftOut[name]), 0),
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),
-      circuits: circuits.counts(clock.monotonic()),
-      receiverUp: receiver.up(),
-      paused: pause.since() !== undefined,
+      circuitCounts: circuits.counts(clock.monotonic()),
       gates: gates.shut(),
+      receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up() },
+      pausedSince: pause.since(),
+      trouble: breaker.trouble(),
       inFlight: dispatcher.inFlight(),
       rateLimit: rate.limit(),
-      throttledUntil: throttledUntil(),
+      throttledForMs: rate.pausedForMs(),
       tokenExpiresAt: tokens.expiresAt(),
       certificateExpiresAt: options.certificate?.current().notAfter,
       keyReloadSuccessful: options.key.lastReloadOk(),
@@ -336,7 +328,6 @@ export function createEngine(options: EngineOptions): Engine {
     policy,
     gates,
     circuits: () => circuits.views(clock.monotonic()),
-    throttledForMs: () => rate.pausedForMs(),
     state,
   }
 }

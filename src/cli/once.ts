@@ -7,7 +7,7 @@ import { decide } from '../reconcile/decide.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
 import { periodOf } from '../runtime/schedule.ts'
-import { createGrace } from '../shutdown.ts'
+import { createGrace } from '../daemon.ts'
 import type { End, Io } from './io.ts'
 import { runRound, type Signals } from './round.ts'
 import {

@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { UsageError } from '../runtime/errors.ts'
 import type { SandboxOptions } from '../sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
-import { untilAborted } from '../shutdown.ts'
+import { untilAborted } from '../runtime/notifier.ts'
 import { defaultPorts, defaultRecords, planOf, readText, type Flags, type PlanIo } from './sandbox-plan.ts'
 
 export interface SandboxIo extends PlanIo {

@@ -1,4 +1,5 @@
 // When all that is missing will have arrived, if it goes on as it does: a pure estimate, and none where it would be a guess.
+import type { Decision } from '../reconcile/decide.ts'
 
 export interface DrainState {
   /** Failed records that are retried now, or wait for it: due, held, awaiting. */
@@ -27,4 +28,10 @@ export function estimateDrain(state: DrainState): number | undefined {
   if (pending > 0 && !(recoveredPerMs > 0)) return undefined
   const atPace = recoveredPerMs > 0 ? now + open / recoveredPerMs : now
   return Math.max(atPace, lastDueAt ?? now)
+}
+
+/** Seconds until what is open is recovered, at a pace; parked and excluded records are nobody's work. 0 when nothing is open. */
+export function drainSeconds(failed: Readonly<Record<Decision, number>>, recoveredPerMs: number): number {
+  const open = failed.due + failed.held + failed['backing-off'] + failed.awaiting
+  return open === 0 ? 0 : open / recoveredPerMs / 1000
 }

@@ -4,11 +4,13 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { reasons } from '../platform/http.ts'
 import { foundStatuses, retryResults } from '../platform/operations.ts'
 import { circuitStates } from '../reconcile/retry/circuits.ts'
-import { decisions, type Decision } from '../reconcile/decide.ts'
+import { decisions } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/confirm/outcomes.ts'
 import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
+import { drainSeconds } from './drain.ts'
 import { countedLevels } from './log.ts'
 import { addProcessMetrics } from './process-metrics.ts'
+import { expiringDecisions, type Snapshot } from './snapshot.ts'
 
 export const metricPrefix = 'webhook_reconciler_'
 
@@ -20,11 +22,15 @@ export interface MetricDefinition {
   buckets?: readonly number[]
   /** `when-set`: without a value the metric is left out, instead of showing a 0 that means nothing. */
   presence?: 'when-set'
+  /**
+   * Of a gauge: its value, or one for each value of its label; undefined leaves it as it is. Only `build_info` has none.
+   */
+  read?: (snapshot: Snapshot) => number | undefined | Readonly<Record<string, number>>
 }
 
-/** What may be decided of a record that expires: an excluded one is not ours, an awaited one may have arrived. */
-export const expiringDecisions = ['due', 'backing-off', 'parked', 'held'] as const satisfies readonly Decision[]
-export type ExpiringDecision = (typeof expiringDecisions)[number]
+/** 0 before the first time. */
+const toSeconds = (at: number | undefined): number => (at ?? 0) / 1000
+const toFlag = (flag: boolean | undefined): number | undefined => (flag === undefined ? undefined : Number(flag))
 
 const operations = ['token', 'list', 'retry', 'confirm'] as const
 const callSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -53,48 +59,63 @@ export const metricDefinitions = {
   last_sweep_timestamp_seconds: {
     type: 'gauge',
     help: 'When a sweep of any kind last ended without failing; 0 before the first.',
+    read: ({ lastSweepAt }) => toSeconds(lastSweepAt),
   },
   last_complete_sweep_timestamp_seconds: {
     type: 'gauge',
     help: 'When a full sweep last saw the whole window; 0 before the first.',
+    read: ({ lastCompleteSweepAt }) => toSeconds(lastCompleteSweepAt),
   },
   last_incomplete_sweep_timestamp_seconds: {
     type: 'gauge',
     help: 'When a full sweep last ended without having seen the whole window, or failed; 0 when none has.',
+    read: ({ lastIncompleteSweepAt }) => toSeconds(lastIncompleteSweepAt),
   },
   next_sweep_timestamp_seconds: {
     type: 'gauge',
     help: 'When the schedule ticks next.',
+    read: ({ nextTickAt }) => nextTickAt && nextTickAt / 1000,
   },
   last_progress_timestamp_seconds: {
     type: 'gauge',
     help: 'When there was progress: a sweep ended without failing, a retry was answered by accepted, already-resolved, gone or rejected, or an outcome was seen as recovered or failed-again; 0 before the first.',
+    read: ({ progressAt }) => toSeconds(progressAt),
   },
   progress_due_timestamp_seconds: {
     type: 'gauge',
     help: 'When there is to be progress again at the latest: by the first tick of the schedule after the last progress, or after the rest that follows a long sweep, and two of its shortest periods (at most 5 minutes) more. Past for long: nothing goes on.',
+    read: ({ progressDueAt }) => progressDueAt / 1000,
   },
   failed_webhooks: {
     type: 'gauge',
     help: 'Failed records in the window by what is decided of them now.',
     labels: { decision: decisions },
+    read: ({ failed }) => failed,
   },
   failed_webhooks_beyond_window: {
     type: 'gauge',
     help: 'Failed records older than the window, as the last full sweep saw them: nobody retries them any more.',
+    read: ({ beyondWindow }) => beyondWindow,
   },
-  backlog_records: { type: 'gauge', help: 'Records held in memory.' },
+  backlog_records: {
+    type: 'gauge',
+    help: 'Records held in memory.',
+    read: ({ backlogRecords }) => backlogRecords,
+  },
   oldest_failed_event_timestamp_seconds: {
     type: 'gauge',
     help: 'Event time of the oldest failed record in the window; parked and excluded ones do not count; 0 when there is none.',
+    read: ({ oldestOpenAt }) => toSeconds(oldestOpenAt),
   },
   recovery_target_seconds: {
     type: 'gauge',
     help: 'How old the oldest failed record may become (recovery.target): alerts compare with it.',
+    read: ({ recoveryTargetMs }) => recoveryTargetMs / 1000,
   },
   estimated_drain_seconds: {
     type: 'gauge',
     help: 'How long the open records (due, held, backing-off, awaiting) take at the pace of recoveries in the last minute (in the last five when there was none), whatever backing-off ones wait besides; 0 when none is open, +Inf when nothing recovers.',
+    read: ({ failed, recoveredPerMs }) => drainSeconds(failed, recoveredPerMs),
   },
   retries_total: {
     type: 'counter',
@@ -111,7 +132,11 @@ export const metricDefinitions = {
     help: 'What became of retries that were accepted or whose answer was lost: recovered is what the platform shows as successful, unknown what was given up.',
     labels: { outcome: outcomes },
   },
-  awaiting_webhooks: { type: 'gauge', help: 'Retried records whose outcome is not known yet.' },
+  awaiting_webhooks: {
+    type: 'gauge',
+    help: 'Retried records whose outcome is not known yet.',
+    read: ({ awaiting }) => awaiting,
+  },
   recovery_duration_seconds: {
     type: 'histogram',
     help: 'Time from the event until its record was seen to be recovered.',
@@ -125,11 +150,13 @@ export const metricDefinitions = {
   stuck_processing_webhooks: {
     type: 'gauge',
     help: 'Records that have been processing for longer than outcome.stuckAfter, as the last full sweep saw them.',
+    read: ({ stuckProcessing }) => stuckProcessing,
   },
   expiring_webhooks: {
     type: 'gauge',
     help: 'Failed records that leave the window within window.expiryWarning, by what is decided of them now.',
     labels: { decision: expiringDecisions },
+    read: ({ expiring }) => expiring,
   },
   lapsed_webhooks_total: {
     type: 'counter',
@@ -139,6 +166,7 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'Circuits, one for each subscription, by state: open ones pause, half-open ones begin again slowly.',
     labels: { state: circuitStates },
+    read: ({ circuitCounts }) => circuitCounts,
   },
   circuit_transitions_total: {
     type: 'counter',
@@ -149,13 +177,19 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'Whether the receiver answered 2xx when it was last asked (1) or not (0); only with receiver.healthUrl, from the first answer on.',
     presence: 'when-set',
+    read: ({ receiver }) => toFlag(receiver?.up),
+  },
+  paused: {
+    type: 'gauge',
+    help: 'Whether the operator has paused the retries (1) or not (0).',
+    read: ({ pausedSince }) => Number(pausedSince !== undefined),
   },
   gates: {
     type: 'gauge',
     help: 'Gates that keep retries from going out: 1 while it blocks everything or any subscription.',
     labels: { gate: gateNames },
+    read: ({ gates }) => Object.fromEntries(gates.map(({ gate }) => [gate, 1])),
   },
-  paused: { type: 'gauge', help: 'Whether the operator has paused the retries (1) or not (0).' },
   platform_requests_total: {
     type: 'counter',
     help: 'HTTP calls to the platform, by operation and how they ended.',
@@ -170,14 +204,17 @@ export const metricDefinitions = {
   platform_request_rate_limit: {
     type: 'gauge',
     help: 'Calls a second that are allowed at present; it falls when the platform throttles.',
+    read: ({ rateLimit }) => rateLimit,
   },
   throttled_until_timestamp_seconds: {
     type: 'gauge',
     help: 'Until when nothing is sent because the platform throttled (429, or a Retry-After); 0 when that is not so.',
+    read: ({ now, throttledForMs }) => (throttledForMs > 0 ? (now + throttledForMs) / 1000 : 0),
   },
   access_token_expiry_timestamp_seconds: {
     type: 'gauge',
     help: 'From when on the access token counts as expired, up to 10 s before its end; 0 without one.',
+    read: ({ tokenExpiresAt }) => toSeconds(tokenExpiresAt),
   },
   access_token_refreshes_total: {
     type: 'counter',
@@ -188,21 +225,29 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'When the certificate of the signing key ends; only with auth.certificateFile.',
     presence: 'when-set',
+    read: ({ certificateExpiresAt }) => certificateExpiresAt && certificateExpiresAt / 1000,
   },
   key_reload_successful: {
     type: 'gauge',
     help: 'Whether the key file could be used when it was last read after a change (1) or not (0), and the old key goes on; only after a change.',
     presence: 'when-set',
+    read: ({ keyReloadSuccessful }) => toFlag(keyReloadSuccessful),
   },
-  retries_in_flight: { type: 'gauge', help: 'Retries that wait for their answer.' },
+  retries_in_flight: {
+    type: 'gauge',
+    help: 'Retries that wait for their answer.',
+    read: ({ inFlight }) => inFlight,
+  },
   clock_skew_seconds: {
     type: 'gauge',
     help: "How far the server's clock is ahead of this host's, from its Date headers.",
     labels: { origin: ['auth', 'api'] },
+    read: ({ skewMs }) => ({ auth: skewMs.auth / 1000, api: skewMs.api / 1000 }),
   },
   platform_time_offset_seconds: {
     type: 'gauge',
     help: 'How far attempt times of retried records lie outside the time in which they were made; far from 0 means that platform.timeZone is wrong.',
+    read: ({ timeOffsetMs }) => (timeOffsetMs ?? 0) / 1000,
   },
   unreadable_records_total: {
     type: 'counter',
@@ -246,8 +291,8 @@ type LabelsOf<Name extends MetricName> = Definitions[Name] extends {
 export interface Metrics {
   /** Adds to a counter. */
   add<Name extends NameOf<'counter'>>(name: Name, labels: LabelsOf<Name>, by?: number): void
-  /** Sets a gauge. */
-  set<Name extends NameOf<'gauge'>>(name: Name, value: number, labels?: LabelsOf<Name>): void
+  /** Sets all gauges that are read from a snapshot. */
+  show(snapshot: Snapshot): void
   /** Takes a measurement of a histogram, in seconds. */
   observe<Name extends NameOf<'histogram'>>(name: Name, value: number, labels: LabelsOf<Name>): void
   /** The text exposition format, and its content type. */
@@ -290,15 +335,37 @@ function create(name: string, definition: MetricDefinition, registry: Registry):
   return new Histogram({ ...settings, buckets: [...(definition.buckets ?? callSeconds)] })
 }
 
-/** Makes a registry of its own with every metric, seeded. With `processMetrics`, the usual process_* and nodejs_* too. */
-export function createMetrics(options: { processMetrics: boolean }): Metrics {
+/** Sets a gauge to what the snapshot says. Of a label only the declared values are shown. */
+function showGauge(gauge: Instrument | undefined, { labels = {}, read }: MetricDefinition, snapshot: Snapshot): void {
+  const value = read?.(snapshot)
+  if (!(gauge instanceof Gauge) || value === undefined) return
+  if (typeof value === 'number') {
+    gauge.set(value)
+    return
+  }
+  const [[label, labelValues] = ['', []]] = Object.entries(labels)
+  for (const labelValue of labelValues) gauge.set({ [label]: labelValue }, value[labelValue] ?? 0)
+}
+
+export interface MetricsOptions {
+  /** The usual process_* and nodejs_* metrics too. */
+  processMetrics: boolean
+  /** For `build_info`; default: it is left out. */
+  build?: { version: string; node_version: string }
+}
+
+/** Makes a registry of its own with every metric, seeded. */
+export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry()
   const instruments = new Map<MetricName, Instrument>()
-  for (const [name, definition] of Object.entries(metricDefinitions) as [MetricName, MetricDefinition][]) {
+  const definitions = Object.entries(metricDefinitions) as [MetricName, MetricDefinition][]
+  for (const [name, definition] of definitions) {
     const instrument = create(name, definition, registry)
     seed(instrument, definition)
     instruments.set(name, instrument)
   }
+  const build = instruments.get('build_info')
+  if (options.build !== undefined && build instanceof Gauge) build.set(options.build, 1)
   if (options.processMetrics) addProcessMetrics(registry)
 
   return {
@@ -307,10 +374,8 @@ export function createMetrics(options: { processMetrics: boolean }): Metrics {
       if (!(instrument instanceof Counter)) throw new TypeError(`${name} is no counter`)
       instrument.inc(labels, by)
     },
-    set(name, value, labels) {
-      const instrument = instruments.get(name)
-      if (!(instrument instanceof Gauge)) throw new TypeError(`${name} is no gauge`)
-      instrument.set(labels ?? {}, value)
+    show(snapshot) {
+      for (const [name, definition] of definitions) showGauge(instruments.get(name), definition, snapshot)
     },
     observe(name, value, labels) {
       const instrument = instruments.get(name)

@@ -1,17 +1,37 @@
-// What metrics need of the facts beyond counting them: when there was progress, when it is due next; and how long the rest takes.
+// What has been seen to work, and when: readiness, the last sweeps, the last progress and when the next is due.
 import type { Fact } from './events.ts'
-import type { Counts } from '../reconcile/retry/census.ts'
+import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/sweep-report.ts'
 
-/** The gauges that are made of it. Times in epoch ms of this host's clock. */
-export interface Watched {
-  /** Undefined before the first. */
-  progressAt: number | undefined
-  progressDueAt: number
-  /** 0 when nothing is open, Infinity when nothing was recovered of late. */
-  estimatedDrainSeconds: number
+/** A sweep that has ended. */
+export interface SweepEnd {
+  kind: SweepKind
+  result: SweepResult
+  /** Epoch ms. */
+  endedAt: number
+  seconds: number
+  listed: number
+  /** With `failed`: why, such as `list: tls (CERT_HAS_EXPIRED)`. */
+  problem?: string | undefined
 }
 
-export interface WatchOptions {
+/** Times in epoch ms of this host's clock; undefined before the first. */
+export interface ProgressState {
+  startedAt: number
+  /** The last sweeps that ended, oldest first. */
+  sweeps: readonly SweepEnd[]
+  /** When a sweep of any kind, and when a full one, last ended without failing. */
+  lastSweepAt: number | undefined
+  lastFullSweepAt: number | undefined
+  /** When a full sweep last saw the whole window, and when one last did not. */
+  lastCompleteSweepAt: number | undefined
+  lastIncompleteSweepAt: number | undefined
+  progressAt: number | undefined
+  progressDueAt: number
+  /** How far attempts of retried records lay outside the time in which they were made, as last seen; in ms. */
+  timeOffsetMs: number | undefined
+}
+
+export interface ProgressOptions {
   /** Epoch ms: the first tick comes with the start. */
   startedAt: number
   /** The shortest time between two ticks of the schedule, in ms. */
@@ -20,67 +40,86 @@ export interface WatchOptions {
   nextTickAt: () => number | undefined
 }
 
-export interface Present {
-  counts: Counts
-  /** Records seen to recover, per ms. */
-  recoveredPerMs: number
-}
-
-export interface Watch {
+export interface Progress {
   /** `now` in epoch ms of this host's clock. */
-  hear(fact: Fact, now: number): void
+  observe(fact: Fact, now: number): void
   /**
-   * Hears of a tick. `restEndsInMs`: until sweeps may come again after the last ones, negative when they may; undefined
+   * Notes a tick. `restEndsInMs`: until sweeps may come again after the last ones, negative when they may; undefined
    * before the first.
    */
   ticked(now: number, restEndsInMs: number | undefined): void
-  state(present: Present): Watched
+  /** What is missing before it is ready. */
+  notReady(): string[]
+  state(): ProgressState
 }
 
+/** How many sweeps that ended are kept. */
+export const maxSweeps = 10
 /** Room for a tick that is late or skipped. */
 const slackPeriods = 2
-const longestSlackMs = 300_000
+const maxSlackMs = 300_000
 
+/** Answers of the platform that are about the record itself. */
 const tellingResults: ReadonlySet<string> = new Set(['accepted', 'already-resolved', 'gone', 'rejected'])
 
-/** The platform was seen to do its work: a list, an answer that is about the record itself, or an outcome. */
+/** The platform was seen to do its work: a list, an answer about a record, or an outcome. */
 function isProgress(fact: Fact): boolean {
   if (fact.type === 'sweep') return fact.report.result !== 'failed'
   if (fact.type === 'retry') return fact.answer.sent && tellingResults.has(fact.answer.result)
   return fact.type === 'outcome' && fact.outcome !== 'unknown'
 }
 
-/** Seconds until what is open is recovered, at a pace. Parked and excluded records are nobody's work. */
-function drainSeconds(counts: Counts, recoveredPerMs: number): number {
-  const open = counts.due + counts.held + counts['backing-off'] + counts.awaiting
-  return open === 0 ? 0 : open / recoveredPerMs / 1000
-}
-
-export function createWatch({ startedAt, periodMs, nextTickAt }: WatchOptions): Watch {
-  const slackMs = Math.min(slackPeriods * periodMs, longestSlackMs)
-  let progressAt: number | undefined
+export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOptions): Progress {
+  const slackMs = Math.min(slackPeriods * periodMs, maxSlackMs)
+  let [hasToken, hasPage] = [false, false]
   /** The first tick after the last progress that may start a sweep. */
   let tickAt = startedAt
+  let known: Omit<ProgressState, 'startedAt' | 'progressDueAt'> = {
+    sweeps: [],
+    lastSweepAt: undefined,
+    lastFullSweepAt: undefined,
+    lastCompleteSweepAt: undefined,
+    lastIncompleteSweepAt: undefined,
+    progressAt: undefined,
+    timeOffsetMs: undefined,
+  }
 
   /** Moves on to the next tick, once the one that was waited for has come. */
   function moveOn(now: number): void {
     if (now >= tickAt) tickAt = nextTickAt() ?? now + periodMs
   }
 
+  function observeSweep({ continued, failure, kind, listed, result, seconds }: SweepReport, now: number): void {
+    const problem =
+      failure && `${failure.stage}: ${failure.reason}${failure.code === undefined ? '' : ` (${failure.code})`}`
+    const isWhole = kind === 'full' && !continued
+    known = {
+      ...known,
+      sweeps: [...known.sweeps, { kind, result, endedAt: now, seconds, listed, problem }].slice(-maxSweeps),
+      ...(result !== 'failed' && { lastSweepAt: now }),
+      ...(isWhole && result !== 'failed' && { lastFullSweepAt: now }),
+      ...(isWhole && { [result === 'complete' ? 'lastCompleteSweepAt' : 'lastIncompleteSweepAt']: now }),
+    }
+  }
+
   return {
-    hear(fact, now) {
+    observe(fact, now) {
+      if (fact.type === 'token-refreshed' && fact.result === 'success') hasToken = true
+      if (fact.type === 'platform-request' && fact.operation === 'list' && fact.reason === 'ok') hasPage = true
+      if (fact.type === 'sweep') observeSweep(fact.report, now)
+      if (fact.type === 'outcome' && fact.timeOffsetMs !== undefined) known.timeOffsetMs = fact.timeOffsetMs
       if (!isProgress(fact)) return
-      progressAt = now
+      known.progressAt = now
       moveOn(now)
     },
     ticked(now, restEndsInMs) {
       // A tick during the rest starts nothing: the next one may.
       if (restEndsInMs !== undefined && restEndsInMs > 0) moveOn(now)
     },
-    state: ({ counts, recoveredPerMs }) => ({
-      progressAt,
-      progressDueAt: tickAt + slackMs,
-      estimatedDrainSeconds: drainSeconds(counts, recoveredPerMs),
-    }),
+    notReady: () => [
+      ...(hasToken ? [] : ['no access token yet']),
+      ...(hasPage ? [] : ['no list page of the platform yet']),
+    ],
+    state: () => ({ ...known, startedAt, progressDueAt: tickAt + slackMs }),
   }
 }

@@ -7,68 +7,23 @@ import { gateTable, type Gate, type ShutGate } from '../reconcile/retry/gates.ts
 import type { SweepKind, SweepResult } from '../reconcile/sweep/sweep-report.ts'
 import { toCauses, toParkedList, type CausesStatus, type ParkedListStatus } from './cause-status.ts'
 import type { MinuteState } from '../observe/history.ts'
+import { maxSweeps, type SweepEnd } from '../observe/progress.ts'
+import { expiringDecisions, type Snapshot } from '../observe/snapshot.ts'
 import { toDrain, toMinute, type DrainStatus, type MinuteStatus } from './history-status.ts'
 import { toSeconds, toTime } from './time.ts'
 
-/** Records that are excluded, or awaited, don't count as expiring. */
-const expiringDecisions = ['due', 'backing-off', 'held', 'parked'] as const satisfies readonly Decision[]
-export type Expiring = Readonly<Record<(typeof expiringDecisions)[number], number>>
-
-/** A sweep that has ended. */
-export interface SweepEnd {
-  kind: SweepKind
-  result: SweepResult
-  /** Epoch ms. */
-  endedAt: number
-  seconds: number
-  listed: number
-  /** With `failed`: why, such as `list: tls (CERT_HAS_EXPIRED)`. */
-  problem?: string | undefined
-}
-
-/** What the parts know at one moment. Times in epoch ms, spans in ms. */
-export interface StatusState {
+/** What is shown: the snapshot, what the configuration says, and what only people need. */
+export interface StatusState extends Snapshot {
   instance: string
   version: string
-  now: number
-  startedAt: number
-  /** In the table's order. */
-  gates: readonly ShutGate[]
-  /** Undefined without `receiver.healthUrl`; there `up` is undefined before the first answer. */
-  receiver: { up: boolean | undefined } | undefined
-  throttledForMs: number
-  /** Calls a second that are allowed at present. */
-  rateLimit: number
-  failed: Readonly<Record<Decision, number>>
-  oldestOpenAt: number | undefined
-  expiring: Expiring
-  awaiting: number
-  inFlight: number
-  stuckProcessing: number
-  beyondWindow: number
+  /** `platform.timeZone`. */
+  timeZone: string
   /** Those that are not closed. */
   circuits: readonly CircuitView[]
-  /** Oldest first. */
-  sweeps: readonly SweepEnd[]
-  /** When a full sweep last ended without failing, and when one last saw the whole window. */
-  lastFullSweepAt: number | undefined
-  lastCompleteSweepAt: number | undefined
-  nextTickAt: number | undefined
-  tokenExpiresAt: number | undefined
-  certificateExpiresAt: number | undefined
   /** Failed records that are held in memory, grouped; `causes.parked.total` of them are parked. */
   causes: Causes
-  /** Failed records, but for excluded ones, of which only the number is known. */
-  onlyCounted: number
   /** The last 60 minutes, oldest first. */
   history: readonly MinuteState[]
-  /** Deliveries seen to recover, at present. */
-  recoveredPerMs: number
-  /** How far each server's clock is ahead of this host's. */
-  skewMs: Readonly<Record<'auth' | 'api', number>>
-  /** `platform.timeZone`, and how far attempts lie outside the time in which they were made; undefined before any was seen. */
-  timeZone: string
-  timeOffsetMs: number | undefined
 }
 
 export interface CircuitStatus {
@@ -125,7 +80,7 @@ export interface StatusDocument {
   /** Event time of the oldest failed record that is neither parked nor excluded. */
   oldestOpenEvent: string | null
   /** Failed records that leave the window within `window.expiryWarning`, in all and by decision. */
-  expiring: { total: number; byDecision: Expiring }
+  expiring: { total: number; byDecision: Snapshot['expiring'] }
   /** Retried records whose outcome is not known yet. */
   awaiting: number
   /** Retries that wait for the platform's answer. */
@@ -174,8 +129,6 @@ export interface StatusDocument {
 }
 
 const maxCircuits = 1000
-/** How many sweeps that ended are kept and shown. */
-export const maxSweeps = 10
 /** How many causes and parked records are listed. */
 export const maxCauses = 50
 export const maxParked = 100
@@ -204,7 +157,7 @@ function toSweep({ kind, result, endedAt, seconds, listed, problem }: SweepEnd):
 }
 
 /** Only these: what counts them may know of others. */
-function toExpiring(expiring: Expiring): StatusDocument['expiring'] {
+function toExpiring(expiring: Snapshot['expiring']): StatusDocument['expiring'] {
   const byDecision = {
     due: expiring.due,
     'backing-off': expiring['backing-off'],

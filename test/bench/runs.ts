@@ -75,7 +75,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
     cpuMicroseconds: 0,
   }
   const report = (fact: Fact): void => {
-    publishFact(metrics, fact, systemClock.now())
+    publishFact(metrics, fact)
     reporter.observe(fact)
     if (fact.type === 'platform-request') {
       measured.calls += 1

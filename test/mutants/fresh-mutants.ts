@@ -204,9 +204,9 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F26',
-    file: 'observe/publish.ts',
-    text: "const whole = report.kind === 'full' && !report.continued && ",
-    replacement: "const whole = report.kind === 'full' && ",
+    file: 'observe/progress.ts',
+    text: "const isWhole = kind === 'full' && !continued",
+    replacement: "const isWhole = kind === 'full'",
     breaks: 'a sweep that only goes on where there was no room counts as one that saw the whole window',
     origin: 'fresh',
   },

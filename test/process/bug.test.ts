@@ -61,7 +61,7 @@ describe.concurrent('run ends with 70', () => {
   test.each([
     ['in the sweep', 'platform/record.js', 'readRecord', { RECONCILER_RETRY_ENABLED: 'false' }],
     ['in a decision', 'reconcile/backoff.js', 'backoffDelayMs', {}],
-    ['when an answer to a retry is noted', 'reconcile/entry.js', 'offsetOf', {}],
+    ['when an answer to a retry is noted', 'reconcile/failed-record.js', 'nextAttempt', {}],
   ])('a function of our own that throws %s', async (_name, file, name, env) => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 5)
@@ -81,7 +81,7 @@ describe.concurrent('run ends with 70', () => {
 test.concurrent('a bug while metrics are read is a 500 and a line in the log; the daemon goes on', async () => {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
-  const bug = await folder.write('bug.mjs', broken('metrics/publish.js', 'publishState'))
+  const bug = await folder.write('bug.mjs', broken('observe/drain.js', 'drainSeconds'))
   await using daemon = await startDaemon(await sandboxEnv(sandbox), { nodeArgs: ['--import', bug] })
 
   const { status, body } = await get(`${daemon.url}/metrics`)

@@ -1,7 +1,8 @@
 // The status document: what it says of a state, and that nothing but ids, types, codes, counts and times gets into it.
 import { gateNames, type Gate } from '../../src/reconcile/retry/gates.ts'
 import { describe, expect, test } from 'vitest'
-import { toStatus, type StatusState, type SweepEnd } from '../../src/ops/status.ts'
+import type { SweepEnd } from '../../src/observe/progress.ts'
+import { toStatus, type StatusState } from '../../src/ops/status.ts'
 import type { CauseStatus } from '../../src/ops/cause-status.ts'
 import type { CircuitView } from '../../src/reconcile/retry/circuits.ts'
 import type { Cause } from '../../src/ops/causes.ts'

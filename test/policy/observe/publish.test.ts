@@ -1,15 +1,14 @@
 // From facts and state to series: each fact moves what it should, and nothing else.
 import { describe, expect, test } from 'vitest'
 import type { Fact } from '../../../src/observe/events.ts'
-import { publishFact, publishState, type State } from '../../../src/observe/publish.ts'
+import { publishFact } from '../../../src/observe/publish.ts'
 import { createMetrics, metricPrefix, type Metrics } from '../../../src/observe/metrics.ts'
 import { retryResults } from '../../../src/platform/operations.ts'
 import { reasons } from '../../../src/platform/http.ts'
 import { noCounts } from '../../../src/reconcile/retry/census.ts'
+import { aStatusState } from '../../support/status.ts'
 import { parseExposition } from '../../support/exposition.ts'
 import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenRefused } from '../../support/facts.ts'
-
-const now = Date.UTC(2026, 0, 15, 12)
 
 /** Every series that is not 0, without the prefix and without buckets. */
 async function nonZero(metrics: Metrics): Promise<Record<string, number>> {
@@ -20,7 +19,7 @@ async function nonZero(metrics: Metrics): Promise<Record<string, number>> {
 
 async function moved(...facts: Fact[]): Promise<Record<string, number>> {
   const metrics = createMetrics({ processMetrics: false })
-  for (const fact of facts) publishFact(metrics, fact, now)
+  for (const fact of facts) publishFact(metrics, fact)
   return nonZero(metrics)
 }
 
@@ -146,7 +145,7 @@ describe('outcomes', () => {
     const metrics = createMetrics({ processMetrics: false })
     const [hour, week] = [3_600_000, 7 * 86_400_000]
     for (const sinceEventMs of [59_000, hour, week, week + 1_000]) {
-      publishFact(metrics, outcomeFact({ sinceEventMs, sinceRetryMs: 100 }), now)
+      publishFact(metrics, outcomeFact({ sinceEventMs, sinceRetryMs: 100 }))
     }
     const { samples = new Map<string, number>() } =
       parseExposition(await metrics.text()).get(`${metricPrefix}recovery_duration_seconds`) ?? {}
@@ -167,8 +166,8 @@ describe('outcomes', () => {
 
   test('name no record and no subscription in a label', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    publishFact(metrics, everyFact.outcome, now)
-    publishFact(metrics, everyFact.circuit, now)
+    publishFact(metrics, everyFact.outcome)
+    publishFact(metrics, everyFact.circuit)
     const text = await metrics.text()
     for (const id of [everyFact.outcome.id, everyFact.outcome.eventId, everyFact.outcome.subscriptionId]) {
       expect(text).not.toContain(id)
@@ -177,15 +176,11 @@ describe('outcomes', () => {
 })
 
 describe('sweeps', () => {
-  const at = now / 1000
-
   test.each<[string, Fact, Record<string, number>]>([
     [
       'whole',
       sweepFact(),
       {
-        last_sweep_timestamp_seconds: at,
-        last_complete_sweep_timestamp_seconds: at,
         'sweeps_total{kind="full",result="complete"}': 1,
       },
     ],
@@ -193,31 +188,17 @@ describe('sweeps', () => {
       'not whole',
       sweepFact({ result: 'incomplete' }),
       {
-        last_sweep_timestamp_seconds: at,
-        last_incomplete_sweep_timestamp_seconds: at,
         'sweeps_total{kind="full",result="incomplete"}': 1,
       },
     ],
     [
       'going on, not whole',
       sweepFact({ continued: true, result: 'incomplete' }),
-      { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="full",result="incomplete"}': 1 },
+      { 'sweeps_total{kind="full",result="incomplete"}': 1 },
     ],
-    [
-      'going on',
-      sweepFact({ continued: true }),
-      { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="full",result="complete"}': 1 },
-    ],
-    [
-      'recent',
-      sweepFact({ kind: 'recent' }),
-      { last_sweep_timestamp_seconds: at, 'sweeps_total{kind="recent",result="complete"}': 1 },
-    ],
-    [
-      'failed',
-      failedSweep(),
-      { last_incomplete_sweep_timestamp_seconds: at, 'sweeps_total{kind="full",result="failed"}': 1 },
-    ],
+    ['going on', sweepFact({ continued: true }), { 'sweeps_total{kind="full",result="complete"}': 1 }],
+    ['recent', sweepFact({ kind: 'recent' }), { 'sweeps_total{kind="recent",result="complete"}': 1 }],
+    ['failed', failedSweep(), { 'sweeps_total{kind="full",result="failed"}': 1 }],
   ])('%s', async (_, fact, expected) => {
     const kind = expected['sweeps_total{kind="recent",result="complete"}'] === 1 ? 'recent' : 'full'
     expect(await moved(fact)).toEqual({
@@ -246,40 +227,18 @@ describe('every value of a closed list has its series', () => {
     const count = async (): Promise<number> =>
       [...parseExposition(await metrics.text()).values()].reduce((sum, { samples }) => sum + samples.size, 0)
     const before = await count()
-    for (const fact of Object.values(everyFact)) publishFact(metrics, fact, now)
-    publishFact(metrics, tokenRefused({ description: 'text from outside' }), now)
+    for (const fact of Object.values(everyFact)) publishFact(metrics, fact)
+    publishFact(metrics, tokenRefused({ description: 'text from outside' }))
     expect(await count()).toBe(before)
   })
 })
 
-describe('the state', () => {
-  const empty: State = {
-    summary: { counts: noCounts(), oldestOpenAt: undefined },
-    backlogRecords: 0,
-    beyondWindow: 0,
-    expiring: { due: 0, 'backing-off': 0, parked: 0, held: 0 },
-    awaiting: 0,
-    stuckProcessing: 0,
-    circuits: { closed: 0, 'half-open': 0, open: 0 },
-    receiverUp: undefined,
-    paused: false,
-    gates: [],
-    inFlight: 0,
-    rateLimit: 0,
-    throttledUntil: undefined,
-    tokenExpiresAt: undefined,
-    certificateExpiresAt: undefined,
-    keyReloadSuccessful: undefined,
-    progressAt: undefined,
-    progressDueAt: 0,
-    estimatedDrainSeconds: 0,
-    skewMs: { auth: 0, api: 0 },
-    nextTickAt: undefined,
-  }
+describe('a snapshot', () => {
+  const empty = aStatusState({ now: 0, rateLimit: 0 })
 
   test('of nothing is nothing', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    publishState(metrics, empty)
+    metrics.show(empty)
     expect(await nonZero(metrics)).toEqual({})
     expect(await metrics.text()).not.toMatch(
       /(?:client_certificate_expiry_timestamp_seconds|receiver_up|key_reload_successful) \d/,
@@ -289,39 +248,47 @@ describe('the state', () => {
   test('of expiring records has no other series than those of the contract', async () => {
     const metrics = createMetrics({ processMetrics: false })
     const byAll = { due: 1, 'backing-off': 1, parked: 1, excluded: 1, held: 1, awaiting: 1 }
-    publishState(metrics, { ...empty, expiring: byAll })
+    metrics.show({ ...empty, expiring: byAll })
     expect(Object.keys(await nonZero(metrics))).toHaveLength(4)
   })
 
   test('of which nobody can tell the end is shown as such', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    publishState(metrics, { ...empty, estimatedDrainSeconds: Infinity })
+    metrics.show({ ...empty, failed: { ...noCounts(), due: 1 } })
     expect(await metrics.text()).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
   })
 
   test('is shown in base units, and what is over goes back to 0', async () => {
     const metrics = createMetrics({ processMetrics: false })
     const counts = { due: 1, 'backing-off': 2, parked: 3, excluded: 4, held: 5, awaiting: 6 }
-    publishState(metrics, {
-      summary: { counts, oldestOpenAt: 1_500 },
+    metrics.show({
+      ...empty,
+      failed: counts,
+      oldestOpenAt: 1_500,
       backlogRecords: 17,
       beyondWindow: 8,
       expiring: { due: 21, 'backing-off': 22, parked: 23, held: 24 },
       awaiting: 31,
       stuckProcessing: 32,
-      circuits: { closed: 41, 'half-open': 42, open: 43 },
-      receiverUp: true,
-      paused: true,
+      circuitCounts: { closed: 41, 'half-open': 42, open: 43 },
+      receiver: { up: true },
+      pausedSince: 1,
       gates: [{ gate: 'limit', since: undefined, subscriptions: 3 }],
       inFlight: 9,
       rateLimit: 12.5,
-      throttledUntil: 5_500,
+      now: 5_000,
+      throttledForMs: 500,
       tokenExpiresAt: 2_500,
       certificateExpiresAt: 3_500,
       keyReloadSuccessful: true,
+      lastSweepAt: 10_500,
+      lastCompleteSweepAt: 11_500,
+      lastIncompleteSweepAt: 12_500,
       progressAt: 6_500,
       progressDueAt: 7_500,
-      estimatedDrainSeconds: 8.5,
+      recoveredPerMs: 0.002,
+      recoveryTargetMs: 13_500,
+      timeOffsetMs: -14_500,
       skewMs: { auth: -250, api: 40_000 },
       nextTickAt: 4_500,
     })
@@ -352,12 +319,17 @@ describe('the state', () => {
       key_reload_successful: 1,
       last_progress_timestamp_seconds: 6.5,
       progress_due_timestamp_seconds: 7.5,
-      estimated_drain_seconds: 8.5,
+      estimated_drain_seconds: 7,
+      last_sweep_timestamp_seconds: 10.5,
+      last_complete_sweep_timestamp_seconds: 11.5,
+      last_incomplete_sweep_timestamp_seconds: 12.5,
+      recovery_target_seconds: 13.5,
+      platform_time_offset_seconds: -14.5,
       'clock_skew_seconds{origin="auth"}': -0.25,
       'clock_skew_seconds{origin="api"}': 40,
       next_sweep_timestamp_seconds: 4.5,
     })
-    publishState(metrics, { ...empty, certificateExpiresAt: 3_500, receiverUp: false, keyReloadSuccessful: false })
+    metrics.show({ ...empty, certificateExpiresAt: 3_500, receiver: { up: false }, keyReloadSuccessful: false })
     // Down is a value, not the absence of one.
     expect(await metrics.text()).toContain(`${metricPrefix}key_reload_successful 0\n`)
     expect(await metrics.text()).toContain(`${metricPrefix}receiver_up 0\n`)

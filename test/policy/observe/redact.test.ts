@@ -184,7 +184,7 @@ describe('any text', () => {
 
   test.each([
     ['begin marks', '-----BEGIN A-----'.repeat(5000)],
-    ['starts of IBANs', 'DE89 '.repeat(20_000)],
+    ['starts of IBANs', 'DE89 '.repeat(4_000)],
     ['starts of URLs', 'https://'.repeat(20_000)],
     ['starts of tokens', 'eyJ'.repeat(50_000)],
     ['spaces', `Bearer${' '.repeat(100_000)}"`],

@@ -1,4 +1,5 @@
 // The registry: every metric is there from the start, named as Prometheus wants it, with labels that can't grow.
+import { aStatusState } from '../../support/status.ts'
 import { describe, expect, test } from 'vitest'
 import { countedLevels } from '../../../src/observe/log.ts'
 import { processMetricNames } from '../../../src/observe/process-metrics.ts'
@@ -171,8 +172,7 @@ describe('writing', () => {
     metrics.add('retries_total', { result: 'accepted' })
     metrics.add('retries_total', { result: 'accepted' }, 4)
     metrics.add('unreadable_records_total', {}, 0)
-    metrics.set('backlog_records', 7)
-    metrics.set('clock_skew_seconds', -1.5, { origin: 'api' })
+    metrics.show(aStatusState({ backlogRecords: 7, skewMs: { auth: 0, api: -1500 } }))
     metrics.observe('sweep_duration_seconds', 61, { kind: 'full' })
     const text = await metrics.text()
     for (const line of [
@@ -190,20 +190,20 @@ describe('writing', () => {
 
   test('what is left out until it is set', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    metrics.set('client_certificate_expiry_timestamp_seconds', 1_768_478_400)
+    metrics.show(aStatusState({ certificateExpiresAt: 1_768_478_400_000 }))
     const { samples } = await familyOf(metrics, 'client_certificate_expiry_timestamp_seconds')
     expect([...samples.values()]).toEqual([1_768_478_400])
   })
 
   test('what is left out until it is set is there as 0 too', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    metrics.set('receiver_up', 0)
+    metrics.show(aStatusState({ receiver: { up: false } }))
     expect([...(await familyOf(metrics, 'receiver_up')).samples.values()]).toEqual([0])
   })
 
   test('a version with odd characters is still one line', async () => {
-    const metrics = createMetrics({ processMetrics: false })
-    metrics.set('build_info', 1, { version: '1.0.0-"x"\n\\', node_version: 'v26' })
+    const build = { version: '1.0.0-"x"\n\\', node_version: 'v26' }
+    const metrics = createMetrics({ processMetrics: false, build })
     expect([...(await familyOf(metrics, 'build_info')).samples.values()]).toEqual([1])
   })
 

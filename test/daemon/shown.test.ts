@@ -1,9 +1,7 @@
 // What the daemon shows of itself: the status, the heartbeat, the first line.
 import { describe, expect, test } from 'vitest'
-import { nothingSeen, see } from '../../src/daemon-view.ts'
 import type { Line } from '../support/log.ts'
 import { metricOf, startScene, withControl, withReceiver } from '../support/daemon-scene.ts'
-import { outcomeFact, sweepFact } from '../support/facts.ts'
 import { wirePage, wireWebhook } from '../support/webhooks.ts'
 
 describe('what it shows', () => {
@@ -61,14 +59,6 @@ describe('what it shows', () => {
     await scene.end()
   })
 
-  test('the last sweeps, of which no more are kept than are shown', () => {
-    const seen = nothingSeen(0)
-    for (let at = 1; at <= 1000; at += 1) see(seen, sweepFact({ listed: at }), at)
-    expect(seen.sweeps.map(({ endedAt, listed }) => [endedAt, listed])).toEqual(
-      [991, 992, 993, 994, 995, 996, 997, 998, 999, 1000].map((at) => [at, at]),
-    )
-  })
-
   test('what is missing, why, and how it went on', async () => {
     let records: unknown[] = []
     const scene = startScene({
@@ -97,29 +87,6 @@ describe('what it shows', () => {
     expect(history.map((minute) => minute.missing).slice(-3)).toEqual([0, 0, 1])
     expect(timeZone).toEqual({ platform: 'UTC', offsetSeconds: null })
     await scene.end()
-  })
-
-  test('how far attempts lie off, as last told', () => {
-    const seen = nothingSeen(0)
-    see(seen, outcomeFact({ timeOffsetMs: 2000 }), 1)
-    expect(seen.timeOffsetMs).toBe(2000)
-    see(seen, outcomeFact({ timeOffsetMs: undefined }), 2)
-    expect(seen.timeOffsetMs).toBe(2000)
-  })
-
-  test('full sweeps: one that failed is none, and only one that saw all is complete', () => {
-    const seen = nothingSeen(0)
-    const at = (): unknown => [seen.sweptAt, seen.fullySweptAt, seen.completeAt]
-    see(seen, sweepFact({ result: 'failed' }), 1)
-    expect(at()).toEqual([undefined, undefined, undefined])
-    see(seen, sweepFact({ kind: 'recent' }), 2)
-    expect(at()).toEqual([2, undefined, undefined])
-    see(seen, sweepFact({ result: 'incomplete' }), 3)
-    expect(at()).toEqual([3, 3, undefined])
-    see(seen, sweepFact({ continued: true }), 4)
-    expect(at()).toEqual([4, 3, undefined])
-    see(seen, sweepFact(), 5)
-    expect(at()).toEqual([5, 5, 5])
   })
 
   test('a heartbeat with what holds it', async () => {

@@ -1,0 +1,69 @@
+// The fields of the daemon's own lines: its start and its heartbeat.
+import { formatDuration } from '../config/duration.ts'
+import type { Config } from '../config/schema.ts'
+import type { LogEventFields } from './log-events.ts'
+import type { Snapshot } from './snapshot.ts'
+
+export interface Identity {
+  config: Config
+  /** The proxies that calls go through, without credentials. */
+  proxy?: string | undefined
+  version: string
+  nodeVersion: string
+}
+
+/** An address as a log may show it: a query may hold a token. */
+function withoutQuery(url: string): string {
+  const { origin, pathname } = new URL(url)
+  return origin + pathname
+}
+
+/** Where the daemon points, and what it may do there. */
+export function startedFields(
+  { config, proxy, version, nodeVersion }: Identity,
+  ports: { port: number; controlPort: number | undefined },
+): LogEventFields['daemon_started'] {
+  const { circuit, platform, receiver, retry, schedule, select, window } = config
+  const selected = Object.entries(select).filter(([, names]) => names.length > 0)
+  return {
+    version,
+    nodeVersion,
+    port: ports.port,
+    ...(ports.controlPort !== undefined && { controlPort: ports.controlPort }),
+    platform: platform.baseUrl,
+    issuer: config.auth.issuerUrl,
+    ...(proxy !== undefined && { proxy }),
+    schedule: schedule.cron,
+    lookback: formatDuration(window.lookback),
+    ...(window.notBefore !== undefined && { notBefore: new Date(window.notBefore).toISOString() }),
+    ...(selected.length > 0 && { selectedBy: selected.map(([name]) => name) }),
+    ...(receiver.healthUrl !== undefined && { receiverHealth: withoutQuery(receiver.healthUrl) }),
+    ...(!circuit.enabled && { circuit: 'off: retries go at full pace, also into a receiver that is down' }),
+    retries: retry.enabled ? 'enabled' : 'observe only',
+  }
+}
+
+/** The receiver's health in a word; undefined before the first answer. */
+function healthOf(up: boolean | undefined): string | undefined {
+  if (up === undefined) return undefined
+  return up ? 'up' : 'down'
+}
+
+export function heartbeatFields(snapshot: Snapshot): LogEventFields['heartbeat'] {
+  const seconds = (since: number | undefined): number | undefined =>
+    since === undefined ? undefined : Math.round((snapshot.now - since) / 1000)
+  return {
+    ...snapshot.failed,
+    awaiting: snapshot.awaiting,
+    backlogRecords: snapshot.backlogRecords,
+    inFlight: snapshot.inFlight,
+    oldestAgeSeconds: seconds(snapshot.oldestOpenAt) ?? 0,
+    lastSweepAgeSeconds: seconds(snapshot.lastSweepAt),
+    requestsPerSecond: Math.round(snapshot.rateLimit * 10) / 10,
+    trouble: snapshot.trouble,
+    paused: snapshot.pausedSince !== undefined,
+    receiver: healthOf(snapshot.receiver?.up),
+    circuitsOpen: snapshot.circuitCounts.open,
+    circuitsProbing: snapshot.circuitCounts['half-open'],
+  }
+}

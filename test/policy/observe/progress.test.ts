@@ -1,0 +1,181 @@
+// What was seen to work: progress and when it is due next, the last sweeps, readiness, and how long the rest takes.
+import { describe, expect, test } from 'vitest'
+import type { Fact } from '../../../src/observe/events.ts'
+import { drainSeconds } from '../../../src/observe/drain.ts'
+import { createProgress, maxSweeps, type Progress } from '../../../src/observe/progress.ts'
+import { retryResults } from '../../../src/platform/operations.ts'
+import { noCounts } from '../../../src/reconcile/retry/census.ts'
+import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenHad } from '../../support/facts.ts'
+
+const minute = 60_000
+const start = Date.UTC(2026, 0, 15, 12)
+
+/** Ticks every `periodMs`, on the multiples of it. */
+function progressOf(periodMs: number): { progress: Progress; setNow: (now: number) => void; asked: () => number } {
+  let [now, asked] = [start, 0]
+  const nextTickAt = (): number => {
+    asked += 1
+    return (Math.floor(now / periodMs) + 1) * periodMs
+  }
+  return {
+    progress: createProgress({ startedAt: start, periodMs, nextTickAt }),
+    setNow: (at) => (now = at),
+    asked: () => asked,
+  }
+}
+
+describe('progress', () => {
+  test.each<[string, Fact]>([
+    ['a sweep', sweepFact()],
+    ['a recent sweep', sweepFact({ kind: 'recent' })],
+    ['an incomplete sweep', sweepFact({ result: 'incomplete' })],
+    ['a recovery', outcomeFact()],
+    ['a delivery that failed again', outcomeFact({ outcome: 'failed-again' })],
+  ])('is %s', (_name, fact) => {
+    const { progress } = progressOf(minute)
+    progress.observe(fact, start + 5)
+    expect(progress.state().progressAt).toBe(start + 5)
+  })
+
+  test.each<[string, Fact]>([
+    ['a sweep that failed', failedSweep()],
+    ['an outcome that was given up', outcomeFact({ outcome: 'unknown' })],
+    ['a retry that was not sent', retryFact({ result: 'accepted', reason: 'ok', sent: false })],
+    ['a call', everyFact['platform-request']],
+    ['a token', everyFact['token-refreshed']],
+    ['a tick that was skipped', everyFact['tick-skipped']],
+  ])('is not %s', (_name, fact) => {
+    const { progress } = progressOf(minute)
+    progress.observe(fact, start + 5)
+    expect(progress.state().progressAt).toBeUndefined()
+  })
+
+  test('is a retry whose answer is about the record', () => {
+    const telling = retryResults.filter((result) => {
+      const { progress } = progressOf(minute)
+      progress.observe(retryFact({ result, reason: 'ok', sent: true }), start)
+      return progress.state().progressAt !== undefined
+    })
+    expect(telling).toEqual(['accepted', 'already-resolved', 'gone', 'rejected'])
+  })
+})
+
+describe('progress is due', () => {
+  test('with the start, also when it never comes', () => {
+    const { progress } = progressOf(minute)
+    expect(progress.state().progressDueAt).toBe(start + 2 * minute)
+    progress.observe(failedSweep(), start + 30 * minute)
+    progress.ticked(start + 31 * minute, undefined)
+    expect(progress.state().progressDueAt).toBe(start + 2 * minute)
+  })
+
+  test.each([
+    ['half a minute', minute / 2, minute / 2 + minute],
+    // Never more than five minutes, however long the period.
+    ['a day', 1440 * minute, 720 * minute + 5 * minute],
+  ])('by the first tick of every %s after the last, and a little more', (_name, periodMs, expected) => {
+    const { progress, setNow } = progressOf(periodMs)
+    setNow(start + 10)
+    progress.observe(sweepFact(), start + 10)
+    expect(progress.state().progressDueAt).toBe(start + expected)
+    // It stays there while nothing comes, whatever ticks.
+    setNow(start + 9_000 * minute)
+    progress.ticked(start + 9_000 * minute, -1)
+    expect(progress.state().progressDueAt).toBe(start + expected)
+  })
+
+  test('later when sweeps rest, and not again later when the rest is over', () => {
+    const { progress, setNow } = progressOf(minute)
+    const restEnds = start + 100 * minute - 1
+    for (let at = start; at <= start + 150 * minute; at += minute) {
+      setNow(at)
+      if (at === start) progress.observe(sweepFact(), start)
+      progress.ticked(at, restEnds - at)
+      const firstThatMay = Math.min(at + minute, start + 100 * minute)
+      expect(progress.state().progressDueAt).toBe(firstThatMay + 2 * minute)
+    }
+  })
+
+  test('on Monday morning, when sweeps rest at the last tick of a schedule for office hours', () => {
+    const [friday, monday] = [Date.UTC(2026, 0, 16, 17, 50), Date.UTC(2026, 0, 19, 8)]
+    let now = friday
+    const nextTickAt = (): number => (now < friday ? friday : monday)
+    const progress = createProgress({ startedAt: friday - 10 * minute, periodMs: 10 * minute, nextTickAt })
+    now = friday - 9 * minute
+    progress.observe(sweepFact(), now)
+    expect(progress.state().progressDueAt).toBe(friday + 5 * minute)
+    now = friday + 50
+    progress.ticked(now, 15 * minute)
+    expect(progress.state().progressDueAt).toBe(monday + 5 * minute)
+  })
+
+  test('without asking the schedule for each of a hundred thousand retries', () => {
+    const { progress, setNow, asked } = progressOf(minute)
+    for (let at = start; at < start + 10 * minute; at += 6) {
+      setNow(at)
+      progress.observe(everyFact.retry, at)
+    }
+    expect(asked()).toBeLessThanOrEqual(11)
+  })
+
+  test('after a period when the schedule knows of no next tick', () => {
+    const progress = createProgress({ startedAt: start, periodMs: minute, nextTickAt: () => undefined })
+    progress.observe(sweepFact(), start + 1)
+    expect(progress.state().progressDueAt).toBe(start + 1 + 3 * minute)
+  })
+})
+
+describe('sweeps', () => {
+  test('that ended, of which no more are kept than are shown', () => {
+    const { progress } = progressOf(minute)
+    for (let at = 1; at <= 1000; at += 1) progress.observe(sweepFact({ listed: at }), at)
+    const kept = progress.state().sweeps.map(({ endedAt, listed }) => [endedAt, listed])
+    expect(kept).toEqual(Array.from({ length: maxSweeps }, (_, i) => [991 + i, 991 + i]))
+  })
+
+  test('full ones: one that failed is none, and only one that saw all is complete', () => {
+    const { progress } = progressOf(minute)
+    const at = (): unknown => {
+      const { lastSweepAt, lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt } = progress.state()
+      return [lastSweepAt, lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt]
+    }
+    progress.observe(sweepFact({ result: 'failed' }), 1)
+    expect(at()).toEqual([undefined, undefined, undefined, 1])
+    progress.observe(sweepFact({ kind: 'recent' }), 2)
+    expect(at()).toEqual([2, undefined, undefined, 1])
+    progress.observe(sweepFact({ result: 'incomplete' }), 3)
+    expect(at()).toEqual([3, 3, undefined, 3])
+    progress.observe(sweepFact({ continued: true }), 4)
+    expect(at()).toEqual([4, 3, undefined, 3])
+    progress.observe(sweepFact(), 5)
+    expect(at()).toEqual([5, 5, 5, 3])
+  })
+})
+
+test('how far attempts lie off is kept as last seen', () => {
+  const { progress } = progressOf(minute)
+  progress.observe(outcomeFact({ timeOffsetMs: 2000 }), 1)
+  progress.observe(outcomeFact({ timeOffsetMs: undefined }), 2)
+  expect(progress.state().timeOffsetMs).toBe(2000)
+})
+
+test('it is ready once it has had a token and a page of the list', () => {
+  const { progress } = progressOf(minute)
+  expect(progress.notReady()).toEqual(['no access token yet', 'no list page of the platform yet'])
+  progress.observe(tokenHad, 1)
+  progress.observe({ ...everyFact['platform-request'], reason: 'ok' }, 2)
+  expect(progress.notReady()).toEqual([])
+})
+
+describe('the rest takes', () => {
+  const failed = { due: 1, held: 2, 'backing-off': 3, awaiting: 4, parked: 1000, excluded: 1000 }
+
+  test('as long as the open ones at the present pace, for ever while nothing recovers', () => {
+    expect(drainSeconds(failed, 0.002)).toBe(5)
+    expect(drainSeconds(failed, 0)).toBe(Infinity)
+  })
+
+  test.each([0, 1])('no time when there are none, at any pace (%d)', (pace) => {
+    expect(drainSeconds({ ...noCounts(), parked: 5, excluded: 5 }, pace)).toBe(0)
+  })
+})
