@@ -82,7 +82,9 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
   const startedAt = clock.now()
   const started = clock.monotonic()
   const sweep = await sweepOnce(engine, stop)
-  const { counts: failed } = engine.backlog.summary(engine.client.now(), () => undefined)
+  const { counts: failed } = engine.backlog.summary(engine.client.now(), () =>
+    config.retry.enabled ? undefined : 'disabled',
+  )
   const mayRetry = options.dryRun !== true && config.retry.enabled && sweep !== undefined && sweep.result !== 'failed'
   const signals = { stop, kill: grace.signal }
   const held = mayRetry ? await retryDue(engine, toPolicy(config, periodMs), signals) : 0

@@ -267,6 +267,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (roundAt === undefined || flights.size > 0) return false
     if (gates.global() === 'disabled' || breaker.trouble() !== undefined) return true
     if (outcomes.pending().size > 0) return false
+    refreshPlan()
     return (
       receiver.up() === false ||
       pickNext(

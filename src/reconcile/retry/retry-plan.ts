@@ -54,11 +54,14 @@ export interface Pick {
 const ages = ['recent', 'old'] as const
 const laneKey = (age: (typeof ages)[number], subscriptionId: string): string => `${age} ${subscriptionId}`
 
-/** Expiring records first, then fewest attempts, then the oldest event. An event before `expiringEdge` is expiring. */
+/**
+ * Expiring records first, the one that leaves the window next before the others; then fewest attempts, then the oldest
+ * event. An event before `expiringEdge` is expiring.
+ */
 function inLane(expiringEdge: number): (a: FailedRecord, b: FailedRecord) => number {
   return (a, b) => {
-    const expiring = Number(b.eventAt < expiringEdge) - Number(a.eventAt < expiringEdge)
-    return expiring || attemptsOf(a) - attemptsOf(b) || a.eventAt - b.eventAt
+    if (a.eventAt < expiringEdge || b.eventAt < expiringEdge) return a.eventAt - b.eventAt
+    return attemptsOf(a) - attemptsOf(b) || a.eventAt - b.eventAt
   }
 }
 

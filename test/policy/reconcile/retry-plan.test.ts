@@ -57,6 +57,11 @@ describe('within a lane', () => {
     expect(send(plan([old, tried, expiring, older]))).toEqual([expiring, older, old, tried])
   })
 
+  test('of expiring records the one that leaves next, whatever was tried before', () => {
+    const [next, later] = [record(7 * dayMs - hourMs, { attempts: 9 }), record(7 * dayMs - 2 * hourMs)]
+    expect(send(plan([later, next]))).toEqual([next, later])
+  })
+
   test('our own tries count: what is tried does not go before what is not', () => {
     const tried = { ...record(5 * dayMs), tries: 2 }
     const untried = record(3 * dayMs)
