@@ -171,7 +171,7 @@ test.concurrent('a refused assertion: stays up, says why once, and asks at most 
   await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...everySecond })
 
   const told = await daemon.said('token_rejected', { level: 'error' })
-  await daemon.said('token_unavailable')
+  await daemon.said('token_rejected', { level: 'debug' })
   // The sweeps go on asking; what they get is the refusal that is known already.
   await expect
     .poll(async () => (await daemon.metrics()).sum('sweeps_total', { result: 'failed' }), patience)
