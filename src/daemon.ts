@@ -160,7 +160,7 @@ interface DaemonParts {
 /** Deliveries that are missing, without a look at each of them; undefined before a full sweep has ended. */
 function missingOf(engine: Engine, progress: Progress): number | undefined {
   if (progress.state().lastFullSweepAt === undefined) return undefined
-  const leftOut = engine.backlog.census.counts()
+  const leftOut = engine.backlog.leftOut.counts()
   return decisions.reduce(
     (sum, decision) => (decision === 'excluded' ? sum : sum + leftOut[decision]),
     engine.backlog.size(),

@@ -14,7 +14,6 @@ import { tokenPath } from './platform/wire.ts'
 import { createCircuits, type CircuitView } from './reconcile/retry/circuits.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
-import { noCounts, type Counts } from './reconcile/retry/census.ts'
 import { decide, decisions } from './reconcile/decide.ts'
 import { createDispatcher, type Dispatcher } from './reconcile/retry/dispatcher.ts'
 import { nextAttempt } from './reconcile/failed-record.ts'
@@ -25,7 +24,6 @@ import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import type { Policy } from './reconcile/policy.ts'
 import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
-import { expiringBefore } from './reconcile/window.ts'
 
 export interface EngineOptions {
   config: Config
@@ -98,12 +96,6 @@ export function connectionsOf(config: Config): number {
   return config.retry.concurrency + 2 * config.sweep.concurrency + 1
 }
 
-function sumOf(a: Counts, b: Counts): Counts {
-  const sum = noCounts()
-  for (const decision of decisions) sum[decision] = a[decision] + b[decision]
-  return sum
-}
-
 export function createEngine(options: EngineOptions): Engine {
   const { clock, config, random, transport } = options
   const policy = toPolicy(config, options.periodMs)
@@ -157,7 +149,6 @@ export function createEngine(options: EngineOptions): Engine {
     policy,
     zone,
     maxRecords: config.backlog.maxRecords,
-    isShut: (subscriptionId) => circuits.isOpen(subscriptionId, clock.monotonic()),
   })
   const outcomes = createOutcomes({
     backlog,
@@ -246,6 +237,10 @@ export function createEngine(options: EngineOptions): Engine {
     pausedForMs: rate.pausedForMs,
     pausedMs: rate.pausedMs,
     gateOf: gates.of,
+    isClosed: (subscriptionId) => {
+      const now = clock.monotonic()
+      return !circuits.isOpen(subscriptionId, now) && !circuits.isRecovering(subscriptionId, now)
+    },
     report,
   })
 
@@ -285,11 +280,11 @@ export function createEngine(options: EngineOptions): Engine {
   function state(): EngineState {
     const now = client.now()
     const summary = backlog.summary(now, gates.of)
-    const leftOut = backlog.census.counts()
+    const leftOut = backlog.leftOut.counts()
     return {
       failed: summary.counts,
       oldestOpenAt: summary.oldestOpenAt,
-      expiring: sumOf(summary.expiring, backlog.census.expiringBefore(expiringBefore(now, policy.window, zone))),
+      expiring: summary.expiring,
       awaiting: outcomes.pending().size,
       backlogRecords: backlog.size(),
       onlyCounted: decisions.reduce((sum, name) => (name === 'excluded' ? sum : sum + leftOut[name]), 0),

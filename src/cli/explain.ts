@@ -30,7 +30,7 @@ interface Explained {
 }
 
 function explained(record: WebhookRecord, situation: Situation): Explained {
-  const { eventAt, lastAt } = createFailedRecord(record, { ...situation, askedAt: 0 })
+  const { eventAt, lastAt } = createFailedRecord(record, { ...situation })
   return {
     record,
     explanation: explain(record, situation),

@@ -109,7 +109,7 @@ export function explain(record: WebhookRecord, situation: Situation): Explanatio
   const done = notFailed(record)
   if (done !== undefined) return done
   const { now, policy, zone } = situation
-  const entry = createFailedRecord(record, { zone, now, askedAt: 0 })
+  const entry = createFailedRecord(record, { zone, now })
   const { decision, dueAt } = decide(entry, policy, { now })
   if (decision === 'excluded') {
     const why = `not selected: ${exclusions(entry, situation).join('; ')}; ${byHand(entry.id)}`
@@ -126,5 +126,5 @@ export function explain(record: WebhookRecord, situation: Situation): Explanatio
 
 /** When its event leaves the window, epoch ms. */
 export function leavesWindowAt(record: WebhookRecord, { now, policy, zone }: Situation): number {
-  return createFailedRecord(record, { zone, now, askedAt: 0 }).eventAt + policy.window.lookbackMs
+  return createFailedRecord(record, { zone, now }).eventAt + policy.window.lookbackMs
 }

@@ -1,7 +1,7 @@
 // What `once` tells at its end: the report as JSON and in words, and the exit code that follows from it. Pure functions.
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { retryResults, type RetryResult } from '../platform/operations.ts'
-import type { Counts } from '../reconcile/retry/census.ts'
+import type { Counts } from '../reconcile/decide.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { outcomes, type Outcome } from '../reconcile/confirm/outcomes.ts'
 import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'

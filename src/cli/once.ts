@@ -99,7 +99,7 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
     seconds: Math.round(clock.monotonic() - started) / 1000,
     sweep: sweep === undefined ? stoppedSweep(failed) : toldSweep(sweep),
     failed,
-    leftOut: engine.backlog.census.leftOut(),
+    leftOut: engine.backlog.leftOut.any(),
     retries: tally.retries,
     outcomes: tally.outcomes,
     held,

@@ -4,7 +4,7 @@ import { formatDuration } from '../config/duration.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import type { Fact } from '../observe/events.ts'
 import { groupByCause, type Cause } from '../ops/causes.ts'
-import type { Counts } from '../reconcile/retry/census.ts'
+import type { Counts } from '../reconcile/decide.ts'
 import { decide, decisions, type Verdict } from '../reconcile/decide.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
@@ -117,7 +117,7 @@ function asDocument(session: Session, found: Found, causes: readonly Cause[], co
     receiver: found.receiverUp === undefined ? null : { up: found.receiverUp },
     daemon: daemonDocument(found.daemon),
     failed: found.failed,
-    leftOut: engine.backlog.census.leftOut(),
+    leftOut: engine.backlog.leftOut.any(),
     causes: causes.map((cause) => ({
       eventType: cause.eventType,
       subscriptionId: cause.subscriptionId,
@@ -236,7 +236,7 @@ function conclusions({ config, engine }: Session, found: Found): string[] {
   ]
   const told = lines.filter(([count]) => count > 0).map(([, line]) => line)
   const leftOut = 'There was no room for all of them in memory (backlog.maxRecords): the table shows a part.'
-  return [...told, ...(engine.backlog.census.leftOut() ? [leftOut] : [])]
+  return [...told, ...(engine.backlog.leftOut.any() ? [leftOut] : [])]
 }
 
 function asText(
@@ -262,7 +262,7 @@ function judge(session: Session, { sweep }: Found): ExitCode {
   const { failure, result } = sweep
   if (failure?.rejected === true) return exitCode.authenticationRejected
   if (result === 'failed') return exitCode.platformUnreachable
-  return result === 'incomplete' || session.engine.backlog.census.leftOut() ? exitCode.incomplete : exitCode.done
+  return result === 'incomplete' || session.engine.backlog.leftOut.any() ? exitCode.incomplete : exitCode.done
 }
 
 async function plan(io: Io, options: PlanOptions): Promise<ExitCode> {

@@ -2,7 +2,7 @@
 import type { PlatformClient } from '../platform/client.ts'
 import { createTimeZone, laterReadingNotAfter, type TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
-import type { Count } from '../reconcile/retry/census.ts'
+import type { Recount } from '../reconcile/retry/left-out.ts'
 import { sweep } from '../reconcile/sweep/sweep.ts'
 import { slidingWindow, type Span } from '../reconcile/window.ts'
 import { recordsOfEvent } from './event-records.ts'
@@ -38,7 +38,7 @@ function spanOf(from: number, until: number, now: number, zone: TimeZone): Span 
 }
 
 /** Puts records into the backlog, as if a sweep had listed them. */
-function take(records: WebhookRecord[], { engine }: Session, askedAt: number, count: Count): void {
+function take(records: WebhookRecord[], { engine }: Session, askedAt: number, recount: Recount): void {
   if (records.length === 0) return
   const span: Span = { from: 0, to: 0 }
   // Not complete: it says nothing of what it does not show.
@@ -51,13 +51,13 @@ function take(records: WebhookRecord[], { engine }: Session, askedAt: number, co
     complete: false,
     missedTotal: undefined,
   }
-  engine.backlog.learn(listing, engine.client.now(), count)
+  engine.backlog.learn(listing, engine.client.now(), recount)
   engine.dispatcher.changed()
 }
 
 interface Search {
   session: Session
-  count: Count
+  recount: Recount
   /** Which of the listed records are meant. */
   isMeant: (record: WebhookRecord) => boolean
   /** Ends the search when it has found all. */
@@ -89,7 +89,7 @@ async function search(
     moved ||= listed.shrank === true
     const meant = listed.records.filter((record) => !seen.has(record.id.toLowerCase()) && by.isMeant(record))
     for (const { id } of meant) seen.add(id.toLowerCase())
-    take(meant, session, listed.askedAt, by.count)
+    take(meant, session, listed.askedAt, by.recount)
     by.heard(seen.size)
     if (by.isDone()) break
   }
@@ -105,7 +105,7 @@ async function learnTime(client: PlatformClient, stop: AbortSignal): Promise<num
 async function bySpan(
   choice: Extract<Choice, { kind: 'span' }>,
   session: Session,
-  count: Count,
+  recount: Recount,
   heard: Heard,
 ): Promise<Gathered> {
   const zone = createTimeZone(session.config.platform.timeZone)
@@ -130,7 +130,7 @@ async function bySpan(
   const { from, to } = spanOf(choice.from, until, now, zone)
   // A second more, as `until` may lie within one: what is not meant is sorted out by its own time.
   const spans = [{ from, to: to + 1 }]
-  const done = await search(spans, { session, count, isMeant, isDone: () => false, heard })
+  const done = await search(spans, { session, recount, isMeant, isDone: () => false, heard })
   return { ...done, notFailed: 0, onlyById: new Set(), notFound: [...missing.values()] }
 }
 
@@ -159,7 +159,7 @@ function bareRecord(id: string, eventLocal: number, { policy }: Session): Webhoo
 }
 
 /** Looks among the newest first: who names a record mostly means one of today. */
-async function byIds(ids: readonly string[], session: Session, count: Count, heard: Heard): Promise<Gathered> {
+async function byIds(ids: readonly string[], session: Session, recount: Recount, heard: Heard): Promise<Gathered> {
   const zone = createTimeZone(session.config.platform.timeZone)
   const { client } = session.engine
   const now = await learnTime(client, session.stop)
@@ -168,18 +168,18 @@ async function byIds(ids: readonly string[], session: Session, count: Count, hea
   const second = (at: number): number => Math.floor(zone.toLocal(at) / 1000)
   const spans = edges.slice(1).map((from, index) => ({ from: second(from), to: second(edges[index] ?? now) }))
   const isMeant = ({ id }: WebhookRecord): boolean => missing.delete(id.toLowerCase())
-  const done = await search(spans, { session, count, isMeant, isDone: () => missing.size === 0, heard })
+  const done = await search(spans, { session, recount, isMeant, isDone: () => missing.size === 0, heard })
   const askedAt = session.clock.monotonic()
   const bare = [...missing].map((id) => bareRecord(id, zone.toLocal(now - hourMs), session))
-  take(bare, session, askedAt, count)
+  take(bare, session, askedAt, recount)
   return { ...done, notFailed: 0, onlyById: missing, notFound: [] }
 }
 
-async function byEvent(eventId: string, session: Session, count: Count, heard: Heard): Promise<Gathered> {
+async function byEvent(eventId: string, session: Session, recount: Recount, heard: Heard): Promise<Gathered> {
   const askedAt = session.clock.monotonic()
   const { records } = await recordsOfEvent(session.engine.client, eventId, session.stop)
   const failed = records.filter(({ status }) => status === 'failed')
-  take(failed, session, askedAt, count)
+  take(failed, session, askedAt, recount)
   heard(failed.length)
   const notFailed = records.length - failed.length
   return { found: failed.length, notFailed, onlyById: new Set(), complete: true, moved: false, notFound: [] }
@@ -211,13 +211,13 @@ export function adopt(record: WebhookRecord, { config, engine }: Session): void 
  * @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function gather(choice: Choice, session: Session, heard: Heard): Promise<Gathered> {
-  const count = session.engine.backlog.census.begin()
+  const recount = session.engine.backlog.leftOut.begin({ from: -Infinity, expiring: -Infinity })
   const gathered = await (choice.kind === 'ids'
-    ? byIds(choice.ids, session, count, heard)
+    ? byIds(choice.ids, session, recount, heard)
     : choice.kind === 'event'
-      ? byEvent(choice.eventId, session, count, heard)
-      : bySpan(choice, session, count, heard))
-  count.commit()
+      ? byEvent(choice.eventId, session, recount, heard)
+      : bySpan(choice, session, recount, heard))
+  recount.commit(true)
   // Where events of one entity go in their order, it is that of the chosen ones.
   session.engine.dispatcher.sawAll()
   return gathered

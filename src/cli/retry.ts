@@ -122,7 +122,7 @@ function reportOf(
     found: run.gathered.found,
     ...counts,
     notFailed: run.gathered.notFailed,
-    leftOut: engine.backlog.census.leftOut(),
+    leftOut: engine.backlog.leftOut.any(),
     complete: run.gathered.complete,
     moved: run.gathered.moved,
     notFound: run.gathered.notFound,

@@ -1,6 +1,6 @@
 // Why deliveries are missing: the failed records grouped by event type, subscription and last answer, and those that nobody retries any more.
 import type { Gate } from '../reconcile/retry/gates.ts'
-import { noCounts, type Counts } from '../reconcile/retry/census.ts'
+import { noCounts, type Counts } from '../reconcile/decide.ts'
 import { decide } from '../reconcile/decide.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'

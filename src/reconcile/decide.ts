@@ -5,6 +5,11 @@ import type { Gate } from './retry/gates.ts'
 
 export const decisions = ['due', 'backing-off', 'parked', 'excluded', 'held', 'awaiting'] as const
 export type Decision = (typeof decisions)[number]
+export type Counts = Record<Decision, number>
+
+export function noCounts(): Counts {
+  return Object.fromEntries(decisions.map((decision) => [decision, 0])) as Counts
+}
 
 /** What a decision looks at: the platform's word, and what we did ourselves. Times in epoch ms of the platform's clock. */
 export interface Known {

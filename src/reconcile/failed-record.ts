@@ -34,8 +34,6 @@ export interface FailedRecord extends Known {
   /** Last attempt on the platform's wall clock as the platform shows it; null when it shows none. */
   lastAttemptLocal: number | null
   responseStatusCode: number | null
-  /** Monotonic ms of the last thing that happened to it here; a listing asked for earlier knows less. */
-  touchedAt: number
 }
 
 /** Which attempt of the record the next retry is, by the platform's count and ours: the first is 1. */
@@ -53,11 +51,8 @@ function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: T
   return last > now + toleratedAheadMs ? eventAt : last
 }
 
-/** `now` in epoch ms of the platform's clock, `askedAt` monotonic ms. Its entity is the backlog's to keep or not. */
-export function createFailedRecord(
-  record: WebhookRecord,
-  when: { zone: TimeZone; now: number; askedAt: number },
-): FailedRecord {
+/** `now` in epoch ms of the platform's clock. Its entity is the backlog's to keep or not. */
+export function createFailedRecord(record: WebhookRecord, when: { zone: TimeZone; now: number }): FailedRecord {
   const eventAt = laterReadingNotAfter(when.zone, record.eventLocal, when.now)
   return {
     id: record.id,
@@ -77,7 +72,6 @@ export function createFailedRecord(
     awaiting: undefined,
     entityId: '',
     letsPass: false,
-    touchedAt: when.askedAt,
   }
 }
 

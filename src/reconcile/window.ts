@@ -16,9 +16,6 @@ export function contains(span: Span, localSecond: number): boolean {
   return span.from <= localSecond && localSecond < span.to
 }
 
-/** Records that are only counted are counted by so many seconds of event time. */
-export const censusSeconds = 600
-
 /** Clocks are put back by two hours at the most; three leave room. */
 const longestRepeatMs = 3 * 3_600_000
 
@@ -60,14 +57,12 @@ export function expiringBefore(now: number, policy: WindowPolicy, zone: TimeZone
 
 /**
  * The part of the window whose events settled within the last hour, also where the wall clock was put forward in it, and
- * all since `seenTo`, the local second at which the last such part ended. It begins at a whole multiple of
- * `censusSeconds`, or with the window.
+ * all since `seenTo`, the local second at which the last such part ended.
  */
 export function newestHour(now: number, policy: WindowPolicy, zone: TimeZone, seenTo = Infinity): Span {
   const whole = slidingWindow(now, policy, zone)
   const hour = slidingWindow(now, { ...policy, lookbackMs: policy.settleMs + recentMs }, zone)
-  const from = Math.min(hour.from, seenTo)
-  return { from: Math.max(whole.from, Math.floor(from / censusSeconds) * censusSeconds), to: whole.to }
+  return { from: Math.max(whole.from, Math.min(hour.from, seenTo)), to: whole.to }
 }
 
 /** Cuts a span into at most `parts` equal spans of whole seconds, earliest first. */

@@ -14,8 +14,8 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I02',
     file: 'reconcile/retry/backlog.ts',
-    text: 'const known = byId.get(keyOf(record.id))',
-    replacement: 'const known = undefined as Entry | undefined',
+    text: 'const known = byId.get(key)',
+    replacement: 'const known = undefined as FailedRecord | undefined',
     breaks: 'takes each sight of a record for another record',
     origin: 'invariant',
     invariant: 'premature',
@@ -44,11 +44,10 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I05',
     file: 'reconcile/retry/backlog.ts',
-    text: 'if (awaiting !== undefined || listed.has(key) ||',
-    replacement: `const isGone = awaiting !== undefined && !listed.has(key) && contains(listing.span, localSecond)
-      const shown = { ...entry, status: 'successful' } as unknown as WebhookRecord
-      if (isGone) learned.awaiting.push({ record: entry, shown })
-      if (awaiting !== undefined || listed.has(key) ||`,
+    text: 'if (entry.awaiting !== undefined || !isAbsent(key, entry)) continue',
+    replacement: `const shown = { ...entry, status: 'successful' } as unknown as WebhookRecord
+      if (entry.awaiting !== undefined && isAbsent(key, entry)) learned.awaiting.push({ record: entry, shown })
+      if (entry.awaiting !== undefined || !isAbsent(key, entry)) continue`,
     breaks: 'counts absent as recovered',
     origin: 'invariant',
     invariant: 'untrue',
@@ -100,9 +99,9 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I11',
-    file: 'reconcile/retry/backlog.ts',
-    text: 'if (byId.size >= maxRecords) return ranked.slice(index).map((late) => late.entry)',
-    replacement: '',
+    file: 'reconcile/retry/eviction.ts',
+    text: 'if (isAgeFull || places.recent + places.old >= maxRecords) {',
+    replacement: 'if (maxRecords < 0) {',
     breaks: 'keeps more than there is room for',
     origin: 'invariant',
     invariant: 'bounds',
@@ -128,7 +127,7 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I14',
     file: 'reconcile/sweep/sweeper.ts',
-    text: 'await list({ from: whole.from, to: newest.from }, count, current)',
+    text: 'await list({ from: whole.from, to: newest.from }, current, { recount })',
     replacement: '',
     breaks: 'looks at nothing but the newest hour',
     origin: 'invariant',

@@ -9,7 +9,7 @@ import {
   type OutcomesOptions,
   type Settled,
 } from '../../src/reconcile/confirm/outcomes.ts'
-import { createBacklog, type Backlog, type BacklogOptions, type Learned } from '../../src/reconcile/retry/backlog.ts'
+import { createBacklog, type Backlog, type Learned } from '../../src/reconcile/retry/backlog.ts'
 import { decide, type Decision } from '../../src/reconcile/decide.ts'
 import type { FailedRecord, PendingOutcome } from '../../src/reconcile/failed-record.ts'
 import type { Listing } from '../../src/reconcile/sweep/list-slice.ts'
@@ -45,13 +45,15 @@ export interface TestBacklog extends Backlog {
 }
 
 export function testBacklog(
-  options: { policy?: Partial<Policy>; zone?: string; maxRecords?: number } & Pick<BacklogOptions, 'isShut'> &
-    Pick<OutcomesOptions, 'knowsTime' | 'onSettled' | 'onUndecided'> = {},
+  options: { policy?: Partial<Policy>; zone?: string; maxRecords?: number } & Pick<
+    OutcomesOptions,
+    'knowsTime' | 'onSettled' | 'onUndecided'
+  > = {},
 ): TestBacklog {
-  const { policy: changes, zone: name = 'UTC', maxRecords = 1000, isShut, ...hooks } = options
+  const { policy: changes, zone: name = 'UTC', maxRecords = 1000, ...hooks } = options
   const policy = { ...defaultPolicy, ...changes }
   const zone = createTimeZone(name)
-  const backlog = createBacklog({ policy, zone, maxRecords, ...(isShut && { isShut }) })
+  const backlog = createBacklog({ policy, zone, maxRecords })
   return Object.assign(backlog, { outcomes: createOutcomes({ ...hooks, backlog, policy: policy.outcome, zone }) })
 }
 
@@ -103,15 +105,15 @@ export function listingOf(records: WebhookRecord[], fields: Partial<Listing> = {
   }
 }
 
-/** Takes a listing in, and into the count of its span and the outcomes, as a sweep does. */
+/** Takes a listing in, and into the outcomes, as a full sweep of nothing else does. */
 export function learn(backlog: TestBacklog, listing: Listing, now: number): Learned {
-  const count = backlog.census.begin(listing.span)
-  const learned = backlog.learn(listing, now, count)
+  const recount = backlog.leftOut.begin({ from: listing.span.from, expiring: -Infinity })
+  const learned = backlog.learn(listing, now, recount)
   const { askedAt } = listing
   for (const { record, shown } of learned.awaiting) {
     backlog.outcomes.see(record, shown, { askedAt, monotonic: askedAt, seenAt: now })
   }
-  count.commit()
+  recount.commit(listing.complete)
   return learned
 }
 

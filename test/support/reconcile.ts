@@ -113,7 +113,6 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     policy,
     zone,
     maxRecords,
-    isShut: (subscriptionId) => circuits.isOpen(subscriptionId, clock.monotonic()),
   })
   const outcomes = createOutcomes({
     backlog: cache,
@@ -205,6 +204,10 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     stuckAfterMs: 15 * minuteMs,
     pausedForMs: rate.pausedForMs,
     pausedMs: rate.pausedMs,
+    isClosed: (subscriptionId) => {
+      const now = clock.monotonic()
+      return !circuits.isOpen(subscriptionId, now) && !circuits.isRecovering(subscriptionId, now)
+    },
     report,
   })
   const sweeping = sweeper.run(stop.signal)

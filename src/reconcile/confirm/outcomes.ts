@@ -56,7 +56,7 @@ export interface Check {
 }
 
 export interface OutcomesOptions {
-  backlog: Pick<Backlog, 'remove' | 'setAside'>
+  backlog: Pick<Backlog, 'remove' | 'setAside' | 'touch'>
   policy: OutcomePolicy
   zone: TimeZone
   /** False while the platform's clock is not known. Default: it never is. */
@@ -189,14 +189,14 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function settle(record: FailedRecord, outcome: Outcome, shown: WebhookRecord | undefined, check: Check): void {
     const { awaiting } = record
     if (awaiting === undefined) return
-    const { askedAt, monotonic, seenAt } = check
+    const { monotonic, seenAt } = check
     const timeOffsetMs = shown && !awaiting.lost ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
     record.awaiting = undefined
-    record.touchedAt = Math.max(record.touchedAt, askedAt)
+    backlog.touch(record)
     pending.delete(record)
     if (shown !== undefined) updateFailedRecord(record, shown, { zone, now: seenAt })
     if (outcome === 'unknown') record.letsPass = true
-    if (outcome === 'recovered') backlog.remove(record, monotonic)
+    if (outcome === 'recovered') backlog.remove(record)
     options.onSettled?.({ record, outcome, pending: awaiting, seenAt, monotonic, timeOffsetMs })
   }
 
@@ -227,6 +227,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
 
   return {
     begin(record, ticket, { sentAt, monotonic }) {
+      backlog.touch(record)
       const { attempts, lastAttemptLocal } = record
       record.awaiting = {
         ticket,
@@ -243,7 +244,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     note(record, answer, { answeredAt, monotonic }) {
       const { awaiting } = record
       if (awaiting === undefined) return
-      record.touchedAt = monotonic
+      backlog.touch(record)
       if (isTry(answer)) record.refusals = 0
       else {
         record.tries -= 1

@@ -1,24 +1,27 @@
 // The bounded cache of failed records: a view of the platform, never the truth. @see design section 9
-import type { TimeZone } from '../../platform/time-zone.ts'
+import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Gate } from './gates.ts'
-import { createCensus, noCounts, type Census, type Count, type Counted, type Counts } from './census.ts'
-import { decide, decisions } from '../decide.ts'
+import { decide, decisions, noCounts, type Counts } from '../decide.ts'
 import { createFailedRecord, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import type { Policy } from '../policy.ts'
-import { firstToGo, inOrderOfEntry } from './room.ts'
-import { createRecent } from './recent.ts'
 import { contains, expiringBefore } from '../window.ts'
+import { createAdmission } from './eviction.ts'
+import { createLeftOut, type LeftOut, type LeftOutRow, type Recount } from './left-out.ts'
 
 /** What learning from a listing changed. */
 export interface Learned {
   /** Entries that are new or changed: they are to be decided again. */
   changed: FailedRecord[]
+  /** How many of these are new. */
+  entered: number
   /** Entries that are no longer failed, or had to give way. */
   removed: FailedRecord[]
   /** Records whose outcome is awaited, as the listing shows them: evidence for `Outcomes.see`. */
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
+  /** Records of the listing that had no room. */
+  leftOut: LeftOutRow[]
   /** Records at the attempt limit although their event is younger than ten minutes: somebody else retries, or attempts mean something else. */
   earlyAtLimit: number
 }
@@ -27,38 +30,41 @@ export interface BacklogOptions {
   policy: Policy
   zone: TimeZone
   maxRecords: number
-  /** True of a subscription whose circuit is open: its records give way to others. Default: none is. */
-  isShut?: (subscriptionId: string) => boolean
 }
 
 export interface Backlog {
   /**
-   * A listing is about to be asked for, `at` monotonic ms. Until the returned function is called it can't bring back what
-   * is seen to recover meanwhile.
+   * A slice is about to be listed. Until the returned function is called, rows of records that change meanwhile are
+   * passed over: they may show what was before. One slice is listed at a time.
    */
-  openListing(at: number): () => void
-  /** Takes a listing in. `now` in epoch ms of the platform's clock; what is not kept goes into `count`. */
-  learn(listing: Listing, now: number, count: Count): Learned
-  /** Drops a record that has recovered at `at`, monotonic ms. */
-  remove(entry: FailedRecord, at: number): void
+  beginListing(): () => void
+  /** Something happened to a record: its PATCH, the answer, the outcome. */
+  touch(entry: FailedRecord): void
+  /** Takes a listing in. `now` in epoch ms of the platform's clock. In a full sweep, what is not kept goes into `recount`. */
+  learn(listing: Listing, now: number, recount?: Recount): Learned
+  /** Drops a record that has recovered. */
+  remove(entry: FailedRecord): void
   /**
    * Takes a record out of the plan that the platform called successful when it refused our PATCH. It is kept for our
    * tries, as long as there is room: a listing begun after that may show it as failed all the same.
    */
   setAside(entry: FailedRecord): void
-  /** Drops what has left the window, but for what is awaited. Returns it: it has lapsed. */
-  forgetBefore(localSecond: number): FailedRecord[]
+  /** Drops what has left the window, but for what is awaited. Returns how many have lapsed so, left-out records too. */
+  forgetBefore(localSecond: number): number
   get(id: string): FailedRecord | undefined
   entries(): Iterable<FailedRecord>
   size(): number
-  /** Failed records by decision, held here or only counted; `gateOf` names the gate that blocks a subscription. */
+  /**
+   * Failed records by decision, held here or left out by the last full sweep; `gateOf` names the gate that blocks a
+   * subscription.
+   */
   summary(now: number, gateOf: (subscriptionId: string) => Gate | undefined): Summary
-  census: Census
+  leftOut: LeftOut
 }
 
 export interface Summary {
   counts: Counts
-  /** Of those held here and selected: the ones that leave the window within `window.expiryWarning`; no awaited ones. */
+  /** Of these and selected: the ones that leave the window within `window.expiryWarning`; no awaited ones. */
   expiring: Counts
   /** Epoch ms of the oldest event that is neither parked nor excluded; undefined when there is none. */
   oldestOpenAt: number | undefined
@@ -66,6 +72,8 @@ export interface Summary {
 
 const youngMs = 600_000
 const maxWords = 20_000
+/** Newcomers of one listing can give way to later ones of the same only after so many. */
+const admittedAtOnce = 5000
 
 /** The same few words stand in every record: each is kept once. */
 function createInterner(): (word: string) => string {
@@ -80,13 +88,13 @@ function createInterner(): (word: string) => string {
 }
 
 export function createBacklog(options: BacklogOptions): Backlog {
-  const { policy, zone, maxRecords, isShut = () => false } = options
-  const ranks = { policy, isShut }
+  const { policy, zone, maxRecords } = options
   const byId = new Map<string, FailedRecord>()
   /** Records that were set aside, the first of them first. */
   const resolved = new Map<string, FailedRecord>()
-  const recovered = createRecent()
-  const census = createCensus()
+  const leftOut = createLeftOut()
+  /** Records that changed while a slice is listed; undefined while none is. */
+  let changed: Set<string> | undefined
   const intern = createInterner()
   const keyOf = (id: string): string => id.toLowerCase()
   const isKept = (entry: FailedRecord): boolean => byId.get(keyOf(entry.id)) === entry
@@ -94,6 +102,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function drop(entry: FailedRecord): void {
     if (!isKept(entry)) return
     byId.delete(keyOf(entry.id))
+  }
+
+  function touch(entry: FailedRecord): void {
+    changed?.add(keyOf(entry.id))
   }
 
   function setAside(entry: FailedRecord): void {
@@ -108,41 +120,40 @@ export function createBacklog(options: BacklogOptions): Backlog {
     byId.set(keyOf(entry.id), entry)
   }
 
-  function counted(entry: FailedRecord, now: number): Counted {
-    const { decision } = decide(entry, policy, { now })
-    const { eventAt, localSecond, subscriptionId } = entry
-    // Only the order of events asks whose they are, and names take room.
-    return { decision, localSecond, eventAt, ...(policy.orderPerEntity && { subscriptionId }) }
+  function rowOf(entry: FailedRecord, now: number): LeftOutRow {
+    const { localSecond, subscriptionId } = entry
+    return { decision: decide(entry, policy, { now }).decision, localSecond, subscriptionId }
   }
 
-  /** Lets newcomers in as far as there is room, or somebody gives way. Returns those that stay outside. */
-  function admit(newcomers: readonly FailedRecord[], now: number, learned: Learned): FailedRecord[] {
-    const ranked = inOrderOfEntry(newcomers, ranks, now)
-    for (const [index, { entry, rank }] of ranked.entries()) {
-      if (byId.size >= maxRecords) {
-        const waiting = ranked.slice(index).filter((other) => other.rank === rank)
-        const wanted = waiting.map((other) => other.entry)
-        for (const loser of firstToGo(byId.values(), ranks, { wanted, below: rank, now })) {
-          drop(loser)
-          census.addEvicted(counted(loser, now))
-          learned.removed.push(loser)
+  /** Lets newcomers in as far as there is room, or somebody gives way; the others are left out. Returns who gave way. */
+  function admit(newcomers: readonly FailedRecord[], now: number, learned: Learned): LeftOutRow[] {
+    const evicted: LeftOutRow[] = []
+    for (let from = 0; from < newcomers.length; from += admittedAtOnce) {
+      const admission = createAdmission(byId.values(), { policy, maxRecords, now })
+      for (const entry of newcomers.slice(from, from + admittedAtOnce)) {
+        const row = rowOf(entry, now)
+        const place = admission.placeFor(entry)
+        if (place === undefined) {
+          learned.leftOut.push(row)
+          continue
         }
+        if (place.evicted !== undefined) {
+          drop(place.evicted)
+          const loser = rowOf(place.evicted, now)
+          leftOut.evicted(loser)
+          evicted.push(loser)
+          learned.removed.push(place.evicted)
+        }
+        keep(entry)
+        leftOut.entered(row)
+        learned.changed.push(entry)
+        learned.entered += 1
       }
-      if (byId.size >= maxRecords) return ranked.slice(index).map((late) => late.entry)
-      keep(entry)
-      learned.changed.push(entry)
     }
-    return []
+    return evicted
   }
 
-  /** A record that is known: what happened to it since the listing was asked for is newer. */
-  function meetAgain(
-    known: FailedRecord,
-    record: WebhookRecord,
-    { listing, now, learned }: { listing: Listing; now: number; learned: Learned },
-  ): void {
-    if (known.touchedAt >= listing.askedAt) return
-    known.touchedAt = listing.askedAt
+  function meetAgain(known: FailedRecord, record: WebhookRecord, now: number, learned: Learned): void {
     if (known.awaiting !== undefined) {
       learned.awaiting.push({ record: known, shown: record })
       return
@@ -151,93 +162,85 @@ export function createBacklog(options: BacklogOptions): Backlog {
     learned.changed.push(known)
   }
 
-  /** A record that was called successful is shown as failed: true when the listing was begun after that. */
-  function takeBack(
-    aside: FailedRecord,
-    record: WebhookRecord,
-    { listing, now }: { listing: Listing; now: number },
-  ): boolean {
-    if (aside.touchedAt >= listing.askedAt) return false
+  /** A record that was called successful is shown as failed, by a listing that was begun after that. */
+  function takeBack(aside: FailedRecord, record: WebhookRecord, now: number): FailedRecord {
     resolved.delete(keyOf(aside.id))
     updateFailedRecord(aside, record, { zone, now })
-    aside.touchedAt = listing.askedAt
-    return true
+    return aside
+  }
+
+  function newcomerOf(record: WebhookRecord, now: number): FailedRecord {
+    const entry = createFailedRecord(record, { zone, now })
+    if (policy.orderPerEntity) entry.entityId = record.entityId ?? ''
+    entry.subscriptionId = intern(entry.subscriptionId)
+    entry.eventType = intern(entry.eventType)
+    entry.module = intern(entry.module)
+    return entry
   }
 
   /** Updates what is known, and returns what is not. Excluded records are only counted. */
-  function meet(
-    listing: Listing,
-    now: number,
-    learned: Learned,
-  ): { newcomers: FailedRecord[]; excluded: FailedRecord[] } {
+  function meet(listing: Listing, now: number, learned: Learned): FailedRecord[] {
     const newcomers: FailedRecord[] = []
-    const excluded: FailedRecord[] = []
     for (const record of listing.records) {
-      const known = byId.get(keyOf(record.id))
+      const key = keyOf(record.id)
+      if (changed?.has(key) === true) continue
+      const known = byId.get(key)
       if (known !== undefined) {
-        meetAgain(known, record, { listing, now, learned })
+        meetAgain(known, record, now, learned)
         continue
       }
-      if (recovered.has(keyOf(record.id), listing.askedAt)) continue
-      const aside = resolved.get(keyOf(record.id))
-      if (aside !== undefined) {
-        if (takeBack(aside, record, { listing, now })) newcomers.push(aside)
-        continue
-      }
-      const entry = createFailedRecord(record, { zone, now, askedAt: listing.askedAt })
-      if (policy.orderPerEntity) entry.entityId = record.entityId ?? ''
-      entry.subscriptionId = intern(entry.subscriptionId)
-      entry.eventType = intern(entry.eventType)
-      entry.module = intern(entry.module)
-      const { decision } = decide(entry, policy, { now })
-      if (decision === 'parked' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
-      if (decision === 'excluded') excluded.push(entry)
+      const aside = resolved.get(key)
+      const entry = aside === undefined ? newcomerOf(record, now) : takeBack(aside, record, now)
+      const row = rowOf(entry, now)
+      if (row.decision === 'parked' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
+      if (row.decision === 'excluded') learned.leftOut.push(row)
       else newcomers.push(entry)
     }
-    return { newcomers, excluded }
+    return newcomers
   }
 
-  /** What a complete listing does not show is no longer failed; but only a look shows what became of a retry. */
+  /** What a complete listing does not show is no longer failed; but only a check shows what became of a retry. */
   function dropAbsent(listing: Listing, learned: Learned): void {
     if (!listing.complete) return
     const listed = new Set(listing.records.map(({ id }) => keyOf(id)))
-    for (const [key, { localSecond, touchedAt }] of resolved) {
-      if (touchedAt < listing.askedAt && contains(listing.span, localSecond)) resolved.delete(key)
-    }
+    const isAbsent = (key: string, { localSecond }: FailedRecord): boolean =>
+      !listed.has(key) && changed?.has(key) !== true && contains(listing.span, localSecond)
+    for (const [key, entry] of resolved) if (isAbsent(key, entry)) resolved.delete(key)
     for (const [key, entry] of byId) {
-      const { awaiting, localSecond, touchedAt } = entry
-      if (awaiting !== undefined || listed.has(key) || touchedAt >= listing.askedAt) continue
-      if (!contains(listing.span, localSecond)) continue
+      if (entry.awaiting !== undefined || !isAbsent(key, entry)) continue
       drop(entry)
       learned.removed.push(entry)
     }
   }
 
-  function learn(listing: Listing, now: number, count: Count): Learned {
-    const learned: Learned = { changed: [], removed: [], awaiting: [], earlyAtLimit: 0 }
-    count.cover(listing.span)
-    const { newcomers, excluded } = meet(listing, now, learned)
+  function learn(listing: Listing, now: number, recount?: Recount): Learned {
+    const learned: Learned = { changed: [], entered: 0, removed: [], awaiting: [], leftOut: [], earlyAtLimit: 0 }
+    const newcomers = meet(listing, now, learned)
     dropAbsent(listing, learned)
-    const outside = admit(newcomers, now, learned)
-    for (const entry of [...outside, ...excluded]) count.add(counted(entry, now))
+    const evicted = admit(newcomers, now, learned)
+    recount?.add(listing.span, learned.leftOut)
+    leftOut.listed(listing.complete ? listing.span : { from: 0, to: 0 }, [...learned.leftOut, ...evicted])
     learned.changed = learned.changed.filter(isKept)
     return learned
   }
 
   return {
-    openListing: (at) => recovered.open(at),
-    learn,
-    remove(entry, at) {
-      drop(entry)
-      recovered.add(keyOf(entry.id), at)
+    beginListing() {
+      const own = new Set<string>()
+      changed = own
+      return () => {
+        if (changed === own) changed = undefined
+      }
     },
+    touch,
+    learn,
+    remove: drop,
     setAside,
     forgetBefore(localSecond) {
       const gone = [...byId.values()].filter((entry) => entry.localSecond < localSecond && entry.awaiting === undefined)
       for (const entry of gone) drop(entry)
       for (const [key, entry] of resolved) if (entry.localSecond < localSecond) resolved.delete(key)
-      census.forgetBefore(localSecond)
-      return gone
+      return gone.length + leftOut.forgetBefore(localSecond)
     },
     get: (id) => byId.get(keyOf(id)),
     entries: () => byId.values(),
@@ -246,17 +249,25 @@ export function createBacklog(options: BacklogOptions): Backlog {
       const counts = noCounts()
       const expiring = noCounts()
       const edge = expiringBefore(now, policy.window, zone)
-      let oldest = census.oldestOpenAt() ?? Infinity
+      let oldest = Infinity
       for (const entry of byId.values()) {
         const { decision } = decide(entry, policy, { now, gate: gateOf(entry.subscriptionId) })
         counts[decision] += 1
         if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
         if (decision !== 'parked' && decision !== 'excluded') oldest = Math.min(oldest, entry.eventAt)
       }
-      const outside = census.counts()
-      for (const decision of decisions) counts[decision] += outside[decision]
+      const outside = {
+        counts: leftOut.counts((subscriptionId) => gateOf(subscriptionId) !== undefined),
+        expiring: leftOut.expiring(),
+      }
+      for (const decision of decisions) {
+        counts[decision] += outside.counts[decision]
+        expiring[decision] += outside.expiring[decision]
+      }
+      const oldestOutside = leftOut.oldestSecond(() => true)
+      if (oldestOutside !== undefined) oldest = Math.min(oldest, laterReadingNotAfter(zone, oldestOutside * 1000, now))
       return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest }
     },
-    census,
+    leftOut,
   }
 }

@@ -132,7 +132,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     if (!hasSeenAll) return () => false
     const isFirst = firstOfEach(backlog.entries(), policy)
     return (record) =>
-      record.eventAt < (backlog.census.oldestOpenAt(record.subscriptionId) ?? Infinity) && isFirst(record)
+      record.localSecond <= (backlog.leftOut.oldestOf(record.subscriptionId) ?? Infinity) && isFirst(record)
   }
 
   /** Planning takes time for each record, so it is done only so often: a twentieth of a core at the most. */

@@ -51,7 +51,7 @@ export async function countStuck(options: StuckOptions, signal: AbortSignal): Pr
   if (isEmpty(span)) return 0
 
   function isStuck(record: WebhookRecord): boolean {
-    const { eventAt, lastAt } = createFailedRecord(record, { zone, now, askedAt: 0 })
+    const { eventAt, lastAt } = createFailedRecord(record, { zone, now })
     return now - Math.max(eventAt, lastAt, options.triedAt(record.id) ?? -Infinity) > stuckAfterMs
   }
 

@@ -2,7 +2,7 @@
 import type { Reason } from '../../platform/http.ts'
 import type { UnreadableRow } from '../../platform/record.ts'
 import { TokenError } from '../../platform/token-endpoint.ts'
-import type { Counts } from '../retry/census.ts'
+import type { Counts } from '../decide.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 import type { Span } from '../window.ts'
 

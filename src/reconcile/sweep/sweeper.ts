@@ -4,13 +4,13 @@ import { createNotifier } from '../../runtime/notifier.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
-import type { Backlog } from '../retry/backlog.ts'
-import type { Count } from '../retry/census.ts'
 import type { Gate } from '../retry/gates.ts'
+import type { Backlog, Learned } from '../retry/backlog.ts'
+import { isOpen, type Recount } from '../retry/left-out.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 import type { Policy } from '../policy.ts'
-import { newestHour, slidingWindow, type Span } from '../window.ts'
+import { expiringBefore, newestHour, slidingWindow, type Span } from '../window.ts'
 import type { Listing } from './list-slice.ts'
 import { countBeyond, countStuck } from './other-counts.ts'
 import { sweep } from './sweep.ts'
@@ -42,6 +42,8 @@ export interface SweeperOptions {
   pausedMs: () => number
   /** The gate that blocks a subscription, for the counts of the report. */
   gateOf?: (subscriptionId: string) => Gate | undefined
+  /** Whether the circuit of a subscription is closed, so that its records can go out. Default: each is. */
+  isClosed?: (subscriptionId: string) => boolean
   report: (fact: SweeperFact) => void
 }
 
@@ -81,9 +83,12 @@ const restFactor = 20
 const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 300_000 }
 const firstBackoffMs = 1000
 const maxBackoffMs = 300_000
+/** How often the backlog is looked at for room while records are left out. */
+const roomCheckMs = 1000
 
 export function createSweeper(options: SweeperOptions): Sweeper {
-  const { backlog, client, clock, dispatcher, outcomes, policy, random, report, zone } = options
+  const { backlog, client, clock, dispatcher, isClosed = () => true, maxRecords, outcomes } = options
+  const { policy, random, report, zone } = options
   const { window } = policy
   const notifier = createNotifier(clock)
   /** The sweep that the loop makes next, and the one that it makes now; a recent one may be part of another one. */
@@ -95,6 +100,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   const restsUntil: Record<SweepKind, number | undefined> = { full: undefined, recent: undefined }
   let backsOffUntil = -Infinity
   let failuresInARow = 0
+  /** Monotonic ms: when listing may go on with left-out records. */
+  let leftOutRestsUntil = -Infinity
+  let vainInARow = 0
   let hasAskedTime = false
   /** Local second at which the newest part that was listed last ended. */
   let newestSeenTo: number | undefined
@@ -135,9 +143,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   function forget(): Span {
     const present = slidingWindow(client.now(), window, zone)
     forgottenBefore = present.from
-    // The census first: the backlog has it forget too, and does not say how much.
-    const counted = backlog.census.forgetBefore(present.from)
-    const records = counted + backlog.forgetBefore(present.from).length
+    const records = backlog.forgetBefore(present.from)
     if (records > 0) report({ type: 'lapsed', records })
     return present
   }
@@ -149,10 +155,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return { ...listed, records }
   }
 
-  function merge(whole: Listing, count: Count, { id: sweepId, tally }: Sweep): void {
+  function merge(whole: Listing, { id: sweepId, tally }: Sweep, recount?: Recount): Learned {
     const listed = inWindow(whole)
     const now = client.now()
-    const learned = backlog.learn(listed, now, count)
+    const learned = backlog.learn(listed, now, recount)
     if (learned.changed.length > 0) dispatcher.changed()
     const { askedAt } = listed
     for (const { record, shown } of learned.awaiting) {
@@ -164,49 +170,46 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const { time, status } = listed.unexpected
     if (time + status > 0) report({ type: 'unexpected', sweepId, time, status })
     if (learned.earlyAtLimit > 0) report({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
+    return learned
   }
 
   async function fence(span: Span, signal: AbortSignal): Promise<() => void> {
     const release = await dispatcher.fence(span, signal)
-    const close = backlog.openListing(clock.monotonic())
+    const close = backlog.beginListing()
     return () => {
       close()
       release()
     }
   }
 
-  async function list(span: Span, count: Count, current: Sweep): Promise<void> {
+  /** `isEnough` ends it after a slice. */
+  async function list(
+    span: Span,
+    current: Sweep,
+    { isEnough = () => false, recount }: { isEnough?: (learned: Learned) => boolean; recount?: Recount } = {},
+  ): Promise<void> {
     const { concurrency, sliceRecords } = options
     const betweenSlices = current.target === 'recent' ? {} : { betweenSlices: sweepRecentIfWanted }
     const how = { client, monotonic: () => clock.monotonic(), concurrency, sliceRecords, fence, ...betweenSlices }
     for await (const step of sweep([span], how, current.signal)) {
       current.tally.slices += 1
-      if ('listed' in step) merge(step.listed, count, current)
-      else {
+      if ('listed' in step) {
+        if (isEnough(merge(step.listed, current, recount))) return
+      } else {
         current.tally.skippedSlices += 1
         report({ type: 'slice-skipped', sweepId: current.id, ...step.skipped })
       }
     }
   }
 
-  /** Lists a span for a new count of it, or of everything. */
-  async function recount(span: Span | undefined, body: (count: Count) => Promise<void>): Promise<void> {
-    const count = backlog.census.begin(span)
-    try {
-      await body(count)
-    } catch (error) {
-      count.abandon()
-      throw error
-    }
-    count.commit()
-  }
-
-  /** From where the last one ended, so that no gap is left between two; also what a full sweep begins with. */
-  async function listNewest(span: Span, count: Count, current: Sweep): Promise<void> {
+  /** The newest hour, and what lies between it and the newest part that was listed last; a full sweep begins with it too. */
+  async function listNewest(current: Sweep, recount?: Recount): Promise<Span> {
+    const span = newestHour(client.now(), window, zone, newestSeenTo)
     isRecentWanted = false
-    await list(span, count, current)
+    await list(span, current, recount && { recount })
     newestSeenTo = span.to
     rest('recent', current.worked())
+    return span
   }
 
   /** The sweep does not depend on it. */
@@ -221,13 +224,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   /** The newest hour, then the oldest slices upwards; then what lies beyond, and what is stuck. */
   async function sweepFull(current: Sweep): Promise<void> {
-    const { signal } = current
+    const { signal, tally } = current
     const whole = forget()
-    const newest = newestHour(client.now(), window, zone, newestSeenTo)
-    await recount(undefined, async (count) => {
-      await listNewest(newest, count, current)
-      await list({ from: whole.from, to: newest.from }, count, current)
-    })
+    const recount = backlog.leftOut.begin({ from: whole.from, expiring: expiringBefore(client.now(), window, zone) })
+    try {
+      const newest = await listNewest(current, recount)
+      await list({ from: whole.from, to: newest.from }, current, { recount })
+    } catch (error) {
+      recount.abandon()
+      throw error
+    }
+    recount.commit(tally.incompleteSlices + tally.skippedSlices === 0)
     await sweepRecentIfWanted(signal)
     beyond = (await besides(countBeyond(client, whole, signal))) ?? beyond
     const { concurrency, stuckAfterMs } = options
@@ -240,25 +247,23 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   async function sweepRecent(current: Sweep): Promise<void> {
     forget()
-    const span = newestHour(client.now(), window, zone, newestSeenTo)
-    await recount(span, (count) => listNewest(span, count, current))
+    await listNewest(current)
   }
 
-  /** Goes on from the oldest records that had to be left out until the backlog is full. */
+  /** Goes on from the oldest left-out record of a closed circuit, until one of these finds no room. */
   async function sweepLeftOut(current: Sweep): Promise<void> {
-    forget()
-    while (backlog.size() < options.maxRecords) {
-      const span = backlog.census.oldestLeftOut()
-      if (span === undefined) return
-      const whole = slidingWindow(client.now(), window, zone)
-      const inside = { from: Math.max(span.from, whole.from), to: Math.min(span.to, whole.to) }
-      await recount(span, async (count) => {
-        await list(inside, count, current)
-        // Also a part that can't be listed is done with: it would be gone on from again and again. Not before the end:
-        // records that leave the window meanwhile are still told by the count before.
-        count.cover(span)
-      })
+    const whole = forget()
+    const from = Math.max(whole.from, backlog.leftOut.oldestSecond(isClosed) ?? whole.to)
+    let entered = 0
+    const isEnough = (learned: Learned): boolean => {
+      entered += learned.entered
+      return learned.leftOut.some((row) => isOpen(row) && isClosed(row.subscriptionId))
     }
+    await list({ from, to: whole.to }, current, { isEnough })
+    // In vain: none entered. That ends when some have gone out, which listing again does not bring about.
+    vainInARow = entered > 0 ? 0 : vainInARow + 1
+    const restMs = entered > 0 ? 0 : current.worked() * 2 ** Math.min(vainInARow, 20)
+    leftOutRestsUntil = clock.monotonic() + Math.min(maxRestMs.recent, restMs)
   }
 
   const bodies: Readonly<Record<Target, (current: Sweep) => Promise<void>>> = {
@@ -318,10 +323,21 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     notifier.notify()
   }
 
-  function dueTarget(): Target | undefined {
-    if (hasRested('full')) return 'full'
-    if (backlog.census.leftOut() && backlog.size() < options.maxRecords / 2) return 'left-out'
-    return hasRested('recent') ? 'recent' : undefined
+  /** Records that can go out, or have: they are what keeps the dispatcher busy. */
+  function working(): number {
+    let records = 0
+    for (const { attempts, awaiting, subscriptionId, tries } of backlog.entries()) {
+      const canGo = Math.max(attempts, tries) < policy.maxAttempts && isClosed(subscriptionId)
+      if (awaiting !== undefined || canGo) records += 1
+    }
+    return records
+  }
+
+  /** Left-out records of closed circuits are not waited for until the next full sweep. */
+  function hasRoomForLeftOut(): boolean {
+    const now = clock.monotonic()
+    if (now < leftOutRestsUntil || now < backsOffUntil || options.pausedForMs() > 0) return false
+    return backlog.leftOut.oldestSecond(isClosed) !== undefined && working() < maxRecords / 2
   }
 
   /** Asks for what is due, or says why nothing can be. */
@@ -334,18 +350,18 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       return undefined
     }
     if (clock.monotonic() < backsOffUntil) return 'backoff'
-    const due = dueTarget()
-    if (due !== undefined) start(due)
+    if (hasRested('full')) start('full')
+    else if (hasRested('recent')) start('recent')
     return undefined
   }
 
   return {
     async run(signal) {
       for (;;) {
-        while (next === undefined) await notifier.wait(undefined, signal)
-        const target = next
+        const target = next ?? (hasRoomForLeftOut() ? 'left-out' : undefined)
         next = undefined
-        await make(target, signal)
+        if (target !== undefined) await make(target, signal)
+        else await notifier.wait(backlog.leftOut.any() ? roomCheckMs : undefined, signal)
       }
     },
     tick() {

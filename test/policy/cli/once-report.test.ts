@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { asText, emptyTally, judge, stoppedSweep, tallyRetry, type OnceReport } from '../../../src/cli/once-report.ts'
 import { retryResults } from '../../../src/platform/operations.ts'
-import { noCounts } from '../../../src/reconcile/retry/census.ts'
+import { noCounts } from '../../../src/reconcile/decide.ts'
 
 type Body = Omit<OnceReport, 'exitCode'>
 

@@ -4,7 +4,7 @@ import type { Fact } from '../../../src/observe/events.ts'
 import { drainSeconds } from '../../../src/observe/drain.ts'
 import { createProgress, maxSweeps, type Progress } from '../../../src/observe/progress.ts'
 import { retryResults } from '../../../src/platform/operations.ts'
-import { noCounts } from '../../../src/reconcile/retry/census.ts'
+import { noCounts } from '../../../src/reconcile/decide.ts'
 import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenHad } from '../../support/facts.ts'
 
 const minute = 60_000

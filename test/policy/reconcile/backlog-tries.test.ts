@@ -3,7 +3,7 @@ import type { Listing } from '../../../src/reconcile/sweep/list-slice.ts'
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { noCounts } from '../../../src/reconcile/retry/census.ts'
+import { noCounts } from '../../../src/reconcile/decide.ts'
 import type { Decision } from '../../../src/reconcile/decide.ts'
 import {
   begun,
@@ -212,29 +212,34 @@ describe('what a PATCH leaves behind', () => {
 describe('a record that the platform called successful', () => {
   const resolved = { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' } as const
 
-  /** Retried at monotonic 1900, answered at 2000. */
-  function retried(options: Parameters<typeof testBacklog>[0] = {}): { backlog: TestBacklog; record: WebhookRecord } {
+  /** Retried, and answered, while a slice is being listed. */
+  function retried(options: Parameters<typeof testBacklog>[0] = {}): {
+    backlog: TestBacklog
+    record: WebhookRecord
+    endListing: () => void
+  } {
     const backlog = testBacklog(options)
     const record = due()
     learn(backlog, listingOf([record]), now)
+    const endListing = backlog.beginListing()
     noted(backlog, record, resolved)
-    return { backlog, record }
+    return { backlog, record, endListing }
   }
 
   test('is out of the plan at once: not held, not counted, no newcomer by a listing that was asked for before', () => {
-    const { backlog, record } = retried()
+    const { backlog, endListing, record } = retried()
     expect(backlog.get(record.id)).toBeUndefined()
     expect([backlog.size(), [...backlog.entries()]]).toEqual([0, []])
     expect(backlog.summary(now + dayMs, () => undefined).counts).toEqual(noCounts())
-    for (const askedAt of [1500, 2000]) {
-      expect(learn(backlog, listingOf([record], { askedAt }), now + dayMs).changed).toEqual([])
-      expect(backlog.census.counts()).toEqual(noCounts())
-    }
-    expect(backlog.forgetBefore(testWindow.to)).toEqual([])
+    expect(learn(backlog, listingOf([record]), now + dayMs).changed).toEqual([])
+    expect(backlog.leftOut.counts()).toEqual(noCounts())
+    endListing()
+    expect(backlog.forgetBefore(testWindow.to)).toBe(0)
   })
 
   test('backs off by our tries when a listing begun after the PATCH still shows it failed', () => {
-    const { backlog, record } = retried()
+    const { backlog, endListing, record } = retried()
+    endListing()
     const learned = learn(backlog, listingOf([record], { askedAt: 2001 }), now + 1000)
     expect(learned.changed.map(({ id }) => id)).toEqual([record.id])
     expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now })
@@ -248,27 +253,31 @@ describe('a record that the platform called successful', () => {
     ['complete: it is forgotten, and a new one when it is failed once more', {}, 0],
     ['incomplete: it is remembered', { complete: false }, 1],
     ['of another span: it is remembered', { span: { from: testWindow.to - 100, to: testWindow.to } }, 1],
-    ['asked for before: it is remembered', { askedAt: 1999 }, 1],
   ])('is not shown by a listing that is %s', (_, fields, tries) => {
-    const { backlog, record } = retried()
+    const { backlog, endListing, record } = retried()
+    learn(backlog, listingOf([], fields), now)
+    expect(backlog.size()).toBe(0)
+    endListing()
     learn(backlog, listingOf([], { askedAt: 3000, ...fields }), now)
     learn(backlog, listingOf([record], { askedAt: 4000 }), now)
     expect(entryOf(backlog, record)).toMatchObject({ tries })
   })
 
   test('gives way to any newcomer', () => {
-    const { backlog, record } = retried({ maxRecords: 2 })
+    const { backlog, endListing, record } = retried({ maxRecords: 2 })
+    endListing()
     const [one, two] = [due(), due()]
     learn(backlog, listingOf([one, two], { askedAt: 3000, complete: false }), now)
     expect([...backlog.entries()].map(({ id }) => id)).toEqual([one.id, two.id])
     learn(backlog, listingOf([record], { askedAt: 4000, complete: false }), now)
     expect(backlog.size()).toBe(2)
-    expect(backlog.census.counts()).toMatchObject({ due: 1 })
+    expect(backlog.leftOut.counts()).toMatchObject({ due: 1 })
   })
 
   test('is forgotten when it has left the window, and has not lapsed', () => {
-    const { backlog, record } = retried()
-    expect(backlog.forgetBefore(testWindow.to)).toEqual([])
+    const { backlog, endListing, record } = retried()
+    endListing()
+    expect(backlog.forgetBefore(testWindow.to)).toBe(0)
     learn(backlog, listingOf([record], { askedAt: 4000 }), now)
     expect(entryOf(backlog, record)).toMatchObject({ tries: 0 })
   })

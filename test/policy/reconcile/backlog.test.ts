@@ -53,8 +53,6 @@ describe('learning from a listing', () => {
   test.each([
     ['an incomplete listing', { complete: false }],
     ['a listing of another span', { span: { from: testWindow.to - 100, to: testWindow.to } }],
-    ['a listing asked for before the last look', { askedAt: 1000 }],
-    ['a listing asked for earlier still', { askedAt: 500 }],
   ])('%s takes nothing away', (_, fields) => {
     const backlog = testBacklog()
     learn(backlog, listingOf([due()]), now)
@@ -71,19 +69,19 @@ describe('learning from a listing', () => {
     expect(removed.map(({ localSecond }) => localSecond - second)).toEqual([0, 59])
   })
 
-  test('a listing asked for before a PATCH changes nothing of what came after it', () => {
+  test('a listing under way while a PATCH goes out changes nothing of what came after it', () => {
     const backlog = testBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
+    const endListing = backlog.beginListing()
     noted(backlog, record, accepted(), 2000)
     const before = structuredClone(entryOf(backlog, record))
 
     const stale = { ...record, attempts: 2, lastAttemptLocal: now - hourMs }
-    for (const askedAt of [1500, 2000]) {
-      learn(backlog, listingOf([stale], { askedAt }), now)
-      learn(backlog, listingOf([], { askedAt }), now)
-      expect(entryOf(backlog, record)).toEqual(before)
-    }
+    learn(backlog, listingOf([stale]), now)
+    learn(backlog, listingOf([]), now)
+    expect(entryOf(backlog, record)).toEqual(before)
+    endListing()
     const failed = { ...record, attempts: 2, lastAttemptLocal: now }
     for (const askedAt of [2001, 4000]) {
       learn(backlog, listingOf([failed], { askedAt }), now + 500)
@@ -140,15 +138,14 @@ describe('learning from a listing', () => {
     const { backlog, outcomes } = watchedBacklog()
     const record = due({ id: 'ABCDEF00-0000-4000-8000-00000000000A' })
     learn(backlog, listingOf([record]), now)
-    backlog.openListing(1500)
+    const endListing = backlog.beginListing()
     noted(backlog, record, accepted({ ...record, status: 'successful' }), 2000)
     expect(outcomes()).toEqual([[record.id, 'recovered']])
     const other = { ...record, id: record.id.toLowerCase() }
-    for (const askedAt of [1500, 2000]) {
-      expect(learn(backlog, listingOf([other], { askedAt }), now).changed).toEqual([])
-      expect(backlog.summary(now, notHeld).counts.due).toBe(0)
-    }
-    learn(backlog, listingOf([other], { askedAt: 2001 }), now)
+    expect(learn(backlog, listingOf([other]), now).changed).toEqual([])
+    expect(backlog.summary(now, notHeld).counts.due).toBe(0)
+    endListing()
+    learn(backlog, listingOf([other]), now)
     expect(backlog.size()).toBe(1)
   })
 
@@ -177,8 +174,7 @@ describe('learning from a listing', () => {
     const backlog = testBacklog()
     const records = [due({ eventLocal: now - 2 * dayMs }), due({ eventLocal: now - hourMs })]
     learn(backlog, listingOf(records), now)
-    const gone = backlog.forgetBefore((now - dayMs) / 1000)
-    expect(gone.map(({ id }) => id)).toEqual([records[0]?.id])
+    expect(backlog.forgetBefore((now - dayMs) / 1000)).toBe(1)
     expect(backlog.size()).toBe(1)
   })
 
@@ -192,14 +188,14 @@ describe('learning from a listing', () => {
     const entry = begun(backlog, record)
     const answer = accepted({ ...record, status: 'processing' })
     if (isAnswered) backlog.outcomes.note(entry, answer, { answeredAt: now, monotonic: 2000 })
-    expect(backlog.forgetBefore(now / 1000)).toEqual([])
+    expect(backlog.forgetBefore(now / 1000)).toBe(0)
     expect(backlog.get(record.id)).toBe(entry)
     if (!isAnswered) backlog.outcomes.note(entry, answer, { answeredAt: now, monotonic: 2000 })
     for (const afterMs of [4000, 6000]) {
       looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: now }, afterMs)
     }
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
-    expect(backlog.forgetBefore(now / 1000)).toEqual([entry])
+    expect(backlog.forgetBefore(now / 1000)).toBe(1)
   })
 })
 
@@ -230,6 +226,7 @@ describe('a record in flight', () => {
     const record = due()
     learn(backlog, listingOf([record]), now)
     const entry = begun(backlog, record)
+    backlog.beginListing()
     backlog.outcomes.note(entry, accepted(), done)
     const before = structuredClone(entry)
     learn(backlog, listingOf([{ ...record, attempts: 2 }], { askedAt: 11_999 }), now + 20_000)
@@ -239,38 +236,65 @@ describe('a record in flight', () => {
 })
 
 describe('when there is no room', () => {
+  const [a, b] = ['aaaaaaaa-0000-4000-8000-00000000000a', 'aaaaaaaa-0000-4000-8000-00000000000b']
   const kinds = {
-    parked: (age: number) => due({ eventLocal: now - age, attempts: 30 }),
-    backingOff: (age: number) => due({ eventLocal: now - age, lastAttemptLocal: now - 1000 }),
-    due: (age: number) => due({ eventLocal: now - age }),
+    parked: (age: number, subscriptionId = a) => due({ eventLocal: now - age, attempts: 30, subscriptionId }),
+    backingOff: (age: number, subscriptionId = a) =>
+      due({ eventLocal: now - age, lastAttemptLocal: now - 1000, subscriptionId }),
+    due: (age: number, subscriptionId = a) => due({ eventLocal: now - age, subscriptionId }),
+  }
+  const days = (count: number): number[] => Array.from({ length: count }, (_, index) => (index + 2) * dayMs * 0.2)
+
+  /** Fills a backlog of as many as `first`, then lists `newcomer` too; gives those of the first that gave way, by index. */
+  function givesWay(first: WebhookRecord[], newcomer: WebhookRecord): number[] {
+    const backlog = testBacklog({ maxRecords: first.length })
+    learn(backlog, listingOf(first, { complete: false }), now)
+    expect(backlog.size()).toBe(first.length)
+    const { leftOut, removed } = learn(backlog, listingOf([newcomer], { complete: false }), now)
+    expect(backlog.size()).toBe(first.length)
+    expect(leftOut).toHaveLength(removed.length === 0 ? 1 : 0)
+    return removed.map(({ id }) => first.findIndex((one) => one.id === id))
   }
 
-  /** Fills a backlog of one with `first`, then lists `second` too; gives who is held then. */
-  function whoStays(first: WebhookRecord, second: WebhookRecord): string {
-    const backlog = testBacklog({ maxRecords: 1 })
-    learn(backlog, listingOf([first], { complete: false }), now)
-    learn(backlog, listingOf([second], { askedAt: 2000, complete: false }), now)
-    expect(backlog.size()).toBe(1)
-    return backlog.get(second.id) === undefined ? 'first' : 'second'
-  }
+  test('a record of the subscription with the most places gives way: parked, then backing off, then the latest event', () => {
+    const six = days(6)
+    const full = six.map((age) => kinds.due(age))
+    expect(givesWay(full, kinds.due(9 * hourMs, b))).toEqual([0])
+    const resting = full.map((one, index) => (index === 3 ? kinds.backingOff(six[index] ?? 0) : one))
+    expect(givesWay(resting, kinds.due(9 * hourMs, b))).toEqual([3])
+    const parked = resting.map((one, index) => (index === 5 ? kinds.parked(six[5] ?? 0) : one))
+    expect(givesWay(parked, kinds.due(9 * hourMs, b))).toEqual([5])
+  })
 
   test.each([
-    ['due before parked', kinds.parked(dayMs), kinds.due(dayMs), 'second'],
-    ['due before backing off', kinds.backingOff(dayMs), kinds.due(dayMs), 'second'],
-    ['fresh before old', kinds.due(dayMs), kinds.due(10 * minuteMs), 'second'],
-    ['old not before fresh', kinds.due(10 * minuteMs), kinds.due(dayMs), 'first'],
-    ['expiring before fresh', kinds.due(10 * minuteMs), kinds.due(7 * dayMs - hourMs), 'second'],
-    ['fresh not before expiring', kinds.due(7 * dayMs - hourMs), kinds.due(10 * minuteMs), 'first'],
-    ['parked not before due', kinds.due(dayMs), kinds.parked(dayMs), 'first'],
     [
-      'a fresh one that backs off not before an old one that is due',
-      kinds.due(dayMs),
-      kinds.backingOff(minuteMs),
-      'first',
+      'whose subscription holds as many',
+      days(6).map((age, index) => kinds.due(age, index % 2 === 0 ? a : b)),
+      kinds.due(dayMs, b),
     ],
-    ['of equals the one that is there', kinds.due(dayMs), kinds.due(2 * dayMs), 'first'],
-  ])('%s', (_, first, second, stays) => {
-    expect(whoStays(first, second)).toBe(stays)
+    ['of the same subscription', days(6).map((age) => kinds.due(age)), kinds.due(6 * dayMs)],
+    ['that is parked', days(6).map((age) => kinds.due(age)), kinds.parked(dayMs, b)],
+  ])('a newcomer %s is left out', (_, first, newcomer) => {
+    expect(givesWay(first, newcomer)).toEqual([])
+  })
+
+  test('of its own subscription one that can only go out later gives way', () => {
+    expect(givesWay([kinds.due(2 * dayMs), kinds.parked(3 * dayMs)], kinds.due(dayMs))).toEqual([1])
+  })
+
+  test('neither the newest hour nor older records take more than nine tenths', () => {
+    const recent = Array.from({ length: 20 }, (_, index) => kinds.due((index + 1) * minuteMs))
+    const old = Array.from({ length: 20 }, (_, index) => kinds.due(dayMs + index * minuteMs))
+    for (const [first, second] of [
+      [recent, old],
+      [old, recent],
+    ] as const) {
+      const backlog = testBacklog({ maxRecords: 10 })
+      learn(backlog, listingOf([...first], { complete: false }), now)
+      expect(backlog.size()).toBe(9)
+      learn(backlog, listingOf([...second], { complete: false }), now)
+      expect(backlog.size()).toBe(10)
+    }
   })
 
   test.each([
@@ -282,41 +306,29 @@ describe('when there is no room', () => {
     learn(backlog, listingOf([record]), now)
     const entry = begun(backlog, record)
     if (isAnswered) backlog.outcomes.note(entry, accepted(), { answeredAt: now, monotonic: 2000 })
-    const newcomers = [kinds.due(10 * minuteMs), kinds.due(7 * dayMs - hourMs), kinds.due(dayMs)]
-    learn(backlog, listingOf(newcomers, { askedAt: 3000, complete: false }), now)
+    const newcomers = [kinds.due(10 * minuteMs), kinds.due(7 * dayMs - hourMs), kinds.due(dayMs, b)]
+    learn(backlog, listingOf(newcomers, { complete: false }), now)
     expect(entryOf(backlog, record)).toBe(entry)
     expect(backlog.size()).toBe(1)
     expect(backlog.summary(now, notHeld).counts).toMatchObject({ awaiting: 1, due: 3 })
   })
 
-  test('of many newcomers the oldest due ones enter, and just as many give way, newest first', () => {
-    const backlog = testBacklog({ maxRecords: 10 })
-    const there = Array.from({ length: 10 }, (_, index) => kinds.backingOff((index + 1) * dayMs * 0.5))
-    learn(backlog, listingOf(there, { complete: false }), now)
-    const come = Array.from({ length: 4 }, (_, index) => kinds.due((index + 1) * dayMs))
-    const { removed, changed } = learn(backlog, listingOf(come, { askedAt: 2000, complete: false }), now)
-    expect(removed.map(({ id }) => id)).toEqual(there.slice(0, 4).map(({ id }) => id))
-    expect(changed).toHaveLength(4)
-    expect(backlog.size()).toBe(10)
-    expect(backlog.summary(now, notHeld).counts).toMatchObject({ due: 4, 'backing-off': 10 })
-  })
-
-  test('those that we have tried give way last: else a record listed for ever would be PATCHed on every sweep', () => {
+  test('those whose tries only we know give way last: else a record listed for ever would be PATCHed on every sweep', () => {
     const backlog = testBacklog({ maxRecords: 2 })
-    const [poison, rests] = [due({ eventLocal: now - hourMs * 2 }), kinds.backingOff(3 * dayMs)]
+    const [poison, rests] = [due({ eventLocal: now - hourMs * 2, attempts: 0 }), kinds.backingOff(3 * dayMs)]
     learn(backlog, listingOf([poison, rests]), now)
     noted(backlog, poison, { result: 'gone', reason: 'not-found', sent: true })
-    learn(backlog, listingOf([kinds.due(dayMs)], { askedAt: 3000, complete: false }), now)
+    learn(backlog, listingOf([kinds.due(dayMs)], { complete: false }), now)
     expect(decisionOf(backlog, poison)).toBe('backing-off')
     expect(backlog.get(rests.id)).toBeUndefined()
   })
 
   test('what is told as changed is held', () => {
     const backlog = testBacklog({ maxRecords: 1 })
-    const [rests, fresh] = [kinds.backingOff(dayMs), kinds.due(10 * minuteMs)]
+    const [rests, other] = [kinds.backingOff(dayMs), kinds.due(10 * minuteMs)]
     learn(backlog, listingOf([rests]), now)
-    const { changed } = learn(backlog, listingOf([rests, fresh], { askedAt: 2000 }), now)
-    expect(changed.map(({ id }) => id)).toEqual([fresh.id])
+    const { changed } = learn(backlog, listingOf([rests, other]), now)
+    expect(changed.map(({ id }) => id)).toEqual([other.id])
   })
 })
 

@@ -330,13 +330,14 @@ describe('an accepted retry', () => {
     expect(settled).toMatchObject([{ seenAt: testNow + 3050, monotonic: patchedAt + 3050, pending: { lost: false } }])
   })
 
-  test('that failed again is not made younger by a listing that was asked for before the look', () => {
+  test('that failed again is not made older by a listing that was under way', () => {
     const { backlog, record } = patched(delivers)
     const entry = entryOf(backlog, record)
+    backlog.beginListing()
     for (const afterMs of [2500, 5000])
       looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: t1 }, afterMs)
     expect(entry.awaiting).toBeUndefined()
-    for (const afterMs of [200, 5000]) learn(backlog, listingOf([record], { askedAt: patchedAt + afterMs }), testNow)
+    learn(backlog, listingOf([record]), testNow)
     expect(entry).toMatchObject({ attempts: 2, lastAttemptLocal: t1 })
     learn(backlog, listingOf([], { askedAt: patchedAt + 5000 }), testNow)
     expect(backlog.size()).toBe(1)

@@ -16,7 +16,7 @@ const zone = createTimeZone('UTC')
 function record(ageMs: number, fields: Partial<WebhookRecord> = {}): FailedRecord {
   const eventLocal = testNow - ageMs
   const row = failedRecord({ eventLocal, lastAttemptLocal: eventLocal, ...fields })
-  return { ...createFailedRecord(row, { zone, now: testNow, askedAt: 0 }), entityId: row.entityId ?? '' }
+  return { ...createFailedRecord(row, { zone, now: testNow }), entityId: row.entityId ?? '' }
 }
 
 const calm: PickRules = {

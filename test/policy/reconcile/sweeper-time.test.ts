@@ -180,7 +180,6 @@ describe('what leaves the window', () => {
       expect(left).toBe(100)
       expect(lapsed(world)).toBe(100)
       expect(world.backlog.size()).toBe(0)
-      expect(world.backlog.census.counts().parked).toBe(0)
     },
   )
 

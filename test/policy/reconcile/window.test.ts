@@ -116,14 +116,7 @@ describe('the newest hour', () => {
   const week = { ...policy, lookbackMs: 7 * 24 * hour }
 
   test.each([
-    [
-      'on an ordinary day, from a round ten minutes on',
-      '2026-01-15T12:00:00Z',
-      week,
-      '01-15T11:50:00',
-      '01-15T12:59:00',
-    ],
-    ['a moment after round ten minutes', '2026-01-15T12:01:00Z', week, '01-15T12:00:00', '01-15T13:00:00'],
+    ['on an ordinary day', '2026-01-15T12:00:00Z', week, '01-15T11:59:00', '01-15T12:59:00'],
     ['right after the clock was put forward', '2026-03-29T01:11:00Z', week, '03-29T01:10:00', '03-29T03:10:00'],
     ['while the hour comes again', '2025-10-26T01:31:00Z', week, '10-26T02:00:00', '10-26T03:00:00'],
     [
@@ -147,8 +140,8 @@ describe('the newest hour', () => {
   })
 
   test.each([
-    ['an hour and a half ago: from there, from a round ten minutes on', '2026-01-15T11:25:00', '01-15T11:20:00'],
-    ['half an hour ago: from an hour ago', '2026-01-15T12:25:00', '01-15T11:50:00'],
+    ['an hour and a half ago: from there', '2026-01-15T11:25:00', '01-15T11:25:00'],
+    ['half an hour ago: from an hour ago', '2026-01-15T12:25:00', '01-15T11:59:00'],
     ['before the window: from its start', '2026-01-01T00:00:00', '01-08T13:00:00'],
   ])('and what has come since the last one ended, %s', (_, endedAt, from) => {
     const since = Date.parse(`${endedAt}Z`) / 1000

@@ -1,0 +1,164 @@
+// Which record gives way when the backlog is full: one of the subscription that holds the most places. @see design section 9
+import TinyQueue from 'tinyqueue'
+import { decide, type Decision } from '../decide.ts'
+import type { FailedRecord } from '../failed-record.ts'
+import { recentMs, type Policy } from '../policy.ts'
+
+/** Neither the newest hour nor older records may take more than this share of the places. */
+const maxShare = 0.9
+/** Parked records give way first, then those that back off, then those that are due. */
+const ranks: Readonly<Record<Decision, number>> = {
+  parked: 0,
+  excluded: 0,
+  'backing-off': 1,
+  due: 2,
+  held: 2,
+  awaiting: 3,
+}
+
+export interface Admission {
+  /**
+   * Finds a place for a newcomer: nothing when there is room for it, or the record that gives way to it; undefined when
+   * there is neither.
+   */
+  placeFor(newcomer: FailedRecord): { evicted: FailedRecord | undefined } | undefined
+}
+
+export interface AdmissionOptions {
+  policy: Policy
+  maxRecords: number
+  /** Epoch ms of the platform's clock. */
+  now: number
+}
+
+type Age = 'recent' | 'old'
+
+/** A record that may give way. `isOursOnly`: the platform does not know all our tries of it, so it goes last of all. */
+interface Candidate {
+  record: FailedRecord
+  rank: number
+  isOursOnly: boolean
+  /** Of two that are alike the larger gives way: when it is due, for one that backs off, else its event. */
+  at: number
+}
+
+interface Held {
+  id: string
+  places: number
+  /** By age, the first to give way last; made when it is first needed. */
+  candidates: Partial<Record<Age, Candidate[]>>
+}
+
+/** Negative when `a` is worth more. */
+function byWorth(a: Candidate, b: Candidate): number {
+  return Number(b.isOursOnly) - Number(a.isOursOnly) || b.rank - a.rank || a.at - b.at
+}
+
+/** Decides about the newcomers of one listing. `records` are those of the backlog; it keeps count of what it decides. */
+export function createAdmission(
+  records: Iterable<FailedRecord>,
+  { policy, maxRecords, now }: AdmissionOptions,
+): Admission {
+  const maxOfAge = Math.ceil(maxShare * maxRecords)
+  const places: Record<Age, number> = { recent: 0, old: 0 }
+  const held = new Map<string, Held>()
+  const present = [...records]
+  let bySubscription: Map<string, FailedRecord[]> | undefined
+  /** The largest first; what has changed since stands in it once more. */
+  const largest = new TinyQueue<{ one: Held; places: number }>([], (a, b) => b.places - a.places)
+
+  const ageOf = ({ eventAt }: FailedRecord): Age => (now - eventAt < recentMs ? 'recent' : 'old')
+
+  function candidate(record: FailedRecord): Candidate {
+    const { decision, dueAt } = decide(record, policy, { now })
+    const at = decision === 'backing-off' ? dueAt : record.eventAt
+    return { record, rank: ranks[decision], isOursOnly: record.tries > record.attempts, at }
+  }
+
+  function heldBy(id: string): Held {
+    const known = held.get(id) ?? { id, places: 0, candidates: {} }
+    held.set(id, known)
+    return known
+  }
+
+  function count(record: FailedRecord, by: 1 | -1): void {
+    places[ageOf(record)] += by
+    const one = heldBy(record.subscriptionId)
+    one.places += by
+    if (bySubscription !== undefined) largest.push({ one, places: one.places })
+  }
+
+  function candidatesOf({ candidates, id }: Held, age: Age): Candidate[] {
+    candidates[age] ??= (bySubscription?.get(id) ?? [])
+      .filter((record) => record.awaiting === undefined && ageOf(record) === age)
+      .map(candidate)
+      .sort(byWorth)
+    return candidates[age]
+  }
+
+  function takeFrom(
+    one: Held,
+    ages: readonly Age[],
+    mayGo: (candidate: Candidate) => boolean,
+  ): FailedRecord | undefined {
+    let worst: { list: Candidate[]; last: Candidate } | undefined
+    for (const age of ages) {
+      const list = candidatesOf(one, age)
+      const last = list.at(-1)
+      if (last !== undefined && (worst === undefined || byWorth(last, worst.last) > 0)) worst = { list, last }
+    }
+    if (worst === undefined || !mayGo(worst.last)) return undefined
+    worst.list.pop()
+    return worst.last.record
+  }
+
+  /** From the largest subscription, if it holds more than the newcomer's own. */
+  function takeFromLargest(own: number, ages: readonly Age[]): FailedRecord | undefined {
+    const passed: { one: Held; places: number }[] = []
+    let victim: FailedRecord | undefined
+    for (let top = largest.peek(); top !== undefined && victim === undefined; top = largest.peek()) {
+      const { one, places: then } = top
+      if (then <= own) break
+      largest.pop()
+      if (then !== one.places) continue
+      passed.push(top)
+      victim = takeFrom(one, ages, () => true)
+    }
+    for (const top of passed) largest.push(top)
+    return victim
+  }
+
+  function victimOf(newcomer: FailedRecord, ages: readonly Age[]): FailedRecord | undefined {
+    const { rank } = candidate(newcomer)
+    // A parked record is of no use here: it takes the place of none.
+    if (rank === 0) return undefined
+    if (bySubscription === undefined) {
+      bySubscription = Map.groupBy(present, ({ subscriptionId }) => subscriptionId)
+      for (const one of held.values()) largest.push({ one, places: one.places })
+    }
+    const own = heldBy(newcomer.subscriptionId)
+    const isLater = ({ eventAt }: FailedRecord): boolean => policy.orderPerEntity && eventAt > newcomer.eventAt
+    return (
+      takeFromLargest(own.places, ages) ??
+      // Of its own subscription one that can go out later only, or a later event where events go in their order.
+      takeFrom(own, ages, (other) => other.rank < rank || isLater(other.record))
+    )
+  }
+
+  for (const record of present) count(record, 1)
+
+  return {
+    placeFor(newcomer) {
+      const age = ageOf(newcomer)
+      const isAgeFull = places[age] >= maxOfAge
+      let evicted: FailedRecord | undefined
+      if (isAgeFull || places.recent + places.old >= maxRecords) {
+        evicted = victimOf(newcomer, isAgeFull ? [age] : ['recent', 'old'])
+        if (evicted === undefined) return undefined
+        count(evicted, -1)
+      }
+      count(newcomer, 1)
+      return { evicted }
+    },
+  }
+}

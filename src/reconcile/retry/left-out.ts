@@ -1,0 +1,216 @@
+// Failed records that were listed and are not kept: excluded ones, and those for which the backlog had no room. Counted by
+// subscription and decision. @see design sections 8 and 9
+import { decisions, noCounts, type Counts, type Decision } from '../decide.ts'
+import { contains, type Span } from '../window.ts'
+
+/** A listed record that is not kept. */
+export interface LeftOutRow {
+  subscriptionId: string
+  decision: Decision
+  /** Second of the event on the platform's wall clock. */
+  localSecond: number
+}
+
+/** The count of a full sweep under way. One of `commit` and `abandon` ends it. */
+export interface Recount {
+  /** A slice was listed, and these of its rows are not kept. */
+  add(span: Span, rows: readonly LeftOutRow[]): void
+  /** Takes the place of the count of the full sweep before. `isComplete`: nothing of the window was missed. */
+  commit(isComplete: boolean): void
+  /** The sweep failed: the count before stays the best that is known. */
+  abandon(): void
+}
+
+export interface LeftOut {
+  /** A full sweep begins. `edges` in local seconds: what lies before `from` is not listed, before `expiring` it expires. */
+  begin(edges: { from: number; expiring: number }): Recount
+  /** A record of the backlog had to give way. */
+  evicted(row: LeftOutRow): void
+  /** A record entered the backlog that a full sweep may have counted. */
+  entered(row: LeftOutRow): void
+  /** A slice was listed whole; these of its rows are not kept, or had to give way to others of it. */
+  listed(span: Span, rows: readonly LeftOutRow[]): void
+  /** Returns how many have left the window since, excluded ones aside. */
+  forgetBefore(localSecond: number): number
+  /** What the last full sweep left out; `isHeld`: a due record of that subscription counts as held. */
+  counts(isHeld?: (subscriptionId: string) => boolean): Counts
+  /** Of these, what was about to leave the window. */
+  expiring(): Counts
+  /** True when some record that is not excluded has no room. */
+  any(): boolean
+  /**
+   * Local second that no left-out record of these subscriptions lies before, parked and excluded ones aside; undefined when
+   * there is none.
+   */
+  oldestSecond(isMeant: (subscriptionId: string) => boolean): number | undefined
+  /** The same for one subscription. */
+  oldestOf(subscriptionId: string): number | undefined
+}
+
+interface Tally {
+  bySubscription: Map<string, Counts>
+  expiring: Counts
+  edges: { from: number; expiring: number }
+  /** Rows by second of what leaves the window first. */
+  lapsing: Map<number, number>
+  /** What was listed of the window so far. */
+  covered: Span[]
+  oldest: Map<string, number>
+}
+
+/** Rows so near the window's start are counted by the second: by then the next full sweep has come. */
+const lapsingSeconds = 6 * 3600
+/** Subscriptions beyond so many are counted as one. */
+const maxSubscriptions = 10_000
+const others = ''
+
+function newTally(edges: Tally['edges']): Tally {
+  return { bySubscription: new Map(), expiring: noCounts(), edges, lapsing: new Map(), covered: [], oldest: new Map() }
+}
+
+function covers({ covered }: Tally, second: number): boolean {
+  return covered.some((span) => contains(span, second))
+}
+
+/** Excluded records are not ours to lose. */
+const isOurs = ({ decision }: LeftOutRow): boolean => decision !== 'excluded'
+export const isOpen = ({ decision }: LeftOutRow): boolean => decision !== 'excluded' && decision !== 'parked'
+
+function entryOf(tally: Tally, { decision, subscriptionId }: LeftOutRow): Counts {
+  const { bySubscription } = tally
+  const isNamed =
+    decision !== 'excluded' && (bySubscription.has(subscriptionId) || bySubscription.size < maxSubscriptions)
+  const key = isNamed ? subscriptionId : others
+  const counts = bySubscription.get(key) ?? noCounts()
+  bySubscription.set(key, counts)
+  return counts
+}
+
+function noteOldest(oldest: Map<string, number>, row: LeftOutRow): void {
+  const { localSecond, subscriptionId } = row
+  if (isOpen(row)) oldest.set(subscriptionId, Math.min(oldest.get(subscriptionId) ?? Infinity, localSecond))
+}
+
+function change(tally: Tally, row: LeftOutRow, by: 1 | -1): void {
+  const { edges, expiring, lapsing } = tally
+  const { decision, localSecond } = row
+  const counts = entryOf(tally, row)
+  // A record may have been counted while it backed off, and be due when it enters.
+  const counted =
+    by > 0 || counts[decision] > 0 ? decision : decisions.find((other) => other !== 'excluded' && counts[other] > 0)
+  if (counted === undefined) return
+  counts[counted] += by
+  if (localSecond < edges.expiring) expiring[counted] = Math.max(0, expiring[counted] + by)
+  if (!isOurs(row) || localSecond >= edges.from + lapsingSeconds) return
+  const rows = (lapsing.get(localSecond) ?? 0) + by
+  if (rows > 0) lapsing.set(localSecond, rows)
+  else lapsing.delete(localSecond)
+}
+
+export function createLeftOut(): LeftOut {
+  let present = newTally({ from: -Infinity, expiring: -Infinity })
+  let open: Tally | undefined
+  /** The latest second up to which anything was listed. */
+  let seenTo = -Infinity
+
+  /** The count of the sweep before, and that of the one under way as far as it has come. */
+  function tallies(second: number): Tally[] {
+    return [
+      ...(covers(present, second) ? [present] : []),
+      ...(open !== undefined && covers(open, second) ? [open] : []),
+    ]
+  }
+
+  return {
+    begin(edges) {
+      const own = newTally(edges)
+      open = own
+      return {
+        add(span, rows) {
+          const last = own.covered.at(-1)
+          if (last?.to === span.from) last.to = span.to
+          else own.covered.push({ ...span })
+          for (const row of rows) {
+            change(own, row, 1)
+            noteOldest(own.oldest, row)
+          }
+        },
+        commit(isComplete) {
+          open = undefined
+          if (!isComplete) {
+            for (const [id, second] of present.oldest)
+              own.oldest.set(id, Math.min(own.oldest.get(id) ?? Infinity, second))
+          }
+          present = own
+        },
+        abandon() {
+          open = undefined
+          for (const [id, second] of own.oldest)
+            present.oldest.set(id, Math.min(present.oldest.get(id) ?? Infinity, second))
+        },
+      }
+    },
+    evicted(row) {
+      change(present, row, 1)
+      noteOldest(present.oldest, row)
+      if (open === undefined || !covers(open, row.localSecond)) return
+      change(open, row, 1)
+      noteOldest(open.oldest, row)
+    },
+    entered(row) {
+      for (const tally of tallies(row.localSecond)) change(tally, row, -1)
+    },
+    listed(span, rows) {
+      seenTo = Math.max(seenTo, span.to)
+      const first = new Map<string, number>()
+      for (const row of rows) noteOldest(first, row)
+      for (const { oldest } of [present, ...(open === undefined ? [] : [open])]) {
+        for (const [id, second] of oldest) {
+          if (!contains(span, second)) continue
+          const next = first.get(id) ?? span.to
+          if (next < seenTo) oldest.set(id, next)
+          else oldest.delete(id)
+        }
+      }
+      for (const [id, second] of first) present.oldest.set(id, Math.min(present.oldest.get(id) ?? Infinity, second))
+    },
+    forgetBefore(localSecond) {
+      let lapsed = 0
+      for (const [second, rows] of [...present.lapsing]) {
+        if (second >= localSecond) continue
+        present.lapsing.delete(second)
+        // Listed again meanwhile: then the new count knows better.
+        if (open === undefined || !covers(open, second)) lapsed += rows
+      }
+      for (const [second, rows] of [...(open?.lapsing ?? [])]) {
+        if (second >= localSecond) continue
+        open?.lapsing.delete(second)
+        lapsed += rows
+      }
+      return lapsed
+    },
+    counts(isHeld = () => false) {
+      const sum = noCounts()
+      for (const [id, counts] of present.bySubscription) {
+        const held = isHeld(id)
+        for (const decision of decisions) sum[decision === 'due' && held ? 'held' : decision] += counts[decision]
+      }
+      return sum
+    },
+    expiring: () => ({ ...present.expiring, excluded: 0 }),
+    any: () =>
+      present.bySubscription.values().some((counts) => decisions.some((one) => one !== 'excluded' && counts[one] > 0)),
+    oldestSecond(isMeant) {
+      let oldest = Infinity
+      for (const [id, second] of present.oldest) if (second < oldest && isMeant(id)) oldest = second
+      return oldest === Infinity ? undefined : oldest
+    },
+    oldestOf(subscriptionId) {
+      const second = Math.min(
+        present.oldest.get(subscriptionId) ?? Infinity,
+        open?.oldest.get(subscriptionId) ?? Infinity,
+      )
+      return second === Infinity ? undefined : second
+    },
+  }
+}
