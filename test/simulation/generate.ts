@@ -234,7 +234,7 @@ function ages(draw: Draw, scenario: Scenario): Scenario {
       RECONCILER_RETRY_MAX_PER_SECOND: '0.5',
       RECONCILER_RETRY_BACKOFF_INITIAL: '10s',
       RECONCILER_RETRY_BACKOFF_MAX: '1m',
-      RECONCILER_CIRCUIT_INITIAL_ALLOWANCE: '20',
+      RECONCILER_CIRCUIT_INITIAL_LIMIT: '20',
       RECONCILER_WINDOW_LOOKBACK: `${7 * dayMs}ms`,
     },
   }
