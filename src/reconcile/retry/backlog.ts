@@ -217,7 +217,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const learned: Learned = { changed: [], entered: 0, removed: [], awaiting: [], leftOut: [], earlyAtLimit: 0 }
     const newcomers = meet(listing, now, learned)
     dropAbsent(listing, learned)
-    const evicted = admit(newcomers, now, learned)
+    // The oldest first, whatever order the platform lists in: of one listing none gives way to another of it.
+    const evicted = admit(
+      newcomers.toSorted((a, b) => a.eventAt - b.eventAt),
+      now,
+      learned,
+    )
     recount?.add(listing.span, learned.leftOut)
     leftOut.listed(listing.complete ? listing.span : { from: 0, to: 0 }, [...learned.leftOut, ...evicted])
     learned.changed = learned.changed.filter(isKept)
