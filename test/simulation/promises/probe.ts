@@ -11,8 +11,16 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
   const listedAt = new Map<string, number>()
+  /** When the last retry was answered. */
+  let answeredAt = -Infinity
   /** Nobody but the daemon changes records, so that what was listed is what it knows. */
   const isQuiet = scenario.habits.ownRetriesAfterRetry === 0 && scenario.platformJumps.length === 0
+
+  /** A slice that is about to be listed waits for the retries in flight there, and its other records wait too. */
+  function mayWaitForListing(id: string): boolean {
+    if (answeredAt === timeline.now()) return true
+    return platform.records.values().some((other) => other.id !== id && knowledge.get(other.id)?.inFlight !== undefined)
+  }
 
   /** Attempts of a record that it surely knew, and could have chosen: undefined when it could not. */
   function attemptsIfFree(record: SimulatedRecord): number | undefined {
@@ -48,10 +56,12 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
       const record = platform.records.get(call.id)
       if (call.operation !== 'retry' || record === undefined || !isRoomy || !isQuiet) return
       if (config.retry.orderPerEntity || knowledge.get(call.id)?.mayReplay === true) return
+      if (mayWaitForListing(record.id)) return
       if (holds.notClosed().has(record.subscriptionId) && holds.isFaultlessSince(timeline.now() - takenInMs))
         check(call, record)
     },
     told(call, { kind, views }) {
+      if (call.operation === 'retry') answeredAt = timeline.now()
       if (kind !== 'told' || !isSweepPage(call)) return
       for (const { id, status } of views) if (status === 'failed') listedAt.set(id, call.sentAt)
     },
