@@ -64,6 +64,6 @@ export function heartbeatFields(snapshot: Snapshot): LogEventFields['heartbeat']
     paused: snapshot.pausedSince !== undefined,
     receiver: healthOf(snapshot.receiver?.up),
     circuitsOpen: snapshot.circuitCounts.open,
-    circuitsProbing: snapshot.circuitCounts['half-open'],
+    circuitsHalfOpen: snapshot.circuitCounts['half-open'],
   }
 }

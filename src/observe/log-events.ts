@@ -120,7 +120,7 @@ export const logEvents = {
       paused: 'boolean',
       receiver: 'string?',
       circuitsOpen: 'number',
-      circuitsProbing: 'number',
+      circuitsHalfOpen: 'number',
     },
     meaning: 'Every 15 minutes. A log without it is that of a daemon that does not work.',
   },

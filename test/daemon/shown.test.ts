@@ -99,7 +99,7 @@ describe('what it shows', () => {
       paused: true,
       receiver: 'up',
       circuitsOpen: 0,
-      circuitsProbing: 0,
+      circuitsHalfOpen: 0,
     })
     await scene.end()
   })

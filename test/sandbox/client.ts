@@ -61,8 +61,9 @@ export async function postForm(sandbox: Sandbox, form: Record<string, string> | 
   })
 }
 
-export async function token(sandbox: Sandbox): Promise<string> {
-  const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))
+/** `now`: the time of the sandbox, where its clock stands still. */
+export async function token(sandbox: Sandbox, now?: number): Promise<string> {
+  const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox, now))))
   const { access_token: accessToken } = (await answer.json()) as { access_token: string }
   return accessToken
 }
@@ -77,8 +78,8 @@ export interface Client {
 }
 
 /** A client with a token of its own. */
-export async function client(sandbox: Sandbox): Promise<Client> {
-  const headers = { authorization: `Bearer ${await token(sandbox)}` }
+export async function client(sandbox: Sandbox, now?: number): Promise<Client> {
+  const headers = { authorization: `Bearer ${await token(sandbox, now)}` }
   const get: Client['get'] = (query = '') => {
     const text = typeof query === 'string' ? query : new URLSearchParams(query).toString()
     return fetch(`${sandbox.baseUrl}/webhooks?${text}`, { headers, redirect: 'manual' })

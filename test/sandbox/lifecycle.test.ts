@@ -41,7 +41,7 @@ test('close in the middle of everything: hanging calls, delayed deliveries, traf
     delivery: { mode: 'async', delayMs: 1e9 },
     automaticRetries: { delaysMs: [1e9], status: 'failed' },
   })
-  const platform = await client(sandbox)
+  const platform = await client(sandbox, clock.now())
   await platform.retry(sandbox.addWebhook())
   sandbox.receiver.down()
   sandbox.emit()

@@ -106,7 +106,7 @@ test('when the receiver is down, resets or answers badly, the record says how', 
 test('a subscriber that does not exist, and one that never answers', async () => {
   const clock = createVirtualClock(systemClock.now())
   await using sandbox = await start({ clock, delivery: { mode: 'async', delayMs: 0 } })
-  const platform = await client(sandbox)
+  const platform = await client(sandbox, clock.now())
   const [nowhere, mute] = [sandbox.addWebhook({ subscriptionId: 'a' }), sandbox.addWebhook({ subscriptionId: 'b' })]
   sandbox.setSubscriber('a', 'http://127.0.0.1:1/')
   await platform.retry(nowhere)

@@ -146,7 +146,7 @@ test('it never says anything else than the daemon decides', () => {
     for (let attempts = 0; attempts <= 31; attempts += 1) {
       for (const ago of [2 * hour, 3 * day, 6.9 * day]) {
         const one = record({ attempts, eventLocal: now - ago, lastAttemptLocal: now - ago / 2 })
-        const { decision } = decide(createFailedRecord(one, { zone, now}), with_.policy, {
+        const { decision } = decide(createFailedRecord(one, { zone, now }), with_.policy, {
           now,
           gate: with_.gate,
         })
