@@ -23,6 +23,8 @@ export interface Search {
 const maxGapSeconds = 60
 /** A span of this many pages is cut in two: deep pages are slow on any database. */
 const maxPages = 50
+/** A single second can't be cut: its pages are read as long as they cost less than look-ups, and no more than these. */
+const maxPagesOfSecond = 1000
 /** An event has a record for each subscription: more pages than this are no answer to what was asked. */
 const maxEventPages = 10
 /** So many pages in a row that show none of the records: the others are looked up. */
@@ -75,11 +77,12 @@ function pagesToCome({ page }: Search, { size, total }: ListPage): number {
 /** The searches that follow a page of a span, of which `left` is what no page has shown. */
 function afterSpan(search: Search, answer: ListPage, left: readonly FailedRecord[]): Search[] {
   const own = ownSearches(left)
-  const isLast = answer.rows < (answer.size ?? maxPageSize) || search.page + 1 >= maxPages
+  const mostPages = search.span.to - search.span.from > 1 ? maxPages : maxPagesOfSecond
+  const isLast = answer.rows < (answer.size ?? maxPageSize) || search.page + 1 >= mostPages
   const barren = left.length < search.records.length ? 0 : search.barren + 1
   const toCome = pagesToCome(search, answer)
   if (isLast || barren >= maxBarren || toCome > own.length) return own
-  if (toCome < maxPages) return [{ ...search, records: left, page: search.page + 1, barren }]
+  if (toCome < mostPages) return [{ ...search, records: left, page: search.page + 1, barren }]
   const sorted = left.toSorted((a, b) => a.localSecond - b.localSecond)
   const middle = sorted.length >> 1
   return [sorted.slice(0, middle), sorted.slice(middle)].flatMap(searchesOf)
