@@ -20,7 +20,7 @@ import { TransportError, type Transport } from '../platform/http.ts'
 import { TokenError } from '../platform/token-endpoint.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
 import { periodOf } from '../runtime/schedule.ts'
-import { redact, redactedJson } from '../observe/redact.ts'
+import { redact, redactedJson } from '../runtime/redact.ts'
 import {
   callFailed,
   certificateStep,

@@ -2,7 +2,7 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { createLog, errorFields } from '../observe/log.ts'
-import { redact } from '../observe/redact.ts'
+import { redact } from '../runtime/redact.ts'
 import type { End, Io } from './io.ts'
 
 const exitCodesHelp = `

@@ -1,6 +1,6 @@
 // What one source of configuration (the file, the environment) gave, before it is checked.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
-import { redact } from '../observe/redact.ts'
+import { redact } from '../runtime/redact.ts'
 import type { FormerKey } from './key.ts'
 
 /** A value as it was given, and where. */

@@ -3,7 +3,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Fact } from './events.ts'
 import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
 import type { OutcomeFact } from '../reconcile/confirm/outcomes.ts'
-import { escapeInvisible, redactedJson } from './redact.ts'
+import { escapeInvisible, redactedJson } from '../runtime/redact.ts'
 
 export interface AuditOptions {
   /** Stands in every line. */

@@ -124,10 +124,10 @@ function sweepFields(report: SweepReport): LogEventFields['recent_sweep_complete
   }
 }
 
-type Counts = Record<AlwaysCount | OptionalCount, number>
+type CountFields = Record<AlwaysCount | OptionalCount, number>
 
 /** Counted from one full sweep to the next. The first four are logged also when there was none. */
-function nothingSince(): Counts {
+function nothingSince(): CountFields {
   return {
     retries: 0,
     accepted: 0,
@@ -269,7 +269,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
   function logFullSweep(report: SweepReport): void {
     const isNews = report.listed !== listed || report.result !== 'complete' || Object.values(since).some((n) => n > 0)
     const { retries, accepted, recovered, failedAgain } = since
-    const counts: Pick<Counts, AlwaysCount> & Partial<Counts> = { retries, accepted, recovered, failedAgain }
+    const counts: Pick<CountFields, AlwaysCount> & Partial<CountFields> = { retries, accepted, recovered, failedAgain }
     for (const name of optionalCounts) if (since[name] > 0) counts[name] = since[name]
     log.event('full_sweep_completed', { ...sweepFields(report), ...counts }, isNews ? 'info' : 'debug')
     if (since.lapsed === 0) lapsing.ends()

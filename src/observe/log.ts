@@ -10,7 +10,7 @@ import { TransportError } from '../platform/http.ts'
 import { TokenError } from '../platform/token-endpoint.ts'
 import type { LogLevel } from './log-event.ts'
 import { logEvents, type LogEventFields, type LogEventId, type LogEventLevel } from './log-events.ts'
-import { escapeInvisible, redact } from './redact.ts'
+import { escapeInvisible, redact } from '../runtime/redact.ts'
 
 export interface Log {
   /** Writes one line; `level` is the event's first one by default. */

@@ -280,12 +280,12 @@ type NameOf<Type extends MetricDefinition['type']> = {
   [Name in MetricName]: Definitions[Name]['type'] extends Type ? Name : never
 }[MetricName]
 
-type ValueOf<Values extends readonly string[]> = Values extends readonly [] ? string : Values[number]
+type LabelValueOf<Values extends readonly string[]> = Values extends readonly [] ? string : Values[number]
 /** The labels of a metric with the values that it knows: no other series can come about. */
 type LabelsOf<Name extends MetricName> = Definitions[Name] extends {
   labels: infer All extends Record<string, readonly string[]>
 }
-  ? { readonly [Label in keyof All]: ValueOf<All[Label]> }
+  ? { readonly [Label in keyof All]: LabelValueOf<All[Label]> }
   : Readonly<Record<string, never>>
 
 export interface Metrics {

@@ -2,7 +2,7 @@
 import type { CircuitState, CircuitView } from '../reconcile/retry/circuits.ts'
 import type { Cause, Causes, ParkedRecord } from './causes.ts'
 import type { Decision } from '../reconcile/decide.ts'
-import { redact } from '../observe/redact.ts'
+import { redact } from '../runtime/redact.ts'
 import { toTime } from './time.ts'
 
 /** Records that failed in the same way: one row instead of thousands. */

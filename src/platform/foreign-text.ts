@@ -1,5 +1,5 @@
 // Makes a stranger's text fit for a log line or a message: one short line, and nothing that looks like a secret or an account.
-import { redact } from '../observe/redact.ts'
+import { redact } from '../runtime/redact.ts'
 
 const removed = '[removed]'
 

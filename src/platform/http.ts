@@ -89,7 +89,7 @@ export interface HttpTransport {
   close(): Promise<void>
 }
 
-interface Exchange {
+interface SentState {
   /** Something of the request may have been written to a connection. */
   isSent: boolean
 }
@@ -120,7 +120,7 @@ function codeOf(error: unknown): string {
   return error instanceof Error ? error.name : 'UNKNOWN'
 }
 
-function toTransportError(error: unknown, { isSent }: Exchange): TransportError {
+function toTransportError(error: unknown, { isSent }: SentState): TransportError {
   if (error === deadline) return isSent ? deadline : deadlineUnsent
   if (error instanceof TransportError) return error
   const code = codeOf(error)
@@ -154,7 +154,7 @@ async function readBody(body: Dispatcher.ResponseData['body'], maxBytes: number)
  */
 function marking(dispatch: Dispatcher['dispatch']): Dispatcher['dispatch'] {
   return (options, handler) => {
-    const { opaque: exchange } = options as Dispatcher.RequestOptions<Exchange>
+    const { opaque: exchange } = options as Dispatcher.RequestOptions<SentState>
     const onRequestStart = handler.onRequestStart?.bind(handler)
     handler.onRequestStart = (controller, context) => {
       if (exchange != null) exchange.isSent = true
@@ -188,7 +188,7 @@ export function createHttpTransport(options: HttpTransportOptions): HttpTranspor
   const agents = agentsOf(options)
   const dispatchers = { usual: agents.usual.compose(marking), direct: agents.direct.compose(marking) }
 
-  async function receive(request: HttpRequest, signal: AbortSignal, exchange: Exchange): Promise<HttpResponse> {
+  async function receive(request: HttpRequest, signal: AbortSignal, exchange: SentState): Promise<HttpResponse> {
     const sentAt = clock.monotonic()
     const answer = await send(request.url, {
       method: request.method,
@@ -215,7 +215,7 @@ export function createHttpTransport(options: HttpTransportOptions): HttpTranspor
 
   async function transport(request: HttpRequest): Promise<HttpResponse> {
     request.signal?.throwIfAborted()
-    const exchange: Exchange = { isSent: false }
+    const exchange: SentState = { isSent: false }
     using ended = linkAbort(request.signal === undefined ? [] : [request.signal])
     clock.sleep(request.timeoutMs, ended.signal).then(
       () => {

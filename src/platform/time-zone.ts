@@ -20,7 +20,7 @@ export interface TimeZone {
   nextTransition(instantMs: number): number | undefined
 }
 
-interface Span {
+interface OffsetSpan {
   from: number
   to: number
   offsetMs: number
@@ -33,9 +33,9 @@ const maxSpans = 64
 /** @throws RangeError when Temporal does not know the zone. */
 export function createTimeZone(timeZone: string): TimeZone {
   const name = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(timeZone).timeZoneId
-  const spans: Span[] = []
+  const spans: OffsetSpan[] = []
 
-  function spanAt(instantMs: number): Span {
+  function spanAt(instantMs: number): OffsetSpan {
     const known = spans.find((span) => span.from <= instantMs && instantMs < span.to)
     if (known !== undefined) return known
     const at = Temporal.Instant.fromEpochMilliseconds(Math.floor(instantMs)).toZonedDateTimeISO(name)

@@ -236,7 +236,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F30',
-    file: 'observe/redact.ts',
+    file: 'runtime/redact.ts',
     text: "+/gi, '$1 [token]'",
     replacement: "+/i, '$1 [token]'",
     breaks: 'of two bearer tokens in a line only the first is hidden',

@@ -6,7 +6,7 @@ import {
   type CircuitFact,
   type CircuitPolicy,
   type Ticket,
-  type Verdict,
+  type ReceiverVerdict,
 } from '../../src/reconcile/retry/circuits.ts'
 
 export const defaultCircuit: CircuitPolicy = {
@@ -20,7 +20,7 @@ export const defaultCircuit: CircuitPolicy = {
 }
 
 /** What becomes of a retry, and after how long; undefined: nobody ever hears of it. */
-export type Fate = { afterMs: number; verdict: Verdict } | undefined
+export type Fate = { afterMs: number; verdict: ReceiverVerdict } | undefined
 
 export interface Line {
   id: string
@@ -51,7 +51,7 @@ interface Coming {
   at: number
   order: number
   ticket: Ticket
-  verdict: Verdict
+  verdict: ReceiverVerdict
 }
 
 /** More steps than this without the time moving are a loop that would burn a core. */

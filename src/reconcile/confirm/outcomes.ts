@@ -5,7 +5,7 @@ import type { WebhookRecord } from '../../platform/record.ts'
 import { updateFailedRecord, type FailedRecord, type PendingOutcome } from '../failed-record.ts'
 import type { OutcomePolicy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
-import type { Verdict } from '../retry/circuit-breaker.ts'
+import type { ReceiverVerdict } from '../retry/circuit-breaker.ts'
 import type { Ticket } from '../retry/circuits.ts'
 
 export const outcomes = ['recovered', 'failed-again', 'unknown'] as const
@@ -47,7 +47,7 @@ export interface Settled {
 }
 
 /** One check of a record. */
-export interface Check {
+export interface OutcomeCheck {
   /** Monotonic ms just before it was asked for, and now. */
   askedAt: number
   monotonic: number
@@ -78,7 +78,7 @@ export interface Outcomes {
    */
   note(record: FailedRecord, answer: RetryAnswer, at: { answeredAt: number; monotonic: number }): void
   /** Takes in what a check showed of a record; undefined when it did not show it. Only pending records are looked at. */
-  see(record: FailedRecord, shown: WebhookRecord | undefined, check: Check): void
+  see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void
   /** The records whose PATCH was answered, or lost, and has no outcome yet. */
   pending(): ReadonlySet<FailedRecord>
 }
@@ -104,7 +104,7 @@ const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
 const tellingStatuses: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
 
 /** What an outcome says of the receiver; `responseStatusCode` is what it answered, null when it did not. @see design section 12 */
-export function verdictOf(outcome: Outcome, responseStatusCode: number | null): Verdict {
+export function verdictOf(outcome: Outcome, responseStatusCode: number | null): ReceiverVerdict {
   if (outcome === 'recovered') return 'recovered'
   const isClientError = responseStatusCode !== null && responseStatusCode >= 400 && responseStatusCode < 500
   const refusesRecord = isClientError && !tellingStatuses.has(responseStatusCode)
@@ -186,7 +186,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   const pending = new Set<FailedRecord>()
 
   /** The outcome has become known: the record shows it, then it is told. */
-  function settle(record: FailedRecord, outcome: Outcome, shown: WebhookRecord | undefined, check: Check): void {
+  function settle(record: FailedRecord, outcome: Outcome, shown: WebhookRecord | undefined, check: OutcomeCheck): void {
     const { awaiting } = record
     if (awaiting === undefined) return
     const { monotonic, seenAt } = check
@@ -205,7 +205,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     return zone.toInstants(lastAttemptLocal).some((instant) => instant >= triedAt - attemptToleranceMs)
   }
 
-  function see(record: FailedRecord, shown: WebhookRecord | undefined, check: Check): void {
+  function see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void {
     const { awaiting } = record
     const { askedAt } = check
     if (awaiting === undefined || !pending.has(record) || askedAt < awaiting.sentAt) return

@@ -17,7 +17,7 @@ export const circuitStates = ['closed', 'half-open', 'open'] as const
 export type CircuitState = (typeof circuitStates)[number]
 
 /** What a known outcome says of the receiver; `neutral` says nothing: it refuses that record, or nobody will ever know. */
-export type Verdict = 'recovered' | 'failed-again' | 'neutral'
+export type ReceiverVerdict = 'recovered' | 'failed-again' | 'neutral'
 
 /** Records whose last outcome is judged at most. */
 const judgedRecords = 50
@@ -40,7 +40,7 @@ export interface Circuit {
   /** When its pause ends, or has ended. */
   openUntil(): number
   /** Takes an outcome in; gives what it was judged by when that opens the circuit. */
-  learn(id: string, verdict: Verdict, at: { sentAt: number; now: number }): Judgement | undefined
+  learn(id: string, verdict: ReceiverVerdict, at: { sentAt: number; now: number }): Judgement | undefined
 }
 
 export function createCircuit(policy: CircuitPolicy): Circuit {

@@ -1,7 +1,13 @@
 // How many retries of each subscription may be without a known outcome at once: a circuit breaker for each, and none above them. @see design section 12
-import { createCircuit, type Circuit, type CircuitPolicy, type CircuitState, type Verdict } from './circuit-breaker.ts'
+import {
+  createCircuit,
+  type Circuit,
+  type CircuitPolicy,
+  type CircuitState,
+  type ReceiverVerdict,
+} from './circuit-breaker.ts'
 
-export { circuitStates, type CircuitPolicy, type CircuitState, type Verdict } from './circuit-breaker.ts'
+export { circuitStates, type CircuitPolicy, type CircuitState, type ReceiverVerdict } from './circuit-breaker.ts'
 
 /** A change of a circuit's state. */
 export interface CircuitFact {
@@ -47,7 +53,7 @@ export interface Circuits {
   /** Takes a place. */
   take(record: { id: string; subscriptionId: string; eventType: string }, now: number): Ticket
   /** Takes in what became of a retry, and frees its place. More calls for one ticket do nothing. */
-  settle(ticket: Ticket, verdict: Verdict, now: number): void
+  settle(ticket: Ticket, verdict: ReceiverVerdict, now: number): void
   /** Frees the place of a retry that goes on to be without a known outcome. */
   free(ticket: Ticket): void
   /** Frees the place of a retry without an outcome `circuit.probeTimeout` from now. */
@@ -72,7 +78,7 @@ export interface Circuits {
 }
 
 /** A subscription's circuit. */
-interface Line {
+interface SubscriptionCircuit {
   circuit: Circuit
   outstanding: number
   lastEventType: string | undefined
@@ -80,8 +86,8 @@ interface Line {
   neededAt: number
 }
 
-interface Held extends Ticket {
-  line: Line
+interface TakenPlace extends Ticket {
+  line: SubscriptionCircuit
   sentAt: number
   isFree: boolean
   isSettled: boolean
@@ -118,7 +124,7 @@ function createUnlimited(): Circuits {
 export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact) => void): Circuits {
   if (!policy.enabled) return createUnlimited()
   /** The least recently used first. */
-  const lines = new Map<string, Line>()
+  const lines = new Map<string, SubscriptionCircuit>()
   /** Those that were told to be open. */
   const pausing = new Map<string, Circuit>()
   /** When the first pause of them ends. */
@@ -127,17 +133,17 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
   const firstProbes = new Set<string>()
   let nextFirstProbeAt = -Infinity
   /** Places that are freed by time, the earliest first. */
-  const later: { held: Held; at: number }[] = []
+  const later: { held: TakenPlace; at: number }[] = []
 
   /** Reports that a forgotten circuit is closed. */
-  function forget(subscriptionId: string, { circuit }: Line, now: number): void {
+  function forget(subscriptionId: string, { circuit }: SubscriptionCircuit, now: number): void {
     lines.delete(subscriptionId)
     pausing.delete(subscriptionId)
     firstProbes.delete(subscriptionId)
     if (circuit.state(now) !== 'closed') report({ type: 'circuit', subscriptionId, to: 'closed' })
   }
 
-  function use(subscriptionId: string, now: number): Line {
+  function use(subscriptionId: string, now: number): SubscriptionCircuit {
     const known = lines.get(subscriptionId)
     const [oldest] = known === undefined && lines.size >= maxLines ? lines : []
     if (oldest !== undefined) forget(...oldest, now)
@@ -149,14 +155,14 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
   }
 
   function free(ticket: Ticket): void {
-    const held = ticket as Held
+    const held = ticket as TakenPlace
     if (held.isFree) return
     held.isFree = true
     // Retries that were sent before the circuit last opened hold no place in it any more.
     if (held.sentAt > held.line.circuit.openedAt()) held.line.outstanding -= 1
   }
 
-  function learn({ id, line, sentAt, subscriptionId }: Held, verdict: Verdict, now: number): void {
+  function learn({ id, line, sentAt, subscriptionId }: TakenPlace, verdict: ReceiverVerdict, now: number): void {
     const { circuit } = line
     const before = circuit.state(now)
     const judgement = circuit.learn(id, verdict, { sentAt, now })
@@ -171,11 +177,11 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
     }
   }
 
-  function hasRoom({ circuit, outstanding }: Line): boolean {
+  function hasRoom({ circuit, outstanding }: SubscriptionCircuit): boolean {
     return outstanding < circuit.limit()
   }
 
-  function gateOf(line: Line, now: number): CircuitGate | undefined {
+  function gateOf(line: SubscriptionCircuit, now: number): CircuitGate | undefined {
     const state = line.circuit.state(now)
     if (state === 'closed') return hasRoom(line) ? undefined : 'limit'
     const waitsForTurn = line.circuit.limit() === 1 && now < nextFirstProbeAt
@@ -220,11 +226,11 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
       }
       line.outstanding += 1
       line.lastEventType = eventType
-      const held: Held = { id, subscriptionId, line, sentAt: now, isFree: false, isSettled: false }
+      const held: TakenPlace = { id, subscriptionId, line, sentAt: now, isFree: false, isSettled: false }
       return held
     },
     settle(ticket, verdict, now) {
-      const held = ticket as Held
+      const held = ticket as TakenPlace
       if (held.isSettled) return
       held.isSettled = true
       free(held)
@@ -234,7 +240,7 @@ export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact
     },
     free,
     freeLater(ticket, now) {
-      later.push({ held: ticket as Held, at: now + policy.probeTimeoutMs })
+      later.push({ held: ticket as TakenPlace, at: now + policy.probeTimeoutMs })
     },
     turn(now) {
       for (let [first] = later; first !== undefined && first.at <= now; [first] = later) {

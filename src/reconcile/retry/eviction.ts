@@ -42,7 +42,7 @@ interface Candidate {
   at: number
 }
 
-interface Held {
+interface SubscriptionPlaces {
   id: string
   places: number
   /** By age, the first to give way last; made when it is first needed. */
@@ -61,11 +61,11 @@ export function createAdmission(
 ): Admission {
   const maxOfAge = Math.ceil(maxShare * maxRecords)
   const places: Record<Age, number> = { recent: 0, old: 0 }
-  const held = new Map<string, Held>()
+  const held = new Map<string, SubscriptionPlaces>()
   const present = [...records]
   let bySubscription: Map<string, FailedRecord[]> | undefined
   /** The largest first; what has changed since stands in it once more. */
-  const largest = new TinyQueue<{ one: Held; places: number }>([], (a, b) => b.places - a.places)
+  const largest = new TinyQueue<{ one: SubscriptionPlaces; places: number }>([], (a, b) => b.places - a.places)
 
   const ageOf = ({ eventAt }: FailedRecord): Age => (now - eventAt < recentMs ? 'recent' : 'old')
 
@@ -75,7 +75,7 @@ export function createAdmission(
     return { record, rank: ranks[decision], isOursOnly: record.tries > record.attempts, at }
   }
 
-  function heldBy(id: string): Held {
+  function heldBy(id: string): SubscriptionPlaces {
     const known = held.get(id) ?? { id, places: 0, candidates: {} }
     held.set(id, known)
     return known
@@ -88,7 +88,7 @@ export function createAdmission(
     if (bySubscription !== undefined) largest.push({ one, places: one.places })
   }
 
-  function candidatesOf({ candidates, id }: Held, age: Age): Candidate[] {
+  function candidatesOf({ candidates, id }: SubscriptionPlaces, age: Age): Candidate[] {
     candidates[age] ??= (bySubscription?.get(id) ?? [])
       .filter((record) => record.awaiting === undefined && ageOf(record) === age)
       .map(candidate)
@@ -97,7 +97,7 @@ export function createAdmission(
   }
 
   function takeFrom(
-    one: Held,
+    one: SubscriptionPlaces,
     ages: readonly Age[],
     mayGo: (candidate: Candidate) => boolean,
   ): FailedRecord | undefined {
@@ -114,7 +114,7 @@ export function createAdmission(
 
   /** From the largest subscription, if it holds more than the newcomer's own. */
   function takeFromLargest(own: number, ages: readonly Age[]): FailedRecord | undefined {
-    const passed: { one: Held; places: number }[] = []
+    const passed: { one: SubscriptionPlaces; places: number }[] = []
     let victim: FailedRecord | undefined
     for (let top = largest.peek(); top !== undefined && victim === undefined; top = largest.peek()) {
       const { one, places: then } = top

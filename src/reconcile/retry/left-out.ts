@@ -47,7 +47,7 @@ export interface LeftOut {
   oldestOf(subscriptionId: string): number | undefined
 }
 
-interface Tally {
+interface LeftOutTally {
   bySubscription: Map<string, Counts>
   expiring: Counts
   edges: { from: number; expiring: number }
@@ -64,11 +64,11 @@ const lapsingSeconds = 6 * 3600
 const maxSubscriptions = 10_000
 const others = ''
 
-function newTally(edges: Tally['edges']): Tally {
+function newTally(edges: LeftOutTally['edges']): LeftOutTally {
   return { bySubscription: new Map(), expiring: noCounts(), edges, lapsing: new Map(), covered: [], oldest: new Map() }
 }
 
-function covers({ covered }: Tally, second: number): boolean {
+function covers({ covered }: LeftOutTally, second: number): boolean {
   return covered.some((span) => contains(span, second))
 }
 
@@ -76,7 +76,7 @@ function covers({ covered }: Tally, second: number): boolean {
 const isOurs = ({ decision }: LeftOutRow): boolean => decision !== 'excluded'
 export const isOpen = ({ decision }: LeftOutRow): boolean => decision !== 'excluded' && decision !== 'parked'
 
-function entryOf(tally: Tally, { decision, subscriptionId }: LeftOutRow): Counts {
+function entryOf(tally: LeftOutTally, { decision, subscriptionId }: LeftOutRow): Counts {
   const { bySubscription } = tally
   const isNamed =
     decision !== 'excluded' && (bySubscription.has(subscriptionId) || bySubscription.size < maxSubscriptions)
@@ -91,7 +91,7 @@ function noteOldest(oldest: Map<string, number>, row: LeftOutRow): void {
   if (isOpen(row)) oldest.set(subscriptionId, Math.min(oldest.get(subscriptionId) ?? Infinity, localSecond))
 }
 
-function change(tally: Tally, row: LeftOutRow, by: 1 | -1): void {
+function change(tally: LeftOutTally, row: LeftOutRow, by: 1 | -1): void {
   const { edges, expiring, lapsing } = tally
   const { decision, localSecond } = row
   const counts = entryOf(tally, row)
@@ -109,12 +109,12 @@ function change(tally: Tally, row: LeftOutRow, by: 1 | -1): void {
 
 export function createLeftOut(): LeftOut {
   let present = newTally({ from: -Infinity, expiring: -Infinity })
-  let open: Tally | undefined
+  let open: LeftOutTally | undefined
   /** The latest second up to which anything was listed. */
   let seenTo = -Infinity
 
   /** The count of the sweep before, and that of the one under way as far as it has come. */
-  function tallies(second: number): Tally[] {
+  function tallies(second: number): LeftOutTally[] {
     return [
       ...(covers(present, second) ? [present] : []),
       ...(open !== undefined && covers(open, second) ? [open] : []),

@@ -40,7 +40,7 @@ const suspiciousRow = 3
 const firstPauseMs = 1000
 const maxPauseMs = 300_000
 
-type State =
+type BreakerState =
   | { name: 'closed' }
   /** Too many failures in a row: one list call tells whether the platform answers at all. */
   | { name: 'checking' }
@@ -50,7 +50,7 @@ type State =
 
 export function createPlatformBreaker(options: PlatformBreakerOptions): PlatformBreaker {
   const { clock, random } = options
-  let state: State = { name: 'closed' }
+  let state: BreakerState = { name: 'closed' }
   let failuresInARow = 0
   let doubtfulInARow = 0
   let pauses = 0
@@ -62,7 +62,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     return state.name === 'half-open' ? 'unauthorized' : undefined
   }
 
-  function enter(next: State): void {
+  function enter(next: BreakerState): void {
     const before = trouble()
     state = next
     if (next.name === 'closed') {
@@ -108,7 +108,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   /** One round of finding out; does nothing while there is no question. */
   async function ask(signal: AbortSignal): Promise<void> {
     if (state.name === 'checking') {
-      const next: State = (await answers(signal)) ? { name: 'closed' } : { name: 'open', trouble: 'platform' }
+      const next: BreakerState = (await answers(signal)) ? { name: 'closed' } : { name: 'open', trouble: 'platform' }
       // A refusal may have come meanwhile: it is the better answer.
       if (isStillChecking()) enter(next)
     } else if (state.name === 'open') {

@@ -14,7 +14,7 @@ export const skipReasons = ['overlap', 'paused', 'backoff'] as const
 export type SkipReason = (typeof skipReasons)[number]
 
 /** What a sweep has seen so far. */
-export interface Tally {
+export interface SweepTally {
   slices: number
   /** Failed records listed. */
   listed: number
@@ -23,7 +23,7 @@ export interface Tally {
   skippedSlices: number
 }
 
-export interface SweepReport extends Tally {
+export interface SweepReport extends SweepTally {
   /** Stands on every log line of this sweep. */
   id: string
   kind: SweepKind

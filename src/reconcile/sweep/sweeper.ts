@@ -20,7 +20,7 @@ import {
   type SweeperFact,
   type SweepKind,
   type SweepReport,
-  type Tally,
+  type SweepTally,
 } from './sweep-report.ts'
 
 export interface SweeperOptions {
@@ -71,7 +71,7 @@ type Target = 'full' | 'recent' | 'left-out'
 interface Sweep {
   target: Target
   id: string
-  tally: Tally
+  tally: SweepTally
   /** Milliseconds of work so far. */
   worked: () => number
   signal: AbortSignal
@@ -295,7 +295,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** Makes one sweep. A platform that can't be listed makes it fail, and lets the next one back off. */
   async function make(target: Target, signal: AbortSignal): Promise<SweepReport> {
     const startedAt = clock.monotonic()
-    const tally: Tally = { slices: 0, listed: 0, incompleteSlices: 0, skippedSlices: 0 }
+    const tally: SweepTally = { slices: 0, listed: 0, incompleteSlices: 0, skippedSlices: 0 }
     const current: Sweep = { target, id: random.uuid().slice(0, 8), tally, worked: startWork(), signal }
     let failure: SweepReport['failure']
     underWay.add(target)

@@ -5,7 +5,7 @@ import {
   type Circuit,
   type CircuitPolicy,
   type Judgement,
-  type Verdict,
+  type ReceiverVerdict,
 } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { defaultCircuit } from '../../support/deliveries.ts'
 
@@ -16,7 +16,7 @@ function circuitOf(policy: Partial<CircuitPolicy> = {}): Circuit {
 let made = 0
 
 /** Learns outcomes of that many records that it has not met yet, sent and known at `now`. Gives what the last one was judged by. */
-function learn(circuit: Circuit, count: number, verdict: Verdict, now = 1): Judgement | undefined {
+function learn(circuit: Circuit, count: number, verdict: ReceiverVerdict, now = 1): Judgement | undefined {
   let judgement: Judgement | undefined
   for (let index = 0; index < count; index += 1) {
     made += 1

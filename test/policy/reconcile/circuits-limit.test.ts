@@ -8,7 +8,7 @@ import {
   type CircuitPolicy,
   type CircuitState,
   type Ticket,
-  type Verdict,
+  type ReceiverVerdict,
 } from '../../../src/reconcile/retry/circuits.ts'
 import { arriving, defaultCircuit, deliveries, failing, linesOf } from '../../support/deliveries.ts'
 
@@ -143,7 +143,7 @@ interface Taken {
 
 type Step =
   | { do: 'take'; subscription: number }
-  | { do: 'settle'; which: number; verdict: Verdict }
+  | { do: 'settle'; which: number; verdict: ReceiverVerdict }
   | { do: 'free'; which: number }
   | { do: 'pass'; ms: number }
 
@@ -157,7 +157,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant('settle' as const),
       which: fc.nat(1000),
-      verdict: fc.constantFrom<Verdict>('recovered', 'failed-again', 'failed-again', 'failed-again', 'neutral'),
+      verdict: fc.constantFrom<ReceiverVerdict>('recovered', 'failed-again', 'failed-again', 'failed-again', 'neutral'),
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('free' as const), which: fc.nat(1000) }) },

@@ -1,7 +1,12 @@
 // How often a receiver is hit that is dead, and that one who is well is not held up: the circuits of design section 12, in its own time.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createCircuits, type CircuitFact, type Ticket, type Verdict } from '../../../src/reconcile/retry/circuits.ts'
+import {
+  createCircuits,
+  type CircuitFact,
+  type Ticket,
+  type ReceiverVerdict,
+} from '../../../src/reconcile/retry/circuits.ts'
 import { verdictOf } from '../../../src/reconcile/confirm/outcomes.ts'
 import { arriving, defaultCircuit, deliveries, failing, linesOf, type Fate } from '../../support/deliveries.ts'
 
@@ -243,7 +248,7 @@ describe('poison records', () => {
   test('one that fails over and over is one record: it does not outweigh those that arrived', () => {
     const facts: CircuitFact[] = []
     const circuits = createCircuits(defaultCircuit, (fact) => facts.push(fact))
-    const outcome = (id: string, verdict: Verdict, at: number): void => {
+    const outcome = (id: string, verdict: ReceiverVerdict, at: number): void => {
       circuits.settle(circuits.take({ id, subscriptionId: 'a', eventType: 'transfer' }, at), verdict, at + 1)
     }
     for (let index = 0; index < 5; index += 1) outcome(`good-${index}`, 'recovered', index)

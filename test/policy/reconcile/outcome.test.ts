@@ -1,9 +1,9 @@
 // What an outcome says of the receiver: that it refuses one record is no news of it.
 import { expect, test } from 'vitest'
-import type { Verdict } from '../../../src/reconcile/retry/circuit-breaker.ts'
+import type { ReceiverVerdict } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { verdictOf, type Outcome } from '../../../src/reconcile/confirm/outcomes.ts'
 
-test.each<[Outcome, number | null, Verdict]>([
+test.each<[Outcome, number | null, ReceiverVerdict]>([
   ['recovered', 200, 'recovered'],
   ['recovered', null, 'recovered'],
   // The status may be that of an earlier attempt.

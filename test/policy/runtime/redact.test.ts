@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { redact, redactedJson } from '../../../src/observe/redact.ts'
+import { redact, redactedJson } from '../../../src/runtime/redact.ts'
 
 const jwt = 'eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJjbGllbnQifQ.c2lnbmF0dXJl-_AA'
 const pem =
