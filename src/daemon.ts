@@ -4,12 +4,12 @@ import { every, type Clock, type Random } from './runtime/clock.ts'
 import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
 import { createEngine, type Engine } from './engine.ts'
-import type { Fact, Report } from './observe/events.ts'
+import type { TelemetryEvent, Emit } from './observe/events.ts'
 import { decisions } from './reconcile/decide.ts'
 import { createHistory, type History } from './observe/history.ts'
 import { errorFields, type CountedLog, type Log } from './observe/log.ts'
 import type { LogOutput } from './observe/log-output.ts'
-import { publishFact } from './observe/publish.ts'
+import { publishEvent } from './observe/publish.ts'
 import { createMetrics, type Metrics } from './observe/metrics.ts'
 import { createProgress, type Progress } from './observe/progress.ts'
 import type { Snapshot } from './observe/snapshot.ts'
@@ -25,13 +25,13 @@ import type { Transport } from './platform/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
 import { untilAborted } from './runtime/notifier.ts'
 
-/** What a simulation puts in the place of the host: no sockets, no metrics of this process, and it hears every fact. */
+/** What a simulation puts in the place of the host: no sockets, no metrics of this process, and it hears every event. */
 export interface DaemonHost {
   startServer: typeof startOpsServer
   /** Called only with `control.token`. */
   startControl?: typeof startControl
   processMetrics: boolean
-  report: Report
+  emit: Emit
 }
 
 export interface DaemonOptions {
@@ -189,17 +189,17 @@ function createParts(options: DaemonOptions): DaemonParts {
   let isOver = false
   const history = createHistory({ clock, missing: () => missingOf(engine, progress) })
 
-  function report(fact: Fact): void {
+  function emit(event: TelemetryEvent): void {
     if (isOver) return
-    progress.observe(fact, clock.now())
-    history.note(fact)
-    publishFact(metrics, fact)
-    reporter.observe(fact)
-    audit?.tell(fact)
-    host?.report(fact)
+    progress.observe(event, clock.now())
+    history.note(event)
+    publishEvent(metrics, event)
+    reporter.observe(event)
+    audit?.tell(event)
+    host?.emit(event)
   }
 
-  const engine = createEngine({ ...options, periodMs, report })
+  const engine = createEngine({ ...options, periodMs, emit })
   return {
     engine,
     metrics,

@@ -1,7 +1,7 @@
 // Puts the parts together: platform and reconcile, as the daemon and the one-off commands use them. Starts nothing by itself.
 import type { Clock, Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
-import type { Fact, Report } from './observe/events.ts'
+import type { TelemetryEvent, Emit } from './observe/events.ts'
 import type { EngineState } from './observe/snapshot.ts'
 import type { Certificate, Reloadable, SigningKey } from './platform/credentials.ts'
 import { createPlatformClient, type PlatformClient } from './platform/client.ts'
@@ -34,7 +34,7 @@ export interface EngineOptions {
   transport: Transport
   key: Reloadable<SigningKey>
   certificate: Reloadable<Certificate> | undefined
-  report: Report
+  emit: Emit
 }
 
 export interface Engine {
@@ -119,7 +119,7 @@ export function createEngine(options: EngineOptions): Engine {
     clock,
     random,
     serverClock: serverClocks.auth,
-    report,
+    emit,
   })
   const client = createPlatformClient({
     baseUrl: config.platform.baseUrl,
@@ -131,7 +131,7 @@ export function createEngine(options: EngineOptions): Engine {
     serverClock: serverClocks.api,
     clock,
     random,
-    report,
+    emit,
   })
   const circuits = createCircuits(
     {
@@ -143,7 +143,7 @@ export function createEngine(options: EngineOptions): Engine {
       maxCooldownMs: config.circuit.maxCooldown,
       probeTimeoutMs: config.circuit.probeTimeout,
     },
-    report,
+    emit,
   )
   const backlog = createBacklog({
     policy,
@@ -167,7 +167,7 @@ export function createEngine(options: EngineOptions): Engine {
   const wake = (): void => {
     dispatcher.wake()
   }
-  const pause = createPause({ now: () => clock.now(), wake, report })
+  const pause = createPause({ now: () => clock.now(), wake, emit })
   const receiver = createReceiverHealth({
     healthUrl: config.receiver.healthUrl,
     intervalMs: config.receiver.interval,
@@ -175,12 +175,12 @@ export function createEngine(options: EngineOptions): Engine {
     transport,
     clock,
     wake,
-    report,
+    emit,
   })
   const breaker = createPlatformBreaker({
     clock,
     random,
-    report,
+    emit,
     probe: async (signal) => {
       await client.list({ status: 'failed', page: 0, size: 1 }, signal)
     },
@@ -209,7 +209,7 @@ export function createEngine(options: EngineOptions): Engine {
     receiver,
     clock,
     concurrency: config.retry.concurrency,
-    report,
+    emit,
   })
   const confirmer = createConfirmer({
     client,
@@ -241,12 +241,12 @@ export function createEngine(options: EngineOptions): Engine {
       const now = clock.monotonic()
       return !circuits.isOpen(subscriptionId, now) && !circuits.isRecovering(subscriptionId, now)
     },
-    report,
+    emit,
   })
 
   function onSettled({ monotonic, outcome, pending, record, seenAt, timeOffsetMs }: Settled): void {
     circuits.settle(pending.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
-    report({
+    emit({
       type: 'outcome',
       id: record.id,
       eventId: record.eventId,
@@ -272,9 +272,9 @@ export function createEngine(options: EngineOptions): Engine {
     circuits.forgetIdle((subscriptionId) => open.has(subscriptionId), clock.monotonic())
   }
 
-  function report(fact: Fact): void {
-    if (fact.type === 'sweep' && fact.report.failed !== undefined) afterFullSweep()
-    options.report(fact)
+  function emit(event: TelemetryEvent): void {
+    if (event.type === 'sweep' && event.report.failed !== undefined) afterFullSweep()
+    options.emit(event)
   }
 
   function state(): EngineState {

@@ -4,7 +4,7 @@ import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { createEngine, type Engine } from '../engine.ts'
 import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
-import type { Fact } from '../observe/events.ts'
+import type { TelemetryEvent } from '../observe/events.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { createLogReporter } from '../observe/log-reporter.ts'
 import {
@@ -127,7 +127,7 @@ interface Calls {
   engine: Engine
   io: Io
   last: LastCall
-  facts: readonly Fact[]
+  facts: readonly TelemetryEvent[]
 }
 
 /** What a call to the platform met. */
@@ -150,7 +150,7 @@ async function tokenStep({ engine, facts, io, last }: Calls, tell: Tell): Promis
   }
   const seconds = Math.round(((engine.tokens.expiresAt() ?? 0) - io.clock.now()) / 1000)
   const found = `the platform took the assertion; the token is valid for ${seconds} s`
-  const scope = facts.find((fact) => fact.type === 'token-scope-missing')
+  const scope = facts.find((event) => event.type === 'token-scope-missing')
   if (scope === undefined) tell({ step: 'token', verdict: 'ok', found })
   else {
     const advice = `it has the scope "${scope.granted}" and not "${scope.requested}": check auth.scope`
@@ -235,7 +235,7 @@ interface Looking {
 
 /** Everything that needs the platform. */
 async function platformSteps({ config, io, key, log }: Looking, tell: Tell): Promise<void> {
-  const facts: Fact[] = []
+  const facts: TelemetryEvent[] = []
   const answered = Promise.withResolvers<string>()
   const last: LastCall = { call: '', errorCode: undefined }
   const reporter = log === undefined ? undefined : createLogReporter(log, io.clock)
@@ -248,10 +248,10 @@ async function platformSteps({ config, io, key, log }: Looking, tell: Tell): Pro
     transport: watched(http.transport, last),
     key,
     certificate: undefined,
-    report(fact) {
-      facts.push(fact)
-      reporter?.observe(fact)
-      if (fact.type === 'receiver') answered.resolve(fact.detail)
+    emit(event) {
+      facts.push(event)
+      reporter?.observe(event)
+      if (event.type === 'receiver') answered.resolve(event.detail)
     },
   })
   try {

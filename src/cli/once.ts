@@ -1,7 +1,7 @@
 // `webhook-reconciler once`: one full sweep, a retry of what is due in it, the outcomes of these, and a report.
 import { Command } from 'commander'
 import { createEngine, toPolicy, type Engine } from '../engine.ts'
-import type { Fact } from '../observe/events.ts'
+import type { TelemetryEvent } from '../observe/events.ts'
 import { createLogReporter } from '../observe/log-reporter.ts'
 import { decide } from '../reconcile/decide.ts'
 import type { Policy } from '../reconcile/policy.ts'
@@ -68,15 +68,15 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
   const tally = emptyTally()
   const reporter = createLogReporter(log, clock)
   const audit = openAudit(config, io, io.stderr)
-  function report(fact: Fact): void {
-    if (fact.type === 'retry' && fact.answer.sent) tallyRetry(tally, fact.answer)
-    if (fact.type === 'outcome') tally.outcomes[fact.outcome] += 1
-    reporter.observe(fact)
-    audit?.tell(fact)
+  function emit(event: TelemetryEvent): void {
+    if (event.type === 'retry' && event.answer.sent) tallyRetry(tally, event.answer)
+    if (event.type === 'outcome') tally.outcomes[event.outcome] += 1
+    reporter.observe(event)
+    audit?.tell(event)
     // A receiver that is down wakes nobody by itself, but here it ends the run.
-    if (fact.type === 'receiver') engine.dispatcher.wake()
+    if (event.type === 'receiver') engine.dispatcher.wake()
   }
-  const engine = createEngine({ ...service, periodMs, clock, random, transport: http.transport, report })
+  const engine = createEngine({ ...service, periodMs, clock, random, transport: http.transport, emit })
   const { inFlight } = engine.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   const startedAt = clock.now()

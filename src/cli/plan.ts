@@ -2,7 +2,7 @@
 import { Command } from 'commander'
 import { formatDuration } from '../config/duration.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
-import type { Fact } from '../observe/events.ts'
+import type { TelemetryEvent } from '../observe/events.ts'
 import { groupByCause, type Cause } from '../ops/causes.ts'
 import type { Counts } from '../reconcile/decide.ts'
 import { decide, decisions, type Verdict } from '../reconcile/decide.ts'
@@ -268,10 +268,10 @@ function judge(session: Session, { sweep }: Found): ExitCode {
 async function plan(io: Io, options: PlanOptions): Promise<ExitCode> {
   const calls = { count: 0, seconds: 0 }
   let tick = (): void => undefined
-  function hear(fact: Fact): void {
-    if (fact.type !== 'platform-request') return
+  function hear(event: TelemetryEvent): void {
+    if (event.type !== 'platform-request') return
     calls.count += 1
-    calls.seconds += fact.seconds
+    calls.seconds += event.seconds
     tick()
   }
   return inSession(io, options, { hear }, async (session) => {

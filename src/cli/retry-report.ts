@@ -1,7 +1,7 @@
 // What `retry` tells at its end: recovered, failed again, refused; as JSON and in words, and the exit code. Pure functions.
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
-import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
-import { outcomes, type Outcome, type OutcomeFact } from '../reconcile/confirm/outcomes.ts'
+import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
+import { outcomes, type Outcome, type OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import type { FoundStatus, RetryResult } from '../platform/operations.ts'
 import type { StoppedBy } from './once-report.ts'
 import { cell, pairs, table } from './table.ts'
@@ -24,8 +24,8 @@ export interface Told {
 
 /** Follows the facts of one run. */
 export interface Ledger {
-  retried(fact: RetryFact): void
-  settled(fact: OutcomeFact): void
+  retried(event: RetryEvent): void
+  settled(event: OutcomeEvent): void
   told(): readonly Told[]
   sums(): Sums
 }

@@ -1,7 +1,7 @@
 // `webhook-reconciler retry`: retries chosen records now, with canaries and a pace of its own, and waits for what becomes of them.
 import { Command } from 'commander'
 import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
-import type { Fact } from '../observe/events.ts'
+import type { TelemetryEvent } from '../observe/events.ts'
 import { decide } from '../reconcile/decide.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import { createGrace } from '../daemon.ts'
@@ -153,21 +153,21 @@ async function retryFound(run: Run): Promise<RetryReport> {
   return reportOf(run, { parked, excluded, justTried }, grace.cutOff())
 }
 
-/** What to do with each fact; the run is known only once something was found. */
-function listener(ledger: Ledger, run: () => Run | undefined): (fact: Fact) => void {
-  return (fact) => {
+/** What to do with each event; the run is known only once something was found. */
+function listener(ledger: Ledger, run: () => Run | undefined): (event: TelemetryEvent) => void {
+  return (event) => {
     const known = run()
-    if (fact.type === 'outcome') ledger.settled(fact)
-    if (fact.type === 'retry') {
-      ledger.retried(fact)
-      const { record } = fact.answer
-      if (record !== undefined && known?.gathered.onlyById.has(fact.id.toLowerCase()) === true) {
+    if (event.type === 'outcome') ledger.settled(event)
+    if (event.type === 'retry') {
+      ledger.retried(event)
+      const { record } = event.answer
+      if (record !== undefined && known?.gathered.onlyById.has(event.id.toLowerCase()) === true) {
         adopt(record, known.session)
       }
     }
     // A receiver that is down wakes nobody by itself, but here it ends the run.
-    if (fact.type === 'receiver') known?.session.engine.dispatcher.wake()
-    if (known !== undefined && (fact.type === 'outcome' || fact.type === 'retry')) showProgress(known)
+    if (event.type === 'receiver') known?.session.engine.dispatcher.wake()
+    if (known !== undefined && (event.type === 'outcome' || event.type === 'retry')) showProgress(known)
   }
 }
 

@@ -4,7 +4,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Config } from '../config/schema.ts'
 import { createEngine, toPolicy, type Engine } from '../engine.ts'
 import { exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
-import type { Fact } from '../observe/events.ts'
+import type { TelemetryEvent } from '../observe/events.ts'
 import { createLogReporter } from '../observe/log-reporter.ts'
 import { TokenError } from '../platform/token-endpoint.ts'
 import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
@@ -38,8 +38,8 @@ export interface Session {
   platform: string
   /** Aborted by the wish to stop. */
   stop: AbortSignal
-  /** Resolves when the engine tells the next fact of this kind. */
-  next(type: Fact['type']): Promise<void>
+  /** Resolves when the engine tells the next event of this kind. */
+  next(type: TelemetryEvent['type']): Promise<void>
   /** Writes to stdout, redacted. */
   print(text: string): void
   /** Prints one document as JSON, redacted. */
@@ -49,8 +49,8 @@ export interface Session {
 export interface SessionPlan {
   /** The configuration that the engine gets. Default: as it is. */
   change?: (config: Config) => Config
-  /** Hears every fact. */
-  hear?: (fact: Fact) => void
+  /** Hears every event. */
+  hear?: (event: TelemetryEvent) => void
 }
 
 /** The options that all of these commands have. */
@@ -104,15 +104,15 @@ export async function inSession(
   const reporter = options.verbose === true ? createLogReporter(service.log, io.clock) : undefined
   // On stdout stands what was asked for.
   const audit = openAudit(config, io, progress.output, 'asked-for')
-  const waiting = new Map<Fact['type'], PromiseWithResolvers<void>>()
-  function report(fact: Fact): void {
-    reporter?.observe(fact)
-    audit?.tell(fact)
-    plan.hear?.(fact)
-    waiting.get(fact.type)?.resolve()
-    waiting.delete(fact.type)
+  const waiting = new Map<TelemetryEvent['type'], PromiseWithResolvers<void>>()
+  function emit(event: TelemetryEvent): void {
+    reporter?.observe(event)
+    audit?.tell(event)
+    plan.hear?.(event)
+    waiting.get(event.type)?.resolve()
+    waiting.delete(event.type)
   }
-  function next(type: Fact['type']): Promise<void> {
+  function next(type: TelemetryEvent['type']): Promise<void> {
     const known = waiting.get(type) ?? Promise.withResolvers<void>()
     waiting.set(type, known)
     return known.promise
@@ -126,7 +126,7 @@ export async function inSession(
     clock,
     random,
     transport: service.http.transport,
-    report,
+    emit,
   })
   const print = (text: string): void => {
     progress.clear()

@@ -65,7 +65,7 @@ export interface ColleagueOptions {
 export async function createColleague(options: ColleagueOptions): Promise<PlatformClient> {
   const { clock, http, random, sandbox } = options
   const key = await loadKey({ file: options.privateKeyFile })
-  const common = { transport: http.transport, clock, random, requestTimeoutMs: 10_000, report: () => undefined }
+  const common = { transport: http.transport, clock, random, requestTimeoutMs: 10_000, emit: () => undefined }
   const tokens = createTokenCache({
     ...common,
     tokenUrl: new URL(sandbox.issuerUrl + tokenPath),

@@ -1,8 +1,8 @@
 // The audit: one line for each retry and each outcome, for those who must be able to say later what was done to which record.
 import type { Clock } from '../runtime/clock.ts'
-import type { Fact } from './events.ts'
-import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
-import type { OutcomeFact } from '../reconcile/confirm/outcomes.ts'
+import type { TelemetryEvent } from './events.ts'
+import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
+import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import { escapeInvisible, redactedJson } from '../runtime/redact.ts'
 
 export interface AuditOptions {
@@ -16,7 +16,7 @@ export interface AuditOptions {
 }
 
 export interface Audit {
-  tell(fact: Fact): void
+  tell(event: TelemetryEvent): void
 }
 
 /** What both kinds of line begin with. */
@@ -37,33 +37,33 @@ export type AuditLine =
   | (Subject & {
       action: 'retry'
       /** As the dispatcher tells it; `asked-for`: somebody chose this record (`webhook-reconciler retry`). */
-      why: RetryFact['why'] | 'asked-for'
-      result: RetryFact['answer']['result']
-      reason: RetryFact['answer']['reason']
+      why: RetryEvent['why'] | 'asked-for'
+      result: RetryEvent['answer']['result']
+      reason: RetryEvent['answer']['reason']
       /** With `already-resolved`: the status that the platform found. */
-      found?: RetryFact['answer']['found']
+      found?: RetryEvent['answer']['found']
       /** The platform may have taken it, although its answer does not say so: an outcome follows. */
       lost?: true
     })
   /** What became of a PATCH that was accepted, or whose answer was lost. */
-  | (Subject & { action: 'outcome'; outcome: OutcomeFact['outcome']; responseStatusCode: number | null })
+  | (Subject & { action: 'outcome'; outcome: OutcomeEvent['outcome']; responseStatusCode: number | null })
 
-function subjectOf({ attempt, eventId, eventType, id, subscriptionId }: RetryFact | OutcomeFact): Subject {
+function subjectOf({ attempt, eventId, eventType, id, subscriptionId }: RetryEvent | OutcomeEvent): Subject {
   return { webhookId: id, eventId, subscriptionId, eventType, attempt }
 }
 
-/** The line that a fact gives; undefined for all others, and for a retry that was never sent. */
-export function auditLine(fact: Fact): AuditLine | undefined {
-  if (fact.type === 'outcome') {
-    const { outcome, responseStatusCode } = fact
-    return { action: 'outcome', ...subjectOf(fact), outcome, responseStatusCode }
+/** The line that an event gives; undefined for all others, and for a retry that was never sent. */
+export function auditLine(event: TelemetryEvent): AuditLine | undefined {
+  if (event.type === 'outcome') {
+    const { outcome, responseStatusCode } = event
+    return { action: 'outcome', ...subjectOf(event), outcome, responseStatusCode }
   }
-  if (fact.type !== 'retry' || !fact.answer.sent) return undefined
-  const { found, lost, reason, result } = fact.answer
+  if (event.type !== 'retry' || !event.answer.sent) return undefined
+  const { found, lost, reason, result } = event.answer
   return {
     action: 'retry',
-    ...subjectOf(fact),
-    why: fact.why,
+    ...subjectOf(event),
+    why: event.why,
     result,
     reason,
     ...(found !== undefined && { found }),
@@ -73,8 +73,8 @@ export function auditLine(fact: Fact): AuditLine | undefined {
 
 export function createAudit({ clock, instance, why, write }: AuditOptions): Audit {
   return {
-    tell(fact) {
-      const line = auditLine(fact)
+    tell(event) {
+      const line = auditLine(event)
       if (line === undefined) return
       const asked = line.action === 'retry' && why !== undefined && { why }
       const time = new Date(clock.now()).toISOString()

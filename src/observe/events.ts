@@ -1,15 +1,23 @@
 // Everything that the parts tell while they work: one closed union. Metrics and log lines are made from it, and from nothing else.
-import type { RequestFact } from '../platform/client.ts'
-import type { TokenFact } from '../platform/token.ts'
-import type { CircuitFact } from '../reconcile/retry/circuits.ts'
-import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
-import type { TroubleFact } from '../reconcile/retry/platform-breaker.ts'
-import type { OutcomeFact } from '../reconcile/confirm/outcomes.ts'
-import type { PauseFact } from '../reconcile/retry/operator-pause.ts'
-import type { ReceiverFact } from '../reconcile/retry/receiver-health.ts'
-import type { SweeperFact } from '../reconcile/sweep/sweep-report.ts'
+import type { RequestEvent } from '../platform/client.ts'
+import type { TokenEvent } from '../platform/token.ts'
+import type { CircuitEvent } from '../reconcile/retry/circuits.ts'
+import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
+import type { TroubleEvent } from '../reconcile/retry/platform-breaker.ts'
+import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
+import type { PauseEvent } from '../reconcile/retry/operator-pause.ts'
+import type { ReceiverEvent } from '../reconcile/retry/receiver-health.ts'
+import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 
-export type Fact =
-  TokenFact | RequestFact | RetryFact | OutcomeFact | CircuitFact | ReceiverFact | PauseFact | TroubleFact | SweeperFact
+export type TelemetryEvent =
+  | TokenEvent
+  | RequestEvent
+  | RetryEvent
+  | OutcomeEvent
+  | CircuitEvent
+  | ReceiverEvent
+  | PauseEvent
+  | TroubleEvent
+  | SweeperEvent
 
-export type Report = (fact: Fact) => void
+export type Emit = (event: TelemetryEvent) => void

@@ -1,6 +1,6 @@
 // The last hour in minutes, made from the facts as they are told: how much was missing, what recovered, what failed again.
 import type { Clock } from '../runtime/clock.ts'
-import type { Fact } from './events.ts'
+import type { TelemetryEvent } from './events.ts'
 import type { Outcome } from '../reconcile/confirm/outcomes.ts'
 
 export interface HistoryOptions {
@@ -22,8 +22,8 @@ export interface MinuteState {
 }
 
 export interface History {
-  /** Counts a fact; of most it only takes the time. */
-  note(fact: Fact): void
+  /** Counts an event; of most it only takes the time. */
+  note(event: TelemetryEvent): void
   /** The last 60 minutes, oldest first, the last one being under way. Times in epoch ms of the host's clock. */
   minutes(): MinuteState[]
   /** Deliveries seen to recover, per ms: in the last minute, or in the last five when none did then. */
@@ -78,7 +78,7 @@ export function createHistory({ clock, missing }: HistoryOptions): History {
     for (const old of steps.keys()) if (old <= step - keptSteps) steps.delete(old)
   }
 
-  /** Nothing changes without a fact: what the first one of a minute finds is what the minute began with, or nearly. */
+  /** Nothing changes without an event: what the first one of a minute finds is what the minute began with, or nearly. */
   function sample(): void {
     const index = minuteNow()
     if (index === sampled) return
@@ -98,11 +98,11 @@ export function createHistory({ clock, missing }: HistoryOptions): History {
   }
 
   return {
-    note(fact) {
+    note(event) {
       sample()
-      if (fact.type !== 'outcome') return
-      minuteOf(minuteNow()).outcomes[fact.outcome] += 1
-      if (fact.outcome === 'recovered') countStep()
+      if (event.type !== 'outcome') return
+      minuteOf(minuteNow()).outcomes[event.outcome] += 1
+      if (event.outcome === 'recovered') countStep()
     },
     minutes() {
       sample()

@@ -1,19 +1,19 @@
 // Logs events: changes of state and full sweeps that did something at info and above, repetitions and single records at debug.
 import type { Clock } from '../runtime/clock.ts'
-import type { Fact } from './events.ts'
+import type { TelemetryEvent } from './events.ts'
 import type { LogEventFields } from './log-events.ts'
 import type { Log } from './log.ts'
 import type { Reason } from '../platform/http.ts'
 import { tlsAdvice } from '../platform/tls-advice.ts'
-import type { RetryFact } from '../reconcile/retry/dispatcher.ts'
-import type { Outcome, OutcomeFact } from '../reconcile/confirm/outcomes.ts'
+import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
+import type { Outcome, OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import type { SweepKind, SweepReport } from '../reconcile/sweep/sweep-report.ts'
 
 export interface LogReporter {
-  observe(fact: Fact): void
+  observe(event: TelemetryEvent): void
 }
 
-type FactOf<Type extends Fact['type']> = Extract<Fact, { type: Type }>
+type FactOf<Type extends TelemetryEvent['type']> = Extract<TelemetryEvent, { type: Type }>
 type TokenRefreshed = FactOf<'token-refreshed'>
 
 interface Condition {
@@ -175,33 +175,33 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
   /** How far the attempt that was seen last was off. */
   let lastOffsetMs = 0
 
-  function logRetry({ answer, ...fact }: RetryFact): void {
+  function logRetry({ answer, ...event }: RetryEvent): void {
     if (!answer.sent) return
     since.retries += 1
     if (answer.result === 'accepted') since.accepted += 1
     log.event('retry_answered', {
-      webhookId: fact.id,
-      eventId: fact.eventId,
-      subscriptionId: fact.subscriptionId,
-      eventType: fact.eventType,
+      webhookId: event.id,
+      eventId: event.eventId,
+      subscriptionId: event.subscriptionId,
+      eventType: event.eventType,
       result: answer.result,
       reason: answer.reason,
       found: answer.found,
     })
   }
 
-  function logOutcome(fact: OutcomeFact): void {
-    since[countedAs[fact.outcome]] += 1
-    if (fact.timeOffsetMs !== undefined) logOffset(fact.timeOffsetMs)
+  function logOutcome(event: OutcomeEvent): void {
+    since[countedAs[event.outcome]] += 1
+    if (event.timeOffsetMs !== undefined) logOffset(event.timeOffsetMs)
     log.event('retry_outcome', {
-      webhookId: fact.id,
-      eventId: fact.eventId,
-      subscriptionId: fact.subscriptionId,
-      eventType: fact.eventType,
-      outcome: fact.outcome,
-      sinceEventMs: Math.round(fact.sinceEventMs),
-      sinceRetryMs: Math.round(fact.sinceRetryMs),
-      responseStatusCode: fact.responseStatusCode ?? undefined,
+      webhookId: event.id,
+      eventId: event.eventId,
+      subscriptionId: event.subscriptionId,
+      eventType: event.eventType,
+      outcome: event.outcome,
+      sinceEventMs: Math.round(event.sinceEventMs),
+      sinceRetryMs: Math.round(event.sinceRetryMs),
+      responseStatusCode: event.responseStatusCode ?? undefined,
     })
   }
 
@@ -228,27 +228,27 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
     if (isThrottled && throttling.begins()) log.event('throttling_started', {})
   }
 
-  function logToken(fact: Extract<TokenRefreshed, { result: 'success' }>): void {
-    const { expiresInSeconds } = fact
+  function logToken(event: Extract<TokenRefreshed, { result: 'success' }>): void {
+    const { expiresInSeconds } = event
     const failures = tokenFailure.ends()
     if (failures > 0) log.event('token_recovered', { expiresInSeconds, failures })
     else log.event('token_obtained', { expiresInSeconds }, hadToken ? 'debug' : 'info')
     hadToken = true
   }
 
-  function logNoToken(fact: Exclude<TokenRefreshed, { result: 'success' }>): void {
-    const tlsCode = fact.reason === 'tls' ? fact.transportCode : undefined
-    const isNew = tokenFailure.begins([fact.result, fact.reason, fact.oauthError, tlsCode].join(' '))
+  function logNoToken(event: Exclude<TokenRefreshed, { result: 'success' }>): void {
+    const tlsCode = event.reason === 'tls' ? event.transportCode : undefined
+    const isNew = tokenFailure.begins([event.result, event.reason, event.oauthError, tlsCode].join(' '))
     const fields = {
-      result: fact.result,
-      reason: fact.reason,
-      oauthError: fact.oauthError,
-      description: fact.description,
-      code: fact.transportCode,
-      retryInMs: Math.round(fact.retryInMs),
-      tokenHeld: fact.tokenHeld,
+      result: event.result,
+      reason: event.reason,
+      oauthError: event.oauthError,
+      description: event.description,
+      code: event.transportCode,
+      retryInMs: Math.round(event.retryInMs),
+      tokenHeld: event.tokenHeld,
     }
-    if (fact.result === 'rejected') log.event('token_rejected', fields, isNew ? 'error' : 'debug')
+    if (event.result === 'rejected') log.event('token_rejected', fields, isNew ? 'error' : 'debug')
     else log.event('token_unavailable', fields, isNew ? 'warn' : 'debug')
   }
 
@@ -328,51 +328,51 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
   }
 
   return {
-    observe(fact) {
-      switch (fact.type) {
+    observe(event) {
+      switch (event.type) {
         case 'retry':
-          return logRetry(fact)
+          return logRetry(event)
         case 'outcome':
-          return logOutcome(fact)
+          return logOutcome(event)
         case 'circuit':
-          return logCircuit(fact)
+          return logCircuit(event)
         case 'receiver':
-          return log.event(fact.up ? 'receiver_up' : 'receiver_down', { detail: fact.detail })
+          return log.event(event.up ? 'receiver_up' : 'receiver_down', { detail: event.detail })
         case 'paused':
-          return log.event(fact.paused ? 'operator_paused' : 'operator_resumed', {})
+          return log.event(event.paused ? 'operator_paused' : 'operator_resumed', {})
         case 'token-refreshed':
-          return fact.result === 'success' ? logToken(fact) : logNoToken(fact)
+          return event.result === 'success' ? logToken(event) : logNoToken(event)
         case 'token-scope-missing':
-          return log.event('token_scope_missing', { requested: fact.requested, granted: fact.granted })
+          return log.event('token_scope_missing', { requested: event.requested, granted: event.granted })
         case 'key-reloaded':
-          return log.event('key_reloaded', { bits: fact.bits, fingerprint: fact.fingerprint })
+          return log.event('key_reloaded', { bits: event.bits, fingerprint: event.fingerprint })
         case 'key-reload-failed':
-          return log.event('key_reload_failed', { problem: fact.problem })
+          return log.event('key_reload_failed', { problem: event.problem })
         case 'trouble':
-          return logTrouble(fact)
+          return logTrouble(event)
         case 'platform-request':
-          return logCall(fact.reason === 'throttled')
+          return logCall(event.reason === 'throttled')
         case 'sweep':
-          return logSweep(fact.report)
+          return logSweep(event.report)
         case 'slice-skipped':
-          return logSkipped(fact)
+          return logSkipped(event)
         case 'unreadable':
-          return logUnreadable(fact)
+          return logUnreadable(event)
         case 'unexpected': {
-          const fields = { sweepId: fact.sweepId, wrongTime: fact.time, wrongStatus: fact.status }
+          const fields = { sweepId: event.sweepId, wrongTime: event.time, wrongStatus: event.status }
           return log.event('records_unexpected', fields, unexpected.begins() ? 'warn' : 'debug')
         }
         case 'early-at-limit': {
-          const fields = { sweepId: fact.sweepId, records: fact.records }
+          const fields = { sweepId: event.sweepId, records: event.records }
           return log.event('attempt_limit_early', fields, earlyAtLimit.begins() ? 'warn' : 'debug')
         }
         case 'lapsed':
-          return logLapsed(fact)
+          return logLapsed(event)
         case 'token-request':
         case 'tick-skipped':
           return
         default:
-          fact satisfies never
+          event satisfies never
       }
     },
   }

@@ -1,5 +1,5 @@
 // What has been seen to work, and when: readiness, the last sweeps, the last progress and when the next is due.
-import type { Fact } from './events.ts'
+import type { TelemetryEvent } from './events.ts'
 import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/sweep-report.ts'
 
 /** A sweep that has ended. */
@@ -42,7 +42,7 @@ export interface ProgressOptions {
 
 export interface Progress {
   /** `now` in epoch ms of this host's clock. */
-  observe(fact: Fact, now: number): void
+  observe(event: TelemetryEvent, now: number): void
   /**
    * Notes a tick. `restEndsInMs`: until sweeps may come again after the last ones, negative when they may; undefined
    * before the first.
@@ -63,10 +63,10 @@ const maxSlackMs = 300_000
 const tellingResults: ReadonlySet<string> = new Set(['accepted', 'already-resolved', 'gone', 'rejected'])
 
 /** The platform was seen to do its work: a list, an answer about a record, or an outcome. */
-function isProgress(fact: Fact): boolean {
-  if (fact.type === 'sweep') return fact.report.result !== 'failed'
-  if (fact.type === 'retry') return fact.answer.sent && tellingResults.has(fact.answer.result)
-  return fact.type === 'outcome' && fact.outcome !== 'unknown'
+function isProgress(event: TelemetryEvent): boolean {
+  if (event.type === 'sweep') return event.report.result !== 'failed'
+  if (event.type === 'retry') return event.answer.sent && tellingResults.has(event.answer.result)
+  return event.type === 'outcome' && event.outcome !== 'unknown'
 }
 
 export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOptions): Progress {
@@ -103,12 +103,12 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
   }
 
   return {
-    observe(fact, now) {
-      if (fact.type === 'token-refreshed' && fact.result === 'success') hasToken = true
-      if (fact.type === 'platform-request' && fact.operation === 'list' && fact.reason === 'ok') hasPage = true
-      if (fact.type === 'sweep') observeSweep(fact.report, now)
-      if (fact.type === 'outcome' && fact.timeOffsetMs !== undefined) known.timeOffsetMs = fact.timeOffsetMs
-      if (!isProgress(fact)) return
+    observe(event, now) {
+      if (event.type === 'token-refreshed' && event.result === 'success') hasToken = true
+      if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') hasPage = true
+      if (event.type === 'sweep') observeSweep(event.report, now)
+      if (event.type === 'outcome' && event.timeOffsetMs !== undefined) known.timeOffsetMs = event.timeOffsetMs
+      if (!isProgress(event)) return
       known.progressAt = now
       moveOn(now)
     },

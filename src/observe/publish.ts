@@ -1,6 +1,6 @@
 // Counts events in the metrics: counters and histograms. Gauges are read from a snapshot, see metrics.ts.
-import type { Fact } from './events.ts'
-import type { OutcomeFact } from '../reconcile/confirm/outcomes.ts'
+import type { TelemetryEvent } from './events.ts'
+import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -10,7 +10,7 @@ function publishSweep(metrics: Metrics, report: SweepReport): void {
 }
 
 /** Nothing was seen of an unknown outcome, so nothing is measured. Clocks that differ must not make a sum shrink. */
-function publishOutcome(metrics: Metrics, { outcome, sinceEventMs, sinceRetryMs }: OutcomeFact): void {
+function publishOutcome(metrics: Metrics, { outcome, sinceEventMs, sinceRetryMs }: OutcomeEvent): void {
   metrics.add('outcomes_total', { outcome })
   if (outcome === 'unknown') return
   metrics.observe('retry_to_outcome_seconds', Math.max(0, sinceRetryMs) / 1000, {})
@@ -18,45 +18,45 @@ function publishOutcome(metrics: Metrics, { outcome, sinceEventMs, sinceRetryMs 
 }
 
 /** Counts one event. */
-export function publishFact(metrics: Metrics, fact: Fact): void {
-  switch (fact.type) {
+export function publishEvent(metrics: Metrics, event: TelemetryEvent): void {
+  switch (event.type) {
     case 'token-request':
     case 'platform-request': {
-      const operation = fact.type === 'token-request' ? 'token' : fact.operation
-      metrics.add('platform_requests_total', { operation, reason: fact.reason })
-      metrics.observe('platform_request_duration_seconds', fact.seconds, { operation })
+      const operation = event.type === 'token-request' ? 'token' : event.operation
+      metrics.add('platform_requests_total', { operation, reason: event.reason })
+      metrics.observe('platform_request_duration_seconds', event.seconds, { operation })
       return
     }
     case 'token-refreshed':
-      metrics.add('access_token_refreshes_total', { result: fact.result })
+      metrics.add('access_token_refreshes_total', { result: event.result })
       return
     case 'retry': {
-      const { answer } = fact
+      const { answer } = event
       if (answer.sent) metrics.add('retries_total', { result: answer.result })
       if (answer.found !== undefined) metrics.add('already_resolved_total', { found: answer.found })
       return
     }
     case 'outcome':
-      publishOutcome(metrics, fact)
+      publishOutcome(metrics, event)
       return
     case 'circuit':
-      metrics.add('circuit_transitions_total', { to: fact.to })
+      metrics.add('circuit_transitions_total', { to: event.to })
       return
     case 'lapsed':
-      metrics.add('lapsed_webhooks_total', {}, fact.records)
+      metrics.add('lapsed_webhooks_total', {}, event.records)
       return
     case 'sweep':
-      publishSweep(metrics, fact.report)
+      publishSweep(metrics, event.report)
       return
     case 'tick-skipped':
-      metrics.add('ticks_skipped_total', { reason: fact.reason })
+      metrics.add('ticks_skipped_total', { reason: event.reason })
       return
     case 'unreadable':
-      metrics.add('unreadable_records_total', {}, fact.rows.length)
+      metrics.add('unreadable_records_total', {}, event.rows.length)
       return
     case 'unexpected':
-      metrics.add('unexpected_records_total', { kind: 'time' }, fact.time)
-      metrics.add('unexpected_records_total', { kind: 'status' }, fact.status)
+      metrics.add('unexpected_records_total', { kind: 'time' }, event.time)
+      metrics.add('unexpected_records_total', { kind: 'status' }, event.status)
       return
     case 'token-scope-missing':
     case 'key-reloaded':
@@ -68,6 +68,6 @@ export function publishFact(metrics: Metrics, fact: Fact): void {
     case 'paused':
       return
     default:
-      fact satisfies never
+      event satisfies never
   }
 }

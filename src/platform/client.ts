@@ -28,7 +28,7 @@ export interface TokenSource {
 }
 
 /** One HTTP exchange of the webhook operations. */
-export interface RequestFact {
+export interface RequestEvent {
   type: 'platform-request'
   operation: 'list' | 'retry' | 'confirm'
   reason: Reason
@@ -50,7 +50,7 @@ export interface ClientOptions {
   serverClock: ServerClock
   clock: Clock
   random: Random
-  report: (fact: RequestFact) => void
+  emit: (event: RequestEvent) => void
 }
 
 export interface PlatformClient {
@@ -166,7 +166,7 @@ function createCall(options: ClientOptions): Call {
     })
     if (exchange.reason === 'ok') workingToken = asked[1]
     const seconds = (clock.monotonic() - startedAt) / 1000
-    options.report({ type: 'platform-request', operation: kind, reason: exchange.reason, seconds })
+    options.emit({ type: 'platform-request', operation: kind, reason: exchange.reason, seconds })
     return exchange
   }
 

@@ -43,7 +43,7 @@ export interface TokenCache {
 }
 
 /** What happened; closed fields, nothing secret in them. */
-export type TokenFact =
+export type TokenEvent =
   /** One HTTP try. */
   | { type: 'token-request'; reason: Reason; seconds: number }
   | { type: 'token-refreshed'; result: 'success'; reason: 'ok'; expiresInSeconds: number }
@@ -68,7 +68,7 @@ export type TokenFact =
 export interface TokenCacheOptions extends TokenEndpointOptions {
   key: Reloadable<SigningKey>
   /** Must not throw. */
-  report: (fact: TokenFact) => void
+  emit: (event: TokenEvent) => void
 }
 
 /** Renewed in the background from 60 to 70 % of its life, so that many instances don't come at once. */
@@ -195,11 +195,11 @@ function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
 
 /** Makes the token cache (design section 6). Without `run` it works too: then callers cause every request. */
 export function createTokenCache(options: TokenCacheOptions): TokenCache {
-  const { clock, key, random, report } = options
+  const { clock, key, random, emit } = options
   const limiter = createAttemptLimiter(clock, random)
   const notifier = createNotifier(clock)
   const tryOnce = createTokenEndpoint(options, (reason, seconds) => {
-    report({ type: 'token-request', reason, seconds })
+    emit({ type: 'token-request', reason, seconds })
   })
   let cached: CachedToken | undefined
   let request: Request | undefined
@@ -233,7 +233,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     const before = reportedScope
     reportedScope = missingScopes(options.scope, scope).length === 0 ? undefined : scope
     if (reportedScope === undefined || reportedScope === before) return
-    report({ type: 'token-scope-missing', requested: options.scope, granted: foreignText(scope ?? '') })
+    emit({ type: 'token-scope-missing', requested: options.scope, granted: foreignText(scope ?? '') })
   }
 
   function accept(answer: Granted, sentAt: number, usedKey: SigningKey): AccessToken {
@@ -244,14 +244,14 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     if (usedKey === key.current()) tryNewKey = false
     corrected = false
     const expiresInSeconds = answer.lifetimeMs / 1000
-    report({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds })
+    emit({ type: 'token-refreshed', result: 'success', reason: 'ok', expiresInSeconds })
     reportScope(answer.scope)
     return cached.token
   }
 
   function refuse(answer: Refused, { fingerprint }: SigningKey): TokenError {
     refused = { answer, fingerprint }
-    report({
+    emit({
       type: 'token-refreshed',
       result: answer.kind,
       reason: answer.reason,
@@ -326,11 +326,11 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       tryNewKey = true
       limiter.resetBackoff()
       const { bits, fingerprint } = key.current()
-      report({ type: 'key-reloaded', bits, fingerprint })
+      emit({ type: 'key-reloaded', bits, fingerprint })
       notifier.notify()
     } catch (error) {
       const problem = error instanceof ConfigurationError ? error.message : 'the key file could not be read again'
-      report({ type: 'key-reload-failed', problem })
+      emit({ type: 'key-reload-failed', problem })
     }
   }
 

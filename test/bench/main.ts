@@ -92,7 +92,7 @@ async function bareToken(sandbox: BenchSandbox): Promise<string> {
     clock: systemClock,
     random: systemRandom,
     serverClock: createServerClock(systemClock),
-    report: () => undefined,
+    emit: () => undefined,
   })
   const { value } = await tokens.get()
   await http.close()

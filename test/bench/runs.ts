@@ -4,9 +4,9 @@ import pLimit from 'p-limit'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { connectionsOf, createEngine } from '../../src/engine.ts'
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Log } from '../../src/observe/log.ts'
-import { publishFact } from '../../src/observe/publish.ts'
+import { publishEvent } from '../../src/observe/publish.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { createLogReporter } from '../../src/observe/log-reporter.ts'
 import { loadKey } from '../../src/platform/credentials.ts'
@@ -55,7 +55,8 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
       RECONCILER_AUTH_REALM: sandbox.realm,
       RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
       RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
-      RECONCILER_BACKLOG_MAX_RECORDS: String(records),
+      // Records older than an hour take 90 % of the places at most.
+      RECONCILER_BACKLOG_MAX_RECORDS: String(2 * records),
       RECONCILER_RETRY_CONCURRENCY: String(concurrency),
       RECONCILER_CIRCUIT_ENABLED: String(circuits),
     },
@@ -74,22 +75,22 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
     recovered: 0,
     cpuMicroseconds: 0,
   }
-  const report = (fact: Fact): void => {
-    publishFact(metrics, fact)
-    reporter.observe(fact)
-    if (fact.type === 'platform-request') {
+  const emit = (event: TelemetryEvent): void => {
+    publishEvent(metrics, event)
+    reporter.observe(event)
+    if (event.type === 'platform-request') {
       measured.calls += 1
-      if (fact.operation === 'list') measured.lists += 1
-      if (fact.operation === 'confirm') measured.confirms += 1
+      if (event.operation === 'list') measured.lists += 1
+      if (event.operation === 'confirm') measured.confirms += 1
     }
-    if (fact.type === 'retry' && fact.answer.result === 'accepted') measured.accepted += 1
-    if (fact.type === 'outcome' && fact.outcome === 'recovered') measured.recovered += 1
+    if (event.type === 'retry' && event.answer.result === 'accepted') measured.accepted += 1
+    if (event.type === 'outcome' && event.outcome === 'recovered') measured.recovered += 1
     if (measured[until] === records) finished.resolve(undefined)
   }
   const key = await loadKey({ file: privateKeyFile })
   const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })
   const parts = { config, periodMs: 30_000, clock: systemClock, random: systemRandom, transport: http.transport, key }
-  const engine = createEngine({ ...parts, certificate: undefined, report })
+  const engine = createEngine({ ...parts, certificate: undefined, emit })
   const stop = new AbortController()
 
   const cpu = cpuMicroseconds()

@@ -1,5 +1,5 @@
 // Plays one cell of the matrix: a sandbox that reads the specification in its way, an engine, rounds, and the verdict on what was done.
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../src/sandbox/handle.ts'
@@ -43,7 +43,7 @@ export function startPlatform({ place, prefix, readings }: Aspect, start = start
 export function startDaemon(
   stage: Stage,
   { env: given, hostAheadMs, slash }: Aspect,
-  hear?: (fact: Fact) => void,
+  hear?: (fact: TelemetryEvent) => void,
 ): Promise<EngineUnderTest> {
   const place = {
     RECONCILER_PLATFORM_BASE_URL: stage.sandbox.baseUrl + (slash ?? ''),
@@ -59,7 +59,7 @@ export async function startPlay(cell: PartialCell, more: Aspect = {}, start = st
   const stage = started.use(await startPlatform(aspect, start))
   const { sandbox } = stage
   const lies: string[] = []
-  const hear = (fact: Fact): void => {
+  const hear = (fact: TelemetryEvent): void => {
     if (fact.type === 'outcome' && fact.outcome === 'recovered' && !isSuccessful(sandbox, fact.id)) lies.push(fact.id)
   }
   const daemon = started.use(await startDaemon(stage, aspect, hear))
@@ -94,7 +94,7 @@ export interface Verdict {
   rounds: number
   /** List calls of all sweeps; looks after retries don't count. */
   listCalls: number
-  facts: Fact[]
+  facts: TelemetryEvent[]
 }
 
 const mostRounds = 6
@@ -145,7 +145,7 @@ export function round({ sandbox, daemon, run }: Play, raced: readonly Planted[] 
   return run(sweepAndRetry())
 }
 
-function listCallsOf(facts: readonly Fact[]): number {
+function listCallsOf(facts: readonly TelemetryEvent[]): number {
   return facts.filter((fact) => fact.type === 'platform-request' && fact.operation === 'list').length
 }
 

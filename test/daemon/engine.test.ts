@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { connectionsOf, createEngine, toPolicy, type Engine } from '../../src/engine.ts'
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { dayMs, hourMs, minuteMs, testNow } from '../support/backlog.ts'
 import { createFakeHttp, type FakeHttp, type FakeHttpOptions } from '../support/fake-http.ts'
 import {
@@ -38,7 +38,7 @@ interface World {
   engine: Engine
   platform: FakePlatform
   http: FakeHttp
-  facts: Fact[]
+  facts: TelemetryEvent[]
   /** Runs the loops as the daemon does. */
   start(): void
   tickEvery(periodMs: number, forMs: number): Promise<void>
@@ -72,7 +72,7 @@ function world(setting: Setting = {}): World {
     ...(onRetry && { onRetry }),
   })
   const http = createFakeHttp({ platform, monotonic: () => clock.monotonic(), serverNow, ...(instead && { instead }) })
-  const facts: Fact[] = []
+  const facts: TelemetryEvent[] = []
   const signing = { sign: () => Promise.resolve('a.b.c'), bits: 4096, fingerprint: 'f' }
   const engine = createEngine({
     config: configOf(setting.env),
@@ -82,7 +82,7 @@ function world(setting: Setting = {}): World {
     transport: http.transport,
     key: { current: () => signing, reload: () => Promise.resolve(false), lastReloadOk: () => undefined },
     certificate: undefined,
-    report: (fact) => facts.push(fact),
+    emit: (fact) => facts.push(fact),
   })
   const stop = new AbortController()
   const running: Promise<unknown>[] = []

@@ -74,7 +74,7 @@ async function day(answer: () => number): Promise<Day> {
       stop: () => Promise.resolve(),
     },
     stop: stop.signal,
-    host: { startServer: () => Promise.resolve(listener), processMetrics: false, report: () => undefined },
+    host: { startServer: () => Promise.resolve(listener), processMetrics: false, emit: () => undefined },
   })
   running.catch(() => undefined)
   await clock.advance(dayMs)

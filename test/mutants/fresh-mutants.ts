@@ -197,8 +197,8 @@ export const freshMutants: readonly Mutant[] = [
   {
     id: 'F25',
     file: 'observe/progress.ts',
-    text: "fact.type === 'outcome' && fact.outcome !== 'unknown'",
-    replacement: "fact.type === 'outcome'",
+    text: "event.type === 'outcome' && event.outcome !== 'unknown'",
+    replacement: "event.type === 'outcome'",
     breaks: 'outcomes that nobody saw count as progress: the alert on a daemon that gets nowhere is silent',
     origin: 'fresh',
   },

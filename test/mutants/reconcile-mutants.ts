@@ -221,8 +221,8 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R31',
     file: 'reconcile/sweep/sweeper.ts',
-    text: 'if (records > 0) report',
-    replacement: 'if (records < 0) report',
+    text: 'if (records > 0) emit',
+    replacement: 'if (records < 0) emit',
     breaks: 'never tells that records lapsed',
     origin: 'review',
   },

@@ -1,6 +1,6 @@
 // The invariants, checked as it runs: watches one process of the daemon from outside, every call, every answer, every fact that it tells.
 import type { Config } from '../../src/config/schema.ts'
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createCallLimits } from './call-limits.ts'
 import { createDeadReceivers, type DeadReceivers } from './dead-receivers.ts'
 import type { Expectations } from './expectations.ts'
@@ -26,7 +26,7 @@ export interface Books {
 }
 
 export interface ProcessWatch extends NetworkWatch, DeadReceivers {
-  fact(fact: Fact): void
+  fact(fact: TelemetryEvent): void
   /** A delivery of this record has ended. */
   ended(record: SimulatedRecord): void
   /** Compares what it shows with what was seen. */
@@ -58,7 +58,7 @@ interface Sweep {
 }
 
 /** Ids as they are written here, whatever the platform wrote. */
-function inLowerCase(fact: Fact): Fact {
+function inLowerCase(fact: TelemetryEvent): TelemetryEvent {
   if (fact.type !== 'retry' && fact.type !== 'outcome') return fact
   return { ...fact, id: fact.id.toLowerCase() }
 }
@@ -178,7 +178,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (owing !== undefined) books[owing.kind] += 1
   }
 
-  function outcome(fact: Extract<Fact, { type: 'outcome' }>): void {
+  function outcome(fact: Extract<TelemetryEvent, { type: 'outcome' }>): void {
     const record = platform.records.get(fact.id)
     books[fact.outcome] += 1
     if (isFull()) held()
@@ -204,7 +204,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     return expectations.latestDue(record, known) + expectations.clockTolerance < sinceTruth
   }
 
-  function swept(report: Extract<Fact, { type: 'sweep' }>['report']): void {
+  function swept(report: Extract<TelemetryEvent, { type: 'sweep' }>['report']): void {
     if (report.result !== 'complete') held()
     if (report.kind !== 'full' || report.continued || report.result !== 'complete') return
     sweeps = [...sweeps.slice(-1), { startedAt: timeline.now() - report.seconds * 1000 }]

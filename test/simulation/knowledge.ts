@@ -1,5 +1,5 @@
 // What one process of the daemon did to each record, and what it was shown of it: made from its calls and its facts alone.
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Call, Told } from './network.ts'
 import type { View } from './platform.ts'
 import type { Timeline } from './timeline.ts'
@@ -47,7 +47,7 @@ export interface Knowledge {
   owed(): ReadonlySet<string>
   sent(call: Call): void
   told(call: Call, told: Told): void
-  fact(fact: Fact): void
+  fact(fact: TelemetryEvent): void
 }
 
 /** True for an answer that leaves open whether the retry was taken: none at all, or none of the platform. */

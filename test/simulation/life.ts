@@ -2,7 +2,7 @@
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { keepingLog } from '../support/log.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import type { StatusDocument } from '../../src/ops/status.ts'
@@ -42,7 +42,7 @@ export interface LifeOptions {
   hostNow: () => number
   transport: Transport
   keyFiles: KeyFiles
-  report: (fact: Fact) => void
+  report: (fact: TelemetryEvent) => void
   /** Gets the metrics as they are in the last moment of an end in good order. */
   onLastMetrics: (metrics: ReadonlyMap<string, number>) => void
   onWarning: (message: string) => void
@@ -141,7 +141,7 @@ export function startLife(options: LifeOptions): Life {
     stop: stop.signal,
     host: {
       processMetrics: false,
-      report(fact) {
+      emit(fact) {
         if (isAlive) options.report(fact)
       },
       startControl(commands) {

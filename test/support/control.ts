@@ -19,7 +19,7 @@ export interface RunningControl extends Listener, AsyncDisposable {
 
 export async function startTestControl(changes: Partial<ControlOptions> = {}): Promise<RunningControl> {
   const clock = createVirtualClock()
-  const pause = createPause({ now: clock.now, wake: () => undefined, report: () => undefined })
+  const pause = createPause({ now: clock.now, wake: () => undefined, emit: () => undefined })
   let sweeps = 0
   const control = await startControl({
     host: '127.0.0.1',

@@ -1,7 +1,7 @@
 // The real daemon on a virtual clock, without sockets: its listeners' options are the test's, and the platform answers as the test says.
 import { expect } from 'vitest'
 import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createLog, type CountedLog } from '../../src/observe/log.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
@@ -25,7 +25,7 @@ export type Reply = Partial<Pick<HttpResponse, 'status' | 'headers'>> & { body?:
 
 export interface Scene {
   clock: VirtualClock
-  facts: Fact[]
+  facts: TelemetryEvent[]
   lines: Line[]
   requests: HttpRequest[]
   /** When lists were asked for, on the monotonic clock. */
@@ -74,7 +74,12 @@ export function startScene({
   gapMs = 3_600_000,
 }: SceneOptions = {}): Scene {
   const clock = createVirtualClock()
-  const [facts, lines, requests, listedAt]: [Fact[], Scene['lines'], HttpRequest[], number[]] = [[], [], [], []]
+  const [facts, lines, requests, listedAt]: [TelemetryEvent[], Scene['lines'], HttpRequest[], number[]] = [
+    [],
+    [],
+    [],
+    [],
+  ]
   const stop = new AbortController()
   let [server, control]: [OpsServerOptions | undefined, ControlOptions | undefined] = [undefined, undefined]
   let open = 0
@@ -139,7 +144,7 @@ export function startScene({
         return Promise.resolve(listener)
       },
       processMetrics: false,
-      report: (fact) => facts.push(fact),
+      emit: (fact) => facts.push(fact),
       ...host,
     },
   })

@@ -3,7 +3,7 @@ import TinyQueue from 'tinyqueue'
 import {
   createCircuits,
   type Circuits,
-  type CircuitFact,
+  type CircuitEvent,
   type CircuitPolicy,
   type Ticket,
   type ReceiverVerdict,
@@ -37,7 +37,7 @@ export interface Hit {
 
 export interface Deliveries {
   circuits: Circuits
-  facts: (CircuitFact & { at: number })[]
+  facts: (CircuitEvent & { at: number })[]
   hits: Hit[]
   /** Retries and outcomes until then. */
   until(time: number): void
@@ -63,7 +63,7 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
   let order = 0
   let turn = 0
   let wasFirstProbe = false
-  const facts: (CircuitFact & { at: number })[] = []
+  const facts: (CircuitEvent & { at: number })[] = []
   const circuits = createCircuits({ ...defaultCircuit, ...policy }, (fact) => facts.push({ ...fact, at: now }))
   const coming = new TinyQueue<Coming>([], (a, b) => a.at - b.at || a.order - b.order)
   const hits: Hit[] = []

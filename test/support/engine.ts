@@ -3,7 +3,7 @@ import { systemClock, systemRandom, type Clock } from '../../src/runtime/clock.t
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { connectionsOf, createEngine, type Engine } from '../../src/engine.ts'
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createHttpTransport, type Transport } from '../../src/platform/http.ts'
 import type { RetryResult } from '../../src/platform/operations.ts'
 import { loadKey, type Reloadable, type SigningKey } from '../../src/platform/credentials.ts'
@@ -15,7 +15,7 @@ import { testKeys } from './keys.ts'
 export interface EngineUnderTest extends AsyncDisposable {
   engine: Engine
   config: Config
-  facts: Fact[]
+  facts: TelemetryEvent[]
   /** One full sweep, then a retry of all that was due when it ended until the outcomes are known; as `once` does. */
   round(): Promise<Round>
 }
@@ -35,7 +35,7 @@ export interface EngineTestOptions {
   /** How the sandbox is reached without HTTP. Default: over HTTP, with real deadlines. */
   inProcess?: { transport: Transport; key: Reloadable<SigningKey> }
   /** Told of every fact in the moment in which it is told. */
-  hear?: (fact: Fact) => void
+  hear?: (fact: TelemetryEvent) => void
 }
 
 /** What the daemon's environment must hold to work with a sandbox. */
@@ -80,7 +80,7 @@ export async function startEngine(sandbox: Handle, options: EngineTestOptions = 
     },
   })
   const { close, key, transport }: Connection = options.inProcess ?? (await overHttp(config, clock))
-  const facts: Fact[] = []
+  const facts: TelemetryEvent[] = []
   const engine = createEngine({
     config,
     periodMs: options.periodMs ?? 30_000,
@@ -89,7 +89,7 @@ export async function startEngine(sandbox: Handle, options: EngineTestOptions = 
     transport,
     key,
     certificate: undefined,
-    report(fact) {
+    emit(fact) {
       facts.push(fact)
       options.hear?.(fact)
       // As in `once`: a receiver that is down ends the round.
@@ -105,7 +105,7 @@ export async function startEngine(sandbox: Handle, options: EngineTestOptions = 
     }),
   )
 
-  function countOf(told: readonly Fact[]): Pick<Round, 'retries' | 'outcomes'> {
+  function countOf(told: readonly TelemetryEvent[]): Pick<Round, 'retries' | 'outcomes'> {
     const counts: Pick<Round, 'retries' | 'outcomes'> = { retries: {}, outcomes: {} }
     const { outcomes, retries } = counts
     for (const fact of told) {

@@ -1,13 +1,13 @@
 // One fact of every kind, and sweeps as a test needs them.
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import { webhookId } from './webhooks.ts'
 
 const eventId = webhookId.replaceAll('1', '2')
 const subscriptionId = webhookId.replaceAll('1', '3')
 
-type FactType = Fact['type']
-export type FactOf<Type extends FactType> = Extract<Fact, { type: Type }>
+type FactType = TelemetryEvent['type']
+export type FactOf<Type extends FactType> = Extract<TelemetryEvent, { type: Type }>
 
 /** A full sweep that saw the whole, empty window. */
 export function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
@@ -76,7 +76,9 @@ export const tokenHad: FactOf<'token-refreshed'> = {
   expiresInSeconds: 3600,
 }
 
-export function tokenRefused(changes: Partial<Exclude<FactOf<'token-refreshed'>, { result: 'success' }>> = {}): Fact {
+export function tokenRefused(
+  changes: Partial<Exclude<FactOf<'token-refreshed'>, { result: 'success' }>> = {},
+): TelemetryEvent {
   return {
     type: 'token-refreshed',
     result: 'rejected',

@@ -1,7 +1,7 @@
 // A daemon's engine with failed records to recover, and a platform that is about to misbehave; in this process on a virtual clock, or over HTTP where the fault is one of sockets.
 import { createServer } from 'node:http'
 import type { Clock } from '../../src/runtime/clock.ts'
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Reason } from '../../src/platform/http.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import { closeServer, listen } from '../../src/sandbox/listen.ts'
@@ -133,7 +133,10 @@ export async function startScene(options: SceneOptions = {}): Promise<Scene> {
   }
 }
 
-function countReasons(facts: readonly Fact[], operation: 'token' | 'list' | 'retry'): Partial<Record<Reason, number>> {
+function countReasons(
+  facts: readonly TelemetryEvent[],
+  operation: 'token' | 'list' | 'retry',
+): Partial<Record<Reason, number>> {
   const counts: Partial<Record<Reason, number>> = {}
   for (const fact of facts) {
     const isOne = operation === 'token' ? fact.type === 'token-request' : isRequest(fact, operation)
@@ -142,7 +145,7 @@ function countReasons(facts: readonly Fact[], operation: 'token' | 'list' | 'ret
   return counts
 }
 
-function isRequest(fact: Fact, operation: 'list' | 'retry'): boolean {
+function isRequest(fact: TelemetryEvent, operation: 'list' | 'retry'): boolean {
   return fact.type === 'platform-request' && fact.operation === operation
 }
 

@@ -1,7 +1,7 @@
 // The platform client with the net off: answers are laid out beforehand, and each must be fetched.
 import { MockAgent } from 'undici'
 import type { Random } from '../../src/runtime/clock.ts'
-import { createPlatformClient, type PlatformClient, type RequestFact } from '../../src/platform/client.ts'
+import { createPlatformClient, type PlatformClient, type RequestEvent } from '../../src/platform/client.ts'
 import { createHttpTransport, TransportError } from '../../src/platform/http.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { createRateLimiter, type RateLimiter, type RateReport } from '../../src/platform/rate-limiter.ts'
@@ -47,7 +47,7 @@ export interface ClientUnderTest extends AsyncDisposable {
   /** Net number of grants that were taken by class. */
   taken: Record<'retry' | 'list' | 'confirm', number>
   feedback: RateReport[]
-  facts: RequestFact[]
+  facts: RequestEvent[]
   tokens: FakeTokens
   sent: SentRequest[]
   /** Lays out answers, in the order in which they will be given. */
@@ -83,7 +83,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
   const pool = agent.get(origin)
   const http = createHttpTransport({ clock, connections: 1, dispatcher: agent })
   const sent: SentRequest[] = []
-  const facts: RequestFact[] = []
+  const facts: RequestEvent[] = []
   const feedback: RateReport[] = []
   const taken = { retry: 0, list: 0, confirm: 0 }
   const rate = createRateLimiter({ clock, maxPerSecond: options.maxPerSecond ?? 1000 })
@@ -158,7 +158,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
       serverClock: createServerClock(clock),
       clock,
       random: options.random ?? { next: () => 0.5, uuid: () => 'unused' },
-      report: (fact) => facts.push(fact),
+      emit: (fact) => facts.push(fact),
     }),
     clock,
     rate,

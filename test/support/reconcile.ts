@@ -5,31 +5,31 @@ import { createRateLimiter, type RateLimiter } from '../../src/platform/rate-lim
 import {
   createCircuits,
   type Circuits,
-  type CircuitFact,
+  type CircuitEvent,
   type CircuitPolicy,
 } from '../../src/reconcile/retry/circuits.ts'
 import { createBacklog } from '../../src/reconcile/retry/backlog.ts'
 import { createConfirmer, type Confirmer } from '../../src/reconcile/confirm/confirmer.ts'
-import { createDispatcher, type Dispatcher, type RetryFact } from '../../src/reconcile/retry/dispatcher.ts'
+import { createDispatcher, type Dispatcher, type RetryEvent } from '../../src/reconcile/retry/dispatcher.ts'
 import {
   createPlatformBreaker,
   type PlatformBreaker,
-  type TroubleFact,
+  type TroubleEvent,
 } from '../../src/reconcile/retry/platform-breaker.ts'
 import { createOutcomes, verdictOf, type Outcome } from '../../src/reconcile/confirm/outcomes.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import { createSweeper, type Sweeper } from '../../src/reconcile/sweep/sweeper.ts'
-import type { SweeperFact, SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
+import type { SweeperEvent, SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Clock, Random } from '../../src/runtime/clock.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
 import { defaultPolicy, minuteMs, testNow, type TestBacklog } from './backlog.ts'
 import { createFakePlatform, type FakePlatform, type FakePlatformOptions } from './fake-platform.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
-export type ReconcileFact = RetryFact | TroubleFact | SweeperFact | CircuitFact | OutcomeToldFact
+export type ReconcileEvent = RetryEvent | TroubleEvent | SweeperEvent | CircuitEvent | OutcomeToldEvent
 
 /** An outcome, as it becomes known. */
-export interface OutcomeToldFact {
+export interface OutcomeToldEvent {
   type: 'outcome'
   id: string
   outcome: Outcome
@@ -78,7 +78,7 @@ export interface Reconcile extends AsyncDisposable {
   sweeper: Sweeper
   /** The sweep loop, which runs from the beginning: rejects with a bug. */
   sweeping: Promise<never>
-  facts: ReconcileFact[]
+  facts: ReconcileEvent[]
   /** Reports of the sweeps so far. */
   sweeps(): SweepReport[]
   stop: AbortController
@@ -98,17 +98,17 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const clock = createVirtualClock(options.startMs ?? testNow)
   const policy: Policy = { ...defaultPolicy, ...options.policy }
   const zone = createTimeZone(options.zone ?? 'UTC')
-  const facts: ReconcileFact[] = []
+  const facts: ReconcileEvent[] = []
   let ended = Promise.withResolvers<undefined>()
-  const report = (fact: ReconcileFact): void => {
-    facts.push(fact)
-    if (fact.type !== 'sweep') return
+  const emit = (event: ReconcileEvent): void => {
+    facts.push(event)
+    if (event.type !== 'sweep') return
     ended.resolve(undefined)
     ended = Promise.withResolvers()
   }
   const platform = createFakePlatform({ latencyMs: 20, ...options, clock })
   const maxRecords = options.maxRecords ?? 100_000
-  const circuits = createCircuits({ ...circuitsOff, ...options.circuit }, report)
+  const circuits = createCircuits({ ...circuitsOff, ...options.circuit }, emit)
   const cache = createBacklog({
     policy,
     zone,
@@ -120,7 +120,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     zone,
     onSettled({ outcome, pending, record, timeOffsetMs }) {
       circuits.settle(pending.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
-      report({ type: 'outcome', id: record.id, outcome, timeOffsetMs })
+      emit({ type: 'outcome', id: record.id, outcome, timeOffsetMs })
       dispatcher.settled(record)
     },
     onUndecided({ ticket }) {
@@ -144,7 +144,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const breaker = createPlatformBreaker({
     clock,
     random: steadyRandom,
-    report,
+    emit,
     probe: async (signal) => {
       await client.list({ status: 'failed', page: 0, size: 1 }, signal)
     },
@@ -176,7 +176,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     receiver: { up: () => undefined },
     clock,
     concurrency,
-    report,
+    emit,
   })
   const { sliceRecords = 5000, pages = 4 } = options
   const confirmer = createConfirmer({
@@ -208,7 +208,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
       const now = clock.monotonic()
       return !circuits.isOpen(subscriptionId, now) && !circuits.isRecovering(subscriptionId, now)
     },
-    report,
+    emit,
   })
   const sweeping = sweeper.run(stop.signal)
   const running: Promise<unknown>[] = [sweeping.catch(() => undefined)]

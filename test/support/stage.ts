@@ -1,6 +1,6 @@
 // A sandbox with its clock, and daemon's engines that are started against it: in this process on a virtual clock, or over HTTP.
 import type { Clock } from '../../src/runtime/clock.ts'
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import type { Handle } from '../../src/sandbox/handle.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
@@ -16,7 +16,7 @@ export interface EngineOptions {
   /** How far the daemon's host is ahead of the true time, in milliseconds; default 0. */
   hostAheadMs?: number | undefined
   /** Told of every fact in the moment in which it is told. */
-  hear?: ((fact: Fact) => void) | undefined
+  hear?: ((fact: TelemetryEvent) => void) | undefined
   /** In this process only: stands between the engine and the platform. */
   between?: ((transport: Transport) => Transport) | undefined
 }
@@ -94,7 +94,7 @@ async function completed(clock: Clock, options: Partial<SandboxOptions> = {}): P
   return { clock, certificatePem, deliveryTimeoutMs: null, ...options }
 }
 
-function heard(hear: EngineOptions['hear']): { hear?: (fact: Fact) => void } {
+function heard(hear: EngineOptions['hear']): { hear?: (fact: TelemetryEvent) => void } {
   return hear === undefined ? {} : { hear }
 }
 

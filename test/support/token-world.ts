@@ -2,7 +2,7 @@
 import { expect } from 'vitest'
 import { TransportError } from '../../src/platform/http.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
-import { createTokenCache, type TokenFact, type TokenCache, type TokenCacheOptions } from '../../src/platform/token.ts'
+import { createTokenCache, type TokenEvent, type TokenCache, type TokenCacheOptions } from '../../src/platform/token.ts'
 import { TokenError } from '../../src/platform/token-endpoint.ts'
 import {
   createTokenEndpoint,
@@ -18,7 +18,7 @@ export interface World {
   clock: VirtualClock
   endpoint: TokenEndpoint
   key: ReturnType<typeof fakeKeySource>
-  facts: TokenFact[]
+  facts: TokenEvent[]
   manager: TokenCache
   /** The manager in the background; ended by the function returned. */
   start: () => () => Promise<void>
@@ -39,7 +39,7 @@ export function tokenWorld(changes: Partial<TokenCacheOptions> = {}, surrounding
   const clock = createVirtualClock()
   const endpoint = createTokenEndpoint(clock, { skewMs })
   const key = fakeKeySource()
-  const facts: TokenFact[] = []
+  const facts: TokenEvent[] = []
   const manager = createTokenCache({
     tokenUrl: new URL(`${issuer}/protocol/openid-connect/token`),
     issuer,
@@ -52,7 +52,7 @@ export function tokenWorld(changes: Partial<TokenCacheOptions> = {}, surrounding
     clock,
     random: fakeRandom(random),
     serverClock: createServerClock(clock),
-    report: (fact) => facts.push(fact),
+    emit: (fact) => facts.push(fact),
     ...changes,
   })
   function start(): () => Promise<void> {

@@ -1,5 +1,5 @@
 // What the log reporter makes of events: the lines, or their levels and ids.
-import type { Fact } from '../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { countedLevels, type CountedLevel } from '../../src/observe/log.ts'
 import { createLogReporter } from '../../src/observe/log-reporter.ts'
 import { keepingLog, type Line } from './log.ts'
@@ -7,7 +7,7 @@ import { keepingLog, type Line } from './log.ts'
 const standing = { monotonic: () => 0 }
 
 /** The lines that the events give, from the level on; `clock` may move while they come. */
-export function told(facts: Iterable<Fact>, from: CountedLevel = 'debug', clock = standing): Line[] {
+export function told(facts: Iterable<TelemetryEvent>, from: CountedLevel = 'debug', clock = standing): Line[] {
   const levels: readonly string[] = countedLevels
   const lines: Line[] = []
   const reporter = createLogReporter(
@@ -19,7 +19,7 @@ export function told(facts: Iterable<Fact>, from: CountedLevel = 'debug', clock 
 }
 
 /** Each line as `level: event`. */
-export function messages(facts: Iterable<Fact>, from: CountedLevel = 'info', clock = standing): string[] {
+export function messages(facts: Iterable<TelemetryEvent>, from: CountedLevel = 'info', clock = standing): string[] {
   return told(facts, from, clock).map(({ level, event }) => `${level}: ${event}`)
 }
 

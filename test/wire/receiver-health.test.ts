@@ -4,7 +4,7 @@ import { createHttpTransport, TransportError, type HttpRequest, type HttpRespons
 import {
   createReceiverHealth,
   type ReceiverHealth,
-  type ReceiverFact,
+  type ReceiverEvent,
   type ReceiverHealthOptions,
 } from '../../src/reconcile/retry/receiver-health.ts'
 import { startRawServer } from '../support/raw-server.ts'
@@ -18,7 +18,7 @@ type Health = number | TransportError['reason'] | ((request: HttpRequest) => Pro
 interface Scene {
   clock: VirtualClock
   receiver: ReceiverHealth
-  facts: ReceiverFact[]
+  facts: ReceiverEvent[]
   requests: HttpRequest[]
   /** When each poll was sent, ms since the start. */
   polledAt: number[]
@@ -33,7 +33,7 @@ function response(status: number): HttpResponse {
 function createScene(first: Health = 200, changes: Partial<ReceiverHealthOptions> = {}): Scene {
   const clock = createVirtualClock()
   const start = clock.monotonic()
-  const facts: ReceiverFact[] = []
+  const facts: ReceiverEvent[] = []
   const requests: HttpRequest[] = []
   const polledAt: number[] = []
   let health = first
@@ -51,7 +51,7 @@ function createScene(first: Health = 200, changes: Partial<ReceiverHealthOptions
     },
     clock,
     wake: () => undefined,
-    report: (fact) => facts.push(fact),
+    emit: (fact) => facts.push(fact),
     ...changes,
   })
   const stop = new AbortController()
@@ -206,14 +206,14 @@ test('a bug of ours is no answer of the receiver', async () => {
     transport: () => Promise.reject(bug),
     clock: createVirtualClock(),
     wake: () => undefined,
-    report: () => undefined,
+    emit: () => undefined,
   })
   await expect(receiver.run(new AbortController().signal)).rejects.toBe(bug)
 })
 
 describe('over real HTTP', () => {
   interface Asked {
-    facts: ReceiverFact[]
+    facts: ReceiverEvent[]
     requests: string[]
     /** Connections to where a redirect points. */
     others: number
@@ -225,7 +225,7 @@ describe('over real HTTP', () => {
     const clock = createVirtualClock()
     const http = createHttpTransport({ clock, connections: 1 })
     const told = Promise.withResolvers<undefined>()
-    const facts: ReceiverFact[] = []
+    const facts: ReceiverEvent[] = []
     const stop = new AbortController()
     const receiver = createReceiverHealth({
       healthUrl: server.url.href,
@@ -234,7 +234,7 @@ describe('over real HTTP', () => {
       transport: http.transport,
       clock,
       wake: () => undefined,
-      report: (fact) => {
+      emit: (fact) => {
         facts.push(fact)
         told.resolve(undefined)
       },

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { loadKey } from '../../src/platform/credentials.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
-import { createTokenCache, type TokenCache, type TokenFact } from '../../src/platform/token.ts'
+import { createTokenCache, type TokenCache, type TokenEvent } from '../../src/platform/token.ts'
 import { TokenError } from '../../src/platform/token-endpoint.ts'
 import { createHttpTransport } from '../../src/platform/http.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
@@ -15,7 +15,7 @@ import { testKeys } from '../support/keys.ts'
 interface Scene extends AsyncDisposable {
   sandbox: Sandbox
   manager: TokenCache
-  facts: TokenFact[]
+  facts: TokenEvent[]
 }
 
 async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): Promise<Scene> {
@@ -24,7 +24,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
   const sandbox = await startSandbox({ clock: systemClock, certificatePem, ...options })
   const http = createHttpTransport({ clock: systemClock, connections: 4 })
   const source = await loadKey({ file: privateKeyFile })
-  const facts: TokenFact[] = []
+  const facts: TokenEvent[] = []
   const manager = createTokenCache({
     tokenUrl: new URL(sandbox.issuerUrl + tokenPath),
     issuer: sandbox.issuerUrl,
@@ -37,7 +37,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
     clock: systemClock,
     random: systemRandom,
     serverClock: createServerClock(systemClock),
-    report: (fact) => facts.push(fact),
+    emit: (fact) => facts.push(fact),
   })
   return {
     sandbox,

@@ -12,13 +12,13 @@ export const outcomes = ['recovered', 'failed-again', 'unknown'] as const
 export type Outcome = (typeof outcomes)[number]
 
 /** Told once for every retry that was accepted, or whose answer was lost. */
-export interface OutcomeFact {
+export interface OutcomeEvent {
   type: 'outcome'
   id: string
   eventId: string
   subscriptionId: string
   eventType: string
-  /** Which attempt of the record it was, as the fact of its retry tells it. */
+  /** Which attempt of the record it was, as the event of its retry tells it. */
   attempt: number
   outcome: Outcome
   /** From the event, and from the PATCH, until the outcome was seen; both in ms. */
@@ -42,7 +42,7 @@ export interface Settled {
   /** When it was seen: platform epoch ms, and monotonic ms. */
   seenAt: number
   monotonic: number
-  /** @see OutcomeFact */
+  /** @see OutcomeEvent */
   timeOffsetMs: number | undefined
 }
 

@@ -10,7 +10,7 @@ import {
 export { circuitStates, type CircuitPolicy, type CircuitState, type ReceiverVerdict } from './circuit-breaker.ts'
 
 /** A change of a circuit's state. */
-export interface CircuitFact {
+export interface CircuitEvent {
   type: 'circuit'
   subscriptionId: string
   to: CircuitState
@@ -121,7 +121,7 @@ function createUnlimited(): Circuits {
 }
 
 /** `report` is told of every change of state. */
-export function createCircuits(policy: CircuitPolicy, report: (fact: CircuitFact) => void): Circuits {
+export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEvent) => void): Circuits {
   if (!policy.enabled) return createUnlimited()
   /** The least recently used first. */
   const lines = new Map<string, SubscriptionCircuit>()

@@ -26,7 +26,7 @@ import { contains, type Span } from '../window.ts'
 export const retryReasons = ['due', 'expiring', 'probe'] as const
 export type RetryReason = (typeof retryReasons)[number]
 
-export interface RetryFact {
+export interface RetryEvent {
   type: 'retry'
   id: string
   eventId: string
@@ -51,7 +51,7 @@ export interface DispatchOptions {
   clock: Clock
   /** Retries in flight at most. */
   concurrency: number
-  report: (fact: RetryFact) => void
+  emit: (event: RetryEvent) => void
 }
 
 export interface Dispatcher {
@@ -198,7 +198,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   /** As it stands before the retry goes out. */
-  function occasionOf(entry: FailedRecord): Pick<RetryFact, 'attempt' | 'why'> {
+  function occasionOf(entry: FailedRecord): Pick<RetryEvent, 'attempt' | 'why'> {
     const isProbe = circuits.isRecovering(entry.subscriptionId, clock.monotonic())
     const why = isProbe ? 'probe' : isExpiring(entry, policy, now()) ? 'expiring' : 'due'
     return { attempt: nextAttempt(entry), why }
@@ -206,13 +206,13 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   async function attempt(
     entry: FailedRecord,
-    { ticket, ...occasion }: Pick<RetryFact, 'attempt' | 'why'> & { ticket: Ticket },
+    { ticket, ...occasion }: Pick<RetryEvent, 'attempt' | 'why'> & { ticket: Ticket },
     kill: AbortSignal,
   ): Promise<void> {
     const answer = await client.retry(entry.id, kill)
     const { id, eventId, subscriptionId, eventType } = entry
     // First of all: the answer may show the outcome, which is told as soon as it is noted.
-    options.report({ type: 'retry', id, eventId, subscriptionId, eventType, ...occasion, answer })
+    options.emit({ type: 'retry', id, eventId, subscriptionId, eventType, ...occasion, answer })
     outcomes.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
     if (!outcomes.pending().has(entry)) leaves(answer, ticket)
     breaker.note(answer)

@@ -1,6 +1,6 @@
 // The operator's pause: nothing is retried until it is resumed. A restart forgets it; `retry.enabled` is the lasting switch.
 
-export interface PauseFact {
+export interface PauseEvent {
   type: 'paused'
   paused: boolean
 }
@@ -10,7 +10,7 @@ export interface PauseOptions {
   now: () => number
   /** Called whenever it may have become possible to go on. */
   wake: () => void
-  report: (fact: PauseFact) => void
+  emit: (event: PauseEvent) => void
 }
 
 export interface Pause {
@@ -21,19 +21,19 @@ export interface Pause {
   since(): number | undefined
 }
 
-export function createPause({ now, wake, report }: PauseOptions): Pause {
+export function createPause({ now, wake, emit }: PauseOptions): Pause {
   let since: number | undefined
   return {
     pause() {
       if (since !== undefined) return false
       since = now()
-      report({ type: 'paused', paused: true })
+      emit({ type: 'paused', paused: true })
       return true
     },
     resume() {
       if (since === undefined) return false
       since = undefined
-      report({ type: 'paused', paused: false })
+      emit({ type: 'paused', paused: false })
       wake()
       return true
     },

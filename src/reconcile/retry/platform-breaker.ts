@@ -7,7 +7,7 @@ import { isPlatformTrouble } from '../platform-trouble.ts'
 /** Why nothing is retried at present. */
 export type Trouble = 'unauthorized' | 'platform'
 
-export interface TroubleFact {
+export interface TroubleEvent {
   type: 'trouble'
   /** What stops the retries; undefined when they go on. */
   trouble: Trouble | undefined
@@ -20,7 +20,7 @@ export interface PlatformBreakerOptions {
   probe: (signal: AbortSignal) => Promise<void>
   /** Called whenever it may have become possible to go on. */
   wake: () => void
-  report: (fact: TroubleFact) => void
+  emit: (event: TroubleEvent) => void
 }
 
 export interface PlatformBreaker {
@@ -72,7 +72,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     }
     if (trouble() !== before) {
       since = trouble() === undefined ? undefined : clock.now()
-      options.report({ type: 'trouble', trouble: trouble() })
+      options.emit({ type: 'trouble', trouble: trouble() })
     }
     changed.notify()
     options.wake()

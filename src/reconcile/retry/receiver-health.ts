@@ -2,7 +2,7 @@
 import { TransportError, type Transport } from '../../platform/http.ts'
 import type { Clock } from '../../runtime/clock.ts'
 
-export interface ReceiverFact {
+export interface ReceiverEvent {
   type: 'receiver'
   up: boolean
   /** What it answered (`HTTP 503`), or why it did not (`connection`). */
@@ -19,7 +19,7 @@ export interface ReceiverHealthOptions {
   clock: Clock
   /** Called whenever it may have become possible to go on. */
   wake: () => void
-  report: (fact: ReceiverFact) => void
+  emit: (event: ReceiverEvent) => void
 }
 
 export interface ReceiverHealth {
@@ -42,7 +42,7 @@ interface Health {
 }
 
 export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHealth {
-  const { clock, healthUrl, intervalMs, report, timeoutMs, transport, wake } = options
+  const { clock, healthUrl, intervalMs, emit, timeoutMs, transport, wake } = options
   let last: Health | undefined
   let since: number | undefined
   /** Monotonic ms of the last answer. One that is older than two polls says nothing: this process was asleep. */
@@ -75,7 +75,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
   function take(health: Health): void {
     if (health.up !== last?.up) {
       since = clock.now()
-      report({ type: 'receiver', ...health })
+      emit({ type: 'receiver', ...health })
     }
     last = health
     answeredAt = clock.monotonic()

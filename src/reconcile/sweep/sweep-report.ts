@@ -44,7 +44,7 @@ export interface SweepReport extends SweepTally {
   }
 }
 
-export type SweeperFact =
+export type SweeperEvent =
   | { type: 'sweep'; report: SweepReport }
   | { type: 'tick-skipped'; reason: SkipReason }
   | { type: 'slice-skipped'; sweepId: string; span: Span; reason: Reason }

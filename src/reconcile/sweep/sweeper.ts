@@ -17,7 +17,7 @@ import { sweep } from './sweep.ts'
 import {
   failureOf,
   type SkipReason,
-  type SweeperFact,
+  type SweeperEvent,
   type SweepKind,
   type SweepReport,
   type SweepTally,
@@ -44,7 +44,7 @@ export interface SweeperOptions {
   gateOf?: (subscriptionId: string) => Gate | undefined
   /** Whether the circuit of a subscription is closed, so that its records can go out. Default: each is. */
   isClosed?: (subscriptionId: string) => boolean
-  report: (fact: SweeperFact) => void
+  emit: (event: SweeperEvent) => void
 }
 
 export interface Sweeper {
@@ -88,7 +88,7 @@ const roomCheckMs = 1000
 
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { backlog, client, clock, dispatcher, isClosed = () => true, maxRecords, outcomes } = options
-  const { policy, random, report, zone } = options
+  const { policy, random, emit, zone } = options
   const { window } = policy
   const notifier = createNotifier(clock)
   /** The sweep that the loop makes next, and the one that it makes now; a recent one may be part of another one. */
@@ -144,7 +144,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const present = slidingWindow(client.now(), window, zone)
     forgottenBefore = present.from
     const records = backlog.forgetBefore(present.from)
-    if (records > 0) report({ type: 'lapsed', records })
+    if (records > 0) emit({ type: 'lapsed', records })
     return present
   }
 
@@ -166,10 +166,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
     tally.listed += listed.records.length
     if (!listed.complete) tally.incompleteSlices += 1
-    if (listed.unreadable.length > 0) report({ type: 'unreadable', sweepId, rows: listed.unreadable })
+    if (listed.unreadable.length > 0) emit({ type: 'unreadable', sweepId, rows: listed.unreadable })
     const { time, status } = listed.unexpected
-    if (time + status > 0) report({ type: 'unexpected', sweepId, time, status })
-    if (learned.earlyAtLimit > 0) report({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
+    if (time + status > 0) emit({ type: 'unexpected', sweepId, time, status })
+    if (learned.earlyAtLimit > 0) emit({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
     return learned
   }
 
@@ -197,7 +197,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         if (isEnough(merge(step.listed, current, recount))) return
       } else {
         current.tally.skippedSlices += 1
-        report({ type: 'slice-skipped', sweepId: current.id, ...step.skipped })
+        emit({ type: 'slice-skipped', sweepId: current.id, ...step.skipped })
       }
     }
   }
@@ -314,7 +314,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
     const made = reportOf(current, (clock.monotonic() - startedAt) / 1000, failure)
     if (target === 'full' && made.result === 'complete') dispatcher.sawAll()
-    report({ type: 'sweep', report: made })
+    emit({ type: 'sweep', report: made })
     return made
   }
 
@@ -367,7 +367,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     tick() {
       forget()
       const reason = ask()
-      if (reason !== undefined) report({ type: 'tick-skipped', reason })
+      if (reason !== undefined) emit({ type: 'tick-skipped', reason })
     },
     sweepNow() {
       const isFull = (target: Target | undefined): boolean => target === 'full' || target === 'left-out'

@@ -1,7 +1,7 @@
 // The audit: one line for each PATCH and each outcome, complete, and nothing else in it.
 import { describe, expect, test } from 'vitest'
 import { auditLine, createAudit } from '../../../src/observe/audit.ts'
-import type { Fact } from '../../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { defaultPolicy, testNow } from '../../support/backlog.ts'
 import { delivering, due, holding } from '../../support/dispatching.ts'
 import { outcomeFact, retryFact, sweepFact, tokenHad } from '../../support/facts.ts'
@@ -15,7 +15,7 @@ const subject = {
   attempt: 2,
 }
 
-function written(facts: readonly Fact[]): string[] {
+function written(facts: readonly TelemetryEvent[]): string[] {
   const lines: string[] = []
   const audit = createAudit({
     instance: 'payments',

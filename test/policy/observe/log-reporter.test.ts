@@ -1,6 +1,6 @@
 // What is logged of events: changes of state once, repetitions and single records at debug, and few lines however bad it is.
 import { describe, expect, test } from 'vitest'
-import type { Fact } from '../../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { UnreadableRow } from '../../../src/platform/record.ts'
 import type { CircuitState } from '../../../src/reconcile/retry/circuits.ts'
 import {
@@ -17,9 +17,9 @@ import { messages, times, told } from '../../support/told.ts'
 import { webhookId } from '../../support/webhooks.ts'
 
 /** The lines of events that come one after the other, each so long after the one before. */
-function over(facts: readonly Fact[], everyMs: number): string[] {
+function over(facts: readonly TelemetryEvent[], everyMs: number): string[] {
   let now = 0
-  function* coming(): Generator<Fact> {
+  function* coming(): Generator<TelemetryEvent> {
     for (const fact of facts) {
       yield fact
       now += everyMs
@@ -46,7 +46,7 @@ test.each([
 })
 
 test('the end of a pause has its line too', () => {
-  const facts: Fact[] = [
+  const facts: TelemetryEvent[] = [
     { type: 'trouble', trouble: 'unauthorized' },
     { type: 'trouble', trouble: undefined },
     { type: 'paused', paused: false },
@@ -103,7 +103,7 @@ describe('retries and outcomes', () => {
 
   test('100,000 recovered records are fewer than 500 lines', () => {
     // 20 retries a second, and a full sweep every half minute: as often as it can be.
-    const round = (index: number): Fact[] => [
+    const round = (index: number): TelemetryEvent[] => [
       ...times(600, () => accepted),
       ...times(600, () => outcomeFact()),
       sweepFact({ listed: 100_000 - index }),
@@ -115,7 +115,7 @@ describe('retries and outcomes', () => {
   })
 
   test('attempt times that do not fit are a warning when two in a row do not', () => {
-    const seen = (hours: number): Fact => outcomeFact({ timeOffsetMs: hours * 3_600_000 })
+    const seen = (hours: number): TelemetryEvent => outcomeFact({ timeOffsetMs: hours * 3_600_000 })
     expect(messages([0, 0.1, 2, 0, -2, 0.1].map(seen))).toEqual([])
     expect(told([-2, -1].map(seen), 'warn')).toMatchObject([
       { event: 'platform_time_offset', fields: { offsetSeconds: 3_600 } },
@@ -166,7 +166,7 @@ describe('sweeps', () => {
     expect(messages(times(20, (i) => (i % 2 === 0 ? other : failedSweep())))).toHaveLength(2)
   })
 
-  test.each<[string, Fact[], number]>([
+  test.each<[string, TelemetryEvent[], number]>([
     ['not with the other kind', [failedSweep(), sweepFact({ kind: 'recent' }), failedSweep()], 0],
     ['with the kind that failed', [failedSweep({ kind: 'recent' }), sweepFact({ kind: 'recent' })], 1],
     ['with a full one, whatever failed', [failedSweep(), failedSweep({ kind: 'recent' }), sweepFact()], 1],
@@ -206,7 +206,7 @@ describe('a condition', () => {
   })
 
   test('throttling has a line when it begins, and when five minutes were calm', () => {
-    const call = (reason: 'ok' | 'throttled'): Fact => ({ ...everyFact['platform-request'], reason })
+    const call = (reason: 'ok' | 'throttled'): TelemetryEvent => ({ ...everyFact['platform-request'], reason })
     const [began, ended] = ['warn: throttling_started', 'info: throttling_ended']
     const calls = ['throttled', 'ok', 'throttled', ...times(5, () => 'ok' as const)] as const
     expect(over(calls.map(call), 60_000)).toEqual([began, ended])
@@ -254,7 +254,8 @@ describe('circuits', () => {
     to,
     ...changes[to],
   })
-  const many = (to: CircuitState, count = 5_000): Fact[] => times(count, (i) => circuit(to, `subscription-${i}`))
+  const many = (to: CircuitState, count = 5_000): TelemetryEvent[] =>
+    times(count, (i) => circuit(to, `subscription-${i}`))
 
   test('are logged as they open and close', () => {
     expect(told([circuit('open'), circuit('closed')])).toEqual([
@@ -293,7 +294,7 @@ describe('circuits', () => {
 
   test('ten minutes later are lines again, and the first says how many were not', () => {
     let now = 0
-    function* facts(): Generator<Fact> {
+    function* facts(): Generator<TelemetryEvent> {
       yield* many('open', 25)
       now = 600_000
       yield circuit('open', 'late')
@@ -305,7 +306,7 @@ describe('circuits', () => {
 })
 
 describe('parts of the window that can not be listed', () => {
-  const skipped = (from: number): Fact => ({
+  const skipped = (from: number): TelemetryEvent => ({
     type: 'slice-skipped',
     sweepId: 'abcd1234',
     span: { from, to: from + 1 },
@@ -327,7 +328,7 @@ describe('parts of the window that can not be listed', () => {
 })
 
 test('unreadable records are logged once each by id, those without one once, and not by the thousand', () => {
-  const unreadable = (...ids: (string | undefined)[]): Fact => ({
+  const unreadable = (...ids: (string | undefined)[]): TelemetryEvent => ({
     type: 'unreadable',
     sweepId: 'abcd1234',
     rows: ids.map((id): UnreadableRow => ({ unreadable: true, id, field: id === undefined ? 'id' : 'status' })),

@@ -1,6 +1,6 @@
 // What was seen to work: progress and when it is due next, the last sweeps, readiness, and how long the rest takes.
 import { describe, expect, test } from 'vitest'
-import type { Fact } from '../../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { drainSeconds } from '../../../src/observe/drain.ts'
 import { createProgress, maxSweeps, type Progress } from '../../../src/observe/progress.ts'
 import { retryResults } from '../../../src/platform/operations.ts'
@@ -25,7 +25,7 @@ function progressOf(periodMs: number): { progress: Progress; setNow: (now: numbe
 }
 
 describe('progress', () => {
-  test.each<[string, Fact]>([
+  test.each<[string, TelemetryEvent]>([
     ['a sweep', sweepFact()],
     ['a recent sweep', sweepFact({ kind: 'recent' })],
     ['an incomplete sweep', sweepFact({ result: 'incomplete' })],
@@ -37,7 +37,7 @@ describe('progress', () => {
     expect(progress.state().progressAt).toBe(start + 5)
   })
 
-  test.each<[string, Fact]>([
+  test.each<[string, TelemetryEvent]>([
     ['a sweep that failed', failedSweep()],
     ['an outcome that was given up', outcomeFact({ outcome: 'unknown' })],
     ['a retry that was not sent', retryFact({ result: 'accepted', reason: 'ok', sent: false })],

@@ -1,7 +1,7 @@
 // From facts and state to series: each fact moves what it should, and nothing else.
 import { describe, expect, test } from 'vitest'
-import type { Fact } from '../../../src/observe/events.ts'
-import { publishFact } from '../../../src/observe/publish.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
+import { publishEvent } from '../../../src/observe/publish.ts'
 import { createMetrics, metricPrefix, type Metrics } from '../../../src/observe/metrics.ts'
 import { retryResults } from '../../../src/platform/operations.ts'
 import { reasons } from '../../../src/platform/http.ts'
@@ -17,14 +17,14 @@ async function nonZero(metrics: Metrics): Promise<Record<string, number>> {
   return Object.fromEntries(shown.map(([series, value]) => [series.replace(metricPrefix, ''), value]))
 }
 
-async function moved(...facts: Fact[]): Promise<Record<string, number>> {
+async function moved(...facts: TelemetryEvent[]): Promise<Record<string, number>> {
   const metrics = createMetrics({ processMetrics: false })
-  for (const fact of facts) publishFact(metrics, fact)
+  for (const fact of facts) publishEvent(metrics, fact)
   return nonZero(metrics)
 }
 
 describe('every fact', () => {
-  test.each<[string, Fact, Record<string, number>]>([
+  test.each<[string, TelemetryEvent, Record<string, number>]>([
     [
       'token request',
       everyFact['token-request'],
@@ -145,7 +145,7 @@ describe('outcomes', () => {
     const metrics = createMetrics({ processMetrics: false })
     const [hour, week] = [3_600_000, 7 * 86_400_000]
     for (const sinceEventMs of [59_000, hour, week, week + 1_000]) {
-      publishFact(metrics, outcomeFact({ sinceEventMs, sinceRetryMs: 100 }))
+      publishEvent(metrics, outcomeFact({ sinceEventMs, sinceRetryMs: 100 }))
     }
     const { samples = new Map<string, number>() } =
       parseExposition(await metrics.text()).get(`${metricPrefix}recovery_duration_seconds`) ?? {}
@@ -166,8 +166,8 @@ describe('outcomes', () => {
 
   test('name no record and no subscription in a label', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    publishFact(metrics, everyFact.outcome)
-    publishFact(metrics, everyFact.circuit)
+    publishEvent(metrics, everyFact.outcome)
+    publishEvent(metrics, everyFact.circuit)
     const text = await metrics.text()
     for (const id of [everyFact.outcome.id, everyFact.outcome.eventId, everyFact.outcome.subscriptionId]) {
       expect(text).not.toContain(id)
@@ -176,7 +176,7 @@ describe('outcomes', () => {
 })
 
 describe('sweeps', () => {
-  test.each<[string, Fact, Record<string, number>]>([
+  test.each<[string, TelemetryEvent, Record<string, number>]>([
     [
       'whole',
       sweepFact(),
@@ -211,7 +211,12 @@ describe('sweeps', () => {
 
 describe('every value of a closed list has its series', () => {
   test('reasons of requests', async () => {
-    const facts = reasons.map((reason): Fact => ({ type: 'platform-request', operation: 'retry', reason, seconds: 1 }))
+    const facts = reasons.map((reason): TelemetryEvent => ({
+      type: 'platform-request',
+      operation: 'retry',
+      reason,
+      seconds: 1,
+    }))
     const series = await moved(...facts)
     for (const reason of reasons)
       expect(series[`platform_requests_total{operation="retry",reason="${reason}"}`]).toBe(1)
@@ -227,8 +232,8 @@ describe('every value of a closed list has its series', () => {
     const count = async (): Promise<number> =>
       [...parseExposition(await metrics.text()).values()].reduce((sum, { samples }) => sum + samples.size, 0)
     const before = await count()
-    for (const fact of Object.values(everyFact)) publishFact(metrics, fact)
-    publishFact(metrics, tokenRefused({ description: 'text from outside' }))
+    for (const fact of Object.values(everyFact)) publishEvent(metrics, fact)
+    publishEvent(metrics, tokenRefused({ description: 'text from outside' }))
     expect(await count()).toBe(before)
   })
 })

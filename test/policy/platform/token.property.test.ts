@@ -116,7 +116,7 @@ async function play({ steps, dice, background, skewMs }: Scenario): Promise<{ re
     clock,
     random: fakeRandom(() => dice[thrown++ % dice.length] ?? 0),
     serverClock: createServerClock(clock),
-    report: () => undefined,
+    emit: () => undefined,
   })
 
   function get(): Promise<void> {

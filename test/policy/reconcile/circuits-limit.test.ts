@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import {
   createCircuits,
   type Circuits,
-  type CircuitFact,
+  type CircuitEvent,
   type CircuitPolicy,
   type CircuitState,
   type Ticket,
@@ -15,8 +15,8 @@ import { arriving, defaultCircuit, deliveries, failing, linesOf } from '../../su
 const minuteMs = 60_000
 const hourMs = 3_600_000
 
-function allowanceOf(policy: Partial<CircuitPolicy> = {}): { circuits: Circuits; facts: CircuitFact[] } {
-  const facts: CircuitFact[] = []
+function allowanceOf(policy: Partial<CircuitPolicy> = {}): { circuits: Circuits; facts: CircuitEvent[] } {
+  const facts: CircuitEvent[] = []
   return { facts, circuits: createCircuits({ ...defaultCircuit, ...policy }, (fact) => facts.push(fact)) }
 }
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   createCircuits,
-  type CircuitFact,
+  type CircuitEvent,
   type Ticket,
   type ReceiverVerdict,
 } from '../../../src/reconcile/retry/circuits.ts'
@@ -121,7 +121,7 @@ describe('a dead receiver', () => {
 
   test('outcomes of before the pause move nothing, be they good or bad', () => {
     // Ten fail at once, and ninety that were sent before follow in the pause and after the probe.
-    const facts: CircuitFact[] = []
+    const facts: CircuitEvent[] = []
     const circuits = createCircuits(defaultCircuit, (fact) => facts.push(fact))
     const take = (id: string, at: number): Ticket =>
       circuits.take({ id, subscriptionId: 'a', eventType: 'transfer' }, at)
@@ -246,7 +246,7 @@ describe('poison records', () => {
   })
 
   test('one that fails over and over is one record: it does not outweigh those that arrived', () => {
-    const facts: CircuitFact[] = []
+    const facts: CircuitEvent[] = []
     const circuits = createCircuits(defaultCircuit, (fact) => facts.push(fact))
     const outcome = (id: string, verdict: ReceiverVerdict, at: number): void => {
       circuits.settle(circuits.take({ id, subscriptionId: 'a', eventType: 'transfer' }, at), verdict, at + 1)

@@ -1,20 +1,20 @@
 // The operator's pause: told once, since when is kept, and whoever waits is woken when it ends.
 import { expect, test } from 'vitest'
-import { createPause, type PauseFact } from '../../../src/reconcile/retry/operator-pause.ts'
+import { createPause, type PauseEvent } from '../../../src/reconcile/retry/operator-pause.ts'
 
 function createWatched(): {
   pause: ReturnType<typeof createPause>
-  facts: PauseFact[]
+  facts: PauseEvent[]
   log: string[]
   at: { ms: number }
 } {
-  const facts: PauseFact[] = []
+  const facts: PauseEvent[] = []
   const log: string[] = []
   const at = { ms: 1000 }
   const pause = createPause({
     now: () => at.ms,
     wake: () => log.push(`wake ${pause.since() ?? 'free'}`),
-    report: (fact) => {
+    emit: (fact) => {
       facts.push(fact)
       log.push(`told ${pause.since() ?? 'free'}`)
     },

@@ -6,7 +6,7 @@ import { TokenError } from '../../../src/platform/token-endpoint.ts'
 import {
   createPlatformBreaker,
   type PlatformBreaker,
-  type TroubleFact,
+  type TroubleEvent,
 } from '../../../src/reconcile/retry/platform-breaker.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 
@@ -22,7 +22,7 @@ const down = new PlatformFailure('server-error', 500, 'list')
 interface World {
   clock: VirtualClock
   breaker: PlatformBreaker
-  facts: TroubleFact[]
+  facts: TroubleEvent[]
   /** When the platform was asked, in ms since the start. */
   probes: number[]
   /** What the list answers from now on. */
@@ -42,14 +42,14 @@ function start(random = 0): World {
   const clock = createVirtualClock()
   const origin = clock.monotonic()
   const stop = new AbortController()
-  const facts: TroubleFact[] = []
+  const facts: TroubleEvent[] = []
   const probes: number[] = []
   const list: World['list'] = { error: undefined, takesMs: 0 }
   let wakes = 0
   const breaker = createPlatformBreaker({
     clock,
     random: { next: () => random, uuid: () => '' },
-    report: (fact) => facts.push(fact),
+    emit: (fact) => facts.push(fact),
     wake: () => (wakes += 1),
     probe: async (signal) => {
       probes.push(clock.monotonic() - origin)

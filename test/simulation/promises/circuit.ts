@@ -1,5 +1,5 @@
 // A circuit opens when, and only when, nearly all of the last outcomes failed again. @see design section 12
-import type { Fact } from '../../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const judgedRecords = 50
@@ -27,7 +27,7 @@ interface Subscription {
   isUnsure: boolean
 }
 
-type Outcome = Extract<Fact, { type: 'outcome' }>
+type Outcome = Extract<TelemetryEvent, { type: 'outcome' }>
 
 function isNeutral({ outcome, responseStatusCode: code }: Outcome): boolean {
   if (outcome === 'recovered') return false

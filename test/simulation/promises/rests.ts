@@ -1,8 +1,8 @@
 // Sweeps rest for twenty times their duration, so that listing stays a small part of the calls. @see design section 8
-import type { Fact } from '../../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
-type SweepFact = Extract<Fact, { type: 'sweep' }>
+type SweepFact = Extract<TelemetryEvent, { type: 'sweep' }>
 
 const restFactor = 20
 const longestRestMs = { full: 3_600_000, recent: 300_000 }

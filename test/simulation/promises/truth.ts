@@ -1,5 +1,5 @@
 // What /metrics and /status show is what was seen from outside, at every scrape. @see design section 13
-import type { Fact } from '../../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Call, Told } from '../network.ts'
 import { isRefusal } from '../knowledge.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
@@ -38,7 +38,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
   }
 
   /** A call that is replayed with another token is told with its last answer. */
-  function retried(fact: Extract<Fact, { type: 'retry' }>): void {
+  function retried(fact: Extract<TelemetryEvent, { type: 'retry' }>): void {
     const id = fact.id.toLowerCase()
     const told = results.get(id)
     results.delete(id)

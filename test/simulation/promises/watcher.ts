@@ -1,6 +1,6 @@
 // What every promise is watched with: one process of the daemon, seen from outside.
 import type { Config } from '../../../src/config/schema.ts'
-import type { Fact } from '../../../src/observe/events.ts'
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { StatusDocument } from '../../../src/ops/status.ts'
 import type { Expectations } from '../expectations.ts'
 import type { KeyFiles } from '../key-files.ts'
@@ -24,7 +24,7 @@ export interface Sight {
 export interface Watcher {
   sent?(call: Call): void
   told?(call: Call, told: Told): void
-  fact?(fact: Fact): void
+  fact?(fact: TelemetryEvent): void
   scraped?(sight: Sight): void
   /** A delivery of any record has ended. */
   delivered?(record: SimulatedRecord): void
