@@ -136,7 +136,7 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I15',
     file: 'reconcile/confirm/outcomes.ts',
-    text: "if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', undefined, check)",
+    text: "if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', shown, check)",
     replacement: '',
     breaks: 'never gives up on an outcome',
     origin: 'invariant',

@@ -125,7 +125,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       expectations.earliestDue(record, {
         attempts: Math.max(attempts, isRoomy ? tries : 0),
         refusals: isRoomy ? refusals : 0,
-        lastAt: Math.max(pastOf(lastAt) ?? record.eventAt, isRoomy ? triedAt : -Infinity),
+        // So does a try of ours that lies ahead: it was long ago.
+        lastAt: Math.max(pastOf(lastAt) ?? record.eventAt, (isRoomy ? pastOf(triedAt) : null) ?? -Infinity),
       }),
     )
     return Math.min(...dues)

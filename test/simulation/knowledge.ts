@@ -132,7 +132,10 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
     known.isDone = false
     if (call.operation === 'list' && known.owed === undefined) known.letsPass = false
     const before = known.views.at(-1)
-    if (before?.attempts !== view.attempts || before.lastAt !== view.lastAt) known.views = [...known.views, view]
+    // A last attempt that lies ahead was made before the platform's clock was put back: it counts as none, until it is shown again.
+    const lastAt = view.lastAt !== null && view.lastAt > platformNow() ? null : view.lastAt
+    if (before?.attempts !== view.attempts || before.lastAt !== lastAt)
+      known.views = [...known.views, { ...view, lastAt }]
   }
 
   return {

@@ -221,7 +221,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const sureAt = (awaiting.failedSince ?? -Infinity) + doubtMs
     awaiting.checkAt = sureAt > askedAt ? sureAt : nextCheckAt(awaiting.sentAt, askedAt, policy)
     if (askedAt - awaiting.sentAt >= policy.lostAfterMs) options.onUndecided?.(awaiting)
-    if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', undefined, check)
+    // An attempt that came too late to be its outcome counts in the backoff all the same.
+    if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', shown, check)
     else if (awaiting.checkAt < before) options.onCheckDue?.(record)
   }
 

@@ -159,6 +159,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
       return
     }
     updateFailedRecord(known, record, { zone, now })
+    // It is open after all: later events of its entity wait for it again.
+    known.letsPass = false
     learned.changed.push(known)
   }
 

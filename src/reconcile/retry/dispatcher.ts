@@ -209,13 +209,14 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     { ticket, ...occasion }: Pick<RetryEvent, 'attempt' | 'why'> & { ticket: Ticket },
     kill: AbortSignal,
   ): Promise<void> {
+    const sentAt = clock.monotonic()
     const answer = await client.retry(entry.id, kill)
     const { id, eventId, subscriptionId, eventType } = entry
     // First of all: the answer may show the outcome, which is told as soon as it is noted.
     options.emit({ type: 'retry', id, eventId, subscriptionId, eventType, ...occasion, answer })
     outcomes.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
     if (!outcomes.pending().has(entry)) leaves(answer, ticket)
-    breaker.note(answer)
+    breaker.note(answer, sentAt)
   }
 
   function send(entry: FailedRecord, kill: AbortSignal): void {

@@ -112,8 +112,11 @@ export function createAdmission(
     return worst.last.record
   }
 
-  /** From the largest subscription, if it holds more than the newcomer's own. */
-  function takeFromLargest(own: number, ages: readonly Age[]): FailedRecord | undefined {
+  /**
+   * From the largest subscription, if it holds more than the newcomer's own. Where it holds one more, the two would only
+   * change sides, and again with the next listing: then a record gives way only to one that can go out sooner.
+   */
+  function takeFromLargest(own: number, rank: number, ages: readonly Age[]): FailedRecord | undefined {
     const passed: { one: SubscriptionPlaces; places: number }[] = []
     let victim: FailedRecord | undefined
     for (let top = largest.peek(); top !== undefined && victim === undefined; top = largest.peek()) {
@@ -122,7 +125,7 @@ export function createAdmission(
       largest.pop()
       if (then !== one.places) continue
       passed.push(top)
-      victim = takeFrom(one, ages, () => true)
+      victim = takeFrom(one, ages, (other) => then > own + 1 || other.rank < rank)
     }
     for (const top of passed) largest.push(top)
     return victim
@@ -139,7 +142,7 @@ export function createAdmission(
     const own = heldBy(newcomer.subscriptionId)
     const isLater = ({ eventAt }: FailedRecord): boolean => policy.orderPerEntity && eventAt > newcomer.eventAt
     return (
-      takeFromLargest(own.places, ages) ??
+      takeFromLargest(own.places, rank, ages) ??
       // Of its own subscription one that can go out later only, or a later event where events go in their order.
       takeFrom(own, ages, (other) => other.rank < rank || isLater(other.record))
     )

@@ -29,8 +29,8 @@ export interface PlatformBreaker {
   trouble(): Trouble | undefined
   /** Since when there is trouble, epoch ms of this host's clock. */
   since(): number | undefined
-  /** Takes in what came of a PATCH. */
-  note(answer: RetryAnswer): void
+  /** Takes in what came of a PATCH that was sent at `sentAt`, monotonic ms. */
+  note(answer: RetryAnswer, sentAt: number): void
   /** Asks the platform while there is trouble. Rejects with the signal's reason, or for a bug of the probe. */
   run(signal: AbortSignal): Promise<void>
 }
@@ -55,6 +55,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   let doubtfulInARow = 0
   let pauses = 0
   let since: number | undefined
+  /** When the state was last entered, monotonic ms. */
+  let enteredAt = -Infinity
   const changed = createNotifier(clock)
 
   function trouble(): Trouble | undefined {
@@ -65,6 +67,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   function enter(next: BreakerState): void {
     const before = trouble()
     state = next
+    enteredAt = clock.monotonic()
     if (next.name === 'closed') {
       failuresInARow = 0
       doubtfulInARow = 0
@@ -124,14 +127,15 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     allows: (inFlight) => state.name === 'closed' || (state.name === 'half-open' && inFlight === 0),
     trouble,
     since: () => since,
-    note(answer) {
+    note(answer, sentAt) {
       if (answer.result === 'unauthorized') {
         if (state.name !== 'open' || state.trouble !== 'unauthorized') enter({ name: 'open', trouble: 'unauthorized' })
         return
       }
       const failed = isFailure(answer)
       failuresInARow = failed ? failuresInARow + 1 : 0
-      if (state.name === 'half-open') {
+      // A retry that was on its way before the refusal is not the trial.
+      if (state.name === 'half-open' && sentAt >= enteredAt) {
         // Whether we are let in shows only when the platform comes so far as to look at what we ask.
         const tellsNothing = failed || answer.result === 'throttled'
         enter(tellsNothing ? { name: 'open', trouble: 'unauthorized' } : { name: 'closed' })

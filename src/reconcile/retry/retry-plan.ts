@@ -104,6 +104,8 @@ function isBetterProbe(a: FailedRecord, b: FailedRecord): boolean {
   return attemptsOf(a) < attemptsOf(b) || (attemptsOf(a) === attemptsOf(b) && a.eventAt > b.eventAt)
 }
 
+const isOlder = (a: FailedRecord, b: FailedRecord): boolean => a.eventAt < b.eventAt
+
 /** The best probe of a subscription, recent or old, of another event type than the last probe if there is any. */
 function probeOf(plan: RetryPlan, subscriptionId: string, rules: PickRules): Pick | undefined {
   const lastType = rules.lastProbeType(subscriptionId)
@@ -122,13 +124,14 @@ function probeOf(plan: RetryPlan, subscriptionId: string, rules: PickRules): Pic
   return other ?? best
 }
 
-/** The oldest record that was not refused last, of the first lane that has one. */
+/** The oldest record that was not refused last, or the best probe of a half-open circuit, of the first lane that has one. */
 function trialOf(plan: RetryPlan, rules: PickRules): Pick | undefined {
   for (const lane of plan.lanes.values()) {
     if (!rules.admits(lane.subscriptionId)) continue
+    const isBetter = rules.isHalfOpen(lane.subscriptionId) ? isBetterProbe : isOlder
     let best: FailedRecord | undefined
     for (const record of lane.queue.data) {
-      if (record.refusals > 0 || (best !== undefined && best.eventAt <= record.eventAt)) continue
+      if (record.refusals > 0 || (best !== undefined && !isBetter(record, best))) continue
       if (rules.isReady(record)) best = record
     }
     if (best !== undefined) return { lane: lane.key, record: best }

@@ -278,6 +278,25 @@ describe('when there is no room', () => {
     expect(givesWay(first, newcomer)).toEqual([])
   })
 
+  test('subscriptions that outnumber the places do not change sides with each listing', () => {
+    const subscriptions = Array.from({ length: 5 }, (_, index) => `aaaaaaaa-0000-4000-8000-00000000000${index}`)
+    const all = subscriptions.flatMap((id) => days(4).map((age) => kinds.due(age, id)))
+    const backlog = testBacklog({ maxRecords: 3 })
+    learn(backlog, listingOf(all), now)
+    const kept = [...backlog.entries()]
+    for (let again = 0; again < 5; again += 1) expect(learn(backlog, listingOf(all), now).removed).toEqual([])
+    expect([...backlog.entries()]).toEqual(kept)
+  })
+
+  test('of two that hold one place each a record that backs off gives way to one that is due', () => {
+    expect(
+      givesWay(
+        [kinds.backingOff(dayMs), kinds.due(dayMs, 'aaaaaaaa-0000-4000-8000-00000000000c')],
+        kinds.due(2 * dayMs, b),
+      ),
+    ).toEqual([0])
+  })
+
   test('of its own subscription one that can only go out later gives way', () => {
     expect(givesWay([kinds.due(2 * dayMs), kinds.parked(3 * dayMs)], kinds.due(dayMs))).toEqual([1])
   })

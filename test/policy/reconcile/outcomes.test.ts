@@ -312,6 +312,23 @@ describe('an accepted retry', () => {
     expect(outcomes()).toEqual([[record.id, 'unknown']])
   })
 
+  test('that is given up by a check which shows a late attempt backs off from that attempt', () => {
+    const { backlog, outcomes, record } = patched(() => accepted())
+    const lastAttemptLocal = testNow + policy.giveUpAfterMs - minuteMs
+    looked(backlog, entryOf(backlog, record), { ...record, ...failed(3, lastAttemptLocal) }, policy.giveUpAfterMs)
+    expect(outcomes()).toEqual([[record.id, 'unknown']])
+    expect(entryOf(backlog, record)).toMatchObject({ attempts: 3, lastAt: lastAttemptLocal })
+    expect(decisionOf(backlog, record, testNow + policy.giveUpAfterMs)).toBe('backing-off')
+  })
+
+  test('of unknown outcome holds the later events of its entity up again once a listing shows it as failed', () => {
+    const { backlog, record } = patched(() => accepted())
+    looked(backlog, entryOf(backlog, record), undefined, policy.giveUpAfterMs)
+    expect(entryOf(backlog, record)).toMatchObject({ letsPass: true })
+    learn(backlog, listingOf([record]), testNow)
+    expect(entryOf(backlog, record)).toMatchObject({ letsPass: false })
+  })
+
   test('whose outcome is seen by the very look that would have given it up has that outcome', () => {
     const { backlog, outcomes, record } = patched(() => accepted())
     looked(backlog, entryOf(backlog, record), { ...record, status: 'successful' }, 10 * hourMs)

@@ -74,7 +74,7 @@ function start(random = 0): World {
     wakes: () => wakes,
     run,
     async note(...answers) {
-      for (const one of answers) breaker.note(typeof one === 'string' ? answer(one) : one)
+      for (const one of answers) breaker.note(typeof one === 'string' ? answer(one) : one, clock.monotonic())
       await clock.settle()
     },
   }
@@ -313,6 +313,19 @@ describe('we are refused', () => {
       expect(facts.at(-1)).toEqual({ type: 'trouble', trouble: undefined })
     },
   )
+
+  test('the answer of a retry that was on its way before the refusal is not that of the trial', async () => {
+    const { clock, breaker } = start(0)
+    const sentAt = clock.monotonic()
+    await clock.advance(10)
+    breaker.note(answer('unauthorized'), sentAt)
+    await clock.advance(1000)
+    expect(breaker.allows(0)).toBe(true)
+    breaker.note(answer('accepted'), sentAt)
+    expect([breaker.allows(0), breaker.allows(1)]).toEqual([true, false])
+    breaker.note(answer('accepted'), clock.monotonic())
+    expect(breaker.allows(1)).toBe(true)
+  })
 
   test.each(['unreachable', 'platform-error', 'throttled'] as const)(
     'a trial that gives %s shows nothing: the next comes a longer pause later',

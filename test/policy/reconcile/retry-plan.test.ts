@@ -147,10 +147,13 @@ describe('probes of a half-open circuit', () => {
   })
 })
 
-test('while the platform is on trial, a record that was not refused last goes', () => {
+test('while the platform is on trial, the oldest record that was not refused last goes; of a half-open circuit, a probe', () => {
   const refused = { ...record(5 * dayMs), refusals: 1 }
   const untried = record(dayMs)
-  expect(send(plan([refused, untried]), { isTrial: true }, 1)).toEqual([untried])
+  const poisoned = record(3 * dayMs, { attempts: 9 })
+  expect(send(plan([refused, untried, poisoned]), { isTrial: true }, 1)).toEqual([poisoned])
+  poisoned.awaiting = undefined
+  expect(send(plan([refused, untried, poisoned]), { isTrial: true, isHalfOpen: () => true }, 1)).toEqual([untried])
 })
 
 describe('with an order per entity', () => {

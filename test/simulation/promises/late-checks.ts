@@ -12,9 +12,12 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
   const first = config.outcome.firstCheck
   /** When each record was last looked at, ms since the start. */
   const lookedAt = new Map<string, number>()
-  /** Checks that all of them take: each of half of the rate, fifty at once. */
-  const queueMs = (records: number): number =>
-    (records / Math.max(0.5, config.platform.maxRequestsPerSecond / 2)) * 1000
+  /** A check takes its part of half of the rate, and so many at a time the time of a call. */
+  const checkMs = Math.max(
+    1000 / Math.max(0.5, config.platform.maxRequestsPerSecond / 2),
+    scenario.habits.latency[1] / config.sweep.concurrency,
+  )
+  const queueMs = (records: number): number => records * checkMs
   const isSlow = scenario.habits.latency[1] > 100
 
   function look(id: string): void {

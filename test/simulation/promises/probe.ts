@@ -11,12 +11,15 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
   const listedAt = new Map<string, number>()
-  /** When the last retry was answered. */
+  /** When a retry, or a page of a sweep, was last answered. */
   let answeredAt = -Infinity
   /** Nobody but the daemon changes records, so that what was listed is what it knows. */
   const isQuiet = scenario.habits.ownRetriesAfterRetry === 0 && scenario.platformJumps.length === 0
 
-  /** A slice that is about to be listed waits for the retries in flight there, and its other records wait too. */
+  /**
+   * The records of a slice that is about to be listed wait: for the page of the slice before, and for the retries in flight
+   * there.
+   */
   function mayWaitForListing(id: string): boolean {
     if (answeredAt === timeline.now()) return true
     return platform.records.values().some((other) => other.id !== id && knowledge.get(other.id)?.inFlight !== undefined)
@@ -61,7 +64,7 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
         check(call, record)
     },
     told(call, { kind, views }) {
-      if (call.operation === 'retry') answeredAt = timeline.now()
+      if (call.operation === 'retry' || isSweepPage(call)) answeredAt = timeline.now()
       if (kind !== 'told' || !isSweepPage(call)) return
       for (const { id, status } of views) if (status === 'failed') listedAt.set(id, call.sentAt)
     },

@@ -11,6 +11,8 @@ const toleranceMs = 50
 export function createRestsWatcher({ exercise, scenario, timeline, violate }: WatcherOptions): Watcher {
   const restsUntil = { full: -Infinity, recent: -Infinity }
   let waitedMs = 0
+  /** The sweep before: one that the operator asks for meanwhile begins when it has ended. */
+  let before = { startedAt: -Infinity, endedAt: -Infinity }
   /** A recent sweep that came early: the newest hour of a full one may have been the last that it rests after. */
   let early: { startedAt: number; what: string } | undefined
 
@@ -19,7 +21,9 @@ export function createRestsWatcher({ exercise, scenario, timeline, violate }: Wa
     const kind = report.kind === 'full' ? 'full' : 'recent'
     const now = timeline.now()
     const startedAt = now - report.seconds * 1000
-    const isAsked = scenario.sweeps.some((at) => Math.abs(at - startedAt) < toleranceMs)
+    const askedFrom = Math.abs(before.endedAt - startedAt) < toleranceMs ? before.startedAt : startedAt
+    const isAsked = scenario.sweeps.some((at) => at > askedFrom - toleranceMs && at < startedAt + toleranceMs)
+    before = { startedAt, endedAt: now }
     if (report.continued) return
     if (kind === 'full' && early !== undefined && startedAt > early.startedAt) violate('limits', early.what)
     if (kind === 'full') {
