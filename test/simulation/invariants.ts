@@ -125,8 +125,11 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       expectations.earliestDue(record, {
         attempts: Math.max(attempts, isRoomy ? tries : 0),
         refusals: isRoomy ? refusals : 0,
-        // So does a try of ours that lies ahead: it was long ago.
-        lastAt: Math.max(pastOf(lastAt) ?? record.eventAt, (isRoomy ? pastOf(triedAt) : null) ?? -Infinity),
+        // So does a try of ours that lies ahead. When it was is the daemon's idea of the platform's time too, as now is.
+        lastAt: Math.max(
+          pastOf(lastAt) ?? record.eventAt,
+          ((isRoomy ? pastOf(triedAt) : null) ?? -Infinity) - expectations.clockTolerance,
+        ),
       }),
     )
     return Math.min(...dues)
