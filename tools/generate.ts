@@ -1,4 +1,4 @@
-// Writes what is made from the schema: config/default.yaml, config/schema.json and README's tables (`npm run generate`).
+// Writes what is made from the schema: config/default.yaml, config/schema.json and the tables of docs/ (`npm run generate`).
 // With --check it writes nothing and fails naming what is stale.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -155,10 +155,10 @@ function logEventsTable(): string {
 export const targets: readonly Target[] = [
   wholeFile('config/default.yaml', defaultYaml),
   wholeFile('config/schema.json', jsonSchema),
-  markdownPart('README.md', 'configuration', configurationTable),
-  markdownPart('README.md', 'metrics', metricsTable),
-  markdownPart('README.md', 'gates', gatesTable),
-  markdownPart('README.md', 'log events', logEventsTable),
+  markdownPart('docs/configuration.md', 'configuration', configurationTable),
+  markdownPart('docs/metrics.md', 'metrics', metricsTable),
+  markdownPart('docs/status.md', 'gates', gatesTable),
+  markdownPart('docs/log.md', 'log events', logEventsTable),
 ]
 
 /** Files as the generator sees them. */

@@ -43,7 +43,7 @@ export function configurationFailed(step: 'configuration' | 'key' | 'certificate
     step,
     verdict: 'failed',
     found,
-    advice: 'put that right; every key with its meaning is in config/default.yaml and in the README',
+    advice: 'put that right; every key with its meaning is in config/default.yaml and in docs/configuration.md',
     exitCode: exitCode.configuration,
   }
 }

@@ -55,7 +55,7 @@ function tellConfigurationProblems(error: ConfigurationError, io: Io): void {
   const count = error.problems.length
   io.stderr.write(`The configuration has ${count === 1 ? 'a problem' : `${count} problems`}:\n`)
   for (const { key, origin, message } of error.problems) io.stderr.write(redact(`  ${key} (${origin}): ${message}\n`))
-  io.stderr.write('Every key with its default and meaning: config/default.yaml, or the table in the README.\n')
+  io.stderr.write('Every key with its default and meaning: config/default.yaml, or docs/configuration.md.\n')
 }
 
 /** Says what is to be said of an error, and which exit code it gives. A bug's message is not shown: it may hold anything. */

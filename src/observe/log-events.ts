@@ -1,4 +1,4 @@
-// The catalogue of log events: id, levels, message, fields and meaning. `log.event` is typed by it; README's table is made from it.
+// The catalogue of log events: id, levels, message, fields and meaning. `log.event` is typed by it; docs/log.md's table is generated from it.
 
 import type { FieldKinds, FieldsOf, LogEvent } from './log-event.ts'
 

@@ -1,4 +1,4 @@
-// Every metric of the daemon in one table: name, type, help, labels and their values. README's table is made from it.
+// Every metric of the daemon in one table: name, type, help, labels and their values. docs/metrics.md's table is generated from it.
 import { gateNames } from '../reconcile/retry/gates.ts'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { reasons } from '../platform/http.ts'

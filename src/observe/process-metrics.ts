@@ -2,7 +2,7 @@
 import { PerformanceObserver, constants, performance, type PerformanceEntry } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
-/** Names as prom-client and others have them; README tells them in prose. */
+/** Names as prom-client and others have them; docs/metrics.md names them. */
 export const processMetricNames = [
   'process_cpu_user_seconds_total',
   'process_cpu_system_seconds_total',

@@ -1,6 +1,6 @@
 // The error classes that end the program with a code of their own, and how an error is told without leaking what it carries.
 
-/** Exit codes: a contract (README, "Exit codes"). 69, 70 and 78 follow sysexits.h. */
+/** Exit codes: a contract (docs/commands.md, "Exit codes"). 69, 70 and 78 follow sysexits.h. */
 export const exitCode = {
   done: 0,
   incomplete: 1,

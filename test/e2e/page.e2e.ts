@@ -193,7 +193,7 @@ test.each([
   ['dark', { colorScheme: 'dark', viewport: { width: 1280, height: 1050 } }],
   ['phone', { colorScheme: 'light', viewport: phone }],
 ] as const)('everybody can read it with all that it can have: %s', async (name, options) => {
-  // A made-up hour: no test has one. The picture in the README is the beginning of this one.
+  // A made-up hour: no test has one. The picture in docs/status.md is the beginning of this one.
   await using server = await start({ status: () => toStatus(anIncident({ beyondWindow: 3, stuckProcessing: 2 })) })
   const browser = await startBrowser()
   try {

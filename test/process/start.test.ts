@@ -37,7 +37,12 @@ function expectRefused({ code, stdout, stderr }: Ended, words: readonly string[]
 
 describe('configuration', () => {
   const problems: [string, Record<string, string>, string | undefined, string[]][] = [
-    ['nothing at all', {}, undefined, ['problems', 'platform.baseUrl', 'auth.issuerUrl', 'auth.clientId', 'README']],
+    [
+      'nothing at all',
+      {},
+      undefined,
+      ['problems', 'platform.baseUrl', 'auth.issuerUrl', 'auth.clientId', 'docs/configuration.md'],
+    ],
     [
       'many problems at once',
       {

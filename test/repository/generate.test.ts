@@ -75,12 +75,12 @@ describe('what is in the repository', () => {
     expect(target?.render(undefined)).toEqual({ text: file(path) })
   })
 
-  test('README.md has the tables of the configuration, the metrics and the log events as they are', () => {
-    const stale = targets
-      .filter((target) => target.file === 'README.md')
-      .map((target) => target.render(file('README.md')))
-      .filter((rendered) => !('text' in rendered) || rendered.text !== file('README.md'))
-    expect(stale).toEqual([])
+  test('docs/ has the tables of the configuration, the metrics, the gates and the log events as they are', () => {
+    const pages = targets.filter((target) => target.file.startsWith('docs/'))
+    expect(pages.map((target) => target.file)).toEqual(
+      ['configuration', 'metrics', 'status', 'log'].map((page) => `docs/${page}.md`),
+    )
+    for (const target of pages) expect(target.render(file(target.file))).toEqual({ text: file(target.file) })
   })
 
   test('default.yaml with the required keys is exactly the defaults', () => {

@@ -1,5 +1,5 @@
-// One set of names: what the daemon exports, what README tells of, and what alert rules and dashboard ask for.
-import { existsSync, readFileSync } from 'node:fs'
+// One set of names: what the daemon exports, what the documents name, and what alert rules and dashboard ask for.
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
@@ -9,6 +9,7 @@ import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../sr
 const root = join(import.meta.dirname, '../..')
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 const dashboardFile = 'config/grafana/dashboard.json'
+const documents = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
 
 const definitions = Object.entries<MetricDefinition>(metricDefinitions)
 const exported = new Set<string>([...definitions.map(([name]) => metricPrefix + name), ...processMetricNames])
@@ -83,21 +84,23 @@ test.each(rules.map((rule) => [rule.alert ?? rule.record ?? '', rule.expr] as co
   expect([...problemsOf(expr), ...unknownRecordings(expr)]).toEqual([])
 })
 
-describe('README', () => {
-  const readme = read('README.md')
+describe('the documents', () => {
+  const page = read('docs/metrics.md')
 
   test('has each metric, and no others', () => {
-    const table = readme.split('<!-- generated: metrics -->')[1]?.split('<!-- /generated -->')[0] ?? ''
+    const table = page.split('<!-- generated: metrics -->')[1]?.split('<!-- /generated -->')[0] ?? ''
     const names = [...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name)
     expect(names).toEqual(definitions.map(([name]) => metricPrefix + name))
-    const [, prose = ''] = readme.split('\n## Metrics\n')
-    for (const name of processMetricNames) expect(prose).toContain(`\`${name}\``)
+    for (const name of processMetricNames) expect(page).toContain(`\`${name}\``)
   })
 
-  test('names no metric that there is not', () => {
-    const prose = readme.replace(/<!-- generated: metrics -->[^]*?<!-- \/generated -->/, '')
+  test.each(documents)('%s names no metric that there is not', (file) => {
+    const prose = read(file).replace(/<!-- generated: metrics -->[^]*?<!-- \/generated -->/, '')
     expect([...problemsOf(prose), ...unknownRecordings(prose)]).toEqual([])
-    for (const record of recorded) expect(readme).toContain(`\`${record}\``)
+  })
+
+  test('every recording rule is explained', () => {
+    for (const record of recorded) expect(page).toContain(`\`${record}\``)
   })
 })
 

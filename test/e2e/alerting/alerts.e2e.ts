@@ -81,7 +81,10 @@ async function playIncident(incident: Incident): Promise<void> {
   })
   expect(arrived(instance)).toEqual([fired])
   const [first] = monitoring.notices(instance)
-  expect(first).toMatchObject({ severity, runbook: `README.md#${alertPrefix.toLowerCase()}${alert.toLowerCase()}` })
+  expect(first).toMatchObject({
+    severity,
+    runbook: `docs/runbook.md#${alertPrefix.toLowerCase()}${alert.toLowerCase()}`,
+  })
   expect(first?.summary).not.toMatch(/\{\{|^$/)
 
   const mendedAt = systemClock.now()

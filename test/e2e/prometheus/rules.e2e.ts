@@ -129,7 +129,7 @@ test('the recording rules', async () => {
 
 describe("the runbook's address", () => {
   const shipped = readFileSync(rulesFile, 'utf8')
-  const own = 'https://git.example.com/webhook-reconciler/README.md'
+  const own = 'https://git.example.com/webhook-reconciler/runbook.md'
   const paused = alerts.find(({ alert }) => alert === 'WebhookReconcilerPaused')?.annotations
 
   /** Plays a pause by the rules of a file; promtool compares all annotations of its alert. */
@@ -167,15 +167,15 @@ describe("the runbook's address", () => {
     return of[0] ?? ''
   }
 
-  test('as shipped is the README of this repository', async () => {
-    expect(await playPause(rulesFile, 'README.md#webhookreconcilerpaused')).toMatch(/\n\s*SUCCESS\s*$/)
+  test('as shipped is the runbook of this repository', async () => {
+    expect(await playPause(rulesFile, 'docs/runbook.md#webhookreconcilerpaused')).toMatch(/\n\s*SUCCESS\s*$/)
   })
 
   test('stands in one line of the file', async () => {
-    const lines = shipped.split('\n').filter((line) => line.includes('README.md'))
-    expect(lines.map((line) => line.trim())).toEqual(['url: README.md'])
+    const lines = shipped.split('\n').filter((line) => line.trim().startsWith('url: '))
+    expect(lines.map((line) => line.trim())).toEqual(['url: docs/runbook.md'])
     await using folder = await makeFolder()
-    const file = await folder.write('alerts.yaml', shipped.replace('url: README.md', `url: ${own}`))
+    const file = await folder.write('alerts.yaml', shipped.replace('url: docs/runbook.md', `url: ${own}`))
     expect(await playPause(file, `${own}#webhookreconcilerpaused`)).toMatch(/\n\s*SUCCESS\s*$/)
   })
 })
@@ -192,18 +192,18 @@ describe('the file', () => {
       expect(description).toMatch(/\.$/)
       expect(description.length).toBeGreaterThan(60)
       expect(runbook).toBe(`${runbookAddress}#${alert.toLowerCase()}`)
-      const readme = readFileSync(join(root, 'README.md'), 'utf8')
-      const [, section = ''] = readme.split(`\n### ${alert}\n`)
+      const book = readFileSync(join(root, 'docs/runbook.md'), 'utf8')
+      const [, section = ''] = book.split(`\n## ${alert}\n`)
       const [text = ''] = section.split(/\n#+ /)
       for (const part of ['**Means**', '**Confirm**', '**Do**']) expect(text, alert).toContain(part)
     },
   )
 
-  test('has each alert once, and README no others', () => {
+  test('has each alert once, and the runbook no others', () => {
     const names = alerts.map(({ alert }) => alert)
     expect(new Set(names).size).toBe(names.length)
-    const readme = readFileSync(join(root, 'README.md'), 'utf8')
-    const sections = [...readme.matchAll(/^### (WebhookReconciler\w+)$/gm)].map(([, name]) => name)
+    const book = readFileSync(join(root, 'docs/runbook.md'), 'utf8')
+    const sections = [...book.matchAll(/^## (WebhookReconciler\w+)$/gm)].map(([, name]) => name)
     expect(sections).toEqual(names)
   })
 

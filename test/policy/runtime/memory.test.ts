@@ -24,10 +24,10 @@ describe('documents', () => {
   const read = (file: string): string => readFileSync(join(import.meta.dirname, '../../..', file), 'utf8')
   const maxRecords = Number(keys.find(({ key }) => key === 'backlog.maxRecords')?.default)
 
-  test('README and the example pod name the need as it is computed', () => {
+  test('docs/operations.md and the example pod name the need as it is computed', () => {
     expect(maxRecords).toBe(20_000)
     const [least, whole, million] = [maxRecords, 100_000, 1_000_000].map(neededMemoryMiB)
-    const prose = read('README.md').replaceAll(/\s+/g, ' ')
+    const prose = read('docs/operations.md').replaceAll(/\s+/g, ' ')
     expect(prose).toContain(
       `${String(least)} MiB with the default of 20,000 records, ${String(whole)} MiB with 100,000, ${million?.toLocaleString('en') ?? ''} MiB with a million`,
     )
