@@ -28,7 +28,7 @@ const ambient = [
 export default tseslint.config(
   { ignores: ['dist/', 'coverage/', 'node_modules/'] },
   {
-    files: ['src/**/*.ts', 'tools/**/*.ts', 'test/**/*.ts'],
+    files: ['src/**/*.ts', 'sandbox/**/*.ts', 'tools/**/*.ts', 'test/**/*.ts'],
     extends: [...tseslint.configs.recommendedTypeChecked, ...tseslint.configs.stylisticTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     rules: {
@@ -47,7 +47,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['src/**/*.ts'],
+    files: ['src/**/*.ts', 'sandbox/**/*.ts'],
     rules: { 'no-restricted-syntax': ['error', ...ambient] },
   },
   {

@@ -132,7 +132,6 @@ async function start(): Promise<void> {
     nodeVersion: process.version,
     version: packageVersion(),
     memoryLimit: memoryLimit(),
-    program: [process.execPath, process.argv[1] ?? ''],
     clock: systemClock,
     random: systemRandom,
     readFile: readSmallText,

@@ -101,7 +101,7 @@ export function certificateStep(
 ): Step {
   const step = 'certificate'
   const failed = { step, verdict: 'failed', exitCode: exitCode.configuration } as const
-  const renew = 'make a new pair with `webhook-reconciler keygen` and have its certificate registered with the platform'
+  const renew = 'make a new pair with openssl or `npm run keygen` and have its certificate registered with the platform'
   if (keyFingerprint !== key.fingerprint) {
     const advice = 'name the certificate that was made with the key, or the key that was made with the certificate'
     return { ...failed, found: `it is of another key (${keyFingerprint})`, advice }

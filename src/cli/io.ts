@@ -23,8 +23,6 @@ export interface Io {
   version: string
   clock: Clock
   random: Random
-  /** Node and the script that started this program: to start it once more. */
-  program: readonly [node: string, script: string]
   /** Bytes that the container may use; absent without a limit. */
   memoryLimit?: number | undefined
   /** UTF-8 text of a small regular file, without blocking; throws as node:fs does, or FileRefusal. */

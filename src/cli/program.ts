@@ -11,7 +11,7 @@ Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentica
 
 type Loader = (io: Io, end: End) => Promise<Command>
 
-/** Each command's modules are loaded only for it: the daemon is not to carry the sandbox and the key maker about. */
+/** Each command's modules are loaded only for it. */
 const loaders: Readonly<Record<string, Loader>> = {
   run: async (io, end) => (await import('./run.ts')).runCommand(io, end),
   once: async (io, end) => (await import('./once.ts')).onceCommand(io, end),
@@ -22,9 +22,6 @@ const loaders: Readonly<Record<string, Loader>> = {
   'print-config': async (io) => (await import('./print-config.ts')).printConfigCommand(io),
   pause: async (io, end) => (await import('./pause.ts')).pauseCommand(io, end),
   resume: async (io, end) => (await import('./pause.ts')).resumeCommand(io, end),
-  sandbox: async (io) => (await import('./sandbox.ts')).sandboxCommand(io),
-  demo: async (io, end) => (await import('./demo.ts')).demoCommand(io, end),
-  keygen: async (io) => (await import('./keygen.ts')).keygenCommand(io),
   healthcheck: async (io, end) => (await import('./healthcheck.ts')).healthcheckCommand(io, end),
 }
 

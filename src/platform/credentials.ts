@@ -163,7 +163,7 @@ const minBits = 2048
 
 const privateLabels = new Set(['PRIVATE KEY', 'RSA PRIVATE KEY', 'ENCRYPTED PRIVATE KEY'])
 const giveTheKey = 'give the private key that belongs to the certificate registered with the platform'
-const makeOne = 'the platform takes RSA only; make a pair with `webhook-reconciler keygen`'
+const makeOne = 'the platform takes RSA only; make a pair with openssl or `npm run keygen`'
 
 const otherLabels: Readonly<Record<string, string>> = {
   CERTIFICATE: `a certificate; ${giveTheKey}`,
@@ -277,7 +277,7 @@ export function loadKey(setting: PrivateKeySetting): Promise<Reloadable<SigningK
 /** What works, but should be put right: a key under 4096 bits. */
 export function keyWarnings({ bits }: SigningKey, setting: PrivateKeySetting): ConfigurationProblem[] {
   if (bits >= specifiedBits) return []
-  const advice = `the RSA key has ${bits} bits; the platform asks for ${specifiedBits}: make a new pair with \`webhook-reconciler keygen\``
+  const advice = `the RSA key has ${bits} bits; the platform asks for ${specifiedBits}: make a new pair with openssl or \`npm run keygen\``
   return [{ ...placeOf(setting), message: advice }]
 }
 

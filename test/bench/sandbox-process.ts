@@ -1,6 +1,6 @@
 // The platform of the benchmark, in a process of its own so that its work is not counted as ours. Forked; speaks over IPC.
 import { systemClock } from '../../src/runtime/clock.ts'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../../sandbox/sandbox.ts'
 
 export interface BenchCommand {
   seed: number

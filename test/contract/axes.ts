@@ -1,5 +1,5 @@
 // The readings of what the specification leaves open (design section 5), each by a name that a failing test can be told by.
-import type { Bounds, Readings } from '../../src/sandbox/options.ts'
+import type { Bounds, Readings } from '../../sandbox/options.ts'
 
 /** What one value of an axis means. */
 export interface Aspect {

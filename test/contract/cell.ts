@@ -2,7 +2,7 @@
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
-import type { Handle } from '../../src/sandbox/handle.ts'
+import type { Handle } from '../../sandbox/handle.ts'
 import type { EngineUnderTest } from '../support/engine.ts'
 import { startStage, type Stage } from '../support/stage.ts'
 import { aspectOf, merge, type Aspect, type AxisName, type Place } from './axes.ts'

@@ -1,6 +1,6 @@
 // A gateway that drops parameters: either everything is recovered all the same, or the sweep says that it can't be; never anything else.
 import { describe, expect, test } from 'vitest'
-import type { IgnoredParameter } from '../../src/sandbox/options.ts'
+import type { IgnoredParameter } from '../../sandbox/options.ts'
 import { only } from './axes.ts'
 import { recoverAll, startPlay } from './cell.ts'
 import { product } from './pairwise.ts'

@@ -1,6 +1,6 @@
 // Every reading of the list, crossed in full: one sweep sees each failed record of the window, and nothing else.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { readingsOf } from '../../src/sandbox/options.ts'
+import { readingsOf } from '../../sandbox/options.ts'
 import type { Stage } from '../support/stage.ts'
 import { aspectOf, only } from './axes.ts'
 import { startDaemon, startPlatform, type PartialCell } from './cell.ts'

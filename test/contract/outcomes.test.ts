@@ -1,8 +1,8 @@
 // What is told of retries, beside the platform's own books, under every reading of delivery: each that was taken has its outcome, and the right one.
 import { describe, expect, test } from 'vitest'
 import type { Outcome } from '../../src/reconcile/confirm/outcomes.ts'
-import type { FaultRule } from '../../src/sandbox/faults.ts'
-import type { Readings } from '../../src/sandbox/options.ts'
+import type { FaultRule } from '../../sandbox/faults.ts'
+import type { Readings } from '../../sandbox/options.ts'
 import { aspects, only } from './axes.ts'
 import { round, startPlay, type PartialCell, type Play } from './cell.ts'
 import { product } from './pairwise.ts'

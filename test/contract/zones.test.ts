@@ -1,6 +1,6 @@
 // Zones, daylight saving and a wrong host clock, crossed with the bounds in full: the very first sweep sees the whole window.
 import { describe, expect, test } from 'vitest'
-import { readingsOf } from '../../src/sandbox/options.ts'
+import { readingsOf } from '../../sandbox/options.ts'
 import { aspectOf, axes, only, type Aspect } from './axes.ts'
 import { isBlurred, startDaemon, startPlatform } from './cell.ts'
 import { product } from './pairwise.ts'

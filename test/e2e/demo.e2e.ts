@@ -10,7 +10,7 @@ const demoMs = 90_000
 test(
   'ends with equal books and 0; with --keep it stays up until it is told to stop',
   async () => {
-    await using demo = startProgram(['demo', '--keep'])
+    await using demo = startProgram(['--keep'], { script: join(import.meta.dirname, '../../sandbox/demo/main.ts') })
     await expect.poll(() => demo.stdout(), { ...patience, timeout: demoMs }).toContain('Still up')
     const out = demo.stdout()
     expect(out).toContain('daemon: 451 recovered · platform: 451 successful · EQUAL\n')

@@ -1,7 +1,7 @@
 // A million records: pages stay right and quick while records leave the list.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { client, start, type Client } from '../sandbox/client.ts'
 
 const count = 1_000_000

@@ -1,11 +1,11 @@
-// The command line as a process: help, version, usage errors, and the commands beside the daemon.
+// The command line as a process: help, version, usage errors, and what stands beside the program: sandbox and keygen.
 import { spawnSync } from 'node:child_process'
 import { X509Certificate, createPrivateKey } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../../sandbox/sandbox.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
 import { sandboxEnv } from '../support/engine.ts'
@@ -16,23 +16,15 @@ vi.setConfig({ testTimeout: 120_000 })
 const repository = join(import.meta.dirname, '../..')
 const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { version: string }
 
+const keygen = { script: join(repository, 'tools/keygen.ts') }
+const sandboxProgram = { script: join(repository, 'sandbox/main.ts') }
+
 describe('help', () => {
   const config = ['--config <file>', 'RECONCILER_']
   const commands: [string, string[], string[]][] = [
-    [
-      'of the program',
-      [],
-      ['run', 'once', 'sandbox', 'demo', 'keygen', 'healthcheck', '--version', '78 configuration'],
-    ],
+    ['of the program', [], ['run', 'once', 'healthcheck', '--version', '78 configuration']],
     ['of run', ['run'], [...config, 'SIGTERM']],
     ['of once', ['once'], [...config, '--dry-run', '--json']],
-    ['of sandbox', ['sandbox'], ['--certificate <file>', '--control-port', '--records', '--latency', '--rate-limit']],
-    ['of demo', ['demo'], ['--keep']],
-    [
-      'of keygen',
-      ['keygen'],
-      ['--client-id <id>', '--out <folder>', '--days <number>', '"730"', 'nothing is overwritten'],
-    ],
     ['of healthcheck', ['healthcheck'], ['--port <number>', '10964', 'RECONCILER_SERVER_PORT']],
   ]
 
@@ -59,14 +51,33 @@ describe('usage errors', () => {
     ['an unknown option', ['run', '--port', '1'], "unknown option '--port'"],
     ['an option of another command', ['run', '--dry-run'], "unknown option '--dry-run'"],
     ['an unknown option before the command', ['--verbose', 'run'], "unknown option '--verbose'"],
-    ['keygen without a folder', ['keygen'], "required option '--out <folder>'"],
-    ['keygen for no days', ['keygen', '--out', '/nowhere', '--days', '0'], '--days: a whole number from 1 to 3650'],
-    ['sandbox without a certificate', ['sandbox'], '--certificate'],
-    ['sandbox with a certificate that is not there', ['sandbox', '--certificate', '/no/such.pem'], '/no/such.pem'],
-    ['sandbox with nonsense', ['sandbox', '--certificate', 'x', '--records', 'many'], '--'],
     ['healthcheck of no port', ['healthcheck', '--port', '99999'], '--port: a port from 1 to 65535'],
   ])('%s: 2', async (_name, args, words) => {
     const { code, stdout, stderr } = await runProgram(args)
+    expect({ code, stdout }, stderr).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toContain(words)
+    expect(stderr).not.toMatch(/^\s+at /m)
+  })
+})
+
+describe('beside the program', () => {
+  test.concurrent.each([
+    ['keygen', keygen, ['--client-id <id>', '--out <folder>', '--days <number>', '"730"', 'nothing is overwritten']],
+    ['sandbox', sandboxProgram, ['--certificate <file>', '--control-port', '--records', '--latency', '--rate-limit']],
+    ['demo', { script: join(repository, 'sandbox/demo/main.ts') }, ['--keep']],
+  ])('help of %s', async (_name, script, words) => {
+    const { code, stderr, stdout } = await runProgram(['--help'], script)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const word of words) expect(stdout.replaceAll(/\s+/g, ' ')).toContain(word)
+  })
+
+  test.concurrent.each([
+    ['keygen for no days', keygen, ['--out', '/nowhere', '--days', '0'], '--days: a whole number from 1 to 3650'],
+    ['sandbox without a certificate', sandboxProgram, [], '--certificate'],
+    ['sandbox with a certificate that is not there', sandboxProgram, ['--certificate', '/no/such.pem'], '/no/such.pem'],
+    ['sandbox with nonsense', sandboxProgram, ['--certificate', 'x', '--records', 'many'], '--'],
+  ])('%s: 2', async (_name, script, args, words) => {
+    const { code, stdout, stderr } = await runProgram(args, script)
     expect({ code, stdout }, stderr).toEqual({ code: 2, stdout: '' })
     expect(stderr).toContain(words)
     expect(stderr).not.toMatch(/^\s+at /m)
@@ -77,7 +88,7 @@ describe('keygen', () => {
   test('makes a pair that works, says what goes where, and never overwrites', async () => {
     await using folder = await makeFolder()
     const out = join(folder.path, 'keys')
-    const first = await runProgram(['keygen', '--client-id', 'my-client', '--out', out, '--days', '30'])
+    const first = await runProgram(['--client-id', 'my-client', '--out', out, '--days', '30'], keygen)
     expect(first.code, first.stderr).toBe(0)
     const [keyFile, certificateFile] = [join(out, 'private-key.pem'), join(out, 'certificate.pem')]
     for (const words of [keyFile, certificateFile, 'auth.privateKeyFile', 'auth.certificateFile', 'operator']) {
@@ -93,7 +104,7 @@ describe('keygen', () => {
     expect(certificate.checkPrivateKey(createPrivateKey(keyText))).toBe(true)
     expect(first.stdout).toContain(certificate.fingerprint256)
 
-    const second = await runProgram(['keygen', '--client-id', 'my-client', '--out', out])
+    const second = await runProgram(['--client-id', 'my-client', '--out', out], keygen)
     expect({ code: second.code, stdout: second.stdout }).toEqual({ code: 2, stdout: '' })
     expect(second.stderr).toContain(out)
     expect(readFileSync(keyFile, 'utf8')).toBe(keyText)
@@ -113,8 +124,8 @@ describe('sandbox', () => {
   test('tells the environment with which a daemon recovers what it holds', async () => {
     const { certificateFile, privateKeyFile } = await testKeys()
     const ports = ['--port', '--control-port', '--receiver-port'].flatMap((flag) => [flag, '0'])
-    const args = ['sandbox', '--certificate', certificateFile, ...ports, '--records', '40', '--prefix', '/v1/demo']
-    await using platform = startProgram([...args, '--realm', 'main', '--time-zone', 'Europe/Riga'])
+    const args = ['--certificate', certificateFile, ...ports, '--records', '40', '--prefix', '/v1/demo']
+    await using platform = startProgram([...args, '--realm', 'main', '--time-zone', 'Europe/Riga'], sandboxProgram)
     await expect.poll(() => platform.stdout(), patience).toContain('Ctrl-C ends it.')
     const told = Array.from(
       platform.stdout().matchAll(/^ {2}export (\w+)='(.*)'$/gm),
@@ -145,17 +156,8 @@ describe('sandbox', () => {
     await using other = await startPlatform()
     const { certificateFile } = await testKeys()
     const { port } = new URL(other.baseUrl)
-    const { code, stderr } = await runProgram([
-      'sandbox',
-      '--certificate',
-      certificateFile,
-      '--port',
-      port,
-      '--control-port',
-      '0',
-      '--receiver-port',
-      '0',
-    ])
+    const args = ['--certificate', certificateFile, '--port', port, '--control-port', '0', '--receiver-port', '0']
+    const { code, stderr } = await runProgram(args, sandboxProgram)
     expect(code).toBe(2)
     expect(stderr).toContain(`port ${port} is taken`)
   })

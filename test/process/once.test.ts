@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { OnceReport } from '../../src/cli/once-report.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import type { FaultRule } from '../../src/sandbox/faults.ts'
+import type { FaultRule } from '../../sandbox/faults.ts'
 import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'

@@ -1,11 +1,11 @@
-// `webhook-reconciler sandbox`: from options and a file to a running platform, and clear refusals.
+// `npm run sandbox`: from options and a file to a running platform, and clear refusals.
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { sandboxCommand } from '../../src/cli/sandbox.ts'
-import { planOf } from '../../src/cli/sandbox-plan.ts'
+import { sandboxCommand } from '../../sandbox/command.ts'
+import { planOf } from '../../sandbox/plan.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { UsageError } from '../../src/runtime/errors.ts'
-import { defaultReadings } from '../../src/sandbox/options.ts'
+import { defaultReadings } from '../../sandbox/options.ts'
 import { testKeys } from '../support/keys.ts'
 
 const anyPorts = ['--port', '0', '--control-port', '0', '--receiver-port', '0']
@@ -83,7 +83,7 @@ test('runs until it is stopped, and says what the daemon needs', async () => {
 })
 
 test('without a certificate it names the command that makes one', async () => {
-  expect(await refusal(anyPorts)).toMatch(/webhook-reconciler keygen/)
+  expect(await refusal(anyPorts)).toMatch(/npm run keygen/)
 })
 
 test.each([
@@ -132,12 +132,12 @@ test('two sandboxes on one port: the second says which and what to do', async ()
 
 const io = { clock: systemClock, readFile: (path: string) => readFileSync(path, 'utf8') }
 
-test('config/sandbox.yaml says the defaults, with what is commented out too', () => {
-  const { options, records, traffic, receiver } = planOf({ config: 'config/sandbox.yaml' }, io)
+test('sandbox/config.yaml says the defaults, with what is commented out too', () => {
+  const { options, records, traffic, receiver } = planOf({ config: 'sandbox/config.yaml' }, io)
   expect(options).toMatchObject(defaultReadings)
   expect({ records: records.length, traffic, receiver }).toEqual({ records: 1, traffic: undefined, receiver: {} })
 
-  const text = readFileSync('config/sandbox.yaml', 'utf8')
+  const text = readFileSync('sandbox/config.yaml', 'utf8')
   const examples = text.slice(text.indexOf('# records:')).replaceAll(/^# /gm, '')
   const plan = planOf({ config: 'x' }, { ...io, readFile: () => examples })
   expect(plan).toMatchObject({ records: [{ count: 5000 }], traffic: { perSecond: 5 }, receiver: { state: 'down' } })

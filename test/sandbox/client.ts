@@ -10,8 +10,8 @@ import {
   type WireRetryAnswer,
   type WireWebhook,
 } from '../../src/platform/wire.ts'
-import type { SandboxOptions } from '../../src/sandbox/options.ts'
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { SandboxOptions } from '../../sandbox/options.ts'
+import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { testKeys } from '../support/keys.ts'
 
 export type Claims = Record<string, unknown>

@@ -1,6 +1,6 @@
 // The control API: everything that a test in another process needs, and clear refusals.
 import { expect, test } from 'vitest'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { client, start } from './client.ts'
 
 async function ask(

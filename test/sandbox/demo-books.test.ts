@@ -1,8 +1,8 @@
 // The demo's verdict and its story: equal books only when both sides say the same and nothing is left; each change told once, on any terminal.
 import { describe, expect, test } from 'vitest'
-import { compareBooks, type Books } from '../../src/demo/books.ts'
-import { createProgress } from '../../src/demo/progress.ts'
-import { isDone, tellChange, viewOf, type View } from '../../src/demo/view.ts'
+import { compareBooks, type Books } from '../../sandbox/demo/books.ts'
+import { createProgress } from '../../sandbox/demo/progress.ts'
+import { isDone, tellChange, viewOf, type View } from '../../sandbox/demo/view.ts'
 import type { CircuitView } from '../../src/reconcile/retry/circuits.ts'
 import { toStatus } from '../../src/ops/status.ts'
 import { aStatusState } from '../support/status.ts'

@@ -1,6 +1,6 @@
 // Everything between the daemon and the other side: latency, faults, and the moment in which a process dies.
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http.ts'
-import type { Sequence } from '../../src/sandbox/hash.ts'
+import type { Sequence } from '../../sandbox/hash.ts'
 import { listParameter, type WebhookStatus } from '../../src/platform/wire.ts'
 import { identityFaults, type FaultKind, type FaultWindow } from './fault-kinds.ts'
 import type { SimulatedIdentity } from './identity.ts'

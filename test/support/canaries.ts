@@ -1,6 +1,6 @@
 // Secrets and personal data that a test plants, and the search for them in everything that was written.
 import { createPrivateKey } from 'node:crypto'
-import { remainder97 } from '../../src/sandbox/parties.ts'
+import { remainder97 } from '../../sandbox/parties.ts'
 
 /** By name: what must not be found, whole. */
 export type Canaries = ReadonlyMap<string, string>

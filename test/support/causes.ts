@@ -1,6 +1,6 @@
 // Failed records of a few known causes, for the commands that show or retry them.
 import { systemClock } from '../../src/runtime/clock.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { sandboxEnv } from './engine.ts'
 
 export const hour = 3_600_000

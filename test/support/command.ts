@@ -51,7 +51,6 @@ export async function runCommand(args: readonly string[], options: CommandOption
     clock: systemClock,
     random: systemRandom,
     memoryLimit: options.memoryLimit,
-    program: [process.execPath, 'none'],
     readFile(path) {
       throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' })
     },

@@ -9,7 +9,7 @@ import type { RetryResult } from '../../src/platform/operations.ts'
 import { loadKey, type Reloadable, type SigningKey } from '../../src/platform/credentials.ts'
 import type { Outcome } from '../../src/reconcile/confirm/outcomes.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
-import type { Handle } from '../../src/sandbox/handle.ts'
+import type { Handle } from '../../sandbox/handle.ts'
 import { testKeys } from './keys.ts'
 
 export interface EngineUnderTest extends AsyncDisposable {

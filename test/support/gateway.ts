@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { request as send } from 'undici'
 import type { Transport } from '../../src/platform/http.ts'
-import { closeServer, listen, readBody } from '../../src/sandbox/listen.ts'
+import { closeServer, listen, readBody } from '../../sandbox/listen.ts'
 
 export interface Exchange {
   method: string

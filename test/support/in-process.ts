@@ -4,8 +4,8 @@ import type { Clock } from '../../src/runtime/clock.ts'
 import { TransportError, type HttpResponse, type Transport } from '../../src/platform/http.ts'
 import type { Reloadable, SigningKey } from '../../src/platform/credentials.ts'
 import { assertionHeader } from '../../src/platform/wire.ts'
-import type { InProcessSandbox } from '../../src/sandbox/sandbox.ts'
-import { headersOf } from '../../src/sandbox/transport.ts'
+import type { InProcessSandbox } from '../../sandbox/sandbox.ts'
+import { headersOf } from '../../sandbox/transport.ts'
 import { testKeys } from './keys.ts'
 
 /** Each way takes this long, in milliseconds of the clock. */

@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { makeCredentials } from '../../src/keygen.ts'
+import { makeCredentials } from '../../tools/credentials.ts'
 
 export interface TestKeys {
   /** PKCS#8. */

@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pLimit from 'p-limit'
-import { parseSamples, sumOf, type Samples } from '../../src/demo/scrape.ts'
+import { parseSamples, sumOf, type Samples } from '../../sandbox/demo/scrape.ts'
 import type { LogEventId } from '../../src/observe/log-events.ts'
 import { metricPrefix } from '../../src/observe/metrics.ts'
 

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { main } from '../../src/cli/program.ts'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import type { ExitCode } from '../../src/runtime/errors.ts'
-import type { FaultRule } from '../../src/sandbox/faults.ts'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import type { FaultRule } from '../../sandbox/faults.ts'
+import { startSandbox } from '../../sandbox/sandbox.ts'
 import { findCanaries } from '../support/canaries.ts'
 import { sandboxEnv } from '../support/engine.ts'
 import { testKeys } from '../support/keys.ts'
@@ -47,7 +47,6 @@ async function run(
     version: '0.0.0',
     clock: systemClock,
     random: systemRandom,
-    program: [process.execPath, 'none'],
     readFile,
     signal: new AbortController().signal,
     onHangup: () => undefined,

@@ -1,7 +1,7 @@
 // The whole daemon through a bad day: whatever the platform does, it stays up, answers its probes, counts what it sees, and goes on.
 import { describe, expect, test } from 'vitest'
-import type { FaultRule } from '../../src/sandbox/faults.ts'
-import { createInProcessSandbox, type InProcessSandbox } from '../../src/sandbox/sandbox.ts'
+import type { FaultRule } from '../../sandbox/faults.ts'
+import { createInProcessSandbox, type InProcessSandbox } from '../../sandbox/sandbox.ts'
 import { startDaemon, type RunningDaemon } from '../support/daemon.ts'
 import { testKeys } from '../support/keys.ts'
 import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'

@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import type { Reason } from '../../src/platform/http.ts'
 import { listParameter } from '../../src/platform/wire.ts'
-import type { Fault, FaultRule } from '../../src/sandbox/faults.ts'
-import type { IgnoredParameter } from '../../src/sandbox/options.ts'
+import type { Fault, FaultRule } from '../../sandbox/faults.ts'
+import type { IgnoredParameter } from '../../sandbox/options.ts'
 import type { Exchange } from '../support/gateway.ts'
 import { startScene, startTrap, wireFor, type Scene } from '../support/hostile-scene.ts'
 

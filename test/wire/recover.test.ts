@@ -1,7 +1,7 @@
 // The main job over real HTTP: failed records of the window are found, retried and delivered, each exactly once.
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../../sandbox/sandbox.ts'
 import { startEngine } from '../support/engine.ts'
 import { testKeys } from '../support/keys.ts'
 

@@ -1,8 +1,8 @@
 // One instance under watch: a platform of its own, and the real daemon beside it on a port that stays the same when it restarts.
 import { readFile } from 'node:fs/promises'
 import { systemClock } from '../../../src/runtime/clock.ts'
-import type { SandboxOptions } from '../../../src/sandbox/options.ts'
-import type { Sandbox } from '../../../src/sandbox/sandbox.ts'
+import type { SandboxOptions } from '../../../sandbox/options.ts'
+import type { Sandbox } from '../../../sandbox/sandbox.ts'
 import { sandboxEnv } from '../../support/engine.ts'
 import { startPlatform } from '../../support/gate.ts'
 import { testKeys } from '../../support/keys.ts'

@@ -1,7 +1,7 @@
 // The assertion, spoilt in every way that the specification forbids.
 import { X509Certificate } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
-import { checkAssertion, type AssertionPolicy } from '../../../src/sandbox/assertion-check.ts'
+import { checkAssertion, type AssertionPolicy } from '../../../sandbox/assertion-check.ts'
 import { claimsFor, encode, sign, type Claims } from '../client.ts'
 import { testKeys } from '../../support/keys.ts'
 

@@ -1,7 +1,7 @@
 // The seeded pseudo-randomness: what must be a bijection is one, and the same seed gives the same values.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createSequence, hash, mix, unmix, uuidOf } from '../../../src/sandbox/hash.ts'
+import { createSequence, hash, mix, unmix, uuidOf } from '../../../sandbox/hash.ts'
 
 const word = fc.integer({ min: 0, max: 2 ** 32 - 1 })
 

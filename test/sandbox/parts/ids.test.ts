@@ -1,6 +1,6 @@
 // Ids that are computed from record numbers and lead back to them.
 import { expect, test } from 'vitest'
-import { createIds, isUuid } from '../../../src/sandbox/ids.ts'
+import { createIds, isUuid } from '../../../sandbox/ids.ts'
 
 test('every id is a UUID of its own and leads back to its record', () => {
   const ids = createIds(1, 1)

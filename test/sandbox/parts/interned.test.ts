@@ -1,6 +1,6 @@
 // Values held once: equal ones share a number, and what nobody holds is forgotten.
 import { expect, test } from 'vitest'
-import { createInterned } from '../../../src/sandbox/interned.ts'
+import { createInterned } from '../../../sandbox/interned.ts'
 
 test('equal values share a number; released ones are forgotten and their number used again', () => {
   const interned = createInterned<{ text: string }>((value) => value.text)

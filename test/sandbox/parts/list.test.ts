@@ -1,12 +1,12 @@
 // The list operation without HTTP: parameters under every reading, and pages that agree with sorting and filtering by hand.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { hash } from '../../../src/sandbox/hash.ts'
-import { createLister, parseListQuery, type ListQuery } from '../../../src/sandbox/list.ts'
-import { defaultReadings, type ListOrder, type Readings } from '../../../src/sandbox/options.ts'
-import { newRecord, seedRecords } from '../../../src/sandbox/seed.ts'
-import { createStore, failed, processing, successful, type Store } from '../../../src/sandbox/store.ts'
-import { createZone } from '../../../src/sandbox/zone.ts'
+import { hash } from '../../../sandbox/hash.ts'
+import { createLister, parseListQuery, type ListQuery } from '../../../sandbox/list.ts'
+import { defaultReadings, type ListOrder, type Readings } from '../../../sandbox/options.ts'
+import { newRecord, seedRecords } from '../../../sandbox/seed.ts'
+import { createStore, failed, processing, successful, type Store } from '../../../sandbox/store.ts'
+import { createZone } from '../../../sandbox/zone.ts'
 
 const now = Date.parse('2025-03-04T12:00:00Z')
 const context = { seed: 1, zone: createZone('UTC'), now }

@@ -1,7 +1,7 @@
 // The index behind the list: whatever is added and moved, it answers as a sorted array would.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createOrderedIndex } from '../../../src/sandbox/ordered-index.ts'
+import { createOrderedIndex } from '../../../sandbox/ordered-index.ts'
 
 /** The same by sorting and filtering. */
 function naive(keys: number[], statuses: number[], mask: number, range: { from: number; to: number }): number[] {

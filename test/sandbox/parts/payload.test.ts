@@ -1,7 +1,7 @@
 // Payloads: every field that the specification names, values that hang together, the same for the same event.
 import { expect, test } from 'vitest'
-import { remainder97 } from '../../../src/sandbox/parties.ts'
-import { knownEventTypes, payloadOf } from '../../../src/sandbox/payload.ts'
+import { remainder97 } from '../../../sandbox/parties.ts'
+import { knownEventTypes, payloadOf } from '../../../sandbox/payload.ts'
 
 type Json = Record<string, unknown>
 

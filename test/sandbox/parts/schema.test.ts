@@ -1,7 +1,7 @@
 // What the sandbox takes as data: the defaults themselves, every kind of fault, and nothing misspelt.
 import { expect, test } from 'vitest'
-import { defaultReadings, readingsOf } from '../../../src/sandbox/options.ts'
-import { faultRuleSchema, parseInput, readingsSchema, seedSchema, webhookSchema } from '../../../src/sandbox/schema.ts'
+import { defaultReadings, readingsOf } from '../../../sandbox/options.ts'
+import { faultRuleSchema, parseInput, readingsSchema, seedSchema, webhookSchema } from '../../../sandbox/schema.ts'
 
 test('every reading that there is can be told', () => {
   expect(parseInput(readingsSchema, defaultReadings)).toEqual(defaultReadings)

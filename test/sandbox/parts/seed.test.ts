@@ -1,11 +1,11 @@
 // Made-up records: as many, as old and as failed as asked, and the same for the same seed.
 import { expect, test } from 'vitest'
 import { webhookStatuses } from '../../../src/platform/wire.ts'
-import { defaultReadings } from '../../../src/sandbox/options.ts'
-import { renderRecord } from '../../../src/sandbox/render.ts'
-import { newRecord, seedRecords, type SeedOptions } from '../../../src/sandbox/seed.ts'
-import { createStore, type Store } from '../../../src/sandbox/store.ts'
-import { createZone } from '../../../src/sandbox/zone.ts'
+import { defaultReadings } from '../../../sandbox/options.ts'
+import { renderRecord } from '../../../sandbox/render.ts'
+import { newRecord, seedRecords, type SeedOptions } from '../../../sandbox/seed.ts'
+import { createStore, type Store } from '../../../sandbox/store.ts'
+import { createZone } from '../../../sandbox/zone.ts'
 
 const now = Date.parse('2025-03-04T12:00:00Z')
 const hour = 3_600_000

@@ -1,5 +1,5 @@
 // What the sandbox can be told: where it listens, who it knows, and which reading of the specification it plays.
-import type { Clock } from '../runtime/clock.ts'
+import type { Clock } from '../src/runtime/clock.ts'
 import type { FaultRule } from './faults.ts'
 import type { Fraction } from './zone.ts'
 

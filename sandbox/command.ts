@@ -1,10 +1,10 @@
-// `webhook-reconciler sandbox`: plays the platform on this machine, for trying things out and for tests.
+// `npm run sandbox`: plays the platform on this machine, for trying things out and for tests.
 import { Command } from 'commander'
-import { UsageError } from '../runtime/errors.ts'
-import type { SandboxOptions } from '../sandbox/options.ts'
-import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
-import { untilAborted } from '../runtime/notifier.ts'
-import { defaultPorts, defaultRecords, planOf, readText, type Flags, type PlanIo } from './sandbox-plan.ts'
+import { UsageError } from '../src/runtime/errors.ts'
+import type { SandboxOptions } from './options.ts'
+import { startSandbox, type Sandbox } from './sandbox.ts'
+import { untilAborted } from '../src/runtime/notifier.ts'
+import { defaultPorts, defaultRecords, planOf, readText, type Flags, type PlanIo } from './plan.ts'
 
 export interface SandboxIo extends PlanIo {
   stdout: { write(text: string): unknown }
@@ -16,7 +16,7 @@ function certificateOf({ certificate }: Flags, io: SandboxIo): string {
   if (certificate !== undefined) return readText(io, '--certificate', certificate)
   throw new UsageError(
     '--certificate: name the certificate of the service account, as it would be sent to the operator of the platform. ' +
-      'To make one with its key: webhook-reconciler keygen --client-id <id> --out <folder>',
+      'To make one with its key: npm run keygen -- --client-id <id> --out <folder>',
   )
 }
 
@@ -73,13 +73,13 @@ async function run(flags: Flags, io: SandboxIo): Promise<void> {
   await untilAborted(io.signal)
 }
 
-/** The subcommand; it runs until `io.signal`. Rejects with UsageError when an option can't be used. */
+/** The command; it runs until `io.signal`. Rejects with UsageError when an option can't be used. */
 export function sandboxCommand(io: SandboxIo): Command {
   return new Command('sandbox')
     .description('play the platform on this machine: token endpoint, webhook records, deliveries, and a receiver')
-    .option('--certificate <file>', 'certificate of the service account (PEM); required, made by `keygen`')
+    .option('--certificate <file>', 'certificate of the service account (PEM); required, made by `npm run keygen`')
     .option('--client-id <id>', 'client id of the service account (sandbox-service-account)')
-    .option('--config <file>', 'YAML file with any of the options, see config/sandbox.yaml; the options here win')
+    .option('--config <file>', 'YAML file with any of the options, see sandbox/config.yaml; the options here win')
     .option('--port <number>', `API and identity host; 0: any free port (${defaultPorts.port})`)
     .option('--control-port <number>', `control API, always on 127.0.0.1 (${defaultPorts.controlPort})`)
     .option('--receiver-port <number>', `the built-in receiver (${defaultPorts.receiverPort})`)

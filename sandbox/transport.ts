@@ -1,7 +1,7 @@
 // The sandbox on the wire: node:http in, an answer out, whole or broken as told. Not on a framework, because it must reach the
 // socket: to reset it, to cut a body or to let it drip.
 import type { ServerResponse } from 'node:http'
-import type { Clock } from '../runtime/clock.ts'
+import type { Clock } from '../src/runtime/clock.ts'
 import type { Answer } from './exchange.ts'
 
 export interface Sending {

@@ -1,6 +1,6 @@
 // Everything that a reset of the sandbox throws away: records, tokens, counters, faults, deliveries under way.
 import { createDeliveryEngine } from './delivery.ts'
-import type { Clock } from '../runtime/clock.ts'
+import type { Clock } from '../src/runtime/clock.ts'
 import type { Answer } from './exchange.ts'
 import { throttleAnswer, type FaultContext } from './fault-effects.ts'
 import type { FaultDraw, Faults } from './faults.ts'

@@ -4,12 +4,12 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { keygenCommand } from '../../../src/cli/keygen.ts'
-import { systemRandom } from '../../../src/runtime/clock.ts'
-import { UsageError } from '../../../src/runtime/errors.ts'
-import { makeCredentials, prepareFolder, writeCredentials } from '../../../src/keygen.ts'
-import { keyWarnings, loadCertificate, loadKey } from '../../../src/platform/credentials.ts'
-import { createVirtualClock } from '../../support/virtual-clock.ts'
+import { keygenCommand } from '../../tools/keygen.ts'
+import { systemRandom } from '../../src/runtime/clock.ts'
+import { UsageError } from '../../src/runtime/errors.ts'
+import { makeCredentials, prepareFolder, writeCredentials } from '../../tools/credentials.ts'
+import { keyWarnings, loadCertificate, loadKey } from '../../src/platform/credentials.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const now = Date.UTC(2026, 0, 15, 12, 0, 0, 345)
 const dayMs = 86_400_000

@@ -1,5 +1,5 @@
 // A stored record as the platform sends it.
-import { webhookStatuses, type WireWebhook, type WebhookStatus } from '../platform/wire.ts'
+import { webhookStatuses, type WireWebhook, type WebhookStatus } from '../src/platform/wire.ts'
 import { hash } from './hash.ts'
 import type { Readings } from './options.ts'
 import { payloadOf } from './payload.ts'

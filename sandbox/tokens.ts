@@ -1,6 +1,6 @@
 // The token endpoint, and the tokens that the API believes. @see platform-api.md 4.1, RFC 6749 sections 4.4 and 5
 import { X509Certificate } from 'node:crypto'
-import { clientAssertionType, grantType, type WireToken } from '../platform/wire.ts'
+import { clientAssertionType, grantType, type WireToken } from '../src/platform/wire.ts'
 import { checkAssertion, type AssertionProblem } from './assertion-check.ts'
 import { jsonAnswer, type Answer, type SandboxRequest } from './exchange.ts'
 import type { Sequence } from './hash.ts'

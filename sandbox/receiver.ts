@@ -1,6 +1,6 @@
 // The built-in subscriber: takes deliveries, counts them, and can be told to fail in every way a receiver fails.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { Clock } from '../runtime/clock.ts'
+import type { Clock } from '../src/runtime/clock.ts'
 import type { Sequence } from './hash.ts'
 import { closeServer, listen, readBody } from './listen.ts'
 import { deliveryHeader, eventTypeOf, type Courier } from './post.ts'

@@ -1,5 +1,5 @@
 // The list operation: reads its parameters under the reading that is played, and finds a page. @see platform-api.md 4.2
-import { defaultPageSize, listParameter, maxPageSize, webhookStatuses, type WirePage } from '../platform/wire.ts'
+import { defaultPageSize, listParameter, maxPageSize, webhookStatuses, type WirePage } from '../src/platform/wire.ts'
 import { hash, mix, unmix } from './hash.ts'
 import { isUuid } from './ids.ts'
 import type { Bounds, IgnoredParameter, ListOrder, Readings } from './options.ts'

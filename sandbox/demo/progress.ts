@@ -1,5 +1,11 @@
 // Shows what happens, and how the backlog goes down: a line for each event, and one live line on a terminal or a plain one every second elsewhere.
-import type { Output } from '../cli/io.ts'
+
+export interface Output {
+  write(text: string): unknown
+  /** True on a terminal. */
+  isTTY?: boolean | undefined
+  columns?: number | undefined
+}
 
 export interface ProgressState {
   /** What is left to do. */

@@ -1,6 +1,6 @@
 // One POST of an event to a subscriber, and its result as the record shows it.
 import { Agent, request } from 'undici'
-import type { Clock } from '../runtime/clock.ts'
+import type { Clock } from '../src/runtime/clock.ts'
 import { noResult, type AttemptResult } from './store.ts'
 
 export interface Post {

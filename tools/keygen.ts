@@ -1,7 +1,7 @@
-// `webhook-reconciler keygen`: makes the key pair of the service account and says which file goes where.
+// `npm run keygen -- --out <folder>`: makes the key pair of the service account and says which file goes where.
 import { Command } from 'commander'
-import type { Clock, Random } from '../runtime/clock.ts'
-import { UsageError } from '../runtime/errors.ts'
+import { systemClock, systemRandom, type Clock, type Random } from '../src/runtime/clock.ts'
+import { exitCode, UsageError } from '../src/runtime/errors.ts'
 import {
   longestCommonName,
   makeCredentials,
@@ -9,7 +9,7 @@ import {
   writeCredentials,
   type CredentialFiles,
   type Credentials,
-} from '../keygen.ts'
+} from './credentials.ts'
 
 export interface KeygenIo {
   stdout: { write(text: string): unknown }
@@ -82,7 +82,7 @@ async function keygen(options: KeygenOptions, io: KeygenIo): Promise<void> {
   io.stdout.write(explanation(files, credentials, notAfter))
 }
 
-/** The subcommand. Rejects with UsageError when an option or a file stands in the way; then nothing was written. */
+/** The command. Rejects with UsageError when an option or a file stands in the way; then nothing was written. */
 export function keygenCommand(io: KeygenIo): Command {
   return new Command('keygen')
     .description('make an RSA-4096 private key and a self-signed certificate for the service account')
@@ -94,4 +94,15 @@ export function keygenCommand(io: KeygenIo): Command {
     .requiredOption('--out <folder>', 'where to put private-key.pem and certificate.pem; nothing is overwritten')
     .option('--days <number>', `how long the certificate is valid, 1 to ${maxDays}`, defaultDays)
     .action((options: KeygenOptions) => keygen(options, io))
+}
+
+if (import.meta.main) {
+  const { stdout, stderr } = process
+  try {
+    await keygenCommand({ stdout, stderr, clock: systemClock, random: systemRandom }).parseAsync()
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    stderr.write(`${error.message}\n`)
+    process.exitCode = exitCode.usage
+  }
 }

@@ -2,19 +2,28 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Io } from '../cli/io.ts'
-import { makeCredentials, prepareFolder, writeCredentials } from '../keygen.ts'
-import { metricPrefix } from '../observe/metrics.ts'
-import { createHttpTransport } from '../platform/http.ts'
-import type { Outcome } from '../reconcile/confirm/outcomes.ts'
-import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
-import { untilAborted } from '../runtime/notifier.ts'
+import { makeCredentials, prepareFolder, writeCredentials } from '../../tools/credentials.ts'
+import type { Clock, Random } from '../../src/runtime/clock.ts'
+import { metricPrefix } from '../../src/observe/metrics.ts'
+import { createHttpTransport } from '../../src/platform/http.ts'
+import type { Outcome } from '../../src/reconcile/confirm/outcomes.ts'
+import { startSandbox, type Sandbox } from '../sandbox.ts'
+import { untilAborted } from '../../src/runtime/notifier.ts'
 import { compareBooks, type Books } from './books.ts'
 import { startDaemonProcess } from './daemon-process.ts'
-import { createProgress } from './progress.ts'
+import { createProgress, type Output } from './progress.ts'
 import { createColleague, setScene, type Scene } from './scene.ts'
 import { readStatus, scrape, sumOf, type Samples } from './scrape.ts'
 import { isDone, tellChange, viewOf, type View } from './view.ts'
+
+interface Io {
+  stdout: Output
+  stderr: Output
+  clock: Clock
+  random: Random
+  /** Ends the demo when it is aborted. */
+  signal: AbortSignal
+}
 
 export interface DemoOptions {
   /** Stay up at the end, so that one can look around. */

@@ -1,6 +1,6 @@
 // Checks a client assertion as strictly as the specification allows. @see platform-api.md 5.3, RFC 7523 section 3
 import { verify, type X509Certificate } from 'node:crypto'
-import { assertionHeader, maxAssertionLifetimeSeconds } from '../platform/wire.ts'
+import { assertionHeader, maxAssertionLifetimeSeconds } from '../src/platform/wire.ts'
 
 /** Why an assertion was refused. */
 export const assertionProblems = [

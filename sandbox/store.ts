@@ -1,5 +1,5 @@
 // The webhook records, in columns of numbers: a million of them take some 40 MiB. What can be computed from the seed is not stored.
-import { webhookStatuses, type WebhookStatus } from '../platform/wire.ts'
+import { webhookStatuses, type WebhookStatus } from '../src/platform/wire.ts'
 import { emptyColumns, grown } from './columns.ts'
 import { createIds, type Ids } from './ids.ts'
 import { createInterned, type Interned } from './interned.ts'

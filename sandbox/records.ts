@@ -1,6 +1,6 @@
 // The handle on the sandbox's records: adds them, lets events happen, and looks at them from outside the API.
-import type { Clock } from '../runtime/clock.ts'
-import { webhookStatuses, type WebhookStatus, type WireWebhook } from '../platform/wire.ts'
+import type { Clock } from '../src/runtime/clock.ts'
+import { webhookStatuses, type WebhookStatus, type WireWebhook } from '../src/platform/wire.ts'
 import { createSequence, hash } from './hash.ts'
 import { knownEventTypes } from './payload.ts'
 import { renderRecord } from './render.ts'

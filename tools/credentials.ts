@@ -1,8 +1,10 @@
 // Makes the service account's credentials: an RSA key and a self-signed certificate of its public key. @see platform-api.md 5.1
+import 'reflect-metadata'
+import * as x509 from '@peculiar/x509'
 import { createHash, webcrypto, X509Certificate } from 'node:crypto'
 import { mkdir, open, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { UsageError } from './runtime/errors.ts'
+import { UsageError } from '../src/runtime/errors.ts'
 
 export interface CredentialsOptions {
   /** Common name of the certificate, 1 to `longestCommonName` characters. */
@@ -45,9 +47,6 @@ function pem(label: string, der: ArrayBuffer): string {
 
 /** A new RSA-4096 key and its X.509 v3 certificate, signed with SHA-256. Takes seconds. */
 export async function makeCredentials(options: CredentialsOptions): Promise<Credentials> {
-  // Loaded here, so that the daemon, which shares the program, doesn't carry them.
-  await import('reflect-metadata')
-  const x509 = await import('@peculiar/x509')
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
   const certificate = await x509.X509CertificateGenerator.createSelfSigned(
     {

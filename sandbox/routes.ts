@@ -8,7 +8,7 @@ import {
   type WireError,
   type WirePage,
   type WireRetryAnswer,
-} from '../platform/wire.ts'
+} from '../src/platform/wire.ts'
 import type { DeliveryEngine } from './delivery.ts'
 import { jsonAnswer, type Answer, type SandboxRequest } from './exchange.ts'
 import { isUuid } from './ids.ts'

@@ -1,6 +1,6 @@
 // Takes each request through faults and operations to its answer, and counts it.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Clock } from '../runtime/clock.ts'
+import type { Clock } from '../src/runtime/clock.ts'
 import type { Answer, SandboxRequest } from './exchange.ts'
 import { answerInstead, latencyOf, spoil } from './fault-effects.ts'
 import { readBody } from './listen.ts'

@@ -1,12 +1,12 @@
-// What `webhook-reconciler sandbox` is to play: its flags over its file over the defaults, checked.
+// What `npm run sandbox` is to play: its flags over its file over the defaults, checked.
 import { parse as parseYaml } from 'yaml'
 import { z } from 'zod'
-import type { Clock } from '../runtime/clock.ts'
-import { unreadable } from '../config/layer.ts'
-import { UsageError } from '../runtime/errors.ts'
-import type { SandboxOptions } from '../sandbox/options.ts'
-import type { ReceiverRule } from '../sandbox/receiver.ts'
-import type { TrafficOptions } from '../sandbox/records.ts'
+import type { Clock } from '../src/runtime/clock.ts'
+import { unreadable } from '../src/config/layer.ts'
+import { UsageError } from '../src/runtime/errors.ts'
+import type { SandboxOptions } from './options.ts'
+import type { ReceiverRule } from './receiver.ts'
+import type { TrafficOptions } from './records.ts'
 import {
   faultRuleSchema,
   parseInput,
@@ -15,8 +15,8 @@ import {
   SandboxInputError,
   seedSchema,
   trafficSchema,
-} from '../sandbox/schema.ts'
-import type { SeedOptions } from '../sandbox/seed.ts'
+} from './schema.ts'
+import type { SeedOptions } from './seed.ts'
 
 export interface PlanIo {
   clock: Clock

@@ -1,5 +1,5 @@
 // What the sandbox counts: the tests' view of what a client did to the platform.
-import type { Clock } from '../runtime/clock.ts'
+import type { Clock } from '../src/runtime/clock.ts'
 import type { AssertionProblem } from './assertion-check.ts'
 import type { Operation } from './exchange.ts'
 

@@ -1,14 +1,14 @@
 // The scene of the demo: a platform with about 500 failed deliveries of an outage, and a colleague who retries some by hand.
-import type { Clock, Random } from '../runtime/clock.ts'
-import { createPlatformClient, type PlatformClient } from '../platform/client.ts'
-import type { HttpTransport } from '../platform/http.ts'
-import { createTimeZone } from '../platform/time-zone.ts'
-import { loadKey } from '../platform/credentials.ts'
-import { createRateLimiter } from '../platform/rate-limiter.ts'
-import { createServerClock } from '../platform/server-clock.ts'
-import { createTokenCache } from '../platform/token.ts'
-import { tokenPath } from '../platform/wire.ts'
-import type { Sandbox } from '../sandbox/sandbox.ts'
+import type { Clock, Random } from '../../src/runtime/clock.ts'
+import { createPlatformClient, type PlatformClient } from '../../src/platform/client.ts'
+import type { HttpTransport } from '../../src/platform/http.ts'
+import { createTimeZone } from '../../src/platform/time-zone.ts'
+import { loadKey } from '../../src/platform/credentials.ts'
+import { createRateLimiter } from '../../src/platform/rate-limiter.ts'
+import { createServerClock } from '../../src/platform/server-clock.ts'
+import { createTokenCache } from '../../src/platform/token.ts'
+import { tokenPath } from '../../src/platform/wire.ts'
+import type { Sandbox } from '../sandbox.ts'
 
 const minute = 60_000
 const hour = 60 * minute

@@ -1,5 +1,5 @@
 // Sends events to their subscribers and records what came of it: first deliveries, retries, and the platform's own retries.
-import type { Clock } from '../runtime/clock.ts'
+import type { Clock } from '../src/runtime/clock.ts'
 import { latencyOf } from './fault-effects.ts'
 import type { FaultDraw } from './faults.ts'
 import { hash, type Sequence } from './hash.ts'

@@ -1,5 +1,5 @@
 // The platform's own rate limit: a bucket of calls that refills evenly.
-import type { Clock } from '../runtime/clock.ts'
+import type { Clock } from '../src/runtime/clock.ts'
 import type { RateLimit } from './options.ts'
 
 /** Undefined when the call may pass, else the seconds until the next one may. */
