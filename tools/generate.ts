@@ -8,6 +8,7 @@ import type { Key, KeyDescription } from '../src/config/key.ts'
 import { keys, schema } from '../src/config/schema.ts'
 import type { LogEvent } from '../src/observe/log-event.ts'
 import { logEvents } from '../src/observe/log-events.ts'
+import { ruleTable } from '../src/reconcile/reasons.ts'
 import { gateNames, gateTable } from '../src/reconcile/retry/gates.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../src/observe/metrics.ts'
 
@@ -131,6 +132,13 @@ function metricsTable(): string {
   return markdownTable(['Metric', 'Type', 'Labels', 'Meaning'], rows)
 }
 
+function rulesTable(): string {
+  return markdownTable(
+    ['Rule', 'Sentence'],
+    Object.entries(ruleTable).map(([rule, sentence]) => [`\`${rule}\``, sentence]),
+  )
+}
+
 function gatesTable(): string {
   const rows = gateNames.map((gate) => {
     const { advice, blocks, reason } = gateTable[gate]
@@ -158,6 +166,7 @@ export const targets: readonly Target[] = [
   markdownPart('docs/configuration.md', 'configuration', configurationTable),
   markdownPart('docs/metrics.md', 'metrics', metricsTable),
   markdownPart('docs/status.md', 'gates', gatesTable),
+  markdownPart('docs/commands.md', 'rules', rulesTable),
   markdownPart('docs/log.md', 'log events', logEventsTable),
 ]
 

@@ -1,67 +1,94 @@
 // `webhook-reconciler explain`: the records of one event, each with what is decided of it and why.
 import { Command } from 'commander'
 import { shownText } from '../config/layer.ts'
-import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
-import { createTimeZone } from '../platform/time-zone.ts'
-import { isUuid, type WebhookRecord } from '../platform/record.ts'
 import type { Config } from '../config/schema.ts'
-import type { Gate } from '../reconcile/retry/gates.ts'
+import { createTimeZone, type TimeZone } from '../platform/time-zone.ts'
+import { isUuid, type WebhookRecord } from '../platform/record.ts'
+import { decide, type Decision } from '../reconcile/decide.ts'
 import { createFailedRecord } from '../reconcile/failed-record.ts'
-import { recordsOfEvent, type EventRecords } from './event-records.ts'
-import { explain, leavesWindowAt, type Explanation, type Situation } from './explanation.ts'
+import type { Policy } from '../reconcile/policy.ts'
+import { sentenceOf, type Because } from '../reconcile/reasons.ts'
+import type { Gate } from '../reconcile/retry/gates.ts'
+import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { askDaemon, gateOf, inWords, type AskedDaemon } from './daemon-status.ts'
+import { recordsOfEvent, type EventRecords } from './event-records.ts'
 import type { End, Io } from './io.ts'
 import { inSession, withSessionOptions, type Session, type SessionOptions } from './session.ts'
 import { cell, pairs } from './table.ts'
 
-/** @throws UsageError for what is no UUID */
-export function uuidGiven(text: string, what: string): string {
-  if (isUuid(text)) return text.toLowerCase()
-  throw new UsageError(`${what}: a UUID such as 123e4567-e89b-12d3-a456-426614174000, not "${shownText(text)}"`)
-}
+/** A decision, or what holds before any: the status in place of `failed`, or a place outside the window. */
+export type State = Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
 
-interface Explained {
+/** One record as the platform shows it, with what is decided of it. Times in epoch ms of the platform's clock. */
+export interface Explanation {
   record: WebhookRecord
-  explanation: Explanation
-  /** Epoch ms; `lastAt` undefined when no attempt is shown. */
+  state: State
+  because: Because
+  /** When it is retried automatically, in the past or present for one that is due; undefined when it is not. */
+  nextAt: number | undefined
   eventAt: number
+  /** Undefined when no attempt is shown. */
   lastAt: number | undefined
+  /** When its event leaves the window. */
   leavesAt: number
 }
 
-function explained(record: WebhookRecord, situation: Situation): Explained {
-  const { eventAt, lastAt } = createFailedRecord(record, { ...situation })
-  return {
-    record,
-    explanation: explain(record, situation),
-    eventAt,
-    lastAt: record.lastAttemptLocal === null ? undefined : lastAt,
-    leavesAt: leavesWindowAt(record, situation),
+export interface ExplainOptions {
+  policy: Policy
+  zone: TimeZone
+  /** Epoch ms of the platform's clock. */
+  now: number
+  /** The gate that blocks its subscription now; undefined when none is known to. */
+  gate: Gate | undefined
+}
+
+/** A pure function of the record, the policy and the time. */
+export function explain(record: WebhookRecord, { gate, now, policy, zone }: ExplainOptions): Explanation {
+  const entry = createFailedRecord(record, { zone, now })
+  const leavesAt = entry.eventAt + policy.window.lookbackMs
+  const settledAt = entry.eventAt + policy.window.settleMs
+  const lastAt = record.lastAttemptLocal === null ? undefined : entry.lastAt
+  const shown = { record, eventAt: entry.eventAt, lastAt, leavesAt, nextAt: undefined }
+  if (record.status !== 'failed') return { ...shown, state: record.status, because: record.status }
+  const { because, decision, dueAt } = decide(entry, policy, { now, gate })
+  if (decision === 'excluded') return { ...shown, state: decision, because }
+  if (leavesAt < now) return { ...shown, state: 'outside', because: 'outside' }
+  if (settledAt > now && decision !== 'parked') {
+    return { ...shown, state: 'settling', because: 'settling', nextAt: Math.max(settledAt, dueAt) }
   }
+  const isComing = decision === 'due' || (decision === 'backing-off' && because !== 'too-late')
+  return { ...shown, state: decision, because, nextAt: isComing ? dueAt : undefined }
+}
+
+/** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
+function byHand({ record, state }: Explanation): string | undefined {
+  if (record.status !== 'failed' || state === 'due' || state === 'settling') return undefined
+  return `webhook-reconciler retry ${state === 'parked' ? '--parked ' : ''}${cell(record.id)}`
 }
 
 function nextOf({ nextAt }: Explanation, now: number, session: Session): string {
-  if (nextAt === undefined) return 'none by itself'
-  return nextAt <= now ? 'now: with the next turn of the daemon' : session.moments.show(nextAt)
+  if (nextAt === undefined) return 'none automatically'
+  return nextAt <= now ? 'now' : session.moments.show(nextAt)
 }
 
-function block(one: Explained, now: number, session: Session): string {
-  const { explanation, record } = one
+function block(one: Explanation, now: number, session: Session): string {
+  const { lastAt, record } = one
   const { show } = session.moments
   const answered = record.responseStatusCode === null ? 'no response' : `answered ${record.responseStatusCode}`
-  const last =
-    one.lastAt === undefined ? 'none is shown' : `${record.attempts}, the last at ${show(one.lastAt)}: ${answered}`
+  const last = lastAt === undefined ? 'none is shown' : `${record.attempts}, the last at ${show(lastAt)}: ${answered}`
+  const command = byHand(one)
   return (
-    `webhook ${cell(record.id)}: ${explanation.state}\n` +
+    `webhook ${cell(record.id)}: ${one.state}\n` +
     pairs(
       [
+        ['why', sentenceOf(one.because)],
         ['event type', cell(record.eventType)],
         ['subscription', cell(record.subscriptionId)],
         ['event time', show(one.eventAt)],
         ['attempts', last],
-        ['why', explanation.why],
-        ['next retry', nextOf(explanation, now, session)],
+        ['next retry', nextOf(one, now, session)],
         ...(record.status === 'failed' ? [['in the window until', show(one.leavesAt)] as const] : []),
+        ...(command === undefined ? [] : [['to retry it now', command] as const]),
       ],
       '  ',
     )
@@ -71,52 +98,52 @@ function block(one: Explained, now: number, session: Session): string {
 const asIso = (ms: number | undefined): string | null =>
   ms === undefined ? null : new Date(Math.floor(ms)).toISOString()
 
-function documentOf(one: Explained): object {
-  const { explanation, record } = one
+function documentOf({ because, eventAt, lastAt, leavesAt, nextAt, record, state }: Explanation): object {
   return {
     webhookId: record.id,
     subscriptionId: record.subscriptionId,
     eventType: record.eventType,
     status: record.status,
-    event: asIso(one.eventAt),
+    event: asIso(eventAt),
     attempts: record.attempts,
-    lastAttempt: asIso(one.lastAt),
+    lastAttempt: asIso(lastAt),
     responseStatusCode: record.responseStatusCode,
-    state: explanation.state,
-    why: explanation.why,
-    nextRetry: asIso(explanation.nextAt),
-    leavesWindow: asIso(one.leavesAt),
+    state,
+    why: because,
+    explanation: sentenceOf(because),
+    nextRetry: asIso(nextAt),
+    leavesWindow: asIso(leavesAt),
   }
 }
 
-/** What is odd about the platform's answer. */
+/** The oddities of the platform's answer. */
 function remarks({ foreign, unreadable }: EventRecords): string[] {
   return [
     ...(foreign > 0
       ? [
-          'The platform also showed records of other events: it may pass over data.webhook.eventId, and this one may be missing.',
+          'The platform also showed records of other events: it may ignore data.webhook.eventId, and a record may be missing here.',
         ]
       : []),
-    ...unreadable.map(
-      ({ field, id }) => `A record can't be read (${cell(id)}): its ${field} is not what it should be.`,
-    ),
+    ...unreadable.map(({ field, id }) => `A record (${cell(id)}) can't be read: its ${field} has an unexpected form.`),
   ]
 }
 
-function tellInWords(
+const noneFound =
+  'The platform shows no record of this event. Check that it is the id of an event, and of this platform.'
+const inOrder = 'Of one transfer or account the oldest failed event is retried first (retry.orderPerEntity).'
+
+function printText(
   eventId: string,
-  list: readonly Explained[],
-  found: EventRecords,
-  { now, daemon }: { now: number; daemon: AskedDaemon },
+  list: readonly Explanation[],
+  { daemon, found, now }: { found: EventRecords; now: number; daemon: AskedDaemon },
   session: Session,
 ): void {
-  const { moments, print, target } = session
+  const { moments, policy, print, target } = session
   const count = list.length === 1 ? '1 record' : `${list.length} records`
-  const none =
-    'The platform shows no record of this event. Is it an event id, and not a webhook id? And of this platform?'
   const lines = [
     `Event ${eventId} of ${target}, ${moments.show(now)}: ${count}\n`,
-    ...(list.length === 0 ? [`${none}\n`] : list.map((one) => block(one, now, session))),
+    ...(list.length === 0 ? [`${noneFound}\n`] : list.map((one) => block(one, now, session))),
+    ...(policy.orderPerEntity && list.some(({ state }) => state === 'due') ? [`${inOrder}\n`] : []),
     ...remarks(found).map((remark) => `${remark}\n`),
     ...(list.length > 0 ? [`${inWords(daemon)}\n`] : []),
   ]
@@ -129,18 +156,21 @@ function gateFor(config: Config, daemon: AskedDaemon, { subscriptionId }: Webhoo
 }
 
 async function explainEvent(text: string, io: Io, options: SessionOptions): Promise<ExitCode> {
-  const eventId = uuidGiven(text, 'eventId')
+  if (!isUuid(text)) {
+    throw new UsageError(`eventId: a UUID such as 123e4567-e89b-12d3-a456-426614174000, not "${shownText(text)}"`)
+  }
+  const eventId = text.toLowerCase()
   return inSession(io, options, {}, async (session) => {
-    const { config, engine, moments, policy, stop } = session
+    const { config, engine, policy, stop } = session
     const found = await recordsOfEvent(engine.client, eventId, stop)
     const now = engine.client.now()
     const daemon = await askDaemon(config.server, io)
     const zone = createTimeZone(config.platform.timeZone)
     const list = found.records.map((record) =>
-      explained(record, { policy, zone, now, gate: gateFor(config, daemon, record), show: moments.show }),
+      explain(record, { policy, zone, now, gate: gateFor(config, daemon, record) }),
     )
     const code = list.length === 0 ? exitCode.incomplete : exitCode.done
-    if (options.json !== true) tellInWords(eventId, list, found, { now, daemon }, session)
+    if (options.json !== true) printText(eventId, list, { found, now, daemon }, session)
     else
       session.printJson({
         schemaVersion: 1,
@@ -158,9 +188,7 @@ async function explainEvent(text: string, io: Io, options: SessionOptions): Prom
 
 export function explainCommand(io: Io, end: End): Command {
   return withSessionOptions(new Command('explain'))
-    .description(
-      "show an event's records, what is decided of each and why, and when it is retried next; touches nothing",
-    )
+    .description("show an event's records: the decision on each, its reason, and the next retry; changes nothing")
     .argument('<eventId>', 'id of the event (UUID)')
     .action(async (eventId: string, options: SessionOptions) => {
       end(await explainEvent(eventId, io, options))

@@ -2,13 +2,14 @@
 import type { Clock } from '../runtime/clock.ts'
 import type { TelemetryEvent } from './events.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
+import { sentenceOf, type Because } from '../reconcile/reasons.ts'
 import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import { escapeInvisible, redactedJson } from '../runtime/redact.ts'
 
 export interface AuditOptions {
   /** Stands in every line. */
   instance: string
-  /** Stands in the place of the engine's own reason, where somebody has asked for the retries. */
+  /** Stands in the place of the rule, where an operator has asked for the retries. */
   why?: 'asked-for' | undefined
   /** Takes one finished line with its line break. When it throws, the line is lost and the work goes on. */
   write: (line: string) => unknown
@@ -36,8 +37,10 @@ export type AuditLine =
   /** A PATCH that was sent, when its answer had come, or was given up. */
   | (Subject & {
       action: 'retry'
-      /** As the dispatcher tells it; `asked-for`: somebody chose this record (`webhook-reconciler retry`). */
-      why: RetryEvent['why'] | 'asked-for'
+      /** The rule that let it go out; `asked-for`: an operator chose this record (`webhook-reconciler retry`). */
+      why: Because
+      /** The same as a sentence. */
+      explanation: string
       result: RetryEvent['answer']['result']
       reason: RetryEvent['answer']['reason']
       /** With `already-resolved`: the status that the platform found. */
@@ -52,18 +55,20 @@ function subjectOf({ attempt, eventId, eventType, id, subscriptionId }: RetryEve
   return { webhookId: id, eventId, subscriptionId, eventType, attempt }
 }
 
-/** The line that an event gives; undefined for all others, and for a retry that was never sent. */
-export function auditLine(event: TelemetryEvent): AuditLine | undefined {
+/** The line that an event gives; undefined for all others, and for a retry that was never sent. `asked` stands in the place of the rule. */
+export function auditLine(event: TelemetryEvent, asked?: 'asked-for'): AuditLine | undefined {
   if (event.type === 'outcome') {
     const { outcome, responseStatusCode } = event
     return { action: 'outcome', ...subjectOf(event), outcome, responseStatusCode }
   }
   if (event.type !== 'retry' || !event.answer.sent) return undefined
   const { found, lost, reason, result } = event.answer
+  const why = asked ?? event.because
   return {
     action: 'retry',
     ...subjectOf(event),
-    why: event.why,
+    why,
+    explanation: sentenceOf(why),
     result,
     reason,
     ...(found !== undefined && { found }),
@@ -74,11 +79,10 @@ export function auditLine(event: TelemetryEvent): AuditLine | undefined {
 export function createAudit({ clock, instance, why, write }: AuditOptions): Audit {
   return {
     tell(event) {
-      const line = auditLine(event)
+      const line = auditLine(event, why)
       if (line === undefined) return
-      const asked = line.action === 'retry' && why !== undefined && { why }
       const time = new Date(clock.now()).toISOString()
-      const text = redactedJson({ audit: true, time, instance, ...line, ...asked })
+      const text = redactedJson({ audit: true, time, instance, ...line })
       try {
         write(`${escapeInvisible(text)}\n`)
       } catch {

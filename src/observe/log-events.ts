@@ -193,8 +193,8 @@ export const logEvents = {
   retry_answered: {
     levels: ['debug'],
     message: 'retry answered',
-    fields: { ...record, result: 'string', reason: 'string', found: 'string?' },
-    meaning: "The platform's answer to one PATCH.",
+    fields: { ...record, why: 'string', explanation: 'string', result: 'string', reason: 'string', found: 'string?' },
+    meaning: "The platform's answer to one PATCH, and the rule that let it go out.",
   },
   retry_outcome: {
     levels: ['debug'],

@@ -6,6 +6,7 @@ import type { Log } from './log.ts'
 import type { Reason } from '../platform/http.ts'
 import { tlsAdvice } from '../platform/tls-advice.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
+import { sentenceOf } from '../reconcile/reasons.ts'
 import type { Outcome, OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import type { SweepKind, SweepReport } from '../reconcile/sweep/sweep-report.ts'
 
@@ -184,6 +185,8 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
       eventId: event.eventId,
       subscriptionId: event.subscriptionId,
       eventType: event.eventType,
+      why: event.because,
+      explanation: sentenceOf(event.because),
       result: answer.result,
       reason: answer.reason,
       found: answer.found,

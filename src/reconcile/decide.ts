@@ -1,6 +1,7 @@
 // What the policy says of one record now: a pure function. @see design section 9
 import { backoffDelayMs } from './backoff.ts'
-import type { Policy, Selection } from './policy.ts'
+import type { Policy } from './policy.ts'
+import type { Because, Rule } from './reasons.ts'
 import type { Gate } from './retry/gates.ts'
 
 export const decisions = ['due', 'backing-off', 'parked', 'excluded', 'held', 'awaiting'] as const
@@ -35,8 +36,8 @@ export interface Verdict {
   decision: Decision
   /** When it may be retried, in epoch ms of the platform's clock; in the past or present for `due` and `held`. */
   dueAt: number
-  /** With `held`: the gate that is shut. */
-  gate?: Gate
+  /** The rule that matched; with `held` the gate that is shut. */
+  because: Because
 }
 
 /** What a decision depends on besides the record. */
@@ -47,17 +48,13 @@ export interface Situation {
   gate?: Gate | undefined
 }
 
-export function isSelected(known: Pick<Known, 'subscriptionId' | 'eventType' | 'module'>, select: Selection): boolean {
-  return (
-    (select.eventTypes.length === 0 || select.eventTypes.includes(known.eventType)) &&
-    (select.modules.length === 0 || select.modules.includes(known.module)) &&
-    (select.subscriptionIds.length === 0 || select.subscriptionIds.includes(known.subscriptionId))
-  )
-}
-
-function isOurs(known: Known, policy: Policy): boolean {
-  const { notBefore } = policy.window
-  return isSelected(known, policy.select) && (notBefore === undefined || known.eventAt >= notBefore)
+/** The rule that leaves a record out; undefined for one that is ours to retry. */
+function exclusionOf(known: Known, { select, window }: Policy): Rule | undefined {
+  const { eventTypes, modules, subscriptionIds } = select
+  if (eventTypes.length > 0 && !eventTypes.includes(known.eventType)) return 'event-type'
+  if (modules.length > 0 && !modules.includes(known.module)) return 'module'
+  if (subscriptionIds.length > 0 && !subscriptionIds.includes(known.subscriptionId)) return 'subscription'
+  return window.notBefore !== undefined && known.eventAt < window.notBefore ? 'not-before' : undefined
 }
 
 /** The larger of the platform's count and ours. The platform does not tell everything that it was asked for. */
@@ -83,12 +80,20 @@ export function isExpiring({ eventAt }: Pick<Known, 'eventAt'>, { window }: Poli
   return eventAt + window.lookbackMs - now < window.expiryWarningMs
 }
 
+/** Why a record backs off. */
+function waitOf(known: Known, due: number, { window }: Policy): Rule {
+  if (due > known.eventAt + window.lookbackMs) return 'too-late'
+  return known.refusals > 0 ? 'refused' : 'backoff'
+}
+
 /** First match wins. */
 export function decide(known: Known, policy: Policy, { gate, now }: Situation): Verdict {
   const due = dueAt(known, policy)
-  if (!isOurs(known, policy)) return { decision: 'excluded', dueAt: due }
-  if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due }
-  if (attemptsOf(known) >= policy.maxAttempts) return { decision: 'parked', dueAt: due }
-  if (now < due) return { decision: 'backing-off', dueAt: due }
-  return gate === undefined ? { decision: 'due', dueAt: due } : { decision: 'held', dueAt: due, gate }
+  const exclusion = exclusionOf(known, policy)
+  if (exclusion !== undefined) return { decision: 'excluded', dueAt: due, because: exclusion }
+  if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due, because: 'awaiting' }
+  if (attemptsOf(known) >= policy.maxAttempts) return { decision: 'parked', dueAt: due, because: 'max-attempts' }
+  if (now < due) return { decision: 'backing-off', dueAt: due, because: waitOf(known, due, policy) }
+  if (gate !== undefined) return { decision: 'held', dueAt: due, because: gate }
+  return { decision: 'due', dueAt: due, because: isExpiring(known, policy, now) ? 'expiring' : 'due' }
 }

@@ -23,7 +23,7 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I03',
     file: 'reconcile/decide.ts',
-    text: "if (now < due) return { decision: 'backing-off', dueAt: due }",
+    text: "if (now < due) return { decision: 'backing-off', dueAt: due, because: waitOf(known, due, policy) }",
     replacement: '',
     breaks: 'ignores the backoff',
     origin: 'invariant',
@@ -55,7 +55,7 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I06',
     file: 'reconcile/decide.ts',
-    text: "if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due }",
+    text: "if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due, because: 'awaiting' }",
     replacement: '',
     breaks: 'retries what it awaits',
     origin: 'invariant',

@@ -45,8 +45,8 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R06',
     file: 'reconcile/decide.ts',
-    text: 'known.eventAt >= notBefore',
-    replacement: 'true',
+    text: 'known.eventAt < window.notBefore',
+    replacement: 'false',
     breaks: 'retries what is older than window.notBefore',
     origin: 'review',
   },

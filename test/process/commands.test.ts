@@ -113,10 +113,11 @@ describe('explain', () => {
     const { code, out } = await runCommand(['explain', missing, '--zone', 'Europe/Riga'], { env: await envOf(sandbox) })
     expect(code).toBe(0)
     expect(out).toMatch(new RegExp(`^Event ${missing} of test at \\S+, \\d{4}-\\S+\\+0[23]:00: 3 records\n`))
-    expect(out).toMatch(/why +parked: 30 attempts, and retry\.maxAttempts is 30/)
-    expect(out).toMatch(/why +delivered: the platform shows it as successful/)
-    expect(out).toMatch(/why +backing off until \S+, because attempt 12 was at \S+\n/)
-    expect(out.match(/next retry +none by itself/g)).toHaveLength(2)
+    expect(out).toMatch(/: parked\n +why +It has as many attempts as retry\.maxAttempts allows\.\n/)
+    expect(out).toMatch(/: successful\n +why +The platform shows it as delivered\.\n/)
+    expect(out).toMatch(/: backing-off\n +why +Its backoff has not ended\.\n[^]*? +next retry +\d{4}-\S+\n/)
+    expect(out.match(/next retry +none automatically/g)).toHaveLength(2)
+    expect(out).toMatch(/to retry it now +webhook-reconciler retry --parked [\da-f-]{36}\n/)
     expect(out).toContain('The platform also showed records of other events')
     expect(sandbox.stats.requests.retry).toEqual({})
   })
@@ -130,7 +131,16 @@ describe('explain', () => {
     expect(JSON.parse(out)).toMatchObject({
       schemaVersion: 1,
       eventId: missing,
-      records: [{ state: 'due', attempts: 1, responseStatusCode: 500, status: 'failed' }],
+      records: [
+        {
+          state: 'due',
+          why: 'due',
+          explanation: 'Its backoff has ended.',
+          attempts: 1,
+          responseStatusCode: 500,
+          status: 'failed',
+        },
+      ],
       remarks: [],
     })
   })

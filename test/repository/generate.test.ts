@@ -75,10 +75,10 @@ describe('what is in the repository', () => {
     expect(target?.render(undefined)).toEqual({ text: file(path) })
   })
 
-  test('docs/ has the tables of the configuration, the metrics, the gates and the log events as they are', () => {
+  test('docs/ has the tables of the configuration, the metrics, the gates, the rules and the log events as they are', () => {
     const pages = targets.filter((target) => target.file.startsWith('docs/'))
     expect(pages.map((target) => target.file)).toEqual(
-      ['configuration', 'metrics', 'status', 'log'].map((page) => `docs/${page}.md`),
+      ['configuration', 'metrics', 'status', 'commands', 'log'].map((page) => `docs/${page}.md`),
     )
     for (const target of pages) expect(target.render(file(target.file))).toEqual({ text: file(target.file) })
   })

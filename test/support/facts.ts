@@ -46,7 +46,7 @@ export function retryFact(answer: FactOf<'retry'>['answer']): FactOf<'retry'> {
     subscriptionId,
     eventType: 'account-activated',
     attempt: 2,
-    why: 'due',
+    because: 'due',
     answer,
   }
 }

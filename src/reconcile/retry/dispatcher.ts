@@ -8,23 +8,17 @@ import type { RetryAnswer } from '../../platform/operations.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Circuits, Ticket } from './circuits.ts'
 import type { Backlog } from './backlog.ts'
-import { decide, isExpiring } from '../decide.ts'
+import { decide } from '../decide.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import { nextAttempt, type FailedRecord } from '../failed-record.ts'
 import type { PlatformBreaker } from './platform-breaker.ts'
 import type { Policy } from '../policy.ts'
+import type { Because } from '../reasons.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
 import type { Gates } from './gates.ts'
 import { firstOfEach } from './entity-order.ts'
 import { pickNext, planRetries, take, type Pick as Picked, type PickRules, type RetryPlan } from './retry-plan.ts'
 import { contains, type Span } from '../window.ts'
-
-/**
- * Why a retry went out: it was due; it was due and is soon to leave the window; or it was chosen to find out whether the
- * receiver is up again, while a circuit is not closed.
- */
-export const retryReasons = ['due', 'expiring', 'probe'] as const
-export type RetryReason = (typeof retryReasons)[number]
 
 export interface RetryEvent {
   type: 'retry'
@@ -34,7 +28,8 @@ export interface RetryEvent {
   eventType: string
   /** Which attempt of the record this was, by what was known when it went out: the first is 1. */
   attempt: number
-  why: RetryReason
+  /** The rule that let it go out: `due` or `expiring`; `probe` while its circuit is half-open. */
+  because: Because
   answer: RetryAnswer
 }
 
@@ -198,15 +193,15 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   /** As it stands before the retry goes out. */
-  function occasionOf(entry: FailedRecord): Pick<RetryEvent, 'attempt' | 'why'> {
+  function occasionOf(entry: FailedRecord): Pick<RetryEvent, 'attempt' | 'because'> {
     const isProbe = circuits.isRecovering(entry.subscriptionId, clock.monotonic())
-    const why = isProbe ? 'probe' : isExpiring(entry, policy, now()) ? 'expiring' : 'due'
-    return { attempt: nextAttempt(entry), why }
+    const because = isProbe ? 'probe' : decide(entry, policy, { now: now() }).because
+    return { attempt: nextAttempt(entry), because }
   }
 
   async function attempt(
     entry: FailedRecord,
-    { ticket, ...occasion }: Pick<RetryEvent, 'attempt' | 'why'> & { ticket: Ticket },
+    { ticket, ...occasion }: Pick<RetryEvent, 'attempt' | 'because'> & { ticket: Ticket },
     kill: AbortSignal,
   ): Promise<void> {
     const sentAt = clock.monotonic()

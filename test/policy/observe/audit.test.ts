@@ -38,6 +38,7 @@ describe('a line', () => {
       action: 'retry',
       ...subject,
       why: 'due',
+      explanation: 'Its backoff has ended.',
       result: 'accepted',
       reason: 'ok',
     })
@@ -79,7 +80,8 @@ test('whoever asked for a retry is told as its reason', () => {
   const audit = createAudit({ instance: 'x', clock, why: 'asked-for', write: (line) => lines.push(line) })
   audit.tell(retryFact({ result: 'accepted', reason: 'ok', sent: true }))
   audit.tell(outcomeFact())
-  expect(JSON.parse(lines[0] ?? '')).toMatchObject({ action: 'retry', why: 'asked-for' })
+  const explanation = 'An operator asked for its retry.'
+  expect(JSON.parse(lines[0] ?? '')).toMatchObject({ action: 'retry', why: 'asked-for', explanation })
   expect(JSON.parse(lines[1] ?? '')).not.toHaveProperty('why')
 })
 
@@ -87,7 +89,7 @@ describe('what the dispatcher tells', () => {
   const answers = { onRetry: () => ({ result: 'rejected', reason: 'bad-request', sent: true }) as const }
   const retries = (world: Reconcile): ({ attempt: number; why: string } | undefined)[] =>
     world.facts
-      .map((fact) => (fact.type === 'retry' ? { attempt: fact.attempt, why: fact.why } : undefined))
+      .map((fact) => (fact.type === 'retry' ? { attempt: fact.attempt, why: fact.because } : undefined))
       .filter(Boolean)
 
   test('which attempt it was, by the platform and by what we did ourselves', async () => {

@@ -4,6 +4,8 @@ import { describe, expect, test } from 'vitest'
 import { backoffDelayMs } from '../../../src/reconcile/backoff.ts'
 import { decide, dueAt, isExpiring, type Known } from '../../../src/reconcile/decide.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
+import { ruleTable, sentenceOf, type Rule } from '../../../src/reconcile/reasons.ts'
+import { gateNames } from '../../../src/reconcile/retry/gates.ts'
 
 const minute = 60_000
 const hour = 60 * minute
@@ -60,15 +62,46 @@ describe('the first rule that matches wins', () => {
     expect(decide({ ...record, ...fields }, rules, { now, gate }).decision).toBe(decision)
   })
 
-  test('a held record names its gate, and no other does', () => {
-    expect(decide(record, policy, { now, gate: 'receiver-down' })).toMatchObject({ gate: 'receiver-down' })
-    expect(decide(record, policy, { now })).not.toHaveProperty('gate')
+  const select = { eventTypes: ['other'], modules: ['other'], subscriptionIds: ['other'] }
+  const soonGone = { eventAt: now - 7 * day + hour, lastAt: now - 12 * hour }
+  const rules: [string, Partial<Known>, Partial<Policy>, string][] = [
+    ['a shut gate', {}, {}, 'receiver-down'],
+    ['two settings that leave it out: the first', {}, { select: { ...select, eventTypes: [] } }, 'module'],
+    ['its event type', {}, { select }, 'event-type'],
+    ['its subscription', {}, { select: { ...policy.select, subscriptionIds: ['other'] } }, 'subscription'],
+    ['an early event', {}, { window: { ...policy.window, notBefore: now } }, 'not-before'],
+    ['an open outcome', { awaiting: {} }, {}, 'awaiting'],
+    ['the limit', atLimit, {}, 'max-attempts'],
+    ['a backoff', resting, {}, 'backoff'],
+    ['a refusal', { triedAt: now - 1000, refusals: 1 }, {}, 'refused'],
+    [
+      'a backoff that ends after the window',
+      { ...soonGone, attempts: 20, lastAt: now },
+      { periodMs: hour },
+      'too-late',
+    ],
+  ]
+
+  test.each(rules)('and is named: %s', (_, fields, changes, because) => {
+    const gate = because === 'receiver-down' ? because : undefined
+    expect(decide({ ...record, ...fields }, { ...policy, ...changes }, { now, gate }).because).toBe(because)
+  })
+
+  test('a due record is named as due, or as expiring', () => {
+    expect(decide(record, policy, { now }).because).toBe('due')
+    expect(decide({ ...record, ...soonGone }, policy, { now }).because).toBe('expiring')
+  })
+
+  test('every rule and every gate is a full sentence', () => {
+    for (const because of [...(Object.keys(ruleTable) as Rule[]), ...gateNames]) {
+      expect(sentenceOf(because)).toMatch(/^[A-Z].{10,}\.$/)
+    }
   })
 
   test('a record is due from its very millisecond on', () => {
     const at = dueAt(record, policy)
     expect(decide(record, policy, { now: at }).decision).toBe('due')
-    expect(decide(record, policy, { now: at - 1 })).toEqual({ decision: 'backing-off', dueAt: at })
+    expect(decide(record, policy, { now: at - 1 })).toEqual({ decision: 'backing-off', dueAt: at, because: 'backoff' })
   })
 })
 

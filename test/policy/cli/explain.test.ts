@@ -1,0 +1,116 @@
+// Why a record is, or is not, retried: each reason in words, in the order in which the daemon decides, with when it is due next.
+import { describe, expect, test } from 'vitest'
+import { explain, type ExplainOptions, type Explanation } from '../../../src/cli/explain.ts'
+import { loadWith } from '../../support/configuration.ts'
+import { toPolicy } from '../../../src/engine.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { decide } from '../../../src/reconcile/decide.ts'
+import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
+
+const now = Date.UTC(2026, 0, 15, 12)
+const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
+const zone = createTimeZone('UTC')
+const id = '11111111-2222-4333-8444-555555555555'
+const subscriptionId = '33333333-2222-4333-8444-555555555555'
+
+function situation(env: Record<string, string> = {}): ExplainOptions {
+  const { config } = loadWith({ env: { RECONCILER_RETRY_BACKOFF_JITTER: '0', ...env } })
+  const gate = config.retry.enabled ? undefined : 'disabled'
+  return { policy: toPolicy(config, 30_000), zone, now, gate }
+}
+
+function record(changes: Partial<WebhookRecord> = {}): WebhookRecord {
+  return {
+    id,
+    eventId: '22222222-2222-4333-8444-555555555555',
+    subscriptionId,
+    status: 'failed',
+    attempts: 3,
+    eventLocal: now - 2 * hour,
+    lastAttemptLocal: now - hour,
+    eventType: 'account-activated',
+    module: 'accounts',
+    responseStatusCode: 503,
+    ...changes,
+  }
+}
+
+describe('a record in another status than failed', () => {
+  test.each(['successful', 'processing', 'other'] as const)('%s: nothing is due', (status) => {
+    const found = explain(record({ status }), situation({ RECONCILER_SELECT_MODULES: 'other' }))
+    expect(found).toMatchObject({ state: status, because: status, nextAt: undefined })
+  })
+})
+
+describe('a failed record', () => {
+  const leftWindow = { eventLocal: now - 7 * day - 1, lastAttemptLocal: null }
+  const young = { attempts: 1, eventLocal: now - 10_000, lastAttemptLocal: now - 5000 }
+  const leavesFirst = { attempts: 9, eventLocal: now - 7 * day + 30_000, lastAttemptLocal: now - 10_000 }
+
+  test.each<[string, Partial<WebhookRecord>, Record<string, string>, Partial<Explanation>]>([
+    ['is due', {}, {}, { state: 'due', because: 'due', nextAt: now - hour + 4 * minute }],
+    ['backs off', { attempts: 8 }, {}, { state: 'backing-off', because: 'backoff', nextAt: now - hour + 128 * minute }],
+    ['is parked', { attempts: 30 }, {}, { state: 'parked', because: 'max-attempts', nextAt: undefined }],
+    [
+      'is not selected, at the limit too',
+      { attempts: 30 },
+      { RECONCILER_SELECT_EVENT_TYPES: 'a,b' },
+      { state: 'excluded', because: 'event-type', nextAt: undefined },
+    ],
+    ['has left the window', leftWindow, {}, { state: 'outside', because: 'outside', nextAt: undefined }],
+    [
+      'has left the window at the limit',
+      { ...leftWindow, attempts: 30 },
+      {},
+      { state: 'outside', because: 'outside', leavesAt: now - 1 },
+    ],
+    [
+      'leaves the window in this moment',
+      { ...leftWindow, eventLocal: now - 7 * day },
+      {},
+      { state: 'due', because: 'expiring' },
+    ],
+    ['is too young', young, {}, { state: 'settling', because: 'settling', nextAt: now + 55_000 }],
+    [
+      'is too young for longer than it backs off',
+      young,
+      { RECONCILER_WINDOW_SETTLE: '10m' },
+      { state: 'settling', nextAt: now - 10_000 + 10 * minute },
+    ],
+    ['is too young and parked', { ...young, attempts: 30 }, {}, { state: 'parked', because: 'max-attempts' }],
+    ['is held', {}, { RECONCILER_RETRY_ENABLED: 'false' }, { state: 'held', because: 'disabled', nextAt: undefined }],
+    [
+      'leaves the window before its backoff ends',
+      leavesFirst,
+      {},
+      { state: 'backing-off', because: 'too-late', nextAt: undefined },
+    ],
+  ])('that %s', (_, changes, env, expected) => {
+    expect(explain(record(changes), situation(env))).toMatchObject(expected)
+  })
+
+  test('without a shown attempt has no last one', () => {
+    const shown = explain(record({ attempts: 0, lastAttemptLocal: null }), situation())
+    expect(shown).toMatchObject({ eventAt: now - 2 * hour, lastAt: undefined, leavesAt: now - 2 * hour + 7 * day })
+  })
+})
+
+test('it never says anything else than the daemon decides', () => {
+  const states = new Set<string>()
+  for (const env of [{}, { RECONCILER_SELECT_MODULES: 'x' }, { RECONCILER_RETRY_ENABLED: 'false' }]) {
+    const with_ = situation(env)
+    for (let attempts = 0; attempts <= 31; attempts += 1) {
+      for (const ago of [2 * hour, 3 * day, 6.9 * day]) {
+        const one = record({ attempts, eventLocal: now - ago, lastAttemptLocal: now - ago / 2 })
+        const { decision } = decide(createFailedRecord(one, { zone, now }), with_.policy, {
+          now,
+          gate: with_.gate,
+        })
+        expect(explain(one, with_).state).toBe(decision)
+        states.add(decision)
+      }
+    }
+  }
+  expect([...states].sort()).toEqual(['backing-off', 'due', 'excluded', 'held', 'parked'])
+})
