@@ -104,8 +104,8 @@ type Called<T> = Exchange<T> & {
 
 /**
  * Sends a request for which the rate has been acquired; without a token that is given back, and it rejects with the
- * TokenError, or with the signal's reason. After a 401 it is replayed once, if `mayReplay`: with a new token, or with the
- * same when it is so young that it may not be known everywhere yet.
+ * TokenError, or with the signal's reason. After a 401 it is replayed once, if `mayReplay`: with a new token, or after a
+ * second with the present one when it is so young that it may not be known everywhere yet.
  */
 type Call = <T>(
   kind: TrafficClass,
@@ -189,7 +189,6 @@ function createCall(options: ClientOptions): Call {
     if (isYoung) await clock.sleep(youngTokenReplayMs, signal)
     else invalidate(refused)
     await rate.acquire(kind, signal)
-    if (isYoung) return refused
     return tokenFor(kind, signal).catch((error: unknown) => {
       if (error instanceof TokenError) return error
       throw error

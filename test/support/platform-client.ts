@@ -38,6 +38,8 @@ export interface FakeTokens {
   error: TokenError | undefined
   /** How old the present token is made to look. */
   ageMs(ms: number): void
+  /** Another one takes its place, as after a refusal of another call. */
+  replace(): void
 }
 
 export interface ClientUnderTest extends AsyncDisposable {
@@ -111,6 +113,10 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
     ageMs(ms) {
       token = { ...token, obtainedAt: clock.monotonic() - ms }
     },
+    replace() {
+      issued += 1
+      token = { value: `token-${issued}`, obtainedAt: clock.monotonic() }
+    },
   }
 
   /** Codes of failures that come after the request was written: MockAgent fails before. */
@@ -139,9 +145,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
         invalidate(used, { hasWorked }) {
           tokens.voided.push(used.value)
           if (hasWorked) tokens.hadWorked.push(used.value)
-          if (used !== token) return
-          issued += 1
-          token = { value: `token-${issued}`, obtainedAt: clock.monotonic() }
+          if (used === token) tokens.replace()
         },
       },
       async transport(request) {

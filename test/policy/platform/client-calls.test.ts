@@ -53,6 +53,18 @@ describe.each(operations)('401 to a %s', (operation) => {
     },
   )
 
+  test('after that second the token goes out that is valid then', async () => {
+    await using under = createClientUnderTest()
+    under.tokens.ageMs(9_500)
+    under.replies(refused, good[operation])
+    const waiting = calls[operation](under.client, live)
+    await under.clock.settle()
+    await under.clock.settle()
+    under.tokens.replace()
+    expect(await under.clock.run(waiting)).toMatchObject(shown[operation])
+    expect(bearers(under)).toEqual(['Bearer token-1', 'Bearer token-2'])
+  })
+
   test('a token of ten seconds is old', async () => {
     await using under = createClientUnderTest()
     under.tokens.ageMs(10_000)
