@@ -225,7 +225,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
       now,
       learned,
     )
-    recount?.add(listing.span, learned.leftOut)
+    const counted = evicted.filter(({ localSecond }) => contains(listing.span, localSecond))
+    recount?.add(listing.span, [...learned.leftOut, ...counted])
     leftOut.listed(listing.complete ? listing.span : { from: 0, to: 0 }, [...learned.leftOut, ...evicted])
     learned.changed = learned.changed.filter(isKept)
     return learned

@@ -297,6 +297,16 @@ describe('when there is no room', () => {
     ).toEqual([0])
   })
 
+  test('a record that gives way to a newcomer of its own slice is counted, and known as the oldest that was left out', () => {
+    const backlog = testBacklog({ maxRecords: 2 })
+    const held = [kinds.due(2 * dayMs), kinds.due(3 * dayMs)]
+    learn(backlog, listingOf(held), now)
+    const { removed } = learn(backlog, listingOf([...held, kinds.due(4 * dayMs, b)]), now)
+    expect(removed.map(({ id }) => id)).toEqual([held[0]?.id])
+    expect(backlog.summary(now, notHeld).counts.due).toBe(3)
+    expect(backlog.leftOut.oldestOf(a)).toBe((now - 2 * dayMs) / 1000)
+  })
+
   test('of its own subscription one that can only go out later gives way', () => {
     expect(givesWay([kinds.due(2 * dayMs), kinds.parked(3 * dayMs)], kinds.due(dayMs))).toEqual([1])
   })
