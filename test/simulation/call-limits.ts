@@ -38,6 +38,8 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
   const mostWaiting = concurrency + 2 * config.sweep.concurrency + 4
   let waitsUntil = -Infinity
   let sentInWait = 0
+  /** The identity host is another one: its Retry-After is for token requests alone, and theirs alone. */
+  let tokenWaitsUntil = -Infinity
   let isPaused = false
   let isDown = config.receiver.healthUrl !== undefined
   let sentWhileHeld = 0
@@ -56,15 +58,18 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
     checkHeld()
   }
 
+  const endOfWait = (retryAfterMs: number): number => now() + Math.min(retryAfterMs, longestRetryAfterMs) - 1500
+
   function learnWait({ retryAfterMs }: Told): void {
     if (retryAfterMs === undefined) return
     if (now() >= waitsUntil) sentInWait = 0
-    waitsUntil = Math.max(waitsUntil, now() + Math.min(retryAfterMs, longestRetryAfterMs) - 1500)
+    waitsUntil = Math.max(waitsUntil, endOfWait(retryAfterMs))
     onShut()
   }
 
-  function toldToken({ kind, status }: Told): void {
+  function toldToken({ kind, retryAfterMs, status }: Told): void {
     if (kind === 'given-up') return
+    if (retryAfterMs !== undefined) tokenWaitsUntil = endOfWait(retryAfterMs)
     if (kind === 'told' && status === 200) {
       // Who waited for the token had its place in the rate before.
       calls.allow(mostWaiting)
@@ -79,6 +84,7 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
 
   return {
     sent({ operation }) {
+      if (operation === 'token' && now() < tokenWaitsUntil) violate('asks for a token although it was told to wait')
       if (operation !== 'list' && operation !== 'retry') return
       if (!calls.take(now())) violate('calls the platform faster than allowed')
       if (calls.level(now()) < nearlyEmpty) onHold()
@@ -88,8 +94,8 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
       if (sentInWait > mostWaiting) violate('goes on calling although it was told to wait')
     },
     told({ operation }, told) {
-      learnWait(told)
       if (operation === 'token') toldToken(told)
+      else learnWait(told)
       if (operation !== 'health') return
       const isWell = told.kind === 'told' && told.status === 200
       if (isDown && isWell) sentWhileHeld = 0

@@ -45,6 +45,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
   const roundTrip =
     habits.latency[1] * (isSlow ? slowFactor : 1) + (habits.delivery === 'sync' ? habits.deliveryTime[1] : 0)
   const hasRepeatedHour = isPutBack(scenario)
+  const clockTolerance = (1000 + roundTrip) / 2 + (habits.timePrecision === 'second' ? 1000 : 0) + 200
 
   function longest({ attempts, refusals }: Attempts): number {
     return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (Math.max(1, attempts) + refusals - 1))
@@ -56,8 +57,8 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
       const due = lastAt + longest(known) * (1 - backoff.jitter)
       const leavesAt = record.eventAt + lookback
       const lastChance = Math.floor((leavesAt - 2 * periodMs) / 1000) * 1000 - 1000
-      // Which draw of the jitter leads out of the window is the daemon's to know.
-      const latest = lastAt + longest(known)
+      // Which draw of the jitter leads out of the window is the daemon's to know; so are event and last attempt, as it sees them.
+      const latest = lastAt + longest(known) + 2 * clockTolerance
       return latest > leavesAt && lastAt < lastChance + 1000 ? Math.min(due, lastChance) : due
     },
     latestDue: (record, known) =>
@@ -77,6 +78,6 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
       }
       return probes
     },
-    clockTolerance: (1000 + roundTrip) / 2 + (habits.timePrecision === 'second' ? 1000 : 0) + 200,
+    clockTolerance,
   }
 }

@@ -96,7 +96,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       violate('dead-receiver', what)
     },
   })
-  const knowledge = createKnowledge(timeline, platform.now)
+  const knowledge = createKnowledge({ timeline, platform, lagMs: scenario.habits.lagMs })
   const listings = createOpenListings(config.sweep.sliceRecords)
   const books: Books = { accepted: 0, lost: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
   let sweeps: Sweep[] = []
@@ -120,7 +120,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   /** What it could not remember for want of room is not held against it. */
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
   /** The earliest moment that any of what it was shown since its last retry allows, in epoch ms of the platform's clock. */
-  function earliestDue(record: SimulatedRecord, { refusals, tries, triedAt, views }: Known): number {
+  function earliestDue(record: SimulatedRecord, { sure: { refusals, tries, triedAt }, views }: Known): number {
     const dues = views.map(({ attempts, lastAt }) =>
       expectations.earliestDue(record, {
         attempts: Math.max(attempts, isRoomy ? tries : 0),

@@ -1,22 +1,30 @@
 // What one process of the daemon did to each record, and what it was shown of it: made from its calls and its facts alone.
 import type { TelemetryEvent } from '../../src/observe/events.ts'
+import { listParameter } from '../../src/platform/wire.ts'
 import type { Call, Told } from './network.ts'
-import type { View } from './platform.ts'
+import type { SimulatedPlatform, View } from './platform.ts'
+import { isSweepPage } from './sweep-page.ts'
 import type { Timeline } from './timeline.ts'
 
-/** Of one record. `At` in ms since the start; `triedAt` in epoch ms of the platform's clock. */
-export interface Known {
+/** What the daemon remembers of its retries of a record. */
+export interface Tries {
   /** Retries that the platform took, or may have taken. */
   tries: number
   /** Refusals in a row: by 401, 403, 429, an error of the platform with a code, or because the call never left. */
   refusals: number
   /** Last retry that went out, refused or not. */
   triedAt: number
-  /** The same in ms since the start. */
+}
+
+/** Of one record. `At` in ms since the start; `triedAt` in epoch ms of the platform's clock. */
+export interface Known extends Tries {
+  /** The same without what a listing may have made it forget: it showed, or may have shown, the record as not failed. */
+  sure: Tries
+  /** When its last retry was first sent, in ms since the start: a replay with another token is the same retry. */
   sentAt: number
   /** As failed, since the last retry or its outcome: any of these may be acted on. */
   views: readonly View[]
-  /** What the latest list that showed it showed. */
+  /** What was last shown of it and taken in: checks are only for records whose outcome is owed. */
   last: { view: View; askedAt: number; shownAt: number } | undefined
   /** Fewest attempts of the views before the last retry: the daemon compares with one of them. */
   baseline: number
@@ -62,8 +70,16 @@ export function isRefusal({ code, kind, status = 0 }: Told): boolean {
   return kind === 'never-left' || refusing.has(status) || (kind === 'told' && status >= 500 && code !== undefined)
 }
 
-/** @param platformNow epoch ms of the platform's clock */
-export function createKnowledge(timeline: Timeline, platformNow: () => number): Knowledge {
+const untried: Tries = { tries: 0, refusals: 0, triedAt: -Infinity }
+
+export interface KnowledgeOptions {
+  timeline: Timeline
+  platform: Pick<SimulatedPlatform, 'isBetween' | 'now' | 'records'>
+  /** Lists answer with the records as they were up to so long ago. */
+  lagMs: number
+}
+
+export function createKnowledge({ lagMs, platform, timeline }: KnowledgeOptions): Knowledge {
   const byId = new Map<string, Known>()
   const inFlight = new Map<string, Call>()
   const owed = new Set<string>()
@@ -72,9 +88,8 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
     const known = byId.get(id)
     if (known !== undefined) return known
     const made: Known = {
-      tries: 0,
-      refusals: 0,
-      triedAt: -Infinity,
+      ...untried,
+      sure: { ...untried },
       sentAt: -Infinity,
       views: [],
       last: undefined,
@@ -91,8 +106,35 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
     return made
   }
 
+  function change(known: Known, by: (tries: Tries) => void): void {
+    by(known)
+    by(known.sure)
+  }
+
   function refuse(known: Known): void {
-    known.refusals += 1
+    change(known, (tries) => {
+      tries.refusals += 1
+    })
+  }
+
+  /** A complete listing that does not show a record makes the daemon forget it. */
+  function forgetAbsent({ sentAt, url }: Call, { kind, views }: Told): void {
+    const from = url.searchParams.get(listParameter.from)
+    const to = url.searchParams.get(listParameter.to)
+    if (kind !== 'told' || from === null || to === null) return
+    const shown = new Set(views.map(({ id }) => id))
+    for (const [id, known] of byId) {
+      if (known.sure.triedAt === -Infinity || known.owed !== undefined || shown.has(id)) continue
+      const record = platform.records.get(id)
+      const isThere = record?.status === 'failed' && record.changedAt < sentAt - lagMs
+      if (record !== undefined && !isThere && platform.isBetween(record, from, to)) known.sure = { ...untried }
+    }
+  }
+
+  function tried(known: Known): void {
+    change(known, (tries) => {
+      tries.triedAt = platform.now()
+    })
   }
 
   function toldRetry({ id }: Call, told: Told): void {
@@ -108,8 +150,10 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
       refuse(known)
       return
     }
-    known.tries += 1
-    known.refusals = 0
+    change(known, (tries) => {
+      tries.tries += 1
+      tries.refusals = 0
+    })
     if (told.status === 404) known.letsPass = true
     if (told.found === 'successful') known.isDone = true
     const isAccepted = told.kind === 'told' && told.views.length > 0
@@ -125,15 +169,16 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
     const known = of(view.id)
     // The answer to a PATCH is as new as anything can be.
     const askedAt = call.operation === 'retry' ? timeline.now() : call.sentAt
+    const isTakenIn = call.operation === 'retry' || known.owed !== undefined || isSweepPage(call)
     const isNewest = known.last === undefined || known.last.askedAt <= askedAt
-    if (isNewest) known.last = { view, askedAt, shownAt: timeline.now() }
+    if (isTakenIn && isNewest) known.last = { view, askedAt, shownAt: timeline.now() }
     if (view.status !== 'failed' || askedAt < known.touchedAt) return
     known.firstShownAt ??= timeline.now()
     known.isDone = false
     if (call.operation === 'list' && known.owed === undefined) known.letsPass = false
     const before = known.views.at(-1)
     // A last attempt that lies ahead was made before the platform's clock was put back: it counts as none, until it is shown again.
-    const lastAt = view.lastAt !== null && view.lastAt > platformNow() ? null : view.lastAt
+    const lastAt = view.lastAt !== null && view.lastAt > platform.now() ? null : view.lastAt
     if (before?.attempts !== view.attempts || before.lastAt !== lastAt)
       known.views = [...known.views, { ...view, lastAt }]
   }
@@ -149,8 +194,10 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
       const known = of(call.id)
       inFlight.set(call.id, call)
       known.inFlight = call
+      const isReplay = known.mayReplay
       known.mayReplay = false
-      known.triedAt = platformNow()
+      tried(known)
+      if (isReplay) return
       const attempts = known.views.map((view) => view.attempts)
       known.baseline = attempts.length === 0 ? 0 : Math.min(...attempts)
       known.sentAt = timeline.now()
@@ -158,6 +205,7 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
     told(call, told) {
       if (call.operation === 'retry') toldRetry(call, told)
       for (const view of told.views) show(call, view)
+      if (isSweepPage(call)) forgetAbsent(call, told)
     },
     fact(fact) {
       if (fact.type === 'retry') {
@@ -167,7 +215,7 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
         else if (!fact.answer.sent) {
           // No token could be had: nothing of it was seen from outside.
           refuse(known)
-          known.triedAt = platformNow()
+          tried(known)
         }
         known.mayReplay = false
       } else if (fact.type === 'outcome') {
@@ -179,10 +227,9 @@ export function createKnowledge(timeline: Timeline, platformNow: () => number): 
         if (fact.outcome !== 'recovered') return
         // What is recovered is forgotten: a list that still shows it as failed brings back a record that nobody knows.
         Object.assign(known, {
+          ...untried,
+          sure: { ...untried },
           isDone: true,
-          tries: 0,
-          refusals: 0,
-          triedAt: -Infinity,
           views: [],
         } satisfies Partial<Known>)
       }

@@ -95,6 +95,7 @@ const gatewayPage = '<html><body>Bad Gateway</body></html>'
 export function createNetwork(options: NetworkOptions): (process: Process, watch: NetworkWatch) => Transport {
   const { scenario, timeline, sequence, platform, identity, keyFiles } = options
   const { habits } = scenario
+  const identityNow = (): number => scenario.startAt + Math.floor(timeline.now()) + habits.identityAheadMs
 
   /** Whether a list of several rows asks for a span that holds the platform's second of this moment. */
   function asksFor(url: URL, at: number): boolean {
@@ -126,12 +127,13 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     return fault === 'slow' ? half * slowFactor : half
   }
 
-  function withRetryAfter(status: 429 | 503): Reply {
+  /** `now` is that of the host that answers. */
+  function withRetryAfter(status: 429 | 503, now: number): Reply {
     const seconds = 1 + sequence.below(20)
     const form = sequence.below(3)
     const base = { status, body: '', views: [] }
     if (form === 0) return base
-    const date = new Date(Math.floor(platform.now() / 1000) * 1000 + seconds * 1000).toUTCString()
+    const date = new Date(Math.floor(now / 1000) * 1000 + seconds * 1000).toUTCString()
     const header = form === 1 ? String(seconds) : date
     return { ...base, headers: { 'retry-after': header }, retryAfterMs: seconds * 1000 }
   }
@@ -143,13 +145,13 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
       case 'no-token':
         return { status: sequence.pick([500, 502, 504]), body: gatewayPage, views: [], isItsWord: false }
       case 'overloaded':
-        return { ...withRetryAfter(503), isItsWord: false }
+        return { ...withRetryAfter(503, platform.now()), isItsWord: false }
       case 'throttled':
-        return withRetryAfter(429)
+        return withRetryAfter(429, platform.now())
       case 'token-refused':
         return { status: 401, body: '{"error":"invalid_client"}', views: [] }
       case 'token-throttled':
-        return { ...withRetryAfter(429), body: '{"error":"invalid_client"}' }
+        return { ...withRetryAfter(429, identityNow()), body: '{"error":"invalid_client"}' }
       case 'coded-error':
         return { status: 500, body: errorBody('svc.broken', []), views: [], code: 'svc.broken' }
       case 'bad-span':
@@ -174,8 +176,6 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         return undefined
     }
   }
-
-  const identityNow = (): number => scenario.startAt + Math.floor(timeline.now()) + habits.identityAheadMs
 
   function handle(request: HttpRequest, call: Call, process: Process, done: (reply: Reply) => void): void {
     const { headers, url } = request

@@ -12,7 +12,7 @@ export function createParkedWatcher(options: WatcherOptions): Watcher {
       const known = knowledge.get(id)
       if (operation !== 'retry' || known === undefined || known.mayReplay || known.views.length === 0) return
       const shown = Math.min(...known.views.map(({ attempts }) => attempts))
-      const attempts = Math.max(shown, isRoomy ? known.tries : 0)
+      const attempts = Math.max(shown, isRoomy ? known.sure.tries : 0)
       if (attempts === maxAttempts - 1) exercise('parked')
       if (attempts >= maxAttempts) violate('premature', `retries ${id}, which is parked: ${attempts} attempts`)
     },

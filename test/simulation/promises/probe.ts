@@ -25,7 +25,7 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
     return platform.records.values().some((other) => other.id !== id && knowledge.get(other.id)?.inFlight !== undefined)
   }
 
-  /** Attempts of a record that it surely knew, and could have chosen: undefined when it could not. */
+  /** At most so many attempts, by the platform's count or its own, of a record that it could have chosen; undefined when it could not. */
   function attemptsIfFree(record: SimulatedRecord): number | undefined {
     const known = knowledge.get(record.id)
     const shownAt = listedAt.get(record.id) ?? Infinity
@@ -37,7 +37,7 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
     const lastAt = Math.max(record.lastAt ?? record.eventAt, known.triedAt)
     if (expectations.isParked({ attempts })) return undefined
     const due = expectations.latestDue(record, { attempts, refusals: known.refusals, lastAt })
-    return due + expectations.clockTolerance + 1000 < platform.now() ? record.attempts : undefined
+    return due + expectations.clockTolerance + 1000 < platform.now() ? attempts : undefined
   }
 
   function check({ id }: Call, chosen: SimulatedRecord): void {

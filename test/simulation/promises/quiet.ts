@@ -1,4 +1,5 @@
 // In quiet times, when nothing has changed since a full sweep began, /metrics and /status show what the platform holds. @see design sections 9 and 13
+import type { Known } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
@@ -46,10 +47,14 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
     if (sight.status.missing !== ours.length)
       violate('books', `/status says that ${sight.status.missing} are missing, the platform has ${ours.length}`)
     expect(sight, 'failed_webhooks{decision="excluded"}', failed.length - ours.length)
-    const parked = ours.filter(({ attempts, id }) =>
-      expectations.isParked({ attempts: Math.max(attempts, knowledge.get(id)?.tries ?? 0) }),
-    )
-    expect(sight, 'failed_webhooks{decision="parked"}', parked.length)
+    const parkedBy = (triesOf: (known: Known) => number): number =>
+      ours.filter((record) => {
+        const known = knowledge.get(record.id)
+        const tries = known === undefined ? 0 : triesOf(known)
+        return expectations.isParked({ attempts: Math.max(record.attempts, tries) })
+      }).length
+    const parked = parkedBy(({ tries }) => tries)
+    if (parked === parkedBy(({ sure }) => sure.tries)) expect(sight, 'failed_webhooks{decision="parked"}', parked)
     if (ours.length > 0) exercise('what is shown in quiet times is what the platform holds')
   }
 

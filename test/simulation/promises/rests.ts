@@ -10,7 +10,8 @@ const toleranceMs = 50
 
 export function createRestsWatcher({ exercise, scenario, timeline, violate }: WatcherOptions): Watcher {
   const restsUntil = { full: -Infinity, recent: -Infinity }
-  let waitedMs = 0
+  /** When the platform last asked for a wait: a sweep of about that time worked less long than it took. */
+  let waitedAt = -Infinity
   /** The sweep before: one that the operator asks for meanwhile begins when it has ended. */
   let before = { startedAt: -Infinity, endedAt: -Infinity }
   /** A recent sweep that came early: the newest hour of a full one may have been the last that it rests after. */
@@ -21,6 +22,7 @@ export function createRestsWatcher({ exercise, scenario, timeline, violate }: Wa
     const kind = report.kind === 'full' ? 'full' : 'recent'
     const now = timeline.now()
     const startedAt = now - report.seconds * 1000
+    const hasWaited = waitedAt >= Math.min(startedAt, before.endedAt)
     const askedFrom = Math.abs(before.endedAt - startedAt) < toleranceMs ? before.startedAt : startedAt
     const isAsked = scenario.sweeps.some((at) => at > askedFrom - toleranceMs && at < startedAt + toleranceMs)
     before = { startedAt, endedAt: now }
@@ -37,14 +39,13 @@ export function createRestsWatcher({ exercise, scenario, timeline, violate }: Wa
     }
     if (restsUntil[kind] > -Infinity) exercise(`${kind} sweeps rest`)
     // Waiting for a Retry-After to pass is no work, and one that failed backs off instead.
-    const worked = report.result === 'failed' ? 0 : Math.max(0, report.seconds * 1000 - waitedMs)
+    const worked = report.result === 'failed' || hasWaited ? 0 : report.seconds * 1000
     restsUntil[kind] = now + Math.min(longestRestMs[kind], restFactor * worked)
-    waitedMs = 0
   }
 
   return {
     told(_call, { retryAfterMs, status }) {
-      if (status === 429 || retryAfterMs !== undefined) waitedMs = Infinity
+      if (status === 429 || retryAfterMs !== undefined) waitedAt = timeline.now()
     },
     fact(fact) {
       if (fact.type === 'sweep') check(fact)

@@ -37,6 +37,8 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
   /** When all slots were last taken. */
   let fullAt = -Infinity
   let scrapedAt = startedAt
+  /** Since a sweep's first page: records wait for the listing of their slice, those of one age longer than the others. */
+  let isSweeping = false
 
   function of(id: string): Subscription {
     const known = subscriptions.get(id)
@@ -127,6 +129,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
 
   return {
     sent(call) {
+      if (isSweepPage(call)) isSweeping = true
       if (call.operation !== 'retry') return
       const record = platform.records.get(call.id)
       if (record === undefined) return
@@ -136,8 +139,8 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
       const age = platform.now() - record.eventAt
       subscription.changedAt = timeline.now()
       subscription.inFlight += 1
-      if (age < recentMs) subscription.turns.recent += 1
-      else if (age > oldMs) subscription.turns.old += 1
+      if (!isSweeping && age < recentMs) subscription.turns.recent += 1
+      else if (!isSweeping && age > oldMs) subscription.turns.old += 1
       if (knowledge.inFlight().size + 1 >= concurrency) fullAt = timeline.now()
     },
     told(call, { kind, views }) {
@@ -162,6 +165,8 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
         const subscription = of(fact.subscriptionId.toLowerCase())
         subscription.state = fact.to
         subscription.changedAt = timeline.now()
+      } else if (fact.type === 'sweep') {
+        isSweeping = false
       }
     },
     scraped() {
