@@ -282,9 +282,9 @@ function asText({ advice, found, step, verdict }: Step): string {
 }
 
 /** The log of --verbose, whatever log.level is. */
-function verboseLog({ instance, log }: Config, { clock, stderr }: Io): Log {
+function verboseLog({ instance }: Config, { clock, stderr }: Io): Log {
   const write = (line: string): unknown => stderr.write(line)
-  return createLog({ level: 'debug', format: log.format, instance: instance.name, clock, write })
+  return createLog({ level: 'debug', instance: instance.name, clock, write })
 }
 
 async function check(io: Io, options: CheckOptions): Promise<ExitCode> {

@@ -73,7 +73,7 @@ function tellError(error: unknown, io: Io): ExitCode {
 /** For errors that nobody expected, from here or from the process itself. */
 export function tellBug(error: unknown, { clock, identity, stderr }: Pick<Io, 'clock' | 'identity' | 'stderr'>): void {
   const write = (line: string): unknown => stderr.write(line)
-  const log = createLog({ level: 'fatal', format: 'json', instance: identity.instance, clock, write })
+  const log = createLog({ level: 'fatal', instance: identity.instance, clock, write })
   log.event('unexpected_error', errorFields(error))
 }
 

@@ -117,7 +117,6 @@ export async function openService(
   io.identity.instance = config.instance.name
   const log = createLog({
     level: quiet && chatty.has(config.log.level) ? 'warn' : config.log.level,
-    format: config.log.format,
     instance: config.instance.name,
     clock: io.clock,
     write: (line) => {

@@ -8,6 +8,10 @@ export const formerKeys: readonly FormerKey[] = [
   { key: 'outcome.firstLook', now: 'outcome.firstCheck' },
   { key: 'circuit.initialAllowance', now: 'circuit.initialLimit' },
   { key: 'circuit.maxAllowance', now: 'circuit.maxLimit' },
+  {
+    key: 'log.format',
+    advice: 'the log is always JSON; for reading, pipe it into `npx pino-pretty`. Take the key out',
+  },
 ]
 
 function warningOf({ advice, key, now }: FormerKey, { origin }: Given): ConfigurationProblem {

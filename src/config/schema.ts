@@ -213,7 +213,6 @@ export const schema = z.strictObject({
       'info',
       'Least level that is written.',
     ),
-    format: setting(choice(['json', 'pretty']), 'json', 'json for machines, pretty for people.'),
   }),
 })
 

@@ -1,7 +1,5 @@
 // The log: pino, synchronous, one line an event of the catalogue. Every text is redacted and cut, and errors lose their content.
-import { createRequire } from 'node:module'
 import { pino } from 'pino'
-import type { prettyFactory } from 'pino-pretty'
 import type { Clock } from '../runtime/clock.ts'
 import type { Config } from '../config/schema.ts'
 import { ConfigurationError, UsageError } from '../runtime/errors.ts'
@@ -26,7 +24,7 @@ export interface CountedLog extends Log {
   countLines(listener: (level: CountedLevel) => void): void
 }
 
-export interface LogOptions extends Pick<Config['log'], 'level' | 'format'> {
+export interface LogOptions extends Pick<Config['log'], 'level'> {
   /** Stands in every line. */
   instance: string
   /** Takes one finished line with its line break, at once. When it throws, the line is lost and the work goes on. */
@@ -55,35 +53,13 @@ function plainFields(fields: object): object {
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, plain(value)]))
 }
 
-/** Escapes of control characters, escaped once more: so that they stay escapes when the line is parsed for people. */
-function keepEscapes(line: string): string {
-  return line.replace(/\\(?:["\\/]|([bfnrt]|u[0-9a-fA-F]{4}))/g, (escape, control: string | undefined) =>
-    control === undefined ? escape : `\\${escape}`,
-  )
-}
-
-/** Loaded only when asked for: machines read JSON, and it costs time and memory. */
-function prettyLine(): (line: string) => string {
-  const load = createRequire(import.meta.url)
-  const pretty = load('pino-pretty') as { prettyFactory: typeof prettyFactory }
-  const format = pretty.prettyFactory({
-    colorize: false,
-    singleLine: true,
-    translateTime: false,
-    errorLikeObjectKeys: [],
-    messageKey: 'msg',
-  })
-  return (line) => format(keepEscapes(line))
-}
-
 /** Makes the log. Texts are redacted and cut at 4,000 characters, lists at 100 entries. */
-export function createLog({ clock, format, instance, level: minLevel, write }: LogOptions): CountedLog {
-  const finish = format === 'pretty' ? prettyLine() : (line: string): string => line
+export function createLog({ clock, instance, level: minLevel, write }: LogOptions): CountedLog {
   let countLine: (level: CountedLevel) => void = () => undefined
 
   function writeLine(line: string): void {
     try {
-      write(finish(escapeInvisible(line)))
+      write(escapeInvisible(line))
     } catch {
       // A log that can't be written (a closed pipe, a full disk) must not stop the retries.
     }

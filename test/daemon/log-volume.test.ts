@@ -24,7 +24,6 @@ async function day(answer: () => number): Promise<Day> {
   let requests = 0
   const log = createLog({
     level: config.log.level,
-    format: 'json',
     instance: 'test',
     clock,
     write: (line) => events.push((JSON.parse(line) as { event: string }).event),

@@ -50,7 +50,7 @@ const defaults = {
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
   server: { host: '0.0.0.0', port: 10_964, statusPage: true },
   shutdown: { grace: 25_000 },
-  log: { level: 'info', format: 'json' },
+  log: { level: 'info' },
   audit: { enabled: false },
 }
 
@@ -79,7 +79,6 @@ describe('defaults', () => {
     expectTypeOf<Config['auth']['issuerUrl']>().toEqualTypeOf<string>()
     expectTypeOf<Config['auth']['privateKey']>().toEqualTypeOf<string | undefined>()
     expectTypeOf<Config['select']['eventTypes']>().toEqualTypeOf<string[]>()
-    expectTypeOf<Config['log']['format']>().toEqualTypeOf<'json' | 'pretty'>()
   })
 })
 

@@ -18,7 +18,7 @@ describe('what is not taken, with its line', () => {
     ['a tab', 'log:\n\tlevel: info', '--config (config.yaml:2): a tab in the indentation'],
     [
       'crooked indentation',
-      'log:\n    level: info\n  format: json',
+      'retry:\n    enabled: true\n  concurrency: 2',
       '--config (config.yaml:3): the indentation does not fit',
     ],
     [
@@ -42,8 +42,8 @@ describe('what is not taken, with its line', () => {
     ['an alias for a value', 'log: {level: &a info}\nlog2: *a', 'log2 (config.yaml:2): there is no such key'],
     [
       'an alias as value',
-      'log:\n  level: &a info\n  format: *a',
-      'log.format (config.yaml:3): aliases (*name) are not taken',
+      'window:\n  lookback: &a 2d\n  settle: *a',
+      'window.settle (config.yaml:3): aliases (*name) are not taken',
     ],
     ['an alias as section', 'log: &a {}\nretry: *a', 'retry (config.yaml:2): aliases (*name) are not taken'],
     [
@@ -101,9 +101,9 @@ describe('what is not taken, with its line', () => {
 
   test('a text that can not be parsed hides what may stand in it, and only that', () => {
     const problems = problemsOf(() =>
-      loadWith({ yaml: 'log: [', env: { RECONCILER_PLATFORM_BASE_URL: undefined, RECONCILER_LOG_FORMAT: 'x' } }),
+      loadWith({ yaml: 'log: [', env: { RECONCILER_PLATFORM_BASE_URL: undefined, RECONCILER_LOG_LEVEL: 'x' } }),
     )
-    expect(problems.map(({ key }) => key)).toEqual(['--config', 'log.format'])
+    expect(problems.map(({ key }) => key)).toEqual(['--config', 'log.level'])
   })
 
   test('a name from the file can not forge a line of the message', () => {
@@ -147,7 +147,7 @@ describe('what is not taken, with its line', () => {
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {
         try {
-          return loadWith({ yaml: pieces.join('') }).config.log.format.length > 0
+          return loadWith({ yaml: pieces.join('') }).config.log.level.length > 0
         } catch (error) {
           return error instanceof ConfigurationError && error.problems.length > 0
         }

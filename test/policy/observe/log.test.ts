@@ -1,5 +1,3 @@
-import { join } from 'node:path'
-import { spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/runtime/clock.ts'
@@ -17,7 +15,6 @@ function capture(options: Partial<LogOptions> = {}): { log: CountedLog; lines: s
   const lines: string[] = []
   const log = createLog({
     level: 'debug',
-    format: 'json',
     instance: 'reconciler-0',
     clock,
     write: (line) => void lines.push(line),
@@ -112,12 +109,10 @@ describe('secrets', () => {
     ['a key', '-----BEGIN PRIVATE KEY-----\nc2ln\n-----END PRIVATE KEY-----\n'],
     ['a JSON text', JSON.stringify({ access_token: 'c2ln' })],
   ])('%s never reaches a line', (_, value) => {
-    for (const format of ['json', 'pretty'] as const) {
-      const { log, lines } = capture({ format })
-      log.event('receiver_up', textFields(value))
-      expect(lines).toHaveLength(1)
-      expect(lines.join('')).not.toContain('c2ln')
-    }
+    const { log, lines } = capture()
+    log.event('receiver_up', textFields(value))
+    expect(lines).toHaveLength(1)
+    expect(lines.join('')).not.toContain('c2ln')
   })
 
   test('an IBAN neither, while ids stay', () => {
@@ -131,8 +126,8 @@ describe('a value can not forge a line', () => {
   const breaks = '\n\r\u2028\u2029\u0085\u000b\u000c\u0000\u001b[31m\u202e\ufeff\u007f'
   const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]/u
 
-  test.each(['json', 'pretty'] as const)('%s', (format) => {
-    const { log, lines } = capture({ format })
+  test('nor hide in one', () => {
+    const { log, lines } = capture()
     const forged = `${breaks}{"level":"error","msg":"forged"}`
     log.event('service_links_ignored', { names: [forged] })
     expect(lines).toHaveLength(1)
@@ -143,25 +138,14 @@ describe('a value can not forge a line', () => {
   test('and any text is one line, which reads back as it was', () => {
     const plain = fc.string({ unit: 'binary' }).filter((text) => !/eyJ|BEGIN|bearer|auth|pass|https?:/i.test(text))
     const { log, lines } = capture()
-    const { log: prettyLog, lines: prettyLines } = capture({ format: 'pretty' })
     fc.assert(
       fc.property(plain, (text) => {
-        lines.length = prettyLines.length = 0
+        lines.length = 0
         log.event('receiver_up', { detail: text })
-        prettyLog.event('receiver_up', { detail: text })
         expect(parsed(lines[0])['detail']).toBe(text.toWellFormed())
         expect(lines.join('').match(/\n/g)).toHaveLength(1)
-        expect(prettyLines.join('').trimEnd()).not.toMatch(/[\p{Cc}\u2028\u2029]/u)
       }),
     )
-  })
-
-  test('pretty is for people: time, level and message first, in one line', () => {
-    const { log, lines } = capture({ format: 'pretty' })
-    log.event('circuit_opened', { subscriptionId: 'a', pauseMs: 1000 })
-    expect(lines).toEqual([
-      '[2026-01-02T03:04:05.678Z] WARN: circuit opened, retries of this subscription pause {"instance":"reconciler-0","event":"circuit_opened","subscriptionId":"a","pauseMs":1000}\n',
-    ])
   })
 })
 
@@ -179,18 +163,6 @@ describe('where lines go', () => {
       log.event('operator_resumed', {})
     }).not.toThrow()
     expect(tries).toBe(2)
-  })
-
-  test('pino-pretty is loaded only for pretty', () => {
-    const script = `
-      import { createRequire } from 'node:module'
-      import { createLog } from ${JSON.stringify(join(import.meta.dirname, '../../../src/observe/log.ts'))}
-      const clock = { now: () => 0, monotonic: () => 0, sleep: async () => {} }
-      const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((path) => path.includes('pino-pretty'))
-      const make = (format) => { createLog({ level: 'info', format, instance: 'i', clock, write: () => {} }); return loaded() }
-      process.stdout.write([make('json'), make('pretty')].join())`
-    const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
-    expect({ stdout, stderr }).toEqual({ stdout: 'false,true', stderr: '' })
   })
 })
 
