@@ -1,4 +1,4 @@
-// Checks a client assertion as strictly as the specification allows. @see platform-api.md 5.3, RFC 7523 section 3
+// Checks a client assertion as strictly as the specification allows. @see docs/platform-api.md "Assertion", RFC 7523 section 3
 import { verify, type X509Certificate } from 'node:crypto'
 import { assertionHeader, maxAssertionLifetimeSeconds } from '../src/platform/wire.ts'
 

@@ -7,7 +7,7 @@ export interface FaultContext {
   /** The server's time, epoch milliseconds. */
   now: number
   random: Sequence
-  /** An error body with this code. @see platform-api.md 7 */
+  /** An error body with this code. @see docs/platform-api.md "Errors" */
   errorAnswer(status: number, code: string, message: string): Answer
 }
 

@@ -1,4 +1,4 @@
-// The list operation: reads its parameters under the reading that is played, and finds a page. @see platform-api.md 4.2
+// The list operation: reads its parameters under the reading that is played, and finds a page. @see docs/platform-api.md "List webhooks"
 import { defaultPageSize, listParameter, maxPageSize, webhookStatuses, type WirePage } from '../src/platform/wire.ts'
 import { hash, mix, unmix } from './hash.ts'
 import { isUuid } from './ids.ts'

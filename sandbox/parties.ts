@@ -59,7 +59,7 @@ export function country(random: Sequence): Country {
   return random.pick(countries)
 }
 
-/** A bank account with a valid IBAN. @see platform-api.md 2.3, beneficiary.account */
+/** A bank account with a valid IBAN. @see docs/platform-api.md "Payload", beneficiary.account */
 export function bankAccount(random: Sequence, of: Country, holder: string): Record<string, unknown> {
   const number = random.digits(of.digits)
   const bic = `${of.bank === '' ? 'SNDB' : of.bank}${of.country}2X`
@@ -76,7 +76,7 @@ export function bankAccount(random: Sequence, of: Country, holder: string): Reco
   }
 }
 
-/** @see platform-api.md 2.3, beneficiary */
+/** @see docs/platform-api.md "Payload", beneficiary */
 export function beneficiary(random: Sequence, of: Country): Record<string, unknown> {
   const person = random.chance(0.4)
   const given = random.pick(givenNames)

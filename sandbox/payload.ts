@@ -1,10 +1,10 @@
-// What the platform sends to the subscriber, made of the seed whenever it is asked for. @see platform-api.md 2.3, 6
+// What the platform sends to the subscriber, made of the seed whenever it is asked for. @see docs/platform-api.md "Payload"
 import { createSequence, hash, type Sequence } from './hash.ts'
 import { bankAccount, beneficiary, company, country } from './parties.ts'
 
 type Json = Record<string, unknown>
 
-/** The event types that the specification knows. @see platform-api.md 6 */
+/** The event types that the specification knows. @see docs/platform-api.md "Payload" */
 export const knownEventTypes = [
   'outgoing-transfer-completed',
   'outgoing-transfer-released',

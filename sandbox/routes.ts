@@ -1,4 +1,4 @@
-// The platform's operations: which one a request means, and what it answers. @see platform-api.md 4
+// The platform's operations: which one a request means, and what it answers. @see docs/platform-api.md "List webhooks"
 import {
   invalidStatusCode,
   retryWorkflowCode,
@@ -83,7 +83,7 @@ export async function answer(platform: Platform, request: SandboxRequest): Promi
   }
 }
 
-/** @see platform-api.md 7 */
+/** @see docs/platform-api.md "Errors" */
 export function errorAnswer(
   platform: Pick<Platform, 'now' | 'zone' | 'readings'>,
   status: number,
@@ -166,7 +166,7 @@ function notFailed(platform: Platform, record: number): Answer {
   })
 }
 
-/** The request must be exactly as specified. @see platform-api.md 4.3 */
+/** The request must be exactly as specified. @see docs/platform-api.md "Retry a webhook" */
 function retryProblem({ headers, body }: SandboxRequest, id: string): BadParameter | undefined {
   if (!isUuid(id)) return { parameter: 'webhookId', problem: 'must be a UUID' }
   if (!/^application\/json\s*(;|$)/i.test([headers['content-type'] ?? ''].flat().join())) {

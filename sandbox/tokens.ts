@@ -1,4 +1,4 @@
-// The token endpoint, and the tokens that the API believes. @see platform-api.md 4.1, RFC 6749 sections 4.4 and 5
+// The token endpoint, and the tokens that the API believes. @see docs/platform-api.md "Token request", RFC 6749 sections 4.4 and 5
 import { X509Certificate } from 'node:crypto'
 import { clientAssertionType, grantType, type WireToken } from '../src/platform/wire.ts'
 import { checkAssertion, type AssertionProblem } from './assertion-check.ts'

@@ -57,7 +57,7 @@ export function localText(localMicros: number, fraction: Fraction): string {
 
 const secondsPattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/
 
-/** Local microseconds of `YYYY-MM-DDThh:mm:ss`, exactly that; undefined for anything else. @see platform-api.md 4.2 */
+/** Local microseconds of `YYYY-MM-DDThh:mm:ss`, exactly that; undefined for anything else. @see docs/platform-api.md "List webhooks" */
 export function parseLocalSeconds(text: string): number | undefined {
   if (!secondsPattern.test(text)) return undefined
   const ms = Date.parse(`${text}Z`)

@@ -1,4 +1,4 @@
-// Makes the service account's credentials: an RSA key and a self-signed certificate of its public key. @see platform-api.md 5.1
+// Makes the service account's credentials: an RSA key and a self-signed certificate of its public key. @see docs/platform-api.md "Service account"
 import 'reflect-metadata'
 import * as x509 from '@peculiar/x509'
 import { createHash, webcrypto, X509Certificate } from 'node:crypto'
@@ -26,7 +26,7 @@ export interface Credentials {
   certificateFingerprint: string
 }
 
-/** @see platform-api.md 8 */
+/** @see docs/platform-api.md "Limits" */
 const keyBits = 4096
 /** @see RFC 5280 appendix A.1, ub-common-name */
 export const longestCommonName = 64

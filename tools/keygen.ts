@@ -27,7 +27,7 @@ interface KeygenOptions {
 const dayMs = 24 * 60 * 60 * 1000
 const maxDays = 3650
 const defaultDays = '730'
-/** The platform's operator returns the client id only after having got the certificate (platform-api.md 5.1). */
+/** The platform's operator returns the client id only after having got the certificate (docs/platform-api.md "Service account"). */
 const defaultName = 'webhook-reconciler'
 /** For servers whose clock is a little behind. */
 const validBeforeMs = 60_000

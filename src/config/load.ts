@@ -80,7 +80,7 @@ function nest(values: Iterable<readonly [string, unknown]>): Record<string, unkn
   return root
 }
 
-/** @see platform-api.md 4.1: `{issuer_url}` is `{auth_url}/auth/realms/<realm>` */
+/** @see docs/platform-api.md "Token request": `{issuer_url}` is `{auth_url}/auth/realms/<realm>` */
 function withIssuer(settings: ReturnType<typeof schema.parse>): Config {
   const { auth } = settings
   return { ...settings, auth: { ...auth, issuerUrl: auth.issuerUrl ?? `${auth.authUrl}/auth/realms/${auth.realm}` } }

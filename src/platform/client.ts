@@ -57,12 +57,12 @@ export interface PlatformClient {
   /**
    * Lists one page; at most 3 tries, and one replay after a 401. The purpose decides whose share of the rate it uses;
    * default `list`.
-   * @throws PlatformFailure, TokenError, or the signal's reason. @see platform-api.md 4.2
+   * @throws PlatformFailure, TokenError, or the signal's reason. @see docs/platform-api.md "List webhooks"
    */
   list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
   /**
    * Asks for one record's retry. The caller has acquired its place in the rate; when nothing is sent it is given back.
-   * @throws the signal's reason, and PlatformFailure for an id that is no UUID; everything else is an answer. @see platform-api.md 4.3
+   * @throws the signal's reason, and PlatformFailure for an id that is no UUID; everything else is an answer. @see docs/platform-api.md "Retry a webhook"
    */
   retry(id: string, signal: AbortSignal): Promise<RetryAnswer>
   /** The platform's time as far as it is known, in epoch ms. */

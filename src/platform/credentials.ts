@@ -15,7 +15,7 @@ import { pemBlocks, whatElse, type PemBlock } from './pem.ts'
 import { assertionHeader } from './wire.ts'
 
 export interface SigningKey {
-  /** Signs the claims, in the order given, into a JWT (RS256). @see platform-api.md 5.3 */
+  /** Signs the claims, in the order given, into a JWT (RS256). @see docs/platform-api.md "Assertion" */
   sign(claims: Readonly<Record<string, string | number>>): Promise<string>
   /** Length of the modulus. */
   readonly bits: number
@@ -156,7 +156,7 @@ async function createReloadable<T>({ read, parse, identity }: Origin<T>): Promis
   }
 }
 
-/** @see platform-api.md 8 */
+/** @see docs/platform-api.md "Limits" */
 const specifiedBits = 4096
 /** What RS256 allows at least. @see RFC 7518 section 3.3 */
 const minBits = 2048

@@ -1,4 +1,4 @@
-// The webhook operations, list and retry: the request of each, and what its answer says. @see platform-api.md 4.2, 4.3
+// The webhook operations, list and retry: the request of each, and what its answer says. @see docs/platform-api.md "List webhooks", "Retry a webhook"
 import type { HttpRequest, Reason } from './http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, isUuid, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
@@ -81,7 +81,7 @@ export function listOperation(webhooksUrl: string, query: ListQuery, zone: TimeZ
   return { method: 'GET', url: listUrl(webhooksUrl, query), read: (body) => readListPage(body, zone) }
 }
 
-/** What the platform said to one PATCH (design section 2). */
+/** What the platform said to one PATCH (docs/architecture.md "Outcomes"). */
 export const retryResults = [
   'accepted',
   'already-resolved',
@@ -166,7 +166,7 @@ export function retryOperation(
   }
 }
 
-/** The second parameter names the status that was found. @see platform-api.md 7 */
+/** The second parameter names the status that was found. @see docs/platform-api.md "Errors" */
 function foundStatus(body: unknown): FoundStatus {
   const parameters = property(body, 'messageParameters')
   const found: unknown = Array.isArray(parameters) ? parameters[1] : undefined

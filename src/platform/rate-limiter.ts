@@ -38,7 +38,7 @@ export interface RateLimiter {
   pausedMs(): number
 }
 
-/** While retries wait, sweeps get 20 % of the rate and checks 3 %, or as much as retries when they are late (design section 10). */
+/** While retries wait, sweeps get 20 % of the rate and checks 3 %, or as much as retries when they are late (docs/architecture.md "Retry plan"). */
 const share: Readonly<Record<TrafficClass, number>> = { retry: 0.77, list: 0.2, confirm: 0.03 }
 const kinds = ['retry', 'list', 'confirm'] as const satisfies readonly TrafficClass[]
 /** The rate comes back by this part of the maximum a second. */

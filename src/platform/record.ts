@@ -2,7 +2,7 @@
 import { parseLocal, type LocalMs, type TimeZone } from './time-zone.ts'
 import { webhookStatuses, type WebhookStatus } from './wire.ts'
 
-/** A webhook record as far as decisions need it. @see platform-api.md 2.2 */
+/** A webhook record as far as decisions need it. @see docs/platform-api.md "Webhook record" */
 export interface WebhookRecord {
   /** UUID, as the platform wrote it. */
   id: string
@@ -63,7 +63,7 @@ function count(value: unknown): number {
   return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? Math.floor(value) : 0
 }
 
-/** The payload's data holds the entity under a key named after its kind; what accompanies it may have no id. @see platform-api.md 2.3 */
+/** The payload's data holds the entity under a key named after its kind; what accompanies it may have no id. @see docs/platform-api.md "Payload" */
 function entityOf(payload: Record<string, unknown>): string | undefined {
   return Object.entries(object(payload['data']))
     .filter(([kind]) => kind !== 'complianceCheck')

@@ -1,4 +1,4 @@
-// Classifies an answer once: the body's `code` first, the HTTP status second. @see platform-api.md 7 and design section 5
+// Classifies an answer once: the body's `code` first, the HTTP status second. @see docs/platform-api.md "Errors", "Open points"
 import type { HttpResponse, Reason } from './http.ts'
 import { invalidStatusCode } from './wire.ts'
 

@@ -1,4 +1,4 @@
-// The time of one server, learned from the Date headers of its answers against the monotonic clock. @see design section 7
+// The time of one server, learned from the Date headers of its answers against the monotonic clock. @see docs/architecture.md "Time"
 import type { Clock } from '../runtime/clock.ts'
 import type { HttpResponse } from './http.ts'
 import { parseHttpDate } from './response.ts'

@@ -92,7 +92,7 @@ function readDateTime(text: string, zone: TimeZone): LocalMs {
 }
 
 /**
- * Reads `eventDateTime` and `lastAttemptDateTime` (platform-api.md 2.2): ISO 8601, local, with or without fractions.
+ * Reads `eventDateTime` and `lastAttemptDateTime` (docs/platform-api.md "Webhook record"): ISO 8601, local, with or without fractions.
  * A text that names its offset, which the specification doesn't have, is taken at its word.
  * Returns undefined for what is no date-time of the years 1 to 9999.
  */

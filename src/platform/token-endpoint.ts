@@ -1,4 +1,4 @@
-// The token endpoint: one try to get a token, and what its answer says. @see platform-api.md 4.1, 5.3, RFC 6749 section 5, RFC 7523
+// The token endpoint: one try to get a token, and what its answer says. @see docs/platform-api.md "Token request", "Assertion", RFC 6749 section 5, RFC 7523
 import type { Clock, Random } from '../runtime/clock.ts'
 import type { Reloadable, SigningKey } from './credentials.ts'
 import { foreignText } from './foreign-text.ts'
@@ -189,7 +189,7 @@ function readGrant(body: unknown): TokenResult {
 /**
  * Reads an answer of the token endpoint.
  * @param platformNow the platform's time in epoch ms, for a Retry-After date
- * @see platform-api.md 4.1
+ * @see docs/platform-api.md "Token request"
  */
 export function readTokenResult(response: HttpResponse, platformNow: number): TokenResult {
   const { reason, body } = classify(response)
@@ -241,7 +241,7 @@ const maxAnswerBytes = 64 * 1024
 /**
  * Makes the function that tries once. It rejects with the signal's reason only: everything else is a result.
  * @param report is called for every HTTP exchange
- * @see platform-api.md 4.1, 5.4
+ * @see docs/platform-api.md "Token request"
  */
 export function createTokenEndpoint(
   options: TokenEndpointOptions,

@@ -157,7 +157,7 @@ interface AttemptLimiter {
   resetBackoff(): void
 }
 
-/** At most 2 failures in any 30 s whatever happens, and full jitter from 1 s doubling to 5 min. @see design section 6 */
+/** At most 2 failures in any 30 s whatever happens, and full jitter from 1 s doubling to 5 min. @see docs/architecture.md "Access token" */
 function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
   let failures: number[] = []
   let failedInARow = 0
@@ -193,7 +193,7 @@ function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
   }
 }
 
-/** Makes the token cache (design section 6). Without `run` it works too: then callers cause every request. */
+/** Makes the token cache (docs/architecture.md "Access token"). Without `run` it works too: then callers cause every request. */
 export function createTokenCache(options: TokenCacheOptions): TokenCache {
   const { clock, key, random, emit } = options
   const limiter = createAttemptLimiter(clock, random)

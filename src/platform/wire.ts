@@ -1,19 +1,19 @@
-// The platform's protocol in names: paths, parameters, envelopes, codes. Shared by the client and the sandbox. @see platform-api.md
+// The platform's protocol in names: paths, parameters, envelopes, codes. Shared by the client and the sandbox. @see docs/platform-api.md
 
-/** Path of the token endpoint below the issuer. @see platform-api.md 4.1 */
+/** Path of the token endpoint below the issuer. @see docs/platform-api.md "Token request" */
 export const tokenPath = '/protocol/openid-connect/token'
 export const grantType = 'client_credentials'
 export const clientAssertionType = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
-/** Header of an assertion: both fields mandatory, one allowed value each. @see platform-api.md 5.3 */
+/** Header of an assertion: both fields mandatory, one allowed value each. @see docs/platform-api.md "Assertion" */
 export const assertionHeader = { alg: 'RS256', typ: 'JWT' } as const
-/** `exp` is at most this many seconds after `iat`. @see platform-api.md 5.3 */
+/** `exp` is at most this many seconds after `iat`. @see docs/platform-api.md "Assertion" */
 export const maxAssertionLifetimeSeconds = 600
 
-/** Path of the webhook operations below the API base. @see platform-api.md 4.2, 4.3 */
+/** Path of the webhook operations below the API base. @see docs/platform-api.md "List webhooks", "Retry a webhook" */
 export const webhooksPath = '/webhooks'
 
-/** Query parameters of the list operation. @see platform-api.md 4.2 */
+/** Query parameters of the list operation. @see docs/platform-api.md "List webhooks" */
 export const listParameter = {
   pageNumber: 'metadata.page.number',
   pageSize: 'metadata.page.size',
@@ -30,13 +30,13 @@ export const webhookStatuses = ['processing', 'successful', 'failed'] as const
 export type WebhookStatus = (typeof webhookStatuses)[number]
 
 export const retryWorkflowCode = 'retry'
-/** The body of a retry, exactly as specified. @see platform-api.md 4.3 */
+/** The body of a retry, exactly as specified. @see docs/platform-api.md "Retry a webhook" */
 export const retryRequestBody = { workflow: { code: retryWorkflowCode }, data: {}, connect: {}, metadata: {} } as const
 
-/** A retry was asked of a record that is not `failed`. @see platform-api.md 7 */
+/** A retry was asked of a record that is not `failed`. @see docs/platform-api.md "Errors" */
 export const invalidStatusCode = 'svc.banking.rdm.functional.webhook_invalid_status_update'
 
-/** A record as the platform sends it. @see platform-api.md 2.2 */
+/** A record as the platform sends it. @see docs/platform-api.md "Webhook record" */
 export interface WireWebhook {
   id: string
   eventId: string
@@ -53,7 +53,7 @@ export interface WireWebhook {
   lastAttemptErrorMessage: string | null
 }
 
-/** @see platform-api.md 2.1 */
+/** @see docs/platform-api.md "Envelope" */
 export interface WirePage {
   size: number
   number: number
@@ -61,7 +61,7 @@ export interface WirePage {
   totalPages: number
 }
 
-/** @see platform-api.md 4.2 */
+/** @see docs/platform-api.md "List webhooks" */
 export interface WireList {
   workflow: Record<string, never>
   data: { webhooks: WireWebhook[] }
@@ -69,7 +69,7 @@ export interface WireList {
   metadata: { page: WirePage }
 }
 
-/** @see platform-api.md 4.3 */
+/** @see docs/platform-api.md "Retry a webhook" */
 export interface WireRetryAnswer {
   workflow: { code: string }
   data: { webhook: WireWebhook }
@@ -77,7 +77,7 @@ export interface WireRetryAnswer {
   metadata: Record<string, never>
 }
 
-/** @see platform-api.md 7 */
+/** @see docs/platform-api.md "Errors" */
 export interface WireError {
   timestamp: string
   code: string
@@ -85,7 +85,7 @@ export interface WireError {
   messageParameters: string[]
 }
 
-/** @see platform-api.md 4.1 */
+/** @see docs/platform-api.md "Token request" */
 export interface WireToken {
   access_token: string
   token_type: string

@@ -9,7 +9,12 @@ import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../sr
 const root = join(import.meta.dirname, '../..')
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 const dashboardFile = 'config/grafana/dashboard.json'
-const documents = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+const documents = [
+  'README.md',
+  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+]
 
 const definitions = Object.entries<MetricDefinition>(metricDefinitions)
 const exported = new Set<string>([...definitions.map(([name]) => metricPrefix + name), ...processMetricNames])

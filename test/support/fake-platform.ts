@@ -4,7 +4,7 @@ import type { ListPage, ListQuery, RetryAnswer } from '../../src/platform/operat
 import type { PlatformClient } from '../../src/platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../src/platform/record.ts'
 
-/** How the platform reads what platform-api.md 4.2 does not say. */
+/** How the platform reads what docs/platform-api.md "List webhooks" does not say. */
 export interface Readings {
   /** `unstable`: by event second, ties in another order on every page. Default `event-asc`. */
   order?: 'event-asc' | 'event-desc' | 'id' | 'inserted' | 'unstable'

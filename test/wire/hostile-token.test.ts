@@ -46,7 +46,7 @@ const refusals: [string, Fault, Reason, 'rejected' | 'transient'][] = [
   ['reset', { kind: 'reset', when: 'before' }, 'connection', 'transient'],
 ]
 
-/** Whatever happens, no more failed tries than this go out in 30 seconds. @see design section 6 */
+/** Whatever happens, no more failed tries than this go out in 30 seconds. @see docs/architecture.md "Access token" */
 const mostTries = 2
 
 async function expectRecovered(scene: Scene): Promise<void> {

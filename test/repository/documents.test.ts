@@ -1,0 +1,104 @@
+// Documents hold together: links, headings and paths that documents and comments name exist, and README stays short.
+import { existsSync, readdirSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { processMetricNames } from '../../src/observe/process-metrics.ts'
+import { logEvents } from '../../src/observe/log-events.ts'
+import { metricDefinitions } from '../../src/observe/metrics.ts'
+import { filesIn, read, root } from './texts.ts'
+
+const atRoot = readdirSync(root).filter((name) => name.endsWith('.md'))
+const documents = [...atRoot, ...filesIn('docs', ['.md'])]
+const code = ['src', 'test', 'tools', 'config', 'sandbox']
+  .filter((folder) => existsSync(join(root, folder)))
+  .flatMap((folder) => filesIn(folder, ['.ts', '.yaml', '.json']))
+  .filter((file) => file !== 'test/repository/documents.test.ts')
+
+const withoutCode = (text: string): string => text.replaceAll(/^ *```[^]*?^ *```/gm, '')
+
+function headingsOf(file: string): string[] {
+  return [...withoutCode(read(file)).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading)
+}
+
+/** The anchor that Markdown viewers give a heading. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-')
+}
+
+/** What is wrong with the links of a text in this folder of the repository. */
+function brokenLinks(folder: string, text: string, ownHeadings: readonly string[] = []): string[] {
+  const links = [...withoutCode(text).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link)
+  return links.filter((link) => {
+    if (/^https?:/.test(link)) return false
+    const [path = '', anchor] = link.split('#')
+    const file = normalize(join(folder, path))
+    if (path !== '' && !existsSync(join(root, file))) return true
+    if (anchor === undefined) return false
+    return !(path === '' ? ownHeadings : headingsOf(file)).some((heading) => anchorOf(heading) === anchor)
+  })
+}
+
+/** References of comments, such as docs/architecture.md "Sweep", "Time": each document and heading that there is not. */
+function brokenReferences(text: string): string[] {
+  const references = [...text.matchAll(/(?<![\w./-])((?:docs\/)?[\w-]+(?:\/[\w-]+)*\.md)((?:,? "[^"\n]+")*)/g)]
+  return references.flatMap(([, file = '', headings = '']) => {
+    if (!existsSync(join(root, file))) return [file]
+    const known = headingsOf(file)
+    const named = [...headings.matchAll(/"([^"]+)"/g)].map(([, heading = '']) => heading)
+    return named.filter((heading) => !known.includes(heading)).map((heading) => `${file} "${heading}"`)
+  })
+}
+
+/** Paths of the repository that a text names and that do not exist. */
+function brokenPaths(text: string): string[] {
+  const paths = [...text.matchAll(/(?<![\w./-])((?:src|test|docs|config|tools|sandbox)\/[\w./-]*\w)(?![\w*{<])/g)]
+  return paths.map(([, path = '']) => path).filter((path) => !existsSync(join(root, path)))
+}
+
+test('what is broken would be found', () => {
+  expect(brokenLinks('.', 'see [here](docs/none.md), [there](docs/README.md#none), [x](#y)')).toHaveLength(3)
+  expect(brokenLinks('docs', 'see [it](../README.md), [here](#y)', ['Y'])).toEqual([])
+  expect(brokenReferences('@see docs/architecture.md "Sweep", "No such"')).toEqual(['docs/architecture.md "No such"'])
+  expect(brokenReferences('@see none.md 4.2')).toEqual(['none.md'])
+  expect(brokenPaths('in src/none.ts, `test/repository` and /etc/config/x')).toEqual(['src/none.ts'])
+})
+
+describe.each(documents)('%s', (file) => {
+  test('links lead to files and headings', () => {
+    expect(brokenLinks(dirname(file), read(file), headingsOf(file))).toEqual([])
+  })
+
+  // The changelog names what has gone, too.
+  test.skipIf(file === 'CHANGELOG.md')('paths exist', () => {
+    expect(brokenPaths(withoutCode(read(file)))).toEqual([])
+  })
+})
+
+test.each(code)('%s: references to documents resolve', (file) => {
+  expect(brokenReferences(read(file))).toEqual([])
+})
+
+test('the runbook names metrics and log events that exist', () => {
+  const known = [...Object.keys(metricDefinitions), ...processMetricNames, ...Object.keys(logEvents)]
+  const named = [...read('docs/runbook.md').matchAll(/`([a-z]+(?:_[a-z]+)+)[`{]/g)].map(([, name = '']) => name)
+  expect(named.length).toBeGreaterThan(20)
+  expect(named.filter((name) => !known.includes(name))).toEqual([])
+})
+
+test('every page of docs/ is in its list of contents', () => {
+  for (const folder of ['docs', 'docs/decisions']) {
+    const pages = readdirSync(join(root, folder)).filter((name) => name.endsWith('.md') && name !== 'README.md')
+    for (const page of pages) expect(read(`${folder}/README.md`)).toContain(`(${page})`)
+  }
+})
+
+test('README stays short', () => {
+  const text = read('README.md')
+  const lines = text.split('\n')
+  expect(lines.length).toBeLessThanOrEqual(200)
+  expect(text.split(/\s+/).length).toBeLessThanOrEqual(1400)
+  expect(lines.filter((line) => line.length > 200 && !line.startsWith('|'))).toEqual([])
+})
