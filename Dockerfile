@@ -5,16 +5,11 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # Without scripts: nothing of the dependencies runs here, and our own `prepare` would come before the sources are there.
 RUN npm ci --ignore-scripts
-COPY tsconfig.json ./
+COPY tools/bundle ./tools/bundle
 COPY src ./src
-RUN node_modules/.bin/tsc -p src/tsconfig.json
+RUN node tools/bundle/main.ts
 # For `kubectl exec`: the program by its name, where PATH finds it. The link is made for /usr/local/bin, and relative.
-RUN chmod 755 dist/main.js && mkdir bin && ln -s ../../../app/dist/main.js bin/webhook-reconciler
-
-FROM node:26.10.0-slim AS dependencies
-WORKDIR /app
-COPY package.json package-lock.json .npmrc ./
-RUN npm ci --omit=dev --ignore-scripts
+RUN mkdir bin && ln -s ../../../app/dist/main.cjs bin/webhook-reconciler
 
 FROM node:26.10.0-slim
 LABEL org.opencontainers.image.title="webhook-reconciler" \
@@ -25,8 +20,6 @@ LABEL org.opencontainers.image.title="webhook-reconciler" \
 ENV NODE_ENV=production \
     NODE_OPTIONS=--max-old-space-size-percentage=40
 WORKDIR /app
-COPY package.json ./
-COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 # The folder, as COPY of the link alone would copy the file that it leads to.
 COPY --from=build /app/bin /usr/local/bin
@@ -34,7 +27,7 @@ COPY --from=build /app/bin /usr/local/bin
 USER 1000:1000
 EXPOSE 10964
 # Asks on server.host and server.port: name the configuration file by RECONCILER_CONFIG, so that this command knows it too.
-HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["node", "/app/dist/main.js", "healthcheck"]
-ENTRYPOINT ["node", "/app/dist/main.js"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["node", "/app/dist/main.cjs", "healthcheck"]
+ENTRYPOINT ["node", "/app/dist/main.cjs"]
 # Other commands take its place: `docker run webhook-reconciler once`.
 CMD ["run"]

@@ -1,18 +1,12 @@
 #!/usr/bin/env node
 // The program: gives the command line what it needs of the process, and ends with its exit code when all output is written.
-import { readFileSync } from 'node:fs'
 import { hostname, totalmem } from 'node:os'
-import { join } from 'node:path'
+import packageJson from '../package.json' with { type: 'json' }
 import type { Io } from './cli/io.ts'
 import type { Clock } from './runtime/clock.ts'
 
 /** Temporal is global, and TypeScript runs, from here on. */
 const oldestNode = 26
-
-function packageVersion(): string {
-  const text = readFileSync(join(import.meta.dirname, '..', 'package.json'), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
-}
 
 /** Node tells no limit as 0, or as more than the machine has. */
 function memoryLimit(): number | undefined {
@@ -130,7 +124,7 @@ async function start(): Promise<void> {
     hostName: hostname(),
     identity,
     nodeVersion: process.version,
-    version: packageVersion(),
+    version: packageJson.version,
     memoryLimit: memoryLimit(),
     clock: systemClock,
     random: systemRandom,
@@ -158,5 +152,5 @@ if (Number(process.versions.node.split('.')[0]) < oldestNode) {
   )
   process.exit(78)
 } else {
-  await start()
+  void start()
 }

@@ -25,6 +25,7 @@ beforeAll(async () => {
   for (const folder of ['src/area', 'node_modules/package', 'dist', '.git']) {
     mkdirSync(join(root, folder), { recursive: true })
   }
+  writeFileSync(join(root, 'src/main.ts'), "import { three } from './area/three.ts'\n\nprocess.exitCode = three\n")
   writeFileSync(join(root, 'src/area/three.ts'), source)
   writeFileSync(join(root, 'src/area/two.ts'), 'export const two = 2\n')
   writeFileSync(join(root, 'package.json'), '{ "type": "module" }\n')
@@ -37,12 +38,11 @@ afterAll(async () => {
 })
 
 const inTree = (path: string): string => readFileSync(join(tree.folder, path), 'utf8')
-const compiled = 'import { two } from "./two.js";\nexport const three = two + 1;\n'
 
 describe('the copy', () => {
   test('has the source, the packages, and a dist of its own', () => {
     expect(inTree('src/area/three.ts')).toBe(source)
-    expect(inTree('dist/area/three.js')).toBe(compiled)
+    expect(inTree('dist/main.cjs')).toContain('three = 3')
     expect(existsSync(join(tree.folder, 'node_modules/package'))).toBe(true)
     for (const path of ['.git', 'dist/stale.js']) expect(existsSync(join(tree.folder, path))).toBe(false)
   })
@@ -50,11 +50,11 @@ describe('the copy', () => {
   test('is broken and mended, in src and in dist, while the checkout stays as it is', async () => {
     const mend = await tree.apply(mutant)
     expect(inTree('src/area/three.ts')).toContain('two - 1')
-    expect(inTree('dist/area/three.js')).toContain('two - 1')
+    expect(inTree('dist/main.cjs')).toContain('three = 1')
     expect(readFileSync(join(root, 'src/area/three.ts'), 'utf8')).toBe(source)
     await mend()
     expect(inTree('src/area/three.ts')).toBe(source)
-    expect(inTree('dist/area/three.js')).toBe(compiled)
+    expect(inTree('dist/main.cjs')).toContain('three = 3')
   })
 
   test('stays whole when a mutant does not apply', async () => {

@@ -136,7 +136,7 @@ describe.concurrent('before it works', () => {
       'early.mjs',
       `import { registerHooks } from 'node:module'
        registerHooks({ load(url, context, next) {
-         if (url.endsWith('/dist/cli/program.js')) process.kill(process.pid, 'SIGTERM')
+         if (url.endsWith('/dist/daemon.cjs')) process.kill(process.pid, 'SIGTERM')
          return next(url, context)
        } })`,
     )

@@ -12,7 +12,7 @@ function readImports(): Map<string, string[]> {
       .filter((file) => file.endsWith('.ts'))
       .map((file) => join(folder, file)),
   )
-  const pattern = /(?:from|import\()\s*'(\.[^']+)'/g
+  const pattern = /(?:from|import\()\s*'(\.[^']+\.ts)'/g
   return new Map(
     files.map((file) => {
       const text = readFileSync(join(root, file), 'utf8')

@@ -9,8 +9,8 @@ import { parseSamples, sumOf, type Samples } from '../../sandbox/demo/scrape.ts'
 import type { LogEventId } from '../../src/observe/log-events.ts'
 import { metricPrefix } from '../../src/observe/metrics.ts'
 
-/** The program as it is shipped; build.ts compiles it before the tests. */
-export const mainScript = join(import.meta.dirname, '../../dist/main.js')
+/** The program as it is shipped; build.ts bundles it before the tests. */
+export const mainScript = join(import.meta.dirname, '../../dist/main.cjs')
 
 /** Long enough for a busy machine, and for a token that may be asked for only twice in 30 s: only a test that fails waits so long. */
 const deadlineMs = 40_000
@@ -40,7 +40,7 @@ export interface ProgramOptions {
   env?: Readonly<Record<string, string>>
   /** Options of Node's own, before the script. */
   nodeArgs?: readonly string[]
-  /** Default: the Node that runs the tests, and the compiled program. */
+  /** Default: the Node that runs the tests, and the bundled program. */
   node?: string
   script?: string
 }

@@ -1,0 +1,89 @@
+// Bundles the program into dist/: main.cjs, daemon.cjs with all that `run` needs, and commands.cjs for the other commands.
+import { chmod } from 'node:fs/promises'
+import { join } from 'node:path'
+import { rolldown, type ChunkingContext, type Plugin } from 'rolldown'
+
+const mainModule = 'src/main.ts'
+/** The command that is in daemon.cjs. */
+const runModule = 'src/cli/run.ts'
+
+/** Packages of which the program uses a part, and the file here that stands in their place. */
+const parts = { undici: 'undici.js', 'prom-client': 'prom-client.js' }
+
+/** undici's HTTP/2 client loads node:http2, and is never called: the program asks for HTTP/1.1 (`allowH2: false`). */
+const withoutHttp2: Plugin = {
+  name: 'without-http2',
+  load: {
+    filter: { id: /[\\/]undici[\\/]lib[\\/]dispatcher[\\/]client-h2\.js$/ },
+    handler: () => `module.exports = () => { throw new Error('this build speaks HTTP/1.1 only') }`,
+  },
+}
+
+/** Paths of all modules that these import statically, and their own. */
+function closure(entries: readonly string[], context: ChunkingContext): ReadonlySet<string> {
+  const reached = new Set<string>()
+  const left = [...entries]
+  for (let id = left.pop(); id !== undefined; id = left.pop()) {
+    if (reached.has(id)) continue
+    reached.add(id)
+    left.push(...(context.getModuleInfo(id)?.importedIds ?? []))
+  }
+  return reached
+}
+
+/** Sorts modules into files: what `main` imports at once stays with it, so that it listens for signals before it loads the rest. */
+function createSorter(root: string): (id: string, context: ChunkingContext) => string | null {
+  const main = join(root, mainModule)
+  let ofMain: ReadonlySet<string> | undefined
+  let ofDaemon: ReadonlySet<string> | undefined
+  return (id, context) => {
+    ofMain ??= closure([main], context)
+    ofDaemon ??= closure(
+      [join(root, runModule), ...(context.getModuleInfo(main)?.dynamicallyImportedIds ?? [])],
+      context,
+    )
+    if (ofMain.has(id)) return null
+    return ofDaemon.has(id) ? 'daemon' : 'commands'
+  }
+}
+
+/**
+ * Writes the bundle of the checkout at `root` into its dist/. CommonJS, because an ESM import of a module of Node's own
+ * reads all its exports, which costs 13 MiB and 40 ms for node:http. Not minified: stack traces name functions, and the
+ * line that they name lies below the name of its source file.
+ * @returns the paths of all modules in it
+ * @throws Error at the first thing that the bundler warns about
+ */
+export async function bundle(root: string): Promise<string[]> {
+  await using build = await rolldown({
+    input: { main: join(root, mainModule) },
+    cwd: root,
+    platform: 'node',
+    resolve: {
+      alias: Object.fromEntries(Object.entries(parts).map(([name, file]) => [name, join(import.meta.dirname, file)])),
+    },
+    plugins: [withoutHttp2],
+    preserveEntrySignatures: false,
+    checks: { ineffectiveDynamicImport: false },
+    onLog(_level, { message }) {
+      throw new Error(`${message}\nThe bundle must be made without a warning: see tools/bundle/bundle.ts.`)
+    },
+  })
+  const { output } = await build.write({
+    dir: join(root, 'dist'),
+    cleanDir: true,
+    format: 'cjs',
+    entryFileNames: '[name].cjs',
+    chunkFileNames: '[name].cjs',
+    exports: 'none',
+    comments: { annotation: false, jsdoc: false, legal: false },
+    // Modules of both other files are started when they are first imported, as they are unbundled.
+    strictExecutionOrder: true,
+    codeSplitting: {
+      includeDependenciesRecursively: false,
+      groups: [{ debugName: 'files', name: createSorter(root) }],
+    },
+  })
+  await chmod(join(root, 'dist/main.cjs'), 0o755)
+  return output.flatMap((file) => (file.type === 'chunk' ? Object.keys(file.modules) : []))
+}
