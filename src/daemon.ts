@@ -16,7 +16,6 @@ import type { Snapshot } from './observe/snapshot.ts'
 import { heartbeatFields, startedFields } from './observe/log-daemon.ts'
 import { createLogReporter } from './observe/log-reporter.ts'
 import { groupByCause } from './ops/causes.ts'
-import { startControl, type SweepAsked } from './ops/control.ts'
 import type { Listener } from './ops/listen.ts'
 import { startOpsServer } from './ops/server.ts'
 import { maxCauses, maxParked, toStatus, type StatusDocument } from './ops/status.ts'
@@ -28,8 +27,6 @@ import { untilAborted } from './runtime/notifier.ts'
 /** What a simulation puts in the place of the host: no sockets, no metrics of this process, and it hears every event. */
 export interface DaemonHost {
   startServer: typeof startOpsServer
-  /** Called only with `control.token`. */
-  startControl?: typeof startControl
   processMetrics: boolean
   emit: Emit
 }
@@ -291,6 +288,7 @@ async function work(
 function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<Listener> {
   const { clock, config, log, schedule, stop, version } = options
   const { engine, history, metrics, progress, snapshot } = parts
+  const { allowRemote, token } = config.control
 
   /** Groups every record by its cause: the server shares one answer among those who ask within a second. */
   function status(): StatusDocument {
@@ -317,85 +315,31 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...progress.notReady()],
     status,
     statusPage: config.server.statusPage,
+    control: token === undefined ? undefined : { token, allowRemote, pause: engine.pause, probe: engine.probe },
     onError: (error) => {
       log.event('ops_request_failed', errorFields(error))
     },
     clock,
   })
-}
-
-/** Undefined without `control.token`: then nothing listens. */
-async function openControl(options: DaemonOptions, { engine }: DaemonParts): Promise<Listener | undefined> {
-  const { clock, config, log, stop } = options
-  const { host, port, token } = config.control
-  if (token === undefined) return undefined
-
-  function sweep(): SweepAsked {
-    if (stop.aborted) return 'stopping'
-    if (!engine.sweeper.sweepNow()) return 'under-way'
-    log.event('sweep_requested', {})
-    return 'started'
-  }
-
-  return (options.host?.startControl ?? startControl)({
-    host,
-    port,
-    token,
-    pause: engine.pause,
-    sweep,
-    onError: (error) => {
-      log.event('ops_request_failed', errorFields(error))
-    },
-    clock,
-  })
-}
-
-interface Listeners {
-  port: number
-  controlPort: number | undefined
-  drain(): void
-  close(): Promise<void>
-}
-
-/** Opens all listeners, or none. */
-async function openListeners(options: DaemonOptions, parts: DaemonParts): Promise<Listeners> {
-  const server = await openOpsServer(options, parts)
-  try {
-    const control = await openControl(options, parts)
-    return {
-      port: server.port,
-      controlPort: control?.port,
-      drain() {
-        server.drain()
-        control?.drain()
-      },
-      async close() {
-        await Promise.all([server.close(), control?.close()])
-      },
-    }
-  } catch (error) {
-    await server.close()
-    throw error
-  }
 }
 
 /**
  * Runs until `stop` is aborted, then lets retries in flight finish within `shutdown.grace`.
- * @throws ConfigurationError when a port is taken; anything else that it throws is a bug.
+ * @throws ConfigurationError when the port is taken; anything else that it throws is a bug.
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { clock, config, log, stop } = options
   const parts = createParts(options)
-  const listeners = await openListeners(options, parts)
-  log.event('daemon_started', startedFields(options, listeners))
+  const server = await openOpsServer(options, parts)
+  log.event('daemon_started', startedFields(options, server.port))
   const { inFlight } = parts.engine.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
-    if (!stop.aborted) await work(options, parts, { drain: listeners.drain, grace: grace.signal })
+    if (!stop.aborted) await work(options, parts, { drain: server.drain, grace: grace.signal })
     log.event('daemon_stopped', { cutOff: grace.cutOff() })
   } finally {
     parts.end()
     grace.end()
-    await listeners.close()
+    await server.close()
   }
 }

@@ -47,6 +47,8 @@ export interface Engine {
   breaker: PlatformBreaker
   receiver: ReceiverHealth
   pause: Pause
+  /** Ends the cooldowns of all open circuits; returns how many. */
+  probe(): number
   sweeper: Sweeper
   policy: Policy
   /** What blocks retries now. */
@@ -262,6 +264,13 @@ export function createEngine(options: EngineOptions): Engine {
     dispatcher.settled(record)
   }
 
+  function probe(): number {
+    const ended = circuits.endCooldowns(clock.monotonic())
+    emit({ type: 'operator', command: 'probe', circuits: ended })
+    dispatcher.wake()
+    return ended
+  }
+
   /** What a full sweep has shown lets circuits be forgotten. */
   function afterFullSweep(): void {
     const open = new Set<string>()
@@ -319,6 +328,7 @@ export function createEngine(options: EngineOptions): Engine {
     breaker,
     receiver,
     pause,
+    probe,
     sweeper,
     policy,
     gates,

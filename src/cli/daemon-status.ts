@@ -50,7 +50,7 @@ export async function askDaemon(
   { clock, signal }: Pick<Io, 'clock' | 'signal'>,
 ): Promise<AskedDaemon> {
   if (server.port === 0) return { url: 'server.port 0', problem: 'any free port' }
-  const url = originOf({ section: 'server', ...server })
+  const url = originOf(server)
   // A dispatcher of its own: the daemon is on this host, never behind a proxy.
   const http = createHttpTransport({ clock, connections: 1, dispatcher: new Agent({ connections: 1 }) })
   try {

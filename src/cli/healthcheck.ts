@@ -15,7 +15,7 @@ const timeoutMs = 3000
 
 async function healthcheck(options: HealthcheckOptions, io: Io): Promise<boolean> {
   const { server } = loadSections({ file: options.config, ...io }, ['server']).config
-  const url = `${originOf({ section: 'server', ...server }, options.port)}/livez`
+  const url = `${originOf(server, options.port)}/livez`
   try {
     const { statusCode, body } = await request(url, { headersTimeout: timeoutMs, bodyTimeout: timeoutMs })
     const text = await body.text()

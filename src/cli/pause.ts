@@ -1,4 +1,4 @@
-// `webhook-reconciler pause` and `resume`: tell the running daemon, by its control listener, to hold its retries or to go on.
+// `webhook-reconciler pause` and `resume`: commands to the running daemon over HTTP, with control.token.
 import { Command } from 'commander'
 import { request } from 'undici'
 import { loadSections } from '../config/load.ts'
@@ -18,7 +18,7 @@ interface PauseOptions extends ConfigOption {
   json?: true
 }
 
-/** What the control listener answers. */
+/** The daemon's answer. */
 interface Answer {
   paused: boolean
   since?: string
@@ -72,13 +72,13 @@ async function send(
       const problem = `${url} refuses the token: give the control.token that the daemon was started with`
       return { code: exitCode.authenticationRejected, problem }
     }
-    const problem = `${url} answers HTTP ${statusCode}, and not as a control listener does: check control.host and control.port`
+    const problem = `${url} answers HTTP ${statusCode}, and not as the daemon does: check server.host, server.port and its control.token`
     return { code: exitCode.incomplete, problem }
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'no answer'
     const problem =
       `${url} does not answer (${code}): run this where the daemon runs (kubectl exec), or forward the port; ` +
-      'the daemon listens there only with control.token'
+      'the daemon listens at server.host and server.port'
     return { code: exitCode.incomplete, problem }
   }
 }
@@ -93,9 +93,9 @@ function inWords(wish: Wish, { changed, since }: Answer, instance: string, show:
 
 async function tell(wish: Wish, io: Io, options: PauseOptions): Promise<ExitCode> {
   const moments = createMoments(options.zone)
-  const { config, instance } = loadSections({ file: options.config, ...io }, ['control'])
-  const { control } = config
-  const url = `${originOf({ section: 'control', ...control }, options.port)}/-/${wish}`
+  const { config, instance } = loadSections({ file: options.config, ...io }, ['control', 'server'])
+  const { control, server } = config
+  const url = `${originOf(server, options.port)}/-/${wish}`
   const answer = await send(url, tokenOf(control), io.signal)
   if ('problem' in answer) {
     io.stderr.write(`${answer.problem}\n`)
@@ -111,7 +111,7 @@ function command(wish: Wish, description: string, io: Io, end: End): Command {
   return new Command(wish)
     .description(description)
     .option(...configOption)
-    .option('--port <number>', 'port of the control listener; else control.port')
+    .option('--port <number>', 'port of the daemon; else server.port')
     .option('--zone <name>', 'IANA time zone in which times are shown', 'UTC')
     .option('--json', 'print one JSON document instead of a sentence')
     .action(async (options: PauseOptions) => {

@@ -100,8 +100,8 @@ const limitsFit: Check = (config) => {
   return [{ key: 'circuit.initialLimit', origin: config.origin('circuit.initialLimit'), message }]
 }
 
-/** What the control listener compares stands alone between an attacker and a pause. */
-const shortestToken = 16
+/** With `control.allowRemote` the token alone stands between an attacker and a pause. */
+const minTokenLength = 32
 
 /**
  * A token goes through a header: of visible characters, as spaces and line breaks at its end don't come through, and
@@ -116,20 +116,8 @@ const safeToken: Check = (config) => {
   if (!/^[!-~]*$/.test(token)) {
     return refuse('must hold only ASCII letters, digits and signs: no spaces, no line break at its end, nothing else')
   }
-  if (token.length >= shortestToken) return none()
-  return refuse(`must be at least ${shortestToken} characters long; take a random one, such as: openssl rand -hex 32`)
-}
-
-const everyAddress = new Set(['0.0.0.0', '::'])
-
-/** Without it, the daemon would say that another process has the port. */
-const portsApart: Check = (config) => {
-  const [port, serverPort] = [config.value('control.port'), config.value('server.port')]
-  if (!config.isSet('control.token') || typeof port !== 'number' || port === 0 || port !== serverPort) return none()
-  const hosts = [config.value('control.host'), config.value('server.host')]
-  if (hosts[0] !== hosts[1] && !hosts.some((host) => typeof host === 'string' && everyAddress.has(host))) return none()
-  const message = `is ${port}, which is server.port too (${config.origin('server.port')}): give each a port of its own`
-  return [{ key: 'control.port', origin: config.origin('control.port'), message }]
+  if (token.length >= minTokenLength) return none()
+  return refuse(`must be at least ${minTokenLength} characters long; take a random one, such as: openssl rand -hex 32`)
 }
 
 /** All of them; their order is that of their messages. */
@@ -139,7 +127,6 @@ export const checks: readonly Check[] = [
   issuerNotTwice,
   oneKey,
   safeToken,
-  portsApart,
   ordered('window.settle', 'window.lookback', false),
   ordered('retry.backoff.initial', 'retry.backoff.max', true),
   limitsFit,

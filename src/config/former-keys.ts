@@ -12,6 +12,11 @@ export const formerKeys: readonly FormerKey[] = [
     key: 'log.format',
     advice: 'the log is always JSON; for reading, pipe it into `npx pino-pretty`. Take the key out',
   },
+  {
+    key: 'control.host',
+    advice: 'commands come to server.port; take it out, and for commands from other hosts set control.allowRemote',
+  },
+  { key: 'control.port', advice: 'commands come to server.port; take it out' },
 ]
 
 function warningOf({ advice, key, now }: FormerKey, { origin }: Given): ConfigurationProblem {

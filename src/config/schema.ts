@@ -185,17 +185,17 @@ export const schema = z.strictObject({
     subscriptionIds: setting(uuids(), [], 'Only these subscriptions; empty: all.'),
   }),
   server: z.strictObject({
-    host: setting(listenHost(), '0.0.0.0', 'Address on which metrics, probes and status are served.'),
+    host: setting(listenHost(), '0.0.0.0', 'Address on which metrics, probes, status and commands are served.'),
     port: setting(integer(0, 65_535), 10_964, 'Its port; 0 takes any free one.'),
     statusPage: setting(flag(), true, 'false: no status page at /; its data stays at /status.'),
   }),
   control: z.strictObject({
-    host: setting(listenHost(), '127.0.0.1', 'Address on which pause, resume and sweep can be asked for.'),
-    port: setting(integer(0, 65_535), 10_965, 'Its port; 0 takes any free one.'),
-    token: optional(secretText(), 'Bearer token that is asked for there; without one nothing listens.', {
-      secret: true,
-      fileTwin: true,
-    }),
+    token: optional(
+      secretText(),
+      'Bearer token for POST /-/pause, /-/resume and /-/probe, at least 32 characters; without one they are 404.',
+      { secret: true, fileTwin: true },
+    ),
+    allowRemote: setting(flag(), false, 'true: take these commands from other hosts too, not only from this one.'),
   }),
   shutdown: z.strictObject({
     grace: setting(duration('0s', '10m'), '25s', 'How long retries in flight may take to finish on SIGTERM.'),
@@ -204,7 +204,7 @@ export const schema = z.strictObject({
     enabled: setting(
       flag(),
       false,
-      'One line on standard output for each retry and each outcome, whatever log.level is.',
+      'One line on standard output for each retry, outcome and command of the operator, whatever log.level is.',
     ),
   }),
   log: z.strictObject({

@@ -1,4 +1,4 @@
-// The audit: one line for each retry and each outcome, for those who must be able to say later what was done to which record.
+// The audit: one line for each retry, each outcome and each command of the operator, as evidence of what was done.
 import type { Clock } from '../runtime/clock.ts'
 import type { TelemetryEvent } from './events.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
@@ -50,6 +50,10 @@ export type AuditLine =
     })
   /** What became of a PATCH that was accepted, or whose answer was lost. */
   | (Subject & { action: 'outcome'; outcome: OutcomeEvent['outcome']; responseStatusCode: number | null })
+  /** A command of the operator; `changed` is false for one that found it so already. */
+  | { action: 'pause' | 'resume'; changed: boolean }
+  /** The operator ended the cooldowns of so many circuits. */
+  | { action: 'probe'; circuits: number }
 
 function subjectOf({ attempt, eventId, eventType, id, subscriptionId }: RetryEvent | OutcomeEvent): Subject {
   return { webhookId: id, eventId, subscriptionId, eventType, attempt }
@@ -60,6 +64,11 @@ export function auditLine(event: TelemetryEvent, asked?: 'asked-for'): AuditLine
   if (event.type === 'outcome') {
     const { outcome, responseStatusCode } = event
     return { action: 'outcome', ...subjectOf(event), outcome, responseStatusCode }
+  }
+  if (event.type === 'operator') {
+    return event.command === 'probe'
+      ? { action: event.command, circuits: event.circuits }
+      : { action: event.command, changed: event.changed }
   }
   if (event.type !== 'retry' || !event.answer.sent) return undefined
   const { found, lost, reason, result } = event.answer

@@ -5,7 +5,7 @@ import type { CircuitEvent } from '../reconcile/retry/circuits.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
 import type { TroubleEvent } from '../reconcile/retry/platform-breaker.ts'
 import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
-import type { PauseEvent } from '../reconcile/retry/operator-pause.ts'
+import type { OperatorEvent } from '../reconcile/retry/operator-pause.ts'
 import type { ReceiverEvent } from '../reconcile/retry/receiver-health.ts'
 import type { SweeperEvent } from '../reconcile/sweep/sweep-report.ts'
 
@@ -16,7 +16,7 @@ export type TelemetryEvent =
   | OutcomeEvent
   | CircuitEvent
   | ReceiverEvent
-  | PauseEvent
+  | OperatorEvent
   | TroubleEvent
   | SweeperEvent
 

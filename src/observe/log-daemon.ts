@@ -21,15 +21,14 @@ function withoutQuery(url: string): string {
 /** Where the daemon points, and what it may do there. */
 export function startedFields(
   { config, proxy, version, nodeVersion }: Identity,
-  ports: { port: number; controlPort: number | undefined },
+  port: number,
 ): LogEventFields['daemon_started'] {
   const { circuit, platform, receiver, retry, schedule, select, window } = config
   const selected = Object.entries(select).filter(([, names]) => names.length > 0)
   return {
     version,
     nodeVersion,
-    port: ports.port,
-    ...(ports.controlPort !== undefined && { controlPort: ports.controlPort }),
+    port,
     platform: platform.baseUrl,
     issuer: config.auth.issuerUrl,
     ...(proxy !== undefined && { proxy }),

@@ -68,7 +68,6 @@ export const logEvents = {
       version: 'string',
       nodeVersion: 'string',
       port: 'number',
-      controlPort: 'number?',
       platform: 'string',
       issuer: 'string?',
       proxy: 'string?',
@@ -135,12 +134,6 @@ export const logEvents = {
     message: 'recent sweep completed',
     fields: sweep,
     meaning: 'A sweep of the newest hour.',
-  },
-  sweep_requested: {
-    levels: ['info'],
-    message: 'full sweep requested by the operator',
-    fields: {},
-    meaning: '`POST /-/sweep`.',
   },
   sweep_failed: {
     levels: ['error', 'debug'],
@@ -237,6 +230,12 @@ export const logEvents = {
     message: 'retries resumed by the operator',
     fields: {},
     meaning: '`POST /-/resume`.',
+  },
+  operator_probed: {
+    levels: ['info'],
+    message: 'cooldowns ended by the operator',
+    fields: { circuits: 'number' },
+    meaning: '`POST /-/probe`: each circuit that was open sends a probe now.',
   },
   throttling_started: {
     levels: ['warn'],
@@ -379,7 +378,7 @@ export const logEvents = {
   },
   ops_request_failed: {
     levels: ['error'],
-    message: 'request to the ops server or the control listener failed',
+    message: 'request to the ops server failed',
     fields: error,
     meaning: 'A bug; the client got 500.',
   },

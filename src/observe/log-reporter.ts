@@ -330,6 +330,11 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
     else log.event(trouble === 'platform' ? 'platform_unavailable' : 'platform_unauthorized', { cause: trouble })
   }
 
+  function logOperator(event: FactOf<'operator'>): void {
+    if (event.command === 'probe') log.event('operator_probed', { circuits: event.circuits })
+    else if (event.changed) log.event(event.command === 'pause' ? 'operator_paused' : 'operator_resumed', {})
+  }
+
   return {
     observe(event) {
       switch (event.type) {
@@ -341,8 +346,8 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
           return logCircuit(event)
         case 'receiver':
           return log.event(event.up ? 'receiver_up' : 'receiver_down', { detail: event.detail })
-        case 'paused':
-          return log.event(event.paused ? 'operator_paused' : 'operator_resumed', {})
+        case 'operator':
+          return logOperator(event)
         case 'token-refreshed':
           return event.result === 'success' ? logToken(event) : logNoToken(event)
         case 'token-scope-missing':

@@ -65,7 +65,7 @@ export function publishEvent(metrics: Metrics, event: TelemetryEvent): void {
     case 'slice-skipped':
     case 'early-at-limit':
     case 'receiver':
-    case 'paused':
+    case 'operator':
       return
     default:
       event satisfies never

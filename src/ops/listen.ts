@@ -1,4 +1,4 @@
-// An HTTP listener of our own: nobody can hold it up or wear it out, and a port that can't be had is told by the key to put right.
+// The HTTP listener: answers in bounded time and memory, an orderly end, and errors that name the key of the configuration to change.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Clock } from '../runtime/clock.ts'
 import { ConfigurationError } from '../runtime/errors.ts'
@@ -13,8 +13,6 @@ export interface Answer {
 }
 
 export interface ListenOptions {
-  /** Section of the configuration whose `host` and `port` these are: a problem is told by their names. */
-  section: 'server' | 'control'
   host: string
   /** 0 takes any free port. */
   port: number
@@ -80,7 +78,7 @@ function listenError({ code, name }: NodeJS.ErrnoException, options: ListenOptio
   const general = ['port', `listening there fails with ${code ?? name}`] as const
   const [key, message] = listenProblems[code ?? ''] ?? general
   const origin = `${options.host}:${options.port}`
-  return new ConfigurationError([{ key: `${options.section}.${key}`, origin, message }])
+  return new ConfigurationError([{ key: `server.${key}`, origin, message }])
 }
 
 function open(server: Server, options: ListenOptions): Promise<void> {

@@ -1,6 +1,7 @@
-// The ops server: metrics for Prometheus, probes for the orchestrator, the state for people. Plain HTTP, read-only, nothing personal on it.
+// The ops server: metrics for Prometheus, probes for the orchestrator, the state for people, commands for the operator.
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../runtime/clock.ts'
+import { createControl, type ControlOptions } from './control.ts'
 import { bugAnswer, json, listen, plainText, type Answer, type Listener } from './listen.ts'
 import { pageHeaders, renderPage } from './page.ts'
 import type { StatusDocument } from './status.ts'
@@ -17,6 +18,8 @@ export interface OpsServerOptions {
   status: () => StatusDocument
   /** Whether the status page is at `/`. */
   statusPage: boolean
+  /** Undefined without `control.token`: then there are no commands. */
+  control: ControlOptions | undefined
   /** Told of what keeps an answer from being made: a bug. The asker gets 500. */
   onError: (error: unknown) => void
   clock: Clock
@@ -51,8 +54,14 @@ function statusAnswer({ status }: OpsServerOptions): Answer {
   return { status: 200, contentType: json, body: `${JSON.stringify(status(), null, 2)}\n` }
 }
 
+interface Shared {
+  of(what: Rendered): Promise<Answer>
+  /** The next one is made anew: a command has changed the state. */
+  forget(): void
+}
+
 /** Gives each answer to all who ask within a second of its making: many askers cost one rendering, and one copy in memory. */
-function createShared(options: OpsServerOptions): (what: Rendered) => Promise<Answer> {
+function createShared(options: OpsServerOptions): Shared {
   const last = new Map<Rendered, { at: number; isMade: boolean; answer: Promise<Answer> }>()
   const make: Readonly<Record<Rendered, () => Answer | Promise<Answer>>> = {
     page: () => pageAnswer(options, true),
@@ -72,62 +81,62 @@ function createShared(options: OpsServerOptions): (what: Rendered) => Promise<An
     }
   }
 
-  return (what) => {
-    const at = options.clock.monotonic()
-    const known = last.get(what)
-    if (known !== undefined && (!known.isMade || at - known.at < sharedForMs)) return known.answer
-    const made = { at, isMade: false, answer: render(what) }
-    last.set(what, made)
-    void made.answer.then(() => {
-      made.isMade = true
-    })
-    return made.answer
+  return {
+    of(what) {
+      const at = options.clock.monotonic()
+      const known = last.get(what)
+      if (known !== undefined && (!known.isMade || at - known.at < sharedForMs)) return known.answer
+      const made = { at, isMade: false, answer: render(what) }
+      last.set(what, made)
+      void made.answer.then(() => {
+        made.isMade = true
+      })
+      return made.answer
+    },
+    forget() {
+      last.clear()
+    },
   }
 }
 
-/** What a request to the ops server is answered from. */
-interface Source extends OpsServerOptions {
-  shared: (what: Rendered) => Promise<Answer>
-}
+type Read = (query: string) => Answer | Promise<Answer>
 
-function nothingHere({ statusPage }: OpsServerOptions): Answer {
-  const body = `There is nothing here. Try ${statusPage ? '/, ' : ''}/metrics, /livez, /readyz or /status.\n`
-  return { status: 404, contentType: plainText, body }
-}
-
-function pageOf(query: string): Rendered {
-  return new URLSearchParams(query).get('refresh') === 'off' ? 'page?refresh=off' : 'page'
-}
-
-async function route({ path, query }: { path: string; query: string }, source: Source): Promise<Answer> {
-  switch (path) {
-    case '/':
-      return source.statusPage ? source.shared(pageOf(query)) : nothingHere(source)
-    case '/metrics':
-      return source.shared('metrics')
-    case '/livez':
-      return probe(source.live())
-    case '/readyz':
-      return probe(source.ready())
-    case '/status':
-      return source.shared('status')
-    default:
-      return nothingHere(source)
-  }
-}
-
-async function answerTo(request: IncomingMessage, source: Source): Promise<Answer> {
-  if (request.method !== 'GET' && request.method !== 'HEAD') {
-    const headers = { allow: 'GET, HEAD', connection: 'close' }
-    return { status: 405, contentType: plainText, body: 'Only GET and HEAD are answered here.\n', headers }
-  }
-  const url = request.url ?? '/'
-  const path = url.split('?', 1)[0] ?? '/'
-  return route({ path, query: url.slice(path.length + 1) }, source)
+/** Whatever can be read, by path. */
+function readsOf(options: OpsServerOptions, shared: Shared): ReadonlyMap<string, Read> {
+  const page: Read = (query) =>
+    shared.of(new URLSearchParams(query).get('refresh') === 'off' ? 'page?refresh=off' : 'page')
+  return new Map<string, Read>([
+    ...(options.statusPage ? [['/', page] as const] : []),
+    ['/metrics', () => shared.of('metrics')],
+    ['/livez', () => probe(options.live())],
+    ['/readyz', () => probe(options.ready())],
+    ['/status', () => shared.of('status')],
+  ])
 }
 
 /** Starts the server. @throws ConfigurationError when the port can't be had. */
 export function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
-  const source = { ...options, shared: createShared(options) }
-  return listen({ ...options, section: 'server', answer: (request) => answerTo(request, source) })
+  const shared = createShared(options)
+  const reads = readsOf(options, shared)
+  const command = options.control && createControl(options.control)
+  const nothing = `There is nothing here. Try ${[...reads.keys()].join(', ')}.\n`
+
+  async function answerTo(request: IncomingMessage): Promise<Answer> {
+    const url = request.url ?? '/'
+    const path = url.split('?', 1)[0] ?? '/'
+    const commanded = await command?.(path, request)
+    if (commanded !== undefined) {
+      if (commanded.status === 200) shared.forget()
+      return commanded
+    }
+    const read = reads.get(path)
+    if (read === undefined) return { status: 404, contentType: plainText, body: nothing }
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      const headers = { allow: 'GET, HEAD', connection: 'close' }
+      return { status: 405, contentType: plainText, body: 'Only GET and HEAD are answered here.\n', headers }
+    }
+    return read(url.slice(path.length + 1))
+  }
+
+  return listen({ ...options, answer: answerTo })
 }

@@ -1,4 +1,4 @@
-// The daemon on a clock of its own: ticks that stay away, sweeps on demand, a receiver that holds, outcomes that are looked after.
+// The daemon on a clock of its own: ticks that stay away, commands, a receiver that is down, outcomes that are checked.
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../src/runtime/errors.ts'
 import type { Certificate, Reloadable } from '../../src/platform/credentials.ts'
@@ -37,79 +37,57 @@ test('sweeps come with the ticks of the schedule only; that one stays away ends 
   await scene.end()
 })
 
-describe('a sweep on demand', () => {
-  test('starts beside the ticks, is told in one line, and is refused while one is under way', async () => {
-    const held = Promise.withResolvers<Reply>()
-    let holds = false
-    const scene = startScene({
-      env: withControl,
-      instead: ({ method }) => (method === 'GET' && holds ? held.promise : undefined),
-    })
-    await scene.clock.settle()
-    expect(fullSweeps(scene)).toBe(1)
-    holds = true
-    expect(scene.control()?.sweep()).toBe('started')
-    await scene.clock.settle()
-    expect(scene.control()?.sweep()).toBe('under-way')
-    held.resolve({ body: emptyPage })
-    await scene.clock.settle()
-    expect(fullSweeps(scene)).toBe(2)
-    expect(scene.control()?.sweep()).toBe('started')
-    await scene.clock.settle()
-    expect(fullSweeps(scene)).toBe(3)
-    expect(scene.lines.filter(({ event }) => event === 'sweep_requested').length).toBe(2)
-    await scene.end()
+test('a bug that a sweep meets ends the daemon, and the server with it', async () => {
+  let isBroken = false
+  const bug = new TypeError('bug')
+  const scene = startScene({
+    instead: ({ method }) => (isBroken && method === 'GET' ? Promise.reject(bug) : undefined),
   })
-
-  test('is refused while it stops', async () => {
-    const scene = startScene({ env: withControl })
-    await scene.clock.settle()
-    scene.stop()
-    expect(scene.control()?.sweep()).toBe('stopping')
-    await scene.end()
-    expect(fullSweeps(scene)).toBe(1)
-  })
-
-  test('whose bug comes up ends the daemon, as that of every other', async () => {
-    let isBroken = false
-    const bug = new TypeError('bug')
-    const scene = startScene({
-      env: withControl,
-      instead: ({ method }) => (isBroken && method === 'GET' ? Promise.reject(bug) : undefined),
-    })
-    await scene.clock.settle()
-    isBroken = true
-    scene.control()?.sweep()
-    // At once, not only with the next tick.
-    await expect(scene.clock.run(scene.running, 1000)).rejects.toBe(bug)
-    expect(scene.open()).toBe(0)
-  })
+  await scene.clock.advance(60_000)
+  isBroken = true
+  scene.tick()
+  await expect(scene.clock.run(scene.running, 1000)).rejects.toBe(bug)
+  expect(scene.open()).toBe(0)
 })
 
-describe('the control listener', () => {
-  test('is not there without a token', async () => {
+describe('the commands of the operator', () => {
+  test('are not there without a token', async () => {
     const scene = startScene()
     await scene.clock.settle()
     expect(scene.control()).toBeUndefined()
-    expect(scene.lines.find(({ event }) => event === 'daemon_started')?.fields['controlPort']).toBeUndefined()
     await scene.end()
   })
 
-  test('gets host, port and token, and its port stands in the first line', async () => {
+  test('get the token, which no log line has', async () => {
     const scene = startScene({ env: withControl })
     await scene.clock.settle()
-    expect(scene.control()).toMatchObject({ host: '127.0.0.1', port: 10_965, token })
-    expect(scene.lines.find(({ event }) => event === 'daemon_started')?.fields).toMatchObject({ controlPort: 1 })
+    expect(scene.control()).toMatchObject({ token, allowRemote: false })
     await scene.end()
     expect(JSON.stringify(scene.lines)).not.toContain('CANARY')
   })
 
-  test('that can not be had ends the ops server too, and nothing is asked of the platform', async () => {
-    const problem = new ConfigurationError([{ key: 'control.port', origin: 'x', message: 'taken' }])
-    const scene = startScene({ env: withControl, host: { startControl: () => Promise.reject(problem) } })
-    await expect(scene.clock.run(scene.running)).rejects.toBe(problem)
-    expect([scene.open(), scene.requests.length]).toEqual([0, 0])
+  test('from other hosts are taken when the configuration says so', async () => {
+    const scene = startScene({ env: { ...withControl, RECONCILER_CONTROL_ALLOW_REMOTE: 'true' } })
+    await scene.clock.settle()
+    expect(scene.control()).toMatchObject({ allowRemote: true })
+    await scene.end()
   })
+
+  test('probe: the number of circuits, one line and one event', async () => {
+    const scene = startScene({ env: withControl })
+    await scene.clock.settle()
+    expect(scene.control()?.probe()).toBe(0)
+    expect(scene.facts.at(-1)).toEqual({ type: 'operator', command: 'probe', circuits: 0 })
+    expect(scene.lines.find(({ event }) => event === 'operator_probed')?.fields).toEqual({ circuits: 0 })
+    await scene.end()
+  })
+})
+
+test('a port that can not be had ends the daemon, and nothing is asked of the platform', async () => {
+  const problem = new ConfigurationError([{ key: 'server.port', origin: 'x', message: 'taken' }])
+  const scene = startScene({ host: { startServer: () => Promise.reject(problem) } })
+  await expect(scene.clock.run(scene.running)).rejects.toBe(problem)
+  expect([scene.open(), scene.requests.length]).toEqual([0, 0])
 })
 
 const id = '11111111-1111-4111-8111-111111111111'

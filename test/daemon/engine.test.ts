@@ -283,6 +283,27 @@ describe('outcomes', () => {
     expect(engine.circuits()).toEqual([])
   })
 
+  test('a probe that the operator asks for goes out in the middle of a cooldown', async () => {
+    let isUp = false
+    const made = later({ records: due(200) }, () => isUp)
+    const { clock, engine, platform, start, tickEvery } = made
+    start()
+    await tickEvery(1000, 20_000)
+    expect(engine.circuits()).toMatchObject([{ state: 'open' }])
+    const sent = platform.retries.length
+    await clock.advance(1000)
+    expect(platform.retries.length).toBe(sent)
+    isUp = true
+    expect(engine.probe()).toBe(1)
+    await clock.advance(1000)
+    expect(platform.retries.length).toBe(sent + 1)
+    expect(engine.probe()).toBe(0)
+    expect(made.facts.filter(({ type }) => type === 'operator')).toEqual([
+      { type: 'operator', command: 'probe', circuits: 1 },
+      { type: 'operator', command: 'probe', circuits: 0 },
+    ])
+  })
+
   test('circuit.enabled: false sends everything, whatever comes of it', async () => {
     const made = later({ records: due(200), env: { RECONCILER_CIRCUIT_ENABLED: 'false' } }, () => false)
     made.start()

@@ -18,7 +18,7 @@ describe('help', () => {
     ['retry', ['[webhookIds...]', '--event <id>', '--since <time>', '--until <time>', '--parked', '--rate', '--yes']],
     ['check', ['--json', 'time zone']],
     ['print-config', ['--json', 'secrets are hidden']],
-    ['pause', ['--port <number>', 'control.port']],
+    ['pause', ['--port <number>', 'server.port']],
     ['resume', ['--port <number>']],
   ])('of %s', async (command, words) => {
     const { code, out } = await runCommand([command, '--help'])
@@ -240,7 +240,11 @@ describe('print-config', () => {
   }
 
   test('every key with its value and origin, and no secret', async () => {
-    const env = { ...required, RECONCILER_CONTROL_TOKEN: 'CANARY-b7f1c2d3e4a5', RECONCILER_WINDOW_LOOKBACK: '48h' }
+    const env = {
+      ...required,
+      RECONCILER_CONTROL_TOKEN: 'CANARY-b7f1c2d3e4a5b7f1c2d3e4a5b7f1c2d3e4a5',
+      RECONCILER_WINDOW_LOOKBACK: '48h',
+    }
     const { code, out } = await runCommand(['print-config'], { env })
     expect(code).toBe(0)
     expect(out).toMatch(/\nwindow\.lookback +2d +RECONCILER_WINDOW_LOOKBACK\n/)
@@ -270,9 +274,9 @@ describe('pause and resume', () => {
   test('hold the running daemon and let it go', async () => {
     await using sandbox = await startPlatform()
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_CONTROL_TOKEN: token }
-    await using daemon = await startDaemon({ ...env, RECONCILER_CONTROL_PORT: '0' })
-    const port = String((await daemon.said('daemon_started'))['controlPort'])
-    const own = { ...env, RECONCILER_CONTROL_PORT: port }
+    await using daemon = await startDaemon(env)
+    const { port } = new URL(daemon.url)
+    const own = { ...env, RECONCILER_SERVER_PORT: port }
     const paused = await runCommand(['pause'], { env: own })
     expect(paused).toMatchObject({ code: 0, err: '' })
     expect(paused.out).toMatch(/^test: no retries from now on; go on with: webhook-reconciler resume/)
@@ -282,16 +286,16 @@ describe('pause and resume', () => {
     expect(JSON.parse(resumed.out)).toEqual({ schemaVersion: 1, instance: 'test', paused: false, changed: true })
     expect((await runCommand(['resume'], { env: own })).out).toBe('test: was not paused\n')
     // As by `kubectl exec`: platform and key are not known there.
-    const alone = { RECONCILER_CONTROL_TOKEN: token, RECONCILER_CONTROL_PORT: port, RECONCILER_AUTH_REALM: 'main' }
+    const alone = { RECONCILER_CONTROL_TOKEN: token, RECONCILER_SERVER_PORT: port, RECONCILER_AUTH_REALM: 'main' }
     const byExec = await runCommand(['resume'], { env: alone })
     expect(byExec).toMatchObject({ code: 0, err: '', out: 'test: was not paused\n' })
     const wrong = await runCommand(['pause'], { env: { ...own, RECONCILER_CONTROL_TOKEN: `${token}-other` } })
     expect(wrong).toMatchObject({ code: 4, out: '' })
-    // The ops server takes no orders, and is no control listener.
-    const ops = await runCommand(['pause', '--port', new URL(daemon.url).port], { env })
-    expect(ops).toMatchObject({ code: 1, out: '' })
-    expect(ops.err).toContain('not as a control listener does')
-    for (const { out, err } of [paused, resumed, wrong, ops]) expect(out + err).not.toContain(token)
+    await using open = await startDaemon(await sandboxEnv(sandbox))
+    const without = await runCommand(['pause', '--port', new URL(open.url).port], { env })
+    expect(without).toMatchObject({ code: 1, out: '' })
+    expect(without.err).toContain('HTTP 404')
+    for (const { out, err } of [paused, resumed, wrong, without]) expect(out + err).not.toContain(token)
   })
 
   test('no token: 78; nobody there: 1; no port: 2', async () => {
@@ -309,6 +313,6 @@ describe('pause and resume', () => {
     expect(nobody.code).toBe(1)
     expect(nobody.err).toContain('http://127.0.0.1:1/-/resume does not answer')
     expect((await runCommand(['pause', '--port', '99999'], { env: with_ })).code).toBe(2)
-    expect((await runCommand(['pause'], { env: { ...with_, RECONCILER_CONTROL_PORT: '0' } })).code).toBe(2)
+    expect((await runCommand(['pause'], { env: { ...with_, RECONCILER_SERVER_PORT: '0' } })).code).toBe(2)
   })
 })

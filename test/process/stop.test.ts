@@ -1,6 +1,5 @@
 // How the daemon's process ends: in good order, in time, at once, and never by a hang-up.
 import { describe, expect, test, vi } from 'vitest'
-import { command, token } from '../support/control.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { sandboxEnv } from '../support/engine.ts'
 import { get, makeFolder, startDaemon, startProgram, type Program, patience } from '../support/process.ts'
@@ -183,15 +182,14 @@ describe.concurrent('before it works', () => {
 
 describe.concurrent('when nobody reads what it writes', () => {
   test('the daemon goes on', async ({ expect }) => {
-    await using sandbox = await startPlatform()
-    const control = { RECONCILER_CONTROL_TOKEN: token, RECONCILER_CONTROL_PORT: '0' }
-    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...control })
-    const { controlPort } = await daemon.said('daemon_started')
-    await daemon.said('full_sweep_completed')
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('list')] }, gate)
+    seedDue(sandbox, 20)
+    await using daemon = await startDaemon(await sandboxEnv(sandbox))
+    await gate.arrived(1)
     daemon.deafen('stdout')
     daemon.deafen('stderr')
-    seedDue(sandbox, 20)
-    await command(Number(controlPort), '/-/sweep')
+    gate.open()
     await expect.poll(() => sandbox.counts().successful, patience).toBe(20)
     // It wrote a line for each.
     expect((await daemon.metrics()).sum('retries_total', { result: 'accepted' })).toBe(20)

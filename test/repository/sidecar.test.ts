@@ -94,7 +94,7 @@ describe('sidecar.yaml', () => {
 
   test('its pause and resume find token and address by the same variables', () => {
     expect(loadSections(input, ['control', 'server']).config).toEqual({
-      control: { host: '127.0.0.1', port: 10_965, token: 'ab'.repeat(32) },
+      control: { allowRemote: false, token: 'ab'.repeat(32) },
       server: config.server,
     })
     expect(text).toContain(`--from-file=${basename(tokenFile)}`)

@@ -295,7 +295,6 @@ export function generate(seed: number): Scenario {
     keys: isCalm ? { file: [], registered: [] } : keysOf(draw, theme, troubledMs),
     certificates: certificatesOf(draw, start.at, troubledMs),
     pauses: isCalm ? [] : pausesOf(draw, troubledMs),
-    sweeps: draw.chance(0.9) ? [] : [draw.within(1, troubledMs), draw.within(1, troubledMs)],
     lives: livesOf(draw, theme, troubledMs),
   }
   return theme === 'calm' && draw.chance(0.4) ? ages(draw, scenario) : scenario

@@ -311,9 +311,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
         const { kind, result, seconds } = fact.report
         trace.note(`${name} sweep ${kind} ${result} listed=${fact.report.listed} ${seconds.toFixed(3)}s`)
         swept(fact.report)
-      } else if (fact.type === 'paused') {
-        trace.note(`${name} ${fact.paused ? 'paused' : 'resumed'}`)
-        isPaused = fact.paused
+      } else if (fact.type === 'operator') {
+        trace.note(`${name} operator ${fact.command}`)
+        if (fact.command !== 'probe') isPaused = fact.command === 'pause'
         limits.paused(isPaused)
         shut()
       } else if (fact.type === 'receiver') {

@@ -4,7 +4,6 @@ import type { Config } from '../../src/config/schema.ts'
 import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { keepingLog } from '../support/log.ts'
-import type { ControlOptions } from '../../src/ops/control.ts'
 import type { StatusDocument } from '../../src/ops/status.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import type { Sequence } from '../../sandbox/hash.ts'
@@ -27,7 +26,7 @@ export interface Life {
   /** What keeps it from being alive, as /livez says it. */
   problems(): readonly string[]
   /** The operator's commands; nothing happens before it listens, or without `control.token`. */
-  command(what: 'pause' | 'resume' | 'sweep'): void
+  command(what: 'pause' | 'resume'): void
   /** Things that it waits for. */
   waiting(): number
 }
@@ -65,7 +64,6 @@ export function startLife(options: LifeOptions): Life {
   let isAlive = true
   let waiting = 0
   let server: Parameters<DaemonHost['startServer']>[0] | undefined
-  let control: ControlOptions | undefined
 
   const clock: Clock = {
     now: hostNow,
@@ -144,10 +142,6 @@ export function startLife(options: LifeOptions): Life {
       emit(fact) {
         if (isAlive) options.report(fact)
       },
-      startControl(commands) {
-        control = commands
-        return Promise.resolve({ port: 2, drain: quiet, close: () => Promise.resolve() })
-      },
       startServer(served) {
         server = served
         return Promise.resolve({
@@ -179,9 +173,7 @@ export function startLife(options: LifeOptions): Life {
     status: () => server?.status(),
     problems: () => server?.live() ?? [],
     command(what) {
-      if (what === 'pause') control?.pause.pause()
-      else if (what === 'resume') control?.pause.resume()
-      else control?.sweep()
+      server?.control?.pause[what]()
     },
     waiting: () => waiting,
   }

@@ -120,7 +120,5 @@ export interface Scenario {
   certificates: readonly { at: number; notAfter: number }[]
   /** When the operator pauses and resumes, ms since the start. */
   pauses: readonly { from: number; to: number }[]
-  /** When the operator asks for a full sweep, ms since the start. */
-  sweeps: readonly number[]
   lives: readonly PlannedLife[]
 }

@@ -48,7 +48,7 @@ export function configOf(scenario: Scenario): Config {
       RECONCILER_AUTH_ISSUER_URL: issuer,
       RECONCILER_AUTH_CLIENT_ID: clientId,
       RECONCILER_AUTH_PRIVATE_KEY_FILE: '/unused',
-      RECONCILER_CONTROL_TOKEN: 'the-token-of-the-simulation',
+      RECONCILER_CONTROL_TOKEN: 'the-token-of-the-simulation-is-long',
       ...scenario.env,
     },
     hostName: 'simulated',
@@ -103,7 +103,6 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     timeline.after(from, () => life?.command('pause'))
     timeline.after(to, () => life?.command('resume'))
   }
-  for (const at of scenario.sweeps) timeline.after(at, () => life?.command('sweep'))
   const hostNow = (): number => scenario.startAt + timeline.now() + hostAhead
 
   let life: Life | undefined

@@ -1,51 +1,34 @@
-// A control listener for a test, with a real pause behind it, and who asks it.
+// An ops server with commands for a test, a real pause behind it, and a client that gives the commands.
 import { once } from 'node:events'
 import { request as send, type IncomingMessage } from 'node:http'
-import { expect } from 'vitest'
-import { startControl, type ControlOptions } from '../../src/ops/control.ts'
-import type { Listener } from '../../src/ops/listen.ts'
-import { createPause, type Pause } from '../../src/reconcile/retry/operator-pause.ts'
-import type { Answer } from './ops-server.ts'
-import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
+import type { ControlOptions } from '../../src/ops/control.ts'
+import type { OpsServerOptions } from '../../src/ops/server.ts'
+import type { OperatorEvent, Pause } from '../../src/reconcile/retry/operator-pause.ts'
+import { createPause } from '../../src/reconcile/retry/operator-pause.ts'
+import { start, type Answer, type Running } from './ops-server.ts'
 
-export const token = 'CANARY-b7f1c2d3e4a5'
+export const token = 'CANARY-b7f1c2d3e4a5968778695a4b3c2d1e0f'
 
-export interface RunningControl extends Listener, AsyncDisposable {
-  clock: VirtualClock
+export interface RunningControl extends Running {
   pause: Pause
-  /** Sweeps that were asked for. */
-  sweeps(): number
+  events: OperatorEvent[]
+  /** How often the cooldowns were ended. */
+  probes(): number
 }
 
-export async function startTestControl(changes: Partial<ControlOptions> = {}): Promise<RunningControl> {
-  const clock = createVirtualClock()
-  const pause = createPause({ now: clock.now, wake: () => undefined, emit: () => undefined })
-  let sweeps = 0
-  const control = await startControl({
-    host: '127.0.0.1',
-    port: 0,
-    token,
-    pause,
-    sweep: () => {
-      sweeps += 1
-      return 'started'
-    },
-    onError: (error) => {
-      throw error as Error
-    },
-    clock,
-    ...changes,
-  })
-  return {
-    ...control,
-    clock,
-    pause,
-    sweeps: () => sweeps,
-    async [Symbol.asyncDispose]() {
-      await clock.run(control.close())
-      expect(clock.sleepers()).toBe(0)
-    },
-  }
+export interface ControlChanges extends Partial<Pick<ControlOptions, 'allowRemote' | 'probe'>> {
+  server?: Partial<OpsServerOptions>
+}
+
+export async function startTestControl({ server: changes, ...control }: ControlChanges = {}): Promise<RunningControl> {
+  const events: OperatorEvent[] = []
+  let probes = 0
+  let now = (): number => 0
+  const pause = createPause({ now: () => now(), wake: () => undefined, emit: (event) => events.push(event) })
+  const probe = (): number => (probes += 1)
+  const server = await start({ control: { token, allowRemote: false, pause, probe, ...control }, ...changes })
+  now = server.clock.now
+  return { ...server, pause, events, probes: () => probes }
 }
 
 export interface Command {
@@ -54,14 +37,16 @@ export interface Command {
   authorization?: string | undefined
   headers?: Readonly<Record<string, string>>
   body?: string
+  /** Default: 127.0.0.1. */
+  host?: string
 }
 
 /** Gives one command, over a connection of its own. */
 export async function command(port: number, path: string, options: Command = {}): Promise<Answer> {
-  const { method = 'POST', headers = {}, body } = options
+  const { method = 'POST', headers = {}, host = '127.0.0.1', body } = options
   const authorization = 'authorization' in options ? options.authorization : `Bearer ${token}`
   const all = { ...headers, ...(authorization !== undefined && { authorization }) }
-  const request = send({ host: '127.0.0.1', port, path, method, agent: false, headers: all })
+  const request = send({ host, port, path, method, agent: false, headers: all })
   request.end(body)
   const [response] = (await once(request, 'response')) as [IncomingMessage]
   let text = ''

@@ -17,7 +17,7 @@ const key: Reloadable<SigningKey> = {
   lastReloadOk: () => undefined,
 }
 export const periodMs = 30_000
-export const token = 'CANARY-0123456789abcdef'
+export const token = 'CANARY-0123456789abcdef0123456789abcdef'
 export const withControl = { RECONCILER_CONTROL_TOKEN: token }
 export const withReceiver = { RECONCILER_RECEIVER_HEALTH_URL: 'http://receiver.example/healthz' }
 
@@ -30,7 +30,7 @@ export interface Scene {
   requests: HttpRequest[]
   /** When lists were asked for, on the monotonic clock. */
   listedAt: number[]
-  /** What the ops server and the control listener got; undefined when they were not started. */
+  /** The options that the ops server got, and those of the commands; undefined without `control.token`. */
   server(): OpsServerOptions
   control(): ControlOptions | undefined
   /** Listeners that are open. */
@@ -81,7 +81,7 @@ export function startScene({
     [],
   ]
   const stop = new AbortController()
-  let [server, control]: [OpsServerOptions | undefined, ControlOptions | undefined] = [undefined, undefined]
+  let server: OpsServerOptions | undefined
   let open = 0
   let onTick = (): void => undefined
   let tickedAt = Infinity
@@ -138,11 +138,6 @@ export function startScene({
         open += 1
         return Promise.resolve(listener)
       },
-      startControl: (options) => {
-        control = options
-        open += 1
-        return Promise.resolve(listener)
-      },
       processMetrics: false,
       emit: (fact) => facts.push(fact),
       ...host,
@@ -162,7 +157,7 @@ export function startScene({
       if (server === undefined) throw new Error('the ops server was not started')
       return server
     },
-    control: () => control,
+    control: () => server?.control,
     open: () => open,
     running,
     tick: () => {

@@ -111,5 +111,5 @@ export const everyFact = {
   outcome: outcomeFact(),
   circuit: { type: 'circuit', subscriptionId, to: 'open', pauseMs: 30_000, failedAgain: 10, judged: 10 },
   receiver: { type: 'receiver', up: false, detail: 'HTTP 503' },
-  paused: { type: 'paused', paused: true },
+  operator: { type: 'operator', command: 'pause', changed: true },
 } as const satisfies { [Type in FactType]: FactOf<Type> }

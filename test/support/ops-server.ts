@@ -25,6 +25,7 @@ export async function start(changes: Partial<OpsServerOptions> = {}): Promise<Ru
     ready: () => [],
     status: () => toStatus(aStatusState()),
     statusPage: true,
+    control: undefined,
     onError: (error) => {
       throw error as Error
     },

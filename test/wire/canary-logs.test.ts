@@ -46,7 +46,6 @@ async function envOf(sandbox: Sandbox, encrypted: string): Promise<Record<string
     RECONCILER_LOG_LEVEL: 'trace',
     RECONCILER_AUDIT_ENABLED: 'true',
     RECONCILER_CONTROL_TOKEN: token,
-    RECONCILER_CONTROL_PORT: '0',
     RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl,
     RECONCILER_SCHEDULE_CRON: '* * * * * *',
     RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '200',

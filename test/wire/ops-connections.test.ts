@@ -25,7 +25,6 @@ async function open(limits: Partial<ConnectionLimits> = {}, body: Body = (path) 
   const clock = createVirtualClock()
   const answered: string[] = []
   const listener = await listen({
-    section: 'server',
     host: '127.0.0.1',
     port: 0,
     limits,

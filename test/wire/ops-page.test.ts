@@ -368,7 +368,7 @@ describe('GET /', () => {
     await using server = await start({ statusPage: false })
     const { body, headers, status } = await ask(server.port, '/')
     expect([status, headers['content-type']]).toEqual([404, 'text/plain; charset=utf-8'])
-    expect(body).toBe('There is nothing here. Try /metrics, /livez, /readyz or /status.\n')
+    expect(body).toBe('There is nothing here. Try /metrics, /livez, /readyz, /status.\n')
     expect((await ask(server.port, '/status')).status).toBe(200)
   })
 })

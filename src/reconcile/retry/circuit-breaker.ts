@@ -39,6 +39,8 @@ export interface Circuit {
   openedAt(): number
   /** When its pause ends, or has ended. */
   openUntil(): number
+  /** Ends its pause now. The next one is as long as if this one had run out. */
+  endCooldown(now: number): void
   /** Takes an outcome in; gives what it was judged by when that opens the circuit. */
   learn(id: string, verdict: ReceiverVerdict, at: { sentAt: number; now: number }): Judgement | undefined
 }
@@ -105,6 +107,9 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
     },
     openedAt: () => openedAt,
     openUntil: () => openUntil,
+    endCooldown(now) {
+      openUntil = Math.min(openUntil, now)
+    },
     learn(id, verdict, { now, sentAt }) {
       if (verdict === 'neutral' || sentAt <= openedAt) return undefined
       remember(id, verdict === 'failed-again')

@@ -60,6 +60,8 @@ export interface Circuits {
   freeLater(ticket: Ticket, now: number): void
   /** Tells of pauses that are over, and frees the places whose time has come. */
   turn(now: number): void
+  /** Ends the pauses of all open circuits; returns how many it ended. */
+  endCooldowns(now: number): number
   /** When something may be allowed next that is not now; undefined when only outcomes can change that. */
   nextChangeAt(now: number): number | undefined
   /** True while the subscription's circuit is not closed: then it matters which record goes next. */
@@ -109,6 +111,7 @@ function createUnlimited(): Circuits {
     free: () => undefined,
     freeLater: () => undefined,
     turn: () => undefined,
+    endCooldowns: () => 0,
     nextChangeAt: () => undefined,
     isRecovering: () => false,
     firstProbes: () => new Set(),
@@ -248,6 +251,14 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
         free(first.held)
       }
       resume(now)
+    },
+    endCooldowns(now) {
+      resume(now)
+      const ended = pausing.size
+      for (const circuit of pausing.values()) circuit.endCooldown(now)
+      resumeAt = now
+      resume(now)
+      return ended
     },
     nextChangeAt(now) {
       const probeAt = now < nextFirstProbeAt ? nextFirstProbeAt : Infinity

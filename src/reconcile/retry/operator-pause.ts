@@ -1,20 +1,21 @@
 // The operator's pause: nothing is retried until it is resumed. A restart forgets it; `retry.enabled` is the lasting switch.
 
-export interface PauseEvent {
-  type: 'paused'
-  paused: boolean
-}
+/** A command of the operator, also one that changed nothing. */
+export type OperatorEvent =
+  | { type: 'operator'; command: 'pause' | 'resume'; changed: boolean }
+  /** `circuits`: how many cooldowns it ended. */
+  | { type: 'operator'; command: 'probe'; circuits: number }
 
 export interface PauseOptions {
   /** Host clock, epoch ms. */
   now: () => number
   /** Called whenever it may have become possible to go on. */
   wake: () => void
-  emit: (event: PauseEvent) => void
+  emit: (event: OperatorEvent) => void
 }
 
 export interface Pause {
-  /** Each tells whether it changed anything. */
+  /** Each returns whether it changed anything. */
   pause(): boolean
   resume(): boolean
   /** Since when, epoch ms; undefined while not paused. */
@@ -25,17 +26,17 @@ export function createPause({ now, wake, emit }: PauseOptions): Pause {
   let since: number | undefined
   return {
     pause() {
-      if (since !== undefined) return false
-      since = now()
-      emit({ type: 'paused', paused: true })
-      return true
+      const changed = since === undefined
+      since ??= now()
+      emit({ type: 'operator', command: 'pause', changed })
+      return changed
     },
     resume() {
-      if (since === undefined) return false
+      const changed = since !== undefined
       since = undefined
-      emit({ type: 'paused', paused: false })
-      wake()
-      return true
+      emit({ type: 'operator', command: 'resume', changed })
+      if (changed) wake()
+      return changed
     },
     since: () => since,
   }

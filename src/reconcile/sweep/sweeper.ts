@@ -48,12 +48,10 @@ export interface SweeperOptions {
 }
 
 export interface Sweeper {
-  /** The loop: makes the sweeps that ticks and the operator ask for. Rejects with a bug, or with the signal's reason. */
+  /** The loop: makes the sweeps that ticks ask for. Rejects with a bug, or with the signal's reason. */
   run(signal: AbortSignal): Promise<never>
   /** A moment of the schedule: starts the sweep that is due. Needs `run`. */
   tick(): void
-  /** Starts a full sweep whatever the schedule says; false, and nothing, while one is under way. Needs `run`. */
-  sweepNow(): boolean
   /** One full sweep now, for commands that have no loop. */
   full(signal: AbortSignal): Promise<SweepReport>
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
@@ -368,12 +366,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       forget()
       const reason = ask()
       if (reason !== undefined) emit({ type: 'tick-skipped', reason })
-    },
-    sweepNow() {
-      const isFull = (target: Target | undefined): boolean => target === 'full' || target === 'left-out'
-      if (isFull(next) || [...underWay].some(isFull)) return false
-      start('full')
-      return true
     },
     full: (signal) => make('full', signal),
     restEndsInMs() {

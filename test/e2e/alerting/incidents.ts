@@ -38,10 +38,9 @@ async function addMissing(scene: Scene): Promise<string> {
   return id
 }
 
-/** Somebody retries it by hand, and has the daemon look. */
-async function retryByHand({ sandbox, sweepNow }: Scene, id: string): Promise<void> {
+/** An operator retries it by hand; the daemon sees it with its next full sweep. */
+async function retryByHand({ sandbox }: Scene, id: string): Promise<void> {
   await (await client(sandbox)).retry(id)
-  await sweepNow()
 }
 
 async function hasToken({ sum }: Scene): Promise<boolean> {

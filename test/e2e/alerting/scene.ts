@@ -32,14 +32,11 @@ export interface Scene extends AsyncDisposable {
   stop(): Promise<void>
   /** Starts it again on its port, with other settings. */
   start(changes?: Environment): Promise<void>
-  /** Asks it for a full sweep now, as an operator would after a repair. */
-  sweepNow(): Promise<void>
   /** The sum over the series of one of its metrics. */
   sum(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
 }
 
 const hourMs = 3_600_000
-const controlToken = 'operator-of-the-test'
 
 /**
  * The daemon's own times, as far as the alerts wait for them, are shortened like those of the rules; the exported ones
@@ -70,8 +67,6 @@ export async function startScene({ instance, platform = {}, env }: SceneOptions,
     RECONCILER_AUTH_PRIVATE_KEY_FILE: await useKey(),
     RECONCILER_INSTANCE_NAME: instance,
     RECONCILER_SERVER_PORT: String(port),
-    RECONCILER_CONTROL_PORT: '0',
-    RECONCILER_CONTROL_TOKEN: controlToken,
     RECONCILER_LOG_LEVEL: 'info',
     ...env?.(sandbox),
   }
@@ -111,12 +106,6 @@ export async function startScene({ instance, platform = {}, env }: SceneOptions,
       daemon = undefined
     },
     start,
-    async sweepNow() {
-      const { controlPort } = await running().said('daemon_started')
-      const headers = { authorization: `Bearer ${controlToken}` }
-      const answer = await fetch(`http://127.0.0.1:${String(controlPort)}/-/sweep`, { method: 'POST', headers })
-      await answer.body?.cancel()
-    },
     sum: async (name, labels) => (await running().metrics()).sum(name, labels),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   }

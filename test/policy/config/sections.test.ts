@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { loadConfig, loadSections, type ConfigInput } from '../../../src/config/load.ts'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
 
-const token = 'abcdef0123456789abcdef'
+const token = 'abcdef0123456789abcdef0123456789'
 
 /** Everything else in it is wrong or missing. */
 const broken = `
@@ -11,7 +11,7 @@ platform: { baseUrl: nonsense }
 auth: { privateKeyFile: '', issuerUrl: http://x, clientID: typo }
 retry: { concurrency: many }
 server: { host: 127.0.0.2, port: 19970 }
-control: { port: 19971 }
+control: { allowRemote: true }
 `
 
 function input(env: Record<string, string> = {}, files: Record<string, string> = { '/c.yaml': broken }): ConfigInput {
@@ -42,7 +42,7 @@ describe('sections', () => {
     expect(loadSections(input(env), ['server', 'control'])).toEqual({
       config: {
         server: { host: '127.0.0.2', port: 19_970, statusPage: true },
-        control: { host: '127.0.0.1', port: 19_971, token },
+        control: { allowRemote: true, token },
       },
       instance: 'this-host',
     })

@@ -62,8 +62,7 @@ const taken: [key: string, yaml: string, value: unknown][] = [
   ['receiver.healthUrl', 'http://receiver:8080/healthz/', 'http://receiver:8080/healthz/'],
   ['receiver.healthUrl', 'https://receiver/health?full=1', 'https://receiver/health?full=1'],
   ['receiver.interval', '100ms', 100],
-  ['control.host', '"::1"', '::1'],
-  ['control.port', '0', 0],
+  ['control.allowRemote', 'true', true],
 ]
 
 const refused: [key: string, yaml: string][] = [
@@ -168,8 +167,7 @@ const refused: [key: string, yaml: string][] = [
   ['receiver.healthUrl', '""'],
   ['receiver.interval', '0s'],
   ['receiver.timeout', '2m'],
-  ['control.host', 'localhost:10965'],
-  ['control.port', '65536'],
+  ['control.allowRemote', 'perhaps'],
   ['control.token', '""'],
 ]
 

@@ -59,11 +59,20 @@ describe('a line', () => {
       responseStatusCode: null,
     })
   })
+
+  test('of each command of the operator, also one that changed nothing', () => {
+    expect(auditLine({ type: 'operator', command: 'pause', changed: true })).toEqual({ action: 'pause', changed: true })
+    expect(auditLine({ type: 'operator', command: 'resume', changed: false })).toEqual({
+      action: 'resume',
+      changed: false,
+    })
+    expect(auditLine({ type: 'operator', command: 'probe', circuits: 2 })).toEqual({ action: 'probe', circuits: 2 })
+  })
 })
 
 test('a retry that was never sent, and everything else, gives none', () => {
   const unsent = retryFact({ result: 'unauthorized', reason: 'unauthorized', sent: false })
-  expect(written([unsent, sweepFact(), tokenHad, { type: 'paused', paused: true }])).toEqual([])
+  expect(written([unsent, sweepFact(), tokenHad])).toEqual([])
 })
 
 test('the record of an answer is not in it, nor what its texts may hold', () => {

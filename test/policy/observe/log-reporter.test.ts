@@ -38,7 +38,7 @@ test.each([
   ['key-reload-failed', 'error: key_reload_failed'],
   ['key-reloaded', 'info: key_reloaded'],
   ['token-scope-missing', 'warn: token_scope_missing'],
-  ['paused', 'info: operator_paused'],
+  ['operator', 'info: operator_paused'],
   ['receiver', 'warn: receiver_down'],
   ['trouble', 'warn: platform_unavailable'],
 ] as const)('%s is logged as %s, each time', (type, line) => {
@@ -49,13 +49,17 @@ test('the end of a pause has its line too', () => {
   const facts: TelemetryEvent[] = [
     { type: 'trouble', trouble: 'unauthorized' },
     { type: 'trouble', trouble: undefined },
-    { type: 'paused', paused: false },
+    { type: 'operator', command: 'resume', changed: true },
+    // Changed nothing: the audit has it, the log not.
+    { type: 'operator', command: 'resume', changed: false },
+    { type: 'operator', command: 'probe', circuits: 2 },
     { type: 'receiver', up: true, detail: 'HTTP 204' },
   ]
   expect(messages(facts)).toEqual([
     'warn: platform_unauthorized',
     'info: platform_available',
     'info: operator_resumed',
+    'info: operator_probed',
     'info: receiver_up',
   ])
 })

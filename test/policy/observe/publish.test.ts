@@ -112,7 +112,7 @@ describe('every fact', () => {
       { 'circuit_transitions_total{to="closed"}': 1 },
     ],
     ['receiver', everyFact.receiver, {}],
-    ['paused', everyFact.paused, {}],
+    ['operator', everyFact.operator, {}],
     ['lapsed', everyFact.lapsed, { lapsed_webhooks_total: 5 }],
     // They were not known here: the counter would count those twice that were.
   ])('%s', async (_, fact, expected) => {

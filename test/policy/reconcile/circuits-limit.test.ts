@@ -108,6 +108,47 @@ describe('a pause', () => {
   })
 })
 
+describe('a cooldown that the operator ends', () => {
+  test('is over at once for every open circuit, and each is half-open', () => {
+    const { circuits, facts } = allowanceOf()
+    for (const id of ['a', 'b']) kill(circuits, id, 0)
+    facts.length = 0
+    expect(circuits.endCooldowns(1000)).toBe(2)
+    expect(facts).toEqual([
+      { type: 'circuit', subscriptionId: 'a', to: 'half-open' },
+      { type: 'circuit', subscriptionId: 'b', to: 'half-open' },
+    ])
+    expect([circuits.blocks('a', 1000), circuits.isOpen('a', 1000)]).toEqual([undefined, false])
+    expect([...circuits.firstProbes()]).toEqual(['a', 'b'])
+    expect(circuits.views(1000).map(({ state, pausesForMs }) => [state, pausesForMs])).toEqual([
+      ['half-open', 0],
+      ['half-open', 0],
+    ])
+  })
+
+  test('changes nothing without an open circuit, nor a second time', () => {
+    const { circuits, facts } = allowanceOf()
+    expect(circuits.endCooldowns(0)).toBe(0)
+    kill(circuits, 'a', 0)
+    circuits.turn(30_000)
+    expect(circuits.endCooldowns(30_000)).toBe(0)
+    kill(circuits, 'b', 30_000)
+    expect([circuits.endCooldowns(31_000), circuits.endCooldowns(31_000)]).toEqual([1, 0])
+    expect(facts.filter(({ to }) => to === 'half-open')).toHaveLength(2)
+  })
+
+  test('lets one probe out; when that fails, the next cooldown is twice as long', () => {
+    const { circuits, facts } = allowanceOf()
+    kill(circuits, 'a', 0)
+    circuits.endCooldowns(1000)
+    const probe = take(circuits, 'a', 1000)
+    expect(circuits.blocks('a', 1001)).toBe('circuit')
+    circuits.settle(probe, 'failed-again', 2000)
+    expect(facts.at(-1)).toMatchObject({ to: 'open', pauseMs: 60_000 })
+    expect(circuits.isOpen('a', 61_999)).toBe(true)
+  })
+})
+
 describe('settling', () => {
   test('twice does nothing the second time, whatever it says', () => {
     const { circuits, facts } = allowanceOf()

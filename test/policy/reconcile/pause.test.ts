@@ -1,14 +1,14 @@
-// The operator's pause: told once, since when is kept, and whoever waits is woken when it ends.
+// The operator's pause: every command is an event, its beginning is kept, and its end wakes the dispatcher.
 import { expect, test } from 'vitest'
-import { createPause, type PauseEvent } from '../../../src/reconcile/retry/operator-pause.ts'
+import { createPause, type OperatorEvent } from '../../../src/reconcile/retry/operator-pause.ts'
 
 function createWatched(): {
   pause: ReturnType<typeof createPause>
-  facts: PauseEvent[]
+  facts: OperatorEvent[]
   log: string[]
   at: { ms: number }
 } {
-  const facts: PauseEvent[] = []
+  const facts: OperatorEvent[] = []
   const log: string[] = []
   const at = { ms: 1000 }
   const pause = createPause({
@@ -26,7 +26,8 @@ test('nothing is paused at the start, and there is nothing to resume', () => {
   const { pause, facts, log } = createWatched()
   expect(pause.since()).toBeUndefined()
   expect(pause.resume()).toBe(false)
-  expect([facts, log]).toEqual([[], []])
+  expect(facts).toEqual([{ type: 'operator', command: 'resume', changed: false }])
+  expect(log).toEqual(['told free'])
 })
 
 test('a pause holds from when it was first asked for, however often that is', () => {
@@ -35,17 +36,21 @@ test('a pause holds from when it was first asked for, however often that is', ()
   at.ms = 5000
   expect(pause.pause()).toBe(false)
   expect(pause.since()).toBe(1000)
-  expect(facts).toEqual([{ type: 'paused', paused: true }])
+  expect(facts).toEqual([
+    { type: 'operator', command: 'pause', changed: true },
+    { type: 'operator', command: 'pause', changed: false },
+  ])
 })
 
-test('it wakes nobody; its end does, after it has been told, and finds nothing paused', () => {
+test('only its end wakes, after its event, and finds nothing paused', () => {
   const { pause, facts, log } = createWatched()
   pause.pause()
   expect(log).toEqual(['told 1000'])
   expect(pause.resume()).toBe(true)
   expect(log).toEqual(['told 1000', 'told free', 'wake free'])
   expect(pause.resume()).toBe(false)
-  expect(facts.map(({ paused }) => paused)).toEqual([true, false])
+  expect(log.slice(3)).toEqual(['told free'])
+  expect(facts).toHaveLength(3)
 })
 
 test('a second pause has a beginning of its own', () => {

@@ -159,7 +159,8 @@ describe('a slice that takes very long to list', () => {
       if (record !== undefined) noted(world.backlog, record, accepted(), world.clock.monotonic())
     }
     isSlow = true
-    expect(world.sweeper.sweepNow()).toBe(true)
+    await world.clock.advance(2000)
+    world.sweeper.tick()
     await world.clock.advance(2000)
     const settle = (id: string): void => {
       const entry = entryOf(world.backlog, { id })
@@ -176,54 +177,6 @@ describe('a slice that takes very long to list', () => {
     await world.swept()
     expect(world.backlog.get(early)).toBeUndefined()
     expect(world.backlog.size()).toBe(298)
-  })
-})
-
-describe('on demand', () => {
-  test('a full sweep starts although the last one is to rest, and although it has failed', async () => {
-    let failing = false
-    await using world = reconcile({
-      latencyMs: 1000,
-      onList: () => {
-        if (failing) throw trouble('server-error')
-      },
-    })
-    await world.sweep()
-    failing = true
-    expect(world.sweeper.sweepNow()).toBe(true)
-    await world.swept()
-    failing = false
-    expect(world.sweeper.sweepNow()).toBe(true)
-    await world.swept()
-    expect(world.sweeps().map(({ kind, result }) => `${kind} ${result}`)).toEqual([
-      'full complete',
-      'full failed',
-      'full complete',
-    ])
-  })
-
-  test('not while one is under way: it is told, and nothing is listed twice', async () => {
-    await using world = reconcile({ latencyMs: 1000 })
-    world.sweeper.tick()
-    await world.clock.advance(1500)
-    expect(world.sweeper.sweepNow()).toBe(false)
-    await world.swept()
-    expect(world.sweeps()).toHaveLength(1)
-    expect(world.sweeper.sweepNow()).toBe(true)
-    expect(world.sweeper.sweepNow()).toBe(false)
-    await world.swept()
-    expect(world.sweeps()).toHaveLength(2)
-  })
-
-  test('after a recent sweep that is under way, and ticks leave it alone', async () => {
-    await using world = reconcile({ latencyMs: 5000 })
-    await world.sweep()
-    await world.clock.advance(110_000)
-    world.sweeper.tick()
-    await world.clock.advance(1000)
-    expect(world.sweeper.sweepNow()).toBe(true)
-    await ticks(world, 1000, 30_000)
-    expect(world.sweeps().map(({ kind }) => kind)).toEqual(['full', 'recent', 'full'])
   })
 })
 
@@ -364,18 +317,15 @@ describe('a failing platform', () => {
 })
 
 describe('ends', () => {
-  test.each(['tick', 'sweepNow'] as const)(
-    'an abort ends what is under way after %s, and is no failure',
-    async (how) => {
-      await using world = reconcile({ latencyMs: hourMs })
-      world.sweeper[how]()
-      await world.clock.advance(1000)
-      const reason = new Error('the end')
-      world.stop.abort(reason)
-      await expect(world.clock.run(world.sweeping, 1)).rejects.toBe(reason)
-      expect(world.sweeps()).toEqual([])
-    },
-  )
+  test('an abort ends a sweep under way, and is no failure', async () => {
+    await using world = reconcile({ latencyMs: hourMs })
+    world.sweeper.tick()
+    await world.clock.advance(1000)
+    const reason = new Error('the end')
+    world.stop.abort(reason)
+    await expect(world.clock.run(world.sweeping, 1)).rejects.toBe(reason)
+    expect(world.sweeps()).toEqual([])
+  })
 
   test.each([
     ['in a sweep', () => true],

@@ -8,31 +8,29 @@ const restFactor = 20
 const longestRestMs = { full: 3_600_000, recent: 300_000 }
 const toleranceMs = 50
 
-export function createRestsWatcher({ exercise, scenario, timeline, violate }: WatcherOptions): Watcher {
+export function createRestsWatcher({ exercise, timeline, violate }: WatcherOptions): Watcher {
   const restsUntil = { full: -Infinity, recent: -Infinity }
   /** When the platform last asked for a wait: a sweep of about that time worked less long than it took. */
   let waitedAt = -Infinity
-  /** The sweep before: one that the operator asks for meanwhile begins when it has ended. */
-  let before = { startedAt: -Infinity, endedAt: -Infinity }
+  /** When the sweep before ended. */
+  let endedAt = -Infinity
   /** A recent sweep that came early: the newest hour of a full one may have been the last that it rests after. */
   let early: { startedAt: number; what: string } | undefined
 
-  /** Of a sweep that ended just now. The operator's own come at any time. */
+  /** Of a sweep that ended just now. */
   function check({ report }: SweepFact): void {
     const kind = report.kind === 'full' ? 'full' : 'recent'
     const now = timeline.now()
     const startedAt = now - report.seconds * 1000
-    const hasWaited = waitedAt >= Math.min(startedAt, before.endedAt)
-    const askedFrom = Math.abs(before.endedAt - startedAt) < toleranceMs ? before.startedAt : startedAt
-    const isAsked = scenario.sweeps.some((at) => at > askedFrom - toleranceMs && at < startedAt + toleranceMs)
-    before = { startedAt, endedAt: now }
+    const hasWaited = waitedAt >= Math.min(startedAt, endedAt)
+    endedAt = now
     if (report.continued) return
     if (kind === 'full' && early !== undefined && startedAt > early.startedAt) violate('limits', early.what)
     if (kind === 'full') {
       early = undefined
       restsUntil.recent = -Infinity
     }
-    if (startedAt + toleranceMs < restsUntil[kind] && !isAsked) {
+    if (startedAt + toleranceMs < restsUntil[kind]) {
       const ms = Math.round(restsUntil[kind] - startedAt)
       early = { startedAt, what: `begins a ${kind} sweep ${ms} ms before its rest is over` }
       if (kind === 'full') violate('limits', early.what)

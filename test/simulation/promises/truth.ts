@@ -120,7 +120,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
       if (call.operation === 'retry') results.set(call.id, told)
     },
     fact(fact) {
-      if (fact.type === 'paused') isPaused = fact.paused
+      if (fact.type === 'operator') isPaused = fact.command === 'pause'
       else if (fact.type === 'retry') retried(fact)
       else if (fact.type === 'circuit') count(`circuit_transitions_total{to="${fact.to}"}`)
       else if (fact.type === 'sweep') count(`sweeps_total{kind="${fact.report.kind}",result="${fact.report.result}"}`)
