@@ -1,0 +1,211 @@
+// `npm run bench:footprint`: how soon the daemon is ready, and how much CPU and memory it takes, beside a bare Node in the same run.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { createServer } from 'node:net'
+import { loadavg } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import { testKeys } from '../support/keys.ts'
+import { cpuMs, memoryOf } from './process-figures.ts'
+
+const { values } = parseArgs({
+  options: {
+    /** How many times each is measured; the medians count. */
+    times: { type: 'string', default: '7' },
+    /** The daemon's script; another build can be measured so. */
+    script: { type: 'string', default: join(import.meta.dirname, '../../dist/main.cjs') },
+    /** Options of Node for the daemon: those of the image, where they have to do with memory or start. */
+    node: { type: 'string', default: '' },
+    /** Only how soon it is ready, in seconds instead of minutes. */
+    'start-only': { type: 'boolean', default: false },
+  },
+})
+const times = Number(values.times)
+const idleSeconds = 60
+const records = 1000
+const pollMs = 2
+
+interface Target {
+  name: string
+  unit: string
+  max: number
+}
+
+const targets = {
+  ready: { name: 'ready, over bare Node', unit: 'ms', max: 120 },
+  cpu: { name: 'CPU until ready', unit: 'ms', max: 160 },
+  idleRss: { name: `RSS after ${idleSeconds} s idle`, unit: 'MiB', max: 92 },
+  idleCpu: { name: 'CPU while idle', unit: '%', max: 0.1 },
+  workedRss: { name: `RSS ${idleSeconds} s after ${records} recovered`, unit: 'MiB', max: 110 },
+} satisfies Record<string, Target>
+
+/** The least that answers a probe: what every daemon on Node has to pay. */
+const bareServer = `require('node:http').createServer((_, answer) => answer.end()).listen(Number(process.argv[1]), '127.0.0.1')`
+
+function median(numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? NaN
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+async function statusOf(url: string): Promise<number> {
+  const answer = Promise.withResolvers<number>()
+  request(url, { agent: false }, (response) => {
+    response.resume()
+    answer.resolve(response.statusCode ?? 0)
+  })
+    .on('error', () => {
+      answer.resolve(0)
+    })
+    .end()
+  return answer.promise
+}
+
+interface Started {
+  child: ChildProcess
+  pid: number
+  readyMs: number
+  readyCpuMs: number
+}
+
+/** Starts Node with these arguments and waits until `/readyz` answers 200 on this port. */
+async function start(args: readonly string[], port: number, env: Record<string, string>): Promise<Started> {
+  const began = performance.now()
+  const child = spawn(process.execPath, args, { env: { PATH: process.env['PATH'], ...env }, stdio: 'ignore' })
+  const pid = child.pid ?? 0
+  while ((await statusOf(`http://127.0.0.1:${port}/readyz`)) !== 200) {
+    if (child.exitCode !== null)
+      throw new Error(`${args.join(' ')} ended with ${child.exitCode}; run \`npm run build\``)
+    await sleep(pollMs)
+  }
+  return { child, pid, readyMs: performance.now() - began, readyCpuMs: cpuMs(pid) }
+}
+
+async function end({ child }: Started): Promise<void> {
+  const ended = once(child, 'exit')
+  child.kill('SIGTERM')
+  await ended
+}
+
+const keys = await testKeys()
+
+async function startDaemon(sandbox: Sandbox): Promise<Started> {
+  const port = await freePort()
+  const nodeOptions = values.node.split(' ').filter((option) => option !== '')
+  return start([...nodeOptions, values.script, 'run'], port, {
+    NODE_ENV: 'production',
+    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
+    RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
+    RECONCILER_AUTH_REALM: sandbox.realm,
+    RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
+    RECONCILER_AUTH_PRIVATE_KEY_FILE: keys.privateKeyFile,
+    RECONCILER_SERVER_HOST: '127.0.0.1',
+    RECONCILER_SERVER_PORT: String(port),
+  })
+}
+
+async function startBare(): Promise<Started> {
+  const port = await freePort()
+  return start(['-e', bareServer, String(port)], port, {})
+}
+
+function show(target: Target, figures: readonly number[], beside = ''): void {
+  const digits = target.unit === '%' ? 3 : 0
+  const [middle, low, high] = [median(figures), Math.min(...figures), Math.max(...figures)]
+  const verdict = middle <= target.max ? 'reached' : 'MISSED'
+  process.stdout.write(
+    `  ${target.name.padEnd(34)} ${middle.toFixed(digits)} ${target.unit} (${low.toFixed(digits)} to ${high.toFixed(digits)})${beside}; ` +
+      `target at most ${target.max} ${target.unit}: ${verdict}\n`,
+  )
+}
+
+/** Bare Node and the daemon by turns, so that both meet the same load. */
+async function measureStart(): Promise<void> {
+  await using sandbox = await startSandbox({ clock: systemClock, certificatePem: keys.certificatePem })
+  const [bare, ours]: Started[][] = [[], []]
+  // The first of each only warms the disk cache.
+  for (let round = -1; round < times; round += 1) {
+    const [one, other] = [await startBare(), await startDaemon(sandbox)]
+    await Promise.all([end(one), end(other)])
+    if (round < 0) continue
+    bare?.push(one)
+    ours?.push(other)
+  }
+  const [bareReady, bareCpu] = [
+    median((bare ?? []).map(({ readyMs }) => readyMs)),
+    median((bare ?? []).map(({ readyCpuMs }) => readyCpuMs)),
+  ]
+  show(
+    targets.ready,
+    (ours ?? []).map(({ readyMs }) => readyMs - bareReady),
+    `, bare Node ${bareReady.toFixed(0)} ms`,
+  )
+  show(
+    targets.cpu,
+    (ours ?? []).map(({ readyCpuMs }) => readyCpuMs),
+    `, bare Node ${bareCpu.toFixed(0)} ms`,
+  )
+}
+
+async function recovered(sandbox: Sandbox): Promise<void> {
+  while (sandbox.counts().failed > 0) await sleep(500)
+}
+
+/** All at once, each with a sandbox of its own: first idle, then after work. */
+async function measureMemory(): Promise<void> {
+  await using stack = new AsyncDisposableStack()
+  const sandboxes: Sandbox[] = []
+  for (let index = 0; index < times; index += 1) {
+    sandboxes.push(stack.use(await startSandbox({ clock: systemClock, certificatePem: keys.certificatePem })))
+  }
+  const bare = await startBare()
+  const idle: Started[] = []
+  for (const sandbox of sandboxes) idle.push(await startDaemon(sandbox))
+  await sleep(idleSeconds * 1000)
+  const rss = idle.map(({ pid }) => memoryOf(pid))
+  const before = idle.map(({ pid }) => cpuMs(pid))
+  const bareRss = memoryOf(bare.pid).rssMiB.toFixed(0)
+  show(
+    targets.idleRss,
+    rss.map(({ rssMiB }) => rssMiB),
+    `, anonymous ${median(rss.map(({ anonMiB }) => anonMiB)).toFixed(0)}, bare Node ${bareRss}`,
+  )
+  await sleep(idleSeconds * 1000)
+  show(
+    targets.idleCpu,
+    idle.map(({ pid }, index) => (cpuMs(pid) - (before[index] ?? 0)) / (idleSeconds * 10)),
+  )
+  await Promise.all([bare, ...idle].map(end))
+
+  const now = systemClock.now()
+  for (const sandbox of sandboxes) {
+    sandbox.seed({ count: records, from: now - 20 * 3_600_000, to: now - 3_600_000, attempts: 1, spread: 'even' })
+  }
+  const working: Started[] = []
+  for (const sandbox of sandboxes) working.push(await startDaemon(sandbox))
+  await Promise.all(sandboxes.map(recovered))
+  await sleep(idleSeconds * 1000)
+  const worked = working.map(({ pid }) => memoryOf(pid))
+  show(
+    targets.workedRss,
+    worked.map(({ rssMiB }) => rssMiB),
+    `, anonymous ${median(worked.map(({ anonMiB }) => anonMiB)).toFixed(0)}`,
+  )
+  await Promise.all(working.map(end))
+}
+
+process.stdout.write(`medians of ${times}; load of this machine ${(loadavg()[0] ?? 0).toFixed(1)}\n`)
+await measureStart()
+if (!values['start-only']) await measureMemory()
+process.stdout.write(`load at the end ${(loadavg()[0] ?? 0).toFixed(1)}\n`)
