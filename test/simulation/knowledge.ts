@@ -1,9 +1,8 @@
 // What one process of the daemon did to each record, and what it was shown of it: made from its calls and its facts alone.
 import type { TelemetryEvent } from '../../src/observe/events.ts'
-import { listParameter } from '../../src/platform/wire.ts'
+import { isSweepPage } from './asked.ts'
 import type { Call, Told } from './network.ts'
 import type { SimulatedPlatform, View } from './platform.ts'
-import { isSweepPage } from './sweep-page.ts'
 import type { Timeline } from './timeline.ts'
 
 /** What the daemon remembers of its retries of a record. */
@@ -118,10 +117,9 @@ export function createKnowledge({ lagMs, platform, timeline }: KnowledgeOptions)
   }
 
   /** A complete listing that does not show a record makes the daemon forget it. */
-  function forgetAbsent({ sentAt, url }: Call, { kind, views }: Told): void {
-    const from = url.searchParams.get(listParameter.from)
-    const to = url.searchParams.get(listParameter.to)
-    if (kind !== 'told' || from === null || to === null) return
+  function forgetAbsent({ asked, sentAt }: Call, { kind, views }: Told): void {
+    if (kind !== 'told' || asked?.from === undefined || asked.to === undefined) return
+    const { from, to } = asked
     const shown = new Set(views.map(({ id }) => id))
     for (const [id, known] of byId) {
       if (known.sure.triedAt === -Infinity || known.owed !== undefined || shown.has(id)) continue

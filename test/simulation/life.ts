@@ -47,13 +47,14 @@ export interface LifeOptions {
   onWarning: (message: string) => void
 }
 
+const prefix = 'webhook_reconciler_'
+
 function parse(exposition: string): ReadonlyMap<string, number> {
   const values = new Map<string, number>()
   for (const line of exposition.split('\n')) {
+    if (!line.startsWith(prefix)) continue
     const end = line.lastIndexOf(' ')
-    if (!line.startsWith('#') && end > 0) {
-      values.set(line.slice(0, end).replace(/^webhook_reconciler_/, ''), Number(line.slice(end + 1)))
-    }
+    values.set(line.slice(prefix.length, end), Number(line.slice(end + 1)))
   }
   return values
 }

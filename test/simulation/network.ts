@@ -1,7 +1,8 @@
 // Everything between the daemon and the other side: latency, faults, and the moment in which a process dies.
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http.ts'
 import type { Sequence } from '../../sandbox/hash.ts'
-import { listParameter, type WebhookStatus } from '../../src/platform/wire.ts'
+import type { WebhookStatus } from '../../src/platform/wire.ts'
+import { askedOf, isQuestion, type Asked } from './asked.ts'
 import { identityFaults, type FaultKind, type FaultWindow } from './fault-kinds.ts'
 import type { SimulatedIdentity } from './identity.ts'
 import type { KeyFiles } from './key-files.ts'
@@ -18,7 +19,8 @@ export interface Call {
   operation: Operation
   /** Of a retry: lower case. */
   id: string
-  url: URL
+  /** Of a list. */
+  asked: Asked | undefined
   sentAt: number
   /** The access token that it goes out with. */
   token: string | undefined
@@ -72,7 +74,7 @@ export interface NetworkOptions {
 }
 
 export const baseUrl = 'https://api.simulated/v1/instance'
-export const healthUrl = 'http://receiver.simulated/health'
+const healthHost = 'receiver.simulated'
 
 const slowFactor = 20
 const outlierMs = 3_600_000
@@ -80,7 +82,8 @@ const outlierMs = 3_600_000
 function operationOf({ method, url }: HttpRequest): Operation {
   if (method === 'POST') return 'token'
   if (method === 'PATCH') return 'retry'
-  return url.href === healthUrl ? 'health' : 'list'
+  // The whole address would be written anew: its parameters were set one by one.
+  return url.hostname === healthHost ? 'health' : 'list'
 }
 
 interface Reply extends Answer {
@@ -98,26 +101,25 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   const identityNow = (): number => scenario.startAt + Math.floor(timeline.now()) + habits.identityAheadMs
 
   /** Whether a list of several rows asks for a span that holds the platform's second of this moment. */
-  function asksFor(url: URL, at: number): boolean {
-    const { searchParams } = url
-    if (searchParams.get(listParameter.pageSize) === '1') return false
-    const from = searchParams.get(listParameter.from)
-    const to = searchParams.get(listParameter.to)
-    return from !== null && to !== null && platform.isInstantBetween(scenario.startAt + at, from, to)
+  function asksFor(call: Call, at: number): boolean {
+    const { from, to } = call.asked ?? {}
+    if (isQuestion(call) || from === undefined || to === undefined) return false
+    return platform.isInstantBetween(scenario.startAt + at, from, to)
   }
 
-  function isHit({ kind, on, eventAt }: FaultWindow, operation: Operation, url: URL): boolean {
+  function isHit({ kind, on, eventAt }: FaultWindow, call: Call): boolean {
+    const { operation } = call
     if (kind === 'health-404') return operation === 'health'
     if (kind === 'misrouted') return operation === 'retry'
-    if (kind === 'bad-span') return operation === 'list' && asksFor(url, eventAt ?? 0)
+    if (kind === 'bad-span') return asksFor(call, eventAt ?? 0)
     if (operation === 'health' || identityFaults.has(kind) !== (operation === 'token')) return false
     return operation === 'token' || on === 'all' || on === operation
   }
 
-  function faultOf(operation: Operation, url: URL): FaultKind | undefined {
+  function faultOf(call: Call): FaultKind | undefined {
     const at = timeline.now()
     return scenario.faults.find(
-      (window) => window.from <= at && at < window.to && isHit(window, operation, url) && sequence.chance(window.share),
+      (window) => window.from <= at && at < window.to && isHit(window, call) && sequence.chance(window.share),
     )?.kind
   }
 
@@ -178,15 +180,15 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   }
 
   function handle(request: HttpRequest, call: Call, process: Process, done: (reply: Reply) => void): void {
-    const { headers, url } = request
+    const { headers } = request
     if (call.operation === 'token') {
       done({ ...identity.token(request.body ?? '', identityNow(), keyFiles.registered()), views: [] })
     } else if (call.operation === 'health') {
       done({ status: platform.isUp(0) ? 200 : 503, body: '', views: [] })
     } else if (!identity.takes(headers['authorization'], identityNow())) {
       done({ status: 401, body: '', views: [] })
-    } else if (call.operation === 'list') {
-      done(platform.list(url))
+    } else if (call.asked !== undefined) {
+      done(platform.list(call.asked))
     } else {
       platform.retry(call.id, process.number, done)
     }
@@ -220,12 +222,12 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
         number: calls,
         operation,
         id,
-        url: request.url,
+        asked: operation === 'list' ? askedOf(request.url) : undefined,
         sentAt: timeline.now(),
         token: request.headers['authorization'],
         form: operation === 'token' ? (request.body ?? '') : '',
       }
-      const drawn = faultOf(operation, request.url)
+      const drawn = faultOf(call)
       const fault = drawn === 'odd-date' && answers[operation] < 5 ? undefined : drawn
       watch.sent(call)
       if (fault !== undefined) watch.note(`fault ${fault} for call ${call.number}`)

@@ -1,32 +1,19 @@
 // Which spans of the failed records a process is reading page by page: nothing in them may be retried until the last page is there.
-import { listParameter } from '../../src/platform/wire.ts'
+import { isSweepPage } from './asked.ts'
 import type { Call, Told } from './network.ts'
 
 export interface OpenListings {
   sent(call: Call): void
   told(call: Call, told: Told): void
   /** Bounds of the spans whose pages are being read. */
-  spans(): readonly { from: string; to: string }[]
+  spans(): readonly { from: number; to: number }[]
 }
 
 interface Reading {
-  from: string
-  to: string
+  from: number
+  to: number
   /** Pages after the first that are still to come; undefined until the first has told. */
   left: number | undefined
-}
-
-const readOf = (
-  url: URL,
-): { from: string | null; to: string | null; page: number; size: number; status: string | null } => {
-  const { searchParams } = url
-  return {
-    from: searchParams.get(listParameter.from),
-    to: searchParams.get(listParameter.to),
-    page: Number(searchParams.get(listParameter.pageNumber)),
-    size: Number(searchParams.get(listParameter.pageSize)),
-    status: searchParams.get(listParameter.status),
-  }
 }
 
 /**
@@ -37,15 +24,15 @@ export function createOpenListings(sliceRecords: number): OpenListings {
   const readings = new Map<string, Reading>()
 
   return {
-    sent({ operation, url }) {
-      if (operation !== 'list') return
-      const { from, to, page, size, status } = readOf(url)
-      if (from === null || to === null || status !== 'failed' || page > 0 || size === 1) return
+    sent(call) {
+      if (!isSweepPage(call) || call.asked?.status !== 'failed') return
+      const { from, page, to } = call.asked
+      if (from === undefined || to === undefined || page > 0) return
       readings.set(`${from} ${to}`, { from, to, left: undefined })
     },
-    told({ operation, url }, { kind, total = 0, status }) {
-      if (operation !== 'list') return
-      const { from, to, page, size } = readOf(url)
+    told({ asked }, { kind, total = 0, status }) {
+      if (asked === undefined) return
+      const { from, page, size, to } = asked
       const key = `${from} ${to}`
       const reading = readings.get(key)
       if (reading === undefined) return

@@ -1,7 +1,8 @@
 // The simulated platform's records: listed, retried and delivered in virtual time, by the habits of the scenario.
 import { createTimeZone, formatLocalSecond, type TimeZone } from '../../src/platform/time-zone.ts'
-import { listParameter, invalidStatusCode, type WebhookStatus } from '../../src/platform/wire.ts'
+import { invalidStatusCode, maxPageSize, type WebhookStatus } from '../../src/platform/wire.ts'
 import type { Sequence } from '../../sandbox/hash.ts'
+import type { Asked } from './asked.ts'
 import type { Outage, PlannedRecord, Scenario } from './scenario.ts'
 import type { Timeline } from './timeline.ts'
 
@@ -67,17 +68,15 @@ export interface SimulatedPlatform {
   /** Epoch ms of the platform's clock. */
   now(): number
   /** Whether a record's event lies between these bounds of a list call, on the platform's wall clock. */
-  isBetween(record: SimulatedRecord, from: string, to: string): boolean
+  isBetween(record: SimulatedRecord, from: number, to: number): boolean
   /** The same for a moment, epoch ms of the platform's clock. */
-  isInstantBetween(instant: number, from: string, to: string): boolean
-  list(url: URL): Answer
+  isInstantBetween(instant: number, from: number, to: number): boolean
+  list(asked: Asked): Answer
   /** `done` is called when the PATCH is answered: at once, or after the delivery. */
   retry(id: string, actor: Actor, done: (answer: Answer) => void): void
   isUp(receiver: number): boolean
   outageAt(receiver: number, at: number): Outage | undefined
 }
-
-const maxSize = 100
 
 function order(habits: Scenario['habits']): (a: SimulatedRecord, b: SimulatedRecord) => number {
   const byId = (a: SimulatedRecord, b: SimulatedRecord): number => (a.id < b.id ? -1 : 1)
@@ -104,10 +103,6 @@ export function errorBody(code: string, parameters: readonly string[]): string {
   return JSON.stringify({ timestamp: '2026-01-01T00:00:00.000', code, message: code, messageParameters: parameters })
 }
 
-function secondOf(text: string | null): number | undefined {
-  return text === null ? undefined : Date.parse(`${text}Z`) / 1000
-}
-
 function between(sequence: Sequence, [least, most]: readonly [number, number]): number {
   return Math.round(least + sequence.next() * (most - least))
 }
@@ -128,6 +123,9 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   /** Records as they were, each until a moment (ms since the start), oldest first: for answers that lag behind. */
   const past = new Map<string, { until: number; record: SimulatedRecord }[]>()
   const inOrder = order(habits)
+  const isOrderFixed = habits.order !== 'attempt-asc' && habits.order !== 'attempt-desc'
+  /** The records in an order that does not change; made anew when one comes. */
+  let inFixedOrder: SimulatedRecord[] | undefined
   let aheadMs = 0
   const now = (): number => startAt + Math.floor(timeline.now()) + aheadMs
   const subscriptionIds = subscriptions.map(() => sequence.uuid())
@@ -288,30 +286,25 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
 
   /** All records as this answer shows them. */
   function shown(): Iterable<SimulatedRecord> {
-    if (habits.lagMs === 0) return records.values()
+    inFixedOrder ??= isOrderFixed ? [...records.values()].sort(inOrder) : [...records.values()]
+    if (habits.lagMs === 0) return inFixedOrder
     const at = timeline.now() - sequence.next() * habits.lagMs
-    return [...records.values()].flatMap((record) => asOf(record, at) ?? [])
+    return inFixedOrder.flatMap((record) => asOf(record, at) ?? [])
   }
 
-  function isOfEvent(record: SimulatedRecord, eventId: string | null): boolean {
-    if (eventId === null || habits.eventIdFilter === 'ignored') return true
-    return habits.eventIdFilter === 'works' && record.eventId === eventId.toLowerCase()
+  function isOfEvent(record: SimulatedRecord, eventId: string | undefined): boolean {
+    if (eventId === undefined || habits.eventIdFilter === 'ignored') return true
+    return habits.eventIdFilter === 'works' && record.eventId === eventId
   }
 
-  function list(url: URL): Answer {
-    const { searchParams } = url
-    const statuses = searchParams.getAll(listParameter.status)
-    const eventId = searchParams.get(listParameter.eventId)
-    const from = secondOf(searchParams.get(listParameter.from))
-    const to = secondOf(searchParams.get(listParameter.to))
-    const size = Math.min(maxSize, Number(searchParams.get(listParameter.pageSize) ?? 20))
-    const number = Number(searchParams.get(listParameter.pageNumber) ?? 0)
+  function list({ eventId, from, page: number, size: askedSize, status, to }: Asked): Answer {
+    const size = Math.min(maxPageSize, askedSize)
     const found: SimulatedRecord[] = []
     for (const record of shown()) {
-      if (statuses.length > 0 && !statuses.includes(record.status)) continue
+      if (status !== undefined && record.status !== status) continue
       if (isOfEvent(record, eventId) && isInside(record, from, to)) found.push(record)
     }
-    found.sort(inOrder)
+    if (!isOrderFixed) found.sort(inOrder)
     const page = found.slice(number * size, (number + 1) * size)
     const totals = `{"size":${size},"number":${number},"totalElements":${found.length},"totalPages":${Math.ceil(found.length / size)}}`
     const body = `{"workflow":{},"data":{"webhooks":[${page.map(rowOf).join()}]},"connect":{},"metadata":{"page":${totals}}}`
@@ -339,6 +332,7 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
       failedAt: plan.attempts === 0 ? -Infinity : plan.lastAttemptAt,
     }
     records.set(record.id, record)
+    inFixedOrder = undefined
     return record
   }
 
@@ -370,10 +364,10 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
   return {
     records,
     now,
-    isBetween: (record, from, to) => isInside(record, secondOf(from), secondOf(to)),
+    isBetween: isInside,
     isInstantBetween(instant, from, to) {
       const second = Math.floor(zone.toLocal(instant) / 1000)
-      return (secondOf(from) ?? Infinity) <= second && second <= (secondOf(to) ?? -Infinity)
+      return from <= second && second <= to
     },
     list,
     retry,

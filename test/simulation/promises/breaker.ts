@@ -1,15 +1,11 @@
 // Trouble of the platform stops retries: a list tells whether it answers, and single trials whether they are allowed. @see design section 10
-import { listParameter } from '../../../src/platform/wire.ts'
+import { isQuestion } from '../asked.ts'
 import type { Call, Told } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const suspiciousRow = 3
 const firstPauseMs = 1000
 const maxPauseMs = 300_000
-
-function isQuestion({ operation, url }: Call): boolean {
-  return operation === 'list' && url.searchParams.get(listParameter.pageSize) === '1'
-}
 
 export function createBreakerWatcher({ config, exercise, knowledge, timeline, violate }: WatcherOptions): Watcher {
   let failures = 0

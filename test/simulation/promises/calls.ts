@@ -1,7 +1,6 @@
 // What the daemon's questions cost: checks of outcomes are few for each retry, and a sweep asks for no more pages than there are. @see design sections 8 and 11
-import { listParameter } from '../../../src/platform/wire.ts'
 import type { Call } from '../network.ts'
-import { isSweepPage } from '../sweep-page.ts'
+import { isSweepPage } from '../asked.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** Checks come 1, 2, 4, 8 ... times the first one after a PATCH, at most this far apart. */
@@ -34,8 +33,8 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
     return moreChecks + Math.ceil(doubling) + Math.ceil(elapsed / longestPauseMs)
   }
 
-  function lookedUp({ url }: Call): void {
-    const eventId = url.searchParams.get(listParameter.eventId)?.toLowerCase()
+  function lookedUp({ asked }: Call): void {
+    const eventId = asked?.eventId
     if (eventId === undefined) return
     const count = (lookUps.get(eventId) ?? 0) + 1
     lookUps.set(eventId, count)
@@ -58,7 +57,7 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
     sent(call) {
       if (call.operation !== 'list') return
       if (isSweepPage(call)) pages += 1
-      else if (!call.url.searchParams.has(listParameter.status)) {
+      else if (call.asked?.status === undefined) {
         checks += 1
         if (isPlain) lookedUp(call)
       }

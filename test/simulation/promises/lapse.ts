@@ -1,6 +1,6 @@
 // What leaves the window unrecovered had its last chance, and is counted. @see design sections 9 and 2
 import type { SimulatedRecord } from '../platform.ts'
-import { isSweepPage } from '../sweep-page.ts'
+import { isSweepPage } from '../asked.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** A listing begins with forgetting; the longest rest between two, and a slow sweep. */

@@ -1,5 +1,4 @@
 // A retry is looked after in time: the checks of its outcome never come late by more than a bound. @see design sections 10 and 11
-import { listParameter } from '../../../src/platform/wire.ts'
 import type { Call } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -31,8 +30,8 @@ export function createLateChecksWatcher(options: WatcherOptions): Watcher {
     return last + Math.min(longestPauseMs, Math.max(4 * first, last - sentAt))
   }
 
-  function byEvent({ url }: Call): void {
-    const eventId = url.searchParams.get(listParameter.eventId)?.toLowerCase()
+  function byEvent({ asked }: Call): void {
+    const eventId = asked?.eventId
     if (eventId === undefined) return
     for (const id of knowledge.owed()) if (platform.records.get(id)?.eventId === eventId) look(id)
   }

@@ -1,7 +1,7 @@
 // A probe tells of the receiver, not of a poisoned record: fewest attempts first, of these the newest event. @see design section 12
 import type { Call } from '../network.ts'
 import type { SimulatedRecord } from '../platform.ts'
-import { isSweepPage } from '../sweep-page.ts'
+import { isSweepPage } from '../asked.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** A slice is taken in when its last page is there. */

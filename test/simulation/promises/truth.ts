@@ -52,7 +52,8 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     for (const [series, value] of counts) expect(metrics, series, value)
     const requests = { list: 0, confirm: 0, retry: 0, token: 0 }
     for (const [series, value] of metrics) {
-      const operation = /^platform_requests_total\{operation="(\w+)"/.exec(series)?.[1]
+      if (!series.startsWith('platform_requests_total')) continue
+      const operation = /operation="(\w+)"/.exec(series)?.[1]
       if (operation !== undefined) requests[operation as keyof typeof requests] += value
     }
     const { confirm, list, retry, token } = requests

@@ -1,6 +1,6 @@
 // No subscription waits while it may go: places come free, and slots and turns are shared. @see design sections 10 and 12
 import type { SimulatedRecord } from '../platform.ts'
-import { isSweepPage } from '../sweep-page.ts'
+import { isSweepPage } from '../asked.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const boundMs = 45_000
