@@ -77,8 +77,12 @@ const namesOffset = /^[^t ]*[t ][^[]*[z+-]/i
 const earliestLocal: LocalMs = -62_135_596_800_000
 const latestLocal: LocalMs = 253_402_300_799_999
 
-/** What the platform writes, up to the 28th of a month; years before 1000 mean something else to Date.parse. */
-const usual = /^[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?$/
+/**
+ * What the platform writes, without the 29th of a February: Temporal knows whether there is one. Years before 1000 mean
+ * something else to Date.parse.
+ */
+const usual =
+  /^[1-9]\d{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?$/
 
 /** Reads the usual form, ten times as fast as Temporal; undefined for any other form. Digits below milliseconds are cut off. */
 function readUsual(text: string): LocalMs | undefined {

@@ -178,6 +178,17 @@ describe('parseLocal', () => {
     }
   })
 
+  test.each([2023, 2024])('of %i each day that there is, and no other', (year) => {
+    const two = (number: number): string => String(number).padStart(2, '0')
+    for (let month = 1; month <= 12; month += 1) {
+      const days = new Date(Date.UTC(year, month, 0)).getUTCDate()
+      for (let day = 1; day <= 31; day += 1) {
+        const text = `${year}-${two(month)}-${two(day)}T12:30:15.250`
+        expect(parseLocal(text, utc), text).toBe(day <= days ? Date.parse(`${text}Z`) : undefined)
+      }
+    }
+  })
+
   test.each([
     '2026-07-15T10:00:00Z',
     '2026-07-15T10:00:00z',
