@@ -1,18 +1,19 @@
-// The daemon: starts the engine's loops, the schedule and its listeners, and takes them down again in order.
+// The daemon: starts the reconciler's loops, the schedule and its listeners, and takes them down again in order.
 import type { Audit } from './observe/audit.ts'
 import { every, type Clock, type Random } from './runtime/clock.ts'
 import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
-import { createEngine, type Engine } from './engine.ts'
+import { createReconciler, toPolicy, type Reconciler } from './reconciler.ts'
 import type { TelemetryEvent, Emit } from './observe/events.ts'
 import { decisions } from './reconcile/decide.ts'
+import type { Policy } from './reconcile/policy.ts'
 import { createHistory, type History } from './observe/history.ts'
 import { errorFields, type CountedLog, type Log } from './observe/log.ts'
 import type { LogOutput } from './observe/log-output.ts'
 import { publishEvent } from './observe/publish.ts'
 import { createMetrics, type Metrics } from './observe/metrics.ts'
 import { createProgress, type Progress } from './observe/progress.ts'
-import type { Snapshot } from './observe/snapshot.ts'
+import type { CredentialState, Snapshot } from './observe/snapshot.ts'
 import { heartbeatFields, startedFields } from './observe/log-daemon.ts'
 import { createLogReporter } from './observe/log-reporter.ts'
 import { groupByCause } from './ops/causes.ts'
@@ -20,9 +21,11 @@ import type { Listener } from './ops/listen.ts'
 import { startOpsServer } from './ops/server.ts'
 import { maxCauses, maxParked, toStatus, type StatusDocument } from './ops/status.ts'
 import type { Certificate, Reloadable, SigningKey } from './platform/credentials.ts'
+import { createConnection, type Connection } from './platform/connection.ts'
 import type { Transport } from './platform/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
 import { untilAborted } from './runtime/notifier.ts'
+import { runTogether, type Task } from './runtime/run-together.ts'
 
 /** What a simulation puts in the place of the host: no sockets, no metrics of this process, and it hears every event. */
 export interface DaemonHost {
@@ -144,7 +147,9 @@ export function createGrace(options: GraceOptions): Grace {
 
 /** What the daemon is made of; the loops, the listeners and the log read it. */
 interface DaemonParts {
-  engine: Engine
+  connection: Connection
+  reconciler: Reconciler
+  policy: Policy
   metrics: Metrics
   progress: Progress
   history: History
@@ -155,17 +160,18 @@ interface DaemonParts {
 }
 
 /** Deliveries that are missing, without a look at each of them; undefined before a full sweep has ended. */
-function missingOf(engine: Engine, progress: Progress): number | undefined {
+function missingOf(reconciler: Reconciler, progress: Progress): number | undefined {
   if (progress.state().lastFullSweepAt === undefined) return undefined
-  const leftOut = engine.backlog.leftOut.counts()
+  const leftOut = reconciler.backlog.leftOut.counts()
   return decisions.reduce(
     (sum, decision) => (decision === 'excluded' ? sum : sum + leftOut[decision]),
-    engine.backlog.size(),
+    reconciler.backlog.size(),
   )
 }
 
 function createParts(options: DaemonOptions): DaemonParts {
-  const { audit, clock, config, host, log, logOutput, nodeVersion, schedule, version } = options
+  const { audit, certificate, clock, config, host, key, log, logOutput, nodeVersion, random } = options
+  const { schedule, transport, version } = options
   const { periodMs } = schedule
   const startedAt = clock.now()
   const build = { version, node_version: nodeVersion }
@@ -184,7 +190,7 @@ function createParts(options: DaemonOptions): DaemonParts {
   const reporter = createLogReporter(log, clock)
   const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt() })
   let isOver = false
-  const history = createHistory({ clock, missing: () => missingOf(engine, progress) })
+  const history = createHistory({ clock, missing: () => missingOf(reconciler, progress) })
 
   function emit(event: TelemetryEvent): void {
     if (isOver) return
@@ -196,14 +202,31 @@ function createParts(options: DaemonOptions): DaemonParts {
     host?.emit(event)
   }
 
-  const engine = createEngine({ ...options, periodMs, emit })
+  const policy = toPolicy(config, periodMs)
+  const connection = createConnection(config, { clock, random, transport, key, emit })
+  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
+
+  function credentials(): CredentialState {
+    const { api, auth } = connection.serverClocks
+    return {
+      tokenExpiresAt: connection.tokens.expiresAt(),
+      certificateExpiresAt: certificate?.current().notAfter,
+      keyReloadSuccessful: key.lastReloadOk(),
+      // Against the host's clock as it is now, which is what an operator can put right.
+      skewMs: { auth: auth.aheadOfHostMs(), api: api.aheadOfHostMs() },
+    }
+  }
+
   return {
-    engine,
+    connection,
+    reconciler,
+    policy,
     metrics,
     progress,
     history,
     snapshot: () => ({
-      ...engine.state(),
+      ...reconciler.state(),
+      ...credentials(),
       ...progress.state(),
       now: clock.now(),
       nextTickAt: schedule.nextAt(),
@@ -217,41 +240,32 @@ function createParts(options: DaemonOptions): DaemonParts {
 }
 
 /** What keeps the process from being alive. While it stops its loops rest, and that is as it should be. */
-function notAlive(engine: Engine, schedule: Schedule, stopping: boolean): string[] {
+function notAlive(reconciler: Reconciler, schedule: Schedule, stopping: boolean): string[] {
   if (stopping) return []
   return [
-    ...(engine.dispatcher.silentForMs() > longestBeatMs ? ['the dispatch loop is stuck'] : []),
+    ...(reconciler.dispatcher.silentForMs() > longestBeatMs ? ['the dispatch loop is stuck'] : []),
     ...(schedule.isLate() ? ['the schedule is stuck'] : []),
   ]
 }
 
-/** Everything that goes on beside the retries. A loop ends with `signal`; one that ends otherwise met a bug. */
-async function background(
-  { engine, snapshot }: DaemonParts,
-  options: DaemonOptions,
-  signal: AbortSignal,
-): Promise<void> {
+/** All that goes on beside the retries. */
+function backgroundTasks({ connection, reconciler, snapshot }: DaemonParts, options: DaemonOptions): Task[] {
   const { certificate, clock, key, log } = options
-  const loops = [
-    engine.tokens.run(signal),
-    engine.breaker.run(signal),
-    engine.receiver.run(signal),
-    engine.confirmer.run(signal),
-    engine.sweeper.run(signal),
-    every(heartbeatMs, clock, signal, () => {
-      log.event('heartbeat', heartbeatFields(snapshot()))
-    }),
+  const tasks: Task[] = [
+    connection.tokens.run,
+    reconciler.receiver.run,
+    reconciler.confirm,
+    reconciler.sweep,
+    (signal) =>
+      every(heartbeatMs, clock, signal, () => {
+        log.event('heartbeat', heartbeatFields(snapshot()))
+      }),
   ]
   if (certificate !== undefined) {
-    loops.push(every(certificateCheckMs, clock, signal, createCertificateCheck(certificate, key, log)))
+    const check = createCertificateCheck(certificate, key, log)
+    tasks.push((signal) => every(certificateCheckMs, clock, signal, check))
   }
-  await Promise.all(
-    loops.map((loop) =>
-      loop.catch((error: unknown) => {
-        if (!signal.aborted) throw error
-      }),
-    ),
-  )
+  return tasks
 }
 
 /** Sweeps, retries and confirms until `stop`; resolves when all has ended. Rejects with the first bug, at once. */
@@ -261,24 +275,25 @@ async function work(
   { drain, grace }: { drain: () => void; grace: AbortSignal },
 ): Promise<void> {
   const { clock, schedule, stop } = options
-  const { engine, progress } = parts
+  const { progress, reconciler } = parts
   const ending = new AbortController()
-  const bug = Promise.withResolvers<never>()
+  const { signal } = ending
+  const retrying = reconciler.retry({ stop: signal, kill: grace })
+  const running = runTogether([() => retrying, ...backgroundTasks(parts, options)], signal)
+  running.catch(() => undefined)
   try {
-    const retrying = engine.dispatcher.run({ stop: ending.signal, kill: grace })
-    const rest = background(parts, options, ending.signal)
-    for (const part of [retrying, rest]) part.catch(bug.reject)
     await schedule.start(() => {
-      engine.sweeper.tick()
-      progress.ticked(clock.now(), engine.sweeper.restEndsInMs())
+      reconciler.sweeper.tick()
+      progress.ticked(clock.now(), reconciler.sweeper.restEndsInMs())
     })
-    await Promise.race([untilAborted(stop), bug.promise])
+    await Promise.race([untilAborted(stop), running])
     drain()
     await schedule.stop()
     // Checks of outcomes end at once with the rest: they only read, and the next start sees what became of the retries.
     ending.abort()
+    await running
+    // A bug that the last retries met.
     await retrying
-    await rest
   } finally {
     ending.abort()
     await schedule.stop()
@@ -287,18 +302,18 @@ async function work(
 
 function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<Listener> {
   const { clock, config, log, schedule, stop, version } = options
-  const { engine, history, metrics, progress, snapshot } = parts
+  const { history, metrics, policy, progress, reconciler, snapshot } = parts
   const { allowRemote, token } = config.control
 
   /** Groups every record by its cause: the server shares one answer among those who ask within a second. */
   function status(): StatusDocument {
-    const { backlog, client, gates, policy } = engine
+    const { backlog, circuits, client, gates } = reconciler
     return toStatus({
       ...snapshot(),
       instance: config.instance.name,
       version,
       timeZone: config.platform.timeZone,
-      circuits: engine.circuits(),
+      circuits: circuits.views(clock.monotonic()),
       causes: groupByCause(backlog.entries(), { policy, now: client.now(), gateOf: gates.of, maxCauses, maxParked }),
       history: history.minutes(),
     })
@@ -311,11 +326,11 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
       metrics.show(snapshot())
       return { text: await metrics.text(), contentType: metrics.contentType }
     },
-    live: () => notAlive(engine, schedule, stop.aborted),
+    live: () => notAlive(reconciler, schedule, stop.aborted),
     ready: () => [...(stop.aborted ? ['stopping'] : []), ...progress.notReady()],
     status,
     statusPage: config.server.statusPage,
-    control: token === undefined ? undefined : { token, allowRemote, pause: engine.pause, probe: engine.probe },
+    control: token === undefined ? undefined : { token, allowRemote, pause: reconciler.pause, probe: reconciler.probe },
     onError: (error) => {
       log.event('ops_request_failed', errorFields(error))
     },
@@ -332,7 +347,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const parts = createParts(options)
   const server = await openOpsServer(options, parts)
   log.event('daemon_started', startedFields(options, server.port))
-  const { inFlight } = parts.engine.dispatcher
+  const { inFlight } = parts.reconciler.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
     if (!stop.aborted) await work(options, parts, { drain: server.drain, grace: grace.signal })

@@ -6,7 +6,7 @@ import { makeCredentials, prepareFolder, writeCredentials } from '../../tools/cr
 import type { Clock, Random } from '../../src/runtime/clock.ts'
 import { metricPrefix } from '../../src/observe/metrics.ts'
 import { createHttpTransport } from '../../src/platform/http.ts'
-import type { Outcome } from '../../src/reconcile/confirm/outcomes.ts'
+import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import { startSandbox, type Sandbox } from '../sandbox.ts'
 import { untilAborted } from '../../src/runtime/notifier.ts'
 import { compareBooks, type Books } from './books.ts'

@@ -2,7 +2,8 @@
 import { Command } from 'commander'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
-import { createEngine, type Engine } from '../engine.ts'
+import { createConnection, type Connection } from '../platform/connection.ts'
+import { createReconciler, toPolicy, type Reconciler } from '../reconciler.ts'
 import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
 import { createLog, type Log } from '../observe/log.ts'
@@ -124,7 +125,8 @@ function watched(transport: Transport, last: LastCall): Transport {
 }
 
 interface Calls {
-  engine: Engine
+  connection: Connection
+  reconciler: Reconciler
   io: Io
   last: LastCall
   facts: readonly TelemetryEvent[]
@@ -140,15 +142,15 @@ function troubleStep(step: 'token' | 'list call', error: unknown, { call, errorC
 }
 
 /** @returns whether there is a token */
-async function tokenStep({ engine, facts, io, last }: Calls, tell: Tell): Promise<boolean> {
+async function tokenStep({ connection, facts, io, last }: Calls, tell: Tell): Promise<boolean> {
   try {
-    await engine.tokens.get(io.signal)
+    await connection.tokens.get(io.signal)
   } catch (error) {
     io.signal.throwIfAborted()
     tell(troubleStep('token', error, last))
     return false
   }
-  const seconds = Math.round(((engine.tokens.expiresAt() ?? 0) - io.clock.now()) / 1000)
+  const seconds = Math.round(((connection.tokens.expiresAt() ?? 0) - io.clock.now()) / 1000)
   const found = `the platform took the assertion; the token is valid for ${seconds} s`
   const scope = facts.find((event) => event.type === 'token-scope-missing')
   if (scope === undefined) tell({ step: 'token', verdict: 'ok', found })
@@ -159,10 +161,10 @@ async function tokenStep({ engine, facts, io, last }: Calls, tell: Tell): Promis
   return true
 }
 
-async function listStep({ engine, io, last }: Calls, tell: Tell): Promise<boolean> {
+async function listStep({ reconciler, io, last }: Calls, tell: Tell): Promise<boolean> {
   const startedAt = io.clock.monotonic()
   try {
-    const page = await engine.client.list({ status: 'failed', page: 0, size: 1 }, io.signal)
+    const page = await reconciler.client.list({ status: 'failed', page: 0, size: 1 }, io.signal)
     const ms = Math.round(io.clock.monotonic() - startedAt)
     const total = page.total === undefined ? 'it tells no total' : `${page.total} failed records in all`
     const odd = page.unreadable.length > 0 || page.records.some(({ status }) => status !== 'failed')
@@ -186,11 +188,11 @@ const toleratedAheadSeconds = 120
 const widestSeconds = 26 * hour
 
 /** Looks for events of the future, and of the last hour, when times are read in `platform.timeZone`. */
-async function zoneStep(engine: Engine, config: Config, io: Io): Promise<Step> {
+async function zoneStep(reconciler: Reconciler, config: Config, io: Io): Promise<Step> {
   const { timeZone } = config.platform
-  const now = Math.floor(createTimeZone(timeZone).toLocal(engine.client.now()) / 1000)
+  const now = Math.floor(createTimeZone(timeZone).toLocal(reconciler.client.now()) / 1000)
   async function eventsIn(from: number, to: number): Promise<number[]> {
-    const page = await engine.client.list({ from, to, page: 0, size: 100 }, io.signal)
+    const page = await reconciler.client.list({ from, to, page: 0, size: 100 }, io.signal)
     return page.records.map(({ eventLocal }) => eventLocal / 1000).filter((second) => second >= from && second <= to)
   }
   try {
@@ -206,12 +208,12 @@ async function zoneStep(engine: Engine, config: Config, io: Io): Promise<Step> {
   }
 }
 
-async function receiverStep(engine: Engine, config: Config, answered: Promise<string>, io: Io): Promise<Step> {
+async function receiverStep(reconciler: Reconciler, config: Config, answered: Promise<string>, io: Io): Promise<Step> {
   const step = 'receiver'
   const { healthUrl } = config.receiver
   if (healthUrl === undefined) return { step, verdict: 'skipped', found: 'receiver.healthUrl is not set' }
   const isUp = await askReceiver(
-    engine,
+    reconciler,
     answered.then(() => undefined),
     io.signal,
   )
@@ -240,29 +242,25 @@ async function platformSteps({ config, io, key, log }: Looking, tell: Tell): Pro
   const last: LastCall = { call: '', errorCode: undefined }
   const reporter = log === undefined ? undefined : createLogReporter(log, io.clock)
   const http = openTransport(config, io)
-  const engine = createEngine({
-    config,
-    periodMs: periodOf(config.schedule),
-    clock: io.clock,
-    random: io.random,
-    transport: watched(http.transport, last),
-    key,
-    certificate: undefined,
-    emit(event) {
-      facts.push(event)
-      reporter?.observe(event)
-      if (event.type === 'receiver') answered.resolve(event.detail)
-    },
-  })
+  const transport = watched(http.transport, last)
+  const { clock, random } = io
+  function emit(event: TelemetryEvent): void {
+    facts.push(event)
+    reporter?.observe(event)
+    if (event.type === 'receiver') answered.resolve(event.detail)
+  }
+  const connection = createConnection(config, { clock, random, transport, key, emit })
+  const policy = toPolicy(config, periodOf(config.schedule))
+  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
   try {
-    const calls: Calls = { engine, io, last, facts }
+    const calls: Calls = { reconciler, connection, io, last, facts }
     const hasToken = await tokenStep(calls, tell)
     const hasList = hasToken && (await listStep(calls, tell))
     if (!hasToken) tell(notLookedAt('list call'))
-    const { api, auth } = engine.state().skewMs
-    tell(skewStep(auth, engine.client.knowsTime() ? api : undefined))
-    tell(hasList ? await zoneStep(engine, config, io) : notLookedAt('time zone'))
-    tell(await receiverStep(engine, config, answered.promise, io))
+    const { api, auth } = connection.serverClocks
+    tell(skewStep(auth.aheadOfHostMs(), api.isKnown() ? api.aheadOfHostMs() : undefined))
+    tell(hasList ? await zoneStep(reconciler, config, io) : notLookedAt('time zone'))
+    tell(await receiverStep(reconciler, config, answered.promise, io))
   } finally {
     await http.close()
   }

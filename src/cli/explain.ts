@@ -161,9 +161,9 @@ async function explainEvent(text: string, io: Io, options: SessionOptions): Prom
   }
   const eventId = text.toLowerCase()
   return inSession(io, options, {}, async (session) => {
-    const { config, engine, policy, stop } = session
-    const found = await recordsOfEvent(engine.client, eventId, stop)
-    const now = engine.client.now()
+    const { config, reconciler, policy, stop } = session
+    const found = await recordsOfEvent(reconciler.client, eventId, stop)
+    const now = reconciler.client.now()
     const daemon = await askDaemon(config.server, io)
     const zone = createTimeZone(config.platform.timeZone)
     const list = found.records.map((record) =>

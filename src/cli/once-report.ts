@@ -3,7 +3,7 @@ import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { retryResults, type RetryResult } from '../platform/operations.ts'
 import type { Counts } from '../reconcile/decide.ts'
 import { decisions } from '../reconcile/decide.ts'
-import { outcomes, type Outcome } from '../reconcile/confirm/outcomes.ts'
+import { outcomes, type Outcome } from '../reconcile/confirm/evidence.ts'
 import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
 
 /**

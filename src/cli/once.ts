@@ -1,6 +1,7 @@
 // `webhook-reconciler once`: one full sweep, a retry of what is due in it, the outcomes of these, and a report.
 import { Command } from 'commander'
-import { createEngine, toPolicy, type Engine } from '../engine.ts'
+import { createConnection } from '../platform/connection.ts'
+import { createReconciler, toPolicy, type Reconciler, type RetrySignals } from '../reconciler.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
 import { createLogReporter } from '../observe/log-reporter.ts'
 import { decide } from '../reconcile/decide.ts'
@@ -9,7 +10,7 @@ import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
 import { periodOf } from '../runtime/schedule.ts'
 import { createGrace } from '../daemon.ts'
 import type { End, Io } from './io.ts'
-import { runRound, type Signals } from './round.ts'
+import { runRound } from './round.ts'
 import {
   asText,
   emptyTally,
@@ -28,9 +29,9 @@ interface OnceOptions extends ConfigOption {
 }
 
 /** The full sweep; undefined when it was stopped before its end. */
-async function sweepOnce(engine: Engine, stop: AbortSignal): Promise<SweepReport | undefined> {
+async function sweepOnce(reconciler: Reconciler, stop: AbortSignal): Promise<SweepReport | undefined> {
   try {
-    return await engine.sweeper.full(stop)
+    return await reconciler.sweeper.make('full', stop)
   } catch (error) {
     if (stop.aborted) return undefined
     throw error
@@ -38,33 +39,38 @@ async function sweepOnce(engine: Engine, stop: AbortSignal): Promise<SweepReport
 }
 
 /** Records that were due at that moment and have not been retried since. */
-function countDue(engine: Engine, policy: Policy, now: number): number {
-  return [...engine.backlog.entries()].filter((entry) => decide(entry, policy, { now }).decision === 'due').length
+function countDue(reconciler: Reconciler, policy: Policy, now: number): number {
+  return [...reconciler.backlog.entries()].filter((entry) => decide(entry, policy, { now }).decision === 'due').length
 }
 
 /**
  * Retries what was due when the sweep ended, and follows it to its outcome; what becomes due meanwhile is for another
  * run. Returns how many of these records were left. Rejects with the first bug that any part met.
  */
-async function retryDue(engine: Engine, policy: Policy, signals: Signals): Promise<number> {
-  const onlyDueAt = engine.client.now()
-  await runRound(engine, signals, onlyDueAt)
-  return countDue(engine, policy, onlyDueAt)
+async function retryDue(reconciler: Reconciler, policy: Policy, signals: RetrySignals): Promise<number> {
+  const onlyDueAt = reconciler.client.now()
+  await runRound(reconciler, signals, onlyDueAt)
+  return countDue(reconciler, policy, onlyDueAt)
 }
 
 /** What ended the run while something was left; null when nothing did. */
-function whatStopped(engine: Engine, stop: AbortSignal, left: { held: number; awaiting: number }): StoppedBy | null {
+function whatStopped(
+  reconciler: Reconciler,
+  { clock, signal: stop }: Io,
+  left: { held: number; awaiting: number },
+): StoppedBy | null {
   if (stop.aborted) return 'signal'
-  const trouble = engine.breaker.trouble()
+  const trouble = reconciler.breaker.trouble()
   if (trouble !== undefined) return trouble
-  if (left.held + left.awaiting > 0 && engine.receiver.up() === false) return 'receiver'
-  return left.held > 0 && engine.circuits().some(({ state }) => state === 'open') ? 'circuit' : null
+  if (left.held + left.awaiting > 0 && reconciler.receiver.up() === false) return 'receiver'
+  return left.held > 0 && reconciler.circuits.views(clock.monotonic()).some(({ state }) => state === 'open')
+    ? 'circuit'
+    : null
 }
 
 async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Promise<OnceReport> {
-  const { config, log, http } = service
+  const { config, http, key, log } = service
   const { clock, random, signal: stop } = io
-  const periodMs = periodOf(config.schedule)
   const tally = emptyTally()
   const reporter = createLogReporter(log, clock)
   const audit = openAudit(config, io, io.stderr)
@@ -73,23 +79,24 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
     if (event.type === 'outcome') tally.outcomes[event.outcome] += 1
     reporter.observe(event)
     audit?.tell(event)
-    // A receiver that is down wakes nobody by itself, but here it ends the run.
-    if (event.type === 'receiver') engine.dispatcher.wake()
   }
-  const engine = createEngine({ ...service, periodMs, clock, random, transport: http.transport, emit })
-  const { inFlight } = engine.dispatcher
+  const { transport } = http
+  const policy = toPolicy(config, periodOf(config.schedule))
+  const connection = createConnection(config, { clock, random, transport, key, emit })
+  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
+  const { inFlight } = reconciler.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   const startedAt = clock.now()
   const started = clock.monotonic()
-  const sweep = await sweepOnce(engine, stop)
-  const { counts: failed } = engine.backlog.summary(engine.client.now(), () =>
+  const sweep = await sweepOnce(reconciler, stop)
+  const { counts: failed } = reconciler.backlog.summary(reconciler.client.now(), () =>
     config.retry.enabled ? undefined : 'disabled',
   )
   const mayRetry = options.dryRun !== true && config.retry.enabled && sweep !== undefined && sweep.result !== 'failed'
   const signals = { stop, kill: grace.signal }
-  const held = mayRetry ? await retryDue(engine, toPolicy(config, periodMs), signals) : 0
+  const held = mayRetry ? await retryDue(reconciler, policy, signals) : 0
   grace.end()
-  const awaiting = engine.outcomes.pending().size
+  const awaiting = reconciler.outcomes.pending().size
   const body: Omit<OnceReport, 'exitCode'> = {
     schemaVersion: 1,
     instance: config.instance.name,
@@ -99,13 +106,13 @@ async function reconcileOnce(service: Service, options: OnceOptions, io: Io): Pr
     seconds: Math.round(clock.monotonic() - started) / 1000,
     sweep: sweep === undefined ? stoppedSweep(failed) : toldSweep(sweep),
     failed,
-    leftOut: engine.backlog.leftOut.any(),
+    leftOut: reconciler.backlog.leftOut.any(),
     retries: tally.retries,
     outcomes: tally.outcomes,
     held,
     awaiting,
     cutOff: grace.cutOff(),
-    stoppedBy: whatStopped(engine, stop, { held, awaiting }),
+    stoppedBy: whatStopped(reconciler, io, { held, awaiting }),
   }
   return {
     ...body,

@@ -54,18 +54,18 @@ function verdictOf(session: Session, found: Found): (entry: FailedRecord) => Ver
 }
 
 async function look(session: Session, io: Io, secondsPerCall: () => number): Promise<Found> {
-  const { config, engine, stop } = session
-  const sweep = await engine.sweeper.full(stop)
+  const { config, reconciler, stop } = session
+  const sweep = await reconciler.sweeper.make('full', stop)
   // Without a health address nobody knows, and nothing is held for it.
   const hasHealth = config.receiver.healthUrl !== undefined
-  const receiverUp = hasHealth ? await askReceiver(engine, session.next('receiver'), stop) : undefined
-  const now = engine.client.now()
+  const receiverUp = hasHealth ? await askReceiver(reconciler, session.next('receiver'), stop) : undefined
+  const now = reconciler.client.now()
   const daemon = await askDaemon(config.server, io)
-  const { counts } = engine.backlog.summary(now, gateFor(session, { daemon, receiverUp }))
+  const { counts } = reconciler.backlog.summary(now, gateFor(session, { daemon, receiverUp }))
   const found = { sweep, now, failed: counts, receiverUp, daemon, secondsPerCall: secondsPerCall() }
   const { circuit, outcome, retry } = config
   const seconds = estimateSeconds(counts.due, {
-    callsPerSecond: engine.state().rateLimit,
+    callsPerSecond: reconciler.rate.limit(),
     retriesPerSecond: retry.maxPerSecond,
     concurrency: retry.concurrency,
     secondsPerCall: found.secondsPerCall,
@@ -106,7 +106,7 @@ function daemonDocument(daemon: AskedDaemon): object {
 }
 
 function asDocument(session: Session, found: Found, causes: readonly Cause[], code: ExitCode, all: boolean): object {
-  const { engine } = session
+  const { reconciler } = session
   const verdict = verdictOf(session, found)
   return {
     schemaVersion: 1,
@@ -117,7 +117,7 @@ function asDocument(session: Session, found: Found, causes: readonly Cause[], co
     receiver: found.receiverUp === undefined ? null : { up: found.receiverUp },
     daemon: daemonDocument(found.daemon),
     failed: found.failed,
-    leftOut: engine.backlog.leftOut.any(),
+    leftOut: reconciler.backlog.leftOut.any(),
     causes: causes.map((cause) => ({
       eventType: cause.eventType,
       subscriptionId: cause.subscriptionId,
@@ -130,9 +130,11 @@ function asDocument(session: Session, found: Found, causes: readonly Cause[], co
     estimate: {
       records: found.failed.due,
       seconds: Math.round(found.seconds),
-      callsPerSecond: Math.round(engine.state().rateLimit * 10) / 10,
+      callsPerSecond: Math.round(reconciler.rate.limit() * 10) / 10,
     },
-    ...(all && { records: [...engine.backlog.entries()].map((entry) => recordOf(entry, verdict(entry), found.now)) }),
+    ...(all && {
+      records: [...reconciler.backlog.entries()].map((entry) => recordOf(entry, verdict(entry), found.now)),
+    }),
     exitCode: code,
   }
 }
@@ -175,7 +177,7 @@ function causeTable(causes: readonly Cause[], now: number, { moments }: Session,
 }
 
 function recordTable(session: Session, found: Found, width: number | undefined): string {
-  const { engine, moments } = session
+  const { reconciler, moments } = session
   const verdict = verdictOf(session, found)
   const names = [
     'webhook',
@@ -187,7 +189,7 @@ function recordTable(session: Session, found: Found, width: number | undefined):
     'decision',
     'next attempt',
   ]
-  const rows = [...engine.backlog.entries()]
+  const rows = [...reconciler.backlog.entries()]
     .sort((a, b) => a.eventAt - b.eventAt)
     .map((entry) => {
       const one = verdict(entry)
@@ -211,9 +213,9 @@ function recordTable(session: Session, found: Found, width: number | undefined):
 }
 
 /** What follows from the counts, one line each. */
-function conclusions({ config, engine }: Session, found: Found): string[] {
+function conclusions({ config, reconciler }: Session, found: Found): string[] {
   const { failed } = found
-  const rate = Math.round(engine.state().rateLimit * 10) / 10
+  const rate = Math.round(reconciler.rate.limit() * 10) / 10
   const reasons = [
     ...(config.retry.enabled ? [] : [reasonOf('disabled')]),
     ...(found.receiverUp === false ? [reasonOf('receiver-down')] : []),
@@ -236,7 +238,7 @@ function conclusions({ config, engine }: Session, found: Found): string[] {
   ]
   const told = lines.filter(([count]) => count > 0).map(([, line]) => line)
   const leftOut = 'There was no room for all of them in memory (backlog.maxRecords): the table shows a part.'
-  return [...told, ...(engine.backlog.leftOut.any() ? [leftOut] : [])]
+  return [...told, ...(reconciler.backlog.leftOut.any() ? [leftOut] : [])]
 }
 
 function asText(
@@ -262,7 +264,7 @@ function judge(session: Session, { sweep }: Found): ExitCode {
   const { failure, result } = sweep
   if (failure?.rejected === true) return exitCode.authenticationRejected
   if (result === 'failed') return exitCode.platformUnreachable
-  return result === 'incomplete' || session.engine.backlog.leftOut.any() ? exitCode.incomplete : exitCode.done
+  return result === 'incomplete' || session.reconciler.backlog.leftOut.any() ? exitCode.incomplete : exitCode.done
 }
 
 async function plan(io: Io, options: PlanOptions): Promise<ExitCode> {
@@ -275,13 +277,13 @@ async function plan(io: Io, options: PlanOptions): Promise<ExitCode> {
     tick()
   }
   return inSession(io, options, { hear }, async (session) => {
-    const { engine, print, printJson, progress, target } = session
+    const { reconciler, print, printJson, progress, target } = session
     tick = () => {
-      progress.show(() => `Listing the failed records of ${target}: ${engine.backlog.size()} so far ...`)
+      progress.show(() => `Listing the failed records of ${target}: ${reconciler.backlog.size()} so far ...`)
     }
     const found = await look(session, io, () => (calls.count === 0 ? 0 : calls.seconds / calls.count))
     const code = judge(session, found)
-    const causes = groupByCause(engine.backlog.entries(), {
+    const causes = groupByCause(reconciler.backlog.entries(), {
       policy: session.policy,
       now: found.now,
       gateOf: gateFor(session, found),

@@ -1,4 +1,4 @@
-// Finds the records that `retry` is asked for, and puts them into an engine's backlog.
+// Finds the records that `retry` is asked for, and puts them into an reconciler's backlog.
 import type { PlatformClient } from '../platform/client.ts'
 import { createTimeZone, laterReadingNotAfter, type TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
@@ -38,7 +38,7 @@ function spanOf(from: number, until: number, now: number, zone: TimeZone): Span 
 }
 
 /** Puts records into the backlog, as if a sweep had listed them. */
-function take(records: WebhookRecord[], { engine }: Session, askedAt: number, recount: Recount): void {
+function take(records: WebhookRecord[], { reconciler }: Session, askedAt: number, recount: Recount): void {
   if (records.length === 0) return
   const span: Span = { from: 0, to: 0 }
   // Not complete: it says nothing of what it does not show.
@@ -51,8 +51,8 @@ function take(records: WebhookRecord[], { engine }: Session, askedAt: number, re
     complete: false,
     missedTotal: undefined,
   }
-  engine.backlog.learn(listing, engine.client.now(), recount)
-  engine.dispatcher.changed()
+  reconciler.backlog.learn(listing, reconciler.client.now(), recount)
+  reconciler.planner.changed()
 }
 
 interface Search {
@@ -70,14 +70,14 @@ async function search(
   spans: readonly Span[],
   { session, ...by }: Search,
 ): Promise<{ found: number; complete: boolean; moved: boolean }> {
-  const { config, engine, service, stop } = session
+  const { config, reconciler, service, stop } = session
   const { concurrency, sliceRecords } = config.sweep
-  const fence = (span: Span, signal: AbortSignal): Promise<() => void> => engine.dispatcher.fence(span, signal)
+  const fence = (span: Span, signal: AbortSignal): Promise<() => void> => reconciler.dispatcher.fence(span, signal)
   const seen = new Set<string>()
   const { monotonic } = session.clock
   let complete = true
   let moved = false
-  const options = { client: engine.client, monotonic, concurrency, sliceRecords, fence }
+  const options = { client: reconciler.client, monotonic, concurrency, sliceRecords, fence }
   for await (const step of sweep(spans, options, stop)) {
     if ('skipped' in step) {
       complete = false
@@ -109,7 +109,7 @@ async function bySpan(
   heard: Heard,
 ): Promise<Gathered> {
   const zone = createTimeZone(session.config.platform.timeZone)
-  const now = await learnTime(session.engine.client, session.stop)
+  const now = await learnTime(session.reconciler.client, session.stop)
   const until = Math.min(choice.until, now)
   const missing = new Map([
     ...(choice.types ?? []).map((type) => [type, `type ${type}`] as const),
@@ -161,7 +161,7 @@ function bareRecord(id: string, eventLocal: number, { policy }: Session): Webhoo
 /** Looks among the newest first: who names a record mostly means one of today. */
 async function byIds(ids: readonly string[], session: Session, recount: Recount, heard: Heard): Promise<Gathered> {
   const zone = createTimeZone(session.config.platform.timeZone)
-  const { client } = session.engine
+  const { client } = session.reconciler
   const now = await learnTime(client, session.stop)
   const missing = new Set(ids)
   const edges = [now + dayMs, now - hourMs, now - dayMs, now - 7 * dayMs, beginningOfTime]
@@ -177,7 +177,7 @@ async function byIds(ids: readonly string[], session: Session, recount: Recount,
 
 async function byEvent(eventId: string, session: Session, recount: Recount, heard: Heard): Promise<Gathered> {
   const askedAt = session.clock.monotonic()
-  const { records } = await recordsOfEvent(session.engine.client, eventId, session.stop)
+  const { records } = await recordsOfEvent(session.reconciler.client, eventId, session.stop)
   const failed = records.filter(({ status }) => status === 'failed')
   take(failed, session, askedAt, recount)
   heard(failed.length)
@@ -189,11 +189,11 @@ async function byEvent(eventId: string, session: Session, recount: Recount, hear
  * Takes in what the answer to a retry shows of a record that was known by its id alone, before the answer is judged: now
  * its outcome can be looked for.
  */
-export function adopt(record: WebhookRecord, { config, engine }: Session): void {
-  const entry = engine.backlog.get(record.id)
+export function adopt(record: WebhookRecord, { config, reconciler }: Session): void {
+  const entry = reconciler.backlog.get(record.id)
   if (entry?.awaiting === undefined) return
   const zone = createTimeZone(config.platform.timeZone)
-  const now = engine.client.now()
+  const now = reconciler.client.now()
   const { attempts, eventId, eventLocal, eventType, lastAttemptLocal, module, status, subscriptionId } = record
   const eventAt = laterReadingNotAfter(zone, eventLocal, now)
   const lastAt = lastAttemptLocal === null ? -Infinity : laterReadingNotAfter(zone, lastAttemptLocal, now)
@@ -211,7 +211,7 @@ export function adopt(record: WebhookRecord, { config, engine }: Session): void 
  * @throws PlatformFailure, TokenError, or the signal's reason
  */
 export async function gather(choice: Choice, session: Session, heard: Heard): Promise<Gathered> {
-  const recount = session.engine.backlog.leftOut.begin({ from: -Infinity, expiring: -Infinity })
+  const recount = session.reconciler.backlog.leftOut.begin({ from: -Infinity, expiring: -Infinity })
   const gathered = await (choice.kind === 'ids'
     ? byIds(choice.ids, session, recount, heard)
     : choice.kind === 'event'
@@ -219,6 +219,6 @@ export async function gather(choice: Choice, session: Session, heard: Heard): Pr
       : bySpan(choice, session, recount, heard))
   recount.commit(true)
   // Where events of one entity go in their order, it is that of the chosen ones.
-  session.engine.dispatcher.sawAll()
+  session.reconciler.planner.sawAll()
   return gathered
 }

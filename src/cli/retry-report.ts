@@ -1,7 +1,8 @@
 // What `retry` tells at its end: recovered, failed again, refused; as JSON and in words, and the exit code. Pure functions.
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
-import { outcomes, type Outcome, type OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
+import { type OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
+import { outcomes, type Outcome } from '../reconcile/confirm/evidence.ts'
 import type { FoundStatus, RetryResult } from '../platform/operations.ts'
 import type { StoppedBy } from './once-report.ts'
 import { cell, pairs, table } from './table.ts'

@@ -24,8 +24,8 @@ interface RetryOptions extends SessionOptions, RetryFlags {
 const mostUnasked = 100
 
 /** Records that may go out, as it was decided at that moment. */
-function dueAt(now: number, { engine, policy }: Session): FailedRecord[] {
-  return [...engine.backlog.entries()].filter((entry) => decide(entry, policy, { now }).decision === 'due')
+function dueAt(now: number, { reconciler, policy }: Session): FailedRecord[] {
+  return [...reconciler.backlog.entries()].filter((entry) => decide(entry, policy, { now }).decision === 'due')
 }
 
 function question(due: readonly FailedRecord[], { moments, target }: Session): string {
@@ -68,12 +68,14 @@ async function isWanted(due: readonly FailedRecord[], { daemon, io, options, ses
 }
 
 /** What ended the run while something was left; null when nothing did. */
-function whatStopped({ engine, stop }: Session, left: number, held: number): StoppedBy | null {
+function whatStopped({ clock, reconciler, stop }: Session, left: number, held: number): StoppedBy | null {
   if (stop.aborted) return 'signal'
-  const trouble = engine.breaker.trouble()
+  const trouble = reconciler.breaker.trouble()
   if (trouble !== undefined) return trouble
-  if (left > 0 && engine.receiver.up() === false) return 'receiver'
-  return held > 0 && engine.circuits().some(({ state }) => state === 'open') ? 'circuit' : null
+  if (left > 0 && reconciler.receiver.up() === false) return 'receiver'
+  return held > 0 && reconciler.circuits.views(clock.monotonic()).some(({ state }) => state === 'open')
+    ? 'circuit'
+    : null
 }
 
 interface Run {
@@ -110,9 +112,9 @@ function reportOf(
   counts: Pick<RetryReport, 'parked' | 'excluded' | 'justTried'>,
   cutOff: number,
 ): RetryReport {
-  const { clock, engine, instance, platform } = run.session
+  const { clock, reconciler, instance, platform } = run.session
   const held = dueAt(run.decidedAt, run.session).length
-  const awaiting = engine.outcomes.pending().size
+  const awaiting = reconciler.outcomes.pending().size
   const body: Omit<RetryReport, 'exitCode'> = {
     schemaVersion: 1,
     instance,
@@ -122,7 +124,7 @@ function reportOf(
     found: run.gathered.found,
     ...counts,
     notFailed: run.gathered.notFailed,
-    leftOut: engine.backlog.leftOut.any(),
+    leftOut: reconciler.backlog.leftOut.any(),
     complete: run.gathered.complete,
     moved: run.gathered.moved,
     notFound: run.gathered.notFound,
@@ -140,12 +142,12 @@ function reportOf(
 /** Retries what was found. */
 async function retryFound(run: Run): Promise<RetryReport> {
   const { decidedAt, session } = run
-  const { clock, config, engine, service, stop } = session
-  const { counts } = engine.backlog.summary(decidedAt, () => undefined)
-  const { inFlight } = engine.dispatcher
+  const { clock, config, reconciler, service, stop } = session
+  const { counts } = reconciler.backlog.summary(decidedAt, () => undefined)
+  const { inFlight } = reconciler.dispatcher
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log: service.log })
   try {
-    await runRound(engine, { stop, kill: grace.signal }, decidedAt)
+    await runRound(reconciler, { stop, kill: grace.signal }, decidedAt)
   } finally {
     grace.end()
   }
@@ -165,8 +167,6 @@ function listener(ledger: Ledger, run: () => Run | undefined): (event: Telemetry
         adopt(record, known.session)
       }
     }
-    // A receiver that is down wakes nobody by itself, but here it ends the run.
-    if (event.type === 'receiver') known?.session.engine.dispatcher.wake()
     if (known !== undefined && (event.type === 'outcome' || event.type === 'retry')) showProgress(known)
   }
 }
@@ -179,12 +179,12 @@ async function retry(choice: Choice, io: Io, options: RetryOptions): Promise<Exi
     hear: listener(ledger, () => run),
   }
   return inSession(io, options, plan, async (session) => {
-    const { clock, engine, print, printJson, progress, target } = session
+    const { clock, reconciler, print, printJson, progress, target } = session
     const [startedAt, started] = [clock.now(), clock.monotonic()]
     const gathered = await gather(choice, session, (found) => {
       progress.show(() => `Looking for them on ${target}: ${found} found so far ...`)
     })
-    const decidedAt = engine.client.now()
+    const decidedAt = reconciler.client.now()
     const due = dueAt(decidedAt, session)
     const daemon = due.length === 0 ? undefined : await askDaemon(session.config.server, io)
     if (!(await isWanted(due, { session, io, options, daemon }))) {

@@ -3,7 +3,7 @@ import { createAudit, type Audit } from '../observe/audit.ts'
 import { environmentPrefix, fileVariable } from '../config/key.ts'
 import type { Config } from '../config/schema.ts'
 import { loadConfig } from '../config/load.ts'
-import { connectionsOf } from '../engine.ts'
+import { connectionsOf } from '../reconciler.ts'
 import { createLog, type CountedLog, type Log } from '../observe/log.ts'
 import { memoryShortfall } from '../runtime/memory.ts'
 import {

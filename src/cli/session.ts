@@ -1,8 +1,9 @@
-// What the commands for the person on call share: an engine of their own, where it points, and how trouble is told.
+// What the commands for the person on call share: an reconciler of their own, where it points, and how trouble is told.
 import type { Command } from 'commander'
 import type { Clock } from '../runtime/clock.ts'
 import type { Config } from '../config/schema.ts'
-import { createEngine, toPolicy, type Engine } from '../engine.ts'
+import { createConnection } from '../platform/connection.ts'
+import { createReconciler, toPolicy, type Reconciler } from '../reconciler.ts'
 import { exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
 import { createLogReporter } from '../observe/log-reporter.ts'
@@ -25,7 +26,7 @@ export interface SessionOptions extends ConfigOption {
 export interface Session {
   /** As it is in use here. */
   config: Config
-  engine: Engine
+  reconciler: Reconciler
   policy: Policy
   service: Service
   clock: Clock
@@ -38,7 +39,7 @@ export interface Session {
   platform: string
   /** Aborted by the wish to stop. */
   stop: AbortSignal
-  /** Resolves when the engine tells the next event of this kind. */
+  /** Resolves when the reconciler tells the next event of this kind. */
   next(type: TelemetryEvent['type']): Promise<void>
   /** Writes to stdout, redacted. */
   print(text: string): void
@@ -47,7 +48,7 @@ export interface Session {
 }
 
 export interface SessionPlan {
-  /** The configuration that the engine gets. Default: as it is. */
+  /** The configuration that the reconciler gets. Default: as it is. */
   change?: (config: Config) => Config
   /** Hears every event. */
   hear?: (event: TelemetryEvent) => void
@@ -118,16 +119,11 @@ export async function inSession(
     return known.promise
   }
   const { clock, random, signal: stop } = io
-  const periodMs = periodOf(config.schedule)
-  const engine = createEngine({
-    ...service,
-    config,
-    periodMs,
-    clock,
-    random,
-    transport: service.http.transport,
-    emit,
-  })
+  const { key } = service
+  const { transport } = service.http
+  const policy = toPolicy(config, periodOf(config.schedule))
+  const connection = createConnection(config, { clock, random, transport, key, emit })
+  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
   const print = (text: string): void => {
     progress.clear()
     io.stdout.write(redact(text))
@@ -135,8 +131,8 @@ export async function inSession(
   try {
     return await body({
       config,
-      engine,
-      policy: toPolicy(config, periodMs),
+      reconciler,
+      policy,
       service,
       clock,
       moments,

@@ -1,9 +1,9 @@
-// A layer: the values of one source of configuration (file or environment) before they are checked.
+// What one source of configuration (the file, the environment) gave, before it is checked.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
 import type { FormerKey } from './key.ts'
 
-/** A value as it was given, with its source. */
+/** A value as it was given, and where. */
 export interface Given {
   raw: unknown
   /** `config.yaml:12` or a variable's name. */
@@ -16,9 +16,9 @@ export interface Layer {
   /** Values under keys of the release before. */
   former: { former: FormerKey; given: Given }[]
   problems: ConfigurationProblem[]
-  /** Problems that do not keep the daemon from starting. */
+  /** What works, and should be put right. */
   warnings: ConfigurationProblem[]
-  /** False when the source could not be read: a key may then be missing for that reason. */
+  /** False when the source could not be read, so that a missing key says nothing. */
   complete: boolean
 }
 

@@ -1,4 +1,4 @@
-// Metrics of this process under their usual names. They are read on each scrape; nothing is sampled in between.
+// Metrics of this process under their usual names, read when Prometheus asks: nothing samples in between.
 import { PerformanceObserver, constants, performance, type PerformanceEntry } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
@@ -89,16 +89,16 @@ function eventLoop(registry: Registry): void {
       const present = performance.eventLoopUtilization()
       const { utilization } = performance.eventLoopUtilization(present, last)
       last = present
-      // Two scrapes in the same moment leave no time to measure.
+      // Asked twice within the same moment there is no time of which to have a share.
       return Number.isFinite(utilization) ? Math.min(1, Math.max(0, utilization)) : 0
     },
   )
 }
 
-/** The observer's entry for `gc`; Node's types do not have it. */
+/** What the observer gets for `gc`; its types do not tell. */
 type GcEntry = PerformanceEntry & { detail?: { kind?: number } }
 
-/** The runtime calls the observer after each collection; an idle process has hardly any. */
+/** Told by the runtime when it has collected, which an idle process hardly does. */
 function garbageCollection(registry: Registry): void {
   const histogram = new Histogram({
     name: 'nodejs_gc_duration_seconds',

@@ -1,4 +1,4 @@
-// Progress of the daemon: readiness, the last sweeps, the last progress, and when the next is due.
+// What has been seen to work, and when: readiness, the last sweeps, the last progress and when the next is due.
 import type { TelemetryEvent } from './events.ts'
 import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/sweep-report.ts'
 
@@ -44,25 +44,25 @@ export interface Progress {
   /** `now` in epoch ms of this host's clock. */
   observe(event: TelemetryEvent, now: number): void
   /**
-   * Reports a tick. `restEndsInMs`: time until a sweep may start again, negative when it may; undefined before the first
-   * sweep.
+   * Notes a tick. `restEndsInMs`: until sweeps may come again after the last ones, negative when they may; undefined
+   * before the first.
    */
   ticked(now: number, restEndsInMs: number | undefined): void
-  /** Conditions that are missing for readiness, in words. */
+  /** What is missing before it is ready. */
   notReady(): string[]
   state(): ProgressState
 }
 
-/** Number of ended sweeps that are kept. */
+/** How many sweeps that ended are kept. */
 export const maxSweeps = 10
-/** Extra time for a tick that is late or skipped. */
+/** Room for a tick that is late or skipped. */
 const slackPeriods = 2
 const maxSlackMs = 300_000
 
-/** Answers that concern the record itself: the platform works. */
+/** Answers of the platform that are about the record itself. */
 const tellingResults: ReadonlySet<string> = new Set(['accepted', 'already-resolved', 'gone', 'rejected'])
 
-/** True for events that show the platform at work: a list, an answer about a record, or an outcome. */
+/** The platform was seen to do its work: a list, an answer about a record, or an outcome. */
 function isProgress(event: TelemetryEvent): boolean {
   if (event.type === 'sweep') return event.report.result !== 'failed'
   if (event.type === 'retry') return event.answer.sent && tellingResults.has(event.answer.result)
@@ -84,7 +84,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     timeOffsetMs: undefined,
   }
 
-  /** Moves on to the next tick once the awaited one has come. */
+  /** Moves on to the next tick, once the one that was waited for has come. */
   function moveOn(now: number): void {
     if (now >= tickAt) tickAt = nextTickAt() ?? now + periodMs
   }
@@ -113,7 +113,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
       moveOn(now)
     },
     ticked(now, restEndsInMs) {
-      // A tick during the rest starts no sweep; the next one may.
+      // A tick during the rest starts nothing: the next one may.
       if (restEndsInMs !== undefined && restEndsInMs > 0) moveOn(now)
     },
     notReady: () => [

@@ -1,22 +1,22 @@
-// Snapshot: all values that gauges, /status and heartbeat show, read at one moment, on request.
+// The present moment: everything that metrics, status and heartbeat show, read when somebody asks.
 import type { Decision } from '../reconcile/decide.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
 import type { Trouble } from '../reconcile/retry/platform-breaker.ts'
 import type { ProgressState } from './progress.ts'
 
-/** Decisions that count as expiring: excluded records are not retried anyway, awaited ones may have arrived. */
+/** Decisions of records that expire: an excluded one is not ours, an awaited one may have arrived. */
 export const expiringDecisions = ['due', 'backing-off', 'parked', 'held'] as const satisfies readonly Decision[]
 
-/** State of the engine. Times in epoch ms of this host's clock, spans in ms. */
-export interface EngineState {
+/** What the reconciler knows. Times in epoch ms of this host's clock, spans in ms. */
+export interface ReconcilerState {
   /** Failed records of the window by decision, those without room in the backlog too. */
   failed: Readonly<Record<Decision, number>>
   /** Event time of the oldest one that is neither parked nor excluded. */
   oldestOpenAt: number | undefined
   /** Those within `window.expiryWarning` of leaving the window. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
-  /** Records in memory, and failed records that are only counted. */
+  /** Records in memory, and failed records of which only the number is known. */
   backlogRecords: number
   onlyCounted: number
   /** Retried records without a known outcome, and retries without an answer. */
@@ -26,16 +26,20 @@ export interface EngineState {
   stuckProcessing: number
   beyondWindow: number
   circuitCounts: Readonly<Record<CircuitState, number>>
-  /** Gates that are shut now, in the table's order. */
+  /** What blocks retries now, in the table's order. */
   gates: readonly ShutGate[]
   /** Undefined without `receiver.healthUrl`; `up` is undefined before the first answer. */
   receiver: { up: boolean | undefined } | undefined
   pausedSince: number | undefined
   trouble: Trouble | undefined
-  /** Current limit of calls per second. */
+  /** Calls a second that are allowed at present. */
   rateLimit: number
-  /** Time until a Retry-After ends; 0 without one. */
+  /** How long a Retry-After goes on; 0 when none does. */
   throttledForMs: number
+}
+
+/** What is known of token, key, certificate and the servers' clocks. Times in epoch ms of this host's clock, spans in ms. */
+export interface CredentialState {
   tokenExpiresAt: number | undefined
   certificateExpiresAt: number | undefined
   /** Undefined while the key file has not changed. */
@@ -44,10 +48,10 @@ export interface EngineState {
   skewMs: Readonly<Record<'auth' | 'api', number>>
 }
 
-export interface Snapshot extends EngineState, ProgressState {
+export interface Snapshot extends ReconcilerState, CredentialState, ProgressState {
   now: number
   nextTickAt: number | undefined
-  /** Recovered deliveries per ms, at present. */
+  /** Deliveries seen to recover, at present. */
   recoveredPerMs: number
   /** `recovery.target`. */
   recoveryTargetMs: number

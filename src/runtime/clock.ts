@@ -2,17 +2,17 @@
 import { performance } from 'node:perf_hooks'
 import { randomUUID } from 'node:crypto'
 
-/** Source of time. Tests and the simulation use a virtual one. */
+/** Where the time comes from. Tests and the simulation put a virtual one in its place. */
 export interface Clock {
   /** This host's wall clock, in milliseconds since the epoch. It may jump, in either direction. */
   now(): number
-  /** Milliseconds since an arbitrary start; never runs backwards. Use it for durations. */
+  /** Milliseconds since an arbitrary start; never runs backwards. For durations. */
   monotonic(): number
   /** Resolves after `ms` milliseconds (at once when <= 0); rejects with the signal's reason when it is aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
-/** Source of randomness. */
+/** Where randomness comes from. */
 export interface Random {
   /** Uniform in [0, 1). */
   next(): number
@@ -20,10 +20,10 @@ export interface Random {
   uuid(): string
 }
 
-/** Longer timers fire immediately in Node, so a longer sleep is split. */
+/** Timers above this fire at once in Node, so longer sleeps are slept in parts. */
 const longestTimerMs = 2 ** 31 - 1
 
-/** One timer; `ms` is at most the longest. Rejects with the signal's reason itself, without a new error object. */
+/** One timer; `ms` no more than the longest. Rejects with the signal's own reason, and makes no error object of its own. */
 function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const cancel = (): void => {
@@ -50,7 +50,7 @@ export const systemClock: Clock = {
 
 export const systemRandom: Random = { next: () => Math.random(), uuid: () => randomUUID() }
 
-/** Repeats an action, `ms` after its last end; rejects with the signal's reason. */
+/** Acts again and again, `ms` after the last time had ended; rejects with the signal's reason. */
 export async function every(
   ms: number,
   clock: Pick<Clock, 'sleep'>,

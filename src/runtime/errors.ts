@@ -1,4 +1,4 @@
-// Error classes that end the program with an exit code of their own, and how an error is described without leaking its content.
+// The error classes that end the program with a code of their own, and how an error is told without leaking what it carries.
 
 /** Exit codes: a contract (docs/commands.md, "Exit codes"). 69, 70 and 78 follow sysexits.h. */
 export const exitCode = {
@@ -13,13 +13,13 @@ export const exitCode = {
 
 export type ExitCode = (typeof exitCode)[keyof typeof exitCode]
 
-/** One problem of the configuration. */
+/** One thing that is wrong with the configuration. */
 export interface ConfigurationProblem {
   /** Key path, such as `retry.backoff.initial`. */
   key: string
   /** Where the value came from: a file's path, an environment variable's name, or `missing`. */
   origin: string
-  /** The problem and the allowed values. Never the value of a secret. */
+  /** What is wrong and what is allowed. Never the value of a secret. */
   message: string
 }
 

@@ -1,7 +1,8 @@
 // A receiver that is down for a minute, in virtual time: how many deliveries hit it, and how long recovery takes once it is up.
 import { systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
-import { createEngine } from '../../src/engine.ts'
+import { createConnection } from '../../src/platform/connection.ts'
+import { createReconciler, toPolicy } from '../../src/reconciler.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http.ts'
 import { loadKey } from '../../src/platform/credentials.ts'
 import { listParameter } from '../../src/platform/wire.ts'
@@ -173,21 +174,24 @@ export async function reconcileOutage(privateKeyFile: string, run: OutageRun): P
     readFile: () => '',
   })
   const key = await loadKey({ file: privateKeyFile })
-  const parts = { config, periodMs: tickMs, clock, random: systemRandom, transport: platform.transport, key }
-  const engine = createEngine({ ...parts, certificate: undefined, emit: () => undefined })
+  const { transport } = platform
+  const random = systemRandom
+  const emit = (): void => undefined
+  const connection = createConnection(config, { clock, random, transport, key, emit })
+  const policy = toPolicy(config, tickMs)
+  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
   const stop = new AbortController()
   const { signal } = stop
   // Signing takes real time, which the clock would run away from.
-  await clock.run(engine.tokens.get(signal))
+  await clock.run(connection.tokens.get(signal))
   const startedAt = platform.begin()
   const loops = [
-    engine.dispatcher.run({ stop: signal, kill: signal }),
-    engine.breaker.run(signal),
-    engine.confirmer.run(signal),
-    engine.sweeper.run(signal),
+    reconciler.retry({ stop: signal, kill: signal }),
+    reconciler.confirm(signal),
+    reconciler.sweep(signal),
   ].map((loop) => loop.catch(() => undefined))
   while (platform.recovered() < run.records && clock.now() < startedAt + longestMs) {
-    if ((clock.now() - startedAt) % tickMs < stepMs) engine.sweeper.tick()
+    if ((clock.now() - startedAt) % tickMs < stepMs) reconciler.sweeper.tick()
     await clock.advance(stepMs)
   }
   const result = resultOf(platform, clock, startedAt, run)

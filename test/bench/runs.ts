@@ -1,9 +1,10 @@
-// What is measured: the engine as the daemon runs it, and the least that any program would have to do.
+// What is measured: the reconciler as the daemon runs it, and the least that any program would have to do.
 import { Agent, request } from 'undici'
 import pLimit from 'p-limit'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
-import { connectionsOf, createEngine } from '../../src/engine.ts'
+import { connectionsOf, createReconciler, toPolicy } from '../../src/reconciler.ts'
+import { createConnection } from '../../src/platform/connection.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Log } from '../../src/observe/log.ts'
 import { publishEvent } from '../../src/observe/publish.ts'
@@ -44,7 +45,7 @@ export interface Run {
   until: 'accepted' | 'recovered'
 }
 
-/** The engine with its metrics and log lines, sweeping, retrying and confirming side by side until it is done. */
+/** The reconciler with its metrics and log lines, sweeping, retrying and confirming side by side until it is done. */
 export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, run: Run): Promise<Measured> {
   const { circuits, concurrency, records, until } = run
   const { config } = loadConfig({
@@ -89,22 +90,22 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
   }
   const key = await loadKey({ file: privateKeyFile })
   const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })
-  const parts = { config, periodMs: 30_000, clock: systemClock, random: systemRandom, transport: http.transport, key }
-  const engine = createEngine({ ...parts, certificate: undefined, emit })
+  const { transport } = http
+  const hosts = { clock: systemClock, random: systemRandom, transport, emit }
+  const connection = createConnection(config, { ...hosts, key })
+  const reconciler = createReconciler(config, { ...hosts, policy: toPolicy(config, 30_000), connection })
   const stop = new AbortController()
 
   const cpu = cpuMicroseconds()
   const started = performance.now()
-  const retrying = engine.dispatcher.run({ stop: stop.signal, kill: stop.signal })
-  const beside = [engine.breaker.run(stop.signal), engine.confirmer.run(stop.signal)].map((loop) =>
-    loop.catch(() => undefined),
-  )
-  await engine.sweeper.full(stop.signal)
+  const retrying = reconciler.retry({ stop: stop.signal, kill: stop.signal })
+  const confirming = reconciler.confirm(stop.signal).catch(() => undefined)
+  await reconciler.sweeper.make('full', stop.signal)
   await finished.promise
   measured.seconds = (performance.now() - started) / 1000
   measured.cpuMicroseconds = cpuMicroseconds() - cpu
   stop.abort()
-  await Promise.all([retrying, ...beside])
+  await Promise.all([retrying, confirming])
   await http.close()
   return measured
 }

@@ -1,9 +1,9 @@
-// Plays one cell of the matrix: a sandbox that reads the specification in its way, an engine, rounds, and the verdict on what was done.
+// Plays one cell of the matrix: a sandbox that reads the specification in its way, an reconciler, rounds, and the verdict on what was done.
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../sandbox/handle.ts'
-import type { EngineUnderTest } from '../support/engine.ts'
+import type { ReconcilerUnderTest } from '../support/reconciler.ts'
 import { startStage, type Stage } from '../support/stage.ts'
 import { aspectOf, merge, type Aspect, type AxisName, type Place } from './axes.ts'
 import { backoffMs, maxAttempts, populate, windowMs, type Planted } from './population.ts'
@@ -11,7 +11,7 @@ import { backoffMs, maxAttempts, populate, windowMs, type Planted } from './popu
 export type PartialCell = Readonly<Partial<Record<AxisName, string>>>
 
 export interface Play extends Stage {
-  daemon: EngineUnderTest
+  daemon: ReconcilerUnderTest
   aspect: Aspect
   /** Ids that were told as recovered in a moment in which the platform did not hold them as successful. */
   lies: readonly string[]
@@ -39,17 +39,17 @@ export function startPlatform({ place, prefix, readings }: Aspect, start = start
   return start({ sandbox, startAt: place?.now })
 }
 
-/** Starts the daemon's engine on its host's clock. */
+/** Starts the daemon's reconciler on its host's clock. */
 export function startDaemon(
   stage: Stage,
   { env: given, hostAheadMs, slash }: Aspect,
   hear?: (fact: TelemetryEvent) => void,
-): Promise<EngineUnderTest> {
+): Promise<ReconcilerUnderTest> {
   const place = {
     RECONCILER_PLATFORM_BASE_URL: stage.sandbox.baseUrl + (slash ?? ''),
     RECONCILER_PLATFORM_TIME_ZONE: stage.sandbox.timeZone,
   }
-  return stage.startEngine({ env: { ...env, ...place, ...given }, hostAheadMs, hear })
+  return stage.startReconciler({ env: { ...env, ...place, ...given }, hostAheadMs, hear })
 }
 
 /** Starts both. */
@@ -133,12 +133,12 @@ export async function recoverAll(play: Play): Promise<Verdict> {
 
 /** One sweep and what is due after it; in between, somebody else has the given records retried. */
 export function round({ sandbox, daemon, run }: Play, raced: readonly Planted[] = []): Promise<SweepReport> {
-  const { engine } = daemon
+  const { reconciler } = daemon
   const { signal } = new AbortController()
   async function sweepAndRetry(): Promise<SweepReport> {
-    const sweep = await engine.sweeper.full(signal)
-    for (const { id } of raced) await engine.client.retry(id, signal)
-    await engine.dispatcher.run({ stop: signal, kill: signal }, { onlyDueAt: engine.client.now() })
+    const sweep = await reconciler.sweeper.make('full', signal)
+    for (const { id } of raced) await reconciler.client.retry(id, signal)
+    await reconciler.retry({ stop: signal, kill: signal }, { onlyDueAt: reconciler.client.now() })
     await sandbox.idle()
     return sweep
   }
@@ -183,7 +183,7 @@ function wrongsOfOutcomes(play: Play, { id, why, raced }: Planted): string[] {
 
 function violationsOf(play: Play, planted: readonly Planted[]): string[] {
   const { daemon, lies, sandbox } = play
-  const awaiting = daemon.engine.outcomes.pending().size
+  const awaiting = daemon.reconciler.outcomes.pending().size
   const byId = new Map(planted.map((record) => [record.id.toLowerCase(), record]))
   const others = count(sandbox, 'other')
   return [

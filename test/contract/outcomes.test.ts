@@ -1,6 +1,6 @@
 // What is told of retries, beside the platform's own books, under every reading of delivery: each that was taken has its outcome, and the right one.
 import { describe, expect, test } from 'vitest'
-import type { Outcome } from '../../src/reconcile/confirm/outcomes.ts'
+import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { FaultRule } from '../../sandbox/faults.ts'
 import type { Readings } from '../../sandbox/options.ts'
 import { aspects, only } from './axes.ts'
@@ -57,7 +57,7 @@ async function recover(scenario: Scenario, check: (books: Books) => void): Promi
   for (let turn = 0; turn < mostRounds && sandbox.counts().successful < others + records; turn += 1) {
     await round(play)
     // The round is over: nothing is left open.
-    expect(daemon.engine.outcomes.pending().size).toBe(0)
+    expect(daemon.reconciler.outcomes.pending().size).toBe(0)
     await play.advance(restMs)
   }
   const told = new Map(ids.map((id): [string, Outcome[]] => [id, []]))
@@ -182,11 +182,11 @@ describe('a receiver that is down', () => {
         { failedAgain: 5, judged: 5 },
         { failedAgain: 5, judged: 5 },
       ])
-      expect(daemon.engine.circuits()).toMatchObject([
+      expect(daemon.reconciler.circuits.views(play.clock.monotonic())).toMatchObject([
         { state: 'open', outstanding: 0 },
         { state: 'open', outstanding: 0 },
       ])
-      expect(daemon.engine.outcomes.pending().size).toBe(0)
+      expect(daemon.reconciler.outcomes.pending().size).toBe(0)
 
       sandbox.receiver.up()
       // The pause of 30 s goes by.

@@ -15,9 +15,9 @@ async function firstSweep(aspect: Aspect): Promise<string[]> {
   const planted = await populate(platform, { selects: () => true, blurred })
   await using daemon = await startDaemon(platform, aspect)
 
-  const { result, failure } = await run(daemon.engine.sweeper.full(new AbortController().signal))
+  const { result, failure } = await run(daemon.reconciler.sweeper.make('full', new AbortController().signal))
 
-  const { backlog, client } = daemon.engine
+  const { backlog, client } = daemon.reconciler
   const seen = new Set([...backlog.entries()].map(({ id }) => id))
   const hostErrorMs = Math.abs(client.now() - clock.now())
   return [

@@ -85,7 +85,7 @@ test('a layer whose files have moved is an error', () => {
 
 test.each([
   ['reconcile/decide.ts', 'reconcile'],
-  ['engine.ts', 'root'],
+  ['reconciler.ts', 'root'],
 ])('src/%s belongs to the area %s', (file, area) => {
   expect(areaOf({ file })).toBe(area)
 })

@@ -36,7 +36,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F05',
-    file: 'reconcile/confirm/outcomes.ts',
+    file: 'reconcile/confirm/evidence.ts',
     text: "evidence === 'unchanged'",
     replacement: "evidence !== 'doubtful'",
     breaks: 'a lost PATCH is unknown after two minutes although its delivery is under way, or nobody saw it',
@@ -62,15 +62,21 @@ export const freshMutants: readonly Mutant[] = [
     id: 'F08',
     file: 'reconcile/retry/circuit-breaker.ts',
     text: 'if (limit < initial) return\n    isHalfOpen = false',
-    replacement: 'nextPauseMs = cooldownMs\n    if (limit < initial) return\n    isHalfOpen = false',
+    replacement: 'nextPauseMs = cooldown\n    if (limit < initial) return\n    isHalfOpen = false',
     breaks: 'one recovered probe makes the next pause the first one again: a flapping receiver is asked too often',
     origin: 'fresh',
   },
   {
     id: 'F09',
-    file: 'reconcile/retry/dispatcher.ts',
-    text: 'mayRetry() && !halt.aborted ? pick()',
-    replacement: '!halt.aborted ? pick()',
+    file: 'reconciler.ts',
+    text: `if (dispatcher.pick() !== undefined) {
+      await rate.acquire('retry', stop)
+      // Picked again: a record that was due before the wait may not be due any more, and a gate may have shut.
+      const picked = stop.aborted ? undefined : dispatcher.pick()`,
+    replacement: `const first = dispatcher.pick()
+    if (first !== undefined) {
+      await rate.acquire('retry', stop)
+      const picked = stop.aborted ? undefined : first`,
     breaks: 'a retry that waited for the rate goes out although it was paused, or the platform refused, meanwhile',
     origin: 'fresh',
   },

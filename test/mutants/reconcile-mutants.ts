@@ -53,8 +53,8 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R07',
     file: 'reconcile/retry/circuit-breaker.ts',
-    text: 'Math.min(maxCooldownMs, 2 * nextPauseMs)',
-    replacement: 'cooldownMs',
+    text: 'Math.min(maxCooldown, 2 * nextPauseMs)',
+    replacement: 'cooldown',
     breaks: 'never doubles the pause of a circuit',
     origin: 'review',
   },
@@ -76,7 +76,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R12',
-    file: 'reconcile/confirm/outcomes.ts',
+    file: 'reconcile/confirm/evidence.ts',
     text: "return failedSince !== undefined && askedAt - failedSince >= doubtMs ? 'failed-again' : 'doubtful'",
     replacement: "return 'failed-again'",
     breaks: 'believes a new failure at once',
@@ -93,7 +93,7 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R15',
     file: 'reconcile/retry/platform-breaker.ts',
-    text: "trouble() === 'platform' ? { name: 'closed' } : { name: 'half-open' }",
+    text: "state.trouble === 'platform' ? { name: 'closed' } : { name: 'half-open' }",
     replacement: "{ name: 'closed' }",
     breaks: 'sends all retries at once when the list is allowed again',
     origin: 'review',
@@ -180,7 +180,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'R26',
-    file: 'reconcile/sweep/sweeper.ts',
+    file: 'reconcile/sweep/sweep-schedule.ts',
     text: 'clock.monotonic() + Math.min(maxRestMs[kind], restFactor * workedMs)',
     replacement: 'clock.monotonic()',
     breaks: 'does not rest between sweeps',

@@ -8,7 +8,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { startSandbox } from '../../sandbox/sandbox.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
-import { sandboxEnv } from '../support/engine.ts'
+import { sandboxEnv } from '../support/reconciler.ts'
 import { makeFolder, runProgram, startDaemon, startProgram, patience } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 120_000 })

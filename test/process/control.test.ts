@@ -2,7 +2,7 @@
 import { expect, test, vi } from 'vitest'
 import type { StatusDocument } from '../../src/ops/status.ts'
 import { command, token } from '../support/control.ts'
-import { sandboxEnv } from '../support/engine.ts'
+import { sandboxEnv } from '../support/reconciler.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { get, makeFolder, patience, startDaemon, type Daemon } from '../support/process.ts'
 

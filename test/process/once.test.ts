@@ -7,7 +7,7 @@ import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
-import { sandboxEnv } from '../support/engine.ts'
+import { sandboxEnv } from '../support/reconciler.ts'
 import { patience, runProgram, startProgram, type Ended } from '../support/process.ts'
 
 type Run = Pick<Ended, 'stdout' | 'stderr'> & { code: number }

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { metricDefinitions, metricPrefix } from '../../src/observe/metrics.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
-import { sandboxEnv } from '../support/engine.ts'
+import { sandboxEnv } from '../support/reconciler.ts'
 import { get, startDaemon, type Daemon, type OpsAnswer, patience } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 60_000 })

@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
-import { sandboxEnv } from '../support/engine.ts'
+import { sandboxEnv } from '../support/reconciler.ts'
 import { startDaemon, type Daemon, patience } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 60_000 })

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
-import { sandboxEnv } from '../support/engine.ts'
+import { sandboxEnv } from '../support/reconciler.ts'
 import { makeFolder, runProgram, startDaemon, startProgram, type Ended, type Folder } from '../support/process.ts'
 
 const canary = 'canary-4c1d0f'

@@ -1,7 +1,7 @@
 // How the daemon's process ends: in good order, in time, at once, and never by a hang-up.
 import { describe, expect, test, vi } from 'vitest'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
-import { sandboxEnv } from '../support/engine.ts'
+import { sandboxEnv } from '../support/reconciler.ts'
 import { get, makeFolder, startDaemon, startProgram, type Program, patience } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 60_000 })

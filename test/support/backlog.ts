@@ -3,12 +3,7 @@ import type { RetryAnswer } from '../../src/platform/operations.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { Ticket } from '../../src/reconcile/retry/circuits.ts'
-import {
-  createOutcomes,
-  type Outcomes,
-  type OutcomesOptions,
-  type Settled,
-} from '../../src/reconcile/confirm/outcomes.ts'
+import { createOutcomes, type OutcomeEvent, type Outcomes } from '../../src/reconcile/confirm/outcomes.ts'
 import { createBacklog, type Backlog, type Learned } from '../../src/reconcile/retry/backlog.ts'
 import { decide, type Decision } from '../../src/reconcile/decide.ts'
 import type { FailedRecord, PendingOutcome } from '../../src/reconcile/failed-record.ts'
@@ -44,44 +39,63 @@ export interface TestBacklog extends Backlog {
   outcomes: Outcomes
 }
 
-export function testBacklog(
-  options: { policy?: Partial<Policy>; zone?: string; maxRecords?: number } & Pick<
-    OutcomesOptions,
-    'knowsTime' | 'onSettled' | 'onUndecided'
-  > = {},
-): TestBacklog {
-  const { policy: changes, zone: name = 'UTC', maxRecords = 1000, ...hooks } = options
+interface TestBacklogOptions {
+  policy?: Partial<Policy>
+  zone?: string
+  maxRecords?: number
+  /** Default: the platform's clock is not known. */
+  knowsTime?: () => boolean
+  emit?: (event: OutcomeEvent) => void
+  /** Called when a retry gives its place in the circuit back. */
+  free?: (ticket: Ticket) => void
+}
+
+export function testBacklog(options: TestBacklogOptions = {}): TestBacklog {
+  const { policy: changes, zone: name = 'UTC', maxRecords = 1000 } = options
+  const { emit = () => undefined, free = () => undefined, knowsTime = () => false } = options
   const policy = { ...defaultPolicy, ...changes }
   const zone = createTimeZone(name)
   const backlog = createBacklog({ policy, zone, maxRecords })
-  return Object.assign(backlog, { outcomes: createOutcomes({ ...hooks, backlog, policy: policy.outcome, zone }) })
+  const outcomes = createOutcomes({
+    backlog,
+    circuits: { settle: () => undefined, free },
+    planner: { released: () => undefined },
+    policy: policy.outcome,
+    zone,
+    knowsTime,
+    clock: { monotonic: () => 0 },
+    emit,
+    wake: { confirm: () => undefined, retry: () => undefined },
+  })
+  return Object.assign(backlog, { outcomes })
 }
 
 export interface WatchedBacklog {
   backlog: TestBacklog
-  /** What it has told so far. */
-  settled: Settled[]
-  undecided: PendingOutcome[]
-  /** Ids and outcomes that it has told so far. */
-  outcomes: () => [string, Settled['outcome']][]
-  /** How far attempts were off, where an outcome tells it. */
+  /** Outcomes so far. */
+  settled: OutcomeEvent[]
+  /** Places in a circuit that were given back without an outcome. */
+  freed: Ticket[]
+  /** Ids and outcomes so far. */
+  outcomes: () => [string, OutcomeEvent['outcome']][]
+  /** How far attempts were off, where an outcome shows it. */
   offsets: () => number[]
 }
 
-/** A backlog, and what it tells of outcomes. */
-export function watchedBacklog(options: Parameters<typeof testBacklog>[0] = {}): WatchedBacklog {
-  const settled: Settled[] = []
-  const undecided: PendingOutcome[] = []
+/** A backlog, and the outcomes that it shows. */
+export function watchedBacklog(options: TestBacklogOptions = {}): WatchedBacklog {
+  const settled: OutcomeEvent[] = []
+  const freed: Ticket[] = []
   const backlog = testBacklog({
     ...options,
-    onSettled: (one) => settled.push(one),
-    onUndecided: (one) => undecided.push(one),
+    emit: (event) => settled.push(event),
+    free: (ticket) => freed.push(ticket),
   })
   return {
     backlog,
     settled,
-    undecided,
-    outcomes: () => settled.map(({ record, outcome }) => [record.id, outcome]),
+    freed,
+    outcomes: () => settled.map(({ id, outcome }) => [id, outcome]),
     offsets: () => settled.flatMap(({ timeOffsetMs }) => timeOffsetMs ?? []),
   }
 }

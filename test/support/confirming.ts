@@ -52,6 +52,6 @@ export async function expectRecovered(
 /** Starts retries and looks, and gives what ends the looks. */
 export function startLooking(world: World): Promise<unknown> {
   const { kill, stop } = world
-  void world.dispatcher.run({ stop: stop.signal, kill: kill.signal }).catch(() => undefined)
-  return world.confirmer.run(stop.signal).catch((error: unknown) => error)
+  void world.retry({ stop: stop.signal, kill: kill.signal }).catch(() => undefined)
+  return world.confirm(stop.signal).catch((error: unknown) => error)
 }

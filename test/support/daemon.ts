@@ -7,7 +7,7 @@ import { createLog, type CountedLog, type Log } from '../../src/observe/log.ts'
 import type { Transport } from '../../src/platform/http.ts'
 import { loadKey, type Reloadable, type SigningKey } from '../../src/platform/credentials.ts'
 import type { InProcessSandbox } from '../../sandbox/sandbox.ts'
-import { sandboxEnv } from './engine.ts'
+import { sandboxEnv } from './reconciler.ts'
 import { inProcessKey, inProcessTransport } from './in-process.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 

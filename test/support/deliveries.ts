@@ -14,9 +14,9 @@ export const defaultCircuit: CircuitPolicy = {
   initialLimit: 5,
   maxLimit: 10_000,
   failureRatio: 0.9,
-  cooldownMs: 30_000,
-  maxCooldownMs: 600_000,
-  probeTimeoutMs: 120_000,
+  cooldown: 30_000,
+  maxCooldown: 600_000,
+  probeTimeout: 120_000,
 }
 
 /** What becomes of a retry, and after how long; undefined: nobody ever hears of it. */

@@ -18,8 +18,8 @@ export function due(count: number, fields: Partial<WebhookRecord> = {}): Webhook
 export function holding(records: WebhookRecord[], options: ReconcileOptions = {}): Reconcile {
   const world = reconcile({ ...options, records })
   learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow)
-  world.dispatcher.changed()
-  world.dispatcher.sawAll()
+  world.planner.changed()
+  world.planner.sawAll()
   return world
 }
 

@@ -1,4 +1,4 @@
-// A daemon's engine with failed records to recover, and a platform that is about to misbehave; in this process on a virtual clock, or over HTTP where the fault is one of sockets.
+// A daemon's reconciler with failed records to recover, and a platform that is about to misbehave; in this process on a virtual clock, or over HTTP where the fault is one of sockets.
 import { createServer } from 'node:http'
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
@@ -8,7 +8,7 @@ import { closeServer, listen } from '../../sandbox/listen.ts'
 import type { Fault } from '../../sandbox/faults.ts'
 import type { Readings } from '../../sandbox/options.ts'
 import type { Handle } from '../../sandbox/handle.ts'
-import type { EngineUnderTest, Round } from './engine.ts'
+import type { ReconcilerUnderTest, Round } from './reconciler.ts'
 import { createChanger, startGateway, type Change, type Exchange } from './gateway.ts'
 import { startHttpStage, startStage } from './stage.ts'
 
@@ -30,7 +30,7 @@ export interface Scene extends AsyncDisposable {
   run<T>(work: Promise<T>): Promise<T>
   /** Changes the platform's answers from now on; undefined: no more. */
   change(answer: ((exchange: Exchange) => Change | undefined) | undefined): void
-  daemon: EngineUnderTest
+  daemon: ReconcilerUnderTest
   /** Ids of the records, oldest event first. */
   ids: readonly string[]
   round(): Promise<Round>
@@ -77,7 +77,7 @@ export async function startScene(options: SceneOptions = {}): Promise<Scene> {
     .seed({ count: records, from: now - 600 * minute, to: now - 120 * minute, attempts: 1, spread: 'even' })
     .ids()
   const daemon = starting.use(
-    await stage.startEngine({
+    await stage.startReconciler({
       env: { ...env, RECONCILER_PLATFORM_BASE_URL: gateway.origin ?? sandbox.baseUrl, ...options.env },
       between: gateway.between,
     }),

@@ -1,55 +1,35 @@
 // The reconcile parts put together over a platform in memory and a clock that stands still until a test moves it.
-import { createGates, type Gates } from '../../src/reconcile/retry/gates.ts'
-import { createTimeZone } from '../../src/platform/time-zone.ts'
-import { createRateLimiter, type RateLimiter } from '../../src/platform/rate-limiter.ts'
-import {
-  createCircuits,
-  type Circuits,
-  type CircuitEvent,
-  type CircuitPolicy,
-} from '../../src/reconcile/retry/circuits.ts'
-import { createBacklog } from '../../src/reconcile/retry/backlog.ts'
-import { createConfirmer, type Confirmer } from '../../src/reconcile/confirm/confirmer.ts'
-import { createDispatcher, type Dispatcher, type RetryEvent } from '../../src/reconcile/retry/dispatcher.ts'
-import {
-  createPlatformBreaker,
-  type PlatformBreaker,
-  type TroubleEvent,
-} from '../../src/reconcile/retry/platform-breaker.ts'
-import { createOutcomes, verdictOf, type Outcome } from '../../src/reconcile/confirm/outcomes.ts'
-import type { Policy } from '../../src/reconcile/policy.ts'
-import { createSweeper, type Sweeper } from '../../src/reconcile/sweep/sweeper.ts'
-import type { SweeperEvent, SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
-import type { Clock, Random } from '../../src/runtime/clock.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
-import { defaultPolicy, minuteMs, testNow, type TestBacklog } from './backlog.ts'
+import { createTimeZone } from '../../src/platform/time-zone.ts'
+import type { RateLimiter } from '../../src/platform/rate-limiter.ts'
+import { createReconciler, type Reconciler } from '../../src/reconciler.ts'
+import type { Policy } from '../../src/reconcile/policy.ts'
+import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
+import type { Clock, Random } from '../../src/runtime/clock.ts'
+import { runTogether } from '../../src/runtime/run-together.ts'
+import { defaultPolicy, testNow, type TestBacklog } from './backlog.ts'
 import { createFakePlatform, type FakePlatform, type FakePlatformOptions } from './fake-platform.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
-export type ReconcileEvent = RetryEvent | TroubleEvent | SweeperEvent | CircuitEvent | OutcomeToldEvent
-
-/** An outcome, as it becomes known. */
-export interface OutcomeToldEvent {
-  type: 'outcome'
-  id: string
-  outcome: Outcome
-  timeOffsetMs: number | undefined
-}
-
-/** Circuits are off unless a test is about them. */
-const circuitsOff: CircuitPolicy = {
-  enabled: false,
-  initialLimit: 5,
-  maxLimit: 10_000,
-  failureRatio: 0.9,
-  cooldownMs: 30_000,
-  maxCooldownMs: 600_000,
-  probeTimeoutMs: 120_000,
-}
+/** The defaults of the configuration. */
+const { config: defaults } = loadConfig({
+  env: {
+    RECONCILER_PLATFORM_BASE_URL: 'https://api.test/v1',
+    RECONCILER_AUTH_ISSUER_URL: 'https://auth.test/realms/test',
+    RECONCILER_AUTH_CLIENT_ID: 'client',
+    RECONCILER_AUTH_PRIVATE_KEY_FILE: '/key.pem',
+  },
+  hostName: 'test',
+  readFile: () => '',
+})
 
 export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
   policy?: Partial<Policy>
-  circuit?: Partial<CircuitPolicy>
+  /** Circuits are off unless a test is about them. */
+  circuit?: Partial<Config['circuit']>
   zone?: string
   startMs?: number
   maxRecords?: number
@@ -63,27 +43,20 @@ export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
   client?: (parts: { clock: Clock; rate: RateLimiter }) => PlatformClient
 }
 
-export interface Reconcile extends AsyncDisposable {
+export interface Reconcile extends AsyncDisposable, Omit<Reconciler, 'backlog' | 'sweep'> {
   clock: VirtualClock
   platform: FakePlatform
   backlog: TestBacklog
-  rate: RateLimiter
-  breaker: PlatformBreaker
-  circuits: Circuits
-  gates: Gates
-  dispatcher: Dispatcher
-  confirmer: Confirmer
   /** Pauses, or resumes, as an operator does. */
   setPaused: (paused: boolean) => void
-  sweeper: Sweeper
   /** The sweep loop, which runs from the beginning: rejects with a bug. */
   sweeping: Promise<never>
-  facts: ReconcileEvent[]
+  facts: TelemetryEvent[]
   /** Reports of the sweeps so far. */
   sweeps(): SweepReport[]
   stop: AbortController
   kill: AbortController
-  /** Starts dispatcher, confirmer and breaker; they are ended with the test. */
+  /** Starts to retry and to confirm; both are ended with the test. */
   start(): Promise<void>
   /** One full sweep. */
   sweep(): Promise<SweepReport>
@@ -96,152 +69,63 @@ export const steadyRandom: Random = { next: () => 0.5, uuid: () => '11111111-222
 
 export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const clock = createVirtualClock(options.startMs ?? testNow)
-  const policy: Policy = { ...defaultPolicy, ...options.policy }
-  const zone = createTimeZone(options.zone ?? 'UTC')
-  const facts: ReconcileEvent[] = []
+  const facts: TelemetryEvent[] = []
   let ended = Promise.withResolvers<undefined>()
-  const emit = (event: ReconcileEvent): void => {
+  const emit = (event: TelemetryEvent): void => {
     facts.push(event)
     if (event.type !== 'sweep') return
     ended.resolve(undefined)
     ended = Promise.withResolvers()
   }
   const platform = createFakePlatform({ latencyMs: 20, ...options, clock })
-  const maxRecords = options.maxRecords ?? 100_000
-  const circuits = createCircuits({ ...circuitsOff, ...options.circuit }, emit)
-  const cache = createBacklog({
-    policy,
-    zone,
-    maxRecords,
-  })
-  const outcomes = createOutcomes({
-    backlog: cache,
-    policy: policy.outcome,
-    zone,
-    onSettled({ outcome, pending, record, timeOffsetMs }) {
-      circuits.settle(pending.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
-      emit({ type: 'outcome', id: record.id, outcome, timeOffsetMs })
-      dispatcher.settled(record)
+  const { concurrency = 8, maxPerSecond = 1000, maxRecords = 100_000, pages = 4, sliceRecords = 5000 } = options
+  const config: Config = {
+    ...defaults,
+    backlog: { maxRecords },
+    circuit: { ...defaults.circuit, enabled: false, ...options.circuit },
+    platform: { ...defaults.platform, maxRequestsPerSecond: maxPerSecond },
+    retry: { ...defaults.retry, enabled: options.retriesEnabled ?? true, concurrency },
+    sweep: { ...defaults.sweep, concurrency: pages, sliceRecords },
+  }
+  const parts = createReconciler(config, {
+    policy: { ...defaultPolicy, ...options.policy },
+    connection: {
+      zone: createTimeZone(options.zone ?? 'UTC'),
+      serverClocks: { api: { now: () => clock.now(), isKnown: () => options.knowsTime?.() ?? true } },
+      client: (rate) => options.client?.({ clock, rate }) ?? platform,
     },
-    onUndecided({ ticket }) {
-      circuits.free(ticket)
-      dispatcher.wake()
-    },
-    onCheckDue(record) {
-      confirmer.follow(record)
-    },
-  })
-  const backlog = Object.assign(cache, { outcomes })
-  let paused = false
-  const rate = createRateLimiter({
+    transport: () => Promise.reject(new Error('nothing is asked here but the platform')),
     clock,
-    maxPerSecond: options.maxPerSecond ?? 1000,
-    areChecksLate: () => confirmer.overdueMs() > 10_000,
+    random: steadyRandom,
+    emit,
   })
-  const client = options.client?.({ clock, rate }) ?? platform
+  const { confirm, outcomes, pause, retry, sweeper } = parts
   const stop = new AbortController()
   const kill = new AbortController()
-  const breaker = createPlatformBreaker({
-    clock,
-    random: steadyRandom,
-    emit,
-    probe: async (signal) => {
-      await client.list({ status: 'failed', page: 0, size: 1 }, signal)
-    },
-    wake: () => {
-      dispatcher.wake()
-    },
-  })
-  const gates = createGates({
-    retriesEnabled: options.retriesEnabled ?? true,
-    pause: { since: () => (paused ? 0 : undefined) },
-    receiver: { isDown: () => false, since: () => undefined },
-    breaker,
-    rate,
-    circuits,
-    awaited: () => outcomes.pending().size,
-    maxAwaited: maxRecords / 2,
-    clock,
-  })
-  const { concurrency = 8 } = options
-  const dispatcher = createDispatcher({
-    client,
-    backlog,
-    outcomes,
-    policy,
-    rate,
-    breaker,
-    circuits,
-    gates,
-    receiver: { up: () => undefined },
-    clock,
-    concurrency,
-    emit,
-  })
-  const { sliceRecords = 5000, pages = 4 } = options
-  const confirmer = createConfirmer({
-    client,
-    backlog,
-    outcomes,
-    clock,
-    random: steadyRandom,
-    concurrency: pages,
-    firstCheckMs: policy.outcome.firstCheckMs,
-    isFull: (subscriptionId) => circuits.isFull(subscriptionId),
-  })
-  const sweeper = createSweeper({
-    client,
-    backlog,
-    outcomes,
-    dispatcher,
-    policy,
-    zone,
-    clock,
-    random: steadyRandom,
-    sliceRecords,
-    concurrency: pages,
-    maxRecords,
-    stuckAfterMs: 15 * minuteMs,
-    pausedForMs: rate.pausedForMs,
-    pausedMs: rate.pausedMs,
-    isClosed: (subscriptionId) => {
-      const now = clock.monotonic()
-      return !circuits.isOpen(subscriptionId, now) && !circuits.isRecovering(subscriptionId, now)
-    },
-    emit,
-  })
-  const sweeping = sweeper.run(stop.signal)
+  const sweeping = parts.sweep(stop.signal)
   const running: Promise<unknown>[] = [sweeping.catch(() => undefined)]
-  let retrying: Promise<void> | undefined
 
   return {
+    ...parts,
     clock,
     platform,
-    backlog,
-    rate,
-    breaker,
-    circuits,
-    gates,
-    dispatcher,
-    confirmer,
+    backlog: Object.assign(parts.backlog, { outcomes }),
     setPaused(value) {
-      paused = value
-      dispatcher.wake()
+      if (value) pause.pause()
+      else pause.resume()
     },
-    sweeper,
     sweeping,
     facts,
     stop,
     kill,
     sweeps: () => facts.flatMap((fact) => (fact.type === 'sweep' ? [fact.report] : [])),
     start() {
-      running.push(breaker.run(stop.signal).catch(() => undefined))
-      running.push(confirmer.run(stop.signal).catch(() => undefined))
-      retrying = dispatcher.run({ stop: stop.signal, kill: kill.signal })
+      const retrying = retry({ stop: stop.signal, kill: kill.signal })
+      running.push(runTogether([confirm], stop.signal).catch(() => undefined))
       running.push(retrying.catch(() => undefined))
       return retrying
     },
-    sweep: () => clock.run(sweeper.full(stop.signal)),
+    sweep: () => clock.run(sweeper.make('full', stop.signal)),
     swept: () => clock.run(Promise.race([ended.promise, sweeping])),
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the test is over'))

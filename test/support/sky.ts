@@ -281,7 +281,7 @@ export function holdingUnder(options: SkyOptions, more: ReconcileOptions = {}): 
   const span = { from: 0, to: Number.MAX_SAFE_INTEGER }
   const listing = listingOf([...options.records], { askedAt: 0, span })
   learn(world.backlog, listing, more.startMs ?? testNow)
-  world.dispatcher.changed()
+  world.planner.changed()
   return world
 }
 

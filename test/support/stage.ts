@@ -5,7 +5,7 @@ import type { Transport } from '../../src/platform/http.ts'
 import type { Handle } from '../../sandbox/handle.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import { createInProcessSandbox, startSandbox } from '../../sandbox/sandbox.ts'
-import { startEngine, type EngineUnderTest } from './engine.ts'
+import { startReconciler, type ReconcilerUnderTest } from './reconciler.ts'
 import { inProcessKey, inProcessTransport } from './in-process.ts'
 import { testKeys } from './keys.ts'
 import { createOffsetClock } from './offset-clock.ts'
@@ -17,7 +17,7 @@ export interface EngineOptions {
   hostAheadMs?: number | undefined
   /** Told of every fact in the moment in which it is told. */
   hear?: ((fact: TelemetryEvent) => void) | undefined
-  /** In this process only: stands between the engine and the platform. */
+  /** In this process only: stands between the reconciler and the platform. */
   between?: ((transport: Transport) => Transport) | undefined
 }
 
@@ -28,7 +28,7 @@ export interface Stage extends AsyncDisposable {
   run<T>(work: Promise<T>): Promise<T>
   /** Moves the clock on. */
   advance(ms: number): Promise<void>
-  startEngine(options: EngineOptions): Promise<EngineUnderTest>
+  startReconciler(options: EngineOptions): Promise<ReconcilerUnderTest>
 }
 
 export interface StageOptions {
@@ -46,16 +46,16 @@ export async function startStage({ sandbox: options, startAt }: StageOptions = {
     sandbox,
     run: (work) => clock.run(work),
     advance: (ms) => clock.advance(ms),
-    async startEngine({ between = (transport) => transport, env, hear, hostAheadMs = 0 }) {
+    async startReconciler({ between = (transport) => transport, env, hear, hostAheadMs = 0 }) {
       const hostClock = aheadOf(clock, hostAheadMs)
       const transport = between(inProcessTransport(sandbox, hostClock))
       const inProcess = { transport, key: await inProcessKey() }
-      const engine = await startEngine(sandbox, { clock: hostClock, inProcess, env, ...heard(hear) })
+      const reconciler = await startReconciler(sandbox, { clock: hostClock, inProcess, env, ...heard(hear) })
       return {
-        ...engine,
-        round: () => clock.run(engine.round()),
+        ...reconciler,
+        round: () => clock.run(reconciler.round()),
         async [Symbol.asyncDispose]() {
-          await clock.run(Promise.resolve(engine[Symbol.asyncDispose]()))
+          await clock.run(Promise.resolve(reconciler[Symbol.asyncDispose]()))
         },
       }
     },
@@ -81,9 +81,9 @@ export async function startHttpStage(given: StageOptions & { speed?: number | un
       clock.advance(ms)
       return Promise.resolve()
     },
-    startEngine({ between, env, hear, hostAheadMs = 0 }) {
+    startReconciler({ between, env, hear, hostAheadMs = 0 }) {
       if (between !== undefined) throw new Error('over HTTP a gateway stands between')
-      return startEngine(sandbox, { clock: clock.seenAhead(hostAheadMs), env, ...heard(hear) })
+      return startReconciler(sandbox, { clock: clock.seenAhead(hostAheadMs), env, ...heard(hear) })
     },
     [Symbol.asyncDispose]: () => sandbox.close(),
   }

@@ -6,7 +6,7 @@ import type { ExitCode } from '../../src/runtime/errors.ts'
 import type { FaultRule } from '../../sandbox/faults.ts'
 import { startSandbox } from '../../sandbox/sandbox.ts'
 import { findCanaries } from '../support/canaries.ts'
-import { sandboxEnv } from '../support/engine.ts'
+import { sandboxEnv } from '../support/reconciler.ts'
 import { testKeys } from '../support/keys.ts'
 import {
   collectSecrets,

@@ -9,7 +9,7 @@ import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { findCanaries } from '../support/canaries.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
-import { sandboxEnv } from '../support/engine.ts'
+import { sandboxEnv } from '../support/reconciler.ts'
 import { testKeys } from '../support/keys.ts'
 import {
   collectSecrets,

@@ -148,7 +148,7 @@ describe('some list calls', () => {
 
   test('a token that ends in the middle: one new one for all', async () => {
     await using scene = await startScene()
-    await scene.run(scene.daemon.engine.client.list({ page: 0, size: 1 }, new AbortController().signal))
+    await scene.run(scene.daemon.reconciler.client.list({ page: 0, size: 1 }, new AbortController().signal))
     await scene.advance(20_000)
     let seen = 0
     const ends = (): boolean => {

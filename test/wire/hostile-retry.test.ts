@@ -263,7 +263,7 @@ describe('the record is not failed any more', () => {
       await scene.advance(restMs)
     }
     expect(scene.calls().retry).toBe(2 * 6)
-    const { counts } = scene.daemon.engine.backlog.summary(scene.daemon.engine.client.now(), () => undefined)
+    const { counts } = scene.daemon.reconciler.backlog.summary(scene.daemon.reconciler.client.now(), () => undefined)
     expect(counts).toMatchObject({ parked: 2, due: 0 })
   })
 })
@@ -296,15 +296,15 @@ describe('a few bad records among many good ones', () => {
 
   test('the platform is away: retries stop after a few, and start again by themselves', async () => {
     await using scene = await startScene({ records: 100 })
-    const { engine } = scene.daemon
+    const { reconciler } = scene.daemon
     const { signal } = new AbortController()
-    await scene.run(engine.sweeper.full(signal))
+    await scene.run(reconciler.sweeper.make('full', signal))
     scene.sandbox.faults.set({ operation: 'api', fault: { kind: 'status', status: 502, body: 'html' } })
 
     const signals = { stop: signal, kill: signal }
-    await scene.run(engine.dispatcher.run(signals, { onlyDueAt: engine.client.now() }))
+    await scene.run(reconciler.retry(signals, { onlyDueAt: reconciler.client.now() }))
 
-    expect(engine.breaker.trouble()).toBe('platform')
+    expect(reconciler.breaker.trouble()).toBe('platform')
     // Three in a row, and those that were in flight beside them.
     expect(scene.calls().retry).toBeLessThanOrEqual(8)
     const before = callsTold(scene, 'list')

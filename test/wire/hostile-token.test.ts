@@ -135,7 +135,7 @@ describe('a token whose life is not told as it should be', () => {
 
     expect(sweep.result).toBe('complete')
     expect(retries).toEqual({ accepted: scene.ids.length })
-    const left = (scene.daemon.engine.tokens.expiresAt() ?? 0) - scene.clock.now()
+    const left = (scene.daemon.connection.tokens.expiresAt() ?? 0) - scene.clock.now()
     expect(left).toBeLessThanOrEqual(lifetimeMs)
     expect(left).toBeGreaterThan(lifetimeMs - minute / 2)
     expect(scene.calls().token).toBe(1)

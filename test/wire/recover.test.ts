@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { startSandbox } from '../../sandbox/sandbox.ts'
-import { startEngine } from '../support/engine.ts'
+import { startReconciler } from '../support/reconciler.ts'
 import { testKeys } from '../support/keys.ts'
 
 const hour = 3_600_000
@@ -14,7 +14,7 @@ test('everything that is due is delivered once, parked and resolved records are 
   sandbox.seed({ count: 450, from: now - 100 * hour, to: now - 12 * hour, subscriptions: 2 })
   sandbox.seed({ count: 30, from: now - 100 * hour, to: now - 12 * hour, attempts: 30 })
   sandbox.seed({ count: 20, from: now - 100 * hour, to: now - 12 * hour, failed: 0 })
-  await using daemon = await startEngine(sandbox)
+  await using daemon = await startReconciler(sandbox)
 
   const { sweep, retries } = await daemon.round()
 

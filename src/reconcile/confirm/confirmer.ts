@@ -1,5 +1,4 @@
 // Checks pending outcomes in rounds, at most one a second, the most overdue first. @see design section 11
-import { createNotifier } from '../../runtime/notifier.ts'
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -8,6 +7,7 @@ import { maxPageSize } from '../../platform/wire.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 import type { Backlog } from '../retry/backlog.ts'
+import type { Circuits } from '../retry/circuits.ts'
 import { asked } from '../sweep/list-slice.ts'
 import type { Outcomes } from './outcomes.ts'
 import { afterPage, ownSearches, planSearches, type Search } from './searches.ts'
@@ -15,24 +15,23 @@ import { afterPage, ownSearches, planSearches, type Search } from './searches.ts
 export interface ConfirmOptions {
   client: Pick<PlatformClient, 'list' | 'now'>
   backlog: Pick<Backlog, 'get'>
-  outcomes: Pick<Outcomes, 'pending' | 'see'>
+  outcomes: Pick<Outcomes, 'firstCheckAt' | 'pending' | 'see'>
   clock: Clock
   random: Random
   /** Calls at the same time. */
   concurrency: number
   /** From a PATCH to its first check. Rounds are twice as far apart. */
   firstCheckMs: number
-  /** True of a subscription whose retries wait for outcomes: its checks go first. */
-  isFull: (subscriptionId: string) => boolean
+  /** Checks of a subscription whose circuit is at its limit go first. */
+  circuits: Pick<Circuits, 'isFull'>
 }
 
+/** The steps of the confirm loop, which waits between them. @see reconciler.ts */
 export interface Confirmer {
-  /** A record became pending, or its check is due sooner than before. */
-  follow(record: FailedRecord): void
-  /** How long the most overdue check has been due, in ms; 0 when none is. */
-  overdueMs(): number
-  /** Checks until the signal is aborted; rejects with its reason, or with a bug. */
-  run(signal: AbortSignal): Promise<void>
+  /** Milliseconds until the next round; Infinity while no outcome is pending. */
+  msUntilRound(): number
+  /** One round: checks all that is due. Rejects with the signal's reason, or with a bug. */
+  check(signal: AbortSignal): Promise<void>
 }
 
 /** One round of checks. */
@@ -56,12 +55,10 @@ const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden'
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, outcomes, random } = options
   const roundMs = 2 * options.firstCheckMs
-  const notifier = createNotifier(clock)
   let pauses = 0
+  /** Monotonic ms. */
   let roundAt = -Infinity
-  /** When the loop wakes, and when the first check is due; monotonic ms. */
-  let wakesAt = -Infinity
-  let firstDueAt = Infinity
+  let pausesUntil = -Infinity
 
   const isDue = ({ awaiting }: FailedRecord): boolean => awaiting !== undefined && awaiting.checkAt <= roundAt
 
@@ -71,7 +68,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     const ranked = records.map((record) => ({
       record,
       at: dueAt(record),
-      waits: !options.isFull(record.subscriptionId),
+      waits: !options.circuits.isFull(record.subscriptionId),
     }))
     return ranked.sort((a, b) => Number(a.waits) - Number(b.waits) || a.at - b.at).map(({ record }) => record)
   }
@@ -139,44 +136,27 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     }
   }
 
-  async function pause(signal: AbortSignal): Promise<void> {
-    const longest = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(pauses, 20))
+  /** The platform does not answer: the next round comes after a pause, which doubles. */
+  function pause(): void {
+    const maxMs = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(pauses, 20))
     pauses += 1
-    await clock.sleep(longest * (1 - random.next() / 2), signal)
-  }
-
-  /** One round: checks all that is due, and pauses when the platform does not answer. */
-  async function checkDue(signal: AbortSignal): Promise<void> {
-    const round = { signal, calls: 0, answers: 0, failures: 0 }
-    roundAt = clock.monotonic()
-    try {
-      await work(round)
-      // A single record whose look-up failed was put off by itself.
-      if (round.failures > 1 && round.answers === 0) await pause(signal)
-      else pauses = 0
-    } catch (error) {
-      signal.throwIfAborted()
-      if (!isPlatformTrouble(error)) throw error
-      await pause(signal)
-    }
+    pausesUntil = clock.monotonic() + maxMs * (1 - random.next() / 2)
   }
 
   return {
-    follow({ awaiting }) {
-      if (awaiting === undefined) return
-      firstDueAt = Math.min(firstDueAt, awaiting.checkAt)
-      if (Math.max(awaiting.checkAt, roundAt + roundMs) < wakesAt) notifier.notify()
-    },
-    overdueMs: () => Math.max(0, clock.monotonic() - firstDueAt),
-    async run(signal) {
-      for (;;) {
+    msUntilRound: () => Math.max(outcomes.firstCheckAt(), roundAt + roundMs, pausesUntil) - clock.monotonic(),
+    async check(signal) {
+      const round = { signal, calls: 0, answers: 0, failures: 0 }
+      roundAt = clock.monotonic()
+      try {
+        await work(round)
+        // A single record whose look-up failed was put off by itself.
+        if (round.failures > 1 && round.answers === 0) pause()
+        else pauses = 0
+      } catch (error) {
         signal.throwIfAborted()
-        firstDueAt = Infinity
-        for (const { awaiting } of outcomes.pending()) firstDueAt = Math.min(firstDueAt, awaiting?.checkAt ?? Infinity)
-        wakesAt = Math.max(firstDueAt, roundAt + roundMs)
-        const waitMs = wakesAt - clock.monotonic()
-        if (waitMs <= 0) await checkDue(signal)
-        else await notifier.wait(waitMs === Infinity ? undefined : waitMs, signal)
+        if (!isPlatformTrouble(error)) throw error
+        pause()
       }
     },
   }

@@ -7,9 +7,9 @@ export interface CircuitPolicy {
   initialLimit: number
   maxLimit: number
   failureRatio: number
-  cooldownMs: number
-  maxCooldownMs: number
-  probeTimeoutMs: number
+  cooldown: number
+  maxCooldown: number
+  probeTimeout: number
 }
 
 export const circuitStates = ['closed', 'half-open', 'open'] as const
@@ -46,13 +46,13 @@ export interface Circuit {
 }
 
 export function createCircuit(policy: CircuitPolicy): Circuit {
-  const { cooldownMs, failureRatio, maxLimit, maxCooldownMs } = policy
+  const { cooldown, failureRatio, maxLimit, maxCooldown } = policy
   const initial = Math.min(policy.initialLimit, maxLimit)
   let limit = initial
   let isHalfOpen = false
   let openedAt = -Infinity
   let openUntil = -Infinity
-  let nextPauseMs = cooldownMs
+  let nextPauseMs = cooldown
   /**
    * The last outcome of each record, oldest first: one that fails again and again counts once, so that a few poisoned
    * records can't outweigh all that arrived.
@@ -79,7 +79,7 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
     limit = Math.min(maxLimit, limit + 1)
     if (limit < initial) return
     isHalfOpen = false
-    nextPauseMs = cooldownMs
+    nextPauseMs = cooldown
   }
 
   function open(now: number): Judgement {
@@ -88,7 +88,7 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
     isHalfOpen = true
     openedAt = now
     openUntil = now + nextPauseMs
-    nextPauseMs = Math.min(maxCooldownMs, 2 * nextPauseMs)
+    nextPauseMs = Math.min(maxCooldown, 2 * nextPauseMs)
     failedById.clear()
     failed = 0
     known = 0

@@ -243,7 +243,7 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
     },
     free,
     freeLater(ticket, now) {
-      later.push({ held: ticket as TakenPlace, at: now + policy.probeTimeoutMs })
+      later.push({ held: ticket as TakenPlace, at: now + policy.probeTimeout })
     },
     turn(now) {
       for (let [first] = later; first !== undefined && first.at <= now; [first] = later) {

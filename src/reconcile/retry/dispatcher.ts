@@ -1,6 +1,5 @@
-// Sends what is due, one record at a time per id, as fast as slots, rate and trouble allow. @see design section 10
+// Picks the next record that may go and sends its PATCH: one at a time per id, within slots, circuits and order. @see design section 10
 import pLimit from 'p-limit'
-import { createNotifier } from '../../runtime/notifier.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -8,6 +7,7 @@ import type { RetryAnswer } from '../../platform/operations.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Circuits, Ticket } from './circuits.ts'
 import type { Backlog } from './backlog.ts'
+import type { Planner } from './planner.ts'
 import { decide } from '../decide.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import { nextAttempt, type FailedRecord } from '../failed-record.ts'
@@ -16,8 +16,7 @@ import type { Policy } from '../policy.ts'
 import type { Because } from '../reasons.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
 import type { Gates } from './gates.ts'
-import { firstOfEach } from './entity-order.ts'
-import { pickNext, planRetries, take, type Pick as Picked, type PickRules, type RetryPlan } from './retry-plan.ts'
+import { pickNext, take, type Pick as Picked, type PickRules, type RetryPlan } from './retry-plan.ts'
 import { contains, type Span } from '../window.ts'
 
 export interface RetryEvent {
@@ -36,6 +35,7 @@ export interface RetryEvent {
 export interface DispatchOptions {
   client: PlatformClient
   backlog: Backlog
+  planner: Planner
   outcomes: Outcomes
   policy: Policy
   rate: RateLimiter
@@ -47,26 +47,36 @@ export interface DispatchOptions {
   /** Retries in flight at most. */
   concurrency: number
   emit: (event: RetryEvent) => void
+  /** Called when a slot has become free, or a span may be retried again. */
+  wake: () => void
 }
 
+/** A round of a command: retries what was due at this moment (epoch ms of the platform's clock), and nothing else. */
+export interface RetryRound {
+  onlyDueAt: number
+}
+
+/** The steps of the retry loop, which waits between them. @see reconciler.ts */
 export interface Dispatcher {
-  /** Takes in that records of the backlog are new or have changed: the plan is made again. */
-  changed(): void
-  /** Looks again whether something can go out. */
-  wake(): void
+  /** Begins the loop, or a round. */
+  begin(round?: RetryRound): void
+  /** A turn of the loop: cooldowns end, places become free, and the platform is probed, each when its time has come. */
+  turn(signal: AbortSignal): void
+  /** The record that may go now; undefined when there is none, or a gate is shut, or no slot is free. */
+  pick(): Picked | undefined
+  /** Sends it. `kill` cuts its call off. */
+  send(picked: Picked, kill: AbortSignal): void
+  /** True when a round has nothing left that it could do, or wait for. */
+  isRoundOver(): boolean
+  /** Milliseconds until something may become due, or allowed; undefined when only an event can bring that about. */
+  msUntilChange(): number | undefined
+  /** Aborted with the first bug that a retry met. */
+  readonly broken: AbortSignal
+  /** Resolves when the calls that are under way now have ended. */
+  drain(): Promise<void>
   /** Keeps retries out of a span; resolves, when none is in flight there, to the release. */
   fence(span: Span, signal: AbortSignal): Promise<() => void>
-  /**
-   * Retries until `stop` is aborted, then waits for those in flight; `kill` ends these too.
-   * With `onlyDueAt` (epoch ms of the platform's clock) it retries what was due then, and ends when each of these has an
-   * outcome or an open circuit, or trouble stops it. Rejects only for a bug, at once: those in flight are left to `kill`.
-   */
-  run(signals: { stop: AbortSignal; kill: AbortSignal }, round?: { onlyDueAt: number }): Promise<void>
   inFlight(): number
-  /** Takes in that the whole window has been listed, without a gap: where events go in their order, nothing goes out before. */
-  sawAll(): void
-  /** Takes in that an outcome has become known: the record is due again later, or those behind it may go. */
-  settled(entry: FailedRecord): void
   /**
    * How long the loop has not turned, in ms, without the time that a Retry-After asked for. It turns at least every half
    * minute, or as often as the rate lets a retry go: every 100 s at the least.
@@ -74,73 +84,38 @@ export interface Dispatcher {
   silentForMs(): number
 }
 
-/** The plan is made at most so often, in ms for each record of the backlog: making it takes a twentieth of that. */
-const planMsPerRecord = 0.004
-/** With an order per entity, which takes longer. */
-const orderedPlanMsPerRecord = 0.02
-
 interface Flight {
   entry: FailedRecord
   done: Promise<void>
 }
 
 export function createDispatcher(options: DispatchOptions): Dispatcher {
-  const { circuits, backlog, gates, client, clock, breaker, outcomes, policy, rate, receiver } = options
+  const { backlog, breaker, circuits, client, clock, gates, outcomes, planner, policy, rate, receiver, wake } = options
   const flights = new Map<string, Flight>()
   const bySubscription = new Map<string, number>()
-  const notifier = createNotifier(clock)
   const limit = pLimit(options.concurrency)
   /** Slices that are being listed: their records wait. */
   const listed = new Set<Span>()
-  let plan: RetryPlan = { lanes: new Map(), nextDueAt: Infinity }
-  /** Monotonic ms. */
-  let plannedAt = -Infinity
-  const msPerRecord = policy.orderPerEntity ? orderedPlanMsPerRecord : planMsPerRecord
-  let isStale = true
-  /** A listing came after the plan: with an order per entity it may let a record overtake an older one. */
-  let isOrderStale = true
+  let plan: RetryPlan | undefined
   let wasFirstProbe = false
-  let hasSeenAll = false
+  /** The platform breaker's probe under way. */
+  let probing: Promise<void> = Promise.resolve()
   /** Monotonic ms without the time that a Retry-After asked for: waiting for that is no silence. */
   const activeMs = (): number => clock.monotonic() - rate.pausedMs()
-  let beatAt = activeMs()
-  /** Aborted with the first bug that a retry met. */
+  let turnedAt = activeMs()
   const broken = new AbortController()
-  /** In a single round, the moment at which what is due was decided. */
+  /** In a round, the moment at which what is due was decided. */
   let roundAt: number | undefined
   const now = (): number => roundAt ?? client.now()
 
   /** The last free slot is for a subscription that has none in flight, so that a slow one can't take them all. */
   const idleOnly = (): boolean => flights.size === options.concurrency - 1
-  const hasSlot = (): boolean => flights.size < options.concurrency
-  const mayRetry = (): boolean => hasSlot() && gates.admits(flights.size)
+  const mayRetry = (): boolean => flights.size < options.concurrency && gates.admits(flights.size)
 
   function count(subscriptionId: string, by: number): void {
     const now = (bySubscription.get(subscriptionId) ?? 0) + by
     if (now > 0) bySubscription.set(subscriptionId, now)
     else bySubscription.delete(subscriptionId)
-  }
-
-  /** With `retry.orderPerEntity`: nothing older of its entity is open here, was left out, or was never looked for. */
-  function candidates(): ((record: FailedRecord) => boolean) | undefined {
-    if (!policy.orderPerEntity) return undefined
-    if (!hasSeenAll) return () => false
-    const isFirst = firstOfEach(backlog.entries(), policy)
-    return (record) =>
-      record.localSecond <= (backlog.leftOut.oldestOf(record.subscriptionId) ?? Infinity) && isFirst(record)
-  }
-
-  /** Planning takes time for each record, so it is done only so often: a twentieth of a core at the most. */
-  const replanAt = (): number => (isOrderStale ? -Infinity : plannedAt + msPerRecord * backlog.size())
-
-  /** Makes the plan again when something changed, or a backoff has ended. In a single round nothing becomes due. */
-  function refreshPlan(): void {
-    const isDue = plan.nextDueAt <= now()
-    if (!(isStale || isDue) || clock.monotonic() < replanAt()) return
-    plan = planRetries(backlog.entries(), { policy, now: now(), previous: plan, isCandidate: candidates() })
-    plannedAt = clock.monotonic()
-    isStale = false
-    isOrderStale = false
   }
 
   /** Whether it may be sent now, as far as the record itself is concerned. The plan may be older than what it is now. */
@@ -166,8 +141,9 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   function pick(): Picked | undefined {
-    refreshPlan()
+    if (!mayRetry()) return undefined
     const isTaken = (subscriptionId: string): boolean => idleOnly() && (bySubscription.get(subscriptionId) ?? 0) > 0
+    plan = planner.plan(now())
     return pickNext(
       plan,
       rulesFor(
@@ -175,15 +151,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
           !isTaken(subscriptionId) && circuits.blocks(subscriptionId, clock.monotonic()) === undefined,
       ),
     )
-  }
-
-  /** A record that is due again later: the plan is made again then. With an order, those behind it may go now. */
-  function replanFor(record: FailedRecord): void {
-    isStale ||= policy.orderPerEntity
-    if (backlog.get(record.id) !== record) return
-    const { decision, dueAt } = decide(record, policy, { now: client.now() })
-    if (decision === 'due') isStale = true
-    if (decision === 'backing-off') plan.nextDueAt = Math.min(plan.nextDueAt, dueAt)
   }
 
   /** A PATCH that fails on the platform's side hits it again and again, were its place free at once. */
@@ -197,6 +164,13 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const isProbe = circuits.isRecovering(entry.subscriptionId, clock.monotonic())
     const because = isProbe ? 'probe' : decide(entry, policy, { now: now() }).because
     return { attempt: nextAttempt(entry), because }
+  }
+
+  /** A record whose PATCH was cut off by the end of the process is still failed: nothing is lost. */
+  function failed(signal: AbortSignal): (error: unknown) => void {
+    return (error) => {
+      if (!isAbort(error, signal)) broken.abort(error)
+    }
   }
 
   async function attempt(
@@ -214,95 +188,67 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     breaker.note(answer, sentAt)
   }
 
-  function send(entry: FailedRecord, kill: AbortSignal): void {
-    count(entry.subscriptionId, 1)
-    const occasion = occasionOf(entry)
-    const ticket = circuits.take(entry, clock.monotonic())
-    outcomes.begin(entry, ticket, { sentAt: client.now(), monotonic: clock.monotonic() })
-    const done = limit(attempt, entry, { ticket, ...occasion }, kill)
-      .catch((error: unknown) => {
-        // A record whose PATCH was cut off by the end of the process is still failed: nothing is lost.
-        if (!isAbort(error, kill)) broken.abort(error)
-      })
+  function send(picked: Picked, kill: AbortSignal): void {
+    const { record } = picked
+    wasFirstProbe = circuits.firstProbes().has(record.subscriptionId)
+    if (plan !== undefined) take(plan, picked)
+    count(record.subscriptionId, 1)
+    const occasion = occasionOf(record)
+    const ticket = circuits.take(record, clock.monotonic())
+    outcomes.begin(record, ticket, { sentAt: client.now(), monotonic: clock.monotonic() })
+    const done = limit(attempt, record, { ticket, ...occasion }, kill)
+      .catch(failed(kill))
       .then(() => {
-        flights.delete(entry.id)
-        count(entry.subscriptionId, -1)
-        replanFor(entry)
-        notifier.notify()
+        flights.delete(record.id)
+        count(record.subscriptionId, -1)
+        planner.released(record)
+        wake()
       })
-    flights.set(entry.id, { entry, done })
-  }
-
-  /** Picks after the rate has let it: what was due before the wait may not be any more. */
-  async function sendNext(halt: AbortSignal, kill: AbortSignal): Promise<void> {
-    await rate.acquire('retry', halt)
-    const picked = mayRetry() && !halt.aborted ? pick() : undefined
-    if (picked === undefined) {
-      rate.release('retry')
-      return
-    }
-    wasFirstProbe = circuits.firstProbes().has(picked.record.subscriptionId)
-    take(plan, picked)
-    send(picked.record, kill)
-  }
-
-  /** Milliseconds until something may become due, or allowed; in a single round nothing becomes due. */
-  function untilChange(): number | undefined {
-    const isPlanned = roundAt === undefined && mayRetry()
-    const untilDue = isPlanned ? plan.nextDueAt - client.now() : Infinity
-    const untilReplan = isStale && isPlanned ? 0 : untilDue
-    const monotonic = clock.monotonic()
-    const untilPlan = Math.max(untilReplan, replanAt() - monotonic)
-    const untilCircuit = (circuits.nextChangeAt(monotonic) ?? Infinity) - monotonic
-    const wait = Math.min(untilPlan, untilCircuit, rate.pausedForMs() || Infinity)
-    return wait === Infinity ? undefined : Math.max(1, wait)
-  }
-
-  /** True when a single round has nothing left that it could do, or wait for. */
-  function isRoundOver(): boolean {
-    if (roundAt === undefined || flights.size > 0) return false
-    if (gates.global() === 'disabled' || breaker.trouble() !== undefined) return true
-    if (outcomes.pending().size > 0) return false
-    refreshPlan()
-    return (
-      receiver.up() === false ||
-      pickNext(
-        plan,
-        rulesFor((subscriptionId) => !circuits.isOpen(subscriptionId, clock.monotonic())),
-      ) === undefined
-    )
-  }
-
-  async function loop(halt: AbortSignal, kill: AbortSignal): Promise<void> {
-    for (;;) {
-      halt.throwIfAborted()
-      beatAt = activeMs()
-      circuits.turn(clock.monotonic())
-      if (mayRetry() && pick() !== undefined) {
-        await sendNext(halt, kill)
-        continue
-      }
-      if (isRoundOver()) return
-      await notifier.wait(untilChange(), halt)
-    }
+    flights.set(record.id, { entry: record, done })
   }
 
   return {
-    changed() {
-      isStale = true
-      isOrderStale ||= policy.orderPerEntity
-      notifier.notify()
+    begin(round) {
+      roundAt = round?.onlyDueAt
     },
-    wake: () => {
-      notifier.notify()
+    turn(signal) {
+      turnedAt = activeMs()
+      circuits.turn(clock.monotonic())
+      if (breaker.isProbeDue()) probing = breaker.probe(signal).catch(failed(signal))
+    },
+    pick,
+    send,
+    isRoundOver() {
+      if (roundAt === undefined || flights.size > 0) return false
+      if (gates.global() === 'disabled' || breaker.trouble() !== undefined) return true
+      if (outcomes.pending().size > 0) return false
+      return (
+        receiver.up() === false ||
+        pickNext(
+          planner.plan(roundAt),
+          rulesFor((subscriptionId) => !circuits.isOpen(subscriptionId, clock.monotonic())),
+        ) === undefined
+      )
+    },
+    msUntilChange() {
+      const monotonic = clock.monotonic()
+      // In a round nothing becomes due.
+      const untilPlan = roundAt === undefined && mayRetry() ? planner.msUntilReplan() : Infinity
+      const untilCircuit = (circuits.nextChangeAt(monotonic) ?? Infinity) - monotonic
+      const untilProbe = (breaker.probeAt() ?? Infinity) - monotonic
+      const wait = Math.min(untilPlan, untilCircuit, untilProbe, rate.pausedForMs() || Infinity)
+      return wait === Infinity ? undefined : Math.max(1, wait)
+    },
+    broken: broken.signal,
+    async drain() {
+      await Promise.all([probing, ...[...flights.values()].map(({ done }) => done)])
     },
     async fence(span, signal) {
       const own = { ...span }
       listed.add(own)
       const release = (): void => {
         listed.delete(own)
-        isStale = true
-        notifier.notify()
+        planner.changed()
       }
       try {
         const inside = [...flights.values()].filter(({ entry }) => contains(span, entry.localSecond))
@@ -314,26 +260,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       }
       return release
     },
-    async run({ stop, kill }, round) {
-      roundAt = round?.onlyDueAt
-      try {
-        await loop(AbortSignal.any([stop, broken.signal]), kill)
-      } catch (error) {
-        if (broken.signal.aborted || !isAbort(error, stop)) throw error
-      }
-      await Promise.all([...flights.values()].map(({ done }) => done))
-      broken.signal.throwIfAborted()
-    },
     inFlight: () => flights.size,
-    sawAll() {
-      hasSeenAll = true
-      isStale ||= policy.orderPerEntity
-      notifier.notify()
-    },
-    settled(entry) {
-      replanFor(entry)
-      notifier.notify()
-    },
-    silentForMs: () => activeMs() - beatAt,
+    silentForMs: () => activeMs() - turnedAt,
   }
 }

@@ -1,6 +1,6 @@
 // Circuit breaker for the platform: opens on 401/403 or three failures in a row; a size-1 list call with backoff probes whether to close it. @see design section 10
-import { createNotifier } from '../../runtime/notifier.ts'
 import type { Clock, Random } from '../../runtime/clock.ts'
+import type { PlatformClient } from '../../platform/client.ts'
 import type { RetryAnswer } from '../../platform/operations.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 
@@ -16,8 +16,7 @@ export interface TroubleEvent {
 export interface PlatformBreakerOptions {
   clock: Clock
   random: Random
-  /** A size-1 list call: resolves when the platform answers it, rejects when not (or with the signal's reason). */
-  probe: (signal: AbortSignal) => Promise<void>
+  client: Pick<PlatformClient, 'list'>
   /** Called whenever it may have become possible to go on. */
   wake: () => void
   emit: (event: TroubleEvent) => void
@@ -31,8 +30,11 @@ export interface PlatformBreaker {
   since(): number | undefined
   /** Takes in what came of a PATCH that was sent at `sentAt`, monotonic ms. */
   note(answer: RetryAnswer, sentAt: number): void
-  /** Asks the platform while there is trouble. Rejects with the signal's reason, or for a bug of the probe. */
-  run(signal: AbortSignal): Promise<void>
+  /** When the platform is to be probed next, monotonic ms; undefined while there is no question, or a probe is under way. */
+  probeAt(): number | undefined
+  isProbeDue(): boolean
+  /** Asks the platform once. Rejects with the signal's reason, or for a bug of the probe. */
+  probe(signal: AbortSignal): Promise<void>
 }
 
 /** So many failures in a row raise the question whether it is the records or the platform. */
@@ -57,7 +59,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   let since: number | undefined
   /** When the state was last entered, monotonic ms. */
   let enteredAt = -Infinity
-  const changed = createNotifier(clock)
+  let probeAt: number | undefined
+  let isProbing = false
 
   function trouble(): Trouble | undefined {
     if (state.name === 'open') return state.trouble
@@ -66,6 +69,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
 
   function enter(next: BreakerState): void {
     const before = trouble()
+    const wasOpen = state.name === 'open'
     state = next
     enteredAt = clock.monotonic()
     if (next.name === 'closed') {
@@ -73,11 +77,12 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       doubtfulInARow = 0
       pauses = 0
     }
+    if (next.name !== 'open') probeAt = next.name === 'checking' ? enteredAt : undefined
+    else if (!wasOpen) pause()
     if (trouble() !== before) {
       since = trouble() === undefined ? undefined : clock.now()
       options.emit({ type: 'trouble', trouble: trouble() })
     }
-    changed.notify()
     options.wake()
   }
 
@@ -89,7 +94,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
 
   async function answers(signal: AbortSignal): Promise<boolean> {
     try {
-      await options.probe(signal)
+      await options.client.list({ status: 'failed', page: 0, size: 1 }, signal)
       return true
     } catch (error) {
       signal.throwIfAborted()
@@ -98,29 +103,21 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     }
   }
 
-  async function pause(signal: AbortSignal): Promise<void> {
-    const longest = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(pauses, 20))
+  /** The next probe comes after a pause, which doubles. */
+  function pause(): void {
+    const maxMs = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(pauses, 20))
     pauses += 1
-    await clock.sleep(longest * (1 - random.next() / 2), signal)
+    probeAt = clock.monotonic() + maxMs * (1 - random.next() / 2)
   }
 
-  function isStillChecking(): boolean {
-    return state.name === 'checking'
-  }
-
-  /** One round of finding out; does nothing while there is no question. */
-  async function ask(signal: AbortSignal): Promise<void> {
-    if (state.name === 'checking') {
-      const next: BreakerState = (await answers(signal)) ? { name: 'closed' } : { name: 'open', trouble: 'platform' }
-      // A refusal may have come meanwhile: it is the better answer.
-      if (isStillChecking()) enter(next)
-    } else if (state.name === 'open') {
-      await pause(signal)
-      // Asked only now: a refusal may have come meanwhile, and the list being answered does not take it back.
-      if (await answers(signal)) enter(trouble() === 'platform' ? { name: 'closed' } : { name: 'half-open' })
-    } else {
-      await changed.wait(undefined, signal)
-    }
+  async function probe(signal: AbortSignal): Promise<void> {
+    const asked = state
+    const answered = await answers(signal)
+    // A refusal may have come meanwhile: it is the better answer, and the list being answered does not take it back.
+    if (state.name === 'checking') enter(answered ? { name: 'closed' } : { name: 'open', trouble: 'platform' })
+    else if (state.name !== 'open' || asked.name === 'checking') return
+    else if (!answered) pause()
+    else enter(state.trouble === 'platform' ? { name: 'closed' } : { name: 'half-open' })
   }
 
   return {
@@ -144,10 +141,15 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         enter({ name: 'checking' })
       }
     },
-    async run(signal) {
-      for (;;) {
-        signal.throwIfAborted()
-        await ask(signal)
+    probeAt: () => (isProbing ? undefined : probeAt),
+    isProbeDue: () => !isProbing && probeAt !== undefined && clock.monotonic() >= probeAt,
+    async probe(signal) {
+      isProbing = true
+      try {
+        await probe(signal)
+      } finally {
+        isProbing = false
+        options.wake()
       }
     },
   }

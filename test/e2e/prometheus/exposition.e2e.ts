@@ -1,6 +1,6 @@
 // What a running daemon serves at /metrics, in promtool's eyes.
 import { expect, test, vi } from 'vitest'
-import { sandboxEnv } from '../../support/engine.ts'
+import { sandboxEnv } from '../../support/reconciler.ts'
 import { seedDue, startPlatform } from '../../support/gate.ts'
 import { get, patience, startDaemon } from '../../support/process.ts'
 import { promtool } from './promtool.ts'

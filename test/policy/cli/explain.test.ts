@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { explain, type ExplainOptions, type Explanation } from '../../../src/cli/explain.ts'
 import { loadWith } from '../../support/configuration.ts'
-import { toPolicy } from '../../../src/engine.ts'
+import { toPolicy } from '../../../src/reconciler.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { decide } from '../../../src/reconcile/decide.ts'

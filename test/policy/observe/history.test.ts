@@ -1,7 +1,7 @@
 // The last hour: what was counted stands in its minute, nothing grows, and the pace is that of the present.
 import { describe, expect, test } from 'vitest'
 import { createHistory, type History } from '../../../src/observe/history.ts'
-import type { Outcome } from '../../../src/reconcile/confirm/outcomes.ts'
+import type { Outcome } from '../../../src/reconcile/confirm/evidence.ts'
 import { everyFact, outcomeFact } from '../../support/facts.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 

@@ -220,6 +220,6 @@ describe('pauses', () => {
   })
 
   test('a longest pause that is the first pause stays that', () => {
-    expect(lengths(circuitOf({ cooldownMs: 5000, maxCooldownMs: 5000 }), 3)).toEqual([5, 5, 5])
+    expect(lengths(circuitOf({ cooldown: 5000, maxCooldown: 5000 }), 3)).toEqual([5, 5, 5])
   })
 })

@@ -7,7 +7,7 @@ import {
   type Ticket,
   type ReceiverVerdict,
 } from '../../../src/reconcile/retry/circuits.ts'
-import { verdictOf } from '../../../src/reconcile/confirm/outcomes.ts'
+import { verdictOf } from '../../../src/reconcile/confirm/evidence.ts'
 import { arriving, defaultCircuit, deliveries, failing, linesOf, type Fate } from '../../support/deliveries.ts'
 
 const minuteMs = 60_000

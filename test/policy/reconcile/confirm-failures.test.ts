@@ -139,7 +139,7 @@ describe('failures', () => {
     const send = (one: WebhookRecord): void => {
       const listing = listingOf([one], { askedAt: world.clock.monotonic(), complete: false })
       learn(world.backlog, listing, world.clock.now())
-      world.dispatcher.changed()
+      world.planner.changed()
     }
     if (bad !== undefined) send(bad)
     await world.clock.advance(10 * minuteMs)

@@ -45,7 +45,7 @@ function list(world: Reconcile, records: WebhookRecord[]): void {
   world.platform.add(...records)
   const listing = listingOf(records, { complete: false, askedAt: world.clock.monotonic() })
   learn(world.backlog, listing, world.platform.now())
-  world.dispatcher.changed()
+  world.planner.changed()
 }
 
 /** Milliseconds until all of them were sent; undefined when one was not. */
@@ -123,7 +123,7 @@ describe('a dead receiver', () => {
   })
 
   test('is tried as soon as a pause is over, although nothing else happens then', async () => {
-    await using world = deliveringWorld(many(1000, 1), () => fails, { circuit: { ...circuit, cooldownMs: 7000 } })
+    await using world = deliveringWorld(many(1000, 1), () => fails, { circuit: { ...circuit, cooldown: 7000 } })
     void world.start()
     await world.clock.advance(20_000)
     const opened = world.facts.findIndex((fact) => fact.type === 'circuit' && fact.to === 'open')
@@ -289,7 +289,7 @@ describe('a record in flight or awaited', () => {
     for (const complete of [true, false]) {
       const stale = listingOf(records, { askedAt: 1, complete })
       learn(world.backlog, stale, world.platform.now())
-      world.dispatcher.changed()
+      world.planner.changed()
       const empty = listingOf([], { askedAt: world.clock.monotonic(), complete })
       learn(world.backlog, empty, world.platform.now())
       world.backlog.forgetBefore(Math.floor(testNow / 1000))

@@ -8,14 +8,14 @@ import { accepted, failedRecord } from '../../support/fake-platform.ts'
 import type { Reconcile } from '../../support/reconcile.ts'
 
 describe('a single round', () => {
-  /** Runs one, with the guard beside it. */
+  /** Runs one, with the checks of outcomes beside it. */
   async function round(world: Reconcile, limitMs?: number): Promise<void> {
     const { signal } = world.stop
-    const beside = [world.breaker.run(signal), world.confirmer.run(signal)].map((one) => one.catch(() => undefined))
+    const beside = world.confirm(signal).catch(() => undefined)
     const signals = { stop: world.stop.signal, kill: world.kill.signal }
-    await world.clock.run(world.dispatcher.run(signals, { onlyDueAt: world.platform.now() }), limitMs)
+    await world.clock.run(world.retry(signals, { onlyDueAt: world.platform.now() }), limitMs)
     world.stop.abort(new Error('the round is over'))
-    await world.clock.run(Promise.all(beside))
+    await world.clock.run(beside)
   }
 
   test.each([0, 1, 7, 100])('of %i records ends when each has been retried', async (count) => {
@@ -241,7 +241,7 @@ describe('being alive', () => {
     world.rate.reportResponse({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
     const [record] = due(1)
     if (record !== undefined) learn(world.backlog, listingOf([record]), testNow)
-    world.dispatcher.changed()
+    world.planner.changed()
     await world.clock.advance(250_000)
     expect(world.dispatcher.silentForMs()).toBe(0)
     expect(world.platform.retries).toEqual([])

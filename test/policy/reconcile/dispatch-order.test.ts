@@ -168,7 +168,7 @@ describe('what is not in the backlog', () => {
   function list(world: Reconcile, records: WebhookRecord[]): void {
     const listing = listingOf(records, { complete: false, askedAt: world.clock.monotonic() })
     learn(world.backlog, listing, world.platform.now())
-    world.dispatcher.changed()
+    world.planner.changed()
   }
 
   test('older events that come later take the room of the newest, and go before them', async () => {
@@ -220,7 +220,7 @@ describe('what is not in the backlog', () => {
     await ticks(world, 30_000, 10 * minuteMs)
     expect(new Set(world.sweeps().map(({ result }) => result))).toEqual(new Set(['failed']))
     expect(world.backlog.size()).toBe(2)
-    world.dispatcher.changed()
+    world.planner.changed()
     await world.clock.advance(minuteMs)
     expect(world.platform.retries).toEqual([])
 
@@ -280,7 +280,7 @@ describe('what is not in the backlog', () => {
     for (let round = 0; round < 60; round += 1) {
       world.sweeper.tick()
       await world.clock.advance(30_000)
-      world.dispatcher.changed()
+      world.planner.changed()
     }
     expect(world.platform.failedIds()).toEqual([])
   })
@@ -294,7 +294,7 @@ describe('what is not in the backlog', () => {
     void world.start()
     // The first full sweep lists the newest hour before all else.
     await world.sweep()
-    world.dispatcher.changed()
+    world.planner.changed()
     await world.clock.advance(minuteMs)
     expect(ids(world.platform.retries)).toEqual(ids([older, newer]))
   })

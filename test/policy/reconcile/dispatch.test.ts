@@ -40,7 +40,7 @@ describe('how many at once', () => {
     expect(world.dispatcher.inFlight()).toBe(3)
     world.platform.add(quick)
     learn(world.backlog, listingOf([quick], { complete: false, askedAt: world.clock.monotonic() }), testNow)
-    world.dispatcher.changed()
+    world.planner.changed()
     await world.clock.advance(1000)
     expect(world.platform.records.get(quick.id)?.status).toBe('successful')
     expect(watch.most.bySubscription.get(subscription(1))).toBe(3)

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { evidenceOf, type Evidence } from '../../../src/reconcile/confirm/outcomes.ts'
+import { evidenceOf, type Evidence } from '../../../src/reconcile/confirm/evidence.ts'
 import { hourMs, minuteMs, patchedAt, testNow } from '../../support/backlog.ts'
 
 const [t0, t1] = [testNow - hourMs, testNow + 20]

@@ -1,7 +1,7 @@
 // What an outcome says of the receiver: that it refuses one record is no news of it.
 import { expect, test } from 'vitest'
 import type { ReceiverVerdict } from '../../../src/reconcile/retry/circuit-breaker.ts'
-import { verdictOf, type Outcome } from '../../../src/reconcile/confirm/outcomes.ts'
+import { verdictOf, type Outcome } from '../../../src/reconcile/confirm/evidence.ts'
 
 test.each<[Outcome, number | null, ReceiverVerdict]>([
   ['recovered', 200, 'recovered'],

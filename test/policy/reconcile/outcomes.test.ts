@@ -3,9 +3,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { nextCheckAt } from '../../../src/reconcile/confirm/outcomes.ts'
+import { nextCheckAt } from '../../../src/reconcile/confirm/evidence.ts'
 import {
   awaitedOf,
+  dayMs,
   decisionOf,
   defaultPolicy,
   due,
@@ -60,13 +61,13 @@ describe('a page that was asked for before the PATCH', () => {
     ['as it was', {}],
     ['not at all', undefined],
   ])('%s: nothing comes of it, and the next look is not put off', (_, fields) => {
-    const { backlog, undecided, outcomes, record } = patched(() => lost())
+    const { backlog, freed, outcomes, record } = patched(() => lost())
     const entry = entryOf(backlog, record)
     const before = structuredClone(entry)
     looked(backlog, entry, fields && { ...record, ...fields }, -1)
     expect(entry).toEqual(before)
     expect(outcomes()).toEqual([])
-    expect(undecided).toEqual([])
+    expect(freed).toEqual([])
   })
 
   test('one that was asked for in the moment of the PATCH counts', () => {
@@ -184,7 +185,7 @@ describe('a platform that answers when it has delivered', () => {
 
   test('and it arrived: that is the outcome at once', () => {
     const { backlog, record, settled } = patched((one) => accepted({ ...one, ...failed(2, t1), status: 'successful' }))
-    expect(settled).toMatchObject([{ outcome: 'recovered', monotonic: patchedAt + 100, seenAt: testNow + 100 }])
+    expect(settled).toMatchObject([{ outcome: 'recovered', sinceRetryMs: 100, sinceEventMs: dayMs + 100 }])
     expect(backlog.get(record.id)).toBeUndefined()
     expect(backlog.outcomes.pending().size).toBe(0)
   })
@@ -300,12 +301,12 @@ describe('a retry whose answer was lost', () => {
 
 describe('an accepted retry', () => {
   test('that looks show unchanged is awaited for an hour; its place is free after the first look beyond two minutes', () => {
-    const { backlog, undecided, outcomes, record } = patched(() => accepted())
+    const { backlog, freed, outcomes, record } = patched(() => accepted())
     const entry = entryOf(backlog, record)
     looked(backlog, entry, record, policy.lostAfterMs - 1)
-    expect(undecided).toEqual([])
+    expect(freed).toEqual([])
     looked(backlog, entry, undefined, policy.lostAfterMs)
-    expect(undecided).toEqual([entry.awaiting])
+    expect(freed).toEqual([entry.awaiting?.ticket])
     looked(backlog, entry, record, policy.giveUpAfterMs - 1)
     expect(outcomes()).toEqual([])
     looked(backlog, entry, record, policy.giveUpAfterMs)
@@ -344,7 +345,7 @@ describe('an accepted retry', () => {
     looked(backlog, entry, { ...seen, status: 'successful' }, 4000)
     learn(backlog, listingOf([{ ...seen, attempts: 3 }], { askedAt: 9000 }), testNow)
     expect(outcomes()).toEqual([[record.id, 'failed-again']])
-    expect(settled).toMatchObject([{ seenAt: testNow + 3050, monotonic: patchedAt + 3050, pending: { lost: false } }])
+    expect(settled).toMatchObject([{ sinceRetryMs: 3050, sinceEventMs: dayMs + 3050 }])
   })
 
   test('that failed again is not made older by a listing that was under way', () => {
@@ -360,12 +361,12 @@ describe('an accepted retry', () => {
     expect(backlog.size()).toBe(1)
   })
 
-  test('that is told shows its outcome already', () => {
+  test('shows its outcome already when that is reported', () => {
     const { backlog, record, settled } = patched(delivers)
     const entry = entryOf(backlog, record)
     const seen = { ...record, attempts: 2, lastAttemptLocal: t1, responseStatusCode: 422 }
     for (const afterMs of [1000, 3000]) looked(backlog, entry, seen, afterMs)
-    expect(settled[0]?.record).toBe(entry)
+    expect(settled).toMatchObject([{ id: record.id, attempt: 2, responseStatusCode: 422 }])
     expect(entry).toMatchObject({ attempts: 2, responseStatusCode: 422, awaiting: undefined })
   })
 })

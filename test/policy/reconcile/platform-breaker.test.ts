@@ -1,4 +1,5 @@
 // The breaker: what stops the retries, how gently it asks whether they may go on, and what lets them.
+import { createNotifier } from '../../../src/runtime/notifier.ts'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/response.ts'
@@ -46,19 +47,34 @@ function start(random = 0): World {
   const probes: number[] = []
   const list: World['list'] = { error: undefined, takesMs: 0 }
   let wakes = 0
+  const woken = createNotifier(clock)
   const breaker = createPlatformBreaker({
     clock,
     random: { next: () => random, uuid: () => '' },
     emit: (fact) => facts.push(fact),
-    wake: () => (wakes += 1),
-    probe: async (signal) => {
-      probes.push(clock.monotonic() - origin)
-      const { error, takesMs } = list
-      if (takesMs > 0) await clock.sleep(takesMs, signal)
-      if (error !== undefined) throw error as Error
+    wake() {
+      wakes += 1
+      woken.notify()
+    },
+    client: {
+      async list(_query, signal) {
+        probes.push(clock.monotonic() - origin)
+        const { error, takesMs } = list
+        if (takesMs > 0) await clock.sleep(takesMs, signal)
+        if (error !== undefined) throw error as Error
+        return { records: [], unreadable: [], rows: 0, total: 0, size: 1 }
+      },
     },
   })
-  const run = breaker.run(stop.signal)
+  /** As the retry loop does: probes when a probe is due, and looks again after each wake. */
+  async function probeWhenDue(): Promise<void> {
+    for (;;) {
+      stop.signal.throwIfAborted()
+      if (breaker.isProbeDue()) await breaker.probe(stop.signal)
+      else await woken.wait((breaker.probeAt() ?? Infinity) - clock.monotonic(), stop.signal)
+    }
+  }
+  const run = probeWhenDue()
   run.catch(() => undefined)
   ends.push(async () => {
     stop.abort(new Error('the test is over'))

@@ -72,7 +72,7 @@ test.each(storms)('%s', async (_, { patch, list, most, mostLists = 14 }) => {
     },
   })
   learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow)
-  world.dispatcher.changed()
+  world.planner.changed()
   void world.start()
   await world.clock.advance(10 * minuteMs)
   expect(world.platform.retries.length).toBeLessThanOrEqual(most)
@@ -93,7 +93,7 @@ test.each([
 ])('%s while the list works: the records are the trouble, each goes on with its own backoff', async (_, patch) => {
   await using world = reconcile({ records, latencyMs: 50, maxPerSecond: 100, onRetry: () => patch })
   learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow)
-  world.dispatcher.changed()
+  world.planner.changed()
   void world.start()
   await world.clock.advance(10 * minuteMs)
   const tries = [...world.backlog.entries()].map((entry) => entry.tries)

@@ -341,6 +341,6 @@ describe('ends', () => {
     world.sweeper.tick()
     await expect(world.clock.run(world.sweeping)).rejects.toBe(bug)
     expect(world.sweeps()).toEqual([])
-    await expect(world.clock.run(world.sweeper.full(world.stop.signal))).rejects.toBe(bug)
+    await expect(world.clock.run(world.sweeper.make('full', world.stop.signal))).rejects.toBe(bug)
   })
 })

@@ -2,7 +2,8 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
-import { connectionsOf, createEngine, toPolicy, type Engine } from '../../src/engine.ts'
+import { createConnection, type Connection } from '../../src/platform/connection.ts'
+import { connectionsOf, createReconciler, toPolicy, type Reconciler } from '../../src/reconciler.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { dayMs, hourMs, minuteMs, testNow } from '../support/backlog.ts'
 import { createFakeHttp, type FakeHttp, type FakeHttpOptions } from '../support/fake-http.ts'
@@ -35,7 +36,8 @@ function configOf(env: Record<string, string> = {}): Config {
 
 interface World {
   clock: VirtualClock
-  engine: Engine
+  connection: Connection
+  reconciler: Reconciler
   platform: FakePlatform
   http: FakeHttp
   facts: TelemetryEvent[]
@@ -74,16 +76,16 @@ function world(setting: Setting = {}): World {
   const http = createFakeHttp({ platform, monotonic: () => clock.monotonic(), serverNow, ...(instead && { instead }) })
   const facts: TelemetryEvent[] = []
   const signing = { sign: () => Promise.resolve('a.b.c'), bits: 4096, fingerprint: 'f' }
-  const engine = createEngine({
-    config: configOf(setting.env),
-    periodMs: 30_000,
+  const key = { current: () => signing, reload: () => Promise.resolve(false), lastReloadOk: () => undefined }
+  const config = configOf(setting.env)
+  const parts = {
     clock,
     random: steadyRandom,
     transport: http.transport,
-    key: { current: () => signing, reload: () => Promise.resolve(false), lastReloadOk: () => undefined },
-    certificate: undefined,
-    emit: (fact) => facts.push(fact),
-  })
+    emit: (fact: TelemetryEvent) => facts.push(fact),
+  }
+  const connection = createConnection(config, { ...parts, key })
+  const reconciler = createReconciler(config, { ...parts, policy: toPolicy(config, 30_000), connection })
   const stop = new AbortController()
   const running: Promise<unknown>[] = []
   ends.push(async () => {
@@ -93,23 +95,23 @@ function world(setting: Setting = {}): World {
   })
   return {
     clock,
-    engine,
+    connection,
+    reconciler,
     platform,
     http,
     facts,
     start() {
       running.push(
-        engine.tokens.run(stop.signal),
-        engine.breaker.run(stop.signal),
-        engine.receiver.run(stop.signal),
-        engine.confirmer.run(stop.signal),
-        engine.sweeper.run(stop.signal),
-        engine.dispatcher.run({ stop: stop.signal, kill: stop.signal }),
+        connection.tokens.run(stop.signal),
+        reconciler.receiver.run(stop.signal),
+        reconciler.confirm(stop.signal),
+        reconciler.sweep(stop.signal),
+        reconciler.retry({ stop: stop.signal, kill: stop.signal }),
       )
     },
     async tickEvery(periodMs, forMs) {
       for (let at = 0; at < forMs; at += periodMs) {
-        engine.sweeper.tick()
+        reconciler.sweeper.tick()
         await clock.advance(periodMs)
       }
     },
@@ -172,17 +174,17 @@ describe('from the configuration', () => {
 
 describe('at work', () => {
   test('everything that is due is delivered, with one token; the state tells it', async () => {
-    const { clock, engine, http, platform, start, tickEvery } = world({ records: due(150) })
+    const { clock, connection, reconciler, http, platform, start, tickEvery } = world({ records: due(150) })
     start()
     await tickEvery(1000, 2000)
-    expect(engine.state()).toMatchObject({ rateLimit: 20, certificateExpiresAt: undefined })
-    expect(engine.state().failed.due).toBeGreaterThan(50)
-    expect(engine.state().oldestOpenAt).toBeGreaterThanOrEqual(testNow - 2 * dayMs)
+    expect(reconciler.state()).toMatchObject({ rateLimit: 20 })
+    expect(reconciler.state().failed.due).toBeGreaterThan(50)
+    expect(reconciler.state().oldestOpenAt).toBeGreaterThanOrEqual(testNow - 2 * dayMs)
     await clock.advance(minuteMs)
     expect(platform.failedIds()).toEqual([])
     expect(http.calls).toMatchObject({ token: 1, retry: 150 })
-    expect(engine.state()).toMatchObject({ backlogRecords: 0, inFlight: 0, beyondWindow: 0 })
-    expect(engine.state().tokenExpiresAt).toBeGreaterThan(clock.now())
+    expect(reconciler.state()).toMatchObject({ backlogRecords: 0, inFlight: 0, beyondWindow: 0 })
+    expect(connection.tokens.expiresAt()).toBeGreaterThan(clock.now())
   })
 
   test.each([
@@ -190,19 +192,19 @@ describe('at work', () => {
     ['ahead', -5 * minuteMs],
   ])('a host clock that is five minutes %s changes nothing of what is retried when', async (_, skewMs) => {
     const young = failedRecord({ eventLocal: testNow - 90_000, lastAttemptLocal: testNow - 89_000 })
-    const { engine, platform, start, tickEvery } = world({ records: [young], skewMs })
+    const { connection, platform, start, tickEvery } = world({ records: [young], skewMs })
     start()
     await tickEvery(30_000, 5 * minuteMs)
     const at = (platform.retries[0]?.at ?? 0) - testNow
     // Backed off from 30 s to a minute, and listed once it had settled.
     expect(at).toBeLessThan(minuteMs)
-    expect(engine.state().skewMs.api).toBeGreaterThan(skewMs - 1100)
-    expect(engine.state().skewMs.api).toBeLessThan(skewMs + 1100)
+    expect(connection.serverClocks.api.aheadOfHostMs()).toBeGreaterThan(skewMs - 1100)
+    expect(connection.serverClocks.api.aheadOfHostMs()).toBeLessThan(skewMs + 1100)
   })
 
   test('a host clock that is set makes nothing due before its time, and shows as skew', async () => {
     const rests = failedRecord({ eventLocal: testNow - dayMs, attempts: 9, lastAttemptLocal: testNow - minuteMs })
-    const { clock, engine, platform, start, tickEvery } = world({ records: [rests] })
+    const { clock, connection, reconciler, platform, start, tickEvery } = world({ records: [rests] })
     start()
     await tickEvery(30_000, minuteMs)
     clock.jump(-10 * dayMs)
@@ -210,16 +212,19 @@ describe('at work', () => {
     clock.jump(20 * dayMs)
     await tickEvery(30_000, minuteMs)
     expect(platform.retries).toEqual([])
-    expect(engine.state().backlogRecords).toBe(1)
-    expect(engine.state().skewMs.api).toBeCloseTo(-10 * dayMs, -4)
+    expect(reconciler.state().backlogRecords).toBe(1)
+    expect(connection.serverClocks.api.aheadOfHostMs()).toBeCloseTo(-10 * dayMs, -4)
   })
 
   test('in observation nothing is touched, and all is held', async () => {
-    const { engine, http, start, tickEvery } = world({ records: due(20), env: { RECONCILER_RETRY_ENABLED: 'false' } })
+    const { reconciler, http, start, tickEvery } = world({
+      records: due(20),
+      env: { RECONCILER_RETRY_ENABLED: 'false' },
+    })
     start()
     await tickEvery(30_000, hourMs)
     expect(http.calls.retry).toBe(0)
-    expect(engine.state().failed).toMatchObject({ held: 20, due: 0 })
+    expect(reconciler.state().failed).toMatchObject({ held: 20, due: 0 })
   })
 })
 
@@ -247,15 +252,15 @@ describe('outcomes', () => {
 
   test('an accepted retry is awaited, shown as such, and told once when the platform shows what became of it', async () => {
     const made = later({ records: due(5) }, () => true)
-    const { clock, engine, start, tickEvery } = made
+    const { clock, reconciler, start, tickEvery } = made
     start()
     await tickEvery(1000, 1000)
-    expect(engine.state()).toMatchObject({ awaiting: 5, inFlight: 0, backlogRecords: 5 })
-    expect(engine.state().failed).toMatchObject({ awaiting: 5, due: 0 })
+    expect(reconciler.state()).toMatchObject({ awaiting: 5, inFlight: 0, backlogRecords: 5 })
+    expect(reconciler.state().failed).toMatchObject({ awaiting: 5, due: 0 })
     expect(told(made)).toEqual([])
     await clock.advance(10_000)
     expect(told(made)).toEqual(Array.from({ length: 5 }, () => 'recovered'))
-    expect(engine.state()).toMatchObject({ awaiting: 0, backlogRecords: 0 })
+    expect(reconciler.state()).toMatchObject({ awaiting: 0, backlogRecords: 0 })
     // From the event, and from the PATCH, to the look that saw it.
     const [first] = made.facts.filter((fact) => fact.type === 'outcome')
     expect(first?.sinceEventMs).toBeGreaterThan(2 * dayMs - minuteMs)
@@ -266,38 +271,38 @@ describe('outcomes', () => {
   test('a dead receiver gets five to nine, then the circuit is open, in the state too; when it is up, all recover', async () => {
     let isUp = false
     const made = later({ records: due(200) }, () => isUp)
-    const { engine, platform, start, tickEvery } = made
+    const { clock, reconciler, platform, start, tickEvery } = made
     start()
     await tickEvery(1000, 20_000)
     const sent = platform.retries.length
     expect(sent).toBeGreaterThanOrEqual(5)
     expect(sent).toBeLessThanOrEqual(9)
     expect(told(made)).toEqual(Array.from({ length: sent }, () => 'failed-again'))
-    expect(engine.state().circuitCounts).toEqual({ closed: 0, 'half-open': 0, open: 1 })
-    expect(engine.circuits().map(({ state }) => state)).toContain('open')
-    expect(engine.state().failed).toMatchObject({ held: 200 - sent, 'backing-off': sent, due: 0 })
+    expect(reconciler.state().circuitCounts).toEqual({ closed: 0, 'half-open': 0, open: 1 })
+    expect(reconciler.circuits.views(clock.monotonic()).map(({ state }) => state)).toContain('open')
+    expect(reconciler.state().failed).toMatchObject({ held: 200 - sent, 'backing-off': sent, due: 0 })
     isUp = true
     await tickEvery(30_000, 20 * minuteMs)
     expect(platform.failedIds()).toEqual([])
-    expect(engine.state().circuitCounts.open).toBe(0)
-    expect(engine.circuits()).toEqual([])
+    expect(reconciler.state().circuitCounts.open).toBe(0)
+    expect(reconciler.circuits.views(clock.monotonic())).toEqual([])
   })
 
   test('a probe that the operator asks for goes out in the middle of a cooldown', async () => {
     let isUp = false
     const made = later({ records: due(200) }, () => isUp)
-    const { clock, engine, platform, start, tickEvery } = made
+    const { clock, reconciler, platform, start, tickEvery } = made
     start()
     await tickEvery(1000, 20_000)
-    expect(engine.circuits()).toMatchObject([{ state: 'open' }])
+    expect(reconciler.circuits.views(clock.monotonic())).toMatchObject([{ state: 'open' }])
     const sent = platform.retries.length
     await clock.advance(1000)
     expect(platform.retries.length).toBe(sent)
     isUp = true
-    expect(engine.probe()).toBe(1)
+    expect(reconciler.probe()).toBe(1)
     await clock.advance(1000)
     expect(platform.retries.length).toBe(sent + 1)
-    expect(engine.probe()).toBe(0)
+    expect(reconciler.probe()).toBe(0)
     expect(made.facts.filter(({ type }) => type === 'operator')).toEqual([
       { type: 'operator', command: 'probe', circuits: 1 },
       { type: 'operator', command: 'probe', circuits: 0 },
@@ -309,22 +314,22 @@ describe('outcomes', () => {
     made.start()
     await made.tickEvery(1000, 20_000)
     expect(made.platform.retries.length).toBe(200)
-    expect(made.engine.state().circuitCounts).toEqual({ closed: 0, 'half-open': 0, open: 0 })
+    expect(made.reconciler.state().circuitCounts).toEqual({ closed: 0, 'half-open': 0, open: 0 })
   })
 
   test("while the operator's pause lasts nothing is retried, all is held, and outcomes are still found", async () => {
     const made = later({ records: due(30) }, () => true)
-    const { clock, engine, platform, start, tickEvery } = made
+    const { clock, reconciler, platform, start, tickEvery } = made
     start()
     await tickEvery(1000, 1000)
-    expect(engine.pause.pause()).toBe(true)
+    expect(reconciler.pause.pause()).toBe(true)
     const sent = platform.retries.length
     await tickEvery(30_000, 10 * minuteMs)
     expect(platform.retries.length).toBe(sent)
     expect(told(made).length).toBe(sent)
-    expect(engine.state().pausedSince).toBeDefined()
-    expect(engine.state().failed).toMatchObject({ held: 30 - sent, due: 0, awaiting: 0 })
-    engine.pause.resume()
+    expect(reconciler.state().pausedSince).toBeDefined()
+    expect(reconciler.state().failed).toMatchObject({ held: 30 - sent, due: 0, awaiting: 0 })
+    reconciler.pause.resume()
     await clock.advance(minuteMs)
     expect(platform.failedIds()).toEqual([])
   })
@@ -334,7 +339,7 @@ describe('the health address of the receiver', () => {
   test('while it answers 503 nothing is retried and all is held; at its first 200 everything goes', async () => {
     const health = 'http://receiver.test:8080/health'
     let status = 503
-    const { clock, engine, platform, start, tickEvery, facts } = world({
+    const { clock, reconciler, platform, start, tickEvery, facts } = world({
       records: due(20),
       env: { RECONCILER_RECEIVER_HEALTH_URL: health },
       instead: ({ url }) => (url.href === health ? { status } : undefined),
@@ -342,12 +347,12 @@ describe('the health address of the receiver', () => {
     start()
     await tickEvery(30_000, 5 * minuteMs)
     expect(platform.retries).toEqual([])
-    expect(engine.state()).toMatchObject({ receiver: { up: false } })
-    expect(engine.state().failed).toMatchObject({ held: 20, due: 0 })
+    expect(reconciler.state()).toMatchObject({ receiver: { up: false } })
+    expect(reconciler.state().failed).toMatchObject({ held: 20, due: 0 })
     status = 200
     await clock.advance(20_000)
     expect(platform.failedIds()).toEqual([])
-    expect(engine.state()).toMatchObject({ receiver: { up: true } })
+    expect(reconciler.state()).toMatchObject({ receiver: { up: true } })
     expect(facts.filter(({ type }) => type === 'receiver')).toHaveLength(2)
   })
 })
@@ -360,13 +365,13 @@ test.each([
   ],
   ['that is not configured holds nothing', {}, undefined],
 ])('a health address %s', (_, env, gate) => {
-  expect(world({ env }).engine.gates.of('')).toBe(gate)
+  expect(world({ env }).reconciler.gates.of('')).toBe(gate)
 })
 
 describe('when the API refuses every token', () => {
   test('PATCHes stop, tokens are not fetched in a storm, and all goes on when it lets us in again', async () => {
     let refusing = false
-    const { engine, http, platform, start, tickEvery } = world({
+    const { reconciler, http, platform, start, tickEvery } = world({
       records: due(1000),
       instead: ({ method }) => (refusing && method !== 'POST' ? { status: 401 } : undefined),
     })
@@ -379,11 +384,11 @@ describe('when the API refuses every token', () => {
     expect(http.calls.retry - before.retry).toBeLessThanOrEqual(2 * 8)
     expect(http.calls.token - before.token).toBeLessThanOrEqual(60)
     expect(http.calls.list - before.list).toBeLessThanOrEqual(100)
-    expect(engine.breaker.trouble()).toBe('unauthorized')
-    expect(engine.state().failed.held).toBeGreaterThan(0)
+    expect(reconciler.breaker.trouble()).toBe('unauthorized')
+    expect(reconciler.state().failed.held).toBeGreaterThan(0)
     refusing = false
     await tickEvery(30_000, 20 * minuteMs)
     expect(platform.failedIds()).toEqual([])
-    expect(engine.breaker.trouble()).toBeUndefined()
+    expect(reconciler.breaker.trouble()).toBeUndefined()
   })
 })

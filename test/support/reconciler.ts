@@ -1,19 +1,22 @@
-// A real engine against a sandbox, over real HTTP or in this process, with everything it tells kept for the test.
+// A real reconciler against a sandbox, over real HTTP or in this process, with everything it tells kept for the test.
 import { systemClock, systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
-import { connectionsOf, createEngine, type Engine } from '../../src/engine.ts'
+import { connectionsOf, createReconciler, toPolicy, type Reconciler } from '../../src/reconciler.ts'
+import { createConnection, type Connection } from '../../src/platform/connection.ts'
+import { runTogether } from '../../src/runtime/run-together.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createHttpTransport, type Transport } from '../../src/platform/http.ts'
 import type { RetryResult } from '../../src/platform/operations.ts'
 import { loadKey, type Reloadable, type SigningKey } from '../../src/platform/credentials.ts'
-import type { Outcome } from '../../src/reconcile/confirm/outcomes.ts'
+import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../sandbox/handle.ts'
 import { testKeys } from './keys.ts'
 
-export interface EngineUnderTest extends AsyncDisposable {
-  engine: Engine
+export interface ReconcilerUnderTest extends AsyncDisposable {
+  connection: Connection
+  reconciler: Reconciler
   config: Config
   facts: TelemetryEvent[]
   /** One full sweep, then a retry of all that was due when it ended until the outcomes are known; as `once` does. */
@@ -27,7 +30,7 @@ export interface Round {
   outcomes: Partial<Record<Outcome, number>>
 }
 
-export interface EngineTestOptions {
+export interface ReconcilerTestOptions {
   /** Environment variables besides those that the sandbox needs. */
   env?: Record<string, string>
   clock?: Clock
@@ -51,14 +54,14 @@ export async function sandboxEnv(sandbox: Handle): Promise<Record<string, string
   }
 }
 
-interface Connection {
+interface Way {
   transport: Transport
   key: Reloadable<SigningKey>
   close?: () => Promise<void>
 }
 
-/** Deadlines are real, whatever clock the engine lives by. */
-async function overHttp(config: Config, clock: Clock): Promise<Connection> {
+/** Deadlines are real, whatever clock the reconciler lives by. */
+async function overHttp(config: Config, clock: Clock): Promise<Way> {
   const key = await loadKey({ file: config.auth.privateKeyFile ?? '' })
   const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })
   const transport: Transport = async (request) => {
@@ -69,7 +72,10 @@ async function overHttp(config: Config, clock: Clock): Promise<Connection> {
   return { transport, key, close: () => http.close() }
 }
 
-export async function startEngine(sandbox: Handle, options: EngineTestOptions = {}): Promise<EngineUnderTest> {
+export async function startReconciler(
+  sandbox: Handle,
+  options: ReconcilerTestOptions = {},
+): Promise<ReconcilerUnderTest> {
   const clock = options.clock ?? systemClock
   const env = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', ...(await sandboxEnv(sandbox)), ...options.env }
   const { config } = loadConfig({
@@ -79,31 +85,19 @@ export async function startEngine(sandbox: Handle, options: EngineTestOptions = 
       throw new Error('no file is read here')
     },
   })
-  const { close, key, transport }: Connection = options.inProcess ?? (await overHttp(config, clock))
+  const { close, key, transport }: Way = options.inProcess ?? (await overHttp(config, clock))
   const facts: TelemetryEvent[] = []
-  const engine = createEngine({
-    config,
-    periodMs: options.periodMs ?? 30_000,
-    clock,
-    random: systemRandom,
-    transport,
-    key,
-    certificate: undefined,
-    emit(fact) {
-      facts.push(fact)
-      options.hear?.(fact)
-      // As in `once`: a receiver that is down ends the round.
-      if (fact.type === 'receiver') engine.dispatcher.wake()
-    },
-  })
+  function emit(fact: TelemetryEvent): void {
+    facts.push(fact)
+    options.hear?.(fact)
+  }
+  const random = systemRandom
+  const policy = toPolicy(config, options.periodMs ?? 30_000)
+  const connection = createConnection(config, { clock, random, transport, key, emit })
+  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
   const work = new AbortController()
-  const bug = Promise.withResolvers<never>()
-  bug.promise.catch(() => undefined)
-  const beside = [engine.breaker, engine.receiver, engine.confirmer].map((part) =>
-    part.run(work.signal).catch((error: unknown) => {
-      if (!work.signal.aborted) bug.reject(error)
-    }),
-  )
+  const beside = runTogether([reconciler.receiver.run, reconciler.confirm], work.signal)
+  beside.catch(() => undefined)
 
   function countOf(told: readonly TelemetryEvent[]): Pick<Round, 'retries' | 'outcomes'> {
     const counts: Pick<Round, 'retries' | 'outcomes'> = { retries: {}, outcomes: {} }
@@ -118,19 +112,20 @@ export async function startEngine(sandbox: Handle, options: EngineTestOptions = 
   }
 
   return {
-    engine,
+    connection,
+    reconciler,
     config,
     facts,
     async round() {
       const from = facts.length
-      const sweep = await engine.sweeper.full(work.signal)
+      const sweep = await reconciler.sweeper.make('full', work.signal)
       const signals = { stop: work.signal, kill: work.signal }
-      await Promise.race([engine.dispatcher.run(signals, { onlyDueAt: engine.client.now() }), bug.promise])
+      await Promise.race([reconciler.retry(signals, { onlyDueAt: reconciler.client.now() }), beside])
       return { sweep, ...countOf(facts.slice(from)) }
     },
     async [Symbol.asyncDispose]() {
       work.abort()
-      await Promise.all(beside)
+      await beside
       await close?.()
     },
   }

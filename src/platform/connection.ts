@@ -1,0 +1,72 @@
+// All that it takes to talk to one platform: its servers' clocks, the token, and the client that uses both.
+import type { Clock, Random } from '../runtime/clock.ts'
+import { createPlatformClient, type PlatformClient, type RequestEvent } from './client.ts'
+import type { Reloadable, SigningKey } from './credentials.ts'
+import type { Transport } from './http.ts'
+import type { RateLimiter } from './rate-limiter.ts'
+import { createServerClock, type ServerClock } from './server-clock.ts'
+import { createTimeZone, type TimeZone } from './time-zone.ts'
+import { createTokenCache, type TokenCache, type TokenEvent } from './token.ts'
+import { tokenPath } from './wire.ts'
+
+/** Sections of the configuration; durations in ms. */
+export interface ConnectionSettings {
+  platform: { baseUrl: string; requestTimeout: number; timeZone: string }
+  auth: { issuerUrl: string; clientId: string; scope: string; assertionLifetime: number }
+}
+
+export interface ConnectionOptions {
+  clock: Clock
+  random: Random
+  transport: Transport
+  key: Reloadable<SigningKey>
+  emit: (event: RequestEvent | TokenEvent) => void
+}
+
+export interface Connection {
+  zone: TimeZone
+  /** One for each origin. */
+  serverClocks: Readonly<Record<'auth' | 'api', ServerClock>>
+  tokens: TokenCache
+  /** The client whose calls keep to a rate. */
+  client(rate: RateLimiter): PlatformClient
+}
+
+/** Calls nothing by itself. */
+export function createConnection({ auth, platform }: ConnectionSettings, options: ConnectionOptions): Connection {
+  const { clock, emit, key, random, transport } = options
+  const zone = createTimeZone(platform.timeZone)
+  const serverClocks = { auth: createServerClock(clock), api: createServerClock(clock) }
+  const tokens = createTokenCache({
+    tokenUrl: new URL(auth.issuerUrl + tokenPath),
+    issuer: auth.issuerUrl,
+    clientId: auth.clientId,
+    scope: auth.scope,
+    assertionLifetimeMs: auth.assertionLifetime,
+    requestTimeoutMs: platform.requestTimeout,
+    key,
+    transport,
+    clock,
+    random,
+    serverClock: serverClocks.auth,
+    emit,
+  })
+  return {
+    zone,
+    serverClocks,
+    tokens,
+    client: (rate) =>
+      createPlatformClient({
+        baseUrl: platform.baseUrl,
+        requestTimeoutMs: platform.requestTimeout,
+        zone,
+        tokens,
+        transport,
+        rate,
+        serverClock: serverClocks.api,
+        clock,
+        random,
+        emit,
+      }),
+  }
+}

@@ -1,0 +1,94 @@
+// Holds the retry plan, and makes it again when records have changed or a backoff has ended. @see design section 10
+import type { Clock } from '../../runtime/clock.ts'
+import { decide } from '../decide.ts'
+import type { FailedRecord } from '../failed-record.ts'
+import type { Policy } from '../policy.ts'
+import type { Backlog } from './backlog.ts'
+import { firstOfEach } from './entity-order.ts'
+import { planRetries, type RetryPlan } from './retry-plan.ts'
+
+export interface PlannerOptions {
+  backlog: Pick<Backlog, 'entries' | 'get' | 'leftOut' | 'size'>
+  policy: Policy
+  /** The platform's time, epoch ms. */
+  now: () => number
+  clock: Pick<Clock, 'monotonic'>
+  /** Called when there may be something to pick that was not there before. */
+  wake: () => void
+}
+
+export interface Planner {
+  /** The plan for this moment of the platform's time; at most as old as `msUntilReplan` says. */
+  plan(now: number): RetryPlan
+  /** Records of the backlog are new, have changed, or may be retried again: the plan is made anew. */
+  changed(): void
+  /** What happened to one record has ended: it is due again later, or now; with an order those behind it may go. */
+  released(record: FailedRecord): void
+  /** The whole window has been listed, without a gap: where events go in their order, nothing goes out before. */
+  sawAll(): void
+  /** Milliseconds until another plan may show a record that this one does not; Infinity when only a change can. */
+  msUntilReplan(): number
+}
+
+/** The plan is made at most so often, in ms for each record of the backlog: making it takes a twentieth of that. */
+const planMsPerRecord = 0.004
+/** With an order per entity, which takes longer. */
+const orderedPlanMsPerRecord = 0.02
+
+export function createPlanner({ backlog, clock, now, policy, wake }: PlannerOptions): Planner {
+  const msPerRecord = policy.orderPerEntity ? orderedPlanMsPerRecord : planMsPerRecord
+  let plan: RetryPlan = { lanes: new Map(), nextDueAt: Infinity }
+  /** Monotonic ms. */
+  let plannedAt = -Infinity
+  let isStale = true
+  /** A listing came after the plan: with an order per entity it may let a record overtake an older one. */
+  let isOrderStale = true
+  let hasSeenAll = false
+
+  /** With `retry.orderPerEntity`: nothing older of its entity is open here, was left out, or was never looked for. */
+  function candidates(): ((record: FailedRecord) => boolean) | undefined {
+    if (!policy.orderPerEntity) return undefined
+    if (!hasSeenAll) return () => false
+    const isFirst = firstOfEach(backlog.entries(), policy)
+    return (record) =>
+      record.localSecond <= (backlog.leftOut.oldestOf(record.subscriptionId) ?? Infinity) && isFirst(record)
+  }
+
+  /** Monotonic ms. Planning looks at each record, so it is done only so often: a twentieth of a core at most. */
+  const replanAt = (): number => (isOrderStale ? -Infinity : plannedAt + msPerRecord * backlog.size())
+
+  return {
+    plan(at) {
+      const isDue = plan.nextDueAt <= at
+      if (!(isStale || isDue) || clock.monotonic() < replanAt()) return plan
+      plan = planRetries(backlog.entries(), { policy, now: at, previous: plan, isCandidate: candidates() })
+      plannedAt = clock.monotonic()
+      isStale = false
+      isOrderStale = false
+      return plan
+    },
+    changed() {
+      isStale = true
+      isOrderStale ||= policy.orderPerEntity
+      wake()
+    },
+    released(record) {
+      isStale ||= policy.orderPerEntity
+      if (backlog.get(record.id) === record) {
+        const { decision, dueAt } = decide(record, policy, { now: now() })
+        if (decision === 'due') isStale = true
+        if (decision === 'backing-off') plan.nextDueAt = Math.min(plan.nextDueAt, dueAt)
+      }
+      wake()
+    },
+    sawAll() {
+      hasSeenAll = true
+      isStale ||= policy.orderPerEntity
+      wake()
+    },
+    msUntilReplan() {
+      const untilDue = isStale ? 0 : plan.nextDueAt - now()
+      return Math.max(untilDue, replanAt() - clock.monotonic())
+    },
+  }
+}

@@ -1,0 +1,155 @@
+// Which sweep is due, and when: ticks ask for them, rests and backoffs put them off. @see design section 8
+import type { Clock, Random } from '../../runtime/clock.ts'
+import type { RateLimiter } from '../../platform/rate-limiter.ts'
+import { attemptsOf } from '../decide.ts'
+import type { Policy } from '../policy.ts'
+import type { Backlog } from '../retry/backlog.ts'
+import type { SkipReason, SweepKind } from './sweep-report.ts'
+
+/** What can be swept: all of the window, its newest part, or the records for which there was no room. */
+export type SweepTarget = 'full' | 'recent' | 'left-out'
+
+export interface SweepScheduleOptions {
+  backlog: Pick<Backlog, 'entries' | 'leftOut'>
+  policy: Pick<Policy, 'maxAttempts'>
+  maxRecords: number
+  /** Whether the circuit of a subscription is closed, so that its records can go out. */
+  isClosed: (subscriptionId: string) => boolean
+  rate: Pick<RateLimiter, 'pausedForMs'>
+  clock: Pick<Clock, 'monotonic'>
+  random: Random
+  /** Called when a sweep has been asked for. */
+  wake: () => void
+}
+
+export interface SweepSchedule {
+  /** A moment of the cron: asks for the sweep that is due, or says why none can be made. */
+  tick(): SkipReason | undefined
+  /** The sweep to make now. It is asked for no more. */
+  next(): SweepTarget | undefined
+  /** Milliseconds until `next` is to be asked again; undefined when only a tick can bring a sweep. */
+  msUntilNext(): number | undefined
+  begin(target: SweepTarget): void
+  /** The sweep has ended; `succeeded` is false when the platform could not be listed. */
+  end(target: SweepTarget, succeeded: boolean): void
+  /** A tick asked for a recent sweep while another sweep was under way: it comes between two slices. */
+  isRecentWanted(): boolean
+  /** The newest part is listed now, and has been listed; a full sweep does that too. */
+  beginRecent(): void
+  recentDone(workedMs: number): void
+  fullDone(workedMs: number): void
+  /** Records for which there was no room were listed again; `entered` of them found room. */
+  leftOutDone(entered: number, workedMs: number): void
+  /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
+  restEndsInMs(): number | undefined
+}
+
+/** A sweep rests for this many times its own duration: listing stays near 5 % of the calls while there is work. */
+const restFactor = 20
+/** But a sweep that was slow once must not leave failures unseen for long. */
+const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 300_000 }
+const firstBackoffMs = 1000
+const maxBackoffMs = 300_000
+/** How often the backlog is looked at for room while records are left out. */
+const roomCheckMs = 1000
+
+export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedule {
+  const { backlog, clock, isClosed, maxRecords, policy, random, rate } = options
+  let asked: SweepTarget | undefined
+  /** A recent sweep may be part of another one. */
+  const underWay = new Set<SweepTarget>()
+  let isRecentWanted = false
+  /** Monotonic ms; undefined before the first sweep of the kind has ended. */
+  const restsUntil: Record<SweepKind, number | undefined> = { full: undefined, recent: undefined }
+  let backsOffUntil = -Infinity
+  let failuresInARow = 0
+  /** Monotonic ms: when listing may go on with left-out records. */
+  let leftOutRestsUntil = -Infinity
+  let vainInARow = 0
+
+  function rest(kind: SweepKind, workedMs: number): void {
+    restsUntil[kind] = clock.monotonic() + Math.min(maxRestMs[kind], restFactor * workedMs)
+  }
+
+  function hasRested(kind: SweepKind): boolean {
+    return clock.monotonic() >= (restsUntil[kind] ?? -Infinity)
+  }
+
+  function ask(target: SweepTarget): void {
+    asked = target
+    options.wake()
+  }
+
+  /** Records that can go out, or have: they are what keeps the dispatcher busy. */
+  function working(): number {
+    let records = 0
+    for (const record of backlog.entries()) {
+      const canGo = attemptsOf(record) < policy.maxAttempts && isClosed(record.subscriptionId)
+      if (record.awaiting !== undefined || canGo) records += 1
+    }
+    return records
+  }
+
+  /** Left-out records of closed circuits are not waited for until the next full sweep. */
+  function hasRoomForLeftOut(): boolean {
+    const now = clock.monotonic()
+    if (now < leftOutRestsUntil || now < backsOffUntil || rate.pausedForMs() > 0) return false
+    return backlog.leftOut.oldestSecond(isClosed) !== undefined && working() < maxRecords / 2
+  }
+
+  return {
+    tick() {
+      // A sweep could only wait, and would keep others from starting when the pause is over.
+      if (rate.pausedForMs() > 0) return 'paused'
+      if (asked !== undefined || underWay.size > 0) {
+        if (asked !== undefined || underWay.has('recent') || isRecentWanted || !hasRested('recent')) return 'overlap'
+        isRecentWanted = true
+        return undefined
+      }
+      if (clock.monotonic() < backsOffUntil) return 'backoff'
+      if (hasRested('full')) ask('full')
+      else if (hasRested('recent')) ask('recent')
+      return undefined
+    },
+    next() {
+      const target = asked ?? (hasRoomForLeftOut() ? 'left-out' : undefined)
+      asked = undefined
+      return target
+    },
+    msUntilNext: () => (backlog.leftOut.any() ? roomCheckMs : undefined),
+    begin(target) {
+      underWay.add(target)
+    },
+    end(target, succeeded) {
+      underWay.delete(target)
+      if (succeeded) {
+        failuresInARow = 0
+        backsOffUntil = -Infinity
+        return
+      }
+      const maxMs = Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.min(failuresInARow, 20))
+      failuresInARow += 1
+      backsOffUntil = clock.monotonic() + maxMs * (1 - random.next() / 2)
+    },
+    isRecentWanted: () => isRecentWanted,
+    beginRecent() {
+      isRecentWanted = false
+    },
+    recentDone(workedMs) {
+      rest('recent', workedMs)
+    },
+    fullDone(workedMs) {
+      rest('full', workedMs)
+    },
+    leftOutDone(entered, workedMs) {
+      // In vain: none entered. That ends when some have gone out, which listing again does not bring about.
+      vainInARow = entered > 0 ? 0 : vainInARow + 1
+      const restMs = entered > 0 ? 0 : workedMs * 2 ** Math.min(vainInARow, 20)
+      leftOutRestsUntil = clock.monotonic() + Math.min(maxRestMs.recent, restMs)
+    },
+    restEndsInMs() {
+      const ends = Object.values(restsUntil).filter((at) => at !== undefined)
+      return ends.length === 0 ? undefined : Math.min(...ends) - clock.monotonic()
+    },
+  }
+}

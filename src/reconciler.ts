@@ -1,0 +1,319 @@
+// The three loops (sweep, retry, confirm), and the parts that they are made of.
+import type { Config } from './config/schema.ts'
+import type { Emit } from './observe/events.ts'
+import type { ReconcilerState } from './observe/snapshot.ts'
+import type { PlatformClient } from './platform/client.ts'
+import type { Connection } from './platform/connection.ts'
+import type { Transport } from './platform/http.ts'
+import { createRateLimiter, type RateLimiter } from './platform/rate-limiter.ts'
+import type { ServerClock } from './platform/server-clock.ts'
+import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
+import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
+import { decisions } from './reconcile/decide.ts'
+import type { Policy } from './reconcile/policy.ts'
+import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
+import { createCircuits, type Circuits } from './reconcile/retry/circuits.ts'
+import { createDispatcher, type Dispatcher, type RetryRound } from './reconcile/retry/dispatcher.ts'
+import { createGates, type Gates } from './reconcile/retry/gates.ts'
+import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
+import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
+import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
+import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/receiver-health.ts'
+import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
+import type { Clock, Random } from './runtime/clock.ts'
+import { isAbort } from './runtime/errors.ts'
+import { createNotifier, type Notifier } from './runtime/notifier.ts'
+
+export interface ReconcilerDeps {
+  policy: Policy
+  connection: Pick<Connection, 'client' | 'zone'> & { serverClocks: { api: Pick<ServerClock, 'isKnown' | 'now'> } }
+  /** For the receiver's health address. */
+  transport: Transport
+  clock: Clock
+  random: Random
+  emit: Emit
+}
+
+/** Ends the retry loop in good order (`stop`), and cuts off the retries that are in flight (`kill`). */
+export interface RetrySignals {
+  stop: AbortSignal
+  kill: AbortSignal
+}
+
+/** What the loops work with; each waits on its own notifier. */
+interface Parts {
+  notifiers: Readonly<Record<'sweep' | 'retry' | 'confirm', Notifier>>
+  rate: RateLimiter
+  dispatcher: Dispatcher
+  confirmer: Confirmer
+  sweeper: Sweeper
+}
+
+export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper'> {
+  /** Each loop rejects with the signal's reason, or with a bug. */
+  sweep(signal: AbortSignal): Promise<never>
+  confirm(signal: AbortSignal): Promise<never>
+  /**
+   * Retries until `stop`, then waits for the retries in flight. With a round it retries what was due at that moment, and
+   * ends when each of these has an outcome or an open circuit, or trouble stops it. Rejects only with a bug, at once:
+   * retries in flight are left to `kill`.
+   */
+  retry(signals: RetrySignals, round?: RetryRound): Promise<void>
+  client: PlatformClient
+  backlog: Backlog
+  circuits: Circuits
+  planner: Planner
+  outcomes: Outcomes
+  pause: Pause
+  receiver: ReceiverHealth
+  breaker: PlatformBreaker
+  gates: Gates
+  /** Ends the cooldowns of all open circuits; returns how many. */
+  probe(): number
+  state(): ReconcilerState
+}
+
+/** Tick -> slice -> merge: makes the sweeps that ticks ask for. Rejects with the signal's reason, or a bug. */
+async function sweepLoop({ notifiers, sweeper }: Parts, signal: AbortSignal): Promise<never> {
+  for (;;) {
+    const target = sweeper.next()
+    // Slice by slice: each is listed whole, then merged into the backlog.
+    if (target !== undefined) await sweeper.make(target, signal)
+    else await notifiers.sweep.wait(sweeper.msUntilNext(), signal)
+  }
+}
+
+/** Pick -> gate -> send: one record at a time, each when the rate lets it. Returns only at the end of a round. */
+async function retryLoop({ dispatcher, notifiers, rate }: Parts, { stop, kill }: RetrySignals): Promise<void> {
+  for (;;) {
+    stop.throwIfAborted()
+    dispatcher.turn(stop)
+    if (dispatcher.pick() !== undefined) {
+      await rate.acquire('retry', stop)
+      // Picked again: a record that was due before the wait may not be due any more, and a gate may have shut.
+      const picked = stop.aborted ? undefined : dispatcher.pick()
+      if (picked === undefined) rate.release('retry')
+      else dispatcher.send(picked, kill)
+    } else if (dispatcher.isRoundOver()) return
+    else await notifiers.retry.wait(dispatcher.msUntilChange(), stop)
+  }
+}
+
+/** Due -> check -> settle: what a check shows of a record settles its outcome. Rejects with the signal's reason, or a bug. */
+async function confirmLoop({ confirmer, notifiers }: Parts, signal: AbortSignal): Promise<never> {
+  for (;;) {
+    signal.throwIfAborted()
+    const waitMs = confirmer.msUntilRound()
+    if (waitMs <= 0) await confirmer.check(signal)
+    else await notifiers.confirm.wait(waitMs, signal)
+  }
+}
+
+/** Retries until `stop`, or until the round is over; then the calls under way end. */
+async function retry(parts: Parts, { stop, kill }: RetrySignals, round?: RetryRound): Promise<void> {
+  const { broken } = parts.dispatcher
+  const over = new AbortController()
+  parts.dispatcher.begin(round)
+  try {
+    await retryLoop(parts, { stop: AbortSignal.any([stop, broken, over.signal]), kill })
+  } catch (error) {
+    if (broken.aborted || !isAbort(error, stop)) throw error
+  } finally {
+    over.abort(new Error('the loop has ended'))
+  }
+  await parts.dispatcher.drain()
+  broken.throwIfAborted()
+}
+
+/** A check of an outcome that is overdue by more than this gets as much of the rate as retries do. */
+const toleratedLateMs = 10_000
+/** A failure is doubted for this many times `outcome.firstCheck`. */
+const doubtedChecks = 4
+
+/** The configuration in the units of the reconcile functions. `periodMs` is the time between two ticks of the schedule. */
+export function toPolicy(config: Config, periodMs: number): Policy {
+  const { circuit, outcome, window, retry, select } = config
+  return {
+    window: {
+      lookbackMs: window.lookback,
+      settleMs: window.settle,
+      notBefore: window.notBefore,
+      expiryWarningMs: window.expiryWarning,
+    },
+    select,
+    backoff: {
+      initialMs: retry.backoff.initial,
+      multiplier: retry.backoff.multiplier,
+      maxMs: retry.backoff.max,
+      jitter: retry.backoff.jitter,
+    },
+    maxAttempts: retry.maxAttempts,
+    orderPerEntity: retry.orderPerEntity,
+    outcome: {
+      firstCheckMs: outcome.firstCheck,
+      doubtMs: doubtedChecks * outcome.firstCheck,
+      giveUpAfterMs: outcome.giveUpAfter,
+      lostAfterMs: Math.min(outcome.giveUpAfter, circuit.probeTimeout),
+    },
+    periodMs,
+  }
+}
+
+/** Connections to each origin: what retries, a sweep, checks and a probe can use at the same time. */
+export function connectionsOf(config: Config): number {
+  return config.retry.concurrency + 2 * config.sweep.concurrency + 1
+}
+/** Puts the parts together, each from those above it. Nothing runs before one of the loops is called. */
+export function createReconciler(
+  config: Pick<Config, 'backlog' | 'circuit' | 'outcome' | 'platform' | 'receiver' | 'retry' | 'sweep'>,
+  { clock, connection, emit, policy, random, transport }: ReconcilerDeps,
+): Reconciler {
+  const { zone } = connection
+  const { api: serverClock } = connection.serverClocks
+  const { maxRecords } = config.backlog
+  const notifiers = { sweep: createNotifier(clock), retry: createNotifier(clock), confirm: createNotifier(clock) }
+  const wake = { sweep: notifiers.sweep.notify, retry: notifiers.retry.notify, confirm: notifiers.confirm.notify }
+
+  const circuits = createCircuits(config.circuit, emit)
+  const backlog = createBacklog({ policy, zone, maxRecords })
+  const planner = createPlanner({ backlog, policy, now: serverClock.now, clock, wake: wake.retry })
+  const outcomes = createOutcomes({
+    backlog,
+    circuits,
+    planner,
+    policy: policy.outcome,
+    zone,
+    knowsTime: serverClock.isKnown,
+    clock,
+    emit,
+    wake,
+  })
+  const rate = createRateLimiter({
+    clock,
+    maxPerSecond: config.platform.maxRequestsPerSecond,
+    maxRetriesPerSecond: config.retry.maxPerSecond,
+    areChecksLate: () => outcomes.overdueMs() > toleratedLateMs,
+  })
+  const client = connection.client(rate)
+
+  const pause = createPause({ now: clock.now, wake: wake.retry, emit })
+  const receiver = createReceiverHealth({
+    healthUrl: config.receiver.healthUrl,
+    intervalMs: config.receiver.interval,
+    timeoutMs: config.receiver.timeout,
+    transport,
+    clock,
+    wake: wake.retry,
+    emit,
+  })
+  const breaker = createPlatformBreaker({ client, clock, random, wake: wake.retry, emit })
+  const gates = createGates({
+    retriesEnabled: config.retry.enabled,
+    pause,
+    receiver,
+    breaker,
+    rate,
+    circuits,
+    awaited: () => outcomes.pending().size,
+    maxAwaited: Math.max(1, Math.floor(maxRecords / 2)),
+    clock,
+  })
+
+  const dispatcher = createDispatcher({
+    client,
+    backlog,
+    planner,
+    outcomes,
+    policy,
+    rate,
+    breaker,
+    circuits,
+    gates,
+    receiver,
+    clock,
+    concurrency: config.retry.concurrency,
+    emit,
+    wake: wake.retry,
+  })
+  const confirmer = createConfirmer({
+    client,
+    backlog,
+    outcomes,
+    circuits,
+    clock,
+    random,
+    concurrency: config.sweep.concurrency,
+    firstCheckMs: policy.outcome.firstCheckMs,
+  })
+  const sweeper = createSweeper({
+    client,
+    backlog,
+    outcomes,
+    planner,
+    dispatcher,
+    circuits,
+    gates,
+    rate,
+    policy,
+    zone,
+    clock,
+    random,
+    sliceRecords: config.sweep.sliceRecords,
+    concurrency: config.sweep.concurrency,
+    maxRecords,
+    stuckAfterMs: config.outcome.stuckAfter,
+    emit,
+    wake: wake.sweep,
+  })
+
+  function probe(): number {
+    const ended = circuits.endCooldowns(clock.monotonic())
+    emit({ type: 'operator', command: 'probe', circuits: ended })
+    wake.retry()
+    return ended
+  }
+
+  function state(): ReconcilerState {
+    const summary = backlog.summary(client.now(), gates.of)
+    const leftOut = backlog.leftOut.counts()
+    return {
+      failed: summary.counts,
+      oldestOpenAt: summary.oldestOpenAt,
+      expiring: summary.expiring,
+      awaiting: outcomes.pending().size,
+      backlogRecords: backlog.size(),
+      onlyCounted: decisions.reduce((sum, name) => (name === 'excluded' ? sum : sum + leftOut[name]), 0),
+      beyondWindow: sweeper.beyondWindow(),
+      stuckProcessing: sweeper.stuckProcessing(),
+      circuitCounts: circuits.counts(clock.monotonic()),
+      gates: gates.shut(),
+      receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up() },
+      pausedSince: pause.since(),
+      trouble: breaker.trouble(),
+      inFlight: dispatcher.inFlight(),
+      rateLimit: rate.limit(),
+      throttledForMs: rate.pausedForMs(),
+    }
+  }
+
+  const parts = { notifiers, rate, dispatcher, confirmer, sweeper }
+  return {
+    sweep: (signal) => sweepLoop(parts, signal),
+    confirm: (signal) => confirmLoop(parts, signal),
+    retry: (signals, round) => retry(parts, signals, round),
+    rate,
+    dispatcher,
+    sweeper,
+    client,
+    backlog,
+    circuits,
+    planner,
+    outcomes,
+    pause,
+    receiver,
+    breaker,
+    gates,
+    probe,
+    state,
+  }
+}

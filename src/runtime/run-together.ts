@@ -1,0 +1,27 @@
+// Runs tasks side by side: the first bug ends all of them.
+
+/** A task ends by itself, or with the signal's reason when that is aborted. */
+export type Task = (signal: AbortSignal) => Promise<unknown>
+
+/**
+ * Runs the tasks until all have ended. The first that rejects before `signal` is aborted ends the rest, which are not
+ * waited for; what a task rejects with after that is passed over.
+ * @throws that first error
+ */
+export async function runTogether(tasks: readonly Task[], signal: AbortSignal): Promise<void> {
+  const over = new AbortController()
+  const both = AbortSignal.any([signal, over.signal])
+  try {
+    await Promise.all(
+      tasks.map(async (task) => {
+        try {
+          await task(both)
+        } catch (error) {
+          if (!both.aborted) throw error
+        }
+      }),
+    )
+  } finally {
+    over.abort(new Error('the tasks are over'))
+  }
+}
