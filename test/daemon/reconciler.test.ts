@@ -307,6 +307,8 @@ describe('outcomes', () => {
       { type: 'operator', command: 'probe', circuits: 1 },
       { type: 'operator', command: 'probe', circuits: 0 },
     ])
+    // The platform's delivery of the probe ends.
+    await clock.advance(1000)
   })
 
   test('circuit.enabled: false sends everything, whatever comes of it', async () => {
