@@ -1,6 +1,9 @@
-# The webhook reconciler as a container image: `docker build -t webhook-reconciler .`
+# The webhook reconciler as a container image: `npm run image`, or `docker build -t webhook-reconciler .`
 
-FROM node:26.10.0-slim AS build
+# The base of all stages; for a build that can be repeated name it by its digest: --build-arg BASE=node@sha256:...
+ARG BASE=docker.io/library/node:26.10.0-slim
+
+FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # Without scripts: nothing of the dependencies runs here, and our own `prepare` would come before the sources are there.
@@ -11,10 +14,17 @@ RUN node tools/bundle/main.ts
 # For `kubectl exec`: the program by its name, where PATH finds it. The link is made for /usr/local/bin, and relative.
 RUN mkdir bin && ln -s ../../../app/dist/main.cjs bin/webhook-reconciler
 
-FROM node:26.10.0-slim
+FROM ${BASE}
+ARG BASE
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="webhook-reconciler" \
       org.opencontainers.image.description="Finds webhook deliveries that failed and has the platform send them again at a gentle pace" \
-      org.opencontainers.image.base.name="docker.io/library/node:26.10.0-slim"
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.base.name="${BASE}"
 # Without the percentage V8 takes the same heap limit in every container of 64 to 256 MiB. Some 80 MiB are not heap: Node's
 # own code, buffers, threads. Where the heap leaves less, the kernel drops that code and reads it back without end.
 ENV NODE_ENV=production \
@@ -26,6 +36,7 @@ COPY --from=build /app/bin /usr/local/bin
 # The image's user `node`, by number, so that Kubernetes can see that it is not root. It owns nothing here and writes nothing.
 USER 1000:1000
 EXPOSE 10964
+STOPSIGNAL SIGTERM
 # Asks on server.host and server.port: name the configuration file by RECONCILER_CONFIG, so that this command knows it too.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["node", "/app/dist/main.cjs", "healthcheck"]
 ENTRYPOINT ["node", "/app/dist/main.cjs"]

@@ -1,70 +1,143 @@
-// The container image, as far as it can be made without a container engine: the Dockerfile's steps, then what it would start.
-import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+// The container image, built for real by buildah and run as a container runtime does: PID 1, its own user, nothing writable.
+import { readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { execForm, parseDockerfile, rehearse } from '../support/dockerfile.ts'
-import type { Rehearsal } from '../support/dockerfile.ts'
+import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { buildImage, imageObstacle, type Image, type RunningImage } from '../support/image.ts'
+import { testKeys } from '../support/keys.ts'
+import { get } from '../support/process.ts'
 
 const repository = join(import.meta.dirname, '../..')
 const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { version: string }
-const isRoot = process.getuid?.() === 0
+const obstacle = imageObstacle()
+const records = 200
+const patience = { timeout: 60_000, interval: 200 }
 
-describe.skipIf(!existsSync(join(repository, 'src/main.ts')))('image', () => {
-  let folder: string
-  let image: Rehearsal
+/** Another port than the default: the namespaces of the test share this machine's network. */
+const port = 21_964
 
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'image-'))
-    chmodSync(folder, 0o755)
-    const inherited = Object.entries(process.env).flatMap(([name, value]) =>
-      value === undefined || name.startsWith('RECONCILER_') || name === 'NODE_OPTIONS' ? [] : [[name, value] as const],
-    )
-    image = rehearse(repository, folder, Object.fromEntries(inherited))
-  }, 600_000)
+async function configured(sandbox: Sandbox): Promise<Record<string, string>> {
+  const { privateKeyPem } = await testKeys()
+  return {
+    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
+    RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
+    RECONCILER_AUTH_REALM: sandbox.realm,
+    RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
+    RECONCILER_AUTH_PRIVATE_KEY: privateKeyPem,
+    RECONCILER_SERVER_PORT: String(port),
+  }
+}
 
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+async function startPlatform(): Promise<Sandbox> {
+  const { certificatePem } = await testKeys()
+  return startSandbox({ clock: systemClock, certificatePem })
+}
 
-  /** Starts what the entry point names, as the image's user where that is possible: it may then write nowhere in the image. */
-  function start(args: string[]): { status: number | null; stdout: string; stderr: string } {
-    const entry = parseDockerfile(readFileSync(join(repository, 'Dockerfile'), 'utf8'))
-      .at(-1)
-      ?.instructions.find(({ name }) => name === 'ENTRYPOINT')
-    const [, ...words] = execForm(entry?.rest ?? '') ?? []
-    const paths = words.map((word) => (word.startsWith('/') ? join(image.root, word) : word))
-    const user = isRoot ? { uid: 1000, gid: 1000 } : {}
-    return spawnSync(process.execPath, [...paths, ...args], {
-      cwd: join(image.root, 'app'),
-      env: image.env,
-      encoding: 'utf8',
-      ...user,
-    })
+/** The value of a line in /proc/PID/status. */
+function statusLine(pid: number, name: string): string {
+  const text = readFileSync(`/proc/${pid}/status`, 'utf8')
+  return new RegExp(`^${name}:\\s+(.*)$`, 'm').exec(text)?.[1] ?? ''
+}
+
+describe.skipIf(obstacle !== undefined)('image', () => {
+  let image: Image
+  const entry = (...words: string[]): string[] => [...image.config.Entrypoint, ...words]
+
+  async function ran(running: RunningImage): Promise<{ code: number | null; output: string }> {
+    const code = await running.ended()
+    return { code, output: running.output() }
   }
 
-  test('tells its version', () => {
-    const { status, stdout, stderr } = start(['--version'])
-    expect({ status, stdout: stdout.trim(), stderr }).toEqual({ status: 0, stdout: version, stderr: '' })
+  beforeAll(() => {
+    image = buildImage()
+  }, 900_000)
+  afterAll(() => {
+    image[Symbol.dispose]()
   })
 
-  test('has the program on PATH by its name', () => {
-    const env = { ...image.env, PATH: `${join(image.root, 'usr/local/bin')}${delimiter}${image.env['PATH'] ?? ''}` }
-    const { status, stdout, stderr } = spawnSync('webhook-reconciler', ['--version'], { env, encoding: 'utf8' })
-    expect({ status, stdout: stdout.trim(), stderr }).toEqual({ status: 0, stdout: version, stderr: '' })
-  })
-
-  test('ends with 78 when nothing is configured', () => {
-    const { status, stderr, stdout } = start(['run'])
-    expect(status, stdout + stderr).toBe(78)
-    expect(stdout + stderr).toContain('platform.baseUrl')
-  })
-
-  test('says that no daemon answers', () => {
-    const { status, stderr } = start(['healthcheck', '--port', '1'])
-    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining('does not answer') as string })
+  test('names itself, its version and its source', () => {
+    const { Labels, StopSignal, User } = image.config
+    expect(Labels['org.opencontainers.image.version']).toBe(version)
+    expect(Labels['org.opencontainers.image.revision']).toMatch(/^[0-9a-f]{40}(-modified)?$/)
+    expect(Labels).toHaveProperty(['org.opencontainers.image.source'])
+    expect({ StopSignal, User }).toEqual({ StopSignal: 'SIGTERM', User: '1000:1000' })
   })
 
   test('holds the bundle and no packages', () => {
     expect(readdirSync(join(image.root, 'app'))).toEqual(['dist'])
+  })
+
+  test('lists in its SBOM the packages that are in the bundle, with the versions of the lock file', () => {
+    const dist = join(image.root, 'app/dist')
+    const sbom = JSON.parse(readFileSync(join(dist, 'sbom.cdx.json'), 'utf8')) as {
+      components: { name: string; version: string }[]
+    }
+    const lock = JSON.parse(readFileSync(join(repository, 'package-lock.json'), 'utf8')) as {
+      packages: Record<string, { version: string; dev?: true }>
+    }
+    const code = readdirSync(dist)
+      .filter((file) => file.endsWith('.cjs'))
+      .map((file) => readFileSync(join(dist, file), 'utf8'))
+      .join('\n')
+    // Above each module the bundle names its file.
+    const bundled = Array.from(
+      code.matchAll(/^\/\/ (node_modules\/(?:@[^/]+\/)?[^/\n]+)\/.*$/gm),
+      ([, path = '']) => path,
+    )
+    const expected = [...new Set(bundled)].sort().map((path) => {
+      expect(lock.packages[path]?.dev, path).toBeUndefined()
+      return { name: path.slice('node_modules/'.length), version: lock.packages[path]?.version }
+    })
+    expect(expected.length).toBeGreaterThan(10)
+    expect(sbom.components.map(({ name, version: found }) => ({ name, version: found }))).toEqual(expected)
+    const licences = readFileSync(join(dist, 'THIRD-PARTY-LICENSES.txt'), 'utf8')
+    for (const { name, version: found } of expected) expect(licences).toContain(`${name} ${found} (`)
+  })
+
+  test.each([
+    ['by its entry point', () => entry('--version')],
+    ['by its name on PATH', () => ['webhook-reconciler', '--version']],
+  ])('shows its version %s', async (_name, words) => {
+    await using running = image.start(words())
+    expect(await ran(running)).toEqual({ code: 0, output: `${version}\n` })
+  })
+
+  test('ends with 78 when nothing is configured', async () => {
+    await using running = image.start(entry(...image.config.Cmd))
+    expect(await ran(running)).toEqual({ code: 78, output: expect.stringContaining('platform.baseUrl') as string })
+  })
+
+  test('can write nowhere', async () => {
+    const script = `for (const path of ['/x', '/tmp/x', '/app/x', '/app/dist/main.cjs'])
+      try { require('node:fs').writeFileSync(path, ''); console.log(path) } catch {}`
+    await using running = image.start(['node', '-e', script])
+    expect(await ran(running)).toEqual({ code: 0, output: '' })
+  })
+
+  test('as PID 1 of uid 1000 it recovers records, is healthy, and ends with SIGTERM', async () => {
+    await using sandbox = await startPlatform()
+    const now = systemClock.now()
+    sandbox.seed({ count: records, from: now - 10 * 3_600_000, to: now - 3_600_000, attempts: 1, spread: 'even' })
+    const env = await configured(sandbox)
+    const [kind, ...check] = image.config.Healthcheck.Test
+    expect(kind).toBe('CMD')
+    await using before = image.start(check, env)
+    expect((await ran(before)).code).toBe(1)
+
+    await using daemon = image.start(entry(...image.config.Cmd), env)
+    const pid = await daemon.pid()
+    await expect.poll(async () => (await get(`http://127.0.0.1:${port}/readyz`)).status, patience).toBe(200)
+    expect(statusLine(pid, 'NSpid').split(/\s+/)).toEqual([String(pid), '1'])
+    expect(statusLine(pid, 'Uid').split(/\s+/)).toEqual(['1000', '1000', '1000', '1000'])
+    expect(statusLine(pid, 'CapEff')).toBe('0000000000000000')
+    await using healthy = image.start(check, env)
+    expect(await ran(healthy)).toEqual({ code: 0, output: '' })
+    await expect.poll(() => sandbox.counts().successful, patience).toBe(records)
+
+    await daemon.stop()
+    const { code, output } = await ran(daemon)
+    expect(code, output).toBe(0)
+    expect(output.trim().split('\n').at(-1)).toContain('"event":"daemon_stopped"')
   })
 })

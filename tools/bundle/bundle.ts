@@ -1,6 +1,7 @@
 // Bundles the program into dist/: main.cjs, daemon.cjs with all that `run` needs, and commands.cjs for the other commands.
 import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
+import { writeMaterials } from './materials.ts'
 import { rolldown, type ChunkingContext, type Plugin } from 'rolldown'
 
 const mainModule = 'src/main.ts'
@@ -59,6 +60,7 @@ export async function bundle(root: string): Promise<string[]> {
     input: { main: join(root, mainModule) },
     cwd: root,
     platform: 'node',
+    tsconfig: false,
     resolve: {
       alias: Object.fromEntries(Object.entries(parts).map(([name, file]) => [name, join(import.meta.dirname, file)])),
     },
@@ -85,5 +87,10 @@ export async function bundle(root: string): Promise<string[]> {
     },
   })
   await chmod(join(root, 'dist/main.cjs'), 0o755)
-  return output.flatMap((file) => (file.type === 'chunk' ? Object.keys(file.modules) : []))
+  const modules = output.flatMap((file) => {
+    const entries = file.type === 'chunk' ? Object.entries(file.modules) : []
+    return entries.flatMap(([id, { renderedLength }]) => (renderedLength > 0 ? [id] : []))
+  })
+  await writeMaterials(root, modules)
+  return modules
 }
