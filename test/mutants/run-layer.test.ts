@@ -23,6 +23,7 @@ async function runTest(title: string, body: string): Promise<Settled> {
     for (const folder of ['src', 'test']) mkdirSync(join(root, folder))
     symlinkSync(packages, join(root, 'node_modules'))
     writeFileSync(join(root, 'package.json'), '{ "type": "module" }\n')
+    writeFileSync(join(root, 'src/main.ts'), '')
     writeFileSync(
       join(root, 'test/one.test.ts'),
       `import { appendFileSync, readFileSync } from 'node:fs'
