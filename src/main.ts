@@ -98,15 +98,18 @@ async function start(): Promise<void> {
   })
   // A diagnostic report, where somebody asks Node for one, tells no variable: a key and a token may stand there.
   process.report.excludeEnv = true
-  const { main, tellBug } = await import('./cli/program.ts')
+  const { main } = await import('./cli/program.ts')
   const { systemClock, systemRandom } = await import('./runtime/clock.ts')
   const { exitCode } = await import('./runtime/errors.ts')
   const { readSmallText } = await import('./runtime/small-file.ts')
 
   const identity = { instance: hostname() }
   const onBug = (error: unknown): void => {
-    tellBug(error, { clock: systemClock, identity, stderr: process.stderr })
-    process.exit(exitCode.bug)
+    void import('./cli/bug.ts')
+      .then(({ reportBug }) => {
+        reportBug(error, { clock: systemClock, identity, stderr: process.stderr })
+      })
+      .finally(() => process.exit(exitCode.bug))
   }
   process.on('uncaughtException', onBug)
   process.on('unhandledRejection', onBug)

@@ -4,7 +4,7 @@ import type { LoadedConfig } from '../config/load.ts'
 import type { Certificate, SigningKey } from '../platform/credentials.ts'
 import type { Reason } from '../platform/http.ts'
 import { tlsAdvice } from '../platform/tls-advice.ts'
-import { showSpan } from './moments.ts'
+import { showSpan } from './format.ts'
 
 export type StepName =
   'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver'

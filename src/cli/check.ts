@@ -1,5 +1,4 @@
 // `webhook-reconciler check`: each step from the configuration to a list call, with its verdict and what to do.
-import { Command } from 'commander'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { createConnection, type Connection } from '../platform/connection.ts'
@@ -34,13 +33,13 @@ import {
   type Step,
   type StepName,
 } from './check-steps.ts'
-import type { End, Io } from './io.ts'
-import { createMoments, type Moments } from './moments.ts'
-import { askReceiver } from './round.ts'
-import { configOption, keySetting, openTransport, type ConfigOption } from './service.ts'
-import { tellStopped } from './session.ts'
+import type { Io } from './io.ts'
+import { createMoments, type Moments } from './format.ts'
+import { askReceiver } from './round/run-reconciler.ts'
+import { keySetting, openTransport, type ConfigOption } from './service.ts'
+import { interrupted } from './session.ts'
 
-interface CheckOptions extends ConfigOption {
+export interface CheckOptions extends ConfigOption {
   json?: true
   verbose?: true
   zone: string
@@ -310,19 +309,12 @@ async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
   return code
 }
 
-export function checkCommand(io: Io, end: End): Command {
-  return new Command('check')
-    .description('check configuration, key, certificate, token, list call, clock and time zone, and say what to do')
-    .option(...configOption)
-    .option('--zone <name>', 'IANA time zone in which times are shown', 'UTC')
-    .option('--json', 'print one JSON document instead of lines')
-    .option('--verbose', 'write the log too, to stderr')
-    .action(async (options: CheckOptions) => {
-      try {
-        end(await check(io, options))
-      } catch (error) {
-        if (!isAbort(error, io.signal)) throw error
-        end(tellStopped(io))
-      }
-    })
+/** Runs `check`. */
+export async function checkCommand(io: Io, options: CheckOptions): Promise<ExitCode> {
+  try {
+    return await check(io, options)
+  } catch (error) {
+    if (!isAbort(error, io.signal)) throw error
+    return interrupted(io)
+  }
 }

@@ -1,20 +1,20 @@
 // `webhook-reconciler explain`: the records of one event, each with what is decided of it and why.
-import { Command } from 'commander'
-import { shownText } from '../config/layer.ts'
 import type { Config } from '../config/schema.ts'
 import { createTimeZone, type TimeZone } from '../platform/time-zone.ts'
-import { isUuid, type WebhookRecord } from '../platform/record.ts'
+import type { WebhookRecord } from '../platform/record.ts'
 import { decide, type Decision } from '../reconcile/decide.ts'
 import { createFailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { sentenceOf, type Because } from '../reconcile/reasons.ts'
 import type { Gate } from '../reconcile/retry/gates.ts'
-import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
+import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { askDaemon, gateOf, inWords, type AskedDaemon } from './daemon-status.ts'
-import { recordsOfEvent, type EventRecords } from './event-records.ts'
-import type { End, Io } from './io.ts'
-import { inSession, withSessionOptions, type Session, type SessionOptions } from './session.ts'
-import { cell, pairs } from './table.ts'
+import { recordsOfEvent, type EventRecords } from './round/event-records.ts'
+import type { Io } from './io.ts'
+import { searchIds } from './round/gather.ts'
+import { uuidOf } from './round/select.ts'
+import { inSession, type Session, type SessionOptions } from './session.ts'
+import { cell, counted, pairs } from './format.ts'
 
 /** A decision, or what holds before any: the status in place of `failed`, or a place outside the window. */
 export type State = Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
@@ -129,19 +129,21 @@ function remarks({ foreign, unreadable }: EventRecords): string[] {
 }
 
 const noneFound =
-  'The platform shows no record of this event. Check that it is the id of an event, and of this platform.'
+  'The platform shows no record of such an event, and no failed record with such a webhook id. A webhook that was delivered is shown by the id of its event.'
 const inOrder = 'Of one transfer or account the oldest failed event is retried first (retry.orderPerEntity).'
 
-function printText(
-  eventId: string,
-  list: readonly Explanation[],
-  { daemon, found, now }: { found: EventRecords; now: number; daemon: AskedDaemon },
-  session: Session,
-): void {
+interface Shown {
+  /** As given. */
+  id: string
+  found: EventRecords
+  now: number
+  daemon: AskedDaemon
+}
+
+function printText(list: readonly Explanation[], { daemon, found, id, now }: Shown, session: Session): void {
   const { moments, policy, print, target } = session
-  const count = list.length === 1 ? '1 record' : `${list.length} records`
   const lines = [
-    `Event ${eventId} of ${target}, ${moments.show(now)}: ${count}\n`,
+    `Event ${cell(found.records[0]?.eventId ?? id)} of ${target}, ${moments.show(now)}: ${counted(list.length, 'record')}\n`,
     ...(list.length === 0 ? [`${noneFound}\n`] : list.map((one) => block(one, now, session))),
     ...(policy.orderPerEntity && list.some(({ state }) => state === 'due') ? [`${inOrder}\n`] : []),
     ...remarks(found).map((remark) => `${remark}\n`),
@@ -155,14 +157,24 @@ function gateFor(config: Config, daemon: AskedDaemon, { subscriptionId }: Webhoo
   return config.retry.enabled ? gateOf(daemon, subscriptionId) : 'disabled'
 }
 
-async function explainEvent(text: string, io: Io, options: SessionOptions): Promise<ExitCode> {
-  if (!isUuid(text)) {
-    throw new UsageError(`eventId: a UUID such as 123e4567-e89b-12d3-a456-426614174000, not "${shownText(text)}"`)
-  }
-  const eventId = text.toLowerCase()
+/** The records of an event, or the one with this webhook id if there is no such event. */
+async function find(id: string, session: Session): Promise<EventRecords> {
+  const { reconciler, progress, stop, target } = session
+  const found = await recordsOfEvent(reconciler.client, id, stop)
+  if (found.records.length > 0) return found
+  const records: WebhookRecord[] = []
+  const missing = new Set([id])
+  progress.show(() => `Looking for webhook ${id} among the failed records of ${target} ...`)
+  await searchIds(missing, session, (meant) => records.push(...meant))
+  return records.length === 0 ? found : { records, unreadable: [], foreign: 0 }
+}
+
+/** Runs `explain`. */
+export async function explainCommand(text: string, io: Io, options: SessionOptions): Promise<ExitCode> {
+  const id = uuidOf(text, 'id')
   return inSession(io, options, {}, async (session) => {
-    const { config, reconciler, policy, stop } = session
-    const found = await recordsOfEvent(reconciler.client, eventId, stop)
+    const { config, reconciler, policy } = session
+    const found = await find(id, session)
     const now = reconciler.client.now()
     const daemon = await askDaemon(config.server, io)
     const zone = createTimeZone(config.platform.timeZone)
@@ -170,27 +182,18 @@ async function explainEvent(text: string, io: Io, options: SessionOptions): Prom
       explain(record, { policy, zone, now, gate: gateFor(config, daemon, record) }),
     )
     const code = list.length === 0 ? exitCode.incomplete : exitCode.done
-    if (options.json !== true) printText(eventId, list, { found, now, daemon }, session)
+    if (options.json !== true) printText(list, { id, found, now, daemon }, session)
     else
       session.printJson({
         schemaVersion: 1,
         instance: session.instance,
         platform: session.platform,
         now: asIso(now),
-        eventId,
+        eventId: found.records[0]?.eventId ?? null,
         records: list.map(documentOf),
         remarks: remarks(found),
         exitCode: code,
       })
     return code
   })
-}
-
-export function explainCommand(io: Io, end: End): Command {
-  return withSessionOptions(new Command('explain'))
-    .description("show an event's records: the decision on each, its reason, and the next retry; changes nothing")
-    .argument('<eventId>', 'id of the event (UUID)')
-    .action(async (eventId: string, options: SessionOptions) => {
-      end(await explainEvent(eventId, io, options))
-    })
 }

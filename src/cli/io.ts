@@ -1,6 +1,5 @@
 // What a command gets from the process: streams, environment, time, and the wish to stop. Made in src/main.ts, faked in tests.
 import type { Clock, Random } from '../runtime/clock.ts'
-import type { ExitCode } from '../runtime/errors.ts'
 
 export interface Output {
   write(text: string): unknown
@@ -39,6 +38,3 @@ export interface Io {
   /** Called in place of the program's end when stdout can't be written any more. */
   onOutputLost: (listener: () => void) => void
 }
-
-/** How a command hands its exit code up. */
-export type End = (code: ExitCode) => void

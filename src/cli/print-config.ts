@@ -1,15 +1,15 @@
 // `webhook-reconciler print-config`: every key with the value in use and where it came from; secrets are not shown.
-import { Command } from 'commander'
 import { formatDuration } from '../config/duration.ts'
 import type { Key } from '../config/key.ts'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import { keys } from '../config/schema.ts'
+import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson } from '../runtime/redact.ts'
 import type { Io } from './io.ts'
-import { configOption, type ConfigOption } from './service.ts'
-import { table } from './table.ts'
+import type { ConfigOption } from './service.ts'
+import { table } from './format.ts'
 
-interface PrintOptions extends ConfigOption {
+export interface PrintOptions extends ConfigOption {
   json?: true
 }
 
@@ -59,23 +59,15 @@ function inWords(value: unknown): string {
   return typeof value === 'string' ? value || '""' : JSON.stringify(value)
 }
 
-function printConfig(io: Io, options: PrintOptions): void {
+/** Runs `print-config`. */
+export function printConfigCommand(io: Io, options: PrintOptions): ExitCode {
   const shown = shownConfig(loadConfig({ file: options.config, ...io }))
   if (options.json === true) {
     io.stdout.write(`${redactedJson({ schemaVersion: 1, configuration: shown }, 2)}\n`)
-    return
+    return exitCode.done
   }
   const rows = shown.map(({ key, origin, value }) => [key, redact(inWords(value)), origin])
   const columns = ['key', 'value', 'origin'].map((name) => ({ name }))
-  io.stdout.write(table(columns, rows, undefined))
-}
-
-export function printConfigCommand(io: Io): Command {
-  return new Command('print-config')
-    .description('show every key with the value in use and where it came from; secrets are hidden')
-    .option(...configOption)
-    .option('--json', 'print one JSON document instead of a table')
-    .action((options: PrintOptions) => {
-      printConfig(io, options)
-    })
+  io.stdout.write(table(columns, rows))
+  return exitCode.done
 }

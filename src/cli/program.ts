@@ -1,42 +1,138 @@
-// The command line: parses, calls the subcommand, and maps how it ended to an exit code.
+// The command line: one table of commands, each with its options; the modules of a command are loaded when it runs.
 import { Command, CommanderError } from 'commander'
 import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
-import { createLog, errorFields } from '../observe/log.ts'
 import { redact } from '../runtime/redact.ts'
-import type { End, Io } from './io.ts'
+import type { Io } from './io.ts'
+import type { CheckOptions } from './check.ts'
+import type { ControlOptions, HealthcheckOptions } from './daemon-commands.ts'
+import type { PrintOptions } from './print-config.ts'
+import type { RoundOptions } from './round/look.ts'
+import type { ConfigOption } from './service.ts'
+import type { SessionOptions } from './session.ts'
 
 const exitCodesHelp = `
 Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentication rejected;
-69 platform unreachable; 70 bug; 78 configuration.`
+69 platform unreachable; 70 bug; 78 configuration; 130 interrupted while only reading.`
 
-type Loader = (io: Io, end: End) => Promise<Command>
+const programName = 'webhook-reconciler'
 
-/** Each command's modules are loaded only for it. */
-const loaders: Readonly<Record<string, Loader>> = {
-  run: async (io, end) => (await import('./run.ts')).runCommand(io, end),
-  once: async (io, end) => (await import('./once.ts')).onceCommand(io, end),
-  plan: async (io, end) => (await import('./plan.ts')).planCommand(io, end),
-  explain: async (io, end) => (await import('./explain.ts')).explainCommand(io, end),
-  retry: async (io, end) => (await import('./retry.ts')).retryCommand(io, end),
-  check: async (io, end) => (await import('./check.ts')).checkCommand(io, end),
-  'print-config': async (io) => (await import('./print-config.ts')).printConfigCommand(io),
-  pause: async (io, end) => (await import('./pause.ts')).pauseCommand(io, end),
-  resume: async (io, end) => (await import('./pause.ts')).resumeCommand(io, end),
-  healthcheck: async (io, end) => (await import('./healthcheck.ts')).healthcheckCommand(io, end),
+type Run = (action: () => Promise<ExitCode>) => Promise<void>
+
+function withConfig(command: Command): Command {
+  return command.option(
+    '-c, --config <file>',
+    'configuration file (YAML); default: the file that RECONCILER_CONFIG names. RECONCILER_* environment variables override it',
+  )
 }
 
-/** The command that is named, or all of them, for help. */
-async function load(name: string | undefined, io: Io, end: End): Promise<Command[]> {
-  const named = name === undefined || !Object.hasOwn(loaders, name) ? undefined : loaders[name]
-  const wanted = named === undefined ? Object.values(loaders) : [named]
-  return Promise.all(wanted.map((loader) => loader(io, end)))
+const withZone = (command: Command): Command =>
+  command.option('--zone <name>', 'IANA time zone of the times, given and shown', 'UTC')
+
+const withJson = (command: Command): Command =>
+  command.option('--json', 'print one JSON document instead of text; its times are UTC')
+
+/** The options of all commands that ask the platform. */
+function withSession(command: Command): Command {
+  return withJson(withZone(withConfig(command))).option('--verbose', 'write the log too, to stderr')
 }
 
-async function program(args: readonly string[], io: Io, end: End): Promise<Command> {
-  const commands = await load(args[0], io, end)
-  const root = new Command('webhook-reconciler')
-    .description('Finds webhook deliveries that failed, has the platform send them again, and exports what it sees.')
-    .version(io.version, '--version')
+const collect = (value: string, before: string[] = []): string[] => [
+  ...before,
+  ...value
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one !== ''),
+]
+
+/** The selection of `plan` and `retry`. */
+function withSelection(command: Command): Command {
+  return withSession(command)
+    .argument('[webhookIds...]', 'these records, even where select.* or window.notBefore leaves them out')
+    .option('--event <id>', "this event's failed records")
+    .option(
+      '--since <time>',
+      'failed records with events from then on: a moment with zone, a local one in --zone, or how long ago (6h)',
+    )
+    .option('--until <time>', 'with --since: with events before then; default now')
+    .option('--type <name>', 'with --since: only of this event type; repeatable', collect)
+    .option('--subscription <id>', 'with --since: only of this subscription; repeatable', collect)
+    .option('--parked', 'also records that have reached retry.maxAttempts')
+    .option('--rate <number>', 'retries a second at most; default retry.maxPerSecond')
+    .option('--records', 'list every selected record too')
+}
+
+function roundCommands(io: Io, run: Run): Command[] {
+  const round = async (command: 'plan' | 'once' | 'retry', ids: string[], options: RoundOptions): Promise<void> =>
+    run(async () => (await import('./round/round.ts')).roundCommand(command, ids, options, io))
+  return [
+    withSelection(new Command('plan'))
+      .description('dry run of retry; without a selection, of once: what would be retried, by cause; changes nothing')
+      .action((ids: string[], options: RoundOptions) => round('plan', ids, options)),
+    withSession(new Command('once'))
+      .description('one round of the daemon: list, retry what is due, follow it to its outcome, report, exit')
+      .option('--records', 'list every failed record too, with --json')
+      .action((options: RoundOptions) => round('once', [], options)),
+    withSelection(new Command('retry'))
+      .description('retry the selected failed records now, and wait for their outcome')
+      .option('--yes', 'do not ask before retrying more than 100 records')
+      .action((ids: string[], options: RoundOptions) => round('retry', ids, options)),
+  ]
+}
+
+function readCommands(io: Io, run: Run): Command[] {
+  return [
+    withSession(new Command('explain'))
+      .description('show the records of an event: the decision on each, its reason, its next retry; changes nothing')
+      .argument('<id>', 'id of the event, or of one webhook (UUID)')
+      .action((id: string, options: SessionOptions) =>
+        run(async () => (await import('./explain.ts')).explainCommand(id, io, options)),
+      ),
+    withSession(new Command('check'))
+      .description('check configuration, key, certificate, token, list call, clock and time zone, and say what to do')
+      .action((options: CheckOptions) => run(async () => (await import('./check.ts')).checkCommand(io, options))),
+    withJson(withConfig(new Command('print-config')))
+      .description('show every key with the value in use and its origin; secrets are hidden')
+      .action((options: PrintOptions) =>
+        run(async () => (await import('./print-config.ts')).printConfigCommand(io, options)),
+      ),
+  ]
+}
+
+function daemonCommands(io: Io, run: Run): Command[] {
+  const control = (name: 'pause' | 'resume', description: string): Command =>
+    withJson(withZone(withConfig(new Command(name))))
+      .description(description)
+      .option('--port <number>', 'port of the daemon; default server.port')
+      .action((options: ControlOptions) =>
+        run(async () => (await import('./daemon-commands.ts')).controlCommand(name, io, options)),
+      )
+  return [
+    control('pause', 'have the running daemon hold its retries until it is resumed or restarted'),
+    control('resume', "end an operator's pause of the running daemon"),
+    withConfig(new Command('healthcheck'))
+      .description('ask the daemon on this host whether it is alive; exit 0 when it is, 1 when not')
+      .option('--port <number>', 'port of the daemon; default server.port (RECONCILER_SERVER_PORT, 10964)')
+      .action((options: HealthcheckOptions) =>
+        run(async () => (await import('./daemon-commands.ts')).healthcheckCommand(io, options)),
+      ),
+  ]
+}
+
+function createProgram(io: Io, run: Run): Command {
+  const commands = [
+    withConfig(new Command('run'))
+      .description('run the daemon: sweep, retry, export metrics, until SIGTERM or SIGINT')
+      .action((options: ConfigOption) => run(async () => (await import('./run.ts')).runCommand(io, options))),
+    ...roundCommands(io, run),
+    ...readCommands(io, run),
+    ...daemonCommands(io, run),
+    new Command('version').description('show the version').action(() => {
+      io.stdout.write(`${io.version}\n`)
+    }),
+  ]
+  const root = new Command(programName)
+    .description('Finds webhook deliveries that failed, has the platform send them again, and exports metrics.')
+    .version(io.version, '-V, --version')
     .addHelpText('after', exitCodesHelp)
   for (const command of commands) root.addCommand(command)
   for (const command of [root, ...commands]) {
@@ -48,45 +144,44 @@ async function program(args: readonly string[], io: Io, end: End): Promise<Comma
   return root
 }
 
-function tellConfigurationProblems(error: ConfigurationError, io: Io): void {
+function printProblems(error: ConfigurationError, io: Io): void {
   const count = error.problems.length
   io.stderr.write(`The configuration has ${count === 1 ? 'a problem' : `${count} problems`}:\n`)
   for (const { key, origin, message } of error.problems) io.stderr.write(redact(`  ${key} (${origin}): ${message}\n`))
-  io.stderr.write('Every key with its default and meaning: config/default.yaml, or docs/configuration.md.\n')
+  io.stderr.write('Every key with its default and meaning: config/default.yaml and docs/configuration.md.\n')
 }
 
-/** Says what is to be said of an error, and which exit code it gives. A bug's message is not shown: it may hold anything. */
-function tellError(error: unknown, io: Io): ExitCode {
+/** Reports an error, and returns its exit code. */
+async function reportError(error: unknown, command: string | undefined, io: Io): Promise<ExitCode> {
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.done : exitCode.usage
   if (error instanceof UsageError) {
-    io.stderr.write(`${redact(error.message)}\nSee --help.\n`)
+    const help = [programName, ...(command === undefined ? [] : [command]), '--help'].join(' ')
+    io.stderr.write(`error: ${redact(error.message)}\nSee ${help}.\n`)
     return exitCode.usage
   }
   if (error instanceof ConfigurationError) {
-    tellConfigurationProblems(error, io)
+    printProblems(error, io)
     return exitCode.configuration
   }
-  tellBug(error, io)
+  const { reportBug } = await import('./bug.ts')
+  reportBug(error, io)
   return exitCode.bug
-}
-
-/** For errors that nobody expected, from here or from the process itself. */
-export function tellBug(error: unknown, { clock, identity, stderr }: Pick<Io, 'clock' | 'identity' | 'stderr'>): void {
-  const write = (line: string): unknown => stderr.write(line)
-  const log = createLog({ level: 'fatal', instance: identity.instance, clock, write })
-  log.event('unexpected_error', errorFields(error))
 }
 
 /** Runs one command line (without node and script). Never rejects. */
 export async function main(args: readonly string[], io: Io): Promise<ExitCode> {
   let code: ExitCode = exitCode.done
+  const root = createProgram(io, async (action) => {
+    code = await action()
+  })
   try {
-    const root = await program(args, io, (given) => {
-      code = given
-    })
     await root.parseAsync([...args], { from: 'user' })
     return code
   } catch (error) {
-    return tellError(error, io)
+    return reportError(
+      error,
+      root.commands.map((command) => command.name()).find((name) => name === args[0]),
+      io,
+    )
   }
 }

@@ -1,13 +1,13 @@
 // `webhook-reconciler run`: the daemon.
-import { Command } from 'commander'
 import { runDaemon } from '../daemon.ts'
-import { exitCode } from '../runtime/errors.ts'
+import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { createLogOutput } from '../observe/log-output.ts'
 import { createSchedule } from '../runtime/schedule.ts'
-import type { End, Io } from './io.ts'
-import { configOption, openAudit, openService, type ConfigOption } from './service.ts'
+import type { Io } from './io.ts'
+import { openAudit, openService, type ConfigOption } from './service.ts'
 
-async function run(options: ConfigOption, io: Io): Promise<void> {
+/** Runs `run`; resolves after SIGTERM or SIGINT. */
+export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCode> {
   const logOutput = createLogOutput(io.stdout)
   const { config, log, key, certificate, http, proxy } = await openService(io, options, logOutput, { daemon: true })
   io.onHangup(() => {
@@ -32,17 +32,8 @@ async function run(options: ConfigOption, io: Io): Promise<void> {
       random: io.random,
       stop: io.signal,
     })
+    return exitCode.done
   } finally {
     await http.close()
   }
-}
-
-export function runCommand(io: Io, end: End): Command {
-  return new Command('run')
-    .description('run the daemon: sweep, retry, export metrics, until SIGTERM or SIGINT')
-    .option(...configOption)
-    .action(async (options: ConfigOption) => {
-      await run(options, io)
-      end(exitCode.done)
-    })
 }

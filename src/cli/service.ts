@@ -1,6 +1,5 @@
 // What commands that speak to the platform have in common: configuration, key, certificate, log and HTTP, ready to use.
 import { createAudit, type Audit } from '../observe/audit.ts'
-import { environmentPrefix, fileVariable } from '../config/key.ts'
 import type { Config } from '../config/schema.ts'
 import { loadConfig } from '../config/load.ts'
 import { connectionsOf } from '../reconciler.ts'
@@ -32,12 +31,6 @@ export interface Service {
 export interface ConfigOption {
   config?: string
 }
-
-/** The flag that all commands have which read the configuration, and what help says of it. */
-export const configOption = [
-  '--config <file>',
-  `configuration file (YAML); default: the one that ${fileVariable} names. Environment variables ${environmentPrefix}* override it`,
-] as const
 
 export type Origins = ReadonlyMap<string, string>
 

@@ -1,5 +1,4 @@
-// What the commands for the person on call share: an reconciler of their own, where it points, and how trouble is told.
-import type { Command } from 'commander'
+// The session of a command: a reconciler of its own, its target, and how trouble is reported.
 import type { Clock } from '../runtime/clock.ts'
 import type { Config } from '../config/schema.ts'
 import { createConnection } from '../platform/connection.ts'
@@ -7,15 +6,13 @@ import { createReconciler, toPolicy, type Reconciler } from '../reconciler.ts'
 import { exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
 import { createLogReporter } from '../observe/log-reporter.ts'
-import { TokenError } from '../platform/token-endpoint.ts'
-import { isPlatformTrouble } from '../reconcile/platform-trouble.ts'
 import type { Policy } from '../reconcile/policy.ts'
+import { failureOf } from '../reconcile/sweep/sweep-report.ts'
 import { periodOf } from '../runtime/schedule.ts'
 import { redact, redactedJson } from '../runtime/redact.ts'
+import { createMoments, createProgressLine, type Moments, type ProgressLine } from './format.ts'
 import type { Io } from './io.ts'
-import { createMoments, type Moments } from './moments.ts'
-import { createProgress, type Progress } from './progress.ts'
-import { configOption, openAudit, openService, type ConfigOption, type Service } from './service.ts'
+import { openAudit, openService, type ConfigOption, type Service } from './service.ts'
 
 export interface SessionOptions extends ConfigOption {
   json?: true
@@ -31,7 +28,7 @@ export interface Session {
   service: Service
   clock: Clock
   moments: Moments
-  progress: Progress
+  progress: ProgressLine
   /** `payments at api.example.com`: stands in everything that is asked or shown. */
   target: string
   instance: string
@@ -39,8 +36,10 @@ export interface Session {
   platform: string
   /** Aborted by the wish to stop. */
   stop: AbortSignal
-  /** Resolves when the reconciler tells the next event of this kind. */
-  next(type: TelemetryEvent['type']): Promise<void>
+  /** Calls the listener with every event of the reconciler from now on. */
+  listen(listener: (event: TelemetryEvent) => void): void
+  /** Of the terminal behind stdout, in characters; undefined without one. */
+  width: number | undefined
   /** Writes to stdout, redacted. */
   print(text: string): void
   /** Prints one document as JSON, redacted. */
@@ -50,38 +49,32 @@ export interface Session {
 export interface SessionPlan {
   /** The configuration that the reconciler gets. Default: as it is. */
   change?: (config: Config) => Config
-  /** Hears every event. */
-  hear?: (event: TelemetryEvent) => void
-}
-
-/** The options that all of these commands have. */
-export function withSessionOptions(command: Command): Command {
-  return command
-    .option(...configOption)
-    .option('--zone <name>', 'IANA time zone in which times are taken and shown', 'UTC')
-    .option('--json', 'print one JSON document instead of text; its times are always UTC')
-    .option('--verbose', 'write the log too, to stderr')
+  /** Stands in the audit in the place of the rule. */
+  why?: 'asked-for' | undefined
 }
 
 function toJson(document: object): string {
   return `${redactedJson(document, 2)}\n`
 }
 
-/** What to say, and to end with, when a signal has ended a command before its end. */
-export function tellStopped(io: Pick<Io, 'stderr'>): ExitCode {
-  io.stderr.write('Stopped by a signal before the end.\n')
-  return exitCode.incomplete
+/** Says that a signal came before the end of a command that only reads. */
+export function interrupted(io: Pick<Io, 'stderr'>): ExitCode {
+  io.stderr.write('Interrupted before the end. Nothing was changed.\n')
+  return exitCode.interrupted
 }
 
-/** Says why the platform could not be asked, and which exit code that gives. */
-export function tellTrouble(error: unknown, target: string, io: Pick<Io, 'stderr'>): ExitCode {
-  if (!isPlatformTrouble(error)) throw error
-  io.stderr.write(redact(`${target}: ${error.message}\nFor each step on the way there: webhook-reconciler check\n`))
-  const isRejected =
-    error instanceof TokenError
-      ? error.kind === 'rejected'
-      : error.reason === 'unauthorized' || error.reason === 'forbidden'
-  return isRejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
+/** Says why nothing is known, and returns the exit code. */
+export function unavailable(
+  { message, rejected }: { message: string; rejected: boolean },
+  target: string,
+  io: Pick<Io, 'stderr'>,
+): ExitCode {
+  io.stderr.write(
+    redact(
+      `${target}: nothing is known, because the list call failed: ${message}\nTo check each step on the way: webhook-reconciler check\n`,
+    ),
+  )
+  return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
 }
 
 /**
@@ -96,27 +89,20 @@ export async function inSession(
   body: (session: Session) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const moments = createMoments(options.zone)
-  const progress = createProgress(io.stderr, io.clock)
+  const progress = createProgressLine(io.stderr, io.clock)
   const service = await openService(io, options, progress.output, { quiet: options.verbose !== true })
   const config = plan.change?.(service.config) ?? service.config
   const instance = config.instance.name
   const platform = new URL(config.platform.baseUrl).host
   const target = `${instance} at ${platform}`
   const reporter = options.verbose === true ? createLogReporter(service.log, io.clock) : undefined
-  // On stdout stands what was asked for.
-  const audit = openAudit(config, io, progress.output, 'asked-for')
-  const waiting = new Map<TelemetryEvent['type'], PromiseWithResolvers<void>>()
+  // Stdout is for the report.
+  const audit = openAudit(config, io, progress.output, plan.why)
+  const listeners: ((event: TelemetryEvent) => void)[] = []
   function emit(event: TelemetryEvent): void {
     reporter?.observe(event)
     audit?.tell(event)
-    plan.hear?.(event)
-    waiting.get(event.type)?.resolve()
-    waiting.delete(event.type)
-  }
-  function next(type: TelemetryEvent['type']): Promise<void> {
-    const known = waiting.get(type) ?? Promise.withResolvers<void>()
-    waiting.set(type, known)
-    return known.promise
+    for (const listener of listeners) listener(event)
   }
   const { clock, random, signal: stop } = io
   const { key } = service
@@ -141,7 +127,10 @@ export async function inSession(
       instance,
       platform,
       stop,
-      next,
+      width: io.stdout.isTTY === true ? io.stdout.columns : undefined,
+      listen: (listener) => {
+        listeners.push(listener)
+      },
       print,
       printJson(document) {
         progress.clear()
@@ -150,7 +139,10 @@ export async function inSession(
     })
   } catch (error) {
     progress.clear()
-    return isAbort(error, stop) ? tellStopped(io) : tellTrouble(error, target, io)
+    if (isAbort(error, stop)) return interrupted(io)
+    const failure = failureOf(error)
+    if (failure === undefined) throw error
+    return unavailable(failure, target, io)
   } finally {
     await service.http.close()
   }

@@ -1,6 +1,6 @@
 // The error classes that end the program with a code of their own, and how an error is told without leaking what it carries.
 
-/** Exit codes: a contract (docs/commands.md, "Exit codes"). 69, 70 and 78 follow sysexits.h. */
+/** Exit codes: a contract (docs/commands.md, "Exit codes"). 69, 70 and 78 follow sysexits.h, 130 is the shell's for SIGINT. */
 export const exitCode = {
   done: 0,
   incomplete: 1,
@@ -9,6 +9,7 @@ export const exitCode = {
   platformUnreachable: 69,
   bug: 70,
   configuration: 78,
+  interrupted: 130,
 } as const
 
 export type ExitCode = (typeof exitCode)[keyof typeof exitCode]

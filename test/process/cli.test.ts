@@ -24,7 +24,7 @@ describe('help', () => {
   const commands: [string, string[], string[]][] = [
     ['of the program', [], ['run', 'once', 'healthcheck', '--version', '78 configuration']],
     ['of run', ['run'], [...config, 'SIGTERM']],
-    ['of once', ['once'], [...config, '--dry-run', '--json']],
+    ['of once', ['once'], [...config, '--verbose', '--json']],
     ['of healthcheck', ['healthcheck'], ['--port <number>', '10964', 'RECONCILER_SERVER_PORT']],
   ]
 
@@ -38,7 +38,9 @@ describe('help', () => {
   })
 
   test.concurrent('version', async () => {
-    expect(await runProgram(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' })
+    for (const words of ['--version', '-V', 'version']) {
+      expect(await runProgram([words])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' })
+    }
   })
 })
 

@@ -114,7 +114,7 @@ describe("retry during an operator's pause", () => {
     const yes = await runCommand(['retry', id, '--yes', '--json'], { env })
     expect(yes.code).toBe(0)
     expect(yes.err).toContain('Note: an operator has paused the daemon')
-    expect(JSON.parse(yes.out)).toMatchObject({ sums: { recovered: 1 }, pause: { known: true, since } })
+    expect(JSON.parse(yes.out)).toMatchObject({ sums: { recovered: 1 }, daemon: { pausedSince: since } })
   })
 
   test('goes on unasked without a pause, and says when it could not ask', async () => {
@@ -127,7 +127,7 @@ describe("retry during an operator's pause", () => {
     expect(known.out).not.toContain('paused')
     const unknown = await runCommand(['retry', second], { env: await envOf(sandbox, { RECONCILER_SERVER_PORT: '1' }) })
     expect(unknown.code).toBe(0)
-    expect(unknown.out).toContain('Nobody knows here whether an operator has paused the daemon: http://127.0.0.1:1 ')
+    expect(unknown.out).toContain('It is not known whether an operator has paused the daemon: http://127.0.0.1:1 ')
   })
 })
 
@@ -212,10 +212,9 @@ describe('what a command says of the platform', () => {
 
   test('once: nothing is known when the sweep failed', async () => {
     await using sandbox = await startPlatform({ faults: [{ operation: 'token', fault: { kind: 'refuse-token' } }] })
-    const { code, out } = await runCommand(['once'], { env: await envOf(sandbox) })
-    expect(code).toBe(4)
-    expect(out).toContain('failed records in the window: not known: the sweep failed\n')
-    expect(out).not.toContain('outcomes: none')
+    const { code, err, out } = await runCommand(['once'], { env: await envOf(sandbox) })
+    expect({ code, out }).toEqual({ code: 4, out: '' })
+    expect(err).toContain('nothing is known, because the list call failed')
   })
 
   test('retry: a 403 for the retry alone', async () => {

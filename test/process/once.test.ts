@@ -1,6 +1,6 @@
 // `once` against a real sandbox: its report, its exit codes, and what it leaves alone; as a process where signals and exit codes of the process count.
 import { describe, expect, test } from 'vitest'
-import type { OnceReport } from '../../src/cli/once-report.ts'
+import type { RoundReport } from '../../src/cli/round/report.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { FaultRule } from '../../sandbox/faults.ts'
 import { envOf } from '../support/causes.ts'
@@ -19,8 +19,8 @@ async function once(args: readonly string[], env: Readonly<Record<string, string
   return { code, stdout: out, stderr: err }
 }
 
-function reportOf({ stdout }: Pick<Ended, 'stdout'>): OnceReport {
-  return JSON.parse(stdout) as OnceReport
+function reportOf({ stdout }: Pick<Ended, 'stdout'>): RoundReport {
+  return JSON.parse(stdout) as RoundReport
 }
 
 /** Every line of the log is on stderr, and is one. */
@@ -38,26 +38,40 @@ describe.concurrent('recovers what is due', () => {
     seedDue(sandbox, 25)
     const { code, stdout } = await runProgram(['once'], { env: await sandboxEnv(sandbox) })
     expect(code).toBe(0)
-    expect(stdout).toMatch(/^test at 127\.0\.0\.1:\d+: one full sweep in [\d.]+ s, complete\n/)
-    expect(stdout).toContain('failed records in the window: 25 due\n')
-    expect(stdout).toContain('retries: 25 accepted\noutcomes: 25 recovered\n')
+    expect(stdout).toMatch(/^test at 127\.0\.0\.1:\d+, \d{4}-\S+Z: 25 retries in [\d.]+ s\n/)
+    expect(stdout).toMatch(/ recovered +25\n +failed again +0\n +refused +0\n$/)
     expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 25 })
   })
 
   test('and in one JSON document, with the log on stderr', async () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 25)
-    const ended = await once(['--json'], await envOf(sandbox))
-    expect(reportOf(ended)).toEqual({
+    const ended = await once(['--json', '--verbose'], await envOf(sandbox))
+    const isoTime = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string
+    const { causes, retried, ...report } = reportOf(ended)
+    expect(causes.reduce((sum, { records }) => sum + records, 0)).toBe(25)
+    expect(retried).toHaveLength(25)
+    expect(retried[0]).toMatchObject({ result: 'accepted', outcome: 'recovered', responseStatusCode: 200 })
+    expect(report).toEqual({
       schemaVersion: 1,
+      command: 'once',
       instance: 'test',
       platform: new URL(sandbox.baseUrl).host,
-      dryRun: false,
-      startedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
+      startedAt: isoTime,
       seconds: expect.any(Number) as number,
-      sweep: { result: 'complete', listed: 25, slices: 2, incompleteSlices: 0, skippedSlices: 0 },
+      selection: { by: 'due' },
+      listing: { result: 'complete', found: 25, moved: false },
+      decidedAt: isoTime,
       failed: { due: 25, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },
-      leftOut: false,
+      notFailed: 0,
+      onlyById: 0,
+      notFound: [],
+      leftOut: 0,
+      receiver: null,
+      daemon: { url: 'http://127.0.0.1:1', problem: 'ECONNREFUSED' },
+      estimate: { records: 25, seconds: expect.any(Number) as number, callsPerSecond: 1000 },
+      dryRun: false,
+      sums: { retried: 25, recovered: 25, 'failed-again': 0, unknown: 0, resolved: 0, refused: 0 },
       retries: {
         accepted: 25,
         'already-resolved': 0,
@@ -68,7 +82,6 @@ describe.concurrent('recovers what is due', () => {
         'platform-error': 0,
         unreachable: 0,
       },
-      outcomes: { recovered: 25, 'failed-again': 0, unknown: 0 },
       held: 0,
       awaiting: 0,
       cutOff: 0,
@@ -83,23 +96,20 @@ describe.concurrent('recovers what is due', () => {
     await using sandbox = await startPlatform()
     const ended = await once(['--json'], await envOf(sandbox))
     expect(ended.code).toBe(0)
-    expect(reportOf(ended).sweep).toMatchObject({ result: 'complete', listed: 0 })
+    expect(reportOf(ended).listing).toMatchObject({ result: 'complete', found: 0 })
   })
 })
 
 describe.concurrent('touches nothing', () => {
-  test.each([
-    ['--dry-run', ['--dry-run'], {}, 'dry run: nothing was touched', 'due'],
-    ['retry.enabled: false', [], { RECONCILER_RETRY_ENABLED: 'false' }, 'retry.enabled is false', 'held'],
-  ] as const)('with %s', async (_name, args, more, words, decision) => {
+  test('while retries are switched off: 0', async () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 25)
-    const env = { ...(await envOf(sandbox)), ...more }
-    const asText = await once([...args], env)
-    const asJson = await once(['--json', ...args], env)
+    const env = await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
+    const asText = await once([], env)
+    const asJson = await once(['--json'], env)
     expect(asText.code).toBe(0)
-    expect(asText.stdout).toContain(words)
-    expect(reportOf(asJson)).toMatchObject({ exitCode: 0, dryRun: args.length > 0, failed: { [decision]: 25 } })
+    expect(asText.stdout).toContain('retry.enabled is false: nothing was retried.\n')
+    expect(reportOf(asJson)).toMatchObject({ exitCode: 0, dryRun: true, failed: { held: 25 } })
     expect(sandbox.stats.requests.retry).toEqual({})
     expect(sandbox.counts().failed).toBe(25)
   })
@@ -116,7 +126,7 @@ describe.concurrent('tells what became of its retries', () => {
     expect(ended.code, ended.stderr).toBe(1)
     expect(reportOf(ended)).toMatchObject({
       retries: { accepted: 25 },
-      outcomes: { recovered: 24, 'failed-again': 1, unknown: 0 },
+      sums: { recovered: 24, 'failed-again': 1, unknown: 0 },
       held: 0,
       awaiting: 0,
       stoppedBy: null,
@@ -135,7 +145,7 @@ describe.concurrent('tells what became of its retries', () => {
     expect(ended.code, ended.stdout).toBe(0)
     expect(reportOf(ended)).toMatchObject({
       retries: { accepted: 23, unreachable: 2 },
-      outcomes: { recovered: 25, 'failed-again': 0, unknown: 0 },
+      sums: { recovered: 25, 'failed-again': 0, unknown: 0 },
       awaiting: 0,
     })
     expect(sandbox.retriedMoreThanOnce()).toEqual([])
@@ -149,7 +159,7 @@ describe.concurrent('tells what became of its retries', () => {
     const env = await envOf(sandbox, { RECONCILER_CIRCUIT_PROBE_TIMEOUT: '1s' })
     const ended = await once(['--json'], env)
     expect(ended.code, ended.stderr).toBe(1)
-    expect(reportOf(ended)).toMatchObject({ outcomes: { recovered: 24, 'failed-again': 0, unknown: 1 }, held: 0 })
+    expect(reportOf(ended)).toMatchObject({ sums: { recovered: 24, 'failed-again': 0, unknown: 1 }, held: 0 })
   })
 
   test('what somebody else has resolved meanwhile is done: 0', async () => {
@@ -186,7 +196,7 @@ describe.concurrent('a receiver that is down', () => {
       expect(received).toBeGreaterThanOrEqual(5)
       expect(received).toBeLessThanOrEqual(9 * Object.keys(sandbox.countBy('subscriptionId')).length)
       expect(reportOf(asJson)).toMatchObject({
-        outcomes: { recovered: 0, 'failed-again': received, unknown: 0 },
+        sums: { recovered: 0, 'failed-again': received, unknown: 0 },
         failed: { due: 200 },
         held: 200 - received,
         awaiting: 0,
@@ -196,16 +206,16 @@ describe.concurrent('a receiver that is down', () => {
       const asText = await once([], env)
       expect(asText.code).toBe(1)
       const again = sandbox.receiver.counts().received - received
-      expect(asText.stdout).toContain(
-        `outcomes: ${again} failed-again\ndue, and not retried: ${200 - received - again}\nstopped early by: circuit (`,
-      )
+      expect(asText.stdout).toMatch(new RegExp(`failed again +${again}\n`))
+      expect(asText.stdout).toMatch(new RegExp(`not retried +${200 - received - again}\n`))
+      expect(asText.stdout).toContain('Stopped early by: circuit (')
 
       sandbox.receiver.up()
       const later = await once(['--json'], env)
       // Those that failed again back off.
       expect(later.code, later.stderr).toBe(0)
       expect(reportOf(later)).toMatchObject({
-        outcomes: { recovered: 200 - received - again },
+        sums: { recovered: 200 - received - again },
         failed: { 'backing-off': received + again },
         held: 0,
       })
@@ -228,7 +238,7 @@ describe.concurrent('a receiver that is down', () => {
     expect(failed).toBeGreaterThanOrEqual(5)
     expect(failed).toBeLessThanOrEqual(9)
     expect(reportOf(ended)).toMatchObject({
-      outcomes: { recovered: 60, 'failed-again': failed, unknown: 0 },
+      sums: { recovered: 60, 'failed-again': failed, unknown: 0 },
       held: 60 - failed,
       awaiting: 0,
       stoppedBy: 'circuit',
@@ -242,14 +252,14 @@ describe.concurrent('a receiver that is down', () => {
     const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl })
     const down = await once(['--json'], env)
     expect(down.code, down.stderr).toBe(1)
-    expect(reportOf(down)).toMatchObject({ held: 25, stoppedBy: 'receiver', outcomes: { recovered: 0 } })
+    expect(reportOf(down)).toMatchObject({ held: 25, stoppedBy: 'receiver', sums: { recovered: 0 } })
     expect(sandbox.stats.requests.retry).toEqual({})
 
     sandbox.receiver.up()
     const up = await once([], env)
     expect(up.code, up.stderr).toBe(0)
-    expect(up.stdout).toContain('outcomes: 25 recovered\n')
-    expect(up.stdout).not.toContain('stopped early')
+    expect(up.stdout).toMatch(/recovered +25\n/)
+    expect(up.stdout).not.toContain('Stopped early')
   })
 })
 
@@ -264,14 +274,20 @@ describe('exit codes', () => {
   const cases: [string, FaultRule[], Record<string, string>, number, Record<string, unknown>][] = [
     ['one retry is rejected', onRetry({ kind: 'status', status: 400 }, 1), {}, 1, { stoppedBy: null }],
     ['one retry fails on the platform', onRetry({ kind: 'status', status: 500 }, 1), {}, 1, { stoppedBy: null }],
-    ['records are left out', [], { RECONCILER_BACKLOG_MAX_RECORDS: '10' }, 1, { leftOut: true }],
-    ['the assertion is refused', onToken({ kind: 'refuse-token' }), {}, 4, { sweep: { failure: { stage: 'token' } } }],
-    ['the list is forbidden', onList(forbidden), {}, 4, { sweep: { failure: { reason: 'forbidden' } } }],
+    ['records are left out', [], { RECONCILER_BACKLOG_MAX_RECORDS: '10' }, 1, { leftOut: 16 }],
+    [
+      'the assertion is refused',
+      onToken({ kind: 'refuse-token' }),
+      {},
+      4,
+      { listing: { failure: { stage: 'token' } } },
+    ],
+    ['the list is forbidden', onList(forbidden), {}, 4, { listing: { failure: { reason: 'forbidden' } } }],
     ['the retry is forbidden', onRetry(forbidden), {}, 4, { stoppedBy: 'unauthorized' }],
-    ['tokens are refused', onList({ kind: 'status', status: 401 }), {}, 4, { sweep: { result: 'failed' } }],
-    ['the token endpoint fails', onToken({ kind: 'status', status: 503 }), {}, 69, { sweep: { result: 'failed' } }],
+    ['tokens are refused', onList({ kind: 'status', status: 401 }), {}, 4, { listing: { result: 'failed' } }],
+    ['the token endpoint fails', onToken({ kind: 'status', status: 503 }), {}, 69, { listing: { result: 'failed' } }],
     ['a login page answers', onToken({ kind: 'status', status: 200, body: 'html' }), {}, 69, {}],
-    ['the list fails', onList({ kind: 'status', status: 500 }), {}, 69, { sweep: { failure: { stage: 'list' } } }],
+    ['the list fails', onList({ kind: 'status', status: 500 }), {}, 69, { listing: { failure: { stage: 'list' } } }],
     ['the list redirects', onList({ kind: 'redirect', location: 'https://example.com/' }), {}, 69, {}],
     [
       'no retry is answered, nor a list any more',
@@ -300,7 +316,7 @@ describe('exit codes', () => {
     seedDue(sandbox, 25)
     const ended = await once(['--json'], await envOf(sandbox))
     expect(ended.code, ended.stdout + ended.stderr).toBe(1)
-    expect(reportOf(ended)).toMatchObject({ exitCode: 1, stoppedBy: null, sweep: { result: 'incomplete' } })
+    expect(reportOf(ended)).toMatchObject({ exitCode: 1, stoppedBy: null, listing: { result: 'incomplete' } })
     expect(sandbox.counts().successful).toBe(25)
   })
 
@@ -312,7 +328,7 @@ describe('exit codes', () => {
     expect(ended.code).toBe(69)
     expect(reportOf(ended)).toMatchObject({
       exitCode: 69,
-      sweep: { failure: { stage: 'token', reason: 'connection' } },
+      listing: { failure: { stage: 'token', reason: 'connection' } },
     })
   })
 
@@ -320,9 +336,9 @@ describe('exit codes', () => {
     await using sandbox = await startPlatform()
     const { privateKeyFile } = await testKeys('other')
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile }
-    const ended = await runProgram(['once'], { env })
-    expect(ended.code).toBe(4)
-    expect(ended.stdout).toContain('failed (token: unauthorized)')
+    const ended = await runProgram(['once', '--verbose'], { env })
+    expect(ended).toMatchObject({ code: 4, stdout: '' })
+    expect(ended.stderr).toContain('nothing is known, because the list call failed')
     expect(ended.stderr).toContain('the certificate registered for it is of this key')
   })
 
@@ -330,6 +346,7 @@ describe('exit codes', () => {
     ['an unknown option', ['--dry'], "unknown option '--dry'"],
     ['an option without its value', ['--config'], 'argument missing'],
     ['an argument too many', ['now'], 'too many arguments'],
+    ['a dry run, which is plan', ['--dry-run'], "unknown option '--dry-run'"],
   ])('%s: 2', async (_name, args, words) => {
     const { code, stdout, stderr } = await runProgram(['once', ...args])
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
@@ -345,7 +362,7 @@ describe.concurrent('stopped', () => {
       await using sandbox = await startPlatform({ faults: [gate.hold('retry', { skip: 10 })] }, gate)
       seedDue(sandbox, 60)
       const env = { ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_CONCURRENCY: '4' }
-      await using program = startProgram(['once', '--json'], { env })
+      await using program = startProgram(['once', '--json', '--verbose'], { env })
       await gate.arrived(3)
       program.kill(signal)
       await program.said('shutdown_started', { signal })
@@ -362,14 +379,14 @@ describe.concurrent('stopped', () => {
     await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600_000 } })
     seedDue(sandbox, 8)
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_LOG_LEVEL: 'debug' }
-    await using program = startProgram(['once'], { env })
+    await using program = startProgram(['once', '--verbose'], { env })
     await expect.poll(() => program.log().filter(({ event }) => event === 'retry_answered').length, patience).toBe(8)
     program.kill('SIGTERM')
     const ended = await program.ended()
 
     expect(ended.code).toBe(1)
-    expect(ended.stdout).toContain('retries: 8 accepted\noutcomes: none\noutcomes not awaited: 8; ')
-    expect(ended.stdout).toContain('stopped early by: signal')
+    expect(ended.stdout).toMatch(/: 8 retries in [^]* recovered +0\n[^]* not awaited +8 \(/)
+    expect(ended.stdout).toContain('Stopped early by: signal')
   })
 
   test('in mid-sweep: nothing was touched, and the report says so', async () => {
@@ -382,7 +399,7 @@ describe.concurrent('stopped', () => {
     const ended = await program.ended()
 
     expect(ended.code, ended.stderr).toBe(1)
-    expect(reportOf(ended)).toMatchObject({ stoppedBy: 'signal', exitCode: 1, sweep: { result: 'incomplete' } })
+    expect(reportOf(ended)).toMatchObject({ stoppedBy: 'signal', exitCode: 1, listing: { result: 'incomplete' } })
     expect(sandbox.stats.requests.retry).toEqual({})
   })
 
@@ -402,7 +419,7 @@ describe.concurrent('stopped', () => {
     expect(ended.code, ended.stderr).toBe(1)
     expect(reportOf(ended)).toMatchObject({ stoppedBy: 'signal', cutOff: 3 })
 
-    await using hurried = startProgram(['once', '--json'], { env })
+    await using hurried = startProgram(['once', '--json', '--verbose'], { env })
     await gate.arrived(6)
     hurried.kill('SIGTERM')
     await hurried.said('shutdown_started')

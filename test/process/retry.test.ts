@@ -1,7 +1,7 @@
 // `retry` against a real sandbox: which records it touches and which it never does, how it asks, and how it ends.
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import type { RetryReport } from '../../src/cli/retry-report.ts'
+import type { RoundReport } from '../../src/cli/round/report.ts'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
@@ -10,8 +10,8 @@ import { startProgram } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-function reportOf({ out }: { out: string }): RetryReport {
-  return JSON.parse(out) as RetryReport
+function reportOf({ out }: { out: string }): RoundReport {
+  return JSON.parse(out) as RoundReport
 }
 
 describe('retry', () => {
@@ -25,7 +25,11 @@ describe('retry', () => {
     const named = [due[0], others[0]].map(String)
     const ran = await runCommand(['retry', ...named, '--json'], { env })
     expect(ran.code, ran.err).toBe(0)
-    expect(reportOf(ran)).toMatchObject({ found: 2, sums: { retried: 2, recovered: 2, refused: 0 }, exitCode: 0 })
+    expect(reportOf(ran)).toMatchObject({
+      listing: { found: 2 },
+      sums: { retried: 2, recovered: 2, refused: 0 },
+      exitCode: 0,
+    })
     expect(sandbox.counts()).toMatchObject({ successful: 2, failed: 30 })
 
     const alone = await runCommand(['retry', String(parked[0])], { env })
@@ -42,8 +46,12 @@ describe('retry', () => {
     expect((await runCommand(['retry', id], { env: await envOf(sandbox) })).code).toBe(0)
     const again = await runCommand(['retry', id, missing, '--json'], { env: await envOf(sandbox) })
     expect(again.code).toBe(1)
-    expect(reportOf(again)).toMatchObject({ found: 0, sums: { retried: 2, resolved: 1, refused: 1 } })
-    expect(reportOf(again).records).toContainEqual(expect.objectContaining({ webhookId: missing, result: 'gone' }))
+    expect(reportOf(again)).toMatchObject({
+      listing: { found: 0 },
+      onlyById: 2,
+      sums: { retried: 2, resolved: 1, refused: 1 },
+    })
+    expect(reportOf(again).retried).toContainEqual(expect.objectContaining({ webhookId: missing, result: 'gone' }))
   })
 
   test('events of one entity go in their order, that of the chosen ones', async () => {
@@ -59,7 +67,7 @@ describe('retry', () => {
     const env = await envOf(sandbox, { RECONCILER_RETRY_ORDER_PER_ENTITY: 'true' })
     const ran = await runCommand(['retry', '--since', '6h', '--json'], { env })
     expect(ran.code, ran.err).toBe(0)
-    expect(reportOf(ran).records.map(({ webhookId }) => webhookId)).toEqual([first, second])
+    expect(reportOf(ran).retried.map(({ webhookId }) => webhookId)).toEqual([first, second])
     expect(sandbox.record(left ?? '')?.status).toBe('failed')
   })
 
@@ -71,7 +79,7 @@ describe('retry', () => {
     ]) {
       const { code, out } = await runCommand(['retry', ...args], { env: await envOf(sandbox) })
       expect(code).toBe(1)
-      expect(out).toContain('No failed record was found for what was asked.\n')
+      expect(out).toContain('No failed record was found for this selection.\n')
     }
   })
 
@@ -84,7 +92,12 @@ describe('retry', () => {
     sandbox.addWebhook({ ...common, subscriptionId: team })
     const env = await envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: missing })
     const ran = await runCommand(['retry', '--event', missing, '--json'], { env })
-    expect(reportOf(ran)).toMatchObject({ found: 2, excluded: 1, notFailed: 1, sums: { retried: 1, recovered: 1 } })
+    expect(reportOf(ran)).toMatchObject({
+      listing: { found: 2 },
+      failed: { excluded: 1 },
+      notFailed: 1,
+      sums: { retried: 1, recovered: 1 },
+    })
     expect(ran.code).toBe(1)
   })
 
@@ -98,7 +111,7 @@ describe('retry', () => {
     const args = ['retry', '--since', '22d', '--until', '19d', '--type', 'account-activated', '--subscription', missing]
     const ran = await runCommand([...args, '--json'], { env: await envOf(sandbox) })
     expect(ran.code, ran.err).toBe(0)
-    expect(reportOf(ran)).toMatchObject({ found: 2, excluded: 0, sums: { recovered: 2 } })
+    expect(reportOf(ran)).toMatchObject({ listing: { found: 2 }, failed: { excluded: 0 }, sums: { recovered: 2 } })
     const states = (ids: string[]): unknown[] => ids.map((id) => sandbox.record(id)?.status)
     expect([states(meant), states(left)]).toEqual([
       ['successful', 'successful'],
@@ -160,8 +173,8 @@ describe('retry', () => {
     const args = ['retry', '--since', '7d', '--rate', '30']
     const { code, err } = await runCommand(args, { env: await envOf(sandbox), isTTY: true, columns: 200 })
     expect(code).toBe(0)
-    expect(err).toContain('Looking for them on test at ')
-    expect(err).toMatch(/\[#+\.+\] \d+\/60, about \d+ s left: \d+ recovered, 0 failed again, 0 refused, \d+ waited for/)
+    expect(err).toContain('Looking for the selected records of test at ')
+    expect(err).toMatch(/\[#+\.+\] \d+\/60, about \d+s left: \d+ recovered, 0 failed again, 0 refused, \d+ waited for/)
   })
 
   test('--rate is kept', async () => {
@@ -188,7 +201,7 @@ describe('retry', () => {
     gate.open()
     const ended = await program.ended()
     expect(ended.code).toBe(1)
-    const first = JSON.parse(ended.stdout) as RetryReport
+    const first = JSON.parse(ended.stdout) as RoundReport
     expect(first.stoppedBy).toBe('signal')
     expect(first.held).toBeGreaterThan(0)
     sandbox.faults.set()
@@ -223,12 +236,17 @@ describe('retry', () => {
     ])
   })
 
-  test('so does that of once, beside its log', async () => {
+  test('so does that of once', async () => {
     await using sandbox = await startPlatform()
     const [id] = seedDue(sandbox, 1)
-    const env = await envOf(sandbox, { RECONCILER_AUDIT_ENABLED: 'true', RECONCILER_LOG_LEVEL: 'silent' })
+    const env = await envOf(sandbox, { RECONCILER_AUDIT_ENABLED: 'true' })
     const { err } = await runCommand(['once'], { env })
     expect(err.trim().split('\n')).toHaveLength(2)
-    expect(JSON.parse(err.split('\n')[0] ?? '')).toMatchObject({ action: 'retry', webhookId: id, why: 'due' })
+    expect(JSON.parse(err.split('\n')[0] ?? '')).toMatchObject({
+      action: 'retry',
+      webhookId: id,
+      why: 'due',
+      explanation: 'Its backoff has ended.',
+    })
   })
 })

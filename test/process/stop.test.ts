@@ -208,7 +208,7 @@ describe.concurrent('when nobody reads what it writes', () => {
     program.deafen('stderr')
     gate.open()
     const { code, stdout } = await program.ended()
-    expect(code).toBe(0)
+    expect(code, stdout).toBe(0)
     expect(JSON.parse(stdout)).toMatchObject({ exitCode: 0, retries: { accepted: 20 } })
   })
 

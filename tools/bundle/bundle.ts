@@ -1,10 +1,13 @@
-// Bundles the program into dist/: main.cjs, daemon.cjs with all that `run` needs, and commands.cjs for the other commands.
+// Bundles the program into dist/: main.cjs, program.cjs with the command line, daemon.cjs with all that `run` needs, and
+// commands.cjs for the other commands.
 import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeMaterials } from './materials.ts'
 import { rolldown, type ChunkingContext, type Plugin } from 'rolldown'
 
 const mainModule = 'src/main.ts'
+/** Loaded only for an error that no part expected. */
+const bugModule = 'src/cli/bug.ts'
 /** The command that is in daemon.cjs. */
 const runModule = 'src/cli/run.ts'
 
@@ -36,14 +39,18 @@ function closure(entries: readonly string[], context: ChunkingContext): Readonly
 function createSorter(root: string): (id: string, context: ChunkingContext) => string | null {
   const main = join(root, mainModule)
   let ofMain: ReadonlySet<string> | undefined
+  let ofProgram: ReadonlySet<string> | undefined
   let ofDaemon: ReadonlySet<string> | undefined
   return (id, context) => {
     ofMain ??= closure([main], context)
-    ofDaemon ??= closure(
-      [join(root, runModule), ...(context.getModuleInfo(main)?.dynamicallyImportedIds ?? [])],
+    // `--help` loads nothing else.
+    ofProgram ??= closure(
+      (context.getModuleInfo(main)?.dynamicallyImportedIds ?? []).filter((path) => path !== join(root, bugModule)),
       context,
     )
+    ofDaemon ??= closure([join(root, runModule), join(root, bugModule)], context)
     if (ofMain.has(id)) return null
+    if (ofProgram.has(id)) return 'program'
     return ofDaemon.has(id) ? 'daemon' : 'commands'
   }
 }

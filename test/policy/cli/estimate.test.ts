@@ -1,6 +1,6 @@
 // How long a recovery is said to take: bounded by the rate, by the receiver's bound, by slots, and by the slow start.
 import { expect, test } from 'vitest'
-import { estimateSeconds, type PaceOfRetries } from '../../../src/cli/estimate.ts'
+import { estimateSeconds, type PaceOfRetries } from '../../../src/cli/round/estimate.ts'
 
 const pace: PaceOfRetries = {
   callsPerSecond: 20,

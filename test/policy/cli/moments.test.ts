@@ -1,6 +1,6 @@
 // Times as the commands take and show them: always in a stated zone, also where daylight saving repeats or skips an hour.
 import { describe, expect, test } from 'vitest'
-import { createMoments, showSpan } from '../../../src/cli/moments.ts'
+import { createMoments, showSpan } from '../../../src/cli/format.ts'
 import { UsageError } from '../../../src/runtime/errors.ts'
 
 const now = Date.UTC(2026, 5, 1, 12)
@@ -67,14 +67,15 @@ describe('taken', () => {
 })
 
 test.each([
-  [0, '0 s'],
-  [-5, '0 s'],
-  [119, '119 s'],
-  [120, '2 min'],
-  [7199, '2 h'],
-  [7260, '2 h 1 min'],
-  [172_800, '2 d'],
-  [190_000, '2 d 4 h'],
+  [0, '0s'],
+  [-5, '0s'],
+  [119, '119s'],
+  [120, '2m'],
+  [7199, '1h 59m'],
+  [7200, '2h'],
+  [7260, '2h 1m'],
+  [172_800, '2d'],
+  [428_400, '4d 23h'],
   [Infinity, 'no end in sight'],
 ])('a span of %s s is %s', (seconds, shown) => {
   expect(showSpan(seconds)).toBe(shown)

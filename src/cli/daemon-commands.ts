@@ -1,18 +1,17 @@
-// `webhook-reconciler pause` and `resume`: commands to the running daemon over HTTP, with control.token.
-import { Command } from 'commander'
+// The commands that talk to the running daemon on one address: `pause`, `resume`, `healthcheck`.
 import { request } from 'undici'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
 import { environmentName } from '../config/key.ts'
 import { originOf } from './daemon-address.ts'
-import type { End, Io } from './io.ts'
-import { createMoments } from './moments.ts'
-import { configOption, type ConfigOption } from './service.ts'
+import type { Io } from './io.ts'
+import { createMoments } from './format.ts'
+import type { ConfigOption } from './service.ts'
 
 type Wish = 'pause' | 'resume'
 
-interface PauseOptions extends ConfigOption {
+export interface ControlOptions extends ConfigOption {
   port?: string
   zone: string
   json?: true
@@ -91,7 +90,8 @@ function inWords(wish: Wish, { changed, since }: Answer, instance: string, show:
     : `${instance}: paused already${from}`
 }
 
-async function tell(wish: Wish, io: Io, options: PauseOptions): Promise<ExitCode> {
+/** Runs `pause` and `resume`. */
+export async function controlCommand(wish: Wish, io: Io, options: ControlOptions): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const { config, instance } = loadSections({ file: options.config, ...io }, ['control', 'server'])
   const { control, server } = config
@@ -107,22 +107,24 @@ async function tell(wish: Wish, io: Io, options: PauseOptions): Promise<ExitCode
   return exitCode.done
 }
 
-function command(wish: Wish, description: string, io: Io, end: End): Command {
-  return new Command(wish)
-    .description(description)
-    .option(...configOption)
-    .option('--port <number>', 'port of the daemon; else server.port')
-    .option('--zone <name>', 'IANA time zone in which times are shown', 'UTC')
-    .option('--json', 'print one JSON document instead of a sentence')
-    .action(async (options: PauseOptions) => {
-      end(await tell(wish, io, options))
-    })
+export interface HealthcheckOptions extends ConfigOption {
+  port?: string
 }
 
-export function pauseCommand(io: Io, end: End): Command {
-  return command('pause', 'have the running daemon hold its retries until it is resumed or restarted', io, end)
-}
+const healthTimeoutMs = 3000
 
-export function resumeCommand(io: Io, end: End): Command {
-  return command('resume', "end an operator's pause of the running daemon", io, end)
+/** Runs `healthcheck`. */
+export async function healthcheckCommand(io: Io, options: HealthcheckOptions): Promise<ExitCode> {
+  const { server } = loadSections({ file: options.config, ...io }, ['server']).config
+  const url = `${originOf(server, options.port)}/livez`
+  try {
+    const { statusCode, body } = await request(url, { headersTimeout: healthTimeoutMs, bodyTimeout: healthTimeoutMs })
+    const text = await body.text()
+    if (statusCode === 200) return exitCode.done
+    io.stderr.write(`not alive: ${text}`)
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'no answer'
+    io.stderr.write(`not alive: ${url} does not answer (${code})\n`)
+  }
+  return exitCode.incomplete
 }

@@ -1,20 +1,23 @@
 // The records of one event, as the platform shows them now.
-import type { PlatformClient } from '../platform/client.ts'
-import type { UnreadableRow, WebhookRecord } from '../platform/record.ts'
-import { maxPageSize } from '../platform/wire.ts'
+import type { PlatformClient } from '../../platform/client.ts'
+import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
+import { maxPageSize } from '../../platform/wire.ts'
 
 export interface EventRecords {
   /** Each id once, in any status. */
   records: WebhookRecord[]
   unreadable: UnreadableRow[]
-  /** Rows of other events: the platform passes over what it was asked for. */
+  /** Rows of other events: the platform ignores the filter. */
   foreign: number
 }
 
-/** An event has a record for each subscription: more pages than this are no answer to what was asked. */
+/** An event has a record for each subscription: more pages than this do not answer the question. */
 const maxPages = 10
 
-/** @throws PlatformFailure, TokenError, or the signal's reason */
+/**
+ * The records of one event, as the platform shows them now.
+ * @throws PlatformFailure, TokenError, or the signal's reason
+ */
 export async function recordsOfEvent(
   client: PlatformClient,
   eventId: string,

@@ -1,13 +1,13 @@
-// A reconciler's loops for the time of one command: one round of retries up to its outcomes, or one question to the receiver.
-import { runTogether } from '../runtime/run-together.ts'
-import type { Reconciler, RetrySignals } from '../reconciler.ts'
+// Runs a reconciler's loops for the time of one command: a round of retries up to its outcomes, or one question to the receiver.
+import { runTogether } from '../../runtime/run-together.ts'
+import type { Reconciler, RetrySignals } from '../../reconciler.ts'
 
 /**
  * Retries what was due at `onlyDueAt` (epoch ms of the platform's clock) and follows it to its outcome; what becomes due
  * meanwhile is not for this round. Resolves when nothing is left that could be done or waited for.
  * Rejects with the first bug that any part met.
  */
-export async function runRound(
+export async function runReconciler(
   { confirm, receiver, retry }: Reconciler,
   { stop, kill }: RetrySignals,
   onlyDueAt: number,

@@ -1,7 +1,7 @@
-// What `retry` understands by its options, and the policy that it makes of them: what is ignored, and what never is.
+// The selection of plan and retry by their options, and the configuration that follows: the rules that are lifted, and those that never are.
 import { describe, expect, test } from 'vitest'
-import { createMoments } from '../../../src/cli/moments.ts'
-import { choiceOf, configFor, type Choice, type RetryFlags } from '../../../src/cli/retry-choice.ts'
+import { createMoments } from '../../../src/cli/format.ts'
+import { configFor, selectionOf, type RecordSelection, type SelectionFlags } from '../../../src/cli/round/select.ts'
 import { UsageError } from '../../../src/runtime/errors.ts'
 import { loadWith } from '../../support/configuration.ts'
 
@@ -10,33 +10,33 @@ const utc = createMoments('UTC')
 const id = 'AAAAAAAA-2222-4333-8444-555555555555'
 const other = 'bbbbbbbb-2222-4333-8444-555555555555'
 
-function choose(ids: string[], flags: RetryFlags = {}): Choice {
-  return choiceOf(ids, flags, utc, now)
+function choose(ids: string[], flags: SelectionFlags = {}): RecordSelection {
+  return selectionOf(ids, flags, { moments: utc, now, ifNone: 'refuse' })
 }
 
 describe('what is asked for', () => {
   test('ids, each once, in lower case', () => {
-    expect(choose([id, id.toLowerCase(), other])).toEqual({ kind: 'ids', ids: [id.toLowerCase(), other] })
+    expect(choose([id, id.toLowerCase(), other])).toEqual({ by: 'ids', ids: [id.toLowerCase(), other] })
   })
 
   test('an event', () => {
-    expect(choose([], { event: id })).toEqual({ kind: 'event', eventId: id.toLowerCase() })
+    expect(choose([], { event: id })).toEqual({ by: 'event', eventId: id.toLowerCase() })
   })
 
   test('a span of event time; its end is now when none is given', () => {
-    expect(choose([], { since: '2h' })).toEqual({ kind: 'span', from: now - 7_200_000, until: now })
+    expect(choose([], { since: '2h' })).toEqual({ by: 'span', from: now - 7_200_000, until: now })
     expect(choose([], { since: '2026-01-01', until: '2026-01-02T00:00' })).toEqual({
-      kind: 'span',
+      by: 'span',
       from: Date.UTC(2026, 0, 1),
       until: Date.UTC(2026, 0, 2),
     })
   })
 
-  test.each<[string, string[], RetryFlags, string]>([
-    ['nothing', [], {}, 'which records?'],
-    ['only filters', [], { type: ['a'] }, 'which records?'],
-    ['only an end', [], { until: '1h' }, 'which records?'],
-    ['only --parked', [], { parked: true }, 'which records?'],
+  test.each<[string, string[], SelectionFlags, string]>([
+    ['nothing', [], {}, 'no records are selected'],
+    ['only filters', [], { type: ['a'] }, 'no records are selected'],
+    ['only an end', [], { until: '1h' }, 'no records are selected'],
+    ['only --parked', [], { parked: true }, 'no records are selected'],
     ['ids and an event', [id], { event: id }, 'only one way'],
     ['an event and a span', [], { event: id, since: '1h' }, 'only one way'],
     ['ids and a filter', [id], { type: ['a'] }, '--type: goes with --since only'],
@@ -52,10 +52,32 @@ describe('what is asked for', () => {
   })
 })
 
+describe('no selection', () => {
+  const due = { moments: utc, now, ifNone: 'due' } as const
+
+  test('of plan is what is due', () => {
+    expect(selectionOf([], {}, due)).toEqual({ by: 'due' })
+    expect(selectionOf([], { rate: '5' }, due)).toEqual({ by: 'due' })
+  })
+
+  test.each<[SelectionFlags]>([[{ type: ['a'] }], [{ until: '1h' }], [{ parked: true }]])(
+    'but %j alone is refused',
+    (flags) => {
+      expect(() => selectionOf([], flags, due)).toThrow('no records are selected')
+    },
+  )
+
+  test('keeps the configuration, but for the rate', () => {
+    const { config } = loadWith({ env: { RECONCILER_CIRCUIT_ENABLED: 'false' } })
+    expect(configFor({ by: 'due' }, {}, config)).toEqual(config)
+    expect(configFor({ by: 'due' }, { rate: '3' }, config).retry).toEqual({ ...config.retry, maxPerSecond: 3 })
+  })
+})
+
 describe('the policy of the run', () => {
-  const span: Choice = { kind: 'span', from: now - 1, until: now }
-  const ids: Choice = { kind: 'ids', ids: [id] }
-  const event: Choice = { kind: 'event', eventId: id }
+  const span: RecordSelection = { by: 'span', from: now - 1, until: now }
+  const ids: RecordSelection = { by: 'ids', ids: [id] }
+  const event: RecordSelection = { by: 'event', eventId: id }
   const { config } = loadWith({
     env: {
       RECONCILER_SELECT_EVENT_TYPES: 'a,b',
@@ -93,13 +115,14 @@ describe('the policy of the run', () => {
   })
 
   test('narrows the selection, and never widens it', () => {
-    expect(configFor(span, { type: ['b', 'c'] }, config).select.eventTypes).toEqual(['b'])
-    expect(() => configFor(span, { type: ['c'] }, config)).toThrow('select.eventTypes (a, b) leaves out all')
-    expect(() => configFor(span, { subscription: [other] }, config)).toThrow('select.subscriptionIds')
-    expect(configFor(span, { subscription: [id] }, config).select.subscriptionIds).toEqual([id.toLowerCase()])
-    const all = loadWith({}).config
-    expect(configFor(span, { type: ['c'] }, all).select.eventTypes).toEqual(['c'])
-    expect(() => configFor(span, { subscription: ['x'] }, all)).toThrow('--subscription: a UUID')
+    const spanOf = (flags: SelectionFlags): RecordSelection => choose([], { since: '1h', ...flags })
+    const selectOf = (flags: SelectionFlags, from = config): unknown => configFor(spanOf(flags), flags, from).select
+    expect(selectOf({ type: ['b', 'c'] })).toMatchObject({ eventTypes: ['b'], modules: ['m'] })
+    expect(() => selectOf({ type: ['c'] })).toThrow('select.eventTypes (a, b) leaves out all')
+    expect(() => selectOf({ subscription: [other] })).toThrow('select.subscriptionIds')
+    expect(selectOf({ subscription: [id] })).toMatchObject({ subscriptionIds: [id.toLowerCase()] })
+    expect(selectOf({ type: ['c'] }, loadWith({}).config)).toMatchObject({ eventTypes: ['c'] })
+    expect(() => spanOf({ subscription: ['x'] })).toThrow('--subscription: a UUID')
   })
 
   test.each([

@@ -1,0 +1,237 @@
+// Text for terminals: tables that fit the width, times in one stated zone, spans, short ids, colours, and one line of progress.
+import { styleText } from 'node:util'
+import { parseDuration } from '../config/duration.ts'
+import { shownText } from '../config/layer.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { UsageError } from '../runtime/errors.ts'
+import type { Output } from './io.ts'
+
+export interface Column {
+  name: string
+  /** Default `left`. */
+  align?: 'left' | 'right'
+  /** May be cut to fit the width, down to this many characters. Default: it may not. */
+  minWidth?: number
+}
+
+/** A cell fit for a terminal: no control characters, no secrets, not long; `-` for nothing. */
+export function cell(value: string | number | undefined): string {
+  if (value === undefined || value === '') return '-'
+  return shownText(String(value))
+}
+
+type Rows = readonly (readonly string[])[]
+
+const gap = '  '
+
+/** The widths of all columns: where the whole is too wide, the widest column that may be cut gives way first. */
+function fittedWidths(columns: readonly Column[], rows: Rows, width: number): number[] {
+  const widths = columns.map(({ name }, index) =>
+    Math.max(name.length, ...rows.map((cells) => cells[index]?.length ?? 0)),
+  )
+  let excess = widths.reduce((sum, one) => sum + one + gap.length, -gap.length) - width
+  while (excess > 0) {
+    const spare = columns.map(({ minWidth }, index) =>
+      minWidth !== undefined && (widths[index] ?? 0) > minWidth ? (widths[index] ?? 0) : 0,
+    )
+    const widest = spare.indexOf(Math.max(...spare))
+    if ((spare[widest] ?? 0) === 0) break
+    widths[widest] = (widths[widest] ?? 0) - 1
+    excess -= 1
+  }
+  return widths
+}
+
+function aligned(columns: readonly Column[], rows: Rows, widths: readonly number[]): string {
+  const fit = (text: string, width: number): string => (text.length > width ? `${text.slice(0, width - 1)}…` : text)
+  const line = (cells: readonly string[]): string =>
+    cells
+      .map((text, index) => {
+        const width = widths[index] ?? 0
+        const fitted = fit(text, width)
+        return columns[index]?.align === 'right' ? fitted.padStart(width) : fitted.padEnd(width)
+      })
+      .join(gap)
+      .trimEnd()
+  return [columns.map(({ name }) => name.toUpperCase()), ...rows].map((cells) => `${line(cells)}\n`).join('')
+}
+
+function stacked(columns: readonly Column[], rows: Rows): string {
+  return rows.map((cells) => pairs(cells.map((text, index) => [columns[index]?.name ?? '', text]))).join('\n')
+}
+
+/**
+ * Aligned columns; one block a row where they do not fit.
+ * @param width of the terminal in characters; undefined without one: then lines have any length
+ */
+export function table(columns: readonly Column[], rows: Rows, width = Infinity): string {
+  const widths = fittedWidths(columns, rows, width)
+  const whole = widths.reduce((sum, one) => sum + one + gap.length, -gap.length)
+  return whole > width ? stacked(columns, rows) : aligned(columns, rows, widths)
+}
+
+/** Names and values, one pair a line. */
+export function pairs(list: readonly (readonly [name: string, value: string])[], indent = ''): string {
+  const width = Math.max(...list.map(([name]) => name.length))
+  return list.map(([name, value]) => `${indent}${name.padEnd(width)}  ${value}\n`).join('')
+}
+
+/** A label and items, broken into lines of `width`; further lines are indented as far as the label. */
+export function wrapped(label: string, items: readonly string[], width = Infinity, separator = ', '): string {
+  const lines: string[] = []
+  let line = label
+  items.forEach((item, index) => {
+    const text = index < items.length - 1 ? item + separator : item
+    if (line.length > label.length && line.length + text.trimEnd().length > width) {
+      lines.push(line.trimEnd())
+      line = ' '.repeat(label.length)
+    }
+    line += text
+  })
+  return [...lines, line].map((one) => `${one}\n`).join('')
+}
+
+const minIdLength = 8
+
+/** Beginnings of ids, as long as needed to tell them apart: `0d8e6b1c`. */
+export function createShortIds(ids: Iterable<string>): (id: string) => string {
+  const all = [...new Set(ids)]
+  const longest = Math.max(minIdLength, ...all.map((id) => id.length))
+  let length = minIdLength
+  while (length < longest && new Set(all.map((id) => id.slice(0, length))).size < all.length) length += 1
+  return (id) => cell(id.slice(0, length))
+}
+
+/** Seconds in at most two units: `12s`, `4m`, `2h 10m`, `4d 23h`. */
+export function showSpan(seconds: number): string {
+  if (!Number.isFinite(seconds)) return 'no end in sight'
+  const whole = Math.max(0, Math.round(seconds))
+  if (whole < 120) return `${whole}s`
+  const minutes = Math.floor(whole / 60)
+  const hours = Math.floor(minutes / 60)
+  const withRest = (big: string, rest: number, unit: string): string => (rest === 0 ? big : `${big} ${rest}${unit}`)
+  if (hours < 1) return `${minutes}m`
+  return hours < 24 ? withRest(`${hours}h`, minutes % 60, 'm') : withRest(`${Math.floor(hours / 24)}d`, hours % 24, 'h')
+}
+
+/** `1 record`, `7 records`; the plural without an `s` is given. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`
+}
+
+export type Colour = 'green' | 'yellow' | 'red' | 'dim' | 'bold'
+
+/** Colours where the output is a terminal and `NO_COLOR` is not set. */
+export function createPaint({ isTTY }: Output, env: Readonly<Record<string, string | undefined>>) {
+  const isColoured = isTTY === true && (env['NO_COLOR'] ?? '') === ''
+  return (colour: Colour, text: string): string =>
+    isColoured ? styleText(colour, text, { validateStream: false }) : text
+}
+
+/** The reading of a local time that daylight saving repeats: the earlier for a beginning, the later for an end. */
+export type Edge = 'earlier' | 'later'
+
+export interface Moments {
+  /** IANA name of the zone. */
+  zone: string
+  /** `2026-01-02T03:04:05Z`, or with the zone's offset; `-` for undefined and for an impossible time. Epoch ms. */
+  show(ms: number | undefined): string
+  /**
+   * Epoch ms of an option's value: a moment with its zone (`2026-01-02T03:04:05Z`), a local one in the zone
+   * (`2026-01-02T03:04`, `2026-01-02`), or how long before `now` (`6h`).
+   * @throws UsageError that names the option
+   */
+  parse(text: string, about: { option: string; now: number; edge: Edge }): number
+}
+
+/** A time of day, then `Z` or an offset. */
+const hasOffset = /[Tt ][^[]*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)(?:\[|$)/
+
+/** @throws UsageError for an unknown zone */
+export function createMoments(zone: string): Moments {
+  const name = zoneNamed(zone)
+
+  function read(text: string, now: number, edge: Edge): number {
+    const before = parseDuration(text)
+    if (before !== undefined) return now - before
+    if (hasOffset.test(text)) return Temporal.Instant.from(text).epochMilliseconds
+    return Temporal.PlainDateTime.from(text).toZonedDateTime(name, { disambiguation: edge }).epochMilliseconds
+  }
+
+  return {
+    zone: name,
+    show(ms) {
+      if (ms === undefined || !(Math.abs(ms) <= 8.64e15)) return '-'
+      const at = Temporal.Instant.fromEpochMilliseconds(Math.floor(ms)).toZonedDateTimeISO(name)
+      const local = at.toPlainDateTime().toString({ smallestUnit: 'second' })
+      return local + (name === 'UTC' ? 'Z' : at.offset)
+    },
+    parse(text, { option, now, edge }) {
+      try {
+        return read(text, now, edge)
+      } catch {
+        throw new UsageError(
+          `${option}: a moment such as 2026-01-02T03:04:05Z or 2026-01-02T03:04 (in ${name}), or how long ago, such as 6h; ` +
+            `not "${shownText(text)}"`,
+        )
+      }
+    },
+  }
+}
+
+function zoneNamed(zone: string): string {
+  try {
+    return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(zone).timeZoneId
+  } catch {
+    throw new UsageError(`--zone: an IANA time zone such as UTC or Europe/Berlin, not "${shownText(zone)}"`)
+  }
+}
+
+/** One line on a terminal's stderr that changes while something long goes on; nothing at all without a terminal. */
+export interface ProgressLine {
+  /** Shows this in place of the text before. The text is made only when it is shown. */
+  show(text: () => string): void
+  /** Takes the line away. */
+  clear(): void
+  /** The same stream for whole lines of others, which go above the line. */
+  output: Output
+}
+
+const minBetweenMs = 100
+const defaultColumns = 80
+const takeAway = '\r\u001b[K'
+
+export function createProgressLine(stream: Output, clock: Pick<Clock, 'monotonic'>): ProgressLine {
+  let shownAt = -Infinity
+  let isStanding = false
+
+  function clear(): void {
+    if (isStanding) stream.write(takeAway)
+    isStanding = false
+  }
+
+  return {
+    show(text) {
+      const now = clock.monotonic()
+      if (stream.isTTY !== true || now - shownAt < minBetweenMs) return
+      shownAt = now
+      isStanding = true
+      stream.write(takeAway + text().slice(0, (stream.columns ?? defaultColumns) - 1))
+    },
+    clear,
+    output: {
+      write(text) {
+        clear()
+        return stream.write(text)
+      },
+      isTTY: stream.isTTY,
+      columns: stream.columns,
+    },
+  }
+}
+
+/** `[######··············]` for a share of 0 to 1. */
+export function bar(share: number, width = 20): string {
+  const full = Math.round(Math.min(1, Math.max(0, share)) * width)
+  return `[${'#'.repeat(full)}${'.'.repeat(width - full)}]`
+}

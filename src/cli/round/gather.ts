@@ -1,0 +1,214 @@
+// Lists the selected records and puts them into the backlog of a command's reconciler.
+import type { WebhookRecord } from '../../platform/record.ts'
+import { createTimeZone, laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
+import { isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
+import { failureOf, type SweepReport } from '../../reconcile/sweep/sweep-report.ts'
+import { sweep } from '../../reconcile/sweep/sweep.ts'
+import { slidingWindow, type Span } from '../../reconcile/window.ts'
+import { isAbort } from '../../runtime/errors.ts'
+import type { Session } from '../session.ts'
+import { bareRecord } from './bare-record.ts'
+import { recordsOfEvent } from './event-records.ts'
+import type { RecordSelection } from './select.ts'
+
+export interface Gathered {
+  /** `incomplete`: a part could not be listed, or a signal came before the end. */
+  result: SweepReport['result']
+  /** With `failed`. */
+  failure?: SweepReport['failure']
+  /** Failed records that were selected, whatever is decided of them. */
+  found: number
+  /** Records of the event in another status. */
+  notFailed: number
+  /** Ids that are not among the failed records: the platform knows them by id alone, or not at all. */
+  onlyById: ReadonlySet<string>
+  /** True when the list became shorter while it was read: all that is left was listed. */
+  moved: boolean
+  /** Values of --type and --subscription without a failed record. */
+  notFound: readonly string[]
+}
+
+const nothing: Gathered = {
+  result: 'complete',
+  found: 0,
+  notFailed: 0,
+  onlyById: new Set(),
+  moved: false,
+  notFound: [],
+}
+
+/** Called with the number of records found so far. */
+type OnFound = (found: number) => void
+
+const hourMs = 3_600_000
+const dayMs = 86_400_000
+/** The platform has no older record. */
+const beginningOfTime = Date.UTC(2000, 0, 1)
+
+/** A span of event time on the platform's wall clock, widened where daylight saving repeats an hour. */
+function spanOf(from: number, until: number, now: number, zone: TimeZone): Span {
+  const policy = { lookbackMs: now - from, settleMs: now - until, notBefore: undefined, expiryWarningMs: 0 }
+  return slidingWindow(now, policy, zone)
+}
+
+interface Search {
+  session: Session
+  /** Which of the listed records are meant. */
+  isMeant: (record: WebhookRecord) => boolean
+  /** Ends the search when all are found. */
+  isDone: () => boolean
+  /** Takes the meant ones of each slice. */
+  take: (records: WebhookRecord[], askedAt: number) => void
+  onFound: OnFound
+}
+
+/** Lists the failed records of spans, in the order of the spans. */
+async function search(
+  spans: readonly Span[],
+  { session, ...by }: Search,
+): Promise<Pick<Gathered, 'found' | 'moved' | 'result'>> {
+  const { clock, config, reconciler, service, stop } = session
+  const { concurrency, sliceRecords } = config.sweep
+  const fence = (span: Span, signal: AbortSignal): Promise<() => void> => reconciler.dispatcher.fence(span, signal)
+  const seen = new Set<string>()
+  let [isComplete, moved] = [true, false]
+  const options = { client: reconciler.client, monotonic: clock.monotonic, concurrency, sliceRecords, fence }
+  for await (const step of sweep(spans, options, stop)) {
+    if ('skipped' in step) {
+      isComplete = false
+      service.log.event('retry_slice_skipped', { reason: step.skipped.reason })
+      continue
+    }
+    const { askedAt, complete, records, shrank = false } = step.listed
+    isComplete &&= complete || shrank
+    moved ||= shrank
+    const meant = records.filter((record) => !seen.has(record.id.toLowerCase()) && by.isMeant(record))
+    for (const { id } of meant) seen.add(id.toLowerCase())
+    by.take(meant, askedAt)
+    by.onFound(seen.size)
+    if (by.isDone()) break
+  }
+  return { found: seen.size, moved, result: isComplete ? 'complete' : 'incomplete' }
+}
+
+/** The platform's time comes with its answers. */
+async function learnTime({ reconciler: { client }, stop }: Session): Promise<number> {
+  if (!client.knowsTime()) await client.list({ status: 'failed', page: 0, size: 1 }, stop)
+  return client.now()
+}
+
+type Take = Search['take']
+
+async function bySpan(
+  selection: Extract<RecordSelection, { by: 'span' }>,
+  session: Session,
+  take: Take,
+  onFound: OnFound,
+): Promise<Gathered> {
+  const zone = createTimeZone(session.config.platform.timeZone)
+  const now = await learnTime(session)
+  const until = Math.min(selection.until, now)
+  const missing = new Map([
+    ...(selection.types ?? []).map((type) => [type, `type ${type}`] as const),
+    ...(selection.subscriptions ?? []).map((id) => [id, `subscription ${id}`] as const),
+  ])
+  // The flags select, as the span does: the records of others are not reported as excluded.
+  const isMeant = ({ eventLocal, eventType, subscriptionId }: WebhookRecord): boolean => {
+    const eventAt = laterReadingNotAfter(zone, eventLocal, now)
+    if (eventAt < selection.from || eventAt >= until) return false
+    const subscription = subscriptionId.toLowerCase()
+    missing.delete(eventType)
+    missing.delete(subscription)
+    return (
+      (selection.types ?? [eventType]).includes(eventType) &&
+      (selection.subscriptions ?? [subscription]).includes(subscription)
+    )
+  }
+  const { from, to } = spanOf(selection.from, until, now, zone)
+  // A second more, as `until` may lie within one: each record's own time decides.
+  const spans = [{ from, to: to + 1 }]
+  const done = await search(spans, { session, isMeant, isDone: () => false, take, onFound })
+  return { ...nothing, ...done, notFound: [...missing.values()] }
+}
+
+/** Lists failed records by id, the newest first: most named records are of today. `missing` keeps the ids not found. */
+export async function searchIds(
+  missing: Set<string>,
+  session: Session,
+  take: Take,
+  onFound: OnFound = () => undefined,
+): Promise<Pick<Gathered, 'found' | 'moved' | 'result'>> {
+  const zone = createTimeZone(session.config.platform.timeZone)
+  const now = await learnTime(session)
+  const edges = [now + dayMs, now - hourMs, now - dayMs, now - 7 * dayMs, beginningOfTime]
+  const second = (at: number): number => Math.floor(zone.toLocal(at) / 1000)
+  const spans = edges.slice(1).map((from, index) => ({ from: second(from), to: second(edges[index] ?? now) }))
+  const isMeant = ({ id }: WebhookRecord): boolean => missing.delete(id.toLowerCase())
+  return search(spans, { session, isMeant, isDone: () => missing.size === 0, take, onFound })
+}
+
+async function byIds(ids: readonly string[], session: Session, take: Take, onFound: OnFound): Promise<Gathered> {
+  const missing = new Set(ids)
+  const done = await searchIds(missing, session, take, onFound)
+  const zone = createTimeZone(session.config.platform.timeZone)
+  const now = session.reconciler.client.now()
+  const bare = [...missing].map((id) => bareRecord(id, zone.toLocal(now - hourMs), session))
+  take(bare, session.clock.monotonic())
+  return { ...nothing, ...done, onlyById: missing }
+}
+
+async function byEvent(eventId: string, session: Session, take: Take, onFound: OnFound): Promise<Gathered> {
+  const askedAt = session.clock.monotonic()
+  const { records } = await recordsOfEvent(session.reconciler.client, eventId, session.stop)
+  const failed = records.filter(({ status }) => status === 'failed')
+  take(failed, askedAt)
+  onFound(failed.length)
+  return { ...nothing, found: failed.length, notFailed: records.length - failed.length }
+}
+
+/** Puts records into the backlog, as if a sweep had listed them. */
+function createTake({ reconciler }: Session): { take: Take; end: () => void } {
+  const recount = reconciler.backlog.leftOut.begin({ from: -Infinity, expiring: -Infinity })
+  return {
+    take(records, askedAt) {
+      if (records.length === 0) return
+      const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
+      // Not complete: it says nothing of the records that it does not show.
+      const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
+      reconciler.backlog.learn(listing, reconciler.client.now(), recount)
+      reconciler.planner.changed()
+    },
+    end() {
+      recount.commit(true)
+      // Where events of one entity go in their order, it is that of the selected ones.
+      reconciler.planner.sawAll()
+    },
+  }
+}
+
+async function list(selection: RecordSelection, session: Session, onFound: OnFound): Promise<Gathered> {
+  if (selection.by === 'due') {
+    const { failure, listed, result } = await session.reconciler.sweeper.make('full', session.stop)
+    return { ...nothing, found: listed, result, ...(failure !== undefined && { failure }) }
+  }
+  const { end, take } = createTake(session)
+  const gathered = await (selection.by === 'ids'
+    ? byIds(selection.ids, session, take, onFound)
+    : selection.by === 'event'
+      ? byEvent(selection.eventId, session, take, onFound)
+      : bySpan(selection, session, take, onFound))
+  end()
+  return gathered
+}
+
+/** Finds the selected records; afterwards the backlog holds them. Trouble of the platform is a result, not an error. */
+export async function gather(selection: RecordSelection, session: Session, onFound: OnFound): Promise<Gathered> {
+  try {
+    return await list(selection, session, onFound)
+  } catch (error) {
+    if (isAbort(error, session.stop))
+      return { ...nothing, result: 'incomplete', found: session.reconciler.backlog.size() }
+    if (!isPlatformTrouble(error)) throw error
+    return { ...nothing, result: 'failed', failure: failureOf(error) }
+  }
+}

@@ -1,0 +1,98 @@
+// The first half of a round: lists the selected records and decides on each; retries nothing.
+import { decide, type Verdict } from '../../reconcile/decide.ts'
+import type { FailedRecord } from '../../reconcile/failed-record.ts'
+import type { Gate } from '../../reconcile/retry/gates.ts'
+import { askDaemon, gateOf, type AskedDaemon } from '../daemon-status.ts'
+import type { Io } from '../io.ts'
+import type { Session, SessionOptions } from '../session.ts'
+import { gather, type Gathered } from './gather.ts'
+import type { RoundReport } from './report.ts'
+import { askReceiver } from './run-reconciler.ts'
+import type { RecordSelection, SelectionFlags } from './select.ts'
+
+export interface RoundOptions extends SessionOptions, SelectionFlags {
+  records?: true
+  yes?: true
+}
+
+export type RoundCommand = RoundReport['command']
+
+/** Everything that one round knows. Times in epoch ms. */
+export interface Round {
+  command: RoundCommand
+  selection: RecordSelection
+  options: RoundOptions
+  session: Session
+  gathered: Gathered
+  startedAt: number
+  /** Monotonic. */
+  started: number
+  /** The moment of all decisions, on the platform's clock. */
+  decidedAt: number
+  receiverUp: boolean | undefined
+  daemon: AskedDaemon
+  dryRun: boolean
+  /** Mean time of a call to the platform so far. */
+  secondsPerCall: number
+}
+
+/** The gate that blocks a subscription: the daemon's own gates hold for its own records, not for selected ones. */
+export function gateFor({
+  daemon,
+  receiverUp,
+  selection,
+  session,
+}: Pick<Round, 'daemon' | 'receiverUp' | 'selection' | 'session'>): (subscriptionId: string) => Gate | undefined {
+  if (!session.config.retry.enabled) return () => 'disabled'
+  if (receiverUp === false) return () => 'receiver-down'
+  if (selection.by !== 'due') return () => undefined
+  return (subscriptionId) => gateOf(daemon, subscriptionId)
+}
+
+/** Decides on each record as of `decidedAt`. */
+export function verdictsOf(round: Round): (entry: FailedRecord) => Verdict {
+  const gate = gateFor(round)
+  const { policy } = round.session
+  return (entry) => decide(entry, policy, { now: round.decidedAt, gate: gate(entry.subscriptionId) })
+}
+
+/** Lists and decides; retries nothing. */
+export async function look(
+  { command, options, selection, session }: Pick<Round, 'command' | 'options' | 'selection' | 'session'>,
+  io: Io,
+): Promise<Round> {
+  const { clock, config, reconciler, progress, stop, target } = session
+  const [startedAt, started] = [clock.now(), clock.monotonic()]
+  const calls = { count: 0, seconds: 0 }
+  const answered = Promise.withResolvers<void>()
+  session.listen((event) => {
+    if (event.type === 'receiver') answered.resolve()
+    if (event.type !== 'platform-request') return
+    calls.count += 1
+    calls.seconds += event.seconds
+    if (selection.by === 'due')
+      progress.show(() => `Listing the failed records of ${target}: ${reconciler.backlog.size()} so far ...`)
+  })
+  const gathered = await gather(selection, session, (found) => {
+    progress.show(() => `Looking for the selected records of ${target}: ${found} found so far ...`)
+  })
+  if (command === 'plan') stop.throwIfAborted()
+  const isKnown = gathered.result !== 'failed' && !stop.aborted
+  const hasHealth = config.receiver.healthUrl !== undefined
+  const receiverUp =
+    command === 'plan' && isKnown && hasHealth ? await askReceiver(reconciler, answered.promise, stop) : undefined
+  return {
+    command,
+    selection,
+    options,
+    session,
+    gathered,
+    startedAt,
+    started,
+    decidedAt: reconciler.client.now(),
+    receiverUp,
+    daemon: stop.aborted ? { url: '', problem: 'not asked' } : await askDaemon(config.server, io),
+    dryRun: command === 'plan' || !config.retry.enabled,
+    secondsPerCall: calls.count === 0 ? 0 : calls.seconds / calls.count,
+  }
+}

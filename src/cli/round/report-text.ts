@@ -1,0 +1,250 @@
+// The report of a round as text for a terminal of 80 columns or more: at most ten causes, totals, and one line for each conclusion. Pure functions.
+import { formatDuration } from '../../config/duration.ts'
+import { decisions, type Counts } from '../../reconcile/decide.ts'
+import { reasonOf } from '../../reconcile/retry/gates.ts'
+import { inWords, stopsOf } from '../daemon-status.ts'
+import { cell, counted, createShortIds, pairs, showSpan, table, wrapped, type Column } from '../format.ts'
+import type { Session } from '../session.ts'
+import type { Round } from './look.ts'
+import { stopTable, type DecidedRecord, type ReportedCause, type RetriedRecord, type RoundReport } from './report.ts'
+
+const maxCauses = 10
+const maxTotals = 10
+const maxBad = 20
+
+type Shown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & Pick<Round, 'daemon'>
+
+const response = (code: number | null | undefined): string => (code == null ? 'none' : String(code))
+
+function ageOf(iso: string | null, report: RoundReport): string {
+  if (iso === null || report.decidedAt === null) return '-'
+  return showSpan((Date.parse(report.decidedAt) - Date.parse(iso)) / 1000)
+}
+
+function nextText(iso: string | null, { decidedAt }: RoundReport): string {
+  if (iso === null || decidedAt === null) return '-'
+  const seconds = (Date.parse(iso) - Date.parse(decidedAt)) / 1000
+  return seconds <= 0 ? 'now' : `in ${showSpan(seconds)}`
+}
+
+function decisionText(counts: Counts): string {
+  const some = decisions.filter((decision) => counts[decision] > 0)
+  return some.length === 1 ? some.join('') : some.map((decision) => `${counts[decision]} ${decision}`).join(', ')
+}
+
+const causeColumns: Column[] = [
+  { name: 'count', align: 'right' },
+  { name: 'event type', minWidth: 12 },
+  { name: 'subscription' },
+  { name: 'response' },
+  { name: 'oldest' },
+  { name: 'decision', minWidth: 11 },
+  { name: 'next' },
+]
+
+function causeTable(report: RoundReport, width: number | undefined): string {
+  const shortId = createShortIds(report.causes.map(({ subscriptionId }) => subscriptionId))
+  const rows = report.causes
+    .slice(0, maxCauses)
+    .map((cause) => [
+      String(cause.records),
+      cell(cause.eventType),
+      shortId(cause.subscriptionId),
+      response(cause.responseStatusCode),
+      ageOf(cause.oldestEvent, report),
+      decisionText(cause.byDecision),
+      nextText(cause.nextRetry, report),
+    ])
+  const rest = report.causes.slice(maxCauses)
+  const records = rest.reduce((sum, cause) => sum + cause.records, 0)
+  const more =
+    rest.length === 0
+      ? ''
+      : `... and ${counted(rest.length, 'more cause')} with ${counted(records, 'record')}: --json has all\n`
+  return table(causeColumns, rows, width) + more
+}
+
+/** `0d8e6b1c 451, 7b41c9de 13`: records by one property of their causes, most first. */
+function totals(causes: readonly ReportedCause[], nameOf: (cause: ReportedCause) => string): string[] {
+  const sums = new Map<string, number>()
+  for (const cause of causes) sums.set(nameOf(cause), (sums.get(nameOf(cause)) ?? 0) + cause.records)
+  const all = [...sums].toSorted(([, a], [, b]) => b - a)
+  const more = all.length > maxTotals ? [`and ${all.length - maxTotals} more`] : []
+  return [...all.slice(0, maxTotals).map(([name, sum]) => `${name} ${sum}`), ...more]
+}
+
+function totalLines({ causes }: RoundReport, width: number | undefined): string {
+  if (causes.length < 2) return ''
+  const shortId = createShortIds(causes.map(({ subscriptionId }) => subscriptionId))
+  return (
+    '\n' +
+    wrapped(
+      'By subscription: ',
+      totals(causes, ({ subscriptionId }) => shortId(subscriptionId)),
+      width,
+    ) +
+    wrapped(
+      'By response:     ',
+      totals(causes, ({ responseStatusCode }) => response(responseStatusCode)),
+      width,
+    )
+  )
+}
+
+const recordColumns: Column[] = [
+  { name: 'webhook' },
+  { name: 'event type', minWidth: 6 },
+  { name: 'age' },
+  { name: 'attempts', align: 'right' },
+  { name: 'response' },
+  { name: 'decision', minWidth: 6 },
+  { name: 'next' },
+]
+
+function recordTable(records: readonly DecidedRecord[], report: RoundReport, width: number | undefined): string {
+  const rows = records
+    .toSorted((a, b) => (a.event ?? '').localeCompare(b.event ?? ''))
+    .map((record) => [
+      cell(record.webhookId),
+      cell(record.eventType),
+      ageOf(record.event, report),
+      String(record.attempts),
+      response(record.responseStatusCode),
+      record.decision,
+      nextText(record.nextRetry, report),
+    ])
+  return `\n${table(recordColumns, rows, width)}`
+}
+
+/** One line for each decision that some record has. */
+function conclusions(report: RoundReport, { config, daemon }: Shown): string[] {
+  const { estimate, failed, receiver, selection } = report
+  const reasons = [
+    ...(config.retry.enabled ? [] : [reasonOf('disabled')]),
+    ...(receiver?.up === false ? [reasonOf('receiver-down')] : []),
+    ...(selection.by === 'due' ? stopsOf(daemon) : []),
+  ]
+  const held = [...new Set(reasons)].join('; ') || 'the circuits of their subscriptions are open'
+  const pace = `in about ${showSpan(estimate.seconds)} at ${estimate.callsPerSecond} calls/s`
+  const parked = `${failed.parked} parked (retry.maxAttempts ${config.retry.maxAttempts})`
+  const lines: [number, string][] = [
+    [failed.due, `Would be retried now: ${failed.due}, ${pace}, if the receiver takes them.`],
+    [failed.held, `Held: ${failed.held}, because ${held}.`],
+    [failed['backing-off'], `Later: ${failed['backing-off']} backing off.`],
+    [failed.parked, `Not automatically: ${parked}; webhook-reconciler retry --parked --since TIME retries them.`],
+    [failed.excluded, `Not at all: ${failed.excluded} excluded by select.* or window.notBefore.`],
+  ]
+  return lines.filter(([count]) => count > 0).map(([, line]) => line)
+}
+
+function dryRunText(report: RoundReport, shown: Shown): string {
+  const { listing, selection } = report
+  const span = selection.by === 'due' ? ` of the last ${formatDuration(shown.config.window.lookback)}` : ' selected'
+  const head = `${counted(listing.found, 'failed record')}${span}, listed in ${report.seconds.toFixed(1)} s. Nothing was changed.\n`
+  if (listing.found + report.onlyById === 0) return head
+  const causes = report.causes.length > 0 ? `\n${causeTable(report, shown.width)}` : ''
+  const records = report.records === undefined ? '' : recordTable(report.records, report, shown.width)
+  const lines = conclusions(report, shown).map((line) => wrapped('', line.split(' '), shown.width, ' '))
+  return `${head}${wrapped('', inWords(shown.daemon).split(' '), shown.width, ' ')}${causes}${totalLines(report, shown.width)}${records}\n${lines.join('')}`
+}
+
+/** The records that did not arrive, the first of them. */
+function badTable(retried: readonly RetriedRecord[], width: number | undefined): string {
+  const bad = retried.filter(
+    ({ outcome, result }) =>
+      outcome !== 'recovered' && result !== 'already-resolved' && (outcome !== undefined || result !== 'accepted'),
+  )
+  if (bad.length === 0) return ''
+  const columns: Column[] = [
+    { name: 'webhook' },
+    { name: 'event type', minWidth: 6 },
+    { name: 'result' },
+    { name: 'response' },
+  ]
+  const rows = bad
+    .slice(0, maxBad)
+    .map(({ eventType, outcome, responseStatusCode, result, webhookId }) => [
+      cell(webhookId),
+      cell(eventType),
+      outcome ?? resultText(result),
+      outcome === undefined ? '-' : response(responseStatusCode),
+    ])
+  const more = bad.length > maxBad ? `... and ${bad.length - maxBad} more: --json has all\n` : ''
+  return `\n${table(columns, rows, width)}${more}`
+}
+
+const resultText = (result: RetriedRecord['result']): string =>
+  result === 'gone' ? 'gone (unknown to the platform)' : result
+
+function resultLines(report: RoundReport): [string, string][] {
+  const { awaiting, cutOff, failed, held, notFailed, selection, sums } = report
+  const isSelected = selection.by !== 'due'
+  const left = isSelected ? 'left alone' : 'left to their rules'
+  const later = failed['backing-off']
+  const all: [number, string, string][] = [
+    [1, 'recovered', String(sums.recovered)],
+    [1, 'failed again', String(sums['failed-again'])],
+    [1, 'refused', String(sums.refused)],
+    [sums.unknown, 'unknown', `${sums.unknown} (no outcome within outcome.giveUpAfter)`],
+    [sums.resolved, 'resolved before', `${sums.resolved} (not failed any more when retried)`],
+    [notFailed, 'not failed', `${notFailed} (nothing to do)`],
+    [
+      failed.parked,
+      'parked',
+      `${failed.parked} ${left} (retry.maxAttempts)${isSelected ? ': add --parked for these' : ''}`,
+    ],
+    [
+      failed.excluded,
+      'excluded',
+      `${failed.excluded} left alone (select.*, window.notBefore): name these by their webhook ids`,
+    ],
+    isSelected
+      ? [later, 'just tried', `${later} left alone (tried within the last seconds): run again for these`]
+      : [later, 'backing off', `${later} ${left}`],
+    [held, 'not retried', String(held)],
+    [awaiting, 'not awaited', `${awaiting} (accepted; the daemon, or the next run, sees the outcome)`],
+    [cutOff, 'cut off', `${cutOff} (the outcome is not known)`],
+  ]
+  return all.filter(([count]) => count > 0).map(([, name, value]) => [name, value])
+}
+
+function notes(report: RoundReport, { config }: Shown): string[] {
+  const { daemon, leftOut, listing, notFound, onlyById, stoppedBy } = report
+  const isSelected = report.selection.by !== 'due'
+  const isEmpty = listing.found + report.notFailed + onlyById === 0 && notFound.length === 0
+  return [
+    ...(isEmpty ? [isSelected ? 'No failed record was found for this selection.' : 'There is nothing to retry.'] : []),
+    ...notFound.map((value) => `There is no failed record of ${cell(value)} in the span.`),
+    ...(report.dryRun && onlyById > 0
+      ? [`${counted(onlyById, 'id')} not among the failed records: retry asks the platform for these by id.`]
+      : []),
+    ...(leftOut > 0
+      ? [
+          `Left out: ${counted(leftOut, 'record')}, as there is no room in memory (backlog.maxRecords): run again for these.`,
+        ]
+      : []),
+    ...(listing.result === 'incomplete' ? ['A part of the list could not be read: run again.'] : []),
+    ...(listing.moved
+      ? ['The list became shorter while it was read, so a record may be missing: run again to be sure.']
+      : []),
+    ...(report.command === 'once' && !config.retry.enabled ? ['retry.enabled is false: nothing was retried.'] : []),
+    ...(report.command === 'retry' && daemon !== null && 'problem' in daemon
+      ? [
+          `It is not known whether an operator has paused the daemon: ${daemon.url} does not answer (${daemon.problem}).`,
+        ]
+      : []),
+    ...(stoppedBy === null ? [] : [`Stopped early by: ${stoppedBy} (${stopTable[stoppedBy]}).`]),
+  ]
+}
+
+export function toText(report: RoundReport, shown: Shown): string {
+  const { moments, target, width } = shown
+  const head = `${target}, ${moments.show(report.decidedAt === null ? undefined : Date.parse(report.decidedAt))}`
+  const body = report.dryRun
+    ? `\n${dryRunText(report, shown)}`
+    : `: ${counted(report.sums.retried, 'retry', 'retries')} in ${report.seconds.toFixed(1)} s\n` +
+      pairs(resultLines(report), '  ') +
+      badTable(report.retried, width)
+  const lines = notes(report, shown).map((note) => wrapped('', note.split(' '), width, ' '))
+  return `${head}${body}${lines.join('')}`
+}

@@ -1,0 +1,219 @@
+// The report of a round, as `--json` prints it, and the exit code that follows from it. Pure functions.
+import { retryResults, type FoundStatus, type RetryResult } from '../../platform/operations.ts'
+import type { Counts } from '../../reconcile/decide.ts'
+import type { Outcome } from '../../reconcile/confirm/evidence.ts'
+import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
+import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
+import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
+import { exitCode, type ExitCode } from '../../runtime/errors.ts'
+import type { RecordSelection } from './select.ts'
+
+/** The end of a round before every due record was retried and had an outcome, and the advice for the operator. */
+export const stopTable = {
+  signal: 'a signal came: run again for the rest; deliveries that arrived are skipped',
+  unauthorized:
+    "the list is allowed, the retry is not: ask the platform's operator for the permission to retry webhooks",
+  platform: 'the platform does not answer: run again when it does',
+  paused: 'an operator has paused the daemon: webhook-reconciler resume ends the pause',
+  receiver: 'the health address of the receiver does not answer 2xx (receiver.healthUrl): run again when it does',
+  circuit: 'nearly all retries failed again: mend the receiver, then run again',
+} as const satisfies Record<string, string>
+
+export type StoppedBy = keyof typeof stopTable
+
+/** One retried record. */
+export interface RetriedRecord {
+  webhookId: string
+  eventId: string
+  subscriptionId: string
+  eventType: string
+  /** The platform's answer to the last PATCH. */
+  result: RetryResult
+  /** With `already-resolved`: the status that the platform found. */
+  found?: FoundStatus
+  /** Undefined while it is not known, and when there is none to wait for. */
+  outcome?: Outcome
+  /** The receiver's last response; null: none. */
+  responseStatusCode?: number | null
+}
+
+export interface RetrySums extends Record<Outcome, number> {
+  /** Records that were sent a PATCH. */
+  retried: number
+  /** Not failed any more when the PATCH came: another had retried it before. */
+  resolved: number
+  /** The platform refused, or could not be asked. */
+  refused: number
+}
+
+/** Follows the events of one round. */
+export interface RetryTally {
+  retried(event: RetryEvent): void
+  settled(event: OutcomeEvent): void
+  records(): readonly RetriedRecord[]
+  sums(): RetrySums
+  results(): Record<RetryResult, number>
+}
+
+/** Undefined while its outcome is not known. */
+function kindOf({ outcome, result }: RetriedRecord): keyof RetrySums | undefined {
+  if (outcome !== undefined) return outcome
+  if (result === 'accepted') return undefined
+  return result === 'already-resolved' ? 'resolved' : 'refused'
+}
+
+export function createRetryTally(): RetryTally {
+  const byId = new Map<string, RetriedRecord>()
+  /** Retries whose answer was lost: their outcome is yet to come. */
+  const lost = new Set<string>()
+
+  return {
+    retried({ answer, eventId, eventType, id, subscriptionId }) {
+      if (!answer.sent) return
+      const { found, record, result } = answer
+      const known = byId.get(id)
+      byId.set(id, {
+        webhookId: id,
+        eventId: eventId || (record?.eventId ?? ''),
+        subscriptionId: subscriptionId || (record?.subscriptionId ?? ''),
+        eventType: eventType || (record?.eventType ?? ''),
+        result,
+        ...(found !== undefined && { found }),
+        // A final answer gives its outcome before the retry event comes.
+        ...(known?.outcome !== undefined && {
+          outcome: known.outcome,
+          responseStatusCode: known.responseStatusCode ?? null,
+        }),
+      })
+      if (answer.lost === true && known?.outcome === undefined) lost.add(id)
+    },
+    settled({ eventId, eventType, id, outcome, responseStatusCode, subscriptionId }) {
+      const known = byId.get(id) ?? { webhookId: id, eventId, subscriptionId, eventType, result: 'accepted' as const }
+      lost.delete(id)
+      byId.set(id, { ...known, outcome, responseStatusCode })
+    },
+    records: () => [...byId.values()],
+    sums() {
+      const sums: RetrySums = {
+        retried: byId.size,
+        resolved: 0,
+        refused: 0,
+        recovered: 0,
+        'failed-again': 0,
+        unknown: 0,
+      }
+      for (const one of byId.values()) {
+        const kind = lost.has(one.webhookId) ? undefined : kindOf(one)
+        if (kind !== undefined) sums[kind] += 1
+      }
+      return sums
+    },
+    results() {
+      const results = Object.fromEntries(retryResults.map((name) => [name, 0])) as Record<RetryResult, number>
+      for (const { result } of byId.values()) results[result] += 1
+      return results
+    },
+  }
+}
+
+/** A selected record with its decision. */
+export interface DecidedRecord {
+  webhookId: string
+  eventId: string
+  subscriptionId: string
+  eventType: string
+  event: string | null
+  attempts: number
+  lastAttempt: string | null
+  responseStatusCode: number | null
+  decision: keyof Counts
+  /** The rule that matched, and its sentence. */
+  why: string
+  explanation: string
+  /** When it may be retried; null when it is not retried automatically. */
+  nextRetry: string | null
+}
+
+/** Records that failed in the same way. */
+export interface ReportedCause {
+  eventType: string
+  subscriptionId: string
+  responseStatusCode: number | null
+  records: number
+  byDecision: Counts
+  oldestEvent: string | null
+  nextRetry: string | null
+}
+
+/** `schemaVersion` follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC. */
+export interface RoundReport {
+  schemaVersion: 1
+  command: 'plan' | 'once' | 'retry'
+  instance: string
+  /** Host of the platform's base URL. */
+  platform: string
+  startedAt: string
+  seconds: number
+  selection: { by: RecordSelection['by'] }
+  /** `found`: failed records that were selected. `moved`: the list became shorter while it was read. */
+  listing: {
+    result: SweepReport['result']
+    found: number
+    moved: boolean
+    failure?: { stage: 'token' | 'list'; reason: string; rejected: boolean; message: string }
+  }
+  /** When decisions were made, on the platform's clock. */
+  decidedAt: string | null
+  /** Selected records by decision, before the first retry. */
+  failed: Counts
+  /** Records of the event in another status. */
+  notFailed: number
+  /** Ids that are not among the failed records. */
+  onlyById: number
+  /** Values of --type and --subscription without a failed record: `type account-activated`. */
+  notFound: readonly string[]
+  /** Records for which there was no room in memory (backlog.maxRecords); another run comes to them. */
+  leftOut: number
+  /** Null without `receiver.healthUrl`, or where it was not asked. */
+  receiver: { up: boolean } | null
+  /** The running daemon, as far as it could be asked; null where it was not. */
+  daemon:
+    | { url: string; problem: string }
+    | { url: string; instance: string; holding: readonly string[]; pausedSince: string | null; openCircuits: string[] }
+    | null
+  /** All of them, most records first. */
+  causes: readonly ReportedCause[]
+  estimate: { records: number; seconds: number; callsPerSecond: number }
+  /** True when nothing was to be retried: `plan`, or `once` while retry.enabled is false. */
+  dryRun: boolean
+  sums: RetrySums
+  /** Retried records by the platform's last answer. */
+  retries: Record<RetryResult, number>
+  /** Due and not retried in this round; `stoppedBy` says why. */
+  held: number
+  /** Retries without a known outcome at the end. */
+  awaiting: number
+  /** Retries in flight when `shutdown.grace` was over. */
+  cutOff: number
+  stoppedBy: StoppedBy | null
+  /** The records that were retried. */
+  retried: readonly RetriedRecord[]
+  /** With --records: all that were selected. */
+  records?: readonly DecidedRecord[]
+  exitCode: ExitCode
+}
+
+/** The exit code of a round that ended. */
+export function judge(report: Omit<RoundReport, 'exitCode'>): ExitCode {
+  const { failed, listing, stoppedBy, sums } = report
+  if (stoppedBy === 'unauthorized' || listing.failure?.rejected === true) return exitCode.authenticationRejected
+  if (stoppedBy === 'platform' || listing.result === 'failed') return exitCode.platformUnreachable
+  const isPart = listing.result === 'incomplete' || report.leftOut > 0 || stoppedBy !== null
+  const isSelected = report.selection.by !== 'due'
+  const nothing = isSelected && listing.found + report.notFailed + report.onlyById === 0
+  const { awaiting, cutOff, held } = report
+  const bad = sums.refused + sums['failed-again'] + sums.unknown + held + awaiting + cutOff
+  // An operator who selects records wants them all retried; the daemon's own round leaves them to their rules.
+  const leftAlone = isSelected && !report.dryRun ? failed.parked + failed.excluded + failed['backing-off'] : 0
+  return isPart || nothing || bad + leftAlone > 0 ? exitCode.incomplete : exitCode.done
+}

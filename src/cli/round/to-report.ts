@@ -1,0 +1,120 @@
+// The report of a round before its first retry: decisions, causes, and an estimate of the time.
+import { groupByCause } from '../../ops/causes.ts'
+import { retryResults, type RetryResult } from '../../platform/operations.ts'
+import type { Verdict } from '../../reconcile/decide.ts'
+import type { FailedRecord } from '../../reconcile/failed-record.ts'
+import { sentenceOf } from '../../reconcile/reasons.ts'
+import type { AskedDaemon } from '../daemon-status.ts'
+import { estimateSeconds } from './estimate.ts'
+import { gateFor, verdictsOf, type Round } from './look.ts'
+import type { DecidedRecord, ReportedCause, RoundReport } from './report.ts'
+
+function asIso(ms: number | undefined): string | null {
+  return ms === undefined ? null : new Date(Math.floor(ms)).toISOString()
+}
+
+/** When a record may be retried automatically, epoch ms. */
+function comesAt({ because, decision, dueAt }: Verdict, now: number): number | undefined {
+  if (decision === 'due') return now
+  return decision === 'backing-off' && because !== 'too-late' ? dueAt : undefined
+}
+
+function decided(entry: FailedRecord, verdict: Verdict, now: number): DecidedRecord {
+  return {
+    webhookId: entry.id,
+    eventId: entry.eventId,
+    subscriptionId: entry.subscriptionId,
+    eventType: entry.eventType,
+    event: asIso(entry.eventAt),
+    attempts: entry.attempts,
+    lastAttempt: entry.lastAttemptLocal === null ? null : asIso(entry.lastAt),
+    responseStatusCode: entry.responseStatusCode,
+    decision: verdict.decision,
+    why: verdict.because,
+    explanation: sentenceOf(verdict.because),
+    nextRetry: asIso(comesAt(verdict, now)),
+  }
+}
+
+function causesOf(round: Round): ReportedCause[] {
+  const { decidedAt: now, session } = round
+  const { policy } = session
+  const options = { policy, now, gateOf: gateFor(round), maxCauses: Infinity, maxParked: 0 }
+  return groupByCause(session.reconciler.backlog.entries(), options).list.map((cause) => ({
+    eventType: cause.eventType,
+    subscriptionId: cause.subscriptionId,
+    responseStatusCode: cause.responseStatusCode,
+    records: cause.records,
+    byDecision: cause.byDecision,
+    oldestEvent: asIso(cause.oldestAt),
+    nextRetry: asIso(cause.byDecision.due > 0 ? now : cause.nextDueAt),
+  }))
+}
+
+function estimateOf(
+  { secondsPerCall, session: { config, reconciler } }: Round,
+  records: number,
+): RoundReport['estimate'] {
+  const { circuit, outcome, retry } = config
+  const callsPerSecond = reconciler.rate.limit()
+  const seconds = estimateSeconds(records, {
+    callsPerSecond,
+    retriesPerSecond: retry.maxPerSecond,
+    concurrency: retry.concurrency,
+    secondsPerCall,
+    initialLimit: circuit.enabled ? circuit.initialLimit : undefined,
+    secondsPerOutcome: outcome.firstCheck / 1000,
+  })
+  return { records, seconds: Math.round(seconds), callsPerSecond: Math.round(callsPerSecond * 10) / 10 }
+}
+
+function daemonOf(daemon: AskedDaemon): RoundReport['daemon'] {
+  if ('problem' in daemon) return daemon
+  const { holding, instance, open, pausedSince, url } = daemon
+  return { url, instance, holding, pausedSince: asIso(pausedSince), openCircuits: [...open.keys()] }
+}
+
+function listingOf({ failure, found, moved, result }: Round['gathered']): RoundReport['listing'] {
+  if (failure === undefined) return { result, found, moved }
+  const { message, reason, rejected, stage } = failure
+  return { result, found, moved, failure: { stage, reason, rejected, message } }
+}
+
+export function toReport(round: Round): Omit<RoundReport, 'exitCode'> {
+  const { command, decidedAt, gathered, options, selection, session, startedAt } = round
+  const { reconciler } = session
+  const leftOut = reconciler.backlog.leftOut.counts()
+  const { counts: failed } = reconciler.backlog.summary(decidedAt, gateFor(round))
+  const verdict = verdictsOf(round)
+  return {
+    schemaVersion: 1,
+    command,
+    instance: session.instance,
+    platform: session.platform,
+    startedAt: new Date(startedAt).toISOString(),
+    seconds: Math.round(session.clock.monotonic() - round.started) / 1000,
+    selection: { by: selection.by },
+    listing: listingOf(gathered),
+    decidedAt: gathered.result === 'failed' ? null : asIso(decidedAt),
+    failed,
+    notFailed: gathered.notFailed,
+    onlyById: gathered.onlyById.size,
+    notFound: gathered.notFound,
+    leftOut: Object.values(leftOut).reduce((sum, count) => sum + count, 0) - leftOut.excluded,
+    receiver: round.receiverUp === undefined ? null : { up: round.receiverUp },
+    daemon: daemonOf(round.daemon),
+    causes: causesOf(round),
+    estimate: estimateOf(round, failed.due),
+    dryRun: round.dryRun,
+    sums: { retried: 0, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 },
+    retries: Object.fromEntries(retryResults.map((name) => [name, 0])) as Record<RetryResult, number>,
+    held: 0,
+    awaiting: 0,
+    cutOff: 0,
+    stoppedBy: null,
+    retried: [],
+    ...(options.records === true && {
+      records: [...reconciler.backlog.entries()].map((entry) => decided(entry, verdict(entry), decidedAt)),
+    }),
+  }
+}

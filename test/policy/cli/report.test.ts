@@ -1,0 +1,242 @@
+// The report of a round: every retried record counted once, the exit code under everything that can happen, and the text.
+import { describe, expect, test } from 'vitest'
+import { createMoments } from '../../../src/cli/format.ts'
+import { toText } from '../../../src/cli/round/report-text.ts'
+import {
+  createRetryTally,
+  judge,
+  stopTable,
+  type ReportedCause,
+  type RetryTally,
+  type RoundReport,
+  type StoppedBy,
+} from '../../../src/cli/round/report.ts'
+import type { RetryAnswer } from '../../../src/platform/operations.ts'
+import { noCounts } from '../../../src/reconcile/decide.ts'
+import { loadWith } from '../../support/configuration.ts'
+import { outcomeFact, retryFact } from '../../support/facts.ts'
+
+function answer(changes: Partial<RetryAnswer> = {}): RetryAnswer {
+  return { result: 'accepted', reason: 'ok', sent: true, ...changes }
+}
+
+function told(tally: RetryTally, id: string, what: Partial<RetryAnswer>): void {
+  tally.retried({ ...retryFact(answer(what)), id })
+}
+
+const none = { retried: 0, recovered: 0, 'failed-again': 0, unknown: 0, resolved: 0, refused: 0 }
+
+describe('the tally', () => {
+  test('counts a record once, whether its outcome comes after the retry or before', () => {
+    const tally = createRetryTally()
+    told(tally, 'a', {})
+    expect(tally.sums()).toEqual({ ...none, retried: 1 })
+    tally.settled(outcomeFact({ id: 'a' }))
+    tally.settled(outcomeFact({ id: 'b', outcome: 'failed-again', responseStatusCode: 500 }))
+    told(tally, 'b', {})
+    expect(tally.sums()).toEqual({ ...none, retried: 2, recovered: 1, 'failed-again': 1 })
+    expect(tally.records()[1]).toMatchObject({ webhookId: 'b', outcome: 'failed-again', responseStatusCode: 500 })
+  })
+
+  test.each([
+    ['already-resolved', 'resolved'],
+    ['gone', 'refused'],
+    ['rejected', 'refused'],
+    ['throttled', 'refused'],
+    ['unauthorized', 'refused'],
+    ['platform-error', 'refused'],
+    ['unreachable', 'refused'],
+  ] as const)('%s is %s', (result, kind) => {
+    const tally = createRetryTally()
+    told(tally, 'a', { result })
+    expect(tally.sums()).toEqual({ ...none, retried: 1, [kind]: 1 })
+  })
+
+  test('a lost answer is no refusal: its outcome is yet to come', () => {
+    const tally = createRetryTally()
+    told(tally, 'a', { result: 'unreachable', lost: true })
+    expect(tally.sums()).toEqual({ ...none, retried: 1 })
+    tally.settled(outcomeFact({ id: 'a', outcome: 'unknown' }))
+    expect(tally.sums()).toEqual({ ...none, retried: 1, unknown: 1 })
+  })
+
+  test('what was never sent is not counted', () => {
+    const tally = createRetryTally()
+    told(tally, 'a', { result: 'unauthorized', sent: false })
+    expect(tally.sums()).toEqual(none)
+  })
+})
+
+const tally = createRetryTally()
+const good: Omit<RoundReport, 'exitCode'> = {
+  schemaVersion: 1,
+  command: 'retry',
+  instance: 'payments',
+  platform: 'api.example.com',
+  startedAt: '2026-01-15T12:00:00.000Z',
+  seconds: 1.5,
+  selection: { by: 'span' },
+  listing: { result: 'complete', found: 2, moved: false },
+  decidedAt: '2026-01-15T12:00:01.000Z',
+  failed: { ...noCounts(), due: 2 },
+  notFailed: 0,
+  onlyById: 0,
+  notFound: [],
+  leftOut: 0,
+  receiver: null,
+  daemon: null,
+  causes: [],
+  estimate: { records: 2, seconds: 1, callsPerSecond: 20 },
+  dryRun: false,
+  sums: { ...none, retried: 2, recovered: 2 },
+  retries: { ...tally.results(), accepted: 2 },
+  held: 0,
+  awaiting: 0,
+  cutOff: 0,
+  stoppedBy: null,
+  retried: [],
+}
+
+const listing = (changes: Partial<RoundReport['listing']>): Partial<RoundReport> => ({
+  listing: { ...good.listing, ...changes },
+})
+const failed = (changes: Partial<RoundReport['failed']>): Partial<RoundReport> => ({
+  failed: { ...good.failed, ...changes },
+})
+const tokenRefused = { stage: 'token', reason: 'unauthorized', rejected: true, message: 'refused' } as const
+const timedOut = { stage: 'list', reason: 'timeout', rejected: false, message: 'timeout' } as const
+
+describe('the exit code', () => {
+  test.each<[string, Partial<RoundReport>, number]>([
+    ['all recovered', {}, 0],
+    ['resolved by another before', { sums: { ...none, retried: 2, resolved: 2 } }, 0],
+    ['an event whose records are all delivered', { ...listing({ found: 0 }), notFailed: 2, sums: none }, 0],
+    ['nothing found', { ...listing({ found: 0 }), sums: none }, 1],
+    ['an id that only its retry shows', { ...listing({ found: 0 }), onlyById: 1 }, 0],
+    ['one failed again', { sums: { ...good.sums, 'failed-again': 1 } }, 1],
+    ['one refused', { sums: { ...good.sums, refused: 1 } }, 1],
+    ['one unknown', { sums: { ...good.sums, unknown: 1 } }, 1],
+    ['one left by an order of its entity', { held: 1 }, 1],
+    ['one left', { held: 1, stoppedBy: 'circuit' }, 1],
+    ['one not awaited', { awaiting: 1, stoppedBy: 'signal' }, 1],
+    ['one cut off', { cutOff: 1 }, 1],
+    ['one parked', failed({ parked: 1 }), 1],
+    ['one excluded', failed({ excluded: 1 }), 1],
+    ['one tried just now', failed({ 'backing-off': 1 }), 1],
+    ['no room for one', { leftOut: 1 }, 1],
+    ['a part that could not be listed', listing({ result: 'incomplete' }), 1],
+    ['a list that shrank while it was read', listing({ moved: true }), 0],
+    ['a signal, though all was done', { stoppedBy: 'signal' }, 1],
+    ['permission refused', { stoppedBy: 'unauthorized', held: 3 }, 4],
+    ['token refused', listing({ result: 'failed', failure: tokenRefused }), 4],
+    ['a platform that does not answer', { stoppedBy: 'platform', held: 3 }, 69],
+    ['nothing could be listed', listing({ result: 'failed', failure: timedOut }), 69],
+  ])('%s', (_, changes, code) => {
+    expect(judge({ ...good, ...changes })).toBe(code)
+  })
+
+  const due = { selection: { by: 'due' } } as const
+  test.each<[string, Partial<RoundReport>, number]>([
+    ['nothing to do', { ...listing({ found: 0 }), sums: none }, 0],
+    ['records that back off, are parked or excluded', failed({ 'backing-off': 1, parked: 1, excluded: 1 }), 0],
+    ['a pause of the daemon', { held: 2, stoppedBy: 'paused', sums: none }, 1],
+    ['no room for one', { leftOut: 1 }, 1],
+  ])('of once, with %s', (_, changes, code) => {
+    expect(judge({ ...good, ...due, ...changes })).toBe(code)
+  })
+
+  test.each<[string, Partial<RoundReport>, number]>([
+    ['due records', {}, 0],
+    ['parked ones among the selected', failed({ parked: 1 }), 0],
+    ['no room for one', { leftOut: 1 }, 1],
+    ['a part that could not be listed', listing({ result: 'incomplete' }), 1],
+    ['nothing found', { ...listing({ found: 0 }), sums: none }, 1],
+  ])('of a dry run, with %s', (_, changes, code) => {
+    expect(judge({ ...good, sums: none, dryRun: true, ...changes })).toBe(code)
+  })
+})
+
+const { config } = loadWith({})
+const silentDaemon = { url: 'http://127.0.0.1:10964', problem: 'ECONNREFUSED' }
+
+function textOf(changes: Partial<RoundReport>, width?: number): string {
+  const shown = { config, moments: createMoments('UTC'), target: 'payments at api.example.com', width }
+  return toText({ ...good, exitCode: 0, ...changes }, { ...shown, daemon: silentDaemon })
+}
+
+describe('the text of a round', () => {
+  test('one retry, and a list that moved', () => {
+    const text = textOf({ sums: { ...none, retried: 1, recovered: 1 }, ...listing({ moved: true }) })
+    expect(text).toMatch(/, 2026-01-15T12:00:01Z: 1 retry in 1\.5 s\n {2}recovered +1\n/)
+    expect(text).toContain('The list became shorter while it was read, so a record may be missing')
+    expect(textOf({ sums: { ...none, retried: 0 } })).toContain(': 0 retries in 1.5 s\n')
+  })
+
+  test('everything that is left has its line, with a count', () => {
+    const text = textOf({
+      ...failed({ parked: 4, excluded: 5, 'backing-off': 6 }),
+      ...{ held: 12, awaiting: 3, cutOff: 2, leftOut: 7, stoppedBy: 'circuit', notFailed: 8 },
+      sums: { ...none, retried: 15, recovered: 1, 'failed-again': 10, unknown: 4 },
+    })
+    for (const line of [
+      /failed again +10\n/,
+      /unknown +4 /,
+      /parked +4 left alone \(retry\.maxAttempts\): add --parked/,
+      /excluded +5 left alone/,
+      /just tried +6 left alone/,
+      /not retried +12\n/,
+      /not awaited +3 /,
+      /cut off +2 /,
+      /not failed +8 /,
+      /Left out: 7 records, as there is no room in memory \(backlog\.maxRecords\)/,
+      /Stopped early by: circuit \(.*mend the receiver/,
+    ])
+      expect(text).toMatch(line)
+  })
+
+  test.each(Object.keys(stopTable) as StoppedBy[])('%s says what to do', (stoppedBy) => {
+    expect(textOf({ stoppedBy })).toMatch(new RegExp(`\nStopped early by: ${stoppedBy} \\(.{10,}\\)\\.\n$`))
+  })
+
+  test('names a record that did not arrive, and says that an unknown id is unknown', () => {
+    const record = { webhookId: 'a', eventId: '', subscriptionId: '', eventType: '', result: 'gone' } as const
+    expect(textOf({ retried: [record] })).toMatch(/\na +- +gone \(unknown to the platform\) +-\n/)
+  })
+})
+
+describe('the text of a dry run', () => {
+  function cause(index: number): ReportedCause {
+    return {
+      eventType: `outgoing-transfer-completed-${index}`,
+      subscriptionId: `${String(index % 3).repeat(8)}-5f2a-4c57-9a83-2f6d1b7c4e90`,
+      responseStatusCode: index % 2 === 0 ? 503 : null,
+      records: 100 - index,
+      byDecision: { ...noCounts(), due: 90 - index, 'backing-off': 7, parked: 3 },
+      oldestEvent: '2026-01-10T13:00:00.000Z',
+      nextRetry: '2026-01-15T14:10:01.000Z',
+    }
+  }
+  const causes = Array.from({ length: 61 }, (_, index) => cause(index))
+  const plan = { dryRun: true, command: 'plan', selection: { by: 'due' }, causes } as const
+
+  test.each([100, 80])('of 61 causes fits %i columns: ten causes, the rest in numbers, totals', (width) => {
+    const text = textOf(
+      { ...plan, ...failed({ held: 3, parked: 9, excluded: 2, 'backing-off': 4 }), leftOut: 7 },
+      width,
+    )
+    for (const line of text.split('\n')) expect(line.length, line).toBeLessThanOrEqual(width)
+    expect(text.match(/ outgoing-tran/g)).toHaveLength(10)
+    expect(text).toMatch(/ +4d 23h +\S.* +in 2h 10m\n/)
+    expect(text).toContain('... and 51 more causes with 3315 records: --json has all\n')
+    expect(text).toMatch(/By subscription: 00000000 1470, 11111111 1410, 22222222 1390/)
+    expect(text).toMatch(/By response: {5}503 2170, none 2100\n/)
+    expect(text.replaceAll(/\s+/g, ' ')).toContain('Left out: 7 records')
+    expect(text.split('\n').length).toBeLessThan(35)
+  })
+
+  test('of nothing is short', () => {
+    const text = textOf({ ...plan, causes: [], ...listing({ found: 0 }), failed: noCounts() })
+    expect(text.trimEnd().split('\n')).toHaveLength(3)
+    expect(text).toContain('There is nothing to retry.\n')
+  })
+})
