@@ -21,6 +21,8 @@ export interface Expectations {
   /** Whether its event has left the window at `now`, or will within `marginMs`. */
   isLapsed(record: SimulatedRecord, now: number, marginMs: number): boolean
   isSettled(record: SimulatedRecord, now: number): boolean
+  /** Epoch ms; a platform that shows no parts of a second leaves the order within it open. */
+  shownEventAt(record: SimulatedRecord): number
   /** Pauses of a circuit that can have ended within `ms`. */
   probesWithin(ms: number): number
   /** How far the daemon's idea of the platform's time may be off, ms. */
@@ -69,6 +71,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     isParked: ({ attempts }) => attempts >= maxAttempts,
     isLapsed: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
     isSettled: ({ eventAt }, now) => eventAt + settle <= now,
+    shownEventAt: ({ eventAt }) => (habits.timePrecision === 'second' ? Math.floor(eventAt / 1000) * 1000 : eventAt),
     probesWithin(ms) {
       const { cooldown, maxCooldown } = config.circuit
       let probes = 0

@@ -71,8 +71,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     trace.violate(invariant, `${name} ${what}`)
   }
   let freeSince = timeline.now()
-  const held = (): void => {
-    freeSince = timeline.now()
+  const held = (until = timeline.now()): void => {
+    freeSince = Math.max(freeSince, until)
   }
   /** Since when no gate has held all retries: pause, receiver, trouble, Retry-After, no token. */
   let openGateSince = timeline.now()
@@ -96,7 +96,12 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       violate('dead-receiver', what)
     },
   })
-  const knowledge = createKnowledge({ timeline, platform, lagMs: scenario.habits.lagMs })
+  const knowledge = createKnowledge({
+    timeline,
+    platform,
+    lagMs: scenario.habits.lagMs,
+    probeTimeoutMs: config.circuit.probeTimeout,
+  })
   const listings = createOpenListings(config.sweep.sliceRecords)
   const books: Books = { accepted: 0, lost: 0, recovered: 0, 'failed-again': 0, unknown: 0 }
   let sweeps: Sweep[] = []
@@ -171,9 +176,10 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (isFull()) held()
   }
 
-  /** Whether an allowance may hold it: half of an initial one is used up. */
+  /** Whether a circuit's limit may hold it: half of an initial one is used up. */
   function isFull(): boolean {
-    return knowledge.owed().size + knowledge.inFlight().size >= Math.max(1, config.circuit.initialLimit / 2)
+    const places = knowledge.owed().size + knowledge.inFlight().size + knowledge.failedRetries().length
+    return places >= Math.max(1, config.circuit.initialLimit / 2)
   }
 
   /** Writes down what the daemon owes since then. */
@@ -322,6 +328,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       }
       for (const watcher of watchers) watcher.fact?.(fact)
       knowledge.fact(fact)
+      // Nothing else happens when the time of a place is over.
+      const hasFailed = fact.type === 'retry' && fact.answer.result === 'platform-error'
+      if (hasFailed && isFull()) held(timeline.now() + config.circuit.probeTimeout)
     },
     delivered: dead.delivered,
     ended(record) {

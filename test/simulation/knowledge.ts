@@ -52,6 +52,8 @@ export interface Knowledge {
   inFlight(): ReadonlyMap<string, Call>
   /** Records whose outcome is owed. */
   owed(): ReadonlySet<string>
+  /** Records whose retry failed on the platform's side: each keeps its place in the circuit for `circuit.probeTimeout`. */
+  failedRetries(): readonly string[]
   sent(call: Call): void
   told(call: Call, told: Told): void
   fact(fact: TelemetryEvent): void
@@ -76,12 +78,15 @@ export interface KnowledgeOptions {
   platform: Pick<SimulatedPlatform, 'isBetween' | 'now' | 'records'>
   /** Lists answer with the records as they were up to so long ago. */
   lagMs: number
+  probeTimeoutMs: number
 }
 
-export function createKnowledge({ lagMs, platform, timeline }: KnowledgeOptions): Knowledge {
+export function createKnowledge(options: KnowledgeOptions): Knowledge {
+  const { lagMs, platform, timeline } = options
   const byId = new Map<string, Known>()
   const inFlight = new Map<string, Call>()
   const owed = new Set<string>()
+  let failures: { id: string; until: number }[] = []
 
   function of(id: string): Known {
     const known = byId.get(id)
@@ -187,6 +192,10 @@ export function createKnowledge({ lagMs, platform, timeline }: KnowledgeOptions)
     entries: () => byId,
     inFlight: () => inFlight,
     owed: () => owed,
+    failedRetries() {
+      failures = failures.filter(({ until }) => until > timeline.now())
+      return failures.map(({ id }) => id)
+    },
     sent(call) {
       if (call.operation !== 'retry') return
       const known = of(call.id)
@@ -216,6 +225,8 @@ export function createKnowledge({ lagMs, platform, timeline }: KnowledgeOptions)
           tried(known)
         }
         known.mayReplay = false
+        if (fact.answer.result === 'platform-error' && known.owed === undefined)
+          failures.push({ id: fact.id, until: timeline.now() + options.probeTimeoutMs })
       } else if (fact.type === 'outcome') {
         const known = of(fact.id)
         owed.delete(fact.id)

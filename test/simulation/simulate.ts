@@ -212,7 +212,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     return [...platform.records.values()].some(
       (other) =>
         other.entityId === record.entityId &&
-        other.eventAt <= record.eventAt &&
+        expectations.shownEventAt(other) <= expectations.shownEventAt(record) &&
         other.plan.kind !== 'plain' &&
         other.status !== 'successful',
     )

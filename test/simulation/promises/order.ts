@@ -22,15 +22,10 @@ export function createOrderWatcher(options: WatcherOptions): Watcher {
     )
   }
 
-  /** Within one second, who shows no parts of it has no order. */
-  function shownTime({ eventAt }: SimulatedRecord): number {
-    return scenario.habits.timePrecision === 'second' ? Math.floor(eventAt / 1000) : eventAt
-  }
-
   function check(call: Call, record: SimulatedRecord): void {
     for (const other of platform.records.values()) {
       if (other.entityId !== record.entityId || other.subscriptionId !== record.subscriptionId) continue
-      if (shownTime(other) >= shownTime(record)) continue
+      if (expectations.shownEventAt(other) >= expectations.shownEventAt(record)) continue
       exercise('order')
       if (isKnownToBeOpen(other))
         violate('order', `retries ${call.id} before ${other.id}, an older event of its entity`)

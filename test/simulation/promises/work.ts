@@ -78,12 +78,9 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
   /** Retries that hold a place: a check after `probeTimeout` frees it, and checks are at most as far apart as they are late. */
   function heldPlaces(id: string): number {
     const since = timeline.now() - bound - 2 * probeTimeout - 15_000
-    let held = 0
-    for (const owed of knowledge.owed()) {
-      const record = platform.records.get(owed)
-      if (record?.subscriptionId === id && (knowledge.get(owed)?.sentAt ?? 0) > since) held += 1
-    }
-    return held
+    const isHeld = (owed: string): boolean => (knowledge.get(owed)?.sentAt ?? 0) > since
+    const places = [...[...knowledge.owed()].filter(isHeld), ...knowledge.failedRetries()]
+    return places.filter((place) => platform.records.get(place)?.subscriptionId === id).length
   }
 
   function hasPlace(id: string, { state }: Subscription): boolean {
@@ -107,13 +104,28 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
     return found
   }
 
+  /**
+   * Records of closed circuits that it worked on lately fill half of the backlog: those that were left out wait for the
+   * next full sweep.
+   */
+  function isBusy(): boolean {
+    if (isRoomy) return false
+    const since = timeline.now() - bound - config.retry.backoff.max
+    const busy = [...platform.records.values()].filter(({ id, status, subscriptionId }) => {
+      const isOurs = status !== 'successful' && (knowledge.get(id)?.sentAt ?? -Infinity) > since
+      return isOurs && of(subscriptionId).state === 'closed'
+    })
+    return busy.length >= config.backlog.maxRecords / 2
+  }
+
   function check(): void {
     const now = timeline.now()
     if (holds.openGateSince() > now - bound || !holds.isFaultlessSince(now - bound - 30_000)) return
+    const mayBeLeftOut = isBusy()
     for (const [id, { any, old, recent }] of waiting()) {
       const subscription = of(id)
       const { changedAt, state, turns } = subscription
-      if (any !== undefined && hasPlace(id, subscription)) {
+      if (any !== undefined && !mayBeLeftOut && hasPlace(id, subscription)) {
         const isIdle = changedAt < now - bound && subscription.inFlight === 0
         if (isIdle && fullAt < now - bound)
           violate('waits', `lets ${any.id} wait for ${bound / 1000} s although its subscription has a place`)
