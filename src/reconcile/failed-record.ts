@@ -41,7 +41,7 @@ export function nextAttempt({ attempts, tries }: Pick<FailedRecord, 'attempts' |
   return Math.max(attempts, tries) + 1
 }
 
-/** A last attempt this far ahead of the platform's clock is no time that was. */
+/** An attempt this far ahead of the platform's clock is no time that was. */
 const toleratedAheadMs = 60_000
 
 /** The later reading of an ambiguous last attempt that is not in the future; the event time when there is none. */
@@ -85,4 +85,6 @@ export function updateFailedRecord(
   entry.lastAttemptLocal = record.lastAttemptLocal
   entry.lastAt = lastAt(record, entry.eventAt, when)
   entry.responseStatusCode = record.responseStatusCode
+  // A PATCH that lies ahead was sent before the platform's clock was put back.
+  if (entry.triedAt > when.now + toleratedAheadMs) entry.triedAt = 0
 }

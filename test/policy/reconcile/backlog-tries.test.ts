@@ -328,6 +328,18 @@ describe('the last attempt', () => {
     expect(entryOf(backlog, record).lastAt).toBe(now + minuteMs)
   })
 
+  test('of ours that lies ahead, as the clock was put back, holds the record up until the next listing only', () => {
+    const backlog = testBacklog()
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    noted(backlog, record, { result: 'gone', reason: 'not-found', sent: true })
+    const putBack = now - hourMs
+    expect(decisionOf(backlog, record, putBack)).toBe('backing-off')
+    learn(backlog, listingOf([record]), putBack)
+    expect(decisionOf(backlog, record, putBack)).toBe('due')
+    expect(entryOf(backlog, record).tries).toBe(1)
+  })
+
   test('of an ambiguous event that has just failed does not make it wait an hour', () => {
     const backlog = testBacklog({ zone: 'Europe/Berlin' })
     const record = due({ eventLocal: wall, lastAttemptLocal: wall + 1000 })
