@@ -19,8 +19,8 @@ export interface CallLimitsOptions {
   violate: (what: string) => void
   /** Told whenever a limit may hold the process up. */
   onHold: () => void
-  /** Told whenever a gate holds all retries. */
-  onShut: () => void
+  /** Told whenever a gate holds all retries, until a moment if that is known. */
+  onShut: (until?: number) => void
 }
 
 const tokenFailures = 3
@@ -40,6 +40,8 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
   let sentInWait = 0
   /** The identity host is another one: its Retry-After is for token requests alone, and theirs alone. */
   let tokenWaitsUntil = -Infinity
+  let tokenAskedAt = 0
+  let throttledInARow = 0
   let isPaused = false
   let isDown = config.receiver.healthUrl !== undefined
   let sentWhileHeld = 0
@@ -60,11 +62,17 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
 
   const endOfWait = (retryAfterMs: number): number => now() + Math.min(retryAfterMs, longestRetryAfterMs) - 1500
 
-  function learnWait({ retryAfterMs }: Told): void {
-    if (retryAfterMs === undefined) return
+  function learnWait({ kind, retryAfterMs, status }: Told): void {
+    if (kind === 'given-up') return
+    throttledInARow = status === 429 ? throttledInARow + 1 : 0
+    if (retryAfterMs === undefined) {
+      // The wait doubles with each, and is over by then.
+      if (throttledInARow > 0) onShut(now() + Math.min(longestRetryAfterMs, 1000 * 2 ** (throttledInARow - 1)))
+      return
+    }
     if (now() >= waitsUntil) sentInWait = 0
     waitsUntil = Math.max(waitsUntil, endOfWait(retryAfterMs))
-    onShut()
+    onShut(now() + retryAfterMs)
   }
 
   function toldToken({ kind, retryAfterMs, status }: Told): void {
@@ -72,7 +80,8 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
     if (retryAfterMs !== undefined) tokenWaitsUntil = endOfWait(retryAfterMs)
     if (kind === 'told' && status === 200) {
       // Who waited for the token had its place in the rate before.
-      calls.allow(mostWaiting)
+      calls.allow(mostWaiting, now())
+      retries?.allow(((now() - tokenAskedAt) / 1000) * (maxPerSecond ?? 0), now())
       return
     }
     onShut()
@@ -84,7 +93,10 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
 
   return {
     sent({ operation }) {
-      if (operation === 'token' && now() < tokenWaitsUntil) violate('asks for a token although it was told to wait')
+      if (operation === 'token') {
+        tokenAskedAt = now()
+        if (now() < tokenWaitsUntil) violate('asks for a token although it was told to wait')
+      }
       if (operation !== 'list' && operation !== 'retry') return
       if (!calls.take(now())) violate('calls the platform faster than allowed')
       if (calls.level(now()) < nearlyEmpty) onHold()

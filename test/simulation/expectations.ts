@@ -21,8 +21,11 @@ export interface Expectations {
   /** Whether its event has left the window at `now`, or will within `marginMs`. */
   isLapsed(record: SimulatedRecord, now: number, marginMs: number): boolean
   isSettled(record: SimulatedRecord, now: number): boolean
-  /** Epoch ms; a platform that shows no parts of a second leaves the order within it open. */
-  shownEventAt(record: SimulatedRecord): number
+  /**
+   * Whether an event is surely the earlier one, as the platform shows them: it may show no parts of a second, and an hour
+   * that its clock repeats has no order.
+   */
+  isBefore(record: SimulatedRecord, other: SimulatedRecord): boolean
   /** Pauses of a circuit that can have ended within `ms`. */
   probesWithin(ms: number): number
   /** How far the daemon's idea of the platform's time may be off, ms. */
@@ -53,6 +56,9 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (Math.max(1, attempts) + refusals - 1))
   }
 
+  const shownAt = ({ eventAt }: SimulatedRecord): number =>
+    habits.timePrecision === 'second' ? Math.floor(eventAt / 1000) * 1000 : eventAt
+
   return {
     earliestDue(record, known) {
       const { lastAt } = known
@@ -71,7 +77,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     isParked: ({ attempts }) => attempts >= maxAttempts,
     isLapsed: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
     isSettled: ({ eventAt }, now) => eventAt + settle <= now,
-    shownEventAt: ({ eventAt }) => (habits.timePrecision === 'second' ? Math.floor(eventAt / 1000) * 1000 : eventAt),
+    isBefore: (record, other) => shownAt(record) + (hasRepeatedHour ? hourMs : 0) < shownAt(other),
     probesWithin(ms) {
       const { cooldown, maxCooldown } = config.circuit
       let probes = 0

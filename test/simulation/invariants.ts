@@ -76,9 +76,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   }
   /** Since when no gate has held all retries: pause, receiver, trouble, Retry-After, no token. */
   let openGateSince = timeline.now()
-  const shut = (): void => {
-    openGateSince = timeline.now()
-    held()
+  const shut = (until = timeline.now()): void => {
+    openGateSince = Math.max(openGateSince, until)
+    held(until)
   }
   const limits = createCallLimits({
     config,

@@ -4,8 +4,8 @@
 export interface Bucket {
   /** Takes one at `now` (ms); false when there was none. */
   take(now: number): boolean
-  /** Some who had taken theirs before could only go now. */
-  allow(calls: number): void
+  /** Calls that had taken theirs before can only go now. */
+  allow(calls: number, now: number): void
   /** How much is in it, 0 to 1 of what it can hold. */
   level(now: number): number
 }
@@ -28,7 +28,8 @@ export function createBucket(perSecond: number): Bucket {
       level -= 1
       return level > -tolerance
     },
-    allow(calls) {
+    allow(calls, now) {
+      fill(now)
       level += calls
     },
     level(now) {

@@ -212,7 +212,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     return [...platform.records.values()].some(
       (other) =>
         other.entityId === record.entityId &&
-        expectations.shownEventAt(other) <= expectations.shownEventAt(record) &&
+        !expectations.isBefore(record, other) &&
         other.plan.kind !== 'plain' &&
         other.status !== 'successful',
     )

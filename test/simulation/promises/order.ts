@@ -25,7 +25,7 @@ export function createOrderWatcher(options: WatcherOptions): Watcher {
   function check(call: Call, record: SimulatedRecord): void {
     for (const other of platform.records.values()) {
       if (other.entityId !== record.entityId || other.subscriptionId !== record.subscriptionId) continue
-      if (expectations.shownEventAt(other) >= expectations.shownEventAt(record)) continue
+      if (!expectations.isBefore(other, record)) continue
       exercise('order')
       if (isKnownToBeOpen(other))
         violate('order', `retries ${call.id} before ${other.id}, an older event of its entity`)
