@@ -1,6 +1,6 @@
 // Reads what the daemon shows of itself: its metrics as Prometheus would, from the text, and its status.
 import { request } from 'undici'
-import type { StatusDocument } from '../../src/ops/status.ts'
+import type { StatusDocument } from '../../src/ops/status-document.ts'
 
 /** Samples by name with labels, as they stand in the text: `name{label="value"}`. */
 export type Samples = ReadonlyMap<string, number>

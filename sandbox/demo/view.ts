@@ -1,5 +1,5 @@
 // What the demo takes from the daemon's /status, and the story that it tells of it. No I/O.
-import type { StatusDocument } from '../../src/ops/status.ts'
+import type { StatusDocument } from '../../src/ops/status-document.ts'
 
 type Circuit = 'closed' | 'open' | 'half-open'
 

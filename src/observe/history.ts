@@ -1,20 +1,20 @@
-// The last hour in minutes, made from the facts as they are told: how much was missing, what recovered, what failed again.
+// The last hour in minutes, made from events: how much was missing, what recovered, what failed again.
 import type { Clock } from '../runtime/clock.ts'
 import type { TelemetryEvent } from './events.ts'
 import type { Outcome } from '../reconcile/confirm/evidence.ts'
 
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** Deliveries that are missing now; undefined while nobody knows. Asked once a minute: it must be cheap. */
+  /** Deliveries that are missing now; undefined before a full sweep has ended. Asked once a minute: it must be cheap. */
   missing: () => number | undefined
 }
 
 /** One minute as it was counted. */
 export interface MinuteState {
-  /** When it began, epoch ms of the host's clock. */
-  at: number
-  /** Deliveries that were missing at its beginning (now, in the minute under way); undefined while nobody knew. */
-  missing: number | undefined
+  /** When it began, by the host's clock. */
+  at: Date
+  /** Deliveries that were missing at its beginning (now, in the minute under way); null before a full sweep has ended. */
+  missing: number | null
   /** Outcomes that were seen in it. */
   recovered: number
   failedAgain: number
@@ -24,7 +24,7 @@ export interface MinuteState {
 export interface History {
   /** Counts an event; of most it only takes the time. */
   note(event: TelemetryEvent): void
-  /** The last 60 minutes, oldest first, the last one being under way. Times in epoch ms of the host's clock. */
+  /** The last 60 minutes, oldest first, the last one under way. */
   minutes(): MinuteState[]
   /** Deliveries seen to recover, per ms: in the last minute, or in the last five when none did then. */
   recoveredPerMs(): number
@@ -117,13 +117,13 @@ export function createHistory({ clock, missing }: HistoryOptions): History {
         const minute = minutes.get(index)
         known = minute?.missing ?? known
         const { recovered = 0, 'failed-again': failedAgain = 0, unknown = 0 } = minute?.outcomes ?? {}
-        return { at: beginsAt + index * minuteMs, missing: known, recovered, failedAgain, unknown }
+        return { at: new Date(beginsAt + index * minuteMs), missing: known ?? null, recovered, failedAgain, unknown }
       })
       // The minute under way shows the present.
-      return all.with(-1, { ...(all.at(-1) ?? emptyMinute), missing: missing() ?? known })
+      const [present] = all.slice(-1)
+      if (present !== undefined) present.missing = missing() ?? present.missing
+      return all
     },
     recoveredPerMs: () => paceIn(paceMs[0]) || paceIn(paceMs[1]),
   }
 }
-
-const emptyMinute: MinuteState = { at: 0, missing: undefined, recovered: 0, failedAgain: 0, unknown: 0 }

@@ -6,8 +6,7 @@ import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/swe
 export interface SweepEnd {
   kind: SweepKind
   result: SweepResult
-  /** Epoch ms. */
-  endedAt: number
+  endedAt: Date
   seconds: number
   listed: number
   /** With `failed`: why, such as `list: tls (CERT_HAS_EXPIRED)`. */
@@ -95,7 +94,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     const isWhole = kind === 'full' && !continued
     known = {
       ...known,
-      sweeps: [...known.sweeps, { kind, result, endedAt: now, seconds, listed, problem }].slice(-maxSweeps),
+      sweeps: [...known.sweeps, { kind, result, endedAt: new Date(now), seconds, listed, problem }].slice(-maxSweeps),
       ...(result !== 'failed' && { lastSweepAt: now }),
       ...(isWhole && result !== 'failed' && { lastFullSweepAt: now }),
       ...(isWhole && { [result === 'complete' ? 'lastCompleteSweepAt' : 'lastIncompleteSweepAt']: now }),

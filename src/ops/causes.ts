@@ -1,7 +1,8 @@
-// Why deliveries are missing: the failed records grouped by event type, subscription and last answer, and those that nobody retries any more.
+// Why deliveries are missing: failed records grouped by event type, subscription and last answer, and the parked ones.
+import type { CircuitState, CircuitView } from '../reconcile/retry/circuits.ts'
 import type { Gate } from '../reconcile/retry/gates.ts'
-import { noCounts, type Counts } from '../reconcile/decide.ts'
-import { decide } from '../reconcile/decide.ts'
+import { decide, noCounts, type Counts } from '../reconcile/decide.ts'
+import { redact } from '../runtime/redact.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 
@@ -9,7 +10,7 @@ import type { Policy } from '../reconcile/policy.ts'
 export interface Cause {
   eventType: string
   subscriptionId: string
-  /** What the receiver answered at the last attempt; null when it did not. */
+  /** The receiver's answer at the last attempt; null when there was none. */
   responseStatusCode: number | null
   records: number
   byDecision: Counts
@@ -19,16 +20,18 @@ export interface Cause {
   nextDueAt: number | undefined
 }
 
-/** A record at the attempt limit. Times in epoch ms of the platform's clock. */
+/** A record at the attempt limit, as it is shown. */
 export interface ParkedRecord {
   eventId: string
-  id: string
+  webhookId: string
+  /** As the platform has it, without whatever looks like a secret or an account. */
   eventType: string
   subscriptionId: string
+  /** The receiver's answer at the last attempt; null when there was none. */
   responseStatusCode: number | null
   attempts: number
-  eventAt: number
-  lastAt: number
+  event: Date | null
+  lastAttempt: Date | null
 }
 
 export interface Causes {
@@ -52,6 +55,12 @@ export interface CausesOptions {
   /** The most causes, and the most parked records, that are listed. */
   maxCauses: number
   maxParked: number
+}
+
+/** Null for a time that Date can't hold: it must not keep the rest from being shown. */
+export function toDate(ms: number | undefined): Date | null {
+  const date = new Date(ms ?? NaN)
+  return Number.isNaN(date.getTime()) ? null : date
 }
 
 /** Keeps the first `max` in an order, however many come, without sorting them all. */
@@ -114,13 +123,13 @@ function toParked(entry: FailedRecord): ParkedRecord {
     entry
   return {
     eventId,
-    id,
-    eventType,
+    webhookId: id,
+    eventType: redact(eventType),
     subscriptionId,
     responseStatusCode,
     attempts: Math.max(attempts, tries),
-    eventAt,
-    lastAt: Math.max(lastAt, triedAt),
+    event: toDate(eventAt),
+    lastAttempt: toDate(Math.max(lastAt, triedAt)),
   }
 }
 
@@ -160,4 +169,51 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
     parked: { total: parked, list: firstParked.list().map(toParked) },
     lastDueAt,
   }
+}
+
+/** A cause as it is shown. */
+export interface CauseStatus extends Omit<Cause, 'oldestAt' | 'nextDueAt'> {
+  oldestEvent: Date | null
+  /** Of its subscription. */
+  circuit: CircuitState
+  /**
+   * When the first of them may be retried, `now` or earlier when that is now. Null when it depends on something else: on
+   * a shut gate, on an awaited outcome, or when all are parked.
+   */
+  nextAttempt: Date | null
+}
+
+/** Causes are shown with these. Times in epoch ms of the host's clock, spans in ms. */
+export interface CauseContext {
+  now: number
+  /** How far the platform's clock is ahead of this host's. */
+  skewMs: number
+  /** True while no record may be retried. */
+  isStopped: boolean
+  throttledForMs: number
+  circuits: readonly CircuitView[]
+}
+
+export function showCauses(list: readonly Cause[], context: CauseContext): CauseStatus[] {
+  const { isStopped, now, skewMs, throttledForMs } = context
+  const circuits = new Map(context.circuits.map((view) => [view.subscriptionId, view]))
+
+  /** As far as a clock can say. */
+  function nextAttemptOf({ byDecision: { due, held }, nextDueAt }: Cause, pausesForMs: number): number | undefined {
+    if (isStopped) return undefined
+    const afterBackoff = nextDueAt === undefined ? Infinity : nextDueAt - skewMs
+    const first = due > 0 || (held > 0 && pausesForMs > 0) ? Math.min(now, afterBackoff) : afterBackoff
+    return first === Infinity ? undefined : Math.max(first, now + Math.max(throttledForMs, pausesForMs))
+  }
+
+  return list.map(({ nextDueAt, oldestAt, ...cause }) => {
+    const { pausesForMs = 0, state = 'closed' } = circuits.get(cause.subscriptionId) ?? {}
+    return {
+      ...cause,
+      eventType: redact(cause.eventType),
+      oldestEvent: toDate(oldestAt),
+      circuit: state,
+      nextAttempt: toDate(nextAttemptOf({ ...cause, nextDueAt, oldestAt }, pausesForMs)),
+    }
+  })
 }

@@ -1,11 +1,11 @@
-// HTML as a tagged template that escapes whatever is put into it: no text of a stranger becomes markup by being forgotten.
+// HTML as a tagged template that escapes its parts, so that no foreign text becomes markup; and tables made of it.
 
-/** Markup that may stand in a page as it is. Made only by `html`. */
+/** Markup that may stand in a page as it is. Made only by `html` and `constant`. */
 export interface Html {
   readonly markup: string
 }
 
-/** What may be put into a template. Undefined, null and false leave nothing; a list stands without separators. */
+/** A part of a template. Undefined, null and false leave nothing; a list stands without separators. */
 export type Part = string | number | undefined | null | false | Html | readonly Part[]
 
 const entities: Readonly<Record<string, string>> = {
@@ -16,14 +16,14 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-/** Controls, format characters (bidirectional overrides, zero width) and separators: they would show something else than there is. */
-const unseen = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
+/** Controls, format characters (bidirectional overrides, zero width) and separators: they would show another text. */
+const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
 /** Text for element content and for attributes in quotes. */
 export function escapeHtml(text: string): string {
   return text
     .toWellFormed()
-    .replaceAll(unseen, '\ufffd')
+    .replaceAll(invisible, '\ufffd')
     .replaceAll(/[&<>"']/g, (character) => entities[character] ?? '')
 }
 
@@ -47,4 +47,47 @@ export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): 
 /** Markup that is known to be safe: a constant of this program. */
 export function constant(markup: string): Html {
   return { markup }
+}
+
+/** A card with a heading. */
+export function section(id: string, title: string, body: Part): Html {
+  return html`<section class="card" aria-labelledby="${id}">
+    <h2 id="${id}">${title}</h2>
+    ${body}
+  </section>`
+}
+
+export interface Column {
+  name: string
+  isNumber?: boolean
+}
+
+/** Roles are given: a table that a small screen shows as a list of blocks stays a table to a screen reader. */
+export function table(caption: Part, columns: readonly Column[], rows: readonly (readonly Part[])[]): Html {
+  const kind = ({ isNumber }: Column): Part => isNumber === true && constant(' class="number"')
+  const head = columns.map((column) => html`<th role="columnheader" scope="col" ${kind(column)}>${column.name}</th>`)
+  const cell = (part: Part, index: number): Part => {
+    const column = columns[index] ?? { name: '' }
+    if (index === 0) return html`<th role="rowheader" scope="row">${part}</th>`
+    return html`<td role="cell" data-label="${column.name}" ${kind(column)}><span>${part}</span></td>`
+  }
+  const body = rows.map(
+    (row) =>
+      html`<tr role="row">
+        ${row.map(cell)}
+      </tr>`,
+  )
+  return html`<table role="table">
+    <caption>
+      ${caption}
+    </caption>
+    <thead role="rowgroup">
+      <tr role="row">
+        ${head}
+      </tr>
+    </thead>
+    <tbody role="rowgroup">
+      ${body}
+    </tbody>
+  </table>`
 }

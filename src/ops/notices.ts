@@ -1,261 +1,202 @@
-// What the status page says in words: how it stands in one line, what is being done, and what somebody should look at.
+// The sentences of /status, which page, terminal and bots show: a headline that says why, and notices with advice.
 import type { Gate } from '../reconcile/retry/gates.ts'
-import type { GateStatus, StatusDocument } from './status.ts'
-import { clockTime, counted, fromNow, pace, span } from './words.ts'
+import type { GateStatus, Level, Notice, StatusFacts, Summary } from './status-document.ts'
+import { clockTime, counted, span } from './words.ts'
 
-/** How it stands: `well`, `working` by itself, `waiting` for something that passes or somebody wants, `trouble`: a person is needed. */
-export type Level = 'well' | 'working' | 'waiting' | 'trouble'
-
-export interface Notice {
-  level: Exclude<Level, 'well'>
-  /** What is so. */
-  text: string
-  /** What to do. */
-  advice: string
+/** `why`: the same in short, for the headline. */
+interface Reason extends Notice {
+  why?: string
 }
 
-/** What a shut gate asks of a person. */
-const gateLevels: Readonly<Record<Gate, Notice['level']>> = {
-  disabled: 'waiting',
-  paused: 'waiting',
-  'receiver-down': 'trouble',
-  unauthorized: 'trouble',
-  platform: 'trouble',
-  throttled: 'waiting',
-  outcomes: 'working',
-  circuit: 'trouble',
-  limit: 'working',
+/** A shut gate in the headline, and whether it needs a person. */
+const gateReasons: Readonly<Record<Gate, readonly [Notice['level'], string]>> = {
+  disabled: ['waiting', 'Retries are switched off.'],
+  paused: ['waiting', 'Retries are paused by an operator.'],
+  'receiver-down': ['trouble', 'The receiver is down: retries wait for it.'],
+  unauthorized: ['trouble', 'The platform refuses access: retries wait.'],
+  platform: ['trouble', 'The platform does not answer: retries wait.'],
+  throttled: ['waiting', 'The platform asked for a pause: retries wait.'],
+  outcomes: ['working', 'Retries wait for outcomes.'],
+  circuit: ['trouble', 'The receiver is failing: retries are paused.'],
+  limit: ['working', 'Retries are under way.'],
 }
 
-/** A clock, or a zone, that is so far off is worth a look. */
+/** A clock, or a zone, that is so far off is a notice. */
 const maxSkewSeconds = 60
 const maxOffsetSeconds = 600
 
-function gateText({ gate, reason, since, subscriptions }: GateStatus, { circuits, rate }: StatusDocument): string {
-  if (gate === 'paused' && since !== null) {
-    return `Retries are paused by an operator since ${since.slice(0, 19).replace('T', ' ')} UTC.`
+const openOf = ({ failed, missing }: StatusFacts): number => missing - failed.parked
+
+function circuitReason({ advice, subscriptions }: GateStatus, { circuits, failed }: StatusFacts): Reason {
+  const blocked = subscriptions ?? circuits.notClosed
+  const which = counted(blocked, 'subscription', 'subscriptions')
+  const pauses = circuits.list.map(({ pausesForSeconds }) => pausesForSeconds).filter((seconds) => seconds > 0)
+  if (pauses.length === 0) {
+    return {
+      level: 'working',
+      text: `Retries of ${which} go out slowly, after nearly all had failed again.`,
+      advice: 'Nothing to do: each delivery that arrives lets more go out.',
+      why: 'The receiver is recovering: retries speed up as deliveries arrive.',
+    }
   }
-  if (gate === 'throttled') {
-    return `The platform has asked for a pause (Retry-After), for ${span(rate.throttledForSeconds * 1000 + 999)} more.`
+  const isAll = failed.due + failed.awaiting === 0
+  const [level, why] = gateReasons.circuit
+  return {
+    level,
+    text: `Nearly all retries of ${which} failed again, so they are paused. A probe goes out in ${span(Math.min(...pauses) * 1000 + 999)}.`,
+    advice,
+    why: isAll ? why : `A receiver is failing: retries of ${which} are paused.`,
   }
-  if (gate !== 'circuit') return reason
-  const which = counted(subscriptions ?? circuits.notClosed, 'subscription', 'subscriptions')
-  const what = isPausing(circuits) ? 'they pause' : 'few go out at a time'
-  return `Nearly all retries of ${which} failed again, so ${what}.`
 }
 
-const isPausing = ({ list }: StatusDocument['circuits']): boolean =>
-  list.some(({ pausesForSeconds }) => pausesForSeconds > 0)
-
-function gateNotice(shut: GateStatus, status: StatusDocument): Notice {
-  const isRecovering = shut.gate === 'circuit' && !isPausing(status.circuits)
-  const level = isRecovering ? 'working' : gateLevels[shut.gate]
-  return { level, text: gateText(shut, status), advice: shut.advice }
+function gateReason(shut: GateStatus, status: StatusFacts): Reason {
+  const { advice, gate, reason, since } = shut
+  if (gate === 'circuit') return circuitReason(shut, status)
+  const [level, why] = gateReasons[gate]
+  const { throttledForSeconds } = status.rate
+  const more = gate === 'throttled' ? ` It goes on for ${span(throttledForSeconds * 1000 + 999)}.` : ''
+  const from = since === null ? '' : ` Since ${clockTime(since, status.now)} UTC.`
+  return { level, text: `${reason}${more}${from}`, advice, why }
 }
 
-function listNotices({ lastFullSweep, now, sweeps }: StatusDocument): Notice[] {
+function gateReasonsOf(status: StatusFacts): Reason[] {
+  // A circuit outlives its last open record by minutes, and is no reason then.
+  const isIdle = openOf(status) === 0
+  return status.gates
+    .filter(({ gate }) => !isIdle || (gate !== 'circuit' && gate !== 'limit'))
+    .map((shut) => gateReason(shut, status))
+}
+
+function sweepReasons({ lastFullSweep, now, sweeps }: StatusFacts): Reason[] {
   const last = sweeps[0]
   if (last?.result === 'failed') {
-    const asOf = lastFullSweep === null ? 'nothing is known yet' : `this is as of ${clockTime(lastFullSweep, now)} UTC`
-    const why = last.problem === undefined ? '' : ` (${last.problem})`
-    const text = `The last look at the platform's list failed${why}: ${asOf}.`
-    return [{ level: 'trouble', text, advice: 'See the log; it tries again by itself.' }]
+    const known =
+      lastFullSweep === null ? 'Nothing is known yet.' : `This is as of ${clockTime(lastFullSweep, now)} UTC.`
+    const problem = last.problem === undefined ? '' : ` (${last.problem})`
+    return [
+      {
+        level: 'trouble',
+        text: `The last sweep failed${problem}. ${known}`,
+        advice: 'See the log; the daemon tries again by itself.',
+        why: "The platform's list cannot be read.",
+      },
+    ]
   }
   const lastFull = sweeps.find(({ kind }) => kind === 'full')
   if (lastFull?.result !== 'incomplete') return []
   const text = 'The last full sweep did not see the whole window.'
-  return [{ level: 'waiting', text, advice: 'Nothing to do unless it stays so: the next one looks again.' }]
+  return [{ level: 'waiting', text, advice: 'Nothing to do unless it stays so: the next sweep lists again.' }]
 }
 
-/** Notices of their own: parked records stay for as long as the window is, and say nothing of what is being retried. */
-function parkedNotices({ expiring, parked }: StatusDocument): Notice[] {
-  if (parked.total === 0) return []
-  const leaving = expiring.byDecision.parked
-  const soon = leaving === 0 ? '' : ` ${counted(leaving, 'leaves', 'leave')} the window soon.`
-  return [
-    {
-      level: 'waiting',
-      text: `${counted(parked.total, 'delivery is', 'deliveries are')} parked: nobody retries them any more.${soon}`,
-      advice:
-        'Find out by the event ids below why the receiver refuses them, then: webhook-reconciler retry --event ID --parked',
-    },
-  ]
-}
-
-function recordNotices({ beyondWindow, expiring, stuckProcessing }: StatusDocument): Notice[] {
+function recordReasons({ beyondWindow, expiring, stuckProcessing }: StatusFacts): Reason[] {
   const leaving = expiring.total - expiring.byDecision.parked
-  const notices: (Notice & { records: number })[] = [
+  const reasons: (Reason & { records: number })[] = [
     {
-      level: 'trouble',
       records: leaving,
-      text: `${counted(leaving, 'delivery leaves', 'deliveries leave')} the window soon, and nobody retries them then.`,
+      level: 'trouble',
+      text: `${counted(leaving, 'delivery leaves', 'deliveries leave')} the window soon, and then is not retried any more.`,
       advice: 'Bring the receiver up now, or raise window.lookback.',
+      why: 'Deliveries leave the window soon.',
     },
     {
-      level: 'waiting',
       records: beyondWindow,
-      text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than the window.`,
-      advice: 'Nobody retries them; raise window.lookback if they are wanted.',
+      level: 'waiting',
+      text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than the window, and not retried.`,
+      advice: 'If they are wanted, raise window.lookback.',
     },
     {
-      level: 'waiting',
       records: stuckProcessing,
+      level: 'waiting',
       text: `${counted(stuckProcessing, 'delivery has', 'deliveries have')} been processing for too long.`,
       advice: 'Ask the operator of the platform.',
     },
   ]
-  return notices.filter(({ records }) => records > 0).map(({ level, text, advice }) => ({ level, text, advice }))
+  return reasons.filter(({ records }) => records > 0).map(({ records: _, ...reason }) => reason)
 }
 
-function timeNotices({ clock, certificateExpires, now, timeZone, tokenExpires }: StatusDocument): Notice[] {
+function surroundingReasons({ certificateExpires, clock, now, timeZone, tokenExpires }: StatusFacts): Reason[] {
   const { api, auth } = clock.skewSeconds
   const skew = Math.abs(api) > Math.abs(auth) ? api : auth
-  const isPast = (iso: string | null): boolean => iso !== null && Date.parse(iso) <= Date.parse(now)
-  return [
-    ...(Math.abs(timeZone.offsetSeconds ?? 0) > maxOffsetSeconds
-      ? [
-          {
-            level: 'trouble',
-            text: `Attempts are shown ${span(Math.abs(timeZone.offsetSeconds ?? 0) * 1000)} off: the platform's zone is not ${timeZone.platform}.`,
-            advice: 'Put platform.timeZone right: fresh failures may be hidden.',
-          } as const,
-        ]
-      : []),
-    ...(Math.abs(skew) > maxSkewSeconds
-      ? [
-          {
-            level: 'waiting',
-            text: `This host's clock is ${span(Math.abs(skew) * 1000)} ${skew > 0 ? 'behind' : 'ahead of'} the platform's.`,
-            advice: 'Set it right; times on this page are those of this host.',
-          } as const,
-        ]
-      : []),
-    ...(isPast(certificateExpires)
-      ? [{ level: 'trouble', text: 'The certificate has expired.', advice: 'Have a new one registered.' } as const]
-      : []),
-    ...(isPast(tokenExpires)
-      ? [
-          {
-            level: 'trouble',
-            text: 'The access token has expired.',
-            advice: 'See the log for why there is no new one.',
-          } as const,
-        ]
-      : []),
+  const offset = Math.abs(timeZone.offsetSeconds ?? 0)
+  const isPast = (at: Date | null): boolean => at !== null && at <= now
+  const reasons: (Reason & { isSo: boolean })[] = [
+    {
+      isSo: offset > maxOffsetSeconds,
+      level: 'trouble',
+      text: `Attempts are shown ${span(offset * 1000)} off: the platform's zone is not ${timeZone.platform}.`,
+      advice: 'Correct platform.timeZone: fresh failures may be hidden.',
+      why: 'platform.timeZone is wrong.',
+    },
+    {
+      isSo: Math.abs(skew) > maxSkewSeconds,
+      level: 'waiting',
+      text: `This host's clock is ${span(Math.abs(skew) * 1000)} ${skew > 0 ? 'behind' : 'ahead of'} the platform's.`,
+      advice: 'Set it; the times here are those of this host.',
+    },
+    {
+      isSo: isPast(certificateExpires),
+      level: 'trouble',
+      text: 'The certificate has expired.',
+      advice: 'Have a new one registered.',
+      why: 'The certificate has expired.',
+    },
+    {
+      isSo: isPast(tokenExpires),
+      level: 'trouble',
+      text: 'The access token has expired.',
+      advice: 'See the log for why there is no new one.',
+      why: 'The access token has expired.',
+    },
   ]
+  return reasons.filter(({ isSo }) => isSo).map(({ isSo: _, ...reason }) => reason)
+}
+
+function parkedNotices({ expiring, parked }: StatusFacts): Reason[] {
+  if (parked.total === 0) return []
+  const leaving = expiring.byDecision.parked
+  const soon = leaving === 0 ? '' : ` ${counted(leaving, 'leaves', 'leave')} the window soon.`
+  const text = `${counted(parked.total, 'delivery is', 'deliveries are')} parked at retry.maxAttempts, and not retried any more.${soon}`
+  const advice =
+    'Find out by the event ids why the receiver refuses them, then: webhook-reconciler retry --event ID --parked'
+  return [{ level: 'waiting', text, advice }]
 }
 
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
-
 const worstFirst = (a: Notice, b: Notice): number => rank[a.level] - rank[b.level]
 
-/** What is so of all but parked records. */
-function openNotices(status: StatusDocument): Notice[] {
-  return [
-    ...status.gates.map((shut) => gateNotice(shut, status)),
-    ...listNotices(status),
-    ...recordNotices(status),
-    ...timeNotices(status),
-  ]
+/** How many are missing; parked ones by that name when there are no others. */
+function missingText(status: StatusFacts): string {
+  const { failed, lastFullSweep, missing } = status
+  const are = counted(missing, 'delivery is', 'deliveries are')
+  if (lastFullSweep === null) return missing === 0 ? 'Nothing is known yet.' : `At least ${are} missing.`
+  if (missing === 0) return 'Nothing is missing.'
+  return missing === failed.parked ? `${are} parked, nothing else is missing.` : `${are} missing.`
 }
 
-/** What somebody should look at, the worst first. */
-export function noticesOf(status: StatusDocument): Notice[] {
-  return [...openNotices(status), ...parkedNotices(status)].toSorted(worstFirst)
+/** The headline's level and beginning: of the worst reason that has one, else of what goes on. */
+function headOf(reasons: readonly Reason[], status: StatusFacts): readonly [Level, string] {
+  const { failed, inFlight, lastFullSweep, missing } = status
+  const first = reasons.find(({ why }) => why !== undefined)
+  if (first?.why !== undefined) return [first.level, first.why]
+  if (lastFullSweep === null) return ['working', 'The first sweep is under way.']
+  if (missing === 0) return [reasons[0]?.level ?? 'well', '']
+  if (openOf(status) === 0) return ['waiting', '']
+  const isBackingOff = inFlight + failed.due + failed.awaiting + failed.held === 0
+  return ['working', isBackingOff ? 'Retries wait for their backoff.' : 'Retries are under way.']
 }
 
-/** What is being done: a word, and a sentence. */
-export interface Doing {
-  word: string
-  sentence: string
-}
-
-const stopWords: Readonly<Partial<Record<Gate, string>>> = {
-  disabled: 'Observing only',
-  paused: 'Paused',
-  'receiver-down': 'Waiting for the receiver',
-  unauthorized: 'Waiting for access',
-  platform: 'Waiting for the platform',
-}
-
-const isStop = (gate: Gate): boolean => gate in stopWords
-
-/** How many are in which state, in words; empty when none is. */
-export function partsOf(by: Readonly<Record<string, number>>): { kind: string; name: string; records: number }[] {
-  const names = {
-    due: 'due',
-    held: 'held',
-    awaiting: 'awaiting outcome',
-    'backing-off': 'backing off',
-    parked: 'parked',
-  }
-  return Object.entries(names)
-    .map(([kind, name]) => ({ kind, name, records: by[kind] ?? 0 }))
-    .filter(({ records }) => records > 0)
-}
-
-/** What goes on with what is missing. */
-function activity({ circuits, failed, inFlight }: StatusDocument): string {
-  if (inFlight > 0) return 'Retrying'
-  if (failed.awaiting > 0) return 'Awaiting outcomes'
-  if (failed.due > 0) return 'Retrying'
-  const pause = Math.max(0, ...circuits.list.map(({ pausesForSeconds }) => pausesForSeconds))
-  if (failed.held > 0 && pause > 0) return `Pausing for ${span(pause * 1000 + 999)}`
-  if (failed.held > 0) return 'Waiting its turn'
-  return failed['backing-off'] > 0 ? 'Backing off' : 'Nothing'
-}
-
-export function doingOf(status: StatusDocument): Doing {
-  const { drain, failed, inFlight, holding, lastFullSweep, missing } = status
-  const stop = holding.find(isStop)
-  if (stop !== undefined) return { word: stopWords[stop] ?? '', sentence: 'Nothing is retried now.' }
-  if (missing === 0) {
-    const isFirst = lastFullSweep === null
-    return {
-      word: isFirst ? 'Looking' : 'Watching',
-      sentence: isFirst ? 'The first full sweep goes on.' : 'There is nothing to retry.',
-    }
-  }
-  if (missing === failed.parked) return { word: 'Nothing', sentence: 'Nobody retries what is parked.' }
+export function summaryOf(status: StatusFacts): Summary {
+  const open = [
+    ...gateReasonsOf(status),
+    ...sweepReasons(status),
+    ...recordReasons(status),
+    ...surroundingReasons(status),
+  ].toSorted(worstFirst)
+  const [level, why] = headOf(open, status)
+  const notices = [...open, ...parkedNotices(status)].toSorted(worstFirst)
   return {
-    word: activity(status),
-    sentence: `${counted(inFlight, 'retry', 'retries')} in flight. ${pace(drain.recoveredPerMinute)} recover a minute.`,
+    level,
+    headline: `${why} ${missingText(status)}`.trim(),
+    notices: notices.map(({ advice, level: own, text }) => ({ level: own, text, advice })),
   }
-}
-
-/** When all will have arrived: a word, and what it rests on. */
-export function doneOf({ drain, failed, missing, now, lastFullSweep, holding }: StatusDocument): Doing {
-  if (lastFullSweep === null) return { word: 'Not known yet', sentence: 'No full sweep has ended.' }
-  if (missing === 0) return { word: 'Done', sentence: 'Everything has arrived.' }
-  if (missing === failed.parked) return { word: 'Not by itself', sentence: 'All that is missing is parked.' }
-  if (drain.doneAt === null || drain.seconds === null) {
-    const isStopped = holding.some(isStop)
-    const why = isStopped ? 'Nothing is retried now.' : 'Nothing was seen to arrive in the last minutes.'
-    return { word: 'Nobody can tell', sentence: why }
-  }
-  const rest = failed.parked > 0 ? ', but for what is parked' : ''
-  const { recoveredPerMinute } = drain
-  const condition =
-    recoveredPerMinute > 0 ? `if it goes on at ${pace(recoveredPerMinute)} a minute` : 'when backoffs end'
-  // To the minute: it is no more than an estimate.
-  const at = clockTime(drain.doneAt, now).slice(0, -':00'.length)
-  return { word: fromNow(drain.doneAt, now), sentence: `About ${at} UTC, ${condition}${rest}.` }
-}
-
-/** The first line of all. */
-export function verdictOf(status: StatusDocument): { level: Level; text: string } {
-  const { lastFullSweep, missing, failed, sweeps } = status
-  const worst = openNotices(status).toSorted(worstFirst)[0]?.level
-  if (lastFullSweep === null) {
-    const level = sweeps[0]?.result === 'failed' ? 'trouble' : 'working'
-    const text =
-      missing === 0
-        ? 'What is missing is not known yet'
-        : `At least ${counted(missing, 'delivery is', 'deliveries are')} missing`
-    return { level, text }
-  }
-  if (missing === 0) return { level: worst ?? 'well', text: 'Nothing is missing' }
-  const text = `${counted(missing, 'delivery is', 'deliveries are')} missing`
-  if (missing === failed.parked) return { level: worst ?? 'waiting', text: `${text}, and parked` }
-  return { level: worst ?? 'working', text }
 }

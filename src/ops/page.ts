@@ -1,193 +1,186 @@
-// The status page: the status document as HTML for a person in a hurry. Rendered here, without any script; a pure function.
-import { createHash } from 'node:crypto'
-import { missingChart, outcomesChart } from './charts.ts'
-import { constant, html, type Html, type Part } from './html.ts'
-import { doingOf, doneOf, noticesOf, partsOf, verdictOf, type Level } from './notices.ts'
-import { causesOf, parkedOf, sweepsOf } from './page-tables.ts'
-import { surroundingsOf } from './surroundings.ts'
-import type { StatusDocument } from './status.ts'
-import { styles } from './styles.ts'
-import { count, fromNow, span, timeOf, word } from './words.ts'
+// The status page: the status document as HTML, rendered here without any script. A pure function.
+import { html, section, type Html, type Part } from './html.ts'
+import { causes, missingChart, parked, partsOf, sub, sweeps, time } from './page-details.ts'
+import { icon, mark, styleElement } from './page-styles.ts'
+import type { StatusDocument } from './status-document.ts'
+import { clockTime, count, fromNow, pace, span, word } from './words.ts'
 
 const refreshSeconds = 10
 
-/** The element's text and the policy's hash of it must be the same to the last blank. */
-const styleElement = constant(`<style>${styles}</style>`)
-const styleHash = createHash('sha256').update(styles, 'utf8').digest('base64')
-
-/** Nothing is loaded, run, framed or sent: whatever somebody's text might become, it can do nothing. */
-const policy = [
-  "default-src 'none'",
-  `style-src 'sha256-${styleHash}'`,
-  'img-src data:',
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
-
-/** What goes with the page beside `cache-control: no-store` and `x-content-type-options: nosniff`. */
-export const pageHeaders: Readonly<Record<string, string>> = {
-  'content-security-policy': policy,
-  'cross-origin-opener-policy': 'same-origin',
-  'cross-origin-resource-policy': 'same-origin',
-  'referrer-policy': 'no-referrer',
-  'x-frame-options': 'DENY',
-}
-
-const shapes: Readonly<Record<Level, string>> = {
-  well: 'M7 12.5l3.5 3.5L17 9',
-  working: 'M12 7v5l3.5 2',
-  waiting: 'M9.5 8v8M14.5 8v8',
-  trouble: 'M12 6.5v7M12 17.2v.1',
-}
-
-/** The level as a shape, so that nobody needs its colour. What it means stands beside it. */
-function mark(level: Level): Html {
-  return html`<svg class="mark" viewBox="0 0 24 24" aria-hidden="true">
-    <circle cx="12" cy="12" r="11" />
-    <path d="${shapes[level]}" />
-  </svg>`
-}
-
-const iconColours: Readonly<Record<Level, string>> = {
-  well: '17703f',
-  working: '1557b8',
-  waiting: '855300',
-  trouble: 'b3211a',
-}
-
-/** The level in the browser's tab. */
-function icon(level: Level): Html {
-  const svg = `%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Ccircle cx='12' cy='12' r='12' fill='%23${iconColours[level]}'/%3E%3Cpath d='${shapes[level]}' fill='none' stroke='%23fff' stroke-width='2.4' stroke-linecap='round'/%3E%3C/svg%3E`
-  return html`<link rel="icon" href="data:image/svg+xml,${svg}" />`
-}
-
-function topOf({ instance, now }: StatusDocument, refreshes: boolean): Html {
-  const [text, link] = refreshes ? ['Stop refreshing', '?refresh=off'] : ['Refresh by itself', '?refresh=on']
-  const pace = refreshes ? `refreshes every ${refreshSeconds} s` : 'does not refresh'
+function header({ instance, now }: StatusDocument, refreshes: boolean): Html {
+  const [text, link] = refreshes ? ['Stop refreshing', '?refresh=off'] : ['Refresh', '?refresh=on']
+  const shown = now.toISOString()
   return html`<header>
     <p class="name">Webhook reconciler <b>${word(instance)}</b></p>
-    <p class="when">
-      <time datetime="${now}">${now.slice(0, 10)} ${now.slice(11, 19)}</time> · all times are UTC · ${pace} ·
-      <a href="${link}">${text}</a>
+    <p class="sub">
+      <time datetime="${shown}">${shown.slice(0, 10)} ${shown.slice(11, 19)}</time> UTC ·
+      ${refreshes ? `refreshes every ${refreshSeconds} s` : 'does not refresh'} · <a href="${link}">${text}</a>
     </p>
   </header>`
 }
 
-function seenIn({ lastFullSweep, lastCompleteSweep, now }: StatusDocument): string {
-  if (lastFullSweep === null) return 'No full sweep has ended yet.'
-  if (lastCompleteSweep === null) return 'No full sweep has seen the whole window yet.'
-  return `The whole window was last seen ${fromNow(lastCompleteSweep, now)}.`
-}
-
-function verdict(status: StatusDocument): Html {
-  const { level, text } = verdictOf(status)
-  return html`<div class="card verdict level-${level}">
-    ${mark(level)}
+function headline({ lastCompleteSweep, now, summary }: StatusDocument): Html {
+  const seen =
+    lastCompleteSweep === null
+      ? 'No full sweep has seen the whole window yet.'
+      : `The whole window was last seen ${fromNow(lastCompleteSweep, now)}.`
+  return html`<div class="card headline ${summary.level}">
+    ${mark(summary.level)}
     <div>
-      <h1>${text}</h1>
-      <p>${seenIn(status)}</p>
+      <h1>${summary.headline}</h1>
+      <p>${seen}</p>
     </div>
   </div>`
 }
 
-/** How the missing ones are shared out: a bar, and the same in words. */
-function shares({ failed, missing }: StatusDocument): Html {
+/** The share of each decision: a bar, and the same in words. */
+function shares({ failed, missing }: StatusDocument): Part {
   const parts = partsOf(failed)
-  if (parts.length === 0) return html`<p class="sub">in the window that is looked after</p>`
+  if (parts.length === 0) return sub('in the window')
   let from = 0
   const bars = parts.map(({ kind, records }) => {
-    const bar = html`<rect class="${kind}" x="${from}" y="0" width="${records}" height="1" />`
+    const bar = html`<rect class="${kind}" x="${from}" width="${records}" height="1" />`
     from += records
     return bar
   })
-  const words = parts.map(
-    ({ kind, name, records }) =>
+  const items = parts.map(
+    ({ kind, text }) =>
       html`<li>
-        <svg viewBox="0 0 1 1" aria-hidden="true"><rect class="${kind}" width="1" height="1" /></svg>${count(records)}
-        ${name}
+        <svg viewBox="0 0 1 1" aria-hidden="true"><rect class="${kind}" width="1" height="1" /></svg>${text}
       </li>`,
   )
   return html`<svg class="share" viewBox="0 0 ${missing} 1" preserveAspectRatio="none" aria-hidden="true">${bars}</svg>
     <ul class="parts">
-      ${words}
+      ${items}
     </ul>`
 }
 
-function card(name: string, big: Part, sub: Part): Html {
+function figure(name: string, big: Part, below: Part): Html {
   return html`<div class="card">
     <dt>${name}</dt>
     <dd>
       <div class="big">${big}</div>
-      ${sub}
+      ${below}
     </dd>
   </div>`
 }
 
-function oldest({ lastFullSweep, now, oldestOpenEvent, parked }: StatusDocument): Html {
+function missingFigure(status: StatusDocument): Html {
+  const { lastFullSweep, missing } = status
+  const atLeast = missing === 0 ? 'Not known yet' : `at least ${count(missing)}`
+  return figure('Missing', lastFullSweep === null ? atLeast : count(missing), shares(status))
+}
+
+function oldestFigure({ lastFullSweep, now, oldestOpenEvent, parked }: StatusDocument): Html {
   const event = oldestOpenEvent ?? parked.list[0]?.event ?? null
-  if (event === null) return card('Oldest', lastFullSweep === null ? 'Not known yet' : 'None', undefined)
-  const more = oldestOpenEvent === null && ', parked'
-  const age = span(Date.parse(now) - Date.parse(event))
-  return card('Oldest', age, html`<p class="sub">since ${timeOf(event, now)}${more}</p>`)
+  if (event === null) return figure('Oldest', lastFullSweep === null ? 'Not known yet' : 'None', undefined)
+  const age = span(now.getTime() - event.getTime())
+  return figure('Oldest', age, sub(html`since ${time(event, now)}${oldestOpenEvent === null && ', parked'}`))
+}
+
+function doneFigure({ drain, failed, lastFullSweep, missing, now }: StatusDocument): Html {
+  const show = (big: string, text: Part): Html => figure('Done', big, sub(text))
+  if (lastFullSweep === null) return show('Not known yet', 'No full sweep has ended.')
+  if (missing === 0) return show('Now', 'Everything has arrived.')
+  if (missing === failed.parked) return show('Not by itself', 'Parked deliveries are not retried.')
+  if (drain.doneAt === null) {
+    return show(
+      'Unknown',
+      drain.recoveredPerMinute > 0 ? 'Retries wait at present.' : 'No delivery arrives at present.',
+    )
+  }
+  const basis = drain.recoveredPerMinute > 0 ? 'at this pace' : 'when backoffs end'
+  // To the minute: it is an estimate.
+  const at = clockTime(drain.doneAt, now).slice(0, -':00'.length)
+  const rest = failed.parked > 0 ? ', without parked ones' : ''
+  return show(fromNow(drain.doneAt, now), `about ${at}, ${basis}${rest}`)
 }
 
 function figures(status: StatusDocument): Html {
-  const [doing, done] = [doingOf(status), doneOf(status)]
-  const { lastFullSweep, missing } = status
-  const atLeast = missing === 0 ? 'Not known yet' : `at least ${count(missing)}`
+  const { drain, failed, inFlight } = status
+  const busy = `${count(inFlight)} in flight, ${count(failed.awaiting)} awaiting outcome`
   return html`<dl class="figures">
-    ${card('Missing', lastFullSweep === null ? atLeast : count(missing), shares(status))} ${oldest(status)}
-    ${card('Being done', doing.word, html`<p class="sub">${doing.sentence}</p>`)}
-    ${card('Will be done', done.word, html`<p class="sub">${done.sentence}</p>`)}
+    ${missingFigure(status)} ${oldestFigure(status)}
+    ${figure('Recovered', `${pace(drain.recoveredPerMinute)} a minute`, sub(busy))} ${doneFigure(status)}
   </dl>`
 }
 
-function notices(status: StatusDocument): Part {
-  const all = noticesOf(status)
-  if (all.length === 0) return undefined
-  const items = all.map(
+function notices({ summary }: StatusDocument): Part {
+  const items = summary.notices.map(
     ({ advice, level, text }) =>
       html`<li class="${level}">
         ${mark(level)}
         <div><strong>${text}</strong> ${advice}</div>
       </li>`,
   )
-  return html`<section class="card" aria-labelledby="look">
-    <h2 id="look">What to look at</h2>
-    <ul class="notices">
-      ${items}
-    </ul>
-  </section>`
+  return (
+    items.length > 0 &&
+    section(
+      'notices',
+      'Notices',
+      html`<ul class="notices">
+        ${items}
+      </ul>`,
+    )
+  )
 }
 
-function titleOf(status: StatusDocument): string {
-  return `${verdictOf(status).text} · ${word(status.instance)} · Webhook reconciler`
+/** `2.5 s ahead`. Less than a second is within the precision of `Date` headers. */
+function ahead(seconds: number): string {
+  if (Math.abs(seconds) < 1) return 'in step'
+  return `${count(Math.abs(seconds))} s ${seconds > 0 ? 'ahead' : 'behind'}`
 }
 
-/** The page that shows this document. With `refreshes` the browser asks again every ten seconds. */
+const expiry = (at: Date | null, now: Date): Part =>
+  at === null ? 'none' : html`${fromNow(at, now)}, ${time(at, now)}`
+
+/** Token, clocks, zone: whatever must be right for anything to work. */
+function surroundings(status: StatusDocument): Html {
+  const { certificateExpires, circuits, clock, now, rate, receiver, startedAt, timeZone } = status
+  const offset = timeZone.offsetSeconds
+  const health = receiver?.up === true ? 'up' : receiver?.up === false ? 'down' : 'not asked yet'
+  const rows: readonly (readonly [string, Part])[] = [
+    ['Access token ends', expiry(status.tokenExpires, now)],
+    ...(certificateExpires === null ? [] : [['Certificate ends', expiry(certificateExpires, now)] as const]),
+    ['Platform clock', ahead(clock.skewSeconds.api)],
+    ['Identity clock', ahead(clock.skewSeconds.auth)],
+    ['Platform zone', `${timeZone.platform}, ${offset === null ? 'not checked yet' : `${count(offset)} s off`}`],
+    ['Next tick', status.nextTick === null ? 'not known' : fromNow(status.nextTick, now)],
+    ['Calls allowed', `${count(rate.callsPerSecond)} a second`],
+    ['Circuits', circuits.notClosed === 0 ? 'all closed' : `${count(circuits.notClosed)} not closed`],
+    ...(receiver === null ? [] : [['Receiver', health] as const]),
+    ['Running', html`${span(now.getTime() - startedAt.getTime())}, since ${time(startedAt, now)}`],
+  ]
+  const items = rows.map(
+    ([name, value]) =>
+      html`<dt>${name}</dt>
+        <dd>${value}</dd>`,
+  )
+  return section('surroundings', 'Token, clocks, limits', html`<dl class="facts">${items}</dl>`)
+}
+
+/** The page of this document. With `refreshes` the browser asks again every ten seconds. */
 export function renderPage(status: StatusDocument, { refreshes }: { refreshes: boolean }): string {
+  const { level, headline: text } = status.summary
   const page = html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
-        <title>${titleOf(status)}</title>
+        <title>${text} · ${word(status.instance)} · Webhook reconciler</title>
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex" />
         <meta name="color-scheme" content="light dark" />
-        ${refreshes && html`<meta http-equiv="refresh" content="${refreshSeconds}" />`} ${icon(verdictOf(status).level)}
-        ${styleElement}
+        ${refreshes && html`<meta http-equiv="refresh" content="${refreshSeconds}" />`} ${icon(level)} ${styleElement}
       </head>
       <body>
-        ${topOf(status, refreshes)}
+        ${header(status, refreshes)}
         <main>
-          ${verdict(status)} ${figures(status)} ${notices(status)}
-          <div class="charts">${missingChart(status.history)}${outcomesChart(status.history)}</div>
-          ${causesOf(status)} ${parkedOf(status)}
-          <div class="pair">${sweepsOf(status)}${surroundingsOf(status)}</div>
+          ${headline(status)} ${figures(status)} ${notices(status)} ${missingChart(status.history)} ${causes(status)}
+          ${parked(status)}
+          <div class="pair">${sweeps(status)}${surroundings(status)}</div>
         </main>
         <footer>
-          <p>
+          <p class="sub">
             Version ${status.version} · as JSON: <a href="status">/status</a> · for Prometheus:
             <a href="metrics">/metrics</a>
           </p>

@@ -3,8 +3,9 @@ import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../runtime/clock.ts'
 import { createControl, type ControlOptions } from './control.ts'
 import { bugAnswer, json, listen, plainText, type Answer, type Listener } from './listen.ts'
-import { pageHeaders, renderPage } from './page.ts'
-import type { StatusDocument } from './status.ts'
+import { renderPage } from './page.ts'
+import { pageHeaders } from './page-styles.ts'
+import type { StatusDocument } from './status-document.ts'
 
 export interface OpsServerOptions {
   host: string

@@ -1,5 +1,4 @@
-// How numbers, times and spans are written for people on the status page. Times are UTC.
-import { html, type Html } from './html.ts'
+// Numbers, times and spans as people read them, on the status page and in the sentences of /status. Times are UTC.
 
 const numbers = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 const [secondMs, minuteMs, hourMs, dayMs] = [1000, 60_000, 3_600_000, 86_400_000]
@@ -28,26 +27,20 @@ export function span(ms: number): string {
 }
 
 /** `11:57:00` for a time of the same day, else `2026-01-14 11:57:00`. */
-export function clockTime(iso: string, now: string): string {
-  const [day = '', time = ''] = iso.split('T')
+export function clockTime(at: Date, now: Date): string {
+  const [day = '', time = ''] = at.toISOString().split('T')
   const seconds = time.slice(0, 8)
-  return now.startsWith(`${day}T`) ? seconds : `${day} ${seconds}`
+  return now.toISOString().startsWith(`${day}T`) ? seconds : `${day} ${seconds}`
 }
 
-/** A time that machines can read, too; a dash when there is none. */
-export function timeOf(iso: string | null, now: string): Html {
-  if (iso === null) return html`<span class="none">none</span>`
-  return html`<time datetime="${iso}">${clockTime(iso, now)}</time>`
-}
-
-/** `5 min ago`, `just now`, `now`, `in 12 s`; both in ISO 8601. */
-export function fromNow(iso: string, now: string): string {
-  const ahead = Date.parse(iso) - Date.parse(now)
+/** `5 min ago`, `just now`, `now`, `in 12 s`. */
+export function fromNow(at: Date, now: Date): string {
+  const ahead = at.getTime() - now.getTime()
   if (Math.abs(ahead) < secondMs) return ahead > 0 ? 'now' : 'just now'
   return ahead > 0 ? `in ${span(ahead + secondMs - 1)}` : `${span(-ahead)} ago`
 }
 
-/** How many a minute: a tenth counts only where there are few. */
+/** A rate per minute: a tenth counts only where there are few. */
 export function pace(perMinute: number): string {
   return count(perMinute < 10 ? perMinute : Math.round(perMinute))
 }

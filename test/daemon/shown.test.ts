@@ -13,19 +13,20 @@ describe('what it shows', () => {
     await scene.clock.advance(1000)
     expect(scene.server().status()).toMatchObject({
       schemaVersion: 1,
+      summary: { level: 'waiting', headline: 'Retries are paused by an operator. Nothing is missing.' },
       instance: 'blue',
       version: '1.2.3',
-      startedAt: new Date(at).toISOString(),
-      now: new Date(at + 1000).toISOString(),
+      startedAt: new Date(at),
+      now: new Date(at + 1000),
       failed: { due: 0, held: 0 },
-      paused: { since: new Date(at).toISOString() },
+      paused: { since: new Date(at) },
       holding: ['paused'],
-      gates: [{ gate: 'paused', since: new Date(at).toISOString(), subscriptions: null }],
+      gates: [{ gate: 'paused', since: new Date(at), subscriptions: null }],
       receiver: { up: true },
       circuits: { notClosed: 0, list: [] },
-      sweeps: [{ kind: 'full', result: 'complete', endedAt: new Date(at).toISOString(), listed: 0 }],
-      nextTick: new Date(at + 1000 + 3_600_000).toISOString(),
-      tokenExpires: new Date(at + 3_590_000).toISOString(),
+      sweeps: [{ kind: 'full', result: 'complete', endedAt: new Date(at), listed: 0 }],
+      nextTick: new Date(at + 1000 + 3_600_000),
+      tokenExpires: new Date(at + 3_590_000),
     })
     expect(await metricOf(scene, 'paused')).toBe(1)
     scene.control()?.pause.resume()

@@ -221,8 +221,8 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'O05',
     file: 'ops/status.ts',
-    text: "failed.awaiting + failed['backing-off']",
-    replacement: "failed['backing-off']",
+    text: "failed.awaiting + failed['backing-off'] + failed.parked",
+    replacement: "failed['backing-off'] + failed.parked",
     breaks: 'leaves awaited records out of what is missing',
     origin: 'review',
   },

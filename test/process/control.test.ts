@@ -1,6 +1,6 @@
 // The operator's commands on a real daemon: pause and resume by token, the /status after them, and who is refused.
 import { expect, test, vi } from 'vitest'
-import type { StatusDocument } from '../../src/ops/status.ts'
+import type { StatusDocument } from '../../src/ops/status-document.ts'
 import { command, token } from '../support/control.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'

@@ -76,7 +76,7 @@ describe('what /status tells the demo', () => {
   })
 
   test('a fresh look, or a sweep that failed, is no listing of everything', () => {
-    const sweep = { kind: 'full', result: 'complete', endedAt: 0, seconds: 1, listed: 3 } as const
+    const sweep = { kind: 'full', result: 'complete', endedAt: new Date(0), seconds: 1, listed: 3 } as const
     const hasSwept = (changes: object): boolean =>
       viewOf(toStatus(aStatusState({ sweeps: [{ ...sweep, ...changes }] }))).hasSwept
     expect(hasSwept({})).toBe(true)

@@ -30,13 +30,13 @@ export function aCause(changes: Partial<Cause> = {}): Cause {
 export function aParkedRecord(n: number, changes: Partial<ParkedRecord> = {}): ParkedRecord {
   return {
     eventId: uuid(1000 + n),
-    id: uuid(2000 + n),
+    webhookId: uuid(2000 + n),
     eventType: 'account-activated',
     subscriptionId: uuid(3),
     responseStatusCode: 422,
     attempts: 30,
-    eventAt: incidentNow - 90 * hourMs + n * minuteMs,
-    lastAt: incidentNow - 2 * hourMs,
+    event: new Date(incidentNow - 90 * hourMs + n * minuteMs),
+    lastAttempt: new Date(incidentNow - 2 * hourMs),
     ...changes,
   }
 }
@@ -49,8 +49,8 @@ function anHour(): MinuteState[] {
     const missing =
       minute < 4 ? 12 : Math.max(7000, 7950 - Math.round(back ** 2 * 2.155)) - (minute < 20 ? (20 - minute) * 480 : 0)
     return {
-      at: incidentNow - (59 - minute) * minuteMs,
-      missing: minute < 2 ? undefined : missing,
+      at: new Date(incidentNow - (59 - minute) * minuteMs),
+      missing: minute < 2 ? null : missing,
       recovered: back === 0 ? 0 : Math.min(95, Math.round(back ** 1.6)),
       failedAgain,
       unknown: 0,
@@ -100,13 +100,14 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     awaiting: 16,
     inFlight: 8,
     rateLimit: 20,
+    gates: [{ gate: 'circuit', since: undefined, subscriptions: 1 }],
     circuits: [{ subscriptionId: uuid(2), state: 'open', limit: 1, outstanding: 0, pausesForMs: 83_000 }],
     receiver: { up: true },
     sweeps: [
-      { kind: 'full', result: 'complete', endedAt: incidentNow - 190_000, seconds: 6.2, listed: 7412 },
-      { kind: 'recent', result: 'complete', endedAt: incidentNow - 72_000, seconds: 0.4, listed: 311 },
-      { kind: 'full', result: 'incomplete', endedAt: incidentNow - 61_000, seconds: 6.8, listed: 7199 },
-      { kind: 'full', result: 'complete', endedAt: incidentNow - 12_000, seconds: 5.9, listed: 7000 },
+      { kind: 'full', result: 'complete', endedAt: new Date(incidentNow - 190_000), seconds: 6.2, listed: 7412 },
+      { kind: 'recent', result: 'complete', endedAt: new Date(incidentNow - 72_000), seconds: 0.4, listed: 311 },
+      { kind: 'full', result: 'incomplete', endedAt: new Date(incidentNow - 61_000), seconds: 6.8, listed: 7199 },
+      { kind: 'full', result: 'complete', endedAt: new Date(incidentNow - 12_000), seconds: 5.9, listed: 7000 },
     ],
     lastFullSweepAt: incidentNow - 12_000,
     lastCompleteSweepAt: incidentNow - 12_000,

@@ -129,7 +129,7 @@ describe('sweeps', () => {
   test('that ended, of which no more are kept than are shown', () => {
     const { progress } = progressOf(minute)
     for (let at = 1; at <= 1000; at += 1) progress.observe(sweepFact({ listed: at }), at)
-    const kept = progress.state().sweeps.map(({ endedAt, listed }) => [endedAt, listed])
+    const kept = progress.state().sweeps.map(({ endedAt, listed }) => [Number(endedAt), listed])
     expect(kept).toEqual(Array.from({ length: maxSweeps }, (_, i) => [991 + i, 991 + i]))
   })
 

@@ -102,7 +102,7 @@ test('a cause tells what is decided of its records, and when the first backoff e
   expect(next - testNow).toBeGreaterThan(minuteMs / 2 - 2000)
   expect(next - testNow).toBeLessThan(minuteMs)
   expect((lastDueAt ?? 0) - testNow).toBeGreaterThan(7 * minuteMs)
-  expect(parked).toMatchObject({ total: 1, list: [{ id: idOf(2), attempts: 30, responseStatusCode: 500 }] })
+  expect(parked).toMatchObject({ total: 1, list: [{ webhookId: idOf(2), attempts: 30, responseStatusCode: 500 }] })
 })
 
 test('what is excluded is no cause', () => {
@@ -128,7 +128,7 @@ test('of many causes the largest are listed, of many parked records the oldest, 
   expect(list.map(({ records: count }) => count)).toEqual(list.map(({ records: count }) => count).sort((a, b) => b - a))
   expect(list[0]?.records).toBe(76)
   expect(parked.total).toBe(3000)
-  expect(parked.list.map(({ eventAt }) => (testNow - dayMs - eventAt) / 1000)).toEqual(
+  expect(parked.list.map(({ event }) => (testNow - dayMs - Number(event)) / 1000)).toEqual(
     Array.from({ length: 100 }, (_, at) => 2999 - at),
   )
 })

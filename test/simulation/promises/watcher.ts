@@ -1,7 +1,7 @@
 // What every promise is watched with: one process of the daemon, seen from outside.
 import type { Config } from '../../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
-import type { StatusDocument } from '../../../src/ops/status.ts'
+import type { StatusDocument } from '../../../src/ops/status-document.ts'
 import type { Expectations } from '../expectations.ts'
 import type { KeyFiles } from '../key-files.ts'
 import type { Knowledge } from '../knowledge.ts'

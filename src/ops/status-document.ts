@@ -1,0 +1,128 @@
+// The status document: the types of the answer to GET /status, which the page shows too.
+import type { MinuteState } from '../observe/history.ts'
+import type { SweepEnd } from '../observe/progress.ts'
+import type { Snapshot } from '../observe/snapshot.ts'
+import type { Decision } from '../reconcile/decide.ts'
+import type { CircuitView } from '../reconcile/retry/circuits.ts'
+import type { Gate } from '../reconcile/retry/gates.ts'
+import type { CauseStatus, ParkedRecord } from './causes.ts'
+
+/** `well`; `working`: it mends itself; `waiting`: for something that passes or is wanted; `trouble`: a person is needed. */
+export type Level = 'well' | 'working' | 'waiting' | 'trouble'
+
+export interface Notice {
+  level: Exclude<Level, 'well'>
+  text: string
+  /** What to do. */
+  advice: string
+}
+
+export interface Summary {
+  /** Of the headline. Parked records alone, which stay for as long as the window is, are no trouble. */
+  level: Level
+  /** Why it stands so, and how many deliveries are missing; one or two sentences. */
+  headline: string
+  /** The worst first. */
+  notices: Notice[]
+}
+
+/** A gate that is shut. */
+export interface GateStatus {
+  gate: Gate
+  /** Null where it is not recorded. */
+  since: Date | null
+  /** How many subscriptions it blocks; null when it blocks everything. */
+  subscriptions: number | null
+  reason: string
+  advice: string
+}
+
+/** A circuit that is not closed. */
+export interface CircuitStatus extends Omit<CircuitView, 'pausesForMs'> {
+  /** How long its cooldown goes on; 0 without one. */
+  pausesForSeconds: number
+}
+
+/** Whatever is measured and counted; the summary is made of it. */
+export interface StatusFacts {
+  instance: string
+  version: string
+  startedAt: Date
+  /** When this was so. */
+  now: Date
+  /** Deliveries that are missing: failed records of the window without excluded ones. A lower bound while `lastFullSweep` is null. */
+  missing: number
+  drain: {
+    /** Deliveries seen to recover in a minute: in the last one, or on average of the last five when none did then. */
+    recoveredPerMinute: number
+    /** How long until nothing is missing but parked records, if each arrives at its next retry; null when unknown. */
+    seconds: number | null
+    /** When that is. */
+    doneAt: Date | null
+  }
+  /** Failed records of the window by their present decision, as in `failed_webhooks`. */
+  failed: Readonly<Record<Decision, number>>
+  /** Event time of the oldest failed record that is neither parked nor excluded. */
+  oldestOpenEvent: Date | null
+  /** Failed records that leave the window within `window.expiryWarning`, in all and by decision. */
+  expiring: { total: number; byDecision: Snapshot['expiring'] }
+  /** Retried records without a known outcome. */
+  awaiting: number
+  /** Retries that wait for the platform's answer. */
+  inFlight: number
+  /** Records in processing for longer than `outcome.stuckAfter`, as the last full sweep saw them. */
+  stuckProcessing: number
+  /** Failed records older than the window, as the last full sweep saw them: they are not retried any more. */
+  beyondWindow: number
+  /** Since when an operator's pause goes on; null without one. */
+  paused: { since: Date | null } | null
+  /** Names of the gates that are shut now; empty when retries may go out. */
+  holding: Gate[]
+  /** The same, with since when, what they block, and what to do. */
+  gates: GateStatus[]
+  /** Null without `receiver.healthUrl`; `up` is null before the first answer. */
+  receiver: { up: boolean | null } | null
+  /** Circuits that are not closed: how many, and the first of them (at most 1000). */
+  circuits: { notClosed: number; list: CircuitStatus[] }
+  /** The rate of calls to the platform. `throttledForSeconds`: how long its Retry-After goes on; 0 without one. */
+  rate: { callsPerSecond: number; throttledForSeconds: number }
+  /** The last sweeps that ended, newest first (at most 10). */
+  sweeps: SweepEnd[]
+  /** When a full sweep last ended without failing; null before the first. */
+  lastFullSweep: Date | null
+  /** When a full sweep last saw the whole window; null before the first. */
+  lastCompleteSweep: Date | null
+  nextTick: Date | null
+  /** From when on the access token counts as expired; null without one. */
+  tokenExpires: Date | null
+  /** When the certificate of the signing key ends; null without `auth.certificateFile`. */
+  certificateExpires: Date | null
+  /** How far the servers' clocks are ahead of this host's. */
+  clock: { skewSeconds: { auth: number; api: number } }
+  /**
+   * `platform.timeZone`, and how far the attempt times of retried records lie outside the time in which they were made:
+   * far from 0 means that the zone is wrong. Null before a retry was seen.
+   */
+  timeZone: { platform: string; offsetSeconds: number | null }
+  /** Why deliveries are missing: the causes with the most records (at most 50), and how many more there are. */
+  causes: {
+    total: number
+    list: CauseStatus[]
+    more: { causes: number; records: number }
+    /** Missing deliveries that had no room in the backlog: only their number is known, and they are in no cause. */
+    onlyCounted: number
+  }
+  /** Records at `retry.maxAttempts`, which are not retried any more: how many, and the oldest (at most 100). */
+  parked: { total: number; list: ParkedRecord[] }
+  /** The last hour by minutes (60), oldest first; the last one is under way. */
+  history: MinuteState[]
+}
+
+/**
+ * It follows SemVer: fields come, but none goes or changes its meaning while `schemaVersion` is 1. Times are ISO 8601 in
+ * UTC on this host's clock. Only ids, types, codes, counts, times and our own sentences; nothing of a webhook's content.
+ */
+export interface StatusDocument extends StatusFacts {
+  schemaVersion: 1
+  summary: Summary
+}

@@ -1,0 +1,190 @@
+// The sentences of /status: the headline says why and how many, the level is that of what is retried, every notice has advice.
+import { describe, expect, test } from 'vitest'
+import { gateNames, type Gate } from '../../../src/reconcile/retry/gates.ts'
+import type { CircuitView } from '../../../src/reconcile/retry/circuits.ts'
+import type { Summary } from '../../../src/ops/status-document.ts'
+import { toStatus, type StatusState } from '../../../src/ops/status.ts'
+import { incidentNow, noDecisions } from '../../support/incident.ts'
+import { aStatusState, shut } from '../../support/status.ts'
+
+const minuteMs = 60_000
+const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
+const held = { ...noDecisions, held: 10 }
+
+function summaryOf(changes: Partial<StatusState>): Summary {
+  return toStatus(aStatusState({ ...swept, ...changes })).summary
+}
+
+function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
+  return { subscriptionId: 'one', state: 'open', limit: 1, outstanding: 0, pausesForMs: 30_000, ...changes }
+}
+
+describe('the headline', () => {
+  const open = { ...shut('circuit'), circuits: [aCircuit()] }
+  const halfOpen = { ...shut('circuit'), circuits: [aCircuit({ state: 'half-open', pausesForMs: 0 })] }
+  const gates: Record<Gate, [Partial<StatusState>, Summary['level'], string]> = {
+    disabled: [shut('disabled'), 'waiting', 'Retries are switched off.'],
+    paused: [shut('paused', incidentNow), 'waiting', 'Retries are paused by an operator.'],
+    'receiver-down': [shut('receiver-down'), 'trouble', 'The receiver is down: retries wait for it.'],
+    unauthorized: [shut('unauthorized'), 'trouble', 'The platform refuses access: retries wait.'],
+    platform: [shut('platform'), 'trouble', 'The platform does not answer: retries wait.'],
+    throttled: [shut('throttled'), 'waiting', 'The platform asked for a pause: retries wait.'],
+    outcomes: [shut('outcomes'), 'working', 'Retries wait for outcomes.'],
+    circuit: [open, 'trouble', 'The receiver is failing: retries are paused.'],
+    limit: [shut('limit'), 'working', 'Retries are under way.'],
+  }
+
+  test.each(gateNames)('%s: why, and how many', (gate) => {
+    const [changes, level, why] = gates[gate]
+    const { advice } = toStatus(aStatusState({ ...swept, ...changes })).gates[0] ?? {}
+    const summary = summaryOf({ failed: held, ...changes })
+    expect(summary).toMatchObject({ level, headline: `${why} 10 deliveries are missing.` })
+    expect(summary.notices).toMatchObject([{ level, advice }])
+  })
+
+  test.each<[string, Partial<StatusState>, Summary['level'], string]>([
+    ['nothing', {}, 'well', 'Nothing is missing.'],
+    ['one due', { failed: { ...noDecisions, due: 1 } }, 'working', 'Retries are under way. 1 delivery is missing.'],
+    [
+      'all back off',
+      { failed: { ...noDecisions, 'backing-off': 2 } },
+      'working',
+      'Retries wait for their backoff. 2 deliveries are missing.',
+    ],
+    [
+      'one of several receivers fails',
+      { failed: { ...held, due: 5 }, ...open },
+      'trouble',
+      'A receiver is failing: retries of 1 subscription are paused. 15 deliveries are missing.',
+    ],
+    [
+      'it recovers',
+      { failed: held, ...halfOpen },
+      'working',
+      'The receiver is recovering: retries speed up as deliveries arrive. 10 deliveries are missing.',
+    ],
+    ['a circuit that has no records any more', { ...open }, 'well', 'Nothing is missing.'],
+    [
+      'the platform is down, and a circuit open',
+      { failed: held, circuits: [aCircuit()], gates: [...(shut('platform').gates ?? []), ...(open.gates ?? [])] },
+      'trouble',
+      'The platform does not answer: retries wait. 10 deliveries are missing.',
+    ],
+    [
+      'paused, and a sweep failed',
+      { failed: held, ...shut('paused', incidentNow), sweeps: [aSweep('failed')] },
+      'trouble',
+      "The platform's list cannot be read. 10 deliveries are missing.",
+    ],
+    ['an incomplete sweep', { sweeps: [aSweep('incomplete')] }, 'waiting', 'Nothing is missing.'],
+    [
+      'notices beside what goes on',
+      { failed: { ...noDecisions, due: 1 }, beyondWindow: 3 },
+      'working',
+      'Retries are under way. 1 delivery is missing.',
+    ],
+    [
+      'some leave the window',
+      { failed: { ...noDecisions, due: 3 }, expiring: { due: 3, held: 0, parked: 0, 'backing-off': 0 } },
+      'trouble',
+      'Deliveries leave the window soon. 3 deliveries are missing.',
+    ],
+  ])('%s', (_, changes, level, headline) => {
+    expect(summaryOf(changes)).toMatchObject({ level, headline })
+  })
+
+  test.each<[string, Partial<StatusState>, Summary['level'], string]>([
+    ['at first', {}, 'working', 'The first sweep is under way. Nothing is known yet.'],
+    [
+      'when the first sweep has seen some',
+      { failed: { ...noDecisions, due: 100 } },
+      'working',
+      'The first sweep is under way. At least 100 deliveries are missing.',
+    ],
+    [
+      'when the first sweep failed',
+      { sweeps: [aSweep('failed')] },
+      'trouble',
+      "The platform's list cannot be read. Nothing is known yet.",
+    ],
+  ])('before a full sweep, %s', (_, changes, level, headline) => {
+    expect(toStatus(aStatusState(changes)).summary).toMatchObject({ level, headline })
+  })
+
+  test.each<[string, Partial<StatusState> & { due?: number }, Summary['level'], string]>([
+    ['nothing else', {}, 'waiting', '12 deliveries are parked, nothing else is missing.'],
+    ['others recover', { due: 50 }, 'working', 'Retries are under way. 62 deliveries are missing.'],
+    ['the platform is down', shut('platform'), 'trouble', 'The platform does not answer: retries wait. 12 '],
+  ])('parked records alone do not make it red: %s', (_, changes, level, headline) => {
+    const { due = 0, ...more } = changes
+    const summary = summaryOf({ failed: { ...noDecisions, parked: 12, due }, ...more })
+    expect(summary.level).toBe(level)
+    expect(summary.headline.startsWith(headline)).toBe(true)
+    expect(summary.notices.find(({ text }) => text.startsWith('12 deliveries are parked'))?.level).toBe('waiting')
+  })
+})
+
+function aSweep(result: 'failed' | 'incomplete'): StatusState['sweeps'][number] {
+  return { kind: 'full', result, endedAt: new Date(incidentNow), seconds: 1, listed: 0, problem: 'list: timeout' }
+}
+
+describe('notices', () => {
+  test.each<[string, Partial<StatusState>, RegExp]>([
+    [
+      'a sweep that failed',
+      { sweeps: [aSweep('failed')] },
+      /^The last sweep failed \(list: timeout\)\. This is as of 11:59:48 UTC\./,
+    ],
+    ['an incomplete one', { sweeps: [aSweep('incomplete')] }, /did not see the whole window/],
+    [
+      'expiring ones',
+      { expiring: { due: 2, held: 1, parked: 0, 'backing-off': 0 } },
+      /^3 deliveries leave the window soon/,
+    ],
+    ['those beyond the window', { beyondWindow: 1 }, /^1 failed delivery is older than the window/],
+    ['stuck ones', { stuckProcessing: 2 }, /^2 deliveries have been processing for too long/],
+    [
+      'a wrong zone',
+      { timeOffsetMs: -3_600_000, timeZone: 'Europe/Vilnius' },
+      /1 h off: the platform's zone is not Europe\/Vilnius/,
+    ],
+    ['a clock behind', { skewMs: { auth: 0, api: 120_000 } }, /clock is 2 min behind the platform's/],
+    ['a clock ahead', { skewMs: { auth: -120_000, api: 0 } }, /clock is 2 min ahead of the platform's/],
+    ['an expired certificate', { certificateExpiresAt: incidentNow - 1 }, /^The certificate has expired/],
+    ['an expired token', { tokenExpiresAt: incidentNow - 1 }, /^The access token has expired/],
+    ['since when it is paused', shut('paused', incidentNow - 90_061_000), /Since 2026-01-14 10:58:59 UTC\./],
+    ['how long it is throttled', { throttledForMs: 90_000, ...shut('throttled') }, /It goes on for 1 min\./],
+    [
+      'when a probe goes out: the first of all',
+      {
+        failed: held,
+        gates: [{ gate: 'circuit', since: undefined, subscriptions: 2 }],
+        circuits: [aCircuit(), aCircuit({ subscriptionId: 'two', pausesForMs: 2 * minuteMs })],
+      },
+      /retries of 2 subscriptions failed again, so they are paused\. A probe goes out in 30 s\./,
+    ],
+  ])('%s', (_, changes, text) => {
+    const { notices } = summaryOf(changes)
+    expect(notices).toHaveLength(1)
+    expect(notices[0]?.text).toMatch(text)
+    expect(notices[0]?.advice).toMatch(/^[A-Z].*[^ ]$/)
+  })
+
+  test('none without a reason', () => {
+    expect(summaryOf({ timeOffsetMs: 599_000, skewMs: { auth: 59_000, api: -59_000 } }).notices).toEqual([])
+  })
+
+  test('the worst come first; parked records that leave the window are counted with the parked ones', () => {
+    const { notices } = summaryOf({
+      failed: { ...noDecisions, parked: 12, due: 1 },
+      beyondWindow: 1,
+      expiring: { due: 1, 'backing-off': 0, held: 0, parked: 12 },
+    })
+    expect(notices.map(({ level, text }) => [level, text.split(' ').slice(0, 3).join(' ')])).toEqual([
+      ['trouble', '1 delivery leaves'],
+      ['waiting', '1 failed delivery'],
+      ['waiting', '12 deliveries are'],
+    ])
+    expect(notices[2]?.text).toContain('12 leave the window soon.')
+  })
+})
