@@ -1,8 +1,6 @@
 // `npm run bench:footprint`: how soon the daemon is ready, and how much CPU and memory it takes, beside a bare Node in the same run.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { request } from 'node:http'
-import { createServer } from 'node:net'
 import { loadavg } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -10,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { testKeys } from '../support/keys.ts'
-import { cpuMs, memoryOf } from './process-figures.ts'
+import { cpuMs, freePort, memoryOf, statusOf } from './process-figures.ts'
 
 const { values } = parseArgs({
   options: {
@@ -48,28 +46,6 @@ const bareServer = `require('node:http').createServer((_, answer) => answer.end(
 
 function median(numbers: readonly number[]): number {
   return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? NaN
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : 0
-}
-
-async function statusOf(url: string): Promise<number> {
-  const answer = Promise.withResolvers<number>()
-  request(url, { agent: false }, (response) => {
-    response.resume()
-    answer.resolve(response.statusCode ?? 0)
-  })
-    .on('error', () => {
-      answer.resolve(0)
-    })
-    .end()
-  return answer.promise
 }
 
 interface Started {

@@ -1,5 +1,8 @@
-// What Linux counts of a running process: its memory and its CPU time.
+// What a benchmark asks of a running process: its memory and CPU time as Linux counts them, and its probes.
+import { once } from 'node:events'
 import { readFileSync, readdirSync } from 'node:fs'
+import { request } from 'node:http'
+import { createServer } from 'node:net'
 
 export interface MemoryFigures {
   rssMiB: number
@@ -27,4 +30,28 @@ export function cpuMs(pid: number): number {
     }
   })
   return times.reduce((sum, nanoseconds) => sum + nanoseconds, 0) / 1e6
+}
+
+/** A port of this host that is free now. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+/** The HTTP status of a GET; 0 without an answer. */
+export async function statusOf(url: string): Promise<number> {
+  const answer = Promise.withResolvers<number>()
+  request(url, { agent: false }, (response) => {
+    response.resume()
+    answer.resolve(response.statusCode ?? 0)
+  })
+    .on('error', () => {
+      answer.resolve(0)
+    })
+    .end()
+  return answer.promise
 }
