@@ -1,4 +1,5 @@
-// Writes what is made from the schema: config/default.yaml, config/schema.json and the tables of docs/ (`npm run generate`).
+// Writes what is made from other files (`npm run generate`): from the schema config/default.yaml, config/schema.json and the
+// tables of docs/, from config/prometheus the PrometheusRule.
 // With --check it writes nothing and fails naming what is stale.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,6 +12,8 @@ import { logEvents } from '../src/observe/log-events.ts'
 import { ruleTable } from '../src/reconcile/reasons.ts'
 import { gateNames, gateTable } from '../src/reconcile/retry/gates.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../src/observe/metrics.ts'
+
+const rulesFile = 'config/prometheus/alerts.yaml'
 
 /** A file, or a part of one, that is made from code. */
 export interface Target {
@@ -159,10 +162,25 @@ function logEventsTable(): string {
   return markdownTable(['Event', 'Level', 'Fields', 'Meaning'], rows)
 }
 
+/** The alert rules as an object of the Prometheus Operator: the file indented, so that its comments stay. */
+function prometheusRule(): string {
+  const rules = readFileSync(join(import.meta.dirname, '..', rulesFile), 'utf8')
+  const head = [
+    `# Made from ${rulesFile} by \`npm run generate\`; not to be edited here.`,
+    'apiVersion: monitoring.coreos.com/v1',
+    'kind: PrometheusRule',
+    'metadata:',
+    '  name: webhook-reconciler',
+    'spec:',
+  ]
+  return `${head.join('\n')}\n${rules.replaceAll(/^(?=.)/gm, '  ')}`
+}
+
 /** Everything that is generated. */
 export const targets: readonly Target[] = [
   wholeFile('config/default.yaml', defaultYaml),
   wholeFile('config/schema.json', jsonSchema),
+  wholeFile('config/kubernetes/monitoring/prometheus-rule.yaml', prometheusRule),
   markdownPart('docs/configuration.md', 'configuration', configurationTable),
   markdownPart('docs/metrics.md', 'metrics', metricsTable),
   markdownPart('docs/status.md', 'gates', gatesTable),

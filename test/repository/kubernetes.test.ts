@@ -1,0 +1,339 @@
+// The Kubernetes manifests: the API takes them, and each name in them exists in this repository.
+import { readFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import { fileVariable } from '../../src/config/key.ts'
+import { loadConfig, loadSections, type ConfigInput } from '../../src/config/load.ts'
+import { keys } from '../../src/config/schema.ts'
+import { problemsOfManifest } from '../support/kubernetes-schemas.ts'
+import { readManifests, renderOverlay, type Manifest } from '../support/kustomize.ts'
+
+const root = join(import.meta.dirname, '../..')
+const folder = join(root, 'config/kubernetes')
+
+const probe = z.object({ httpGet: z.object({ path: z.string(), port: z.string() }) })
+const container = z.object({
+  name: z.string(),
+  image: z.string(),
+  args: z.array(z.string()).default([]),
+  env: z.array(z.object({ name: z.string(), value: z.string().optional() })).default([]),
+  ports: z.array(z.object({ name: z.string(), containerPort: z.int() })),
+  startupProbe: probe.optional(),
+  livenessProbe: probe.optional(),
+  readinessProbe: probe.optional(),
+  resources: z.unknown().optional(),
+  securityContext: z.record(z.string(), z.unknown()).optional(),
+  volumeMounts: z
+    .array(z.object({ name: z.string(), mountPath: z.string(), readOnly: z.boolean(), subPath: z.string().optional() }))
+    .default([]),
+})
+const labels = z.record(z.string(), z.string())
+const selector = z.object({ matchLabels: labels })
+const configMap = z.object({ metadata: z.object({ name: z.string() }), data: z.record(z.string(), z.string()) })
+const deployment = z.object({
+  spec: z.object({
+    replicas: z.int(),
+    strategy: z.unknown(),
+    selector,
+    template: z.object({
+      metadata: z.object({ labels, annotations: labels.default({}) }),
+      spec: z.object({
+        automountServiceAccountToken: z.boolean(),
+        enableServiceLinks: z.boolean(),
+        terminationGracePeriodSeconds: z.int(),
+        containers: z.array(container),
+        volumes: z.array(
+          z.object({
+            name: z.string(),
+            configMap: z.object({ name: z.string() }).optional(),
+            secret: z.object({ secretName: z.string() }).optional(),
+          }),
+        ),
+      }),
+    }),
+  }),
+})
+const ports = z.array(z.object({ protocol: z.string(), port: z.int() }))
+const networkPolicy = z.object({
+  spec: z.object({
+    podSelector: selector,
+    policyTypes: z.array(z.string()),
+    ingress: z.array(z.object({ from: z.array(z.object({ namespaceSelector: selector })).optional(), ports })),
+    egress: z.array(z.object({ ports })).optional(),
+  }),
+})
+const podMonitor = z.object({
+  spec: z.object({
+    selector,
+    podMetricsEndpoints: z.array(
+      z.object({
+        port: z.string(),
+        path: z.string(),
+        relabelings: z.array(
+          z.object({
+            sourceLabels: z.array(z.string()),
+            targetLabel: z.string(),
+            replacement: z.string().default('$1'),
+          }),
+        ),
+      }),
+    ),
+  }),
+})
+
+interface Overlay {
+  manifests: Manifest[]
+  deployment: z.output<typeof deployment>['spec']
+  pod: z.output<typeof deployment>['spec']['template']['spec']
+  daemon: z.output<typeof container>
+  settings: z.output<typeof configMap>
+  policy: z.output<typeof networkPolicy>['spec']
+  monitor: z.output<typeof podMonitor>['spec']
+}
+
+function only(manifests: readonly Manifest[], kind: string): Manifest {
+  const found = manifests.filter((manifest) => manifest.kind === kind)
+  if (found.length !== 1 || found[0] === undefined) throw new Error(`${found.length} objects are ${kind}`)
+  return found[0]
+}
+
+function readOverlay(name: string): Overlay {
+  const manifests = renderOverlay(join(folder, name))
+  const { spec } = deployment.parse(only(manifests, 'Deployment'))
+  const pod = spec.template.spec
+  const daemon = pod.containers.find((candidate) => candidate.name === 'webhook-reconciler')
+  if (daemon === undefined) throw new Error(`${name}: the daemon's container is not in the pod`)
+  return {
+    manifests,
+    deployment: spec,
+    pod,
+    daemon,
+    settings: configMap.parse(only(manifests, 'ConfigMap')),
+    policy: networkPolicy.parse(only(manifests, 'NetworkPolicy')).spec,
+    monitor: podMonitor.parse(only(manifests, 'PodMonitor')).spec,
+  }
+}
+
+const secret = only(readManifests(join(folder, 'secret.example.yaml')), 'Secret')
+const secretKeys = Object.keys(z.record(z.string(), z.string()).parse(secret['stringData']))
+const controlToken = 'ab'.repeat(32)
+
+/** The daemon's configuration as its container would find it. */
+function inputOf({ daemon, settings }: Overlay): ConfigInput {
+  const variable = (name: string): string => daemon.env.find((candidate) => candidate.name === name)?.value ?? ''
+  const files = new Map([
+    [variable(fileVariable), settings.data['config.yaml'] ?? ''],
+    [variable('RECONCILER_CONTROL_TOKEN_FILE'), `${controlToken}\n`],
+  ])
+  return {
+    env: Object.fromEntries(daemon.env.map(({ name, value }) => [name, value ?? 'from-elsewhere'])),
+    hostName: 'pod',
+    readFile(path) {
+      const content = files.get(path)
+      if (content === undefined) throw Object.assign(new Error(path), { code: 'ENOENT' })
+      return content
+    },
+  }
+}
+
+const overlays = ['deployment', 'sidecar'] as const
+
+describe.each(overlays)('overlay %s', (name) => {
+  const overlay = readOverlay(name)
+  const { daemon, deployment: spec, manifests, monitor, pod, policy, settings } = overlay
+  const input = inputOf(overlay)
+  const { config, warnings } = loadConfig(input)
+  const labelsOfPod = Object.entries(spec.template.metadata.labels)
+
+  test('the API takes each object, and knows each of its fields', () => {
+    expect(manifests.flatMap(problemsOfManifest)).toEqual([])
+  })
+
+  test('it runs the daemon of this version with the file of the config map', () => {
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+    expect(daemon.image).toMatch(new RegExp(`/webhook-reconciler:${version}$`))
+    expect(daemon.args).toEqual(['run'])
+    expect(Object.keys(settings.data)).toEqual([basename(input.env[fileVariable] ?? '')])
+    expect(warnings).toEqual([])
+  })
+
+  test('its variables are keys', () => {
+    const variables = new Set([fileVariable, ...keys.flatMap(({ environment, fileTwin }) => [environment, fileTwin])])
+    expect(daemon.env.filter((variable) => !variables.has(variable.name))).toEqual([])
+  })
+
+  test('its pause and resume find token and address by the same variables', () => {
+    expect(loadSections(input, ['control', 'server']).config).toEqual({
+      control: { allowRemote: false, token: controlToken },
+      server: config.server,
+    })
+  })
+
+  test('its port is the one that the daemon listens on, and the name is its alone', () => {
+    expect(daemon.ports).toEqual([{ name: 'reconciler', containerPort: config.server.port }])
+    const names = pod.containers.flatMap((candidate) => candidate.ports.map((port) => port.name))
+    expect(new Set(names).size).toBe(names.length)
+  })
+
+  test('liveness is asked of it, with time to start', () => {
+    const asked = { httpGet: { path: '/livez', port: 'reconciler' } }
+    expect(daemon.startupProbe).toEqual(asked)
+    expect(daemon.livenessProbe).toEqual(asked)
+  })
+
+  test('the pod waits longer than the daemon takes to stop', () => {
+    expect(pod.terminationGracePeriodSeconds * 1000).toBeGreaterThan(config.shutdown.grace + 5000)
+  })
+
+  test('the files that it names lie in what is mounted, whole and read-only, into its container alone', () => {
+    const mounts = daemon.volumeMounts
+    expect(mounts.map(({ readOnly, subPath }) => [readOnly, subPath])).toEqual(mounts.map(() => [true, undefined]))
+    const sources = pod.volumes.map((volume) => [volume.name, volume.configMap?.name ?? volume.secret?.secretName])
+    const found = (path: string | undefined): unknown => {
+      const mount = mounts.find(({ mountPath }) => mountPath === dirname(path ?? ''))
+      return sources.find(([volume]) => volume === mount?.name)?.[1]
+    }
+    expect(found(input.env[fileVariable])).toBe(settings.metadata.name)
+    const secretFiles = [config.auth.privateKeyFile, input.env['RECONCILER_CONTROL_TOKEN_FILE']]
+    expect(secretFiles.map(found)).toEqual([secret.metadata.name, secret.metadata.name])
+    expect(secretFiles.map((path) => basename(path ?? ''))).toEqual(secretKeys)
+    expect(mounts.map((mount) => mount.name)).toEqual(pod.volumes.map((volume) => volume.name))
+    for (const other of pod.containers) if (other !== daemon) expect(other.volumeMounts).toEqual([])
+  })
+
+  test('the secret is no part of it, so that it never replaces the real one', () => {
+    expect(manifests.map(({ kind }) => kind)).not.toContain('Secret')
+    expect(new Set(manifests.map(({ metadata }) => metadata.namespace))).toEqual(new Set([secret.metadata.namespace]))
+  })
+
+  test('no token of the Kubernetes API is mounted by itself, and no variables of Services', () => {
+    expect(pod).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false })
+  })
+
+  test('it runs without root, writes nothing and may nothing', () => {
+    expect(daemon.securityContext).toEqual({
+      runAsNonRoot: true,
+      runAsUser: 1000,
+      runAsGroup: 1000,
+      readOnlyRootFilesystem: true,
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ['ALL'] },
+      seccompProfile: { type: 'RuntimeDefault' },
+    })
+    expect(daemon.resources).toEqual({ requests: { cpu: '50m', memory: '192Mi' }, limits: { memory: '512Mi' } })
+  })
+
+  test('each selector finds the pod', () => {
+    for (const { matchLabels } of [spec.selector, monitor.selector, policy.podSelector]) {
+      expect(labelsOfPod).toEqual(expect.arrayContaining(Object.entries(matchLabels)))
+    }
+  })
+
+  test('the daemon is reached by the namespace of the monitoring alone', () => {
+    const rules = policy.ingress.filter((rule) => rule.ports.some(({ port }) => port === config.server.port))
+    const monitoring = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }
+    expect(rules).toEqual([{ from: [monitoring], ports: [{ protocol: 'TCP', port: config.server.port }] }])
+  })
+
+  test('it is scraped under a job that the alert for a target that was never up knows', () => {
+    const [endpoint] = monitor.podMetricsEndpoints
+    expect(monitor.podMetricsEndpoints).toHaveLength(1)
+    expect(endpoint).toMatchObject({ port: 'reconciler', path: '/metrics' })
+    const found = { __meta_kubernetes_namespace: 'webhooks', __meta_kubernetes_pod_name: 'pod-1' }
+    const target = Object.fromEntries(
+      (endpoint?.relabelings ?? []).map(({ replacement, sourceLabels, targetLabel }) => [
+        targetLabel,
+        replacement.replace('$1', sourceLabels.map((label) => Reflect.get(found, label) as string).join(';')),
+      ]),
+    )
+    expect(target).toEqual({ job: 'webhooks/webhook-reconciler', instance: 'pod-1' })
+    const alerts = readFileSync(join(root, 'config/prometheus/alerts.yaml'), 'utf8')
+    const [, job = ''] = /up\{job=~"([^"]+)"\}/.exec(alerts) ?? []
+    expect(target['job']).toMatch(new RegExp(`^(?:${job})$`))
+  })
+
+  test('it brings the rules of config/prometheus', () => {
+    const rules: unknown = parse(readFileSync(join(root, 'config/prometheus/alerts.yaml'), 'utf8'))
+    expect(only(manifests, 'PrometheusRule')['spec']).toEqual(rules)
+  })
+})
+
+describe('overlay deployment', () => {
+  const { daemon, deployment: spec, pod, policy } = readOverlay('deployment')
+
+  test('one pod at a time, with nothing else in it', () => {
+    expect(spec).toMatchObject({ replicas: 1, strategy: { type: 'Recreate' } })
+    expect(pod.containers).toEqual([daemon])
+  })
+
+  test('its readiness is asked', () => {
+    expect(daemon.readinessProbe).toEqual({ httpGet: { path: '/readyz', port: 'reconciler' } })
+  })
+
+  test('it reaches names and HTTPS, nothing else', () => {
+    expect(policy.policyTypes).toEqual(['Ingress', 'Egress'])
+    const reached = (policy.egress ?? []).flatMap((rule) =>
+      rule.ports.map(({ port, protocol }) => `${protocol} ${port}`),
+    )
+    expect(reached).toEqual(['UDP 53', 'TCP 53', 'TCP 443'])
+  })
+})
+
+describe('overlay sidecar', () => {
+  const { daemon, deployment: spec, pod, policy } = readOverlay('sidecar')
+  const receiver = pod.containers.find((candidate) => candidate !== daemon)
+
+  test('the receiver stays as reachable as it was', () => {
+    expect(pod.containers).toHaveLength(2)
+    expect(policy.policyTypes).toEqual(['Ingress'])
+    const open = policy.ingress.filter(({ from }) => from === undefined).flatMap((rule) => rule.ports)
+    expect(open.map(({ port }) => port)).toEqual(receiver?.ports.map(({ containerPort }) => containerPort))
+  })
+
+  test('its readiness is not asked, as it would decide over the receiver', () => {
+    expect(daemon.readinessProbe).toBeUndefined()
+    expect(spec.strategy).toEqual({ type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0 } })
+  })
+
+  test('kubectl shows the receiver first', () => {
+    const { annotations } = spec.template.metadata
+    expect(annotations['kubectl.kubernetes.io/default-container']).toBe(receiver?.name)
+  })
+})
+
+describe('secret.example.yaml', () => {
+  test('the API takes it, and its comment makes the same keys', () => {
+    expect(problemsOfManifest(secret)).toEqual([])
+    const text = readFileSync(join(folder, 'secret.example.yaml'), 'utf8')
+    const [, command = ''] = /(kubectl create secret generic .*)/.exec(text) ?? []
+    const files = [...command.matchAll(/--from-file=(\S+)/g)].map(([, file]) => file)
+    expect(files).toEqual(secretKeys)
+    expect(command).toContain(`generic ${secret.metadata.name} --namespace ${secret.metadata.namespace ?? ''} `)
+  })
+})
+
+describe('the check of manifests finds', () => {
+  const changed = (change: (spec: Record<string, unknown>) => void): string[] => {
+    const manifest = structuredClone(only(renderOverlay(join(folder, 'deployment')), 'Deployment'))
+    change(manifest['spec'] as Record<string, unknown>)
+    return problemsOfManifest(manifest)
+  }
+
+  test('a field that the API does not know, at any depth', () => {
+    expect(changed((spec) => (spec['replica'] = 1))).toEqual(['/spec/replica: the API has no such field'])
+    const inContainer = changed((spec) => {
+      const template = spec['template'] as { spec: { containers: Record<string, unknown>[] } }
+      Object.assign(template.spec.containers[0] ?? {}, { readynessProbe: {} })
+    })
+    expect(inContainer).toEqual(['/spec/template/spec/containers/0/readynessProbe: the API has no such field'])
+  })
+
+  test('a value of another type, a missing field, and an unknown kind', () => {
+    expect(changed((spec) => (spec['replicas'] = 'one'))).toEqual([expect.stringContaining('replicas')])
+    expect(changed((spec) => delete spec['selector'])).toEqual([expect.stringContaining('selector')])
+    const unknown = { apiVersion: 'v2', kind: 'Pod', metadata: { name: 'a' } }
+    expect(problemsOfManifest(unknown)).toEqual(['v2 Pod: no schema is known here'])
+  })
+})
