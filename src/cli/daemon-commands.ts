@@ -1,30 +1,77 @@
-// The commands that talk to the running daemon on one address: `pause`, `resume`, `healthcheck`.
-import { request } from 'undici'
+// The commands for the running daemon: `status`, `pause`, `resume`, `probe`, `healthcheck`. They read server.* and control.* alone.
+import { z } from 'zod'
+import { environmentName } from '../config/key.ts'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
-import { ConfigurationError, exitCode, type ExitCode } from '../runtime/errors.ts'
-import { environmentName } from '../config/key.ts'
-import { originOf } from './daemon-address.ts'
+import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
+import { redact, redactedJson } from '../runtime/redact.ts'
+import { callDaemon, originOf, parseAs, readStatus } from './daemon-client.ts'
+import { counted, createMoments, createPaint } from './format.ts'
 import type { Io } from './io.ts'
-import { createMoments } from './format.ts'
 import type { ConfigOption } from './service.ts'
+import { interrupted } from './session.ts'
+import { statusText } from './status-text.ts'
 
-type Wish = 'pause' | 'resume'
-
-export interface ControlOptions extends ConfigOption {
+export interface DaemonOptions extends ConfigOption {
   port?: string
+}
+
+export interface ControlOptions extends DaemonOptions {
   zone: string
   json?: true
 }
 
-/** The daemon's answer. */
-interface Answer {
-  paused: boolean
-  since?: string
-  changed: boolean
+export interface StatusOptions extends ControlOptions {
+  watch?: true
 }
 
-const timeoutMs = 5000
+export interface HealthcheckOptions extends DaemonOptions {
+  ready?: true
+}
+
+const watchMs = 2000
+const clearScreen = '\u001b[H\u001b[J'
+
+/** Shows the status once. */
+async function showStatus(url: string, options: StatusOptions, io: Io): Promise<ExitCode> {
+  const read = await readStatus(url, io)
+  const isScreen = options.watch === true && options.json !== true && io.stdout.isTTY === true
+  const start = isScreen ? clearScreen : ''
+  if ('problem' in read) {
+    io.stderr.write(
+      `${start}${url} does not answer (${read.problem}): run this where the daemon runs (kubectl exec), or forward the port.\n`,
+    )
+    return exitCode.incomplete
+  }
+  const { status } = read
+  if (options.json === true) io.stdout.write(`${redactedJson(status, options.watch === true ? undefined : 2)}\n`)
+  else {
+    const shown = {
+      url,
+      moments: createMoments(options.zone),
+      paint: createPaint(io.stdout, io.env),
+      width: io.stdout.isTTY === true ? io.stdout.columns : undefined,
+    }
+    io.stdout.write(start + redact(statusText(status, shown)))
+  }
+  return exitCode.done
+}
+
+/** Runs `status`. With --watch it ends with a signal. */
+export async function statusCommand(io: Io, options: StatusOptions): Promise<ExitCode> {
+  const { server } = loadSections({ file: options.config, ...io }, ['server']).config
+  const url = originOf(server, options.port)
+  try {
+    if (options.watch !== true) return await showStatus(url, options, io)
+    for (;;) {
+      await showStatus(url, options, io)
+      await io.clock.sleep(watchMs, io.signal)
+    }
+  } catch (error) {
+    if (!isAbort(error, io.signal)) throw error
+    return interrupted(io)
+  }
+}
 
 /** @throws ConfigurationError */
 function tokenOf(control: Config['control']): string {
@@ -34,81 +81,68 @@ function tokenOf(control: Config['control']): string {
   throw new ConfigurationError([{ key, origin: 'missing', message }])
 }
 
-function isAnswer(value: unknown): value is Answer {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'paused' in value &&
-    typeof value.paused === 'boolean' &&
-    'changed' in value &&
-    typeof value.changed === 'boolean' &&
-    (!('since' in value) || typeof value.since === 'string')
-  )
-}
+const pauseSchema = z.object({ paused: z.boolean(), since: z.iso.datetime().optional(), changed: z.boolean() })
+const probeSchema = z.object({ circuits: z.number() })
+const answers = { pause: pauseSchema, resume: pauseSchema, probe: probeSchema }
 
-function parse(text: string): Answer | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isAnswer(value) ? value : undefined
-  } catch {
-    return undefined
-  }
-}
+export type ControlName = keyof typeof answers
 
-/** The answer, or what to say in its place. */
+type ControlAnswer = z.infer<typeof pauseSchema> | z.infer<typeof probeSchema>
+
+const controlTimeoutMs = 5000
+
+/** The answer, or the problem with its exit code. */
 async function send(
-  url: string,
-  token: string,
-  signal: AbortSignal,
-): Promise<Answer | { code: ExitCode; problem: string }> {
-  try {
-    const headers = { authorization: `Bearer ${token}` }
-    const deadlines = { headersTimeout: timeoutMs, bodyTimeout: timeoutMs }
-    const { body, statusCode } = await request(url, { method: 'POST', headers, signal, ...deadlines })
-    const answer = parse(await body.text())
-    if (statusCode === 200 && answer !== undefined) return answer
-    if (statusCode === 401) {
-      const problem = `${url} refuses the token: give the control.token that the daemon was started with`
-      return { code: exitCode.authenticationRejected, problem }
-    }
-    const problem = `${url} answers HTTP ${statusCode}, and not as the daemon does: check server.host, server.port and its control.token`
-    return { code: exitCode.incomplete, problem }
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'no answer'
+  name: ControlName,
+  { token, url }: { token: string; url: string },
+  io: Io,
+): Promise<ControlAnswer | { code: ExitCode; problem: string }> {
+  const headers = { authorization: `Bearer ${token}` }
+  const answer = await callDaemon({ url, method: 'POST', headers, timeoutMs: controlTimeoutMs }, io)
+  if ('problem' in answer) {
     const problem =
-      `${url} does not answer (${code}): run this where the daemon runs (kubectl exec), or forward the port; ` +
+      `${url} does not answer (${answer.problem}): run this where the daemon runs (kubectl exec), or forward the port; ` +
       'the daemon listens at server.host and server.port'
     return { code: exitCode.incomplete, problem }
   }
+  const parsed = answer.status === 200 ? parseAs(answers[name], answer.body) : undefined
+  if (parsed !== undefined) return parsed
+  if (answer.status === 401) {
+    const problem = `${url} refuses the token: give the control.token that the daemon was started with`
+    return { code: exitCode.authenticationRejected, problem }
+  }
+  if (answer.status === 403) {
+    const problem = `${url} takes commands from its own host alone: run this there (kubectl exec), or set control.allowRemote`
+    return { code: exitCode.authenticationRejected, problem }
+  }
+  const problem = `${url} answers HTTP ${answer.status}, and not as the daemon does: check server.host, server.port and its control.token`
+  return { code: exitCode.incomplete, problem }
 }
 
-function inWords(wish: Wish, { changed, since }: Answer, instance: string, show: (text: string) => string): string {
-  if (wish === 'resume') return changed ? `${instance}: retries go on` : `${instance}: was not paused`
-  const from = since === undefined ? '' : ` since ${show(since)}`
-  return changed
-    ? `${instance}: no retries from now on; go on with: webhook-reconciler resume (a restart forgets the pause)`
-    : `${instance}: paused already${from}`
+function controlText(name: ControlName, answer: ControlAnswer, show: (iso: string) => string): string {
+  if ('circuits' in answer) {
+    return answer.circuits === 0 ? 'no circuit was open' : `cooldowns ended: ${counted(answer.circuits, 'circuit')}`
+  }
+  const { changed, since } = answer
+  if (name === 'resume') return changed ? 'retries continue' : 'was not paused'
+  if (changed) return 'no retries from now on; to continue: webhook-reconciler resume (a restart ends the pause too)'
+  return `paused already${since === undefined ? '' : ` since ${show(since)}`}`
 }
 
-/** Runs `pause` and `resume`. */
-export async function controlCommand(wish: Wish, io: Io, options: ControlOptions): Promise<ExitCode> {
+/** Runs `pause`, `resume` and `probe`. */
+export async function controlCommand(name: ControlName, io: Io, options: ControlOptions): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const { config, instance } = loadSections({ file: options.config, ...io }, ['control', 'server'])
-  const { control, server } = config
-  const url = `${originOf(server, options.port)}/-/${wish}`
-  const answer = await send(url, tokenOf(control), io.signal)
+  const url = `${originOf(config.server, options.port)}/-/${name}`
+  const answer = await send(name, { url, token: tokenOf(config.control) }, io)
   if ('problem' in answer) {
     io.stderr.write(`${answer.problem}\n`)
     return answer.code
   }
-  const show = (text: string): string => moments.show(Date.parse(text))
+  const show = (iso: string): string => moments.show(Date.parse(iso))
   if (options.json === true) io.stdout.write(`${JSON.stringify({ schemaVersion: 1, instance, ...answer })}\n`)
-  else io.stdout.write(`${inWords(wish, answer, instance, show)}\n`)
+  else io.stdout.write(`${instance}: ${controlText(name, answer, show)}\n`)
   return exitCode.done
-}
-
-export interface HealthcheckOptions extends ConfigOption {
-  port?: string
 }
 
 const healthTimeoutMs = 3000
@@ -116,15 +150,11 @@ const healthTimeoutMs = 3000
 /** Runs `healthcheck`. */
 export async function healthcheckCommand(io: Io, options: HealthcheckOptions): Promise<ExitCode> {
   const { server } = loadSections({ file: options.config, ...io }, ['server']).config
-  const url = `${originOf(server, options.port)}/livez`
-  try {
-    const { statusCode, body } = await request(url, { headersTimeout: healthTimeoutMs, bodyTimeout: healthTimeoutMs })
-    const text = await body.text()
-    if (statusCode === 200) return exitCode.done
-    io.stderr.write(`not alive: ${text}`)
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'no answer'
-    io.stderr.write(`not alive: ${url} does not answer (${code})\n`)
-  }
+  const [path, word] = options.ready === true ? ['readyz', 'ready'] : ['livez', 'alive']
+  const url = `${originOf(server, options.port)}/${path}`
+  const answer = await callDaemon({ url, method: 'GET', timeoutMs: healthTimeoutMs }, io)
+  if ('problem' in answer) io.stderr.write(`not ${word}: ${url} does not answer (${answer.problem})\n`)
+  else if (answer.status !== 200) io.stderr.write(`not ${word}: ${redact(answer.body)}`)
+  else return exitCode.done
   return exitCode.incomplete
 }

@@ -121,11 +121,12 @@ export function counted(count: number, one: string, many = `${one}s`): string {
 
 export type Colour = 'green' | 'yellow' | 'red' | 'dim' | 'bold'
 
+export type Paint = (colour: Colour, text: string) => string
+
 /** Colours where the output is a terminal and `NO_COLOR` is not set. */
-export function createPaint({ isTTY }: Output, env: Readonly<Record<string, string | undefined>>) {
+export function createPaint({ isTTY }: Output, env: Readonly<Record<string, string | undefined>>): Paint {
   const isColoured = isTTY === true && (env['NO_COLOR'] ?? '') === ''
-  return (colour: Colour, text: string): string =>
-    isColoured ? styleText(colour, text, { validateStream: false }) : text
+  return (colour, text) => (isColoured ? styleText(colour, text, { validateStream: false }) : text)
 }
 
 /** The reading of a local time that daylight saving repeats: the earlier for a beginning, the later for an end. */

@@ -4,7 +4,7 @@ import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../runt
 import { redact } from '../runtime/redact.ts'
 import type { Io } from './io.ts'
 import type { CheckOptions } from './check.ts'
-import type { ControlOptions, HealthcheckOptions } from './daemon-commands.ts'
+import type { ControlName, ControlOptions, HealthcheckOptions, StatusOptions } from './daemon-commands.ts'
 import type { PrintOptions } from './print-config.ts'
 import type { RoundOptions } from './round/look.ts'
 import type { ConfigOption } from './service.ts'
@@ -99,19 +99,27 @@ function readCommands(io: Io, run: Run): Command[] {
 }
 
 function daemonCommands(io: Io, run: Run): Command[] {
-  const control = (name: 'pause' | 'resume', description: string): Command =>
-    withJson(withZone(withConfig(new Command(name))))
+  const withPort = (command: Command): Command =>
+    withConfig(command).option('--port <number>', 'port of the daemon; default server.port (10964)')
+  const control = (name: ControlName, description: string): Command =>
+    withJson(withZone(withPort(new Command(name))))
       .description(description)
-      .option('--port <number>', 'port of the daemon; default server.port')
       .action((options: ControlOptions) =>
         run(async () => (await import('./daemon-commands.ts')).controlCommand(name, io, options)),
       )
   return [
+    withJson(withZone(withPort(new Command('status'))))
+      .description('show what the running daemon does and what it needs, as its status page does')
+      .option('--watch', 'show it again every two seconds, until Ctrl-C')
+      .action((options: StatusOptions) =>
+        run(async () => (await import('./daemon-commands.ts')).statusCommand(io, options)),
+      ),
     control('pause', 'have the running daemon hold its retries until it is resumed or restarted'),
     control('resume', "end an operator's pause of the running daemon"),
-    withConfig(new Command('healthcheck'))
+    control('probe', 'end the cooldowns of open circuits now: for a receiver that was mended'),
+    withPort(new Command('healthcheck'))
       .description('ask the daemon on this host whether it is alive; exit 0 when it is, 1 when not')
-      .option('--port <number>', 'port of the daemon; default server.port (RECONCILER_SERVER_PORT, 10964)')
+      .option('--ready', 'ask whether it is ready instead')
       .action((options: HealthcheckOptions) =>
         run(async () => (await import('./daemon-commands.ts')).healthcheckCommand(io, options)),
       ),

@@ -25,7 +25,7 @@ describe('help', () => {
     ['of the program', [], ['run', 'once', 'healthcheck', '--version', '78 configuration']],
     ['of run', ['run'], [...config, 'SIGTERM']],
     ['of once', ['once'], [...config, '--verbose', '--json']],
-    ['of healthcheck', ['healthcheck'], ['--port <number>', '10964', 'RECONCILER_SERVER_PORT']],
+    ['of healthcheck', ['healthcheck'], ['--port <number>', '10964', '--ready']],
   ]
 
   test.concurrent.each(commands)('%s', async (_name, command, words) => {
@@ -172,6 +172,8 @@ describe('healthcheck', () => {
     const { port } = new URL(daemon.url)
     expect(await runProgram(['healthcheck', '--port', port])).toMatchObject({ code: 0, stdout: '', stderr: '' })
     const env = { RECONCILER_SERVER_PORT: port }
+    const ready = await runProgram(['healthcheck', '--ready'], { env })
+    expect(ready.code === 0 ? ready.stderr : ready.stderr.replace(/: .*/s, '')).toMatch(/^(?:|not ready)$/)
     expect(await runProgram(['healthcheck'], { env })).toMatchObject({ code: 0, stdout: '', stderr: '' })
 
     // As in the image: host and port stand in the file, and nothing else that the daemon needs is here.

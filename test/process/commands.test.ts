@@ -20,6 +20,9 @@ describe('help', () => {
     ['print-config', ['--json', 'secrets are hidden']],
     ['pause', ['--port <number>', 'server.port']],
     ['resume', ['--port <number>']],
+    ['probe', ['--port <number>', 'cooldowns']],
+    ['status', ['--watch', '--port <number>', '--json']],
+    ['healthcheck', ['--ready', '--port <number>']],
   ])('of %s', async (command, words) => {
     const { code, out } = await runCommand([command, '--help'])
     expect(code).toBe(0)
@@ -281,7 +284,7 @@ describe('pause and resume', () => {
     const own = { ...env, RECONCILER_SERVER_PORT: port }
     const paused = await runCommand(['pause'], { env: own })
     expect(paused).toMatchObject({ code: 0, err: '' })
-    expect(paused.out).toMatch(/^test: no retries from now on; go on with: webhook-reconciler resume/)
+    expect(paused.out).toMatch(/^test: no retries from now on; to continue: webhook-reconciler resume/)
     expect((await runCommand(['pause'], { env: own })).out).toMatch(/^test: paused already since \d{4}-\S+Z\n$/)
     expect(JSON.parse((await get(`${daemon.url}/status`)).body)).toMatchObject({ holding: ['paused'] })
     const resumed = await runCommand(['resume', '--json', '--port', port], { env })
@@ -297,6 +300,11 @@ describe('pause and resume', () => {
     const without = await runCommand(['pause', '--port', new URL(open.url).port], { env })
     expect(without).toMatchObject({ code: 1, out: '' })
     expect(without.err).toContain('HTTP 404')
+    expect((await runCommand(['probe'], { env: alone })).out).toBe('test: no circuit was open\n')
+    expect(await runCommand(['probe', '--json'], { env: alone })).toMatchObject({
+      code: 0,
+      out: '{"schemaVersion":1,"instance":"test","circuits":0}\n',
+    })
     for (const { out, err } of [paused, resumed, wrong, without]) expect(out + err).not.toContain(token)
   })
 

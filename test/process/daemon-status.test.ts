@@ -5,6 +5,7 @@ import { describe, expect, test, vi } from 'vitest'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { runCommand } from '../support/command.ts'
+import { token } from '../support/control.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { htmlPage } from '../support/planted.ts'
 
@@ -19,6 +20,7 @@ async function startStatus(fields: object, body?: string): Promise<FakeDaemon> {
   const document = {
     schemaVersion: 1,
     instance: 'beside',
+    now: '2026-01-15T12:00:30.000Z',
     paused: null,
     holding: [],
     circuits: { list: [] },
@@ -89,8 +91,113 @@ describe('plan', () => {
     seedDue(sandbox, 7)
     const { out } = await runCommand(['plan'], { env: await envOf(sandbox, { RECONCILER_SERVER_PORT: '1' }) })
     expect(out).toContain(
-      "Without the running daemon's knowledge of pauses and circuits: http://127.0.0.1:1 does not answer (ECONNREFUSED",
+      'Pauses and circuits of the running daemon are not known: http://127.0.0.1:1 does not answer (ECONNREFUSED',
     )
+  })
+})
+
+describe("once during an operator's pause", () => {
+  test('retries nothing, and says how many are left', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 7)
+    await using daemon = await startStatus(paused)
+    const { code, out } = await runCommand(['once'], { env: await envOf(sandbox, daemon.env) })
+    expect(code).toBe(1)
+    expect(out).toMatch(/not retried +7\n/)
+    expect(out).toContain('Stopped early by: paused (an operator has paused the daemon')
+    expect(sandbox.stats.requests.retry).toEqual({})
+  })
+})
+
+test('probe says how many cooldowns ended', async () => {
+  await using daemon = await startStatus({}, '{"circuits":2}')
+  const env = { ...daemon.env, RECONCILER_CONTROL_TOKEN: token }
+  expect((await runCommand(['probe'], { env })).out).toMatch(/: cooldowns ended: 2 circuits\n$/)
+})
+
+describe('status', () => {
+  const whole = {
+    ...paused,
+    version: '0.2.0',
+    summary: {
+      level: 'waiting',
+      headline: 'Retries are paused by an operator. 5 deliveries are missing.',
+      notices: [{ level: 'waiting', text: 'Retries are paused by an operator.', advice: 'To go on: resume.' }],
+    },
+    missing: 5,
+    failed: { due: 0, held: 3, parked: 2, excluded: 9 },
+    awaiting: 0,
+    inFlight: 0,
+    drain: { recoveredPerMinute: 12.5, seconds: 300 },
+    rate: { callsPerSecond: 20 },
+    causes: {
+      total: 12,
+      list: [{ eventType: 'a\u001b[2Jb', subscriptionId: missing, responseStatusCode: null, records: 3 }],
+    },
+    lastFullSweep: '2026-01-15T12:00:00.000Z',
+    nextTick: '2026-01-15T12:00:55.000Z',
+  }
+
+  test('shows the sentences of the daemon, its numbers and causes', async () => {
+    await using daemon = await startStatus(whole)
+    const { code, err, out } = await runCommand(['status', '--zone', 'Europe/Riga'], { env: daemon.env })
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out.replaceAll(/:\d{4,5},/g, ':PORT,')).toBe(
+      `beside at http://127.0.0.1:PORT, version 0.2.0, 2026-01-15T14:00:30+02:00
+waiting  Retries are paused by an operator. 5 deliveries are missing.
+
+missing          5 (2 parked, 3 held)
+recovering       12.5 a minute, done in about 5m
+retries          0 in flight, 0 without an outcome, 20 calls/s
+last full sweep  30s ago
+next tick        in 25s
+
+waiting  Retries are paused by an operator.
+         -> To go on: resume.
+
+COUNT  EVENT TYPE  SUBSCRIPTION  RESPONSE
+    3  a?[2Jb      11111111      none
+... and 11 more: webhook-reconciler plan
+`,
+    )
+  })
+
+  test('is coloured on a terminal, but not with NO_COLOR', async () => {
+    await using daemon = await startStatus(whole)
+    const terminal = { isTTY: true, columns: 70 }
+    const coloured = await runCommand(['status'], { env: daemon.env, ...terminal })
+    expect(coloured.out).toContain('\u001b[33mwaiting\u001b[39m  Retries are paused')
+    const plain = await runCommand(['status'], { env: { ...daemon.env, NO_COLOR: '1' }, ...terminal })
+    expect(plain.out).not.toContain('\u001b')
+    for (const line of plain.out.split('\n').slice(1)) expect(line.length).toBeLessThanOrEqual(70)
+  })
+
+  test('as JSON is the document of the daemon', async () => {
+    await using daemon = await startStatus(whole)
+    const { out } = await runCommand(['status', '--json'], { env: daemon.env })
+    expect(JSON.parse(out)).toMatchObject({ instance: 'beside', summary: whole.summary, paused: { since } })
+  })
+
+  test('--watch goes on until a signal: 130', async () => {
+    await using daemon = await startStatus(whole)
+    const stop = new AbortController()
+    const watching = runCommand(['status', '--watch'], {
+      env: daemon.env,
+      signal: stop.signal,
+      isTTY: true,
+      onOut: () => {
+        stop.abort(new Error('SIGINT'))
+      },
+    })
+    const { code, err, out } = await watching
+    expect({ code, err }).toEqual({ code: 130, err: 'Interrupted before the end. Nothing was changed.\n' })
+    expect(out).toMatch(/^\u001b\[H\u001b\[Jbeside at /)
+  })
+
+  test('where nothing listens: 1', async () => {
+    const { code, err, out } = await runCommand(['status'], { env: { RECONCILER_SERVER_PORT: '1' } })
+    expect({ code, out }).toEqual({ code: 1, out: '' })
+    expect(err).toContain('http://127.0.0.1:1 does not answer (ECONNREFUSED): run this where the daemon runs')
   })
 })
 

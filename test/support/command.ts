@@ -21,8 +21,9 @@ export interface CommandOptions {
   /** Of the container, in bytes. Default: none. */
   memoryLimit?: number
   signal?: AbortSignal
-  /** Told of all that is written to stderr, at once. */
+  /** Called with all that is written to stderr, or to stdout, at once. */
   onErr?: (text: string) => void
+  onOut?: (text: string) => void
 }
 
 export async function runCommand(args: readonly string[], options: CommandOptions = {}): Promise<Ran> {
@@ -34,7 +35,14 @@ export async function runCommand(args: readonly string[], options: CommandOption
     return typeof answer === 'function' ? answer() : answer
   }
   const code = await main(args, {
-    stdout: { write: (text) => (out += text), isTTY, columns },
+    stdout: {
+      write(text) {
+        out += text
+        options.onOut?.(text)
+      },
+      isTTY,
+      columns,
+    },
     stderr: {
       write(text) {
         err += text

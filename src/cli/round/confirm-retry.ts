@@ -1,7 +1,7 @@
 // The question before a retry of many records, or of any while the daemon retries none.
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import { UsageError } from '../../runtime/errors.ts'
-import type { AskedDaemon } from '../daemon-status.ts'
+import type { AskedDaemon } from '../daemon-client.ts'
 import { counted } from '../format.ts'
 import type { Io } from '../io.ts'
 import type { Session } from '../session.ts'

@@ -2,7 +2,7 @@
 import { decide, type Verdict } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import type { Gate } from '../../reconcile/retry/gates.ts'
-import { askDaemon, gateOf, type AskedDaemon } from '../daemon-status.ts'
+import { askDaemon, gateOf, type AskedDaemon } from '../daemon-client.ts'
 import type { Io } from '../io.ts'
 import type { Session, SessionOptions } from '../session.ts'
 import { gather, type Gathered } from './gather.ts'

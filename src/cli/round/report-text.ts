@@ -2,7 +2,7 @@
 import { formatDuration } from '../../config/duration.ts'
 import { decisions, type Counts } from '../../reconcile/decide.ts'
 import { reasonOf } from '../../reconcile/retry/gates.ts'
-import { inWords, stopsOf } from '../daemon-status.ts'
+import { inWords, stopsOf } from '../daemon-client.ts'
 import { cell, counted, createShortIds, pairs, showSpan, table, wrapped, type Column } from '../format.ts'
 import type { Session } from '../session.ts'
 import type { Round } from './look.ts'

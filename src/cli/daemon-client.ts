@@ -1,0 +1,208 @@
+// Calls to the running daemon: its /status, its probes and its control commands, on the address that the configuration names.
+import { Agent } from 'undici'
+import { z } from 'zod'
+import type { Config } from '../config/schema.ts'
+import { createHttpTransport, TransportError } from '../platform/http.ts'
+import { gateTable, reasonOf, type Gate } from '../reconcile/retry/gates.ts'
+import { UsageError } from '../runtime/errors.ts'
+import type { Io } from './io.ts'
+
+/** A listener on all addresses is on this host's own too. */
+const own: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+
+/**
+ * Origin of the daemon as this host reaches it: `http://127.0.0.1:10964`.
+ * @param given the value of `--port`, which overrides the configuration
+ * @throws UsageError for an impossible port
+ */
+export function originOf({ host, port }: Pick<Config['server'], 'host' | 'port'>, given?: string): string {
+  const text = given ?? String(port)
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) {
+    throw new UsageError(`--port: a port from 1 to 65535, not "${text}"`)
+  }
+  if (Number(text) === 0) {
+    throw new UsageError("server.port is 0, which takes any free port: give the one in the daemon's log with --port")
+  }
+  const name = own[host] ?? host
+  return `http://${name.includes(':') ? `[${name}]` : name}:${text}`
+}
+
+export interface DaemonCall {
+  url: string
+  method: 'GET' | 'POST'
+  headers?: Record<string, string>
+  timeoutMs: number
+}
+
+/** The daemon's answer, or the system's error code. */
+export type DaemonAnswer = { status: number; body: string } | { problem: string }
+
+const maxBytes = 4 * 1024 * 1024
+
+/** Rejects only with the signal's reason. */
+export async function callDaemon(
+  { headers = {}, method, timeoutMs, url }: DaemonCall,
+  { clock, signal }: Pick<Io, 'clock' | 'signal'>,
+): Promise<DaemonAnswer> {
+  const target = URL.parse(url)
+  if (target === null) return { problem: 'not an address' }
+  // A dispatcher of its own: the daemon is on this host, never behind a proxy.
+  const http = createHttpTransport({ clock, connections: 1, dispatcher: new Agent({ connections: 1 }) })
+  try {
+    const { body, status } = await http.transport({ method, url: target, headers, timeoutMs, maxBytes, signal })
+    return { status, body }
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!(error instanceof TransportError)) throw error
+    return { problem: error.code }
+  } finally {
+    await http.close()
+  }
+}
+
+/** Parses a JSON text; undefined for one that does not fit. */
+export function parseAs<S extends z.ZodType>(schema: S, text: string): z.infer<S> | undefined {
+  try {
+    return schema.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}
+
+const time = z.iso.datetime().nullable()
+
+/** The part of /status that other commands need. A daemon of another version may show more, or less of the rest. */
+const gatesSchema = z.looseObject({
+  schemaVersion: z.literal(1),
+  instance: z.string(),
+  now: z.iso.datetime(),
+  paused: z.object({ since: time }).nullable(),
+  holding: z.array(z.string()),
+  circuits: z.object({
+    list: z.array(z.object({ subscriptionId: z.string(), state: z.string(), pausesForSeconds: z.number() })),
+  }),
+})
+
+/** The part of /status that `status` shows. */
+export const statusSchema = gatesSchema.extend({
+  version: z.string(),
+  summary: z.object({
+    level: z.string(),
+    headline: z.string(),
+    notices: z.array(z.object({ level: z.string(), text: z.string(), advice: z.string() })),
+  }),
+  missing: z.number(),
+  failed: z.record(z.string(), z.number()),
+  awaiting: z.number(),
+  inFlight: z.number(),
+  drain: z.object({ recoveredPerMinute: z.number(), seconds: z.number().nullable() }),
+  rate: z.object({ callsPerSecond: z.number() }),
+  causes: z.object({
+    total: z.number(),
+    list: z.array(
+      z.object({
+        eventType: z.string(),
+        subscriptionId: z.string(),
+        responseStatusCode: z.number().nullable(),
+        records: z.number(),
+      }),
+    ),
+  }),
+  lastFullSweep: time,
+  nextTick: time,
+})
+
+export type DaemonStatus = z.infer<typeof statusSchema>
+
+export interface DaemonState {
+  /** Origin of the daemon. */
+  url: string
+  instance: string
+  /** Epoch ms; undefined unless an operator has paused it. */
+  pausedSince: number | undefined
+  /** Gates that are shut, as in /status. */
+  holding: readonly string[]
+  /** Seconds until the next probe of each open circuit, by subscription. */
+  open: ReadonlyMap<string, number>
+}
+
+/** The daemon's state, or the reason why it is not known. */
+export type AskedDaemon = { url: string; problem: string } | DaemonState
+
+const statusTimeoutMs = 2000
+
+/** The daemon's /status; rejects only with the signal's reason. */
+async function readAs<S extends z.ZodType>(
+  schema: S,
+  url: string,
+  io: Pick<Io, 'clock' | 'signal'>,
+): Promise<{ status: z.infer<S> } | { problem: string }> {
+  const answer = await callDaemon({ url: `${url}/status`, method: 'GET', timeoutMs: statusTimeoutMs }, io)
+  if ('problem' in answer) return answer
+  const status = answer.status === 200 ? parseAs(schema, answer.body) : undefined
+  return status === undefined ? { problem: `HTTP ${answer.status}, not a daemon's status` } : { status }
+}
+
+export function readStatus(
+  url: string,
+  io: Pick<Io, 'clock' | 'signal'>,
+): Promise<{ status: DaemonStatus } | { problem: string }> {
+  return readAs(statusSchema, url, io)
+}
+
+/** Pauses and circuits live in the daemon's memory: no other process knows them. */
+export async function askDaemon(server: Config['server'], io: Pick<Io, 'clock' | 'signal'>): Promise<AskedDaemon> {
+  if (server.port === 0) return { url: 'server.port 0', problem: 'any free port' }
+  const url = originOf(server)
+  const read = await readAs(gatesSchema, url, io)
+  if ('problem' in read) return { url, ...read }
+  const { circuits, holding, instance, now, paused } = read.status
+  const open = circuits.list.filter(({ state }) => state === 'open')
+  return {
+    url,
+    instance,
+    pausedSince: paused === null ? undefined : Date.parse(paused.since ?? now),
+    holding,
+    open: new Map(open.map(({ subscriptionId, pausesForSeconds }) => [subscriptionId, pausesForSeconds])),
+  }
+}
+
+function isGate(name: string): name is Gate {
+  return Object.hasOwn(gateTable, name)
+}
+
+/** Gates of the daemon that block everything; one of a newer version is ignored. */
+function globalGatesOf(daemon: DaemonState): Gate[] {
+  return daemon.holding.filter(isGate).filter((gate) => gateTable[gate].blocks === 'everything')
+}
+
+/** Why the daemon retries nothing at all now; empty when it retries. */
+export function stopsOf(daemon: AskedDaemon): readonly string[] {
+  return 'problem' in daemon ? [] : globalGatesOf(daemon).map(reasonOf)
+}
+
+/** The gate of the daemon that blocks a subscription now. */
+export function gateOf(daemon: AskedDaemon, subscriptionId: string): Gate | undefined {
+  if ('problem' in daemon) return undefined
+  return globalGatesOf(daemon)[0] ?? (daemon.open.has(subscriptionId) ? 'circuit' : undefined)
+}
+
+function openText(open: DaemonState['open']): string[] {
+  if (open.size === 0) return []
+  const next = Math.ceil(Math.min(...open.values()))
+  const circuits = open.size === 1 ? 'a circuit is open' : `${open.size} circuits are open`
+  return [`${circuits}, with the next probe in ${next} s`]
+}
+
+/** One line for people. */
+export function inWords(daemon: AskedDaemon): string {
+  if ('problem' in daemon) {
+    return (
+      `Pauses and circuits of the running daemon are not known: ` +
+      `${daemon.url} does not answer (${daemon.problem}; server.host, server.port).`
+    )
+  }
+  const holds = [...stopsOf(daemon), ...openText(daemon.open)]
+  const text = holds.length === 0 ? 'holds no retries' : `holds retries: ${holds.join('; ')}`
+  return `The daemon (${daemon.instance} at ${daemon.url}) ${text}.`
+}

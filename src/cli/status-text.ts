@@ -1,0 +1,91 @@
+// The daemon's /status as text for a terminal: the sentences of its summary, the numbers, and the first causes. A pure function.
+import { decisions } from '../reconcile/decide.ts'
+import type { DaemonStatus } from './daemon-client.ts'
+import {
+  cell,
+  createShortIds,
+  pairs,
+  showSpan,
+  table,
+  wrapped,
+  type Colour,
+  type Column,
+  type Moments,
+  type Paint,
+} from './format.ts'
+
+export interface StatusShown {
+  url: string
+  moments: Moments
+  paint: Paint
+  width: number | undefined
+}
+
+const colours: Readonly<Record<string, Colour>> = { well: 'green', working: 'green', waiting: 'yellow', trouble: 'red' }
+const maxCauses = 10
+const levelWidth = 'trouble'.length
+
+/** A level and a text, broken where the line ends. */
+function levelLine(level: string, text: string, { paint, width }: StatusShown): string {
+  const label = `${level.padEnd(levelWidth)}  `
+  const lines = wrapped(label, text.split(' '), width, ' ')
+  return paint(colours[level] ?? 'bold', lines.slice(0, level.length)) + lines.slice(level.length)
+}
+
+function missingText({ failed, missing }: DaemonStatus): string {
+  const parts = decisions
+    .filter((decision) => decision !== 'excluded' && (failed[decision] ?? 0) > 0)
+    .map((decision) => `${failed[decision] ?? 0} ${decision}`)
+  return parts.length === 0 ? String(missing) : `${missing} (${parts.join(', ')})`
+}
+
+function numbers(status: DaemonStatus): [string, string][] {
+  const { awaiting, drain, inFlight, lastFullSweep, missing, nextTick, now, rate } = status
+  const secondsTo = (iso: string): number => (Date.parse(iso) - Date.parse(now)) / 1000
+  const done = drain.seconds === null || missing === 0 ? '' : `, done in about ${showSpan(drain.seconds)}`
+  return [
+    ['missing', missingText(status)],
+    ['recovering', `${drain.recoveredPerMinute} a minute${done}`],
+    ['retries', `${inFlight} in flight, ${awaiting} without an outcome, ${rate.callsPerSecond} calls/s`],
+    ['last full sweep', lastFullSweep === null ? 'none yet' : `${showSpan(-secondsTo(lastFullSweep))} ago`],
+    ['next tick', nextTick === null ? 'none' : `in ${showSpan(secondsTo(nextTick))}`],
+  ]
+}
+
+const causeColumns: Column[] = [
+  { name: 'count', align: 'right' },
+  { name: 'event type', minWidth: 12 },
+  { name: 'subscription' },
+  { name: 'response' },
+]
+
+function causeTable({ causes }: DaemonStatus, width: number | undefined): string {
+  if (causes.list.length === 0) return ''
+  const shortId = createShortIds(causes.list.map(({ subscriptionId }) => subscriptionId))
+  const rows = causes.list
+    .slice(0, maxCauses)
+    .map(({ eventType, records, responseStatusCode, subscriptionId }) => [
+      String(records),
+      cell(eventType),
+      shortId(subscriptionId),
+      String(responseStatusCode ?? 'none'),
+    ])
+  const more = causes.total > rows.length ? `... and ${causes.total - rows.length} more: webhook-reconciler plan\n` : ''
+  return `\n${table(causeColumns, rows, width)}${more}`
+}
+
+export function statusText(status: DaemonStatus, shown: StatusShown): string {
+  const { instance, now, summary, version } = status
+  const head = `${cell(instance)} at ${shown.url}, version ${cell(version)}, ${shown.moments.show(Date.parse(now))}\n`
+  const notices = summary.notices.map(
+    ({ advice, level, text }) =>
+      levelLine(level, text, shown) + wrapped(`${' '.repeat(levelWidth)}  -> `, advice.split(' '), shown.width, ' '),
+  )
+  return (
+    head +
+    levelLine(summary.level, summary.headline, shown) +
+    `\n${pairs(numbers(status))}` +
+    (notices.length === 0 ? '' : `\n${notices.join('')}`) +
+    causeTable(status, shown.width)
+  )
+}
