@@ -4,7 +4,7 @@ import type { Decision } from '../reconcile/decide.ts'
 export interface DrainState {
   /** Failed records that are retried now, or wait for it: due, held, awaiting. */
   pending: number
-  /** Failed records that back off, and when the last of them may be retried (epoch ms); undefined when nobody knows. */
+  /** Failed records that back off, and when the last of them may be retried (epoch ms); undefined when unknown. */
   backingOff: number
   lastDueAt: number | undefined
   /** Deliveries that were seen to recover, per ms, at present. */
@@ -30,7 +30,7 @@ export function estimateDrain(state: DrainState): number | undefined {
   return Math.max(atPace, lastDueAt ?? now)
 }
 
-/** Seconds until what is open is recovered, at a pace; parked and excluded records are nobody's work. 0 when nothing is open. */
+/** Seconds until what is open is recovered, at a pace; parked and excluded records do not count. 0 when nothing is open. */
 export function drainSeconds(failed: Readonly<Record<Decision, number>>, recoveredPerMs: number): number {
   const open = failed.due + failed.held + failed['backing-off'] + failed.awaiting
   return open === 0 ? 0 : open / recoveredPerMs / 1000

@@ -43,7 +43,7 @@ interface Minute {
 }
 
 /**
- * An hour of minutes and five minutes of steps, whatever happens. Minutes are those of the wall clock as it was at the
+ * Keeps an hour of minutes and five minutes of steps. Minutes are those of the wall clock as it was at the
  * start; when it is set later, what was counted stays as long ago as it is.
  */
 export function createHistory({ clock, missing }: HistoryOptions): History {
@@ -52,7 +52,7 @@ export function createHistory({ clock, missing }: HistoryOptions): History {
   const minutes = new Map<number, Minute>()
   const steps = new Map<number, number>()
   let sampled = -1
-  /** What was missing at the end of all that has been dropped. */
+  /** The last number of missing deliveries among dropped minutes. */
   let before: number | undefined
 
   const sinceStart = (): number => clock.monotonic() - startedAt

@@ -24,7 +24,7 @@ export interface Cause {
 export interface ParkedRecord {
   eventId: string
   webhookId: string
-  /** As the platform has it, without whatever looks like a secret or an account. */
+  /** As the platform has it, without parts that look like a secret or an account. */
   eventType: string
   subscriptionId: string
   /** The receiver's answer at the last attempt; null when there was none. */
@@ -50,7 +50,7 @@ export interface CausesOptions {
   policy: Policy
   /** Epoch ms of the platform's clock. */
   now: number
-  /** Whether retries of a subscription are held. */
+  /** The gate that blocks a subscription. */
   gateOf: (subscriptionId: string) => Gate | undefined
   /** The most causes, and the most parked records, that are listed. */
   maxCauses: number

@@ -1,4 +1,4 @@
-// Admission and backpressure of a listener: clients that ask without reading, or stay without asking, cost bounded memory and shut nobody out.
+// Admission and backpressure: slow and idle clients cost bounded memory, and keep no other client out.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '../runtime/clock.ts'

@@ -16,9 +16,9 @@ export interface ListenOptions {
   host: string
   /** 0 takes any free port. */
   port: number
-  /** What differs from the default limits of connections. */
+  /** Limits of connections other than the default ones. */
   limits?: Partial<ConnectionLimits>
-  /** Called for each request. What keeps it from giving an answer is a bug: the asker gets 500. */
+  /** Called for each request. An error is a bug: it goes to `onError`, and the client gets 500. */
   answer: (request: IncomingMessage) => Promise<Answer>
   onError: (error: unknown) => void
   clock: Clock

@@ -134,7 +134,7 @@ function ahead(seconds: number): string {
 const expiry = (at: Date | null, now: Date): Part =>
   at === null ? 'none' : html`${fromNow(at, now)}, ${time(at, now)}`
 
-/** Token, clocks, zone: whatever must be right for anything to work. */
+/** The conditions of all work: token, clocks, zone. */
 function surroundings(status: StatusDocument): Html {
   const { certificateExpires, circuits, clock, now, rate, receiver, startedAt, timeZone } = status
   const offset = timeZone.offsetSeconds

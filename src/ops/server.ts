@@ -13,15 +13,15 @@ export interface OpsServerOptions {
   port: number
   /** Text exposition of all metrics, and its content type. */
   metrics: () => Promise<{ text: string; contentType: string }>
-  /** What keeps the process from being alive, or from being ready; empty when nothing does. */
+  /** Reasons why the process is not alive, or not ready; empty when it is. */
   live: () => readonly string[]
   ready: () => readonly string[]
   status: () => StatusDocument
-  /** Whether the status page is at `/`. */
+  /** True: the status page is at `/`. */
   statusPage: boolean
   /** Undefined without `control.token`: then there are no commands. */
   control: ControlOptions | undefined
-  /** Told of what keeps an answer from being made: a bug. The asker gets 500. */
+  /** Gets an error that kept an answer from being made, which is a bug. The client gets 500. */
   onError: (error: unknown) => void
   clock: Clock
 }
@@ -76,7 +76,7 @@ function createShared(options: OpsServerOptions): Shared {
       const answer = await make[what]()
       return { ...answer, body: Buffer.from(answer.body) }
     } catch (error) {
-      // Told once, not once by everybody who asks.
+      // Reported once, not by each client.
       options.onError(error)
       return bugAnswer
     }
@@ -102,7 +102,7 @@ function createShared(options: OpsServerOptions): Shared {
 
 type Read = (query: string) => Answer | Promise<Answer>
 
-/** Whatever can be read, by path. */
+/** The readable resources by path. */
 function readsOf(options: OpsServerOptions, shared: Shared): ReadonlyMap<string, Read> {
   const page: Read = (query) =>
     shared.of(new URLSearchParams(query).get('refresh') === 'off' ? 'page?refresh=off' : 'page')

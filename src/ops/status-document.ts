@@ -43,7 +43,7 @@ export interface CircuitStatus extends Omit<CircuitView, 'pausesForMs'> {
   pausesForSeconds: number
 }
 
-/** Whatever is measured and counted; the summary is made of it. */
+/** The measured part, of which the summary is made. */
 export interface StatusFacts {
   instance: string
   version: string

@@ -2,13 +2,15 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { toStatus } from '../../src/ops/status.ts'
+import { groupByCause } from '../../src/ops/causes.ts'
+import { maxCauses, maxParked, toStatus } from '../../src/ops/status.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { accessibilityProblems, keepPicture, openPage, startBrowser } from '../support/browser.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { startPlatform } from '../support/gate.ts'
-import { anIncident } from '../support/incident.ts'
+import { defaultPolicy, due, learn, listingOf, testBacklog, testNow } from '../support/backlog.ts'
+import { anIncident, uuid } from '../support/incident.ts'
 import { start } from '../support/ops-server.ts'
 import { get, patience, startDaemon, type Daemon } from '../support/process.ts'
 
@@ -128,7 +130,7 @@ describe('an incident', () => {
     expect(list.list.map(({ webhookId }) => webhookId)).toEqual(parked)
   })
 
-  test("asks for nothing but itself, runs nobody's script, and breaks none of its own rules", async () => {
+  test('asks for nothing but itself, runs no script, and breaks none of its own rules', async () => {
     await using opened = await openPage(browser, daemon.url)
     const { asked, complaints, page } = opened
     expect(complaints).toEqual([])
@@ -211,6 +213,52 @@ test.each([
       await page.setViewportSize({ width, height: 800 })
       expect(await page.evaluate('document.documentElement.scrollWidth'), `at ${width}`).toBe(width)
     }
+  } finally {
+    await browser.close()
+  }
+})
+
+test('10,000 subscriptions that fail make no long page', async () => {
+  const subscriptionId = (n: number): string => `${n.toString(16).padStart(8, '0')}-1111-4111-8111-111111111111`
+  const now = Date.UTC(2026, 0, 15, 12)
+  const failing = Array.from({ length: 10_000 }, (_, n) =>
+    due({ id: uuid(n), subscriptionId: subscriptionId(n), eventType: n % 2 === 0 ? evil : 'account-activated' }),
+  )
+  const backlog = testBacklog({ maxRecords: 20_000 })
+  learn(backlog, listingOf(failing), testNow)
+  const circuits = Array.from({ length: 10_000 }, (_, n) => ({
+    ...({
+      subscriptionId: subscriptionId(n),
+      state: 'open',
+      limit: 1,
+      outstanding: 0,
+      pausesForMs: 30_000 + n,
+    } as const),
+  }))
+  function status(): StatusDocument {
+    const gateOf = (): 'circuit' => 'circuit'
+    const causes = groupByCause(backlog.entries(), {
+      ...{ policy: defaultPolicy, now: testNow, gateOf, maxCauses, maxParked },
+    })
+    const failed = { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 10_000, awaiting: 0 }
+    const gates = [{ gate: 'circuit', since: undefined, subscriptions: 10_000 }] as const
+    return toStatus(anIncident({ now, causes, circuits, failed, gates }))
+  }
+  await using server = await start({ status })
+  const browser = await startBrowser()
+  try {
+    await using opened = await openPage(browser, `http://127.0.0.1:${server.port}/?refresh=off`, { viewport: phone })
+    const { complaints, page } = opened
+    expect(await page.locator('h1').innerText()).toBe(
+      'The receiver is failing: retries are paused. 10,000 deliveries are missing.',
+    )
+    expect((await rowsOf(page, 'causes')).length).toBe(10)
+    expect(await page.locator('.more').innerText()).toBe('And 9,990 causes with 9,990 deliveries.')
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(phone.width)
+    expect(await page.locator('script, img').count()).toBe(0)
+    expect(complaints).toEqual([])
+    expect(await accessibilityProblems(page)).toEqual([])
+    expect((await page.content()).length).toBeLessThan(50_000)
   } finally {
     await browser.close()
   }

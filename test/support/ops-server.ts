@@ -66,7 +66,7 @@ export async function talk(port: number, bytes: string): Promise<string> {
   return text
 }
 
-/** A connection of a client that says what it is told to, and takes what comes. */
+/** A client's connection that sends given bytes. */
 export function dial(port: number, bytes: string): Socket {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => undefined)
@@ -81,7 +81,7 @@ export async function closed(socket: Socket): Promise<void> {
 
 /** A server whose metrics come when the test lets them. */
 export interface Slow extends Running {
-  /** Resolves when somebody has asked for them. */
+  /** Resolves when a client has asked for them. */
   asked: Promise<undefined>
   answer(text: string): void
 }

@@ -1,4 +1,4 @@
-// Clients that ask without reading, stay without asking, or come in crowds: memory stays bounded, and nobody is shut out. Real sockets, virtual time.
+// Slow clients, idle clients, crowds: memory stays bounded, and no client is kept out. Real sockets, virtual time.
 import diagnostics from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
@@ -10,7 +10,7 @@ import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.
 
 const get = (path = '/'): string => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`
 const last = 'GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
-/** More than the kernel takes of what nobody reads: at most 4 MiB sent and 6 MiB received by default. */
+/** More than the kernel takes of unread bytes: at most 4 MiB sent and 6 MiB received by default. */
 const large = Buffer.alloc(16_777_216, 'x')
 
 interface Scene extends Listener, AsyncDisposable {
@@ -55,7 +55,7 @@ async function dialAndWait(port: number, bytes: string): Promise<Socket> {
   return socket
 }
 
-/** Resolves when the server has ended it, in whatever way. */
+/** Resolves when the server has ended it, in any way. */
 async function gone(socket: Socket): Promise<void> {
   socket.resume()
   if (socket.closed) return
@@ -72,7 +72,7 @@ async function keep(port: number): Promise<Socket> {
 const statusLines = (text: string): number => text.match(/HTTP\/1\.1 200 /g)?.length ?? 0
 
 describe('pipelining', () => {
-  test('a request is heard whole, whatever pieces it comes in', async () => {
+  test('a request is heard whole, in any pieces', async () => {
     await using scene = await open()
     const header = `X-Long: ${'y'.repeat(10_000)}\r\n`
     const socket = dial(scene.port, `GET /whole HTTP/1.1\r\nHost: x\r\n${header}`)
@@ -103,7 +103,7 @@ describe('pipelining', () => {
     [1, 65_536],
     [8, 65_536],
     [200, 65_536],
-  ])('%i connections with %i bytes of requests each, whose answers nobody reads', async (count, length) => {
+  ])('%i connections with %i bytes of requests each, whose answers stay unread', async (count, length) => {
     let parsed = 0
     const note = (): void => void (parsed += 1)
     diagnostics.subscribe('http.server.request.start', note)

@@ -23,7 +23,7 @@ function pageOf(state: StatusState): string {
   return renderPage(toStatus(state), { refreshes: true })
 }
 
-/** What a reader reads: without markup, blanks made one. */
+/** The page's text: without markup, blanks made one. */
 function textOf(page: string): string {
   return page
     .replaceAll(/<style>[^]*?<\/style>|<svg[^]*?<\/svg>/g, '')
@@ -102,7 +102,7 @@ describe('in one look', () => {
     expect(text).toContain(uuid(1008))
   })
 
-  test('nothing arrives, or nothing is retried: no time is told', () => {
+  test('nothing arrives, or nothing is retried: the time is unknown', () => {
     expect(read(anIncident({ recoveredPerMs: 0 }))).toContain('Done Unknown No delivery arrives at present.')
     expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries wait at present.')
   })
@@ -298,7 +298,7 @@ describe('GET /', () => {
     expect(Number(headers['content-length'])).toBe(Buffer.byteLength(page))
   })
 
-  test('is nothing with server.statusPage false, and then nobody is sent there', async () => {
+  test('is 404 with server.statusPage false, and no answer refers to it', async () => {
     await using server = await start({ statusPage: false })
     const { body, headers, status } = await ask(server.port, '/')
     expect([status, headers['content-type']]).toEqual([404, 'text/plain; charset=utf-8'])

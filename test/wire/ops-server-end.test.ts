@@ -1,4 +1,4 @@
-// The end of the ops server: whoever is being answered gets the answer, nobody else is waited for.
+// The end of the ops server: answers under way are finished, and no other client is waited for.
 import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
 import { ask, closed, contentType, dial, start, startSlow } from '../support/ops-server.ts'
@@ -67,7 +67,7 @@ describe('the end', () => {
     expect(await ask(server.port, '/metrics')).toMatchObject({ status: 200, headers: { connection: 'close' } })
   })
 
-  test('lets nobody in any more', async () => {
+  test('takes no new connection', async () => {
     await using server = await start()
     await server.close()
     await expect(ask(server.port, '/livez')).rejects.toMatchObject({ code: 'ECONNREFUSED' })

@@ -1,4 +1,4 @@
-// The ops server over real HTTP: what it answers, what it refuses, and that nobody can hold it up.
+// The ops server over real HTTP: answers, refusals, and clients that misbehave.
 import diagnostics from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Server } from 'node:net'
@@ -55,7 +55,7 @@ describe('answers', () => {
   )
 
   test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'])(
-    '%s is refused, and told what is allowed',
+    '%s is refused with what is allowed',
     async (method) => {
       await using server = await start()
       const answer = await ask(server.port, '/metrics', method)
@@ -66,7 +66,7 @@ describe('answers', () => {
 })
 
 describe('probes', () => {
-  test('tell all problems, one a line, as 503', async () => {
+  test('list all problems, one a line, as 503', async () => {
     await using server = await start({ live: () => ['the loop is stuck'], ready: () => ['no token', 'no page'] })
     expect(await ask(server.port, '/livez')).toMatchObject({ status: 503, body: 'the loop is stuck\n' })
     expect(await ask(server.port, '/readyz')).toMatchObject({ status: 503, body: 'no token\nno page\n' })
@@ -101,9 +101,9 @@ describe('an answer that costs something is made once a second for all who ask',
     expect(made).toBe(2)
   })
 
-  test('also when its making takes longer, and a bug in it is told once', async () => {
+  test('also when its making takes longer, and a bug in it is reported once', async () => {
     const made = Promise.withResolvers<never>()
-    const [told, asked]: [unknown[], PromiseWithResolvers<undefined>] = [[], Promise.withResolvers()]
+    const [reported, asked]: [unknown[], PromiseWithResolvers<undefined>] = [[], Promise.withResolvers()]
     let makings = 0
     await using server = await start({
       metrics: () => {
@@ -111,7 +111,7 @@ describe('an answer that costs something is made once a second for all who ask',
         asked.resolve(undefined)
         return made.promise
       },
-      onError: (error) => told.push(error),
+      onError: (error) => reported.push(error),
     })
     const first = ask(server.port, '/metrics')
     await asked.promise
@@ -120,7 +120,7 @@ describe('an answer that costs something is made once a second for all who ask',
     await ask(server.port, '/livez')
     made.reject(new Error('CANARY'))
     expect((await Promise.all([first, ...others])).map(({ status }) => status)).toEqual(Array(6).fill(500))
-    expect(told).toHaveLength(makings)
+    expect(reported).toHaveLength(makings)
     expect(makings).toBe(1)
   })
 })
@@ -153,17 +153,17 @@ describe('a state that can not be read', () => {
         },
       },
     ],
-  ])('%s is 500, says nothing of why, and is told to who may know', async (path, changes) => {
-    const told: unknown[] = []
-    await using server = await start({ ...changes, onError: (error) => told.push(error) })
+  ])('%s is 500, says nothing of why, and is reported', async (path, changes) => {
+    const reported: unknown[] = []
+    await using server = await start({ ...changes, onError: (error) => reported.push(error) })
     for (const method of ['GET', 'HEAD']) {
-      // A second later: an answer that is shared is told of once.
+      // A second later: an answer that is shared is reported once.
       await server.clock.advance(1_000)
       const answer = await ask(server.port, path, method)
       expect(answer.status).toBe(500)
       expect(answer.body).not.toContain('CANARY')
     }
-    expect(told).toEqual([bug, bug])
+    expect(reported).toEqual([bug, bug])
     expect((await ask(server.port, '/nothing')).status).toBe(404)
   })
 })
@@ -187,7 +187,7 @@ describe('the port', () => {
 
   test.each([
     ['192.0.2.1', 'no such address'],
-    ['nobody.invalid', 'host'],
+    ['no-host.invalid', 'host'],
   ])('at %s: it is the host that is wrong', async (host, message) => {
     const failure: unknown = await start({ host }).catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(ConfigurationError)
@@ -235,13 +235,13 @@ describe('clients that do not behave', () => {
       listening ??= (message as { server: Server }).server
     }
     diagnostics.subscribe('tracing:net.server.listen:asyncStart', note)
-    const told: unknown[] = []
-    await using server = await start({ onError: (error) => told.push(error) })
+    const reported: unknown[] = []
+    await using server = await start({ onError: (error) => reported.push(error) })
     diagnostics.unsubscribe('tracing:net.server.listen:asyncStart', note)
     expect(listening).toBeDefined()
     const trouble = Object.assign(new Error('accept EMFILE'), { code: 'EMFILE' })
     for (let i = 0; i < 3; i += 1) listening?.emit('error', trouble)
-    expect(told).toEqual([trouble, trouble, trouble])
+    expect(reported).toEqual([trouble, trouble, trouble])
     expect((await ask(server.port, '/livez')).status).toBe(200)
   })
 })

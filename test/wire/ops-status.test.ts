@@ -119,7 +119,7 @@ test('an incident', () => {
   })
 })
 
-describe('what holds retries', () => {
+describe('shut gates', () => {
   const causes: Record<Gate, Partial<StatusState>> = {
     disabled: shut('disabled'),
     paused: shut('paused', 0),
@@ -148,7 +148,7 @@ describe('what holds retries', () => {
   })
 })
 
-test('what is excluded or awaited does not expire, whoever counted it', () => {
+test('excluded and awaited records do not expire', () => {
   const expiring = { due: 1, 'backing-off': 2, held: 3, parked: 4, excluded: 100, awaiting: 1000 }
   expect(toStatus(aStatusState({ expiring })).expiring).toEqual({
     total: 10,
@@ -195,7 +195,7 @@ describe('causes', () => {
     expect(causeOf({}, { circuits })?.circuit).toBe(state)
   })
 
-  test('what is excluded is not missing, what is parked is', () => {
+  test('excluded records are not missing, parked ones are', () => {
     const failed = { due: 1, 'backing-off': 2, parked: 4, excluded: 1000, held: 8, awaiting: 16 }
     expect(toStatus(aStatusState({ failed })).missing).toBe(31)
   })
@@ -218,7 +218,7 @@ describe('causes', () => {
   })
 
   test.each(['disabled', 'paused', 'receiver-down', 'unauthorized', 'platform'] as const)(
-    '%s: no time can be told',
+    '%s: the time is unknown',
     (hold) => {
       const held: Record<string, Partial<StatusState>> = {
         disabled: shut('disabled'),

@@ -1,4 +1,4 @@
-// The template that pages are made with: what is put in is text, whatever it looks like.
+// The template of pages: its parts stay text.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { escapeHtml, html } from '../../../src/ops/html.ts'
@@ -24,7 +24,7 @@ test('an object that a stranger made is not taken for markup', () => {
   expect(html`${parsed.eventType}`.markup).not.toContain('<')
 })
 
-describe('what would show something else than there is', () => {
+describe('invisible characters', () => {
   test.each(['\u0000', '\u001b', '\u0085', '\u200b', '\u202e', '\u2066', '\u2028', '\ufeff', '\ud800'])(
     '%j',
     (text) => {
