@@ -106,10 +106,11 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
 
   /**
    * Records of closed circuits that it worked on lately fill half of the backlog: those that were left out wait for the
-   * next full sweep.
+   * next full sweep. Where subscriptions outnumber the places, one that has a place keeps it while its record is due.
    */
   function isBusy(): boolean {
     if (isRoomy) return false
+    if (scenario.subscriptions.length > config.backlog.maxRecords) return true
     const since = timeline.now() - bound - config.retry.backoff.max
     const busy = [...platform.records.values()].filter(({ id, status, subscriptionId }) => {
       const isOurs = status !== 'successful' && (knowledge.get(id)?.sentAt ?? -Infinity) > since
