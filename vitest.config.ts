@@ -1,6 +1,7 @@
 // Test runner settings: `npm test` runs all but benchmarks (test/bench) and test:e2e (*.e2e.ts: a real Prometheus, a browser, the network, or minutes).
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/support/longest-first.ts'
 
 export default defineConfig({
   test: {
@@ -9,6 +10,7 @@ export default defineConfig({
     // Most of the slower files wait for sockets and timers: more workers than cores keep the cores busy.
     pool: 'threads',
     isolate: false,
+    sequence: { sequencer: LongestFirst },
     maxWorkers: 2 * availableParallelism(),
     // Of the concurrent tests of a file: each has a process of its own, or two.
     maxConcurrency: 3,

@@ -1,6 +1,7 @@
 // Runner settings of `npm run test:fast`: what opens no socket and starts no process, with fewer seeds of the simulation.
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/support/longest-first.ts'
 
 export default defineConfig({
   test: {
@@ -8,6 +9,7 @@ export default defineConfig({
     env: { SIMULATION_SEEDS: '100' },
     pool: 'threads',
     isolate: false,
+    sequence: { sequencer: LongestFirst },
     // Nothing waits: a worker for each core.
     maxWorkers: availableParallelism(),
     // A busy host makes the slowest take several times as long.
