@@ -14,6 +14,17 @@ RUN node tools/bundle/main.ts
 # For `kubectl exec`: the program by its name, where PATH finds it. The link is made for /usr/local/bin, and relative.
 RUN mkdir bin && ln -s ../../../app/dist/main.cjs bin/webhook-reconciler
 
+# The emulated platform, for trying things out: `npm run image -- --target sandbox`. It makes its keys in /data.
+FROM build AS sandbox
+COPY tools ./tools
+COPY sandbox ./sandbox
+RUN mkdir /data && chown 1000:1000 /data
+WORKDIR /data
+USER 1000:1000
+EXPOSE 8090 8091 8092
+ENTRYPOINT ["node", "/app/sandbox/main.ts"]
+
+# The last stage, and so the one that is built without --target: the program.
 FROM ${BASE}
 ARG BASE
 ARG VERSION=0.1.0

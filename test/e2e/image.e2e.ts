@@ -141,3 +141,13 @@ describe.skipIf(obstacle !== undefined)('image', () => {
     expect(output.trim().split('\n').at(-1)).toContain('"event":"daemon_stopped"')
   })
 })
+
+describe.skipIf(obstacle !== undefined)('target sandbox', () => {
+  test('starts the sandbox', async () => {
+    using image = buildImage('sandbox')
+    await using running = image.start([...image.config.Entrypoint, '--help'])
+    const code = await running.ended()
+    expect({ code, user: image.config.User }, running.output()).toEqual({ code: 0, user: '1000:1000' })
+    expect(running.output()).toContain('--records')
+  })
+})

@@ -163,18 +163,12 @@ async function firstProcess(unshare: ChildProcess): Promise<number> {
   }
 }
 
-/** Builds the image with `npm run image`'s own script, and unpacks it; both go when it is disposed of. */
-export function buildImage(): Image {
-  const tag = `localhost/webhook-reconciler-test:${process.pid}`
-  run(process.execPath, [
-    join(repository, 'tools/image/main.ts'),
-    '--engine',
-    'buildah',
-    '--base',
-    baseImage(),
-    '--tag',
-    tag,
-  ])
+/** Builds a target with `npm run image`'s own script, and unpacks it; both go when it is disposed of. Default: the program. */
+export function buildImage(target?: 'sandbox'): Image {
+  const tag = `localhost/webhook-reconciler-test${target === undefined ? '' : `-${target}`}:${process.pid}`
+  const script = join(repository, 'tools/image/main.ts')
+  const targetWords = target === undefined ? [] : ['--target', target]
+  run(process.execPath, [script, '--engine', 'buildah', '--base', baseImage(), '--tag', tag, ...targetWords])
   const container = run('buildah', ['from', '--pull-never', tag])
   const inspected = JSON.parse(run('buildah', ['inspect', '--type', 'image', tag])) as {
     Docker: { config: ImageConfig }

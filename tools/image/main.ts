@@ -18,7 +18,7 @@ interface Engine {
 const engines: Readonly<Record<string, Engine>> = {
   docker: { probe: ['version'], build: ['build'] },
   podman: { probe: ['info'], build: ['build', '--format', 'docker'] },
-  buildah: { probe: ['info'], build: ['build', '--format', 'docker'] },
+  buildah: { probe: ['info'], build: ['build', '--format', 'docker', '--layers'] },
 }
 
 function works(name: string): boolean {
