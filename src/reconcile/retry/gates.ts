@@ -55,7 +55,7 @@ export const gateTable = {
   circuit: {
     blocks: 'subscription',
     reason: 'Nearly all retries of a subscription failed again: its circuit is open.',
-    advice: 'Look at the receiver; a probe goes out after each cooldown, or at once by POST /-/probe.',
+    advice: 'Look at the receiver; a probe goes out after each cooldown, or at once: webhook-reconciler probe.',
   },
   limit: {
     blocks: 'subscription',
