@@ -3,7 +3,7 @@ import { Command, CommanderError } from 'commander'
 import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
 import type { Io } from './io.ts'
-import type { CheckOptions } from './check.ts'
+import type { CheckOptions } from './check/looks.ts'
 import type { ControlName, ControlOptions, HealthcheckOptions, StatusOptions } from './daemon-commands.ts'
 import type { PrintOptions } from './print-config.ts'
 import type { RoundOptions } from './round/look.ts'
@@ -89,7 +89,9 @@ function readCommands(io: Io, run: Run): Command[] {
       ),
     withSession(new Command('check'))
       .description('check configuration, key, certificate, token, list call, clock and time zone, and say what to do')
-      .action((options: CheckOptions) => run(async () => (await import('./check.ts')).checkCommand(io, options))),
+      .option('--retry <id>', 'then retry this failed webhook once, and report how the platform behaves')
+      .option('--yes', 'with --retry: do not ask before')
+      .action((options: CheckOptions) => run(async () => (await import('./check/check.ts')).checkCommand(io, options))),
     withJson(withConfig(new Command('print-config')))
       .description('show every key with the value in use and its origin; secrets are hidden')
       .action((options: PrintOptions) =>

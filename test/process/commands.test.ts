@@ -16,7 +16,7 @@ describe('help', () => {
     ['plan', ['--records', '--zone <name>', '--json', '--event <id>', '--since <time>', '--parked', 'changes nothing']],
     ['explain', ['<id>', '--zone <name>']],
     ['retry', ['[webhookIds...]', '--event <id>', '--since <time>', '--until <time>', '--parked', '--rate', '--yes']],
-    ['check', ['--json', 'time zone']],
+    ['check', ['--json', 'time zone', '--retry <id>', '--yes']],
     ['print-config', ['--json', 'secrets are hidden']],
     ['pause', ['--port <number>', 'server.port']],
     ['resume', ['--port <number>']],
@@ -189,7 +189,7 @@ describe('check', () => {
     const { code, out } = await runCommand(['check'], { env: { RECONCILER_PLATFORM_BASE_URL: 'ftp://x' } })
     expect(code).toBe(78)
     expect(out).toMatch(/^FAILED {3}configuration +platform\.baseUrl \(RECONCILER_PLATFORM_BASE_URL\)/)
-    expect(out).toMatch(/\n- +token +not looked at/)
+    expect(out).toMatch(/\n- +token +not checked/)
   })
 
   test('a client that is not known: 4; a permission that is missing: 4', async () => {
@@ -232,6 +232,68 @@ describe('check', () => {
       /\nwarning +clock skew +ahead of this host: identity host (?:89|90)\.\d s, platform (?:89|90)\.\d s/,
     )
     expect(out).toMatch(/\nFAILED +receiver /)
+  })
+})
+
+describe('check --retry', () => {
+  const asynchronous = { delivery: { mode: 'async', delayMs: 100 } } as const
+
+  test('retries one record after a question, and reports how the platform behaves', async () => {
+    await using sandbox = await startPlatform(asynchronous)
+    const [id = ''] = seedDue(sandbox, 3)
+    const env = await envOf(sandbox)
+    const no = await runCommand(['check', '--retry', id], { env, answer: 'n' })
+    expect(no.code).toBe(0)
+    expect(no.questions[0]).toMatch(new RegExp(`^Retry webhook ${id} of test at .* once.*\\[y/N\\] $`))
+    expect(no.out).toContain('not wanted: nothing was retried')
+    expect(sandbox.stats.requests.retry).toEqual({})
+
+    const { code, out } = await runCommand(['check', '--retry', id, '--yes'], { env })
+    expect(code, out).toBe(0)
+    expect(out).toMatch(/\nok +retry +accepted with HTTP 200, .*: it answers before it delivers\n/)
+    expect(out).toMatch(/\nok +outcome +delivered, seen after \d+s \(response 200\)\n/)
+    expect(out).toMatch(/\nok +counter +numberOfAttempts went from 1 to 2\n/)
+    expect(out).toMatch(/\nok +attempt time +(?:to the second|with a fraction), and right in UTC\n/)
+    expect(out).toMatch(/\nok +bounds +From is (?:in|ex)clusive, To is (?:in|ex)clusive/)
+    expect(out).toMatch(/\nok +refusal +a second retry is refused with HTTP \d+, and found successful\n/)
+    expect(sandbox.counts()).toMatchObject({ successful: 1, failed: 2 })
+  })
+
+  test('of a platform that delivers before it answers, whose receiver still fails: 1', async () => {
+    await using sandbox = await startPlatform()
+    const [id = ''] = seedDue(sandbox, 1)
+    sandbox.receiver.fail({ status: 503 })
+    const { code, out } = await runCommand(['check', '--retry', id, '--yes', '--json'], { env: await envOf(sandbox) })
+    expect(code, out).toBe(1)
+    const { steps } = JSON.parse(out) as { steps: { step: string; verdict: string; found: string }[] }
+    const found = Object.fromEntries(steps.map((step) => [step.step, `${step.verdict}: ${step.found}`]))
+    expect(found['retry']).toMatch(/: it delivers before it answers$/)
+    expect(found['outcome']).toMatch(/^failed: failed again, seen after \d+s \(response 503\)$/)
+    expect(found).not.toHaveProperty('refusal')
+    expect(sandbox.record(id)?.numberOfAttempts).toBe(2)
+  })
+
+  test('shows a wrong zone by the time of the attempt', async () => {
+    await using sandbox = await startPlatform({ timeZone: 'Asia/Tokyo' })
+    const [id = ''] = seedDue(sandbox, 1)
+    const env = await envOf(sandbox, { RECONCILER_PLATFORM_TIME_ZONE: 'Asia/Dubai' })
+    const { code, out } = await runCommand(['check', '--retry', id, '--yes'], { env })
+    expect(code).toBe(1)
+    expect(out).toMatch(/\nFAILED +(?:attempt time|time zone) +.*Asia\/Dubai/)
+  })
+
+  test.each([
+    ['no terminal', [], 2],
+    ['an id that is no failed record', ['--yes'], 1],
+    ['a permission that is missing', ['--yes'], 4],
+  ] as const)('%s', async (name, more, expected) => {
+    const forbidden = { operation: 'retry', fault: { kind: 'status', status: 403 } } as const
+    await using sandbox = await startPlatform(expected === 4 ? { faults: [forbidden] } : {})
+    const [id = ''] = seedDue(sandbox, 1)
+    const args = ['check', '--retry', name.startsWith('an id') ? missing : id, ...more]
+    const { code, err, out } = await runCommand(args, { env: await envOf(sandbox) })
+    expect(code, out + err).toBe(expected)
+    expect(sandbox.counts()).toMatchObject({ failed: 1 })
   })
 })
 

@@ -9,7 +9,7 @@ import {
   skewStep,
   timeZoneStep,
   type Step,
-} from '../../../src/cli/check-steps.ts'
+} from '../../../src/cli/check/steps.ts'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { loadWith } from '../../support/configuration.ts'
 import type { SigningKey } from '../../../src/platform/credentials.ts'

@@ -1,13 +1,27 @@
 // The verdicts of `check`: what was found at each step, and what to do about it. Pure functions.
-import { exitCode, type ConfigurationError, type ExitCode } from '../runtime/errors.ts'
-import type { LoadedConfig } from '../config/load.ts'
-import type { Certificate, SigningKey } from '../platform/credentials.ts'
-import type { Reason } from '../platform/http.ts'
-import { tlsAdvice } from '../platform/tls-advice.ts'
-import { showSpan } from './format.ts'
+import { exitCode, type ConfigurationError, type ExitCode } from '../../runtime/errors.ts'
+import type { LoadedConfig } from '../../config/load.ts'
+import type { Certificate, SigningKey } from '../../platform/credentials.ts'
+import type { Reason } from '../../platform/http.ts'
+import { tlsAdvice } from '../../platform/tls-advice.ts'
+import { showSpan } from '../format.ts'
 
 export type StepName =
-  'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver'
+  | 'configuration'
+  | 'key'
+  | 'certificate'
+  | 'token'
+  | 'list call'
+  | 'clock skew'
+  | 'time zone'
+  | 'receiver'
+  /** With --retry. */
+  | 'retry'
+  | 'outcome'
+  | 'counter'
+  | 'attempt time'
+  | 'bounds'
+  | 'refusal'
 
 /** `skipped`: it could not be looked at, because of a step before it or because nothing is configured. */
 export type Verdict = 'ok' | 'warning' | 'failed' | 'skipped'

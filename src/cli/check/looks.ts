@@ -1,0 +1,235 @@
+// The steps of `check`, in their order: each with the steps that it needs, and the look that gives its verdict.
+import { loadConfig, type LoadedConfig } from '../../config/load.ts'
+import type { TelemetryEvent } from '../../observe/events.ts'
+import { createLog, type Log } from '../../observe/log.ts'
+import { createLogReporter } from '../../observe/log-reporter.ts'
+import { createConnection, type Connection } from '../../platform/connection.ts'
+import { keyWarnings, loadCertificate, loadKey, type Reloadable, type SigningKey } from '../../platform/credentials.ts'
+import { TransportError, type HttpTransport, type Transport } from '../../platform/http.ts'
+import { createTimeZone } from '../../platform/time-zone.ts'
+import { TokenError } from '../../platform/token-endpoint.ts'
+import { isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
+import { createReconciler, toPolicy, type Reconciler } from '../../reconciler.ts'
+import { exitCode } from '../../runtime/errors.ts'
+import { periodOf } from '../../runtime/schedule.ts'
+import { createMoments } from '../format.ts'
+import type { Io } from '../io.ts'
+import { askReceiver } from '../round/run-reconciler.ts'
+import { keySetting, openTransport, type ConfigOption } from '../service.ts'
+import * as verdicts from './steps.ts'
+import type { Step, StepName } from './steps.ts'
+
+export interface CheckOptions extends ConfigOption {
+  json?: true
+  verbose?: true
+  zone: string
+  /** Id of a failed webhook. */
+  retry?: string
+  yes?: true
+}
+
+/** The last request that went out, and how it ended. */
+interface LastCall {
+  call: string
+  errorCode: string | undefined
+  status: number | undefined
+}
+
+/** Everything that asks the platform. */
+export interface Platform {
+  connection: Connection
+  reconciler: Reconciler
+  http: HttpTransport
+  last: LastCall
+  events: readonly TelemetryEvent[]
+  /** The receiver's first answer. */
+  answered: Promise<string>
+  log: Log
+}
+
+/** Grows from step to step. */
+export interface Checked {
+  io: Io
+  options: CheckOptions
+  loaded?: LoadedConfig
+  key?: Reloadable<SigningKey>
+  platform?: Platform
+}
+
+/** The result of an earlier step that this one needs. */
+export function given<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error('a step ran before the one that it needs')
+  return value
+}
+
+/** Notes where each call goes: the platform's own errors hold no address, as they are logged. */
+function watched(transport: Transport, last: LastCall): Transport {
+  return async (request) => {
+    last.call = `${request.method} ${request.url.origin}${request.url.pathname}`
+    last.errorCode = undefined
+    last.status = undefined
+    try {
+      const response = await transport(request)
+      last.status = response.status
+      return response
+    } catch (error) {
+      if (error instanceof TransportError) last.errorCode = error.code
+      throw error
+    }
+  }
+}
+
+function openPlatform({ io, key, loaded, options }: Checked): Platform {
+  const { config } = given(loaded)
+  const { clock, random, stderr } = io
+  const level = options.verbose === true ? 'debug' : 'silent'
+  const log = createLog({ level, instance: config.instance.name, clock, write: (line) => stderr.write(line) })
+  const reporter = createLogReporter(log, clock)
+  const events: TelemetryEvent[] = []
+  const answered = Promise.withResolvers<string>()
+  const last: LastCall = { call: '', errorCode: undefined, status: undefined }
+  const http = openTransport(config, io)
+  const transport = watched(http.transport, last)
+  function emit(event: TelemetryEvent): void {
+    events.push(event)
+    reporter.observe(event)
+    if (event.type === 'receiver') answered.resolve(event.detail)
+  }
+  const connection = createConnection(config, { clock, random, transport, key: given(key), emit })
+  const policy = toPolicy(config, periodOf(config.schedule))
+  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
+  return { connection, reconciler, http, last, events, answered: answered.promise, log }
+}
+
+/** The step of a call to the platform that failed. */
+export function troubleStep(step: 'token' | 'list call', error: unknown, { call, errorCode }: LastCall): Step {
+  if (!isPlatformTrouble(error)) throw error
+  const { message, reason } = error
+  const isRejected =
+    error instanceof TokenError ? error.kind === 'rejected' : reason === 'unauthorized' || reason === 'forbidden'
+  return verdicts.callFailed(step, { message, reason, isRejected, call, errorCode })
+}
+
+function loadStep(checked: Checked): Step {
+  checked.loaded = loadConfig({ file: checked.options.config, ...checked.io })
+  return verdicts.configurationStep(checked.loaded)
+}
+
+async function keyStep(checked: Checked): Promise<Step> {
+  const { config, origins } = given(checked.loaded)
+  const setting = keySetting(config, origins)
+  checked.key = await loadKey(setting)
+  const key = checked.key.current()
+  return verdicts.keyStep(key, keyWarnings(key, setting))
+}
+
+async function certificateStep({ io, key, loaded, options }: Checked): Promise<Step> {
+  const { certificateFile } = given(loaded).config.auth
+  if (certificateFile === undefined) {
+    const found = 'auth.certificateFile is not set, so its expiry is not watched'
+    return { step: 'certificate', verdict: 'skipped', found }
+  }
+  const certificate = (await loadCertificate(certificateFile)).current()
+  const { show } = createMoments(options.zone)
+  return verdicts.certificateStep(certificate, { key: given(key).current(), now: io.clock.now(), show })
+}
+
+async function tokenStep(checked: Checked): Promise<Step> {
+  checked.platform = openPlatform(checked)
+  const { connection, events, last } = checked.platform
+  try {
+    await connection.tokens.get(checked.io.signal)
+  } catch (error) {
+    checked.io.signal.throwIfAborted()
+    return troubleStep('token', error, last)
+  }
+  const seconds = Math.round(((connection.tokens.expiresAt() ?? 0) - checked.io.clock.now()) / 1000)
+  const found = `the platform took the assertion; the token is valid for ${seconds} s`
+  const scope = events.find((event) => event.type === 'token-scope-missing')
+  if (scope === undefined) return { step: 'token', verdict: 'ok', found }
+  const advice = `it has the scope "${scope.granted}" and not "${scope.requested}": check auth.scope`
+  return { step: 'token', verdict: 'warning', found, advice }
+}
+
+async function listStep({ io, platform }: Checked): Promise<Step> {
+  const { last, reconciler } = given(platform)
+  const startedAt = io.clock.monotonic()
+  try {
+    const page = await reconciler.client.list({ status: 'failed', page: 0, size: 1 }, io.signal)
+    const ms = Math.round(io.clock.monotonic() - startedAt)
+    const total = page.total === undefined ? 'without a total' : `${page.total} failed records in all`
+    const isOdd = page.unreadable.length > 0 || page.records.some(({ status }) => status !== 'failed')
+    const found = `the platform answered in ${ms} ms; ${total}`
+    if (!isOdd) return { step: 'list call', verdict: 'ok', found }
+    const advice = 'the row that it shows does not fit the request, or can not be read: check platform.baseUrl'
+    return { step: 'list call', verdict: 'warning', found, advice }
+  } catch (error) {
+    io.signal.throwIfAborted()
+    return troubleStep('list call', error, last)
+  }
+}
+
+function skewStep({ platform }: Checked): Step {
+  const { api, auth } = given(platform).connection.serverClocks
+  return verdicts.skewStep(auth.aheadOfHostMs(), api.isKnown() ? api.aheadOfHostMs() : undefined)
+}
+
+const hour = 3600
+/** Clocks, and the time that an event needs to become visible. */
+const toleratedAheadSeconds = 120
+/** Zones differ by this much at most. */
+const maxZoneSeconds = 26 * hour
+
+/** Looks for events of the future, and of the last hour, when times are read in `platform.timeZone`. */
+async function zoneStep({ io, loaded, platform }: Checked): Promise<Step> {
+  const { client } = given(platform).reconciler
+  const { timeZone } = given(loaded).config.platform
+  const now = Math.floor(createTimeZone(timeZone).toLocal(client.now()) / 1000)
+  async function eventsIn(from: number, to: number): Promise<number[]> {
+    const page = await client.list({ from, to, page: 0, size: 100 }, io.signal)
+    return page.records.map(({ eventLocal }) => eventLocal / 1000).filter((second) => second >= from && second <= to)
+  }
+  try {
+    const ahead = await eventsIn(now + toleratedAheadSeconds, now + maxZoneSeconds)
+    if (ahead.length > 0) return verdicts.timeZoneStep(timeZone, undefined, true)
+    const recent = await eventsIn(now - hour, now + toleratedAheadSeconds)
+    const newest = recent.length === 0 ? undefined : Math.max(0, (now - Math.max(...recent)) * 1000)
+    return verdicts.timeZoneStep(timeZone, newest, false)
+  } catch (error) {
+    io.signal.throwIfAborted()
+    if (!isPlatformTrouble(error)) throw error
+    return { step: 'time zone', verdict: 'skipped', found: `not known: ${error.message}` }
+  }
+}
+
+async function receiverStep({ io, loaded, platform }: Checked): Promise<Step> {
+  const step = 'receiver'
+  const { answered, reconciler } = given(platform)
+  const { healthUrl } = given(loaded).config.receiver
+  if (healthUrl === undefined) return { step, verdict: 'skipped', found: 'receiver.healthUrl is not set' }
+  const hasAnswered = answered.then(() => undefined)
+  const isUp = await askReceiver(reconciler, hasAnswered, io.signal)
+  const found = `${healthUrl}: ${await answered}`
+  if (isUp === true) return { step, verdict: 'ok', found }
+  const advice = 'nothing is retried until it answers 2xx: bring the receiver up, or check receiver.healthUrl'
+  return { step, verdict: 'failed', found, advice, exitCode: exitCode.incomplete }
+}
+
+export interface Look {
+  name: StepName
+  /** Steps that must not have failed. */
+  needs: readonly StepName[]
+  look: (checked: Checked) => Step | Promise<Step>
+}
+
+/** In this order they run and are shown. */
+export const looks: readonly Look[] = [
+  { name: 'configuration', needs: [], look: loadStep },
+  { name: 'key', needs: ['configuration'], look: keyStep },
+  { name: 'certificate', needs: ['key'], look: certificateStep },
+  { name: 'token', needs: ['key'], look: tokenStep },
+  { name: 'list call', needs: ['token'], look: listStep },
+  { name: 'clock skew', needs: ['key'], look: skewStep },
+  { name: 'time zone', needs: ['list call'], look: zoneStep },
+  { name: 'receiver', needs: ['key'], look: receiverStep },
+]
