@@ -28,7 +28,7 @@ import type { Schedule } from './runtime/schedule.ts'
 import { untilAborted } from './runtime/notifier.ts'
 import { runTogether, type Task } from './runtime/run-together.ts'
 
-/** What a simulation puts in the place of the host: no sockets, no metrics of this process, and it hears every event. */
+/** Replaces the host in a simulation: no sockets, no metrics of this process; the simulation gets every event. */
 export interface DaemonHost {
   startServer: typeof startOpsServer
   processMetrics: boolean
@@ -42,7 +42,7 @@ export interface DaemonOptions {
   clock: Clock
   random: Random
   log: CountedLog
-  /** Where `log` writes; tells of the lines that it drops. */
+  /** The output of `log`; it reports the lines that it drops. */
   logOutput?: Pick<LogOutput, 'listen'> | undefined
   /** With `audit.enabled`. */
   audit?: Audit | undefined
@@ -60,12 +60,12 @@ export interface DaemonOptions {
 
 const heartbeatMs = 900_000
 const certificateCheckMs = 60_000
-/** A loop that has not turned for so long is stuck. */
+/** A loop that has not turned for this long is stuck. */
 const longestBeatMs = 120_000
 
 /**
- * Follows auth.certificateFile; a file that can't be read keeps the last certificate, and is told once. A certificate
- * that is of another key is told when two looks show it: the two files are not exchanged in one moment.
+ * Reloads auth.certificateFile when it changes. An unreadable file keeps the last certificate and is logged once. A
+ * certificate of another key is logged when two reloads show it: the two files are never replaced at the same moment.
  */
 function createCertificateCheck(
   certificate: Reloadable<Certificate>,
@@ -73,7 +73,7 @@ function createCertificateCheck(
   log: Log,
 ): () => Promise<void> {
   const isOther = (): boolean => certificate.current().keyFingerprint !== key.current().fingerprint
-  // The start has told it.
+  // The start has logged it.
   let looks = isOther() ? Infinity : 0
   return async () => {
     try {
@@ -91,7 +91,7 @@ function createCertificateCheck(
 }
 
 export interface GraceOptions {
-  /** Aborted by the wish to stop; its reason's message is the signal's name. */
+  /** Aborted by the shutdown request; its reason's message is the signal's name. */
   stop: AbortSignal
   graceMs: number
   /** Retries in flight now. */
@@ -103,13 +103,13 @@ export interface GraceOptions {
 export interface Grace {
   /** Aborted when the grace is over. */
   readonly signal: AbortSignal
-  /** How many retries were in flight then; 0 when all had finished. */
+  /** Number of retries in flight at that time; 0 when all had finished. */
   cutOff(): number
-  /** Ends the wait, and everything that still listens to `signal`. */
+  /** Ends the wait, and all work that still listens to `signal`. */
   end(): void
 }
 
-/** Tells when `stop` is aborted, and what had to be cut off. */
+/** Logs the shutdown, and the retries that had to be aborted. */
 export function createGrace(options: GraceOptions): Grace {
   const { clock, graceMs, inFlight, log, stop } = options
   const kill = new AbortController()
@@ -146,7 +146,7 @@ export function createGrace(options: GraceOptions): Grace {
   }
 }
 
-/** What the daemon is made of; the loops, the listeners and the log read it. */
+/** The parts of the daemon, for its loops, its listener and the log. */
 interface DaemonParts {
   connection: Connection
   reconciler: Reconciler
@@ -154,13 +154,13 @@ interface DaemonParts {
   metrics: Metrics
   progress: Progress
   history: History
-  /** Everything that is shown of the present moment. */
+  /** All values that are shown, at this moment. */
   snapshot: () => Snapshot
-  /** Nothing is reported any more: what the end of the process cuts off is nobody's failure. */
+  /** Stops the reports: calls that the end of the process aborts are not failures. */
   end: () => void
 }
 
-/** Deliveries that are missing, without a look at each of them; undefined before a full sweep has ended. */
+/** Number of missing deliveries, without iterating over them; undefined before the first full sweep has ended. */
 function missingOf(reconciler: Reconciler, progress: Progress): number | undefined {
   if (progress.state().lastFullSweepAt === undefined) return undefined
   const leftOut = reconciler.backlog.leftOut.counts()
@@ -213,7 +213,7 @@ function createParts(options: DaemonOptions): DaemonParts {
       tokenExpiresAt: connection.tokens.expiresAt(),
       certificateExpiresAt: certificate?.current().notAfter,
       keyReloadSuccessful: key.lastReloadOk(),
-      // Against the host's clock as it is now, which is what an operator can put right.
+      // Compared with the host's present clock, the one that an operator can correct.
       skewMs: { auth: auth.aheadOfHostMs(), api: api.aheadOfHostMs() },
     }
   }
@@ -240,7 +240,7 @@ function createParts(options: DaemonOptions): DaemonParts {
   }
 }
 
-/** What keeps the process from being alive. While it stops its loops rest, and that is as it should be. */
+/** Reasons why the process does not count as alive; none while it stops, as its loops rest then. */
 function notAlive(reconciler: Reconciler, schedule: Schedule, stopping: boolean): string[] {
   if (stopping) return []
   return [
@@ -249,7 +249,7 @@ function notAlive(reconciler: Reconciler, schedule: Schedule, stopping: boolean)
   ]
 }
 
-/** All that goes on beside the retries. */
+/** The background work next to the three loops. */
 function backgroundTasks({ connection, reconciler, snapshot }: DaemonParts, options: DaemonOptions): Task[] {
   const { certificate, clock, key, log } = options
   const tasks: Task[] = [
@@ -290,10 +290,10 @@ async function work(
     await Promise.race([untilAborted(stop), running])
     drain()
     await schedule.stop()
-    // Checks of outcomes end at once with the rest: they only read, and the next start sees what became of the retries.
+    // Checks end immediately, too: they only read, and the next start sees the outcomes.
     ending.abort()
     await running
-    // A bug that the last retries met.
+    // A bug in the last retries.
     await retrying
   } finally {
     ending.abort()
@@ -306,7 +306,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
   const { history, metrics, policy, progress, reconciler, snapshot } = parts
   const { allowRemote, token } = config.control
 
-  /** Groups every record by its cause: the server shares one answer among those who ask within a second. */
+  /** Groups every record by its cause. The server shares one answer among all clients of the same second. */
   function status(): StatusDocument {
     const { backlog, circuits, client, gates } = reconciler
     return toStatus({
@@ -341,7 +341,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
 
 /**
  * Runs until `stop` is aborted, then lets retries in flight finish within `shutdown.grace`.
- * @throws ConfigurationError when the port is taken; anything else that it throws is a bug.
+ * @throws ConfigurationError when the port is taken; any other error is a bug.
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { clock, config, log, stop } = options

@@ -1,20 +1,20 @@
 #!/usr/bin/env node
-// The program: gives the command line what it needs of the process, and ends with its exit code when all output is written.
+// The program: passes streams, environment and signals to the command line, and ends with its exit code after all output is written.
 import { hostname, totalmem } from 'node:os'
 import packageJson from '../package.json' with { type: 'json' }
 import type { Io } from './cli/io.ts'
 import type { Clock } from './runtime/clock.ts'
 
-/** Temporal is global, and TypeScript runs, from here on. */
+/** Oldest Node version with a global Temporal that also runs TypeScript. */
 const oldestNode = 26
 
-/** Node tells no limit as 0, or as more than the machine has. */
+/** Without a limit, Node returns 0, or more than the machine has. */
 function memoryLimit(): number | undefined {
   const limit = process.constrainedMemory()
   return limit > 0 && limit < totalmem() ? limit : undefined
 }
 
-/** The first SIGTERM or SIGINT asks to stop, the second ends at once. */
+/** The first SIGTERM or SIGINT requests a shutdown, the second ends the process immediately. */
 function stopSignal(): AbortSignal {
   const stop = new AbortController()
   const onSignal = (name: NodeJS.Signals): void => {
@@ -54,12 +54,12 @@ async function ask(question: string, signal: AbortSignal): Promise<string | unde
   }
 }
 
-/** Reader time for what is left of our output, once a signal has asked this program to stop. */
+/** Time for the reader to take the rest of the output after a shutdown signal. */
 const drainMs = 2000
 
 /**
- * Resolves when the operating system has taken all of a stream. A pipe is written asynchronously, and process.exit drops
- * what still waits in it. Rejects when the reader has left.
+ * Resolves when the operating system has taken all output of a stream. A pipe is written asynchronously, and process.exit
+ * drops the rest. Rejects when the reader has closed it.
  */
 function flushed(stream: NodeJS.WriteStream): Promise<void> {
   const done = Promise.withResolvers<void>()
@@ -70,13 +70,13 @@ function flushed(stream: NodeJS.WriteStream): Promise<void> {
   return done.promise
 }
 
-/** True when stdout has been written whole. A reader of stderr is waited for too, but stderr is not what a command is for. */
+/** True when all of stdout was written. Also waits for the reader of stderr, but its loss is no failure of the command. */
 async function isOutputWritten(): Promise<boolean> {
   const [stdout] = await Promise.allSettled([flushed(process.stdout), flushed(process.stderr)])
   return stdout.status === 'fulfilled'
 }
 
-/** False as soon as a reader has had `drainMs` since the signal; a reader that is slow has all the time until then. */
+/** False once `drainMs` have passed since the signal; without a signal a slow reader has unlimited time. */
 async function isDrainOver(signal: AbortSignal, clock: Clock): Promise<false> {
   const stopped = Promise.withResolvers<void>()
   if (signal.aborted) stopped.resolve()
@@ -89,14 +89,14 @@ async function isDrainOver(signal: AbortSignal, clock: Clock): Promise<false> {
 }
 
 async function start(): Promise<void> {
-  // First of all: while the program is being loaded a signal would kill it, or, as PID 1, be lost.
+  // Comes first: during loading a signal would kill the process, or be lost when it is PID 1.
   const signal = stopSignal()
   let onHangup = (): void => undefined
   // Without a listener SIGHUP kills.
   process.on('SIGHUP', () => {
     onHangup()
   })
-  // A diagnostic report, where somebody asks Node for one, tells no variable: a key and a token may stand there.
+  // Excludes the environment from Node's diagnostic reports: it may hold a key or a token.
   process.report.excludeEnv = true
   const { main } = await import('./cli/program.ts')
   const { systemClock, systemRandom } = await import('./runtime/clock.ts')
@@ -113,7 +113,7 @@ async function start(): Promise<void> {
   }
   process.on('uncaughtException', onBug)
   process.on('unhandledRejection', onBug)
-  // Whoever read our output has gone: there is nobody left to tell. What goes to stderr is not what a command is for.
+  // stdout is closed (EPIPE): stop without a message. A closed stderr is ignored.
   let onOutputLost = (): void => process.exit(exitCode.incomplete)
   process.stdout.on('error', () => {
     onOutputLost()
@@ -144,7 +144,7 @@ async function start(): Promise<void> {
   const code = await main(process.argv.slice(2), io)
   const isWritten = await Promise.race([isOutputWritten(), isDrainOver(signal, systemClock)])
   if (!isWritten) onOutputLost()
-  // Not process.exitCode: a socket or a timer that is left over must not keep the program alive.
+  // Not process.exitCode: a socket or timer that is left must not keep the process alive.
   process.exit(code)
 }
 

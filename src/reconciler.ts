@@ -1,4 +1,4 @@
-// The three loops (sweep, retry, confirm), and the parts that they are made of.
+// The reconciler: three loops (sweep, retry, confirm) that meet in the backlog, and how their parts are put together.
 import type { Config } from './config/schema.ts'
 import type { Emit } from './observe/events.ts'
 import type { ReconcilerState } from './observe/snapshot.ts'
@@ -34,13 +34,13 @@ export interface ReconcilerDeps {
   emit: Emit
 }
 
-/** Ends the retry loop in good order (`stop`), and cuts off the retries that are in flight (`kill`). */
+/** `stop` ends the retry loop in good order; `kill` aborts the retries in flight. */
 export interface RetrySignals {
   stop: AbortSignal
   kill: AbortSignal
 }
 
-/** What the loops work with; each waits on its own notifier. */
+/** The parts that the loops use. Each loop waits on its own notifier. */
 interface Parts {
   notifiers: Readonly<Record<'sweep' | 'retry' | 'confirm', Notifier>>
   rate: RateLimiter
@@ -73,7 +73,7 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   state(): ReconcilerState
 }
 
-/** Tick -> slice -> merge: makes the sweeps that ticks ask for. Rejects with the signal's reason, or a bug. */
+/** Tick -> slice -> merge: makes the sweeps that are due. Rejects with the signal's reason, or a bug. */
 async function sweepLoop({ notifiers, sweeper }: Parts, signal: AbortSignal): Promise<never> {
   for (;;) {
     const target = sweeper.next()
@@ -83,14 +83,14 @@ async function sweepLoop({ notifiers, sweeper }: Parts, signal: AbortSignal): Pr
   }
 }
 
-/** Pick -> gate -> send: one record at a time, each when the rate lets it. Returns only at the end of a round. */
+/** Pick -> gate -> send: one record at a time, when the rate allows. Returns only at the end of a round. */
 async function retryLoop({ dispatcher, notifiers, rate }: Parts, { stop, kill }: RetrySignals): Promise<void> {
   for (;;) {
     stop.throwIfAborted()
     dispatcher.turn(stop)
     if (dispatcher.pick() !== undefined) {
       await rate.acquire('retry', stop)
-      // Picked again: a record that was due before the wait may not be due any more, and a gate may have shut.
+      // Picks again after the wait: the record may not be due any more, and a gate may be shut.
       const picked = stop.aborted ? undefined : dispatcher.pick()
       if (picked === undefined) rate.release('retry')
       else dispatcher.send(picked, kill)
@@ -99,7 +99,7 @@ async function retryLoop({ dispatcher, notifiers, rate }: Parts, { stop, kill }:
   }
 }
 
-/** Due -> check -> settle: what a check shows of a record settles its outcome. Rejects with the signal's reason, or a bug. */
+/** Due -> check -> settle: a check that shows a final state settles the outcome. Rejects with the signal's reason, or a bug. */
 async function confirmLoop({ confirmer, notifiers }: Parts, signal: AbortSignal): Promise<never> {
   for (;;) {
     signal.throwIfAborted()
@@ -125,9 +125,9 @@ async function retry(parts: Parts, { stop, kill }: RetrySignals, round?: RetryRo
   broken.throwIfAborted()
 }
 
-/** A check of an outcome that is overdue by more than this gets as much of the rate as retries do. */
+/** While a check is overdue by more than this, checks get as much of the rate as retries. */
 const toleratedLateMs = 10_000
-/** A failure is doubted for this many times `outcome.firstCheck`. */
+/** A failure is confirmed after this many times `outcome.firstCheck`. */
 const doubtedChecks = 4
 
 /** The configuration in the units of the reconcile functions. `periodMs` is the time between two ticks of the schedule. */
@@ -159,7 +159,7 @@ export function toPolicy(config: Config, periodMs: number): Policy {
   }
 }
 
-/** Connections to each origin: what retries, a sweep, checks and a probe can use at the same time. */
+/** Connections to each origin: enough for retries, a sweep, checks and a probe at the same time. */
 export function connectionsOf(config: Config): number {
   return config.retry.concurrency + 2 * config.sweep.concurrency + 1
 }

@@ -1,4 +1,4 @@
-// All that it takes to talk to one platform: its servers' clocks, the token, and the client that uses both.
+// Connection to one platform: its servers' clocks, the token, and the client that uses both.
 import type { Clock, Random } from '../runtime/clock.ts'
 import { createPlatformClient, type PlatformClient, type RequestEvent } from './client.ts'
 import type { Reloadable, SigningKey } from './credentials.ts'
@@ -32,7 +32,7 @@ export interface Connection {
   client(rate: RateLimiter): PlatformClient
 }
 
-/** Calls nothing by itself. */
+/** Creates the parts; makes no call. */
 export function createConnection({ auth, platform }: ConnectionSettings, options: ConnectionOptions): Connection {
   const { clock, emit, key, random, transport } = options
   const zone = createTimeZone(platform.timeZone)

@@ -1,4 +1,4 @@
-// How long a record rests between two retries: a pure function of the record's id and its number of attempts.
+// Backoff between two retries of a record: a pure function of its id and its number of attempts.
 import type { BackoffPolicy } from './policy.ts'
 
 /** FNV-1a with a final mix, in [0, 1). The same in every process, so that a restart changes no due time. */

@@ -1,4 +1,4 @@
-// What the policy says of one record now: a pure function. @see design section 9
+// The decision about one record: a pure function of record, policy and time. @see docs/architecture.md "Backlog and decisions"
 import { backoffDelayMs } from './backoff.ts'
 import type { Policy } from './policy.ts'
 import type { Because, Rule } from './reasons.ts'
@@ -12,7 +12,7 @@ export function noCounts(): Counts {
   return Object.fromEntries(decisions.map((decision) => [decision, 0])) as Counts
 }
 
-/** What a decision looks at: the platform's word, and what we did ourselves. Times in epoch ms of the platform's clock. */
+/** The facts about a record that decide: the platform's, and the daemon's own tries. Times in epoch ms of the platform's clock. */
 export interface Known {
   id: string
   subscriptionId: string
@@ -22,11 +22,11 @@ export interface Known {
   /** The platform's count, and the last attempt that it shows (the event time when it shows none). */
   attempts: number
   lastAt: number
-  /** Our PATCHes of this record that the platform took, or may have taken. */
+  /** PATCHes of this daemon that the platform accepted, or may have accepted. */
   tries: number
-  /** PATCHes since the last of these that the platform refused, or that never left. They lengthen the backoff, and never park. */
+  /** PATCHes since then that the platform refused, or that were never sent. They lengthen the backoff, and never park. */
   refusals: number
-  /** When the last PATCH was sent, whatever came of it; 0 when there was none. */
+  /** When the last PATCH was sent, with any result; 0 when there was none. */
   triedAt: number
   /** Set while it was retried and its outcome is not known. */
   awaiting: object | undefined
@@ -40,7 +40,7 @@ export interface Verdict {
   because: Because
 }
 
-/** What a decision depends on besides the record. */
+/** The circumstances of a decision, apart from the record. */
 export interface Situation {
   /** Epoch ms of the platform's clock. */
   now: number
@@ -48,7 +48,7 @@ export interface Situation {
   gate?: Gate | undefined
 }
 
-/** The rule that leaves a record out; undefined for one that is ours to retry. */
+/** The rule that excludes a record; undefined for a selected one. */
 function exclusionOf(known: Known, { select, window }: Policy): Rule | undefined {
   const { eventTypes, modules, subscriptionIds } = select
   if (eventTypes.length > 0 && !eventTypes.includes(known.eventType)) return 'event-type'
@@ -57,7 +57,7 @@ function exclusionOf(known: Known, { select, window }: Policy): Rule | undefined
   return window.notBefore !== undefined && known.eventAt < window.notBefore ? 'not-before' : undefined
 }
 
-/** The larger of the platform's count and ours. The platform does not tell everything that it was asked for. */
+/** The larger of the platform's count and the daemon's. The platform may not count every retry. */
 export function attemptsOf({ attempts, tries }: Pick<Known, 'attempts' | 'tries'>): number {
   return Math.max(attempts, tries)
 }
@@ -70,7 +70,7 @@ export function dueAt(known: Known, policy: Policy): number {
   const last = Math.max(known.lastAt, known.triedAt)
   const due = last + backoffDelayMs(known.id, Math.max(1, attemptsOf(known)) + known.refusals, policy.backoff)
   const leavesAt = known.eventAt + policy.window.lookbackMs
-  // Attempts may be told to the second: one made at the last chance must not seem to have been made before it.
+  // Cut to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
   const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000
   return due > leavesAt && last < lastChance ? lastChance : due
 }

@@ -1,15 +1,15 @@
-// A record as the backlog holds it: what decisions need, in the platform's time. @see design sections 7 and 9
+// A failed record in the backlog: the fields that decisions need, in the platform's time. @see docs/architecture.md "Time", "Backlog and decisions"
 import { laterReadingNotAfter, type TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import type { Known } from './decide.ts'
 import type { Ticket } from './retry/circuits.ts'
 
-/** A retry of a record whose outcome is not known yet. Times in monotonic ms. @see design section 11 */
+/** A retry of a record whose outcome is not known yet. Times in monotonic ms. @see docs/architecture.md "Outcomes" */
 export interface PendingOutcome {
   ticket: Ticket
   /** When the PATCH was sent. */
   sentAt: number
-  /** The PATCH had no answer of the platform: it may have been taken, or not. */
+  /** The PATCH had no answer of the platform, which may have accepted it or not. */
   lost: boolean
   /** The record as it was listed before the PATCH. */
   baseline: Pick<WebhookRecord, 'attempts' | 'lastAttemptLocal'>
@@ -17,7 +17,7 @@ export interface PendingOutcome {
   failedSince: number | undefined
   /** When to check next. */
   checkAt: number
-  /** True when a look-up by its event did not show it: then its second is listed. */
+  /** True when a search by its event did not show it: then its second is searched. */
   missedByEvent: boolean
 }
 
@@ -25,9 +25,9 @@ export interface PendingOutcome {
 export interface FailedRecord extends Known {
   eventId: string
   awaiting: PendingOutcome | undefined
-  /** Transfer or account that the event is about; empty when none is told, or nobody asks for an order. */
+  /** Transfer or account of the event; empty when the row has none, or without `retry.orderPerEntity`. */
   entityId: string
-  /** True when those behind it of the same entity need not wait for it any more: nobody knows what became of it. */
+  /** True when later events of its entity no longer wait for it, because its outcome stays unknown. */
   letsPass: boolean
   /** Second of the event on the platform's wall clock. */
   localSecond: number
@@ -36,12 +36,12 @@ export interface FailedRecord extends Known {
   responseStatusCode: number | null
 }
 
-/** Which attempt of the record the next retry is, by the platform's count and ours: the first is 1. */
+/** Number of the attempt that the next retry makes, by the larger count; the first is 1. */
 export function nextAttempt({ attempts, tries }: Pick<FailedRecord, 'attempts' | 'tries'>): number {
   return Math.max(attempts, tries) + 1
 }
 
-/** An attempt this far ahead of the platform's clock is no time that was. */
+/** An attempt this far ahead of the platform's clock is not believed. */
 const toleratedAheadMs = 60_000
 
 /** The later reading of an ambiguous last attempt that is not in the future; the event time when there is none. */
@@ -51,7 +51,7 @@ function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: T
   return last > now + toleratedAheadMs ? eventAt : last
 }
 
-/** `now` in epoch ms of the platform's clock. Its entity is the backlog's to keep or not. */
+/** `now` in epoch ms of the platform's clock. The backlog decides if it keeps the entity. */
 export function createFailedRecord(record: WebhookRecord, when: { zone: TimeZone; now: number }): FailedRecord {
   const eventAt = laterReadingNotAfter(when.zone, record.eventLocal, when.now)
   return {
@@ -75,7 +75,7 @@ export function createFailedRecord(record: WebhookRecord, when: { zone: TimeZone
   }
 }
 
-/** Takes in what the platform shows of a record now. */
+/** Updates a record from a row of the platform. */
 export function updateFailedRecord(
   entry: FailedRecord,
   record: WebhookRecord,

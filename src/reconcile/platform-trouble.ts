@@ -1,4 +1,4 @@
-// Tells what the platform and its token endpoint can do to us from what is a bug of ours.
+// Separates failures of the platform and its token endpoint from bugs of this program.
 import { PlatformFailure } from '../platform/response.ts'
 import { TokenError } from '../platform/token-endpoint.ts'
 

@@ -1,15 +1,15 @@
-// What the operator decided, in the units that the reconcile functions use. Made once from the configuration.
+// The policy: the operator's settings in the units of the reconcile functions. Made once from the configuration.
 
 /** Backoff between two retries of one record. */
 export interface BackoffPolicy {
   initialMs: number
   multiplier: number
   maxMs: number
-  /** 0 to 1: the part of a delay that the jitter may take away. */
+  /** 0 to 1: the maximum share of a delay that the jitter cuts. */
   jitter: number
 }
 
-/** Which records are ours to retry. An empty list selects all. */
+/** The records to retry. An empty list selects all. */
 export interface Selection {
   eventTypes: readonly string[]
   modules: readonly string[]
@@ -20,7 +20,7 @@ export interface Selection {
 export interface WindowPolicy {
   lookbackMs: number
   settleMs: number
-  /** Epoch ms: nothing older is ever touched. */
+  /** Epoch ms: older events are never retried. */
   notBefore: number | undefined
   /** A failed record that leaves the window sooner than this is expiring. */
   expiryWarningMs: number
@@ -31,15 +31,15 @@ export interface OutcomePolicy {
   /** From the PATCH to the first check; each next check comes twice as late. */
   firstCheckMs: number
   /**
-   * For so long a new attempt that is shown as failed is doubted: a server may lag behind the others, and a platform may
-   * count an attempt when it begins and show the record as failed until it has ended.
+   * Time after which a second check confirms a failure. One is not enough: a server may lag behind the others, and a
+   * platform may count an attempt at its start and show the record as failed until it has ended.
    */
   doubtMs: number
-  /** A check after so long that shows nothing makes the outcome unknown. */
+  /** A check after this time that shows nothing new makes the outcome unknown. */
   giveUpAfterMs: number
   /**
-   * `circuit.probeTimeout`: a check after so long that shows no outcome frees the place of the retry. Where its answer was
-   * lost and the check shows nothing new, the outcome is unknown: it was not taken.
+   * `circuit.probeTimeout`: a check after this time without an outcome frees the retry's place in its circuit. If its answer
+   * was lost and the check shows nothing new, the outcome is unknown: the platform did not accept it.
    */
   lostAfterMs: number
 }
@@ -57,5 +57,5 @@ export interface Policy {
   periodMs: number
 }
 
-/** Records whose event is younger than this are fresh: they are listed more often and have turns of their own. */
+/** Records with a younger event are recent: they are listed more often, and have lanes of their own. */
 export const recentMs = 3_600_000

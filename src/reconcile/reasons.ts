@@ -1,7 +1,7 @@
-// The one table of reasons: the rule that decided of a record, as a sentence. Commands, audit, page, log and docs show these sentences.
+// The table of reasons: each rule of a decision as a sentence. Commands, audit, page, log and docs show these sentences.
 import { gateTable, type Gate } from './retry/gates.ts'
 
-/** Sentences by rule. `decide` names the rule; those from `successful` on hold before it, those from `probe` on after it. */
+/** Sentences by rule. `decide` names the rule; rules from `successful` on apply before it, rules from `probe` on after it. */
 export const ruleTable = {
   'event-type': 'Its event type is not in select.eventTypes.',
   module: 'Its module is not in select.modules.',

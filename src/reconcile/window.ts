@@ -16,17 +16,17 @@ export function contains(span: Span, localSecond: number): boolean {
   return span.from <= localSecond && localSecond < span.to
 }
 
-/** Clocks are put back by two hours at the most; three leave room. */
+/** Clocks are set back by at most two hours; this leaves some reserve. */
 const longestRepeatMs = 3 * 3_600_000
 
-/** The least that the wall clock reads at or soon after an instant: when it is put back, it repeats what came before. */
+/** Lowest reading of the wall clock at or soon after an instant: a clock that is set back repeats earlier readings. */
 function leastFrom(zone: TimeZone, instant: number): number {
   const change = zone.nextTransition(instant)
   const reading = zone.toLocal(instant)
   return change === undefined || change > instant + longestRepeatMs ? reading : Math.min(reading, zone.toLocal(change))
 }
 
-/** The least that is above all that the wall clock read at or shortly before an instant, to the second. */
+/** Lowest reading above all that the wall clock showed at or shortly before an instant, to the second. */
 function mostUntil(zone: TimeZone, instant: number): number {
   const change = zone.nextTransition(instant - longestRepeatMs)
   const reading = zone.toLocal(instant)

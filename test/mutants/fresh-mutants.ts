@@ -71,7 +71,7 @@ export const freshMutants: readonly Mutant[] = [
     file: 'reconciler.ts',
     text: `if (dispatcher.pick() !== undefined) {
       await rate.acquire('retry', stop)
-      // Picked again: a record that was due before the wait may not be due any more, and a gate may have shut.
+      // Picks again after the wait: the record may not be due any more, and a gate may be shut.
       const picked = stop.aborted ? undefined : dispatcher.pick()`,
     replacement: `const first = dispatcher.pick()
     if (first !== undefined) {

@@ -15,7 +15,7 @@ export interface PaceOfRetries {
   secondsPerOutcome: number
 }
 
-/** One retry, and its share of the looks at what became of it. @see design section 11 */
+/** One retry, and its share of the looks at what became of it. @see docs/architecture.md "Outcomes" */
 const callsPerRecord = 1.05
 
 /** Seconds until all of these records have an outcome; 0 for none. */

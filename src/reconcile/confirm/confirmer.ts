@@ -1,4 +1,4 @@
-// Checks pending outcomes in rounds, at most one a second, the most overdue first. @see design section 11
+// Checks pending outcomes in rounds, at most one a second, the most overdue first. @see docs/architecture.md "Outcomes"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -22,11 +22,11 @@ export interface ConfirmOptions {
   concurrency: number
   /** From a PATCH to its first check. Rounds are twice as far apart. */
   firstCheckMs: number
-  /** Checks of a subscription whose circuit is at its limit go first. */
+  /** True for a subscription whose circuit is at its limit: its checks go first. */
   circuits: Pick<Circuits, 'isFull'>
 }
 
-/** The steps of the confirm loop, which waits between them. @see reconciler.ts */
+/** The steps of the confirm loop, which waits between them. @see src/reconciler.ts */
 export interface Confirmer {
   /** Milliseconds until the next round; Infinity while no outcome is pending. */
   msUntilRound(): number
@@ -39,17 +39,17 @@ interface Round {
   signal: AbortSignal
   calls: number
   answers: number
-  /** Calls in a row that failed. */
+  /** Number of failed calls in a row. */
   failures: number
 }
 
-/** No search begins after so many calls of a round: the rest comes with the next one, which begins with the most urgent. */
+/** No search begins after this many calls of a round: the next round begins with the most urgent ones. */
 const maxCallsInRound = 50
-/** So many calls in a row that fail are the platform's trouble, not a record's. */
+/** After this many failed calls in a row, the platform is the problem, not one record. */
 const maxFailures = 3
 const firstPauseMs = 1000
 const maxPauseMs = 300_000
-/** Failures that the next call would meet too. */
+/** Failures that the next call would have, too. */
 const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
@@ -62,7 +62,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
 
   const isDue = ({ awaiting }: FailedRecord): boolean => awaiting !== undefined && awaiting.checkAt <= roundAt
 
-  /** Checks of circuits at their limit first, as these hold retries up; of each kind the most overdue first. */
+  /** Checks of circuits at their limit first, as they block retries; within each group the most overdue first. */
   function inOrderOfUrgency(records: readonly FailedRecord[]): FailedRecord[] {
     const dueAt = ({ awaiting }: FailedRecord): number => awaiting?.checkAt ?? Infinity
     const ranked = records.map((record) => ({
@@ -73,7 +73,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     return ranked.sort((a, b) => Number(a.waits) - Number(b.waits) || a.at - b.at).map(({ record }) => record)
   }
 
-  /** Takes in what a page shows of every pending record on it. */
+  /** Passes each pending record of a page on as a check. */
   function take(page: ListPage, askedAt: number): void {
     const check = { askedAt, monotonic: clock.monotonic(), seenAt: client.now() }
     for (const shown of page.records) {
@@ -82,7 +82,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     }
   }
 
-  /** A search that ended without showing a record has checked it all the same: its absence proves nothing. */
+  /** A search that ended without showing a record counts as a check; the absence proves nothing. */
   function takeAbsent({ kind, records }: Search, askedAt: number): void {
     for (const record of records) {
       if (record.awaiting === undefined) continue
@@ -118,7 +118,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       round.failures += 1
       if (!(error instanceof PlatformFailure) || hopeless.has(error.reason) || round.failures >= maxFailures)
         throw error
-      // A span that can't be listed is looked up record by record; a record that can't be looked up is put off.
+      // A span that can't be listed is searched record by record; a record whose search fails is postponed.
       if (search.kind === 'span') return ownSearches(records)
       for (const record of records) putOff(record)
       return []
@@ -131,7 +131,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     while (searches.length > 0) {
       const next = await Promise.all(searches.slice(0, concurrency).map((search) => advance(search, round)))
       searches = [...next.flat(), ...searches.slice(concurrency)]
-      // A search that has begun is ended: it would begin anew in the next round.
+      // A started search is finished: in the next round it would begin again.
       if (round.calls >= maxCallsInRound) searches = searches.filter(({ page }) => page > 0)
     }
   }
@@ -150,7 +150,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       roundAt = clock.monotonic()
       try {
         await work(round)
-        // A single record whose look-up failed was put off by itself.
+        // A single record whose search failed was postponed already.
         if (round.failures > 1 && round.answers === 0) pause()
         else pauses = 0
       } catch (error) {

@@ -1,4 +1,4 @@
-// What a check of a retried record proves, and when the next check comes: pure functions. @see design section 11
+// Evidence of a check for the outcome of a retry, and the time of the next check: pure functions. @see docs/architecture.md "Outcomes"
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { FailedRecord, PendingOutcome } from '../failed-record.ts'
@@ -12,15 +12,15 @@ export type Outcome = (typeof outcomes)[number]
 export type Evidence = Extract<Outcome, 'recovered' | 'failed-again'> | 'unchanged' | 'processing' | 'doubtful'
 
 const maxCheckPauseMs = 300_000
-/** Attempts are told to the second by some platforms. */
+/** Tolerance, as some platforms write attempt times to the second. */
 const attemptPrecisionMs = 1000
-/** The same, and what the platform's clock may be off. */
+/** The same, plus the error of the platform's clock. */
 export const attemptToleranceMs = 2000
 
-/** That the receiver refuses a record is no news of the receiver: it is up. These answers would meet any record. */
+/** Answers that any record would get. Other 4xx refuse one record: the receiver is up. */
 const tellingStatuses: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
 
-/** What an outcome says of the receiver; `responseStatusCode` is what it answered, null when it did not. @see design section 12 */
+/** The verdict of an outcome about the receiver; `responseStatusCode` is its answer, null without one. @see docs/architecture.md "Circuits" */
 export function verdictOf(outcome: Outcome, responseStatusCode: number | null): ReceiverVerdict {
   if (outcome === 'recovered') return 'recovered'
   const isClientError = responseStatusCode !== null && responseStatusCode >= 400 && responseStatusCode < 500
@@ -30,7 +30,7 @@ export function verdictOf(outcome: Outcome, responseStatusCode: number | null): 
 
 export type Shown = PendingOutcome['baseline']
 
-/** True when `after` shows an attempt that `before` did not, and that may be ours. */
+/** True when `after` shows a new attempt that the daemon may have caused. */
 function showsAttempt(after: Shown, before: Shown, mayBeOurs: (lastAttemptLocal: number) => boolean): boolean {
   if (after.attempts > before.attempts) return true
   const [last, lastBefore] = [after.lastAttemptLocal, before.lastAttemptLocal]
@@ -38,10 +38,10 @@ function showsAttempt(after: Shown, before: Shown, mayBeOurs: (lastAttemptLocal:
 }
 
 /**
- * What a check tells that was asked for at `askedAt`, or the answer itself; monotonic ms. A new attempt that is shown as
- * failed is `doubtful` at first: a server may lag behind the others, and a platform may count an attempt when it begins.
- * A check `doubtMs` later that shows a failure too is sure; it may show a still newer attempt, which the platform made by itself.
- * `mayBeOurs` is false of a last attempt before our PATCH: the list that gave the baseline lagged behind.
+ * Evidence of a check that was requested at `askedAt` (monotonic ms), or of the PATCH's answer itself. A failed new attempt
+ * is `doubtful` at first: a server may lag behind the others, and a platform may count an attempt at its start. A check
+ * `doubtMs` later that shows a failure confirms it, also with a still newer attempt, which the platform made on its own.
+ * `mayBeOurs` is false for an attempt before the PATCH: then the list of the baseline was stale.
  */
 export function evidenceOf(
   { baseline, failedSince }: Pick<PendingOutcome, 'baseline' | 'failedSince'>,
@@ -57,7 +57,7 @@ export function evidenceOf(
 
 /**
  * When to check again after a check at `askedAt`: checks come at 1, 2, 4, 8 ... times `firstCheck` after the PATCH, at most
- * five minutes apart. One that came late, or by the way, puts the next one off, so that two never follow closely.
+ * five minutes apart. A late or extra check postpones the next one, so that two are never close together.
  */
 export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePolicy): number {
   const { firstCheckMs } = policy
@@ -67,7 +67,7 @@ export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePoli
   return Math.min(Math.max(planned, askedAt + Math.max(firstCheckMs, elapsed / 2)), askedAt + maxCheckPauseMs)
 }
 
-/** Whether a check at `askedAt` that showed nothing final is the last one. */
+/** True when a check at `askedAt` without a final result is the last one. */
 export function isGivenUp(
   { lost, sentAt }: Pick<PendingOutcome, 'lost' | 'sentAt'>,
   evidence: Evidence | undefined,
@@ -79,7 +79,7 @@ export function isGivenUp(
   return wasNotTaken || elapsed >= policy.giveUpAfterMs
 }
 
-/** How far a changed last attempt lies outside the time between our PATCH and the check that saw it. */
+/** Distance of a changed last attempt from the time between the PATCH and the check that saw it. */
 export function timeOffsetOf(
   record: FailedRecord,
   { lastAttemptLocal }: Shown,

@@ -1,4 +1,4 @@
-// Retried records without a known outcome, from the PATCH until a check settles them. @see design sections 2 and 11
+// Retried records without a known outcome, from the PATCH until a check settles them. @see docs/architecture.md "Outcomes"
 import type { Clock } from '../../runtime/clock.ts'
 import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
@@ -18,31 +18,31 @@ import {
   type Outcome,
 } from './evidence.ts'
 
-/** Told once for every retry that was accepted, or whose answer was lost. */
+/** Emitted once for every retry that was accepted, or whose answer was lost. */
 export interface OutcomeEvent {
   type: 'outcome'
   id: string
   eventId: string
   subscriptionId: string
   eventType: string
-  /** Which attempt of the record it was, as the event of its retry tells it. */
+  /** Number of the attempt, as in the event of its retry. */
   attempt: number
   outcome: Outcome
   /** From the event, and from the PATCH, until the outcome was seen; both in ms. */
   sinceEventMs: number
   sinceRetryMs: number
-  /** What the receiver answered at the last attempt; null when it did not, or nobody knows. */
+  /** The receiver's answer to the last attempt; null without one, or when it is not known. */
   responseStatusCode: number | null
   /**
    * How far the attempt lies before (negative) or after the time between the PATCH and the check that saw it, in ms.
-   * Undefined when the platform shows no changed time, or when the answer was lost: the attempt may be anybody's.
+   * Undefined when the platform shows no changed time, or when the answer was lost: another client may have caused it.
    */
   timeOffsetMs: number | undefined
 }
 
 /** One check of a record. */
 export interface OutcomeCheck {
-  /** Monotonic ms just before it was asked for, and now. */
+  /** Monotonic ms just before the request, and now. */
   askedAt: number
   monotonic: number
   /** Platform epoch ms, now. */
@@ -59,29 +59,29 @@ export interface OutcomesOptions {
   knowsTime: () => boolean
   clock: Pick<Clock, 'monotonic'>
   emit: (event: OutcomeEvent) => void
-  /** Called when a check is due sooner than any before, and when a place in a circuit has become free. */
+  /** Called when a check is due sooner than all others, and when a place in a circuit is free again. */
   wake: Readonly<Record<'confirm' | 'retry', () => void>>
 }
 
 export interface Outcomes {
-  /** A PATCH goes out: its record is awaiting from now on. Nothing else happens to it until the answer is noted. */
+  /** A PATCH is sent: its record is awaiting from now on, until the answer is reported. */
   begin(record: FailedRecord, ticket: Ticket, at: { sentAt: number; monotonic: number }): void
   /**
-   * Notes the answer of a PATCH. One that was accepted, or whose answer was lost, is pending from now on, unless the
+   * Reports the answer of a PATCH. A retry that was accepted, or whose answer was lost, is pending from now on, unless the
    * answer shows its outcome. `answeredAt` in platform epoch ms.
    */
   note(record: FailedRecord, answer: RetryAnswer, at: { answeredAt: number; monotonic: number }): void
-  /** Takes in what a check showed of a record; undefined when it did not show it. Only pending records are looked at. */
+  /** Reports a check of a record; undefined when it did not show the record. Only pending records are affected. */
   see(record: FailedRecord, shown: WebhookRecord | undefined, check: OutcomeCheck): void
   /** The records whose PATCH was answered, or lost, and has no outcome yet. */
   pending(): ReadonlySet<FailedRecord>
   /** When the first check is due, monotonic ms; Infinity for none. Looks at each pending record. */
   firstCheckAt(): number
-  /** How long the most overdue check has been due, in ms; 0 when none is. */
+  /** Delay of the most overdue check, in ms; 0 when none is due. */
   overdueMs(): number
 }
 
-/** With these results the platform looked at the record. The others refuse the call, whatever record it is about. */
+/** Results that concern the record itself. The others refuse the call for any record. */
 const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
   'accepted',
   'already-resolved',
@@ -89,7 +89,7 @@ const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
   'rejected',
 ])
 
-/** Whether the platform took the PATCH, or may have taken it. */
+/** True when the platform accepted the PATCH, or may have accepted it. */
 function isTry({ lost, result }: RetryAnswer): boolean {
   return lost === true || triedResults.has(result)
 }
@@ -106,7 +106,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     options.wake.confirm()
   }
 
-  /** The outcome has become known: the record shows it, then the circuit and everybody else. */
+  /** The outcome is known: updates the record first, then the circuit, then emits the event. */
   function settle(record: FailedRecord, outcome: Outcome, shown: WebhookRecord | undefined, check: OutcomeCheck): void {
     const { awaiting } = record
     if (awaiting === undefined) return
@@ -159,7 +159,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       circuits.free(awaiting.ticket)
       options.wake.retry()
     }
-    // An attempt that came too late to be its outcome counts in the backoff all the same.
+    // An attempt that came too late for the outcome still counts in the backoff.
     if (isGivenUp(awaiting, evidence, askedAt, policy)) settle(record, 'unknown', shown, check)
     else if (awaiting.checkAt < before) follow(record)
   }
@@ -199,7 +199,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const { checkAt } = awaiting
       if (answer.record !== undefined) {
         see(record, answer.record, { askedAt: monotonic, monotonic, seenAt: answeredAt })
-        // The answer itself is no check; but when it may be final, nothing is gained by a check before that is sure.
+        // The answer is no check. But when it may be final, a check before it is confirmed is of no use.
         if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
       }
       if (pending.has(record)) follow(record)

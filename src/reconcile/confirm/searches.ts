@@ -1,21 +1,21 @@
-// Searches that find pending records with few calls: pages of a span of event time, of one event, or of one second. Pure functions. @see design section 11
+// Searches that find pending records with few calls: pages of a span of event time, of one event, or of one second. Pure functions. @see docs/architecture.md "Outcomes"
 import type { ListPage } from '../../platform/operations.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Span } from '../window.ts'
 
-/** A search for records, one page at a time. A span is a search of many; the others are each record's own. */
+/** A search for records, one page at a time: a span of event time for many records, or an event or a second for single ones. */
 export interface Search {
   kind: 'span' | 'event' | 'second'
-  /** The records that it has not shown yet; never empty. */
+  /** The records that no page has shown yet; never empty. */
   records: readonly FailedRecord[]
-  /** What is listed, but for an event. */
+  /** The listed span; not used for an event. */
   span: Span
   /** The next page. */
   page: number
-  /** Pages in a row that showed none of them. */
+  /** Number of pages in a row without any of them. */
   barren: number
-  /** Ids that a second has shown: a page without a new one is its end, whatever the totals say. */
+  /** Ids that a second has shown: a page without a new one is the end, whatever the totals are. */
   seen: Set<string>
 }
 
@@ -23,11 +23,11 @@ export interface Search {
 const maxGapSeconds = 60
 /** A span of this many pages is cut in two: deep pages are slow on any database. */
 const maxPages = 50
-/** A single second can't be cut: its pages are read as long as they cost less than look-ups, and no more than these. */
+/** A single second can't be cut: its pages are read while they cost less than single searches, and no more than this. */
 const maxPagesOfSecond = 1000
-/** An event has a record for each subscription: more pages than this are no answer to what was asked. */
+/** An event has a record for each subscription: with more pages than this, the platform ignores the filter. */
 const maxEventPages = 10
-/** So many pages in a row that show none of the records: the others are looked up. */
+/** After this many pages in a row without any of the records, the rest is searched one by one. */
 const maxBarren = 10
 
 /** `records` is not empty. */
@@ -40,7 +40,7 @@ function searchOf(kind: Search['kind'], records: readonly FailedRecord[]): Searc
   return { kind, records, span, page: 0, barren: 0, seen: new Set() }
 }
 
-/** One search for each event; for each second where there is no event, or where its search did not show the record. */
+/** One search for each event; for each second, if a record has no event or its search did not show it. */
 export function ownSearches(records: readonly FailedRecord[]): Search[] {
   const groups = Map.groupBy(records, ({ awaiting, eventId, localSecond }) =>
     eventId === '' || awaiting?.missedByEvent === true ? localSecond : eventId,
@@ -68,7 +68,7 @@ export function planSearches(records: readonly FailedRecord[]): Search[] {
   return [...new Set(records.map((record) => groups.get(record) ?? []))].flatMap(searchesOf)
 }
 
-/** Pages that are still to come, as far as the answer tells. */
+/** Number of further pages, according to the answer. */
 function pagesToCome({ page }: Search, { size, total }: ListPage): number {
   const pages = Math.ceil((total ?? 0) / (size ?? maxPageSize))
   return Math.max(1, pages - page - 1)
@@ -88,7 +88,7 @@ function afterSpan(search: Search, answer: ListPage, left: readonly FailedRecord
   return [sorted.slice(0, middle), sorted.slice(middle)].flatMap(searchesOf)
 }
 
-/** Whether a record's own search may have another page. */
+/** True when a record's own search may have another page. */
 function goesOn(search: Search, { records, rows, size }: ListPage): boolean {
   if (search.kind === 'second') {
     const before = search.seen.size
@@ -96,7 +96,7 @@ function goesOn(search: Search, { records, rows, size }: ListPage): boolean {
     return search.seen.size > before && search.page + 1 < maxPages
   }
   const wanted = search.records[0]?.eventId.toLowerCase()
-  // A platform that passes over the filter shows its whole list.
+  // A platform that ignores the filter shows its whole list.
   const isForeign = records.some(({ eventId }) => eventId !== '' && eventId.toLowerCase() !== wanted)
   return !isForeign && rows >= (size ?? maxPageSize) && search.page + 1 < maxEventPages
 }

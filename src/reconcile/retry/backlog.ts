@@ -1,4 +1,4 @@
-// The bounded cache of failed records: a view of the platform, never the truth. @see design section 9
+// The bounded cache of failed records: a view of the platform, never the truth. @see docs/architecture.md "Backlog and decisions"
 import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Gate } from './gates.ts'
@@ -10,19 +10,19 @@ import { contains, expiringBefore } from '../window.ts'
 import { createAdmission } from './eviction.ts'
 import { createLeftOut, type LeftOut, type LeftOutRow, type Recount } from './left-out.ts'
 
-/** What learning from a listing changed. */
+/** Changes of the backlog by a listing. */
 export interface Learned {
-  /** Entries that are new or changed: they are to be decided again. */
+  /** New and changed entries: they need a new decision. */
   changed: FailedRecord[]
-  /** How many of these are new. */
+  /** Number of new ones among them. */
   entered: number
-  /** Entries that are no longer failed, or had to give way. */
+  /** Entries that are no longer failed, or were evicted. */
   removed: FailedRecord[]
-  /** Records whose outcome is awaited, as the listing shows them: evidence for `Outcomes.see`. */
+  /** Awaited records as the listing shows them: evidence for `Outcomes.see`. */
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
-  /** Records of the listing that had no room. */
+  /** Records of the listing that were left out. */
   leftOut: LeftOutRow[]
-  /** Records at the attempt limit although their event is younger than ten minutes: somebody else retries, or attempts mean something else. */
+  /** Records at the attempt limit whose event is younger than ten minutes: another client retries, or attempts are counted differently. */
   earlyAtLimit: number
 }
 
@@ -34,22 +34,22 @@ export interface BacklogOptions {
 
 export interface Backlog {
   /**
-   * A slice is about to be listed. Until the returned function is called, rows of records that change meanwhile are
-   * passed over: they may show what was before. One slice is listed at a time.
+   * A slice is about to be listed. Until the returned function is called, rows of records that have changed since are
+   * ignored, as they may be stale. One slice is listed at a time.
    */
   beginListing(): () => void
-  /** Something happened to a record: its PATCH, the answer, the outcome. */
+  /** Marks a record as changed: by its PATCH, the answer, or the outcome. */
   touch(entry: FailedRecord): void
-  /** Takes a listing in. `now` in epoch ms of the platform's clock. In a full sweep, what is not kept goes into `recount`. */
+  /** Merges a listing. `now` in epoch ms of the platform's clock. In a full sweep, rows that are not kept go into `recount`. */
   learn(listing: Listing, now: number, recount?: Recount): Learned
   /** Drops a record that has recovered. */
   remove(entry: FailedRecord): void
   /**
-   * Takes a record out of the plan that the platform called successful when it refused our PATCH. It is kept for our
-   * tries, as long as there is room: a listing begun after that may show it as failed all the same.
+   * Sets a record aside that the platform called successful when it refused the PATCH. The record and its tries are kept
+   * while there is room: a later listing may still show it as failed.
    */
   setAside(entry: FailedRecord): void
-  /** Drops what has left the window, but for what is awaited. Returns how many have lapsed so, left-out records too. */
+  /** Drops records that have left the window, except awaited ones. Returns the number of lapsed ones, left-out records included. */
   forgetBefore(localSecond: number): number
   get(id: string): FailedRecord | undefined
   entries(): Iterable<FailedRecord>
@@ -72,10 +72,10 @@ export interface Summary {
 
 const youngMs = 600_000
 const maxWords = 20_000
-/** Newcomers of one listing can give way to later ones of the same only after so many. */
+/** Newcomers of one listing can be evicted by later ones of the same only after this many. */
 const admittedAtOnce = 5000
 
-/** The same few words stand in every record: each is kept once. */
+/** Event types and ids repeat in many records: each text is kept once. */
 function createInterner(): (word: string) => string {
   const words = new Map<string, string>()
   return (word) => {
@@ -125,7 +125,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     return { decision: decide(entry, policy, { now }).decision, localSecond, subscriptionId }
   }
 
-  /** Lets newcomers in as far as there is room, or somebody gives way; the others are left out. Returns who gave way. */
+  /** Adds newcomers while there is room or another record can be evicted; the rest is left out. Returns the evicted records. */
   function admit(newcomers: readonly FailedRecord[], now: number, learned: Learned): LeftOutRow[] {
     const evicted: LeftOutRow[] = []
     for (let from = 0; from < newcomers.length; from += admittedAtOnce) {
@@ -159,12 +159,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
       return
     }
     updateFailedRecord(known, record, { zone, now })
-    // It is open after all: later events of its entity wait for it again.
+    // Still open: later events of its entity wait for it again.
     known.letsPass = false
     learned.changed.push(known)
   }
 
-  /** A record that was called successful is shown as failed, by a listing that was begun after that. */
+  /** A later listing shows a record as failed that the platform called successful. */
   function takeBack(aside: FailedRecord, record: WebhookRecord, now: number): FailedRecord {
     resolved.delete(keyOf(aside.id))
     updateFailedRecord(aside, record, { zone, now })
@@ -180,7 +180,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     return entry
   }
 
-  /** Updates what is known, and returns what is not. Excluded records are only counted. */
+  /** Updates known records, and returns the new ones. Excluded records are only counted. */
   function meet(listing: Listing, now: number, learned: Learned): FailedRecord[] {
     const newcomers: FailedRecord[] = []
     for (const record of listing.records) {
@@ -201,7 +201,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     return newcomers
   }
 
-  /** What a complete listing does not show is no longer failed; but only a check shows what became of a retry. */
+  /** A record that a complete listing does not show is no longer failed. The outcome of a retry needs a check, though. */
   function dropAbsent(listing: Listing, learned: Learned): void {
     if (!listing.complete) return
     const listed = new Set(listing.records.map(({ id }) => keyOf(id)))
@@ -219,7 +219,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const learned: Learned = { changed: [], entered: 0, removed: [], awaiting: [], leftOut: [], earlyAtLimit: 0 }
     const newcomers = meet(listing, now, learned)
     dropAbsent(listing, learned)
-    // The oldest first, whatever order the platform lists in: of one listing none gives way to another of it.
+    // Oldest first, in any order of the platform's list: then no record of a listing evicts another one of it.
     const evicted = admit(
       newcomers.toSorted((a, b) => a.eventAt - b.eventAt),
       now,

@@ -1,8 +1,8 @@
-// One circuit breaker: how many retries may be without a known outcome at once, by what became of the last ones. No clock, no I/O. @see design section 12
+// One circuit breaker: limits the retries without a known outcome, by the last outcomes. No clock, no I/O. @see docs/architecture.md "Circuits"
 
 /** The numbers of `circuit.*`; durations in ms. */
 export interface CircuitPolicy {
-  /** False: everything is allowed, nothing is judged. */
+  /** False: no limit, and the circuit never opens. */
   enabled: boolean
   initialLimit: number
   maxLimit: number
@@ -13,15 +13,15 @@ export interface CircuitPolicy {
 }
 
 export const circuitStates = ['closed', 'half-open', 'open'] as const
-/** `open`: it pauses; `half-open`: its limit is not yet back to the initial one; `closed`: all is well. */
+/** `open`: in its cooldown; `half-open`: its limit is not back at the initial one; `closed`: normal. */
 export type CircuitState = (typeof circuitStates)[number]
 
-/** What a known outcome says of the receiver; `neutral` says nothing: it refuses that record, or nobody will ever know. */
+/** Verdict of an outcome about the receiver; `neutral`: it refuses that record, or the outcome stays unknown. */
 export type ReceiverVerdict = 'recovered' | 'failed-again' | 'neutral'
 
-/** Records whose last outcome is judged at most. */
+/** Maximum number of records whose last outcome counts. */
 const judgedRecords = 50
-/** Outcomes that must be known before they are judged, or as many as the limit gives. */
+/** Minimum number of outcomes before the circuit can open, or the limit if that is lower. */
 const minJudged = 10
 
 /** Outcomes that opened a circuit. */
@@ -37,11 +37,11 @@ export interface Circuit {
   state(now: number): CircuitState
   /** When it last opened; -Infinity when it never did. Outcomes of retries that were sent before don't count. */
   openedAt(): number
-  /** When its pause ends, or has ended. */
+  /** End of its last cooldown. */
   openUntil(): number
-  /** Ends its pause now. The next one is as long as if this one had run out. */
+  /** Ends its cooldown now. The next one is as long as if this one had run out. */
   endCooldown(now: number): void
-  /** Takes an outcome in; gives what it was judged by when that opens the circuit. */
+  /** Adds an outcome; returns the counts when it opens the circuit. */
   learn(id: string, verdict: ReceiverVerdict, at: { sentAt: number; now: number }): Judgement | undefined
 }
 
@@ -54,12 +54,12 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
   let openUntil = -Infinity
   let nextPauseMs = cooldown
   /**
-   * The last outcome of each record, oldest first: one that fails again and again counts once, so that a few poisoned
-   * records can't outweigh all that arrived.
+   * The last outcome of each record, oldest first. A record that fails repeatedly counts once, so that a few poisoned
+   * records can't outweigh all recovered ones.
    */
   const failedById = new Map<string, boolean>()
   let failed = 0
-  /** Outcomes since it last opened, repeated ones too: a few records that fail again and again are enough to open it. */
+  /** Number of outcomes since it last opened, repeated ones included: a few records that fail repeatedly can open it. */
   let known = 0
 
   function drop(id: string): void {

@@ -1,4 +1,4 @@
-// How many retries of each subscription may be without a known outcome at once: a circuit breaker for each, and none above them. @see design section 12
+// The circuit breakers of all subscriptions: one for each, and none above them. @see docs/architecture.md "Circuits"
 import {
   createCircuit,
   type Circuit,
@@ -14,7 +14,7 @@ export interface CircuitEvent {
   type: 'circuit'
   subscriptionId: string
   to: CircuitState
-  /** With `open`: how long it pauses, and the judged outcomes that made it. */
+  /** With `open`: its cooldown, and the outcomes that opened it. */
   pauseMs?: number
   failedAgain?: number
   judged?: number
@@ -22,18 +22,18 @@ export interface CircuitEvent {
 
 export type CircuitGate = 'circuit' | 'limit'
 
-/** A circuit as people see it. */
+/** A circuit as the status document shows it. */
 export interface CircuitView {
   subscriptionId: string
   state: CircuitState
   limit: number
   /** Retries without a known outcome that were sent since it last opened. */
   outstanding: number
-  /** How long its pause goes on, in ms; 0 when it does not pause. */
+  /** Rest of its cooldown, in ms; 0 outside of one. */
   pausesForMs: number
 }
 
-/** A retry's place, from its sending to its outcome. */
+/** A retry's place in its circuit, from its sending to its outcome. */
 export interface Ticket {
   readonly id: string
   readonly subscriptionId: string
@@ -42,35 +42,35 @@ export interface Ticket {
 /** Times are monotonic ms. */
 export interface Circuits {
   /**
-   * What keeps a retry of this subscription from going out now: `circuit`, its circuit is not closed and its probe
-   * waits; `limit`, its circuit is closed, and as many retries as it allows await their outcome.
+   * The gate that blocks retries of this subscription now. `circuit`: its circuit is not closed, and no probe may be sent.
+   * `limit`: its circuit is closed, and as many retries as it allows await their outcome.
    */
   blocks(subscriptionId: string, now: number): CircuitGate | undefined
-  /** How many subscriptions are blocked now. */
+  /** Number of blocked subscriptions. */
   blocked(now: number): Record<CircuitGate, number>
   /** True while all places of a subscription are taken: its retries wait for outcomes. */
   isFull(subscriptionId: string): boolean
   /** Takes a place. */
   take(record: { id: string; subscriptionId: string; eventType: string }, now: number): Ticket
-  /** Takes in what became of a retry, and frees its place. More calls for one ticket do nothing. */
+  /** Reports the outcome of a retry, and frees its place. Further calls for the same ticket do nothing. */
   settle(ticket: Ticket, verdict: ReceiverVerdict, now: number): void
-  /** Frees the place of a retry that goes on to be without a known outcome. */
+  /** Frees the place of a retry whose outcome is still not known. */
   free(ticket: Ticket): void
   /** Frees the place of a retry without an outcome `circuit.probeTimeout` from now. */
   freeLater(ticket: Ticket, now: number): void
-  /** Tells of pauses that are over, and frees the places whose time has come. */
+  /** Reports cooldowns that have ended, and frees places whose time has come. */
   turn(now: number): void
-  /** Ends the pauses of all open circuits; returns how many it ended. */
+  /** Ends the cooldowns of all open circuits; returns their number. */
   endCooldowns(now: number): number
-  /** When something may be allowed next that is not now; undefined when only outcomes can change that. */
+  /** When a blocked retry may be allowed next; undefined when only outcomes can change that. */
   nextChangeAt(now: number): number | undefined
-  /** True while the subscription's circuit is not closed: then it matters which record goes next. */
+  /** True while the subscription's circuit is not closed: then the next retry is a probe. */
   isRecovering(subscriptionId: string, now: number): boolean
-  /** Subscriptions whose next retry is the first probe after a pause, the longest waiting first. */
+  /** Subscriptions whose next retry is the first probe after a cooldown, the longest waiting first. */
   firstProbes(): ReadonlySet<string>
   /** Event type of the subscription's last retry; undefined when there was none that is remembered. */
   lastEventType(subscriptionId: string): string | undefined
-  /** True while its retries pause. */
+  /** True during its cooldown. */
   isOpen(subscriptionId: string, now: number): boolean
   /** Forgets the circuits of subscriptions that have had nothing outstanding and no open record for ten minutes. */
   forgetIdle(hasOpenRecords: (subscriptionId: string) => boolean, now: number): void
@@ -97,10 +97,10 @@ interface TakenPlace extends Ticket {
 
 const maxLines = 10_000
 const idleMs = 600_000
-/** First probes of all circuits together come so far apart: thousands of dead subscriptions take little of the rate. */
+/** Minimum time between two first probes of all circuits, so that thousands of dead subscriptions use little of the rate. */
 const firstProbeGapMs = 1000
 
-/** Everything is allowed, nothing is judged. */
+/** No limits: `circuit.enabled` is false. */
 function createUnlimited(): Circuits {
   return {
     blocks: () => undefined,
@@ -123,16 +123,16 @@ function createUnlimited(): Circuits {
   }
 }
 
-/** `report` is told of every change of state. */
+/** `report` gets every change of state. */
 export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEvent) => void): Circuits {
   if (!policy.enabled) return createUnlimited()
   /** The least recently used first. */
   const lines = new Map<string, SubscriptionCircuit>()
-  /** Those that were told to be open. */
+  /** Circuits that were reported as open. */
   const pausing = new Map<string, Circuit>()
-  /** When the first pause of them ends. */
+  /** When the first of their cooldowns ends. */
   let resumeAt = Infinity
-  /** Those whose pause is over and of which nothing has recovered since, the longest waiting first. */
+  /** Circuits whose cooldown is over, without a recovered record since; the longest waiting first. */
   const firstProbes = new Set<string>()
   let nextFirstProbeAt = -Infinity
   /** Places that are freed by time, the earliest first. */
@@ -161,7 +161,7 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
     const held = ticket as TakenPlace
     if (held.isFree) return
     held.isFree = true
-    // Retries that were sent before the circuit last opened hold no place in it any more.
+    // Retries that were sent before the circuit last opened no longer hold a place in it.
     if (held.sentAt > held.line.circuit.openedAt()) held.line.outstanding -= 1
   }
 
@@ -191,7 +191,7 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
     return state === 'open' || waitsForTurn || !hasRoom(line) ? 'circuit' : undefined
   }
 
-  /** Tells of pauses that are over. */
+  /** Reports cooldowns that have ended. */
   function resume(now: number): void {
     if (now < resumeAt) return
     for (const [subscriptionId, circuit] of pausing) {
@@ -238,7 +238,7 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
       held.isSettled = true
       free(held)
       held.line.neededAt = now
-      // Of a circuit that was forgotten meanwhile nothing is told any more.
+      // The circuit was forgotten since: nothing to report.
       if (lines.get(held.subscriptionId) === held.line) learn(held, verdict, now)
     },
     free,

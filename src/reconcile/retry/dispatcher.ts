@@ -1,4 +1,4 @@
-// Picks the next record that may go and sends its PATCH: one at a time per id, within slots, circuits and order. @see design section 10
+// Picks the next record that may go and sends its PATCH: one at a time per id, within slots, circuits and order. @see docs/architecture.md "Retry plan"
 import pLimit from 'p-limit'
 import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'
@@ -25,9 +25,9 @@ export interface RetryEvent {
   eventId: string
   subscriptionId: string
   eventType: string
-  /** Which attempt of the record this was, by what was known when it went out: the first is 1. */
+  /** Number of the attempt, as known when it was sent; the first is 1. */
   attempt: number
-  /** The rule that let it go out: `due` or `expiring`; `probe` while its circuit is half-open. */
+  /** The rule that allowed it: `due` or `expiring`; `probe` while its circuit is half-open. */
   because: Because
   answer: RetryAnswer
 }
@@ -44,42 +44,42 @@ export interface DispatchOptions {
   gates: Gates
   receiver: Pick<ReceiverHealth, 'up'>
   clock: Clock
-  /** Retries in flight at most. */
+  /** Maximum number of retries in flight. */
   concurrency: number
   emit: (event: RetryEvent) => void
   /** Called when a slot has become free, or a span may be retried again. */
   wake: () => void
 }
 
-/** A round of a command: retries what was due at this moment (epoch ms of the platform's clock), and nothing else. */
+/** A round of a command: retries only the records that are due at this moment (epoch ms of the platform's clock). */
 export interface RetryRound {
   onlyDueAt: number
 }
 
-/** The steps of the retry loop, which waits between them. @see reconciler.ts */
+/** The steps of the retry loop, which waits between them. @see src/reconciler.ts */
 export interface Dispatcher {
   /** Begins the loop, or a round. */
   begin(round?: RetryRound): void
-  /** A turn of the loop: cooldowns end, places become free, and the platform is probed, each when its time has come. */
+  /** A turn of the loop: ends cooldowns, frees places and probes the platform, each when its time has come. */
   turn(signal: AbortSignal): void
-  /** The record that may go now; undefined when there is none, or a gate is shut, or no slot is free. */
+  /** The record to retry now; undefined when there is none, a gate is shut, or no slot is free. */
   pick(): Picked | undefined
-  /** Sends it. `kill` cuts its call off. */
+  /** Sends its retry. `kill` aborts the call. */
   send(picked: Picked, kill: AbortSignal): void
-  /** True when a round has nothing left that it could do, or wait for. */
+  /** True when a round has nothing left to do or to wait for. */
   isRoundOver(): boolean
-  /** Milliseconds until something may become due, or allowed; undefined when only an event can bring that about. */
+  /** Milliseconds until a record may become due or allowed; undefined when only an event can change that. */
   msUntilChange(): number | undefined
-  /** Aborted with the first bug that a retry met. */
+  /** Aborted with the first bug in a retry. */
   readonly broken: AbortSignal
-  /** Resolves when the calls that are under way now have ended. */
+  /** Resolves when the current calls have ended. */
   drain(): Promise<void>
-  /** Keeps retries out of a span; resolves, when none is in flight there, to the release. */
+  /** Blocks retries in a span; resolves to the release function once none is in flight there. */
   fence(span: Span, signal: AbortSignal): Promise<() => void>
   inFlight(): number
   /**
-   * How long the loop has not turned, in ms, without the time that a Retry-After asked for. It turns at least every half
-   * minute, or as often as the rate lets a retry go: every 100 s at the least.
+   * Time since the last turn of the loop, in ms, without the time of a Retry-After. It turns at least every half minute, or
+   * as often as the rate allows a retry: at least every 100 s.
    */
   silentForMs(): number
 }
@@ -100,11 +100,11 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   let wasFirstProbe = false
   /** The platform breaker's probe under way. */
   let probing: Promise<void> = Promise.resolve()
-  /** Monotonic ms without the time that a Retry-After asked for: waiting for that is no silence. */
+  /** Monotonic ms without the time of a Retry-After: that wait does not count as silence. */
   const activeMs = (): number => clock.monotonic() - rate.pausedMs()
   let turnedAt = activeMs()
   const broken = new AbortController()
-  /** In a round, the moment at which what is due was decided. */
+  /** In a round: the moment for which due records were decided. */
   let roundAt: number | undefined
   const now = (): number => roundAt ?? client.now()
 
@@ -118,7 +118,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     else bySubscription.delete(subscriptionId)
   }
 
-  /** Whether it may be sent now, as far as the record itself is concerned. The plan may be older than what it is now. */
+  /** True when the record itself may be retried now. The plan may be older than its present state. */
   function isReady(record: FailedRecord): boolean {
     return (
       backlog.get(record.id) === record &&
@@ -153,20 +153,20 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     )
   }
 
-  /** A PATCH that fails on the platform's side hits it again and again, were its place free at once. */
+  /** After a platform error the place is kept for a while, so that a failing platform is not called at full rate. */
   function leaves(answer: RetryAnswer, ticket: Ticket): void {
     if (answer.result === 'platform-error') circuits.freeLater(ticket, clock.monotonic())
     else circuits.settle(ticket, 'neutral', clock.monotonic())
   }
 
-  /** As it stands before the retry goes out. */
+  /** Read before sending changes the record. */
   function occasionOf(entry: FailedRecord): Pick<RetryEvent, 'attempt' | 'because'> {
     const isProbe = circuits.isRecovering(entry.subscriptionId, clock.monotonic())
     const because = isProbe ? 'probe' : decide(entry, policy, { now: now() }).because
     return { attempt: nextAttempt(entry), because }
   }
 
-  /** A record whose PATCH was cut off by the end of the process is still failed: nothing is lost. */
+  /** A record whose PATCH was aborted by the end of the process is still failed: nothing is lost. */
   function failed(signal: AbortSignal): (error: unknown) => void {
     return (error) => {
       if (!isAbort(error, signal)) broken.abort(error)
@@ -181,7 +181,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     const sentAt = clock.monotonic()
     const answer = await client.retry(entry.id, kill)
     const { id, eventId, subscriptionId, eventType } = entry
-    // First of all: the answer may show the outcome, which is told as soon as it is noted.
+    // Emitted first: the answer may show the outcome, and its event follows immediately.
     options.emit({ type: 'retry', id, eventId, subscriptionId, eventType, ...occasion, answer })
     outcomes.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
     if (!outcomes.pending().has(entry)) leaves(answer, ticket)
@@ -232,7 +232,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     },
     msUntilChange() {
       const monotonic = clock.monotonic()
-      // In a round nothing becomes due.
+      // In a round no further record becomes due.
       const untilPlan = roundAt === undefined && mayRetry() ? planner.msUntilReplan() : Infinity
       const untilCircuit = (circuits.nextChangeAt(monotonic) ?? Infinity) - monotonic
       const untilProbe = (breaker.probeAt() ?? Infinity) - monotonic

@@ -1,4 +1,4 @@
-// `retry.orderPerEntity`: the events of one transfer or account are retried in their order. Pure functions. @see design section 10
+// `retry.orderPerEntity`: the events of one transfer or account are retried in their order. Pure functions. @see docs/architecture.md "Retry plan"
 import { attemptsOf } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
@@ -16,8 +16,8 @@ function isReleased(record: FailedRecord, { maxAttempts }: Policy): boolean {
 }
 
 /**
- * Which records may go as far as the order is concerned: those with no open one of the same entity before them. A
- * subscription has an order of its own.
+ * Records that the order allows: those without an older open record of the same entity. Each subscription has an order of
+ * its own.
  */
 export function firstOfEach(records: Iterable<FailedRecord>, policy: Policy): (record: FailedRecord) => boolean {
   const first = new Map<string, FailedRecord>()

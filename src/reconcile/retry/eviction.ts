@@ -1,12 +1,12 @@
-// Which record gives way when the backlog is full: one of the subscription that holds the most places. @see design section 9
+// Eviction when the backlog is full: a record of the subscription that holds the most places gives way. @see docs/architecture.md "Backlog and decisions"
 import TinyQueue from 'tinyqueue'
 import { decide, type Decision } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 
-/** Neither the newest hour nor older records may take more than this share of the places. */
+/** Maximum share of places for the newest hour, and for older records. */
 const maxShare = 0.9
-/** Parked records give way first, then those that back off, then those that are due. */
+/** Eviction order: parked records first, then backing-off ones, then due ones. */
 const ranks: Readonly<Record<Decision, number>> = {
   parked: 0,
   excluded: 0,
@@ -18,8 +18,7 @@ const ranks: Readonly<Record<Decision, number>> = {
 
 export interface Admission {
   /**
-   * Finds a place for a newcomer: nothing when there is room for it, or the record that gives way to it; undefined when
-   * there is neither.
+   * Finds a place for a newcomer: a free one, or that of a record to evict; undefined when there is neither.
    */
   placeFor(newcomer: FailedRecord): { evicted: FailedRecord | undefined } | undefined
 }
@@ -33,19 +32,19 @@ export interface AdmissionOptions {
 
 type Age = 'recent' | 'old'
 
-/** A record that may give way. `isOursOnly`: the platform does not know all our tries of it, so it goes last of all. */
+/** A candidate for eviction. `isOursOnly`: only the daemon knows all tries of it, so it is evicted last. */
 interface Candidate {
   record: FailedRecord
   rank: number
   isOursOnly: boolean
-  /** Of two that are alike the larger gives way: when it is due, for one that backs off, else its event. */
+  /** Among equals the larger value is evicted: the due time of a backing-off record, else the event time. */
   at: number
 }
 
 interface SubscriptionPlaces {
   id: string
   places: number
-  /** By age, the first to give way last; made when it is first needed. */
+  /** By age, the next one to evict at the end; created when first needed. */
   candidates: Partial<Record<Age, Candidate[]>>
 }
 
@@ -54,7 +53,7 @@ function byWorth(a: Candidate, b: Candidate): number {
   return Number(b.isOursOnly) - Number(a.isOursOnly) || b.rank - a.rank || a.at - b.at
 }
 
-/** Decides about the newcomers of one listing. `records` are those of the backlog; it keeps count of what it decides. */
+/** Decides about the newcomers of one listing. `records` are those of the backlog; its counts include earlier decisions. */
 export function createAdmission(
   records: Iterable<FailedRecord>,
   { policy, maxRecords, now }: AdmissionOptions,
@@ -64,7 +63,7 @@ export function createAdmission(
   const held = new Map<string, SubscriptionPlaces>()
   const present = [...records]
   let bySubscription: Map<string, FailedRecord[]> | undefined
-  /** The largest first; what has changed since stands in it once more. */
+  /** Largest subscription first; one whose count has changed has a second entry. */
   const largest = new TinyQueue<{ one: SubscriptionPlaces; places: number }>([], (a, b) => b.places - a.places)
 
   const ageOf = ({ eventAt }: FailedRecord): Age => (now - eventAt < recentMs ? 'recent' : 'old')
@@ -113,8 +112,8 @@ export function createAdmission(
   }
 
   /**
-   * From the largest subscription, if it holds more than the newcomer's own. Where it holds one more, the two would only
-   * change sides, and again with the next listing: then a record gives way only to one that can go out sooner.
+   * From the largest subscription, if it holds more than the newcomer's own. With one more, the two would only swap places,
+   * and again with the next listing: then a record is evicted only for one that can be retried sooner.
    */
   function takeFromLargest(own: number, rank: number, ages: readonly Age[]): FailedRecord | undefined {
     const passed: { one: SubscriptionPlaces; places: number }[] = []
@@ -133,7 +132,7 @@ export function createAdmission(
 
   function victimOf(newcomer: FailedRecord, ages: readonly Age[]): FailedRecord | undefined {
     const { rank } = candidate(newcomer)
-    // A parked record is of no use here: it takes the place of none.
+    // A parked newcomer evicts no other record.
     if (rank === 0) return undefined
     if (bySubscription === undefined) {
       bySubscription = Map.groupBy(present, ({ subscriptionId }) => subscriptionId)
@@ -143,7 +142,7 @@ export function createAdmission(
     const isLater = ({ eventAt }: FailedRecord): boolean => policy.orderPerEntity && eventAt > newcomer.eventAt
     return (
       takeFromLargest(own.places, rank, ages) ??
-      // Of its own subscription one that can go out later only, or a later event where events go in their order.
+      // Within its own subscription: only a record that can be retried later, or a later event with an order per entity.
       takeFrom(own, ages, (other) => other.rank < rank || isLater(other.record))
     )
   }

@@ -1,4 +1,4 @@
-// The one table of gates: what blocks retries now, since when, and what to do. Dispatcher, decisions, /status, page, commands, metric and docs read it.
+// The table of gates: conditions that block retries, with reason and advice. Dispatcher, decisions, /status, page, commands, metric and docs read it.
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Circuits } from './circuits.ts'
@@ -7,9 +7,9 @@ import type { PlatformBreaker } from './platform-breaker.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
 
 interface GateDescription {
-  /** What it blocks while it is shut. */
+  /** The retries that it blocks while it is shut. */
   blocks: 'everything' | 'subscription'
-  /** Why nothing goes out; a full sentence. */
+  /** Why retries are blocked; a full sentence. */
   reason: string
   /** What the operator can do; a full sentence. */
   advice: string
@@ -79,7 +79,7 @@ export type GlobalGate = { [G in Gate]: (typeof gateTable)[G]['blocks'] extends 
 /** A gate that is shut. */
 export interface ShutGate {
   gate: Gate
-  /** Epoch ms of this host's clock; undefined when nobody recorded it. */
+  /** Epoch ms of this host's clock; undefined when it is not recorded. */
   since: number | undefined
   /** Subscriptions that it blocks; undefined when it blocks everything. */
   subscriptions: number | undefined
@@ -104,8 +104,8 @@ export interface Gates {
   /** The first shut gate that blocks a subscription, those included that block everything. */
   of(subscriptionId: string): Gate | undefined
   /**
-   * Whether a retry may go out as far as the global gates are concerned; `inFlight` retries have no answer yet. While
-   * the platform breaker is half-open, one retry at a time passes its gate.
+   * True when the global gates allow a retry; `inFlight` retries have no answer yet. While the platform breaker is
+   * half-open, one retry at a time passes its gate.
    */
   admits(inFlight: number): boolean
   /** All that are shut, in the table's order. */

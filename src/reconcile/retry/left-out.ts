@@ -1,5 +1,5 @@
-// Failed records that were listed and are not kept: excluded ones, and those for which the backlog had no room. Counted by
-// subscription and decision. @see design sections 8 and 9
+// Left-out records: listed, but not kept, as they are excluded or the backlog had no room. Counted by subscription and
+// decision. @see docs/architecture.md "Sweep", "Backlog and decisions"
 import { decisions, noCounts, type Counts, type Decision } from '../decide.ts'
 import { contains, type Span } from '../window.ts'
 
@@ -15,32 +15,32 @@ export interface LeftOutRow {
 export interface Recount {
   /** A slice was listed, and these of its rows are not kept. */
   add(span: Span, rows: readonly LeftOutRow[]): void
-  /** Takes the place of the count of the full sweep before. `isComplete`: nothing of the window was missed. */
+  /** Replaces the count of the full sweep before. `isComplete`: no part of the window was missed. */
   commit(isComplete: boolean): void
-  /** The sweep failed: the count before stays the best that is known. */
+  /** The sweep failed: the count before stays valid. */
   abandon(): void
 }
 
 export interface LeftOut {
-  /** A full sweep begins. `edges` in local seconds: what lies before `from` is not listed, before `expiring` it expires. */
+  /** A full sweep begins. `edges` in local seconds: rows before `from` are not listed, rows before `expiring` expire. */
   begin(edges: { from: number; expiring: number }): Recount
-  /** A record of the backlog had to give way. */
+  /** A record of the backlog was evicted. */
   evicted(row: LeftOutRow): void
   /** A record entered the backlog that a full sweep may have counted. */
   entered(row: LeftOutRow): void
-  /** A slice was listed whole; these of its rows are not kept, or had to give way to others of it. */
+  /** A slice was listed whole; these of its rows are not kept, or were evicted by others of it. */
   listed(span: Span, rows: readonly LeftOutRow[]): void
-  /** Returns how many have left the window since, excluded ones aside. */
+  /** Returns how many have left the window since then, without excluded ones. */
   forgetBefore(localSecond: number): number
-  /** What the last full sweep left out; `isHeld`: a due record of that subscription counts as held. */
+  /** Counts of the last full sweep; `isHeld`: a due record of that subscription counts as held. */
   counts(isHeld?: (subscriptionId: string) => boolean): Counts
-  /** Of these, what was about to leave the window. */
+  /** Of these, the expiring ones. */
   expiring(): Counts
   /** True when some record that is not excluded has no room. */
   any(): boolean
   /**
-   * Local second that no left-out record of these subscriptions lies before, parked and excluded ones aside; undefined when
-   * there is none.
+   * Local second of the oldest left-out record of these subscriptions, or earlier; undefined when there is none. Parked and
+   * excluded ones do not count.
    */
   oldestSecond(isMeant: (subscriptionId: string) => boolean): number | undefined
   /** The same for one subscription. */
@@ -51,16 +51,16 @@ interface LeftOutTally {
   bySubscription: Map<string, Counts>
   expiring: Counts
   edges: { from: number; expiring: number }
-  /** Rows by second of what leaves the window first. */
+  /** Rows by second, for those that leave the window first. */
   lapsing: Map<number, number>
-  /** What was listed of the window so far. */
+  /** Parts of the window that were listed so far. */
   covered: Span[]
   oldest: Map<string, number>
 }
 
-/** Rows so near the window's start are counted by the second: by then the next full sweep has come. */
+/** Rows this near the window's start are counted by the second; by then the next full sweep has come. */
 const lapsingSeconds = 6 * 3600
-/** Subscriptions beyond so many are counted as one. */
+/** Further subscriptions are counted as one. */
 const maxSubscriptions = 10_000
 const others = ''
 
@@ -72,7 +72,7 @@ function covers({ covered }: LeftOutTally, second: number): boolean {
   return covered.some((span) => contains(span, second))
 }
 
-/** Excluded records are not ours to lose. */
+/** Excluded records cannot lapse. */
 const isOurs = ({ decision }: LeftOutRow): boolean => decision !== 'excluded'
 export const isOpen = ({ decision }: LeftOutRow): boolean => decision !== 'excluded' && decision !== 'parked'
 
@@ -110,10 +110,10 @@ function change(tally: LeftOutTally, row: LeftOutRow, by: 1 | -1): void {
 export function createLeftOut(): LeftOut {
   let present = newTally({ from: -Infinity, expiring: -Infinity })
   let open: LeftOutTally | undefined
-  /** The latest second up to which anything was listed. */
+  /** The latest second of any listing. */
   let seenTo = -Infinity
 
-  /** The count of the sweep before, and that of the one under way as far as it has come. */
+  /** The count of the sweep before, and the count of the current one so far. */
   function tallies(second: number): LeftOutTally[] {
     return [
       ...(covers(present, second) ? [present] : []),
@@ -179,7 +179,7 @@ export function createLeftOut(): LeftOut {
       for (const [second, rows] of [...present.lapsing]) {
         if (second >= localSecond) continue
         present.lapsing.delete(second)
-        // Listed again meanwhile: then the new count knows better.
+        // Listed again since: the new count is more exact.
         if (open === undefined || !covers(open, second)) lapsed += rows
       }
       for (const [second, rows] of [...(open?.lapsing ?? [])]) {

@@ -3,22 +3,22 @@
 /** A command of the operator, also one that changed nothing. */
 export type OperatorEvent =
   | { type: 'operator'; command: 'pause' | 'resume'; changed: boolean }
-  /** `circuits`: how many cooldowns it ended. */
+  /** `circuits`: number of cooldowns that it ended. */
   | { type: 'operator'; command: 'probe'; circuits: number }
 
 export interface PauseOptions {
   /** Host clock, epoch ms. */
   now: () => number
-  /** Called whenever it may have become possible to go on. */
+  /** Called when retries may be possible again. */
   wake: () => void
   emit: (event: OperatorEvent) => void
 }
 
 export interface Pause {
-  /** Each returns whether it changed anything. */
+  /** Each returns true when it changed anything. */
   pause(): boolean
   resume(): boolean
-  /** Since when, epoch ms; undefined while not paused. */
+  /** Start of the pause, epoch ms; undefined while not paused. */
   since(): number | undefined
 }
 

@@ -1,4 +1,4 @@
-// Holds the retry plan, and makes it again when records have changed or a backoff has ended. @see design section 10
+// Holds the retry plan, and makes it again when records have changed or a backoff has ended. @see docs/architecture.md "Retry plan"
 import type { Clock } from '../../runtime/clock.ts'
 import { decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
@@ -13,26 +13,26 @@ export interface PlannerOptions {
   /** The platform's time, epoch ms. */
   now: () => number
   clock: Pick<Clock, 'monotonic'>
-  /** Called when there may be something to pick that was not there before. */
+  /** Called when there may be a new record to pick. */
   wake: () => void
 }
 
 export interface Planner {
   /** The plan for this moment of the platform's time; at most as old as `msUntilReplan` says. */
   plan(now: number): RetryPlan
-  /** Records of the backlog are new, have changed, or may be retried again: the plan is made anew. */
+  /** Records of the backlog are new, have changed, or may be retried again: the plan will be made again. */
   changed(): void
-  /** What happened to one record has ended: it is due again later, or now; with an order those behind it may go. */
+  /** A retry of a record has ended: it is due again later, or now; with an order, later events may be retried. */
   released(record: FailedRecord): void
-  /** The whole window has been listed, without a gap: where events go in their order, nothing goes out before. */
+  /** The whole window was listed, without a gap: with an order per entity, retries wait for this. */
   sawAll(): void
-  /** Milliseconds until another plan may show a record that this one does not; Infinity when only a change can. */
+  /** Milliseconds until a new plan may have another record; Infinity when only a change can bring one. */
   msUntilReplan(): number
 }
 
-/** The plan is made at most so often, in ms for each record of the backlog: making it takes a twentieth of that. */
+/** Minimum interval between two plans, in ms for each record of the backlog: making one takes a twentieth of that. */
 const planMsPerRecord = 0.004
-/** With an order per entity, which takes longer. */
+/** The same with an order per entity, which takes longer. */
 const orderedPlanMsPerRecord = 0.02
 
 export function createPlanner({ backlog, clock, now, policy, wake }: PlannerOptions): Planner {
@@ -54,7 +54,7 @@ export function createPlanner({ backlog, clock, now, policy, wake }: PlannerOpti
       record.localSecond <= (backlog.leftOut.oldestOf(record.subscriptionId) ?? Infinity) && isFirst(record)
   }
 
-  /** Monotonic ms. Planning looks at each record, so it is done only so often: a twentieth of a core at most. */
+  /** Monotonic ms of the next plan. Planning iterates over all records, so it is limited to a twentieth of a core. */
   const replanAt = (): number => (isOrderStale ? -Infinity : plannedAt + msPerRecord * backlog.size())
 
   return {

@@ -1,15 +1,15 @@
-// Circuit breaker for the platform: opens on 401/403 or three failures in a row; a size-1 list call with backoff probes whether to close it. @see design section 10
+// Circuit breaker for the platform: opens on 401/403 or three failures in a row; a size-1 list call with backoff probes whether to close it. @see docs/architecture.md "Retry plan"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { RetryAnswer } from '../../platform/operations.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 
-/** Why nothing is retried at present. */
+/** The reason why nothing is retried. */
 export type Trouble = 'unauthorized' | 'platform'
 
 export interface TroubleEvent {
   type: 'trouble'
-  /** What stops the retries; undefined when they go on. */
+  /** The trouble that stops retries; undefined without any. */
   trouble: Trouble | undefined
 }
 
@@ -17,37 +17,37 @@ export interface PlatformBreakerOptions {
   clock: Clock
   random: Random
   client: Pick<PlatformClient, 'list'>
-  /** Called whenever it may have become possible to go on. */
+  /** Called when retries may be possible again. */
   wake: () => void
   emit: (event: TroubleEvent) => void
 }
 
 export interface PlatformBreaker {
-  /** Whether a retry may go out now; while one trial PATCH is allowed, that is one at a time. */
+  /** True when a retry may be sent now; while trial PATCHes are allowed, one at a time. */
   allows(inFlight: number): boolean
   trouble(): Trouble | undefined
-  /** Since when there is trouble, epoch ms of this host's clock. */
+  /** Start of the trouble, epoch ms of this host's clock. */
   since(): number | undefined
-  /** Takes in what came of a PATCH that was sent at `sentAt`, monotonic ms. */
+  /** Reports the answer to a PATCH that was sent at `sentAt`, monotonic ms. */
   note(answer: RetryAnswer, sentAt: number): void
-  /** When the platform is to be probed next, monotonic ms; undefined while there is no question, or a probe is under way. */
+  /** Time of the next probe, monotonic ms; undefined when none is needed, or while one is running. */
   probeAt(): number | undefined
   isProbeDue(): boolean
-  /** Asks the platform once. Rejects with the signal's reason, or for a bug of the probe. */
+  /** Probes the platform once. Rejects with the signal's reason, or for a bug of the probe. */
   probe(signal: AbortSignal): Promise<void>
 }
 
-/** So many failures in a row raise the question whether it is the records or the platform. */
+/** After this many failures in a row, a probe shows if the records or the platform are the problem. */
 const suspiciousRow = 3
 const firstPauseMs = 1000
 const maxPauseMs = 300_000
 
 type BreakerState =
   | { name: 'closed' }
-  /** Too many failures in a row: one list call tells whether the platform answers at all. */
+  /** Too many failures in a row: one list call shows if the platform answers at all. */
   | { name: 'checking' }
   | { name: 'open'; trouble: Trouble }
-  /** The list is allowed, but the PATCH was not: one PATCH shows whether it is now. */
+  /** The list is allowed, but the PATCH was not: one PATCH shows if it is allowed again. */
   | { name: 'half-open' }
 
 export function createPlatformBreaker(options: PlatformBreakerOptions): PlatformBreaker {
@@ -86,7 +86,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     options.wake()
   }
 
-  /** A misrouted gateway answers 404 to everything; a record that is gone is one among others. */
+  /** A misrouted gateway answers 404 to every call; a single missing record does not repeat. */
   function isFailure(answer: RetryAnswer): boolean {
     doubtfulInARow = answer.doubtful === true ? doubtfulInARow + 1 : 0
     return answer.result === 'unreachable' || answer.result === 'platform-error' || doubtfulInARow >= suspiciousRow
@@ -113,7 +113,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   async function probe(signal: AbortSignal): Promise<void> {
     const asked = state
     const answered = await answers(signal)
-    // A refusal may have come meanwhile: it is the better answer, and the list being answered does not take it back.
+    // A refusal may have come during the probe: it counts, even if the list call was answered.
     if (state.name === 'checking') enter(answered ? { name: 'closed' } : { name: 'open', trouble: 'platform' })
     else if (state.name !== 'open' || asked.name === 'checking') return
     else if (!answered) pause()
@@ -133,7 +133,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       failuresInARow = failed ? failuresInARow + 1 : 0
       // A retry that was on its way before the refusal is not the trial.
       if (state.name === 'half-open' && sentAt >= enteredAt) {
-        // Whether we are let in shows only when the platform comes so far as to look at what we ask.
+        // Only an answer about the record itself shows that the permission is back.
         const tellsNothing = failed || answer.result === 'throttled'
         enter(tellsNothing ? { name: 'open', trouble: 'unauthorized' } : { name: 'closed' })
       }

@@ -1,11 +1,11 @@
-// Polls the receiver's own health address, so that no attempt is burned on a receiver that is down. @see design section 12
+// Polls the receiver's own health address, so that no attempt is burned on a receiver that is down. @see docs/architecture.md "Circuits"
 import { TransportError, type Transport } from '../../platform/http.ts'
 import type { Clock } from '../../runtime/clock.ts'
 
 export interface ReceiverEvent {
   type: 'receiver'
   up: boolean
-  /** What it answered (`HTTP 503`), or why it did not (`connection`). */
+  /** Its answer (`HTTP 503`), or the reason why none came (`connection`). */
   detail: string
 }
 
@@ -17,7 +17,7 @@ export interface ReceiverHealthOptions {
   timeoutMs: number
   transport: Transport
   clock: Clock
-  /** Called whenever it may have become possible to go on. */
+  /** Called when retries may be possible again. */
   wake: () => void
   emit: (event: ReceiverEvent) => void
 }
@@ -45,7 +45,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
   const { clock, healthUrl, intervalMs, emit, timeoutMs, transport, wake } = options
   let last: Health | undefined
   let since: number | undefined
-  /** Monotonic ms of the last answer. One that is older than two polls says nothing: this process was asleep. */
+  /** Monotonic ms of the last answer. An answer older than two polls is ignored: the process was suspended. */
   let answeredAt = -Infinity
   const isStale = (): boolean => clock.monotonic() - answeredAt > 2 * intervalMs + timeoutMs
 
@@ -54,12 +54,12 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
       const { status } = await transport({
         method: 'GET',
         url,
-        // A connection of its own each time: a kept one would be that of one instance behind the Service's address,
-        // and one that is closed just as it is used again would look like a receiver that is down.
+        // A new connection each time: a kept one would always reach the same instance behind a Service, and one that is
+        // closed just before it is used again would look like a receiver that is down.
         headers: { accept: '*/*', 'user-agent': 'webhook-reconciler', connection: 'close' },
         timeoutMs,
         maxBytes,
-        // The receiver is a neighbour: a proxy for the way out would not reach it.
+        // The receiver is in the same network, which an outbound proxy does not reach.
         direct: true,
         signal,
       })

@@ -1,4 +1,4 @@
-// The retry plan: which record is retried next. Pure functions of (records, policy, now). @see design section 10
+// The retry plan: which record is retried next. Pure functions of (records, policy, now). @see docs/architecture.md "Retry plan"
 import TinyQueue from 'tinyqueue'
 import { attemptsOf, decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
@@ -28,21 +28,21 @@ export interface PlanOptions {
   isCandidate?: ((record: FailedRecord) => boolean) | undefined
 }
 
-/** What holds at the moment of picking. */
+/** Rules at the moment of picking. */
 export interface PickRules {
-  /** False while no retry of the subscription may go out. */
+  /** False while no retry of the subscription may be sent. */
   admits: (subscriptionId: string) => boolean
   /** False for a record that is not due any more, is in flight, or is being listed. */
   isReady: (record: FailedRecord) => boolean
-  /** True while the subscription's circuit is half-open: a probe goes, and not the next in turn. */
+  /** True while the subscription's circuit is half-open: a probe is sent instead of the next in turn. */
   isHalfOpen: (subscriptionId: string) => boolean
   /** Subscriptions whose next retry is the first probe after a cooldown, the longest waiting first. */
   firstProbes: ReadonlySet<string>
-  /** The last pick was a first probe: this one is of another kind, if there is any. */
+  /** True when the last pick was a first probe: other retries come first now, if there are any. */
   wasFirstProbe: boolean
   /** Event type of a subscription's last probe. */
   lastProbeType: (subscriptionId: string) => string | undefined
-  /** True while one retry shows whether the platform lets us in: a record that was not refused last goes first. */
+  /** True while a trial PATCH is due: a record that was not refused last is preferred. */
   isTrial: boolean
 }
 
@@ -65,7 +65,7 @@ function inLane(expiringEdge: number): (a: FailedRecord, b: FailedRecord) => num
   }
 }
 
-/** Makes the plan. Gates and circuits are asked when a record is picked: what they hold stays in its lane. */
+/** Makes the plan. Gates and circuits are checked when a record is picked; blocked records stay in their lane. */
 export function planRetries(records: Iterable<FailedRecord>, options: PlanOptions): RetryPlan {
   const { isCandidate = () => true, now, policy, previous } = options
   const due = new Map<string, FailedRecord[]>()
@@ -90,7 +90,7 @@ export function planRetries(records: Iterable<FailedRecord>, options: PlanOption
   return { lanes, nextDueAt }
 }
 
-/** The next ready record of a lane. Those before it are dropped: the next plan decides about them anew. */
+/** The next ready record of a lane. Records before it are dropped until the next plan. */
 function nextOf(lane: Lane, { isReady }: PickRules): FailedRecord | undefined {
   for (let first = lane.queue.peek(); first !== undefined; first = lane.queue.peek()) {
     if (isReady(first)) return first
@@ -99,7 +99,7 @@ function nextOf(lane: Lane, { isReady }: PickRules): FailedRecord | undefined {
   return undefined
 }
 
-/** A probe is to show how the receiver is, not a poisoned record: fewest attempts first, of these the newest event. */
+/** A probe tests the receiver, so a poisoned record is a bad choice: fewest attempts first, then the newest event. */
 function isBetterProbe(a: FailedRecord, b: FailedRecord): boolean {
   return attemptsOf(a) < attemptsOf(b) || (attemptsOf(a) === attemptsOf(b) && a.eventAt > b.eventAt)
 }

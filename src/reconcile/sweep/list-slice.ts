@@ -1,4 +1,4 @@
-// Lists one slice whole: pages in batches, ids once, and a verdict whether all of it was seen. @see design section 8
+// Lists one slice whole: pages in batches, each id once, and whether the listing is complete. @see docs/architecture.md "Sweep"
 import { maxPageSize } from '../../platform/wire.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -6,30 +6,30 @@ import { PlatformFailure } from '../../platform/response.ts'
 import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { contains, type Span } from '../window.ts'
 
-/** What listing a slice gave. */
+/** Result of listing a slice. */
 export interface Listing {
   span: Span
-  /** Monotonic ms just before the first page was asked for: what happened later is newer than this listing. */
+  /** Monotonic ms just before the first request: later changes are newer than this listing. */
   askedAt: number
-  /** The records of the asked status that the slice owns, each id once. */
+  /** The records of the requested status that the slice owns, each id once. */
   records: WebhookRecord[]
   unreadable: UnreadableRow[]
-  /** Rows that were not what was asked: their own time or status says so. They are never acted on. */
+  /** Rows whose own time or status was not requested. They are never retried. */
   unexpected: { time: number; status: number }
-  /** True when every page was read and the totals bear it out. */
+  /** True when every page was read and the totals agree. */
   complete: boolean
-  /** Not complete only because the list became shorter while it was read. As many rows as the last total were seen. */
+  /** Incomplete only because the list shrank while it was read. As many rows as the last total were seen. */
   shrank?: true
-  /** The total that the first page told, where it speaks of more than was found. */
+  /** Total of the first page, if it is larger than the number of rows found. */
   missedTotal: number | undefined
 }
 
-/** A slice that holds too many records to be listed whole. */
+/** A slice with too many records to be listed whole. */
 export interface TooMany {
   tooMany: true
-  /** What the platform tells; undefined when it tells nothing of use. */
+  /** The platform's total; undefined when it has no usable one. */
   total: number | undefined
-  /** True when a page showed rows from outside of what was asked. */
+  /** True when a page showed rows outside of the request. */
   showsForeignTimes: boolean
 }
 
@@ -38,15 +38,15 @@ export interface ListingOptions {
   /** Records of this status are listed. */
   status: NonNullable<ListQuery['status']>
   monotonic: () => number
-  /** Pages asked for at the same time. */
+  /** Pages requested at the same time. */
   concurrency: number
-  /** A slice with more records than this is told as TooMany. */
+  /** A slice with more records is returned as TooMany. */
   maxRecords: number
-  /** False when the totals of this platform were found to say nothing about the slice. */
+  /** False when this platform's totals turned out to ignore the slice. */
   totalsCount: boolean
 }
 
-/** The platform answers, but not what was asked: going on could list the same records for ever. */
+/** The platform ignores the filters: listing on could repeat the same records for ever. */
 export class FiltersIgnored extends PlatformFailure {
   constructor() {
     super('other', undefined, 'the platform ignores eventDateTimeFrom/To')
@@ -58,12 +58,12 @@ export class FiltersIgnored extends PlatformFailure {
 export const maxRowsPerSlice = 100_000
 
 /**
- * Slices are not cut shorter than this many seconds without need: the second that is asked for on either side weighs
- * little then, also where thousands of records stand in each.
+ * Slices are not cut shorter than this many seconds without need: the extra second on either side then costs little, even
+ * with thousands of records in each second.
  */
 export const shortSliceSeconds = 15
 
-/** What has been read of a slice so far. */
+/** Progress of reading a slice. */
 interface Reading {
   seen: Map<string, WebhookRecord>
   unreadable: UnreadableRow[]
@@ -72,21 +72,21 @@ interface Reading {
   status: number
 }
 
-/** What is asked for: a second more on either side, as the bounds may be exclusive and compared with fractions or without. */
+/** The requested span: a second more on either side, as bounds may be exclusive, with or without fractions. */
 export function asked(span: Span): { from: number; to: number } {
   return { from: span.from - 1, to: span.to }
 }
 
-/** True for a row whose own time is not what was asked. */
+/** True for a row whose own time was not requested. */
 export function isForeign(record: WebhookRecord, span: Span): boolean {
   const { from, to } = asked(span)
   const second = Math.floor(record.eventLocal / 1000)
   return second < from || second > to
 }
 
-/** Takes rows that can't be read. Returns true when there was one that was not known yet. */
+/** Adds unreadable rows. Returns true when one of them is new. */
 function collectUnreadable(reading: Reading, page: ListPage): boolean {
-  // One without an id can't be told from the same on the page before, so it is news only where there is nothing else.
+  // A row without an id may be the one of the page before, so it counts as new only if nothing else is.
   let isNew = page.unreadable.length > 0 && page.records.length === 0
   for (const row of page.unreadable) {
     const id = row.id?.toLowerCase()
@@ -100,7 +100,7 @@ function collectUnreadable(reading: Reading, page: ListPage): boolean {
   return isNew
 }
 
-/** Takes a page in. Returns true when it showed anything that was not known yet. */
+/** Adds a page. Returns true when it showed anything new. */
 function collect(reading: Reading, page: ListPage, { span, status }: { span: Span; status: string }): boolean {
   let isNew = collectUnreadable(reading, page)
   for (const record of page.records) {
@@ -126,7 +126,7 @@ function isShort(page: ListPage): boolean {
   return page.rows < (page.size ?? 1)
 }
 
-/** For a slice of which more was promised than found: a platform may echo a page size that it does not give. */
+/** For a slice with fewer rows than promised: a platform may echo a page size that it does not use. */
 function isEmptyPage(page: ListPage): boolean {
   return page.rows === 0
 }
@@ -135,22 +135,22 @@ function maxRowsOf(span: Span, options: ListingOptions): number {
   return span.to - span.from > shortSliceSeconds ? options.maxRecords : maxRowsPerSlice
 }
 
-/** How reading ended: at the last page, at a page that told nothing new, or at the limit of what one slice may hold. */
+/** End of reading: at the last page, at a page without a new row, or at the limit of one slice. */
 type End = 'last-page' | 'nothing-new' | 'limit'
 
 interface PageSource {
   readPage: (index: number) => Promise<ListPage>
-  /** Takes a page in; true when it showed anything new. */
+  /** Adds a page; true when it showed anything new. */
   take: (page: ListPage) => boolean
   isLast: (page: ListPage) => boolean
   /** Pages that the first total promises after the first one; they may be read side by side. */
   promised: number
-  /** Highest page number that is asked for. */
+  /** Highest page number that is requested. */
   lastAllowed: number
   concurrency: number
 }
 
-/** Reads the pages after the first, in batches as far as the total promises them. Rejects with what a call rejects with. */
+/** Reads the pages after the first, in batches as far as the total promises them. Rejects like the list call. */
 async function readOn({ concurrency, isLast, lastAllowed, promised, readPage, take }: PageSource): Promise<End> {
   for (let index = 1; index <= lastAllowed;) {
     const atOnce = Math.max(1, Math.min(concurrency, Math.min(promised, lastAllowed) - index + 1))
@@ -185,7 +185,7 @@ async function listOnce(
 
   function take(page: ListPage): boolean {
     const isNew = collect(reading, page, { span, status })
-    // However many slices there are, each would show the same: a slice so small can't hold so many others.
+    // A slice this small cannot hold that many rows of other times: every slice would show the same.
     if (reading.time > options.maxRecords) throw new FiltersIgnored()
     return isNew
   }
@@ -225,7 +225,7 @@ function isTooMany(attempt: Attempt | TooMany): attempt is TooMany {
 
 /**
  * Lists the records of a slice, once more when the first reading was not complete.
- * @throws FiltersIgnored, and what the list call throws.
+ * @throws FiltersIgnored, and the errors of the list call.
  */
 export async function listSlice(span: Span, options: ListingOptions, signal: AbortSignal): Promise<Listing | TooMany> {
   const askedAt = options.monotonic()

@@ -1,4 +1,4 @@
-// What a full sweep counts besides the failed records of the window: those beyond it, and those stuck in processing. @see design section 8
+// Counts of a full sweep apart from the window's failed records: those beyond the window, and those stuck in processing. @see docs/architecture.md "Sweep"
 import type { PlatformClient } from '../../platform/client.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
@@ -31,17 +31,17 @@ export interface StuckOptions {
   monotonic: () => number
   window: WindowPolicy
   zone: TimeZone
-  /** How long a record may be processing. */
+  /** A record that is processing for longer is stuck. */
   stuckAfterMs: number
-  /** Pages asked for at once. */
+  /** Pages requested at the same time. */
   concurrency: number
-  /** When we last sent a PATCH of a record, in epoch ms of the platform's clock. */
+  /** When the daemon last sent a PATCH of a record, in epoch ms of the platform's clock. */
   triedAt: (id: string) => number | undefined
 }
 
 /**
  * Records of the window, selected or not, that have been processing for too long since the latest of their event, their
- * last attempt and our PATCH. @throws PlatformFailure, TokenError, or the signal's reason.
+ * last attempt and the daemon's PATCH. @throws PlatformFailure, TokenError, or the signal's reason.
  */
 export async function countStuck(options: StuckOptions, signal: AbortSignal): Promise<number> {
   const { client, concurrency, monotonic, stuckAfterMs, zone } = options
@@ -55,7 +55,7 @@ export async function countStuck(options: StuckOptions, signal: AbortSignal): Pr
     return now - Math.max(eventAt, lastAt, options.triedAt(record.id) ?? -Infinity) > stuckAfterMs
   }
 
-  // Without totals: they decide how a slice is cut, and this one is not cut.
+  // Totals are ignored: they only decide about cutting, and this span is not cut.
   const reading = {
     client,
     monotonic,

@@ -1,4 +1,4 @@
-// What sweeps tell: the report of each when it has ended, and what they meet on their way.
+// Events of sweeps: the report of each at its end, and problems found on the way.
 import type { Reason } from '../../platform/http.ts'
 import type { UnreadableRow } from '../../platform/record.ts'
 import { TokenError } from '../../platform/token-endpoint.ts'
@@ -13,7 +13,7 @@ export type SweepResult = (typeof sweepResults)[number]
 export const skipReasons = ['overlap', 'paused', 'backoff'] as const
 export type SkipReason = (typeof skipReasons)[number]
 
-/** What a sweep has seen so far. */
+/** Counts of a sweep so far. */
 export interface SweepTally {
   slices: number
   /** Failed records listed. */
@@ -24,22 +24,22 @@ export interface SweepTally {
 }
 
 export interface SweepReport extends SweepTally {
-  /** Stands on every log line of this sweep. */
+  /** Part of every log line of this sweep. */
   id: string
   kind: SweepKind
-  /** True for the part of a full sweep that goes on where there had been no room. */
+  /** True for a sweep that continues at left-out records. */
   continued: boolean
   result: SweepResult
   seconds: number
   /** After a full sweep that did not fail: the failed records of the window by decision. */
   failed?: Counts
-  /** With `failed`: why. `token` means that no access token could be had. */
+  /** With `failed`: the reason. `token` means that no access token was available. */
   failure?: {
     reason: Reason
     stage: 'token' | 'list'
     rejected: boolean
     message: string
-    /** Why no answer came: a code of Node, OpenSSL or undici. */
+    /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
     code?: string | undefined
   }
 }
@@ -51,10 +51,10 @@ export type SweeperEvent =
   | { type: 'unreadable'; sweepId: string; rows: readonly UnreadableRow[] }
   | { type: 'unexpected'; sweepId: string; time: number; status: number }
   | { type: 'early-at-limit'; sweepId: string; records: number }
-  /** Records known to us and selected that left the window, neither recovered nor awaited. */
+  /** Known and selected records that left the window, neither recovered nor awaited. */
   | { type: 'lapsed'; records: number }
 
-/** Why a sweep failed; undefined for a bug. */
+/** The reason why a sweep failed; undefined for a bug. */
 export function failureOf(error: unknown): SweepReport['failure'] {
   if (!isPlatformTrouble(error)) return undefined
   const { message, reason, transportCode: code } = error

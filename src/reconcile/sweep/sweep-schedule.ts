@@ -1,4 +1,4 @@
-// Which sweep is due, and when: ticks ask for them, rests and backoffs put them off. @see design section 8
+// Schedule of sweeps: ticks request them, rests and backoffs delay them. @see docs/architecture.md "Sweep"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import { attemptsOf } from '../decide.ts'
@@ -6,51 +6,51 @@ import type { Policy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { SkipReason, SweepKind } from './sweep-report.ts'
 
-/** What can be swept: all of the window, its newest part, or the records for which there was no room. */
+/** Targets of a sweep: the whole window, its newest part, or the left-out records. */
 export type SweepTarget = 'full' | 'recent' | 'left-out'
 
 export interface SweepScheduleOptions {
   backlog: Pick<Backlog, 'entries' | 'leftOut'>
   policy: Pick<Policy, 'maxAttempts'>
   maxRecords: number
-  /** Whether the circuit of a subscription is closed, so that its records can go out. */
+  /** True while the circuit of a subscription is closed, so that its records can be retried. */
   isClosed: (subscriptionId: string) => boolean
   rate: Pick<RateLimiter, 'pausedForMs'>
   clock: Pick<Clock, 'monotonic'>
   random: Random
-  /** Called when a sweep has been asked for. */
+  /** Called when a sweep was requested. */
   wake: () => void
 }
 
 export interface SweepSchedule {
-  /** A moment of the cron: asks for the sweep that is due, or says why none can be made. */
+  /** A tick of the schedule: requests the sweep that is due, or returns the reason why none starts. */
   tick(): SkipReason | undefined
-  /** The sweep to make now. It is asked for no more. */
+  /** Returns the sweep to make now, and clears the request. */
   next(): SweepTarget | undefined
-  /** Milliseconds until `next` is to be asked again; undefined when only a tick can bring a sweep. */
+  /** Milliseconds until `next` may return another sweep; undefined when only a tick can bring one. */
   msUntilNext(): number | undefined
   begin(target: SweepTarget): void
   /** The sweep has ended; `succeeded` is false when the platform could not be listed. */
   end(target: SweepTarget, succeeded: boolean): void
-  /** A tick asked for a recent sweep while another sweep was under way: it comes between two slices. */
+  /** A tick requested a recent sweep during another sweep: it comes between two slices. */
   isRecentWanted(): boolean
-  /** The newest part is listed now, and has been listed; a full sweep does that too. */
+  /** The listing of the newest part begins, and has ended; it is part of a full sweep, too. */
   beginRecent(): void
   recentDone(workedMs: number): void
   fullDone(workedMs: number): void
-  /** Records for which there was no room were listed again; `entered` of them found room. */
+  /** Left-out records were listed again; `entered` of them found room. */
   leftOutDone(entered: number, workedMs: number): void
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
   restEndsInMs(): number | undefined
 }
 
-/** A sweep rests for this many times its own duration: listing stays near 5 % of the calls while there is work. */
+/** A sweep rests for this many times its own duration, so that listing stays near 5 % of the calls. */
 const restFactor = 20
-/** But a sweep that was slow once must not leave failures unseen for long. */
+/** Maximum rest, so that a slow sweep does not leave failures unseen for long. */
 const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 300_000 }
 const firstBackoffMs = 1000
 const maxBackoffMs = 300_000
-/** How often the backlog is looked at for room while records are left out. */
+/** Interval at which the backlog is checked for room while records are left out. */
 const roomCheckMs = 1000
 
 export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedule {
@@ -63,7 +63,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   const restsUntil: Record<SweepKind, number | undefined> = { full: undefined, recent: undefined }
   let backsOffUntil = -Infinity
   let failuresInARow = 0
-  /** Monotonic ms: when listing may go on with left-out records. */
+  /** Monotonic ms: when left-out records may be listed again. */
   let leftOutRestsUntil = -Infinity
   let vainInARow = 0
 
@@ -80,7 +80,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     options.wake()
   }
 
-  /** Records that can go out, or have: they are what keeps the dispatcher busy. */
+  /** Records that can be retried or are in flight: the work of the dispatcher. */
   function working(): number {
     let records = 0
     for (const record of backlog.entries()) {
@@ -90,7 +90,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     return records
   }
 
-  /** Left-out records of closed circuits are not waited for until the next full sweep. */
+  /** Left-out records of closed circuits are listed again before the next full sweep. */
   function hasRoomForLeftOut(): boolean {
     const now = clock.monotonic()
     if (now < leftOutRestsUntil || now < backsOffUntil || rate.pausedForMs() > 0) return false
@@ -99,7 +99,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
 
   return {
     tick() {
-      // A sweep could only wait, and would keep others from starting when the pause is over.
+      // Retry-After is in force: a sweep would only wait, and block the next one.
       if (rate.pausedForMs() > 0) return 'paused'
       if (asked !== undefined || underWay.size > 0) {
         if (asked !== undefined || underWay.has('recent') || isRecentWanted || !hasRested('recent')) return 'overlap'
@@ -142,7 +142,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
       rest('full', workedMs)
     },
     leftOutDone(entered, workedMs) {
-      // In vain: none entered. That ends when some have gone out, which listing again does not bring about.
+      // No record entered: there is no room before some are retried, so listing again does not help.
       vainInARow = entered > 0 ? 0 : vainInARow + 1
       const restMs = entered > 0 ? 0 : workedMs * 2 ** Math.min(vainInARow, 20)
       leftOutRestsUntil = clock.monotonic() + Math.min(maxRestMs.recent, restMs)

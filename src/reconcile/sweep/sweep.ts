@@ -1,4 +1,4 @@
-// Lists the failed records of a span, slice by slice: cuts what is too large, goes round what can't be listed. @see design section 8
+// Lists the failed records of a span, slice by slice: cuts slices that are too large, skips seconds that can't be listed. @see docs/architecture.md "Sweep"
 import { PlatformFailure } from '../../platform/response.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import {
@@ -21,12 +21,12 @@ export interface SkippedSlice {
 export interface SweepOptions {
   client: PlatformClient
   monotonic: () => number
-  /** Pages asked for at the same time. */
+  /** Pages requested at the same time. */
   concurrency: number
   /** A slice with more than twice as many records is cut into parts of about this many. */
   sliceRecords: number
   /**
-   * Keeps retries out of what is being listed, and waits for those under way. Resolves to the release.
+   * Blocks retries in a span that is being listed, and waits for those in flight. Resolves to the release function.
    * Without it a retried record would leave the list between two pages, and shift others out of sight.
    */
   fence: (span: Span, signal: AbortSignal) => Promise<() => void>
@@ -34,26 +34,26 @@ export interface SweepOptions {
   betweenSlices?: (signal: AbortSignal) => Promise<void>
 }
 
-/** What a sweep yields: a slice that was listed, or one that had to be left out. */
+/** Result of a part of the sweep: a slice that was listed, or one that was skipped. */
 export type SweepStep = { listed: Listing } | { skipped: SkippedSlice }
 
-/** A slice is cut into so many parts at most, whatever total the platform tells. */
+/** Maximum number of parts of a slice, for any total that the platform reports. */
 const maxParts = 1000
-/** Slices that fail are cut in two until this many have failed; after that they are left out as they are. */
+/** Slices that fail are cut in two until this many have failed; later ones are skipped as they are. */
 const maxFailedSlices = 200
-/** So many failures, and nothing that could be listed: then it is not one record or one page that is the trouble. */
+/** After this many failures without any listed slice, the whole platform is the problem, not one record or page. */
 const hopelessAfter = 60
-/** The first and the last second of a span so long can't both hold the same records, with what is asked for beside them. */
+/** In a span at least this long, the requests for the first and the last second can't cover the same records. */
 const shortestCheckedSeconds = 5
 
-/** Failures that smaller slices do not help against. */
+/** Failures against which smaller slices do not help. */
 const wholeSweep = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
-/** What one sweep has found out so far. */
+/** State of one sweep. */
 interface Findings {
   listedSlices: number
   failedSlices: number
-  /** False once the totals were found to say nothing about a slice. */
+  /** False once the totals turned out to ignore the slice. */
   totalsCount: boolean
   totalsChecked: boolean
 }
@@ -75,9 +75,9 @@ async function answersAtAll({ options, signal }: Context): Promise<boolean> {
 }
 
 /**
- * Asks for the first and the last second of a slice: when both tell the total of the whole, either the totals or the
- * parameters themselves are ignored, and cutting on would go on for ever. Asked once in a sweep, where a total is odd.
- * @throws FiltersIgnored when rows from outside of what was asked show which of the two it is.
+ * Requests the first and the last second of a slice. When both have the total of the whole slice, the platform ignores
+ * the bounds, in its totals or altogether, and cutting would never end. Done once in a sweep, when a total is odd.
+ * @throws FiltersIgnored when rows outside of the request show that the bounds are ignored altogether.
  */
 async function checkTotals(span: Span, total: number | undefined, context: Context): Promise<void> {
   const { findings, options, signal } = context
@@ -94,7 +94,7 @@ async function checkTotals(span: Span, total: number | undefined, context: Conte
   if (total !== undefined) findings.totalsCount = false
 }
 
-/** The parts that a slice is to be cut into: of about `sliceRecords`, but not shorter than need be. */
+/** The parts of a slice that is cut: of about `sliceRecords` records, and not too short. */
 function partsOf(span: Span, total: number, sliceRecords: number): Span[] {
   const seconds = span.to - span.from
   const byTime = seconds > shortSliceSeconds ? Math.max(2, Math.floor(seconds / shortSliceSeconds)) : seconds
@@ -108,7 +108,7 @@ async function tooManyIn(span: Span, { total, showsForeignTimes }: TooMany, cont
   return partsOf(span, total ?? 2 * sliceRecords + 1, sliceRecords)
 }
 
-/** Lists one slice, or says into what it is to be cut. */
+/** Lists one slice, or returns its parts if it must be cut. */
 async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> {
   const { options, findings, signal } = context
   const { client, monotonic, concurrency, sliceRecords } = options
@@ -127,7 +127,7 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
   return { listed: listing }
 }
 
-/** A slice that can't be listed is cut in two while the platform answers at all; what remains is left out. */
+/** Cuts a slice that can't be listed in two, as long as the platform answers; the rest is skipped. */
 async function goRound(span: Span, failure: PlatformFailure, context: Context): Promise<SweepStep | Span[]> {
   const { findings } = context
   if (wholeSweep.has(failure.reason) || !(await answersAtAll(context))) throw failure
@@ -149,8 +149,8 @@ async function step(span: Span, context: Context): Promise<SweepStep | Span[]> {
 }
 
 /**
- * Lists spans in the order given, each from its earliest slice upwards. A slice stays fenced, with the seconds that are
- * asked for on either side, until the next is asked for.
+ * Lists spans in the given order, each from its earliest slice upwards. Retries stay blocked in a slice and its extra
+ * seconds until the next slice is requested.
  * @throws PlatformFailure or TokenError when the platform can't be listed at all, FiltersIgnored, or the signal's reason.
  */
 export async function* sweep(

@@ -1,4 +1,4 @@
-// Makes sweeps, one at a time: lists the window slice by slice and merges each slice into the backlog. @see design section 8
+// Makes sweeps, one at a time: lists the window slice by slice and merges each slice into the backlog. @see docs/architecture.md "Sweep"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
@@ -36,20 +36,20 @@ export interface SweeperOptions {
   sliceRecords: number
   concurrency: number
   maxRecords: number
-  /** How long a record may be processing before it counts as stuck. */
+  /** A record that is processing for longer counts as stuck. */
   stuckAfterMs: number
   emit: (event: SweeperEvent) => void
-  /** Called when a sweep has been asked for. */
+  /** Called when a sweep was requested. */
   wake: () => void
 }
 
-/** The steps of the sweep loop, which waits between them. @see reconciler.ts */
+/** The steps of the sweep loop, which waits between them. @see src/reconciler.ts */
 export interface Sweeper {
-  /** A moment of the cron: asks for the sweep that is due. */
+  /** A tick of the schedule: requests the sweep that is due. */
   tick(): void
   /** The sweep to make now; undefined when none is due. */
   next(): SweepTarget | undefined
-  /** Milliseconds until `next` is to be asked again; undefined when only a tick can bring a sweep. */
+  /** Milliseconds until `next` may return another sweep; undefined when only a tick can bring one. */
   msUntilNext(): number | undefined
   /** Makes one sweep. Rejects with the signal's reason, or with a bug; a platform that can't be listed is in the report. */
   make(target: SweepTarget, signal: AbortSignal): Promise<SweepReport>
@@ -79,19 +79,19 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   let hasAskedTime = false
   /** Local second at which the newest part that was listed last ended. */
   let newestSeenTo: number | undefined
-  /** Local second: what lies before it is forgotten. */
+  /** Local second before which records are forgotten. */
   let forgottenBefore = -Infinity
   let beyond = 0
   let stuck = 0
 
-  /** Milliseconds of work from now on: waiting for a Retry-After to pass is none. */
+  /** Measures milliseconds of work from now on, without the time of a Retry-After. */
   function startWork(): () => number {
     const workedMs = (): number => clock.monotonic() - rate.pausedMs()
     const startedAt = workedMs()
     return () => Math.max(0, workedMs() - startedAt)
   }
 
-  /** Records of a closed circuit can go out. */
+  /** True while the circuit is closed, so that records can be retried. */
   function isClosed(subscriptionId: string): boolean {
     const now = clock.monotonic()
     return !circuits.isOpen(subscriptionId, now) && !circuits.isRecovering(subscriptionId, now)
@@ -104,7 +104,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     hasAskedTime = true
   }
 
-  /** Drops what has left the window, and returns the window as it is now. */
+  /** Drops records that have left the window, and returns the present window. */
   function forget(): Span {
     const present = slidingWindow(client.now(), window, zone)
     forgottenBefore = present.from
@@ -113,7 +113,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return present
   }
 
-  /** Without what has left the window while its slice waited to be listed: it would come back, and lapse once more. */
+  /** Without records that left the window before their slice was listed: they would come back, and lapse once more. */
   function inWindow(listed: Listing): Listing {
     if (listed.span.from >= forgottenBefore) return listed
     const records = listed.records.filter(({ eventLocal }) => Math.floor(eventLocal / 1000) >= forgottenBefore)
@@ -167,7 +167,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
   }
 
-  /** The newest hour, and what lies between it and the newest part that was listed last; a full sweep begins with it too. */
+  /** The newest hour, extended back to the end of the last such listing; a full sweep begins with it, too. */
   async function listNewest(current: Sweep, recount?: Recount): Promise<Span> {
     const span = newestHour(client.now(), window, zone, newestSeenTo)
     schedule.beginRecent()
@@ -177,7 +177,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return span
   }
 
-  /** The sweep does not depend on it. */
+  /** A failure here does not fail the sweep. */
   async function besides<T>(call: Promise<T>): Promise<T | undefined> {
     try {
       return await call
@@ -187,7 +187,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
   }
 
-  /** The newest hour, then the oldest slices upwards; then what lies beyond, and what is stuck. */
+  /** Lists the newest hour, then the oldest slices upwards; then counts records beyond the window, and stuck ones. */
   async function sweepFull(current: Sweep): Promise<void> {
     const { signal, tally } = current
     const whole = forget()
@@ -215,7 +215,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await listNewest(current)
   }
 
-  /** Goes on from the oldest left-out record of a closed circuit, until one of these finds no room. */
+  /** Lists from the oldest left-out record of a closed circuit, until such a record finds no room. */
   async function sweepLeftOut(current: Sweep): Promise<void> {
     const whole = forget()
     const from = Math.max(whole.from, backlog.leftOut.oldestSecond(isClosed) ?? whole.to)
@@ -254,7 +254,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     }
   }
 
-  /** Circuits of subscriptions that have no record left that could go out are forgotten. */
+  /** Forgets the circuits of subscriptions without a record that could be retried. */
   function forgetCircuits(): void {
     const open = new Set<string>()
     for (const record of backlog.entries()) {
