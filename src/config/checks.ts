@@ -1,13 +1,13 @@
-// Checks that need more than one key. Each looks only at keys that are right by themselves, so that nothing is told twice.
+// Checks that need more than one key. Each uses only keys that are valid by themselves, so that no problem is reported twice.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { formatDuration } from './duration.ts'
 import { isLoopback } from './url.ts'
 
-/** What the checks can ask. */
+/** The configuration as the checks see it. */
 export interface Checked {
   /** The value in use; undefined when it is unset or was refused. */
   value(key: string): unknown
-  /** Whether anybody set the key, right or wrong. */
+  /** True when a source has the key, with a valid value or not. */
   isSet(key: string): boolean
   origin(key: string): string
 }
@@ -62,7 +62,7 @@ const issuerNotTwice: Check = (config) => {
   return [{ key: 'auth.authUrl', origin: config.origin('auth.authUrl'), message }]
 }
 
-/** Tokens and payloads go over these, so plain http is taken only to this machine, or when the operator insists. */
+/** Tokens go over these: plain http is allowed only to this machine, or with platform.allowInsecure. */
 const encrypted: Check = (config) =>
   config.value('platform.allowInsecure') === true
     ? none()
@@ -91,7 +91,7 @@ function ordered(smaller: string, larger: string, orEqual: boolean): Check {
   }
 }
 
-/** A limit that would silently cut the other down. */
+/** A maximum below the initial limit would silently lower it. */
 const limitsFit: Check = (config) => {
   const [initial, max] = [config.value('circuit.initialLimit'), config.value('circuit.maxLimit')]
   if (typeof initial !== 'number' || typeof max !== 'number' || initial <= max) return none()

@@ -4,10 +4,10 @@ const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as co
 
 type Unit = keyof typeof unitMs
 
-/** What a duration looks like. No fractions (90s, not 1.5m), no mixture (90m, not 1h30m), no bare number: what a reader sees is what is meant. */
+/** Form of a duration. No fractions (90s, not 1.5m), no mixture (90m, not 1h30m), no bare number: one unambiguous way to write it. */
 export const durationPattern = /^(\d{1,12})(ms|s|m|h|d)$/
 
-/** Milliseconds of a duration such as `30s`; undefined when the text is none. */
+/** Milliseconds of a duration such as `30s`; undefined for any other text. */
 export function parseDuration(text: string): number | undefined {
   const [, digits, unit] = durationPattern.exec(text) ?? []
   return digits === undefined || unit === undefined ? undefined : Number(digits) * unitMs[unit as Unit]

@@ -8,7 +8,7 @@ import type { Layer } from './layer.ts'
 import { nearest } from './suggest.ts'
 
 export interface EnvironmentLayer extends Layer {
-  /** Names that were taken for Kubernetes' service links, and so passed over. */
+  /** Names that look like Kubernetes' service links, and so were ignored. */
   passedOver: string[]
 }
 
@@ -17,7 +17,7 @@ interface Source {
   readFile: (path: string) => string
 }
 
-/** Never the address of a Service; somebody who sets these means our own server. */
+/** Never the address of a Service: an operator who sets these means the daemon's own listener. */
 const ownAddress = /^(?:0\.0\.0\.0|127\..*|::1?|localhost)$/
 
 /** Name and value of each kind of service-link variable. @see https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables */
@@ -31,8 +31,8 @@ const serviceLinks: readonly { name: RegExp; fits: (value: string) => boolean }[
 
 /**
  * Kubernetes gives every container variables for every Service of its namespace. One named `reconciler-server` makes
- * RECONCILER_SERVER_PORT=tcp://10.0.0.1:80, in the name of a key of ours. Nobody means a port by that, and a Service
- * that somebody else creates must not keep the daemon from starting, so it is passed over like the rest of them.
+ * RECONCILER_SERVER_PORT=tcp://10.0.0.1:80, which is also the variable of a key. A Service of another team must not keep
+ * the daemon from starting, so such variables are ignored.
  */
 function isServiceLink(name: string, value: string): boolean {
   return serviceLinks.some((link) => link.name.test(name) && link.fits(value))

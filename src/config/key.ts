@@ -1,18 +1,18 @@
-// What makes a value a key of the configuration: its default, its explanation, its names.
+// Keys of the configuration: how the schema declares one, with its default, explanation and names.
 import { z } from 'zod'
 import type { Kind } from './kinds.ts'
 
-/** What a key says of itself beside its schema. */
+/** Meta data of a key, next to its schema. */
 interface About extends Omit<Kind<z.ZodType>, 'schema'> {
   explanation: string
-  /** As it stands in YAML; undefined: stays unset. */
+  /** As written in YAML; undefined: the key stays unset. */
   default?: unknown
   required?: boolean
   /** Never in a message, a table or a log. */
   secret?: boolean
-  /** A variable with `_FILE` behind its name may give the value as a file's path. */
+  /** A variable with `_FILE` at the end of its name may hold the path of a file with the value. */
   fileTwin?: boolean
-  /** Where the value comes from when nobody sets it. */
+  /** Source of the value when it is not set. */
   fallback?: 'host name'
 }
 
@@ -53,7 +53,7 @@ export function hostNamed<S extends z.ZodType>(kind: Kind<S>, explanation: strin
   return register(kind.schema.nonoptional(), kind, { explanation, fallback: 'host name' })
 }
 
-/** One key as its readers need it. */
+/** One key as documents and messages need it. */
 export interface KeyDescription {
   /** Key path in YAML: `retry.backoff.initial`. */
   key: string
@@ -61,7 +61,7 @@ export interface KeyDescription {
   environment: string
   /** Variable that names a file with the value instead; undefined where there is none. */
   fileTwin: string | undefined
-  /** What it takes, for people: `duration, 1s to 6h`. */
+  /** Allowed values in words: `duration, 1s to 6h`. */
   type: string
   /** Default as it stands in YAML, `the host name`, or undefined when the key stays unset. */
   default: string | undefined
@@ -90,7 +90,7 @@ export interface FormerKey {
   advice?: string
 }
 
-/** What all variables of the configuration begin with. */
+/** Prefix of all variables of the configuration. */
 export const environmentPrefix = 'RECONCILER_'
 
 /** Names the configuration file where `--config` does not. */
@@ -133,7 +133,7 @@ export function listKeys(section: z.ZodObject, path = ''): readonly Key[] {
     const leaf = part as z.ZodType
     const about = registry.get(leaf)
     if (about === undefined)
-      throw new Error(`${path}${name} says nothing of itself: make it with setting, optional or required`)
+      throw new Error(`${path}${name} has no meta data: declare it with setting, optional or required`)
     return [describe(`${path}${name}`, leaf, about)]
   })
 }

@@ -1,22 +1,22 @@
-// The kinds of values a key can have: how each is written, what is allowed, and what it becomes.
+// Kinds of values that a key can have: how each is written, what is allowed, and what it is parsed into.
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod'
 import { durationPattern, parseDuration } from './duration.ts'
 
-/** A kind of value. The zod schema takes what stands in the YAML file; the environment's text goes through `fromText` first. */
+/** A kind of value. The zod schema parses the value of the YAML file; text of the environment goes through `fromText` first. */
 export interface Kind<S extends z.ZodType> {
   schema: S
   /** For people, in tables: `duration, 1s to 6h`. */
   type: string
-  /** Text of an environment variable as the value that would stand in the file; the text itself where it is none. */
+  /** Turns the text of an environment variable into the value that the file would have; returns other texts as they are. */
   fromText: (text: string) => unknown
-  /** Whether a refused value may be repeated in the message. */
+  /** True when the message may repeat a refused value. */
   shown: boolean
 }
 
 const asText = (text: string): string => text
 
-/** YAML reads `realm: 0123` and `name: true` as no text. */
+/** YAML reads `realm: 0123` as a number and `name: true` as a boolean. */
 function mustBeText(must: string): z.core.$ZodErrorMap {
   return ({ input }) =>
     typeof input === 'number' || typeof input === 'boolean'
@@ -66,7 +66,7 @@ export function decimal(min: number, max: number): Kind<z.ZodType<number, number
   return { schema, type: `number, ${min} to ${max}`, fromText: numberFromText, shown: true }
 }
 
-/** `true` or `false`, in the three writings that YAML knows. */
+/** `true` or `false`, in the three spellings of YAML. */
 export function flag(): Kind<z.ZodType<boolean, boolean>> {
   const words = new Map([
     ...['true', 'True', 'TRUE'].map((word) => [word, true] as const),
@@ -122,7 +122,7 @@ export function filePath(): Kind<z.ZodType<string, string>> {
   return { schema, type: 'path of a file', fromText: asText, shown: false }
 }
 
-/** Text that nobody may see. */
+/** Text that must never be shown. */
 export function secretText(): Kind<z.ZodType<string, string>> {
   const must = 'must be text and not empty'
   return {

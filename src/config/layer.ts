@@ -1,9 +1,9 @@
-// What one source of configuration (the file, the environment) gave, before it is checked.
+// A layer: the values of one source of configuration (file or environment) before they are checked.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { redact } from '../runtime/redact.ts'
 import type { FormerKey } from './key.ts'
 
-/** A value as it was given, and where. */
+/** A value as it was given, with its source. */
 export interface Given {
   raw: unknown
   /** `config.yaml:12` or a variable's name. */
@@ -16,9 +16,9 @@ export interface Layer {
   /** Values under keys of the release before. */
   former: { former: FormerKey; given: Given }[]
   problems: ConfigurationProblem[]
-  /** What works, and should be put right. */
+  /** Problems that do not keep the daemon from starting. */
   warnings: ConfigurationProblem[]
-  /** False when the source could not be read, so that a missing key says nothing. */
+  /** False when the source could not be read: a key may then be missing for that reason. */
   complete: boolean
 }
 

@@ -1,4 +1,4 @@
-// Makes the configuration: defaults, then the YAML file, then the environment; tells everything that is wrong with it at once.
+// Loads the configuration: defaults, then the YAML file, then the environment. Reports all problems together.
 import { ConfigurationError } from '../runtime/errors.ts'
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { checks } from './checks.ts'
@@ -17,9 +17,9 @@ export interface LoadedConfig {
   config: Config
   /** By key path, for every key: `default`, the file with the line (`config.yaml:12`), or the variable's name. */
   origins: ReadonlyMap<string, string>
-  /** Variables with our prefix that are Kubernetes' service links, and so were not read. */
+  /** Variables with the prefix RECONCILER_ that are Kubernetes' service links, and so were not read. */
   passedOver: readonly string[]
-  /** What works in this release, and should be put right before the next. */
+  /** Problems that this release accepts and the next one does not. */
   warnings: readonly ConfigurationProblem[]
 }
 
@@ -29,11 +29,11 @@ export interface ConfigInput {
   env: Readonly<Record<string, string | undefined>>
   /** Default of `instance.name`. */
   hostName: string
-  /** A file's text (UTF-8). May throw; then the path and the error's code are told. */
+  /** A file's text (UTF-8). When it throws, path and error code are reported. */
   readFile: (path: string) => string
 }
 
-/** What to say of a refused value, without the value when it may be secret. */
+/** Message about a refused value, without the value when it may be secret. */
 function refusalOf(key: Key, raw: unknown, message: string): string {
   if (!key.shown) return message
   if (typeof raw === 'string') return `${message}, not ${JSON.stringify(shownText(raw))}`
@@ -86,13 +86,13 @@ function withIssuer(settings: ReturnType<typeof schema.parse>): Config {
   return { ...settings, auth: { ...auth, issuerUrl: auth.issuerUrl ?? `${auth.authUrl}/auth/realms/${auth.realm}` } }
 }
 
-/** Groups of alternatives of which one is to be given; each is the keys that belong together. */
+/** Alternatives, one of which is required; each is a list of keys that belong together. */
 const alternatives: readonly (readonly (readonly string[])[])[] = [
   [['auth.issuerUrl'], ['auth.authUrl', 'auth.realm']],
   [['auth.privateKeyFile'], ['auth.privateKey']],
 ]
 
-/** The environment goes before the file, also where it gives another alternative than the file does. */
+/** The environment overrides the file, also when it sets another alternative than the file. */
 function merged(file: Layer, environment: Layer): Map<string, Given> {
   const values = new Map(file.values)
   for (const group of alternatives) {
@@ -153,7 +153,7 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
   const checked = new Map(wanted.map((key) => [key.key, checkKey(key, given.get(key.key))]))
   const ofKeys = [...checked.values()].flatMap(({ problem }) => (problem === undefined ? [] : [problem]))
   const ofAll = checks.flatMap((check) => check(askable(checked)))
-  // A key that was refused already is not also missing, and a file that was not understood may hold what seems missing.
+  // A refused key is not reported as missing, too. A file that cannot be parsed may hold the keys that seem missing.
   const worthTelling = [...ofKeys, ...ofAll].filter(
     ({ key, origin }) => origin !== 'missing' || (file.complete && !told.has(key)),
   )
@@ -181,8 +181,8 @@ export interface LoadedSections<Section extends keyof Config> {
 }
 
 /**
- * Loads some sections, for commands that only speak to the daemon beside them. Nothing else needs to be valid, or there:
- * whoever pauses in an incident has neither the key nor the time to put the rest right.
+ * Loads some sections, for commands that only talk to the running daemon. Other sections may be invalid or missing: an
+ * operator who pauses in an incident may not have the key.
  * @throws ConfigurationError with the problems of these sections, or of a file that can't be read as YAML
  */
 export function loadSections<Section extends keyof Config>(

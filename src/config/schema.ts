@@ -1,4 +1,4 @@
-// The one source of the configuration: every key with its type, default and explanation. Tables, files and checks are made from it.
+// The one source of the configuration: every key with its type, default and explanation. Tables, files and checks are generated from it.
 import { z } from 'zod'
 import {
   choice,
@@ -34,28 +34,28 @@ export const schema = z.strictObject({
   platform: z.strictObject({
     baseUrl: required(
       baseUrl(),
-      'URL below which the platform has /webhooks; any path, with or without a slash at its end.',
+      "URL of the platform's API, up to /webhooks; any path, with or without a slash at its end.",
     ),
-    timeZone: setting(timeZone(), 'UTC', "Zone of the platform's date-times, which carry none."),
+    timeZone: setting(timeZone(), 'UTC', "Time zone of the platform's date-times, which carry none."),
     requestTimeout: setting(
       duration('100ms', '5m'),
       '10s',
-      'Deadline of one request, from the call to the last byte of the answer.',
+      'Deadline of one request, until the last byte of its answer.',
     ),
     maxRequestsPerSecond: setting(
       decimal(0.1, 100_000),
       20,
-      'Most requests per second to the platform, all kinds together.',
+      'Maximum number of requests per second to the platform, all kinds together.',
     ),
     allowInsecure: setting(
       flag(),
       false,
-      'Take http:// for the platform and its identity host on other hosts than this one. Never in production.',
+      'Allow http:// for the platform and its identity host on other hosts than this one. Never in production.',
     ),
   }),
   auth: z.strictObject({
-    authUrl: optional(exactUrl(), 'Identity host; with auth.realm it gives the issuer {authUrl}/auth/realms/{realm}.'),
-    realm: optional(word(), 'Realm at the identity host; goes with auth.authUrl.'),
+    authUrl: optional(exactUrl(), 'Identity host. Together with auth.realm: the issuer {authUrl}/auth/realms/{realm}.'),
+    realm: optional(word(), 'Realm at the identity host. Needs auth.authUrl.'),
     issuerUrl: optional(
       exactUrl(),
       'Issuer URL, instead of auth.authUrl and auth.realm; also the audience of assertions.',
@@ -72,146 +72,173 @@ export const schema = z.strictObject({
       secret: true,
       fileTwin: true,
     }),
-    certificateFile: optional(filePath(), "File with the key's certificate (PEM), to export and warn of its expiry."),
-    scope: setting(scope(), 'api', 'Scope of the token request; empty leaves it out.'),
+    certificateFile: optional(
+      filePath(),
+      "File with the key's certificate (PEM). Its expiry becomes a metric and an alert.",
+    ),
+    scope: setting(scope(), 'api', 'Scope of the token request; empty: none is sent.'),
     assertionLifetime: setting(
       duration('30s', '10m'),
       '60s',
-      'Lifetime of an assertion; the platform takes 10m at most.',
+      'Lifetime of an assertion. The platform accepts at most 10m.',
     ),
   }),
   schedule: z.strictObject({
     cron: setting(
       cron(),
       '*/30 * * * * *',
-      'When to sweep: second, minute, hour, day of month, month, day of week. Retries and checks do not wait for it; to hold retries, pause.',
+      'When to sweep: second, minute, hour, day of month, month, day of week. It does not time retries: to stop them, pause.',
     ),
-    timeZone: setting(timeZone(), 'UTC', 'Zone of schedule.cron.'),
+    timeZone: setting(timeZone(), 'UTC', 'Time zone of schedule.cron.'),
   }),
   window: z.strictObject({
-    lookback: setting(duration('1m', '3650d'), '7d', 'How old an event may be to be looked after.'),
+    lookback: setting(duration('1m', '3650d'), '7d', 'How far back to look for failed deliveries, by event time.'),
     settle: setting(
       duration('0s', '1d'),
       '1m',
-      "How old an event must be, to leave the platform's own delivery its time.",
+      "Minimum age of an event, so that the platform's own delivery can finish first.",
     ),
-    notBefore: optional(instant(), 'Events before this moment are never touched.'),
+    notBefore: optional(instant(), 'Records of events before this moment are never retried.'),
     expiryWarning: setting(
       duration('0s', '3650d'),
       '6h',
-      'How long before it leaves the window a failed record counts as expiring.',
+      'A failed record counts as expiring for this long before it leaves the window.',
     ),
   }),
   sweep: z.strictObject({
-    sliceRecords: setting(integer(1, 100_000), 5000, 'About how many records are listed in one piece.'),
-    concurrency: setting(integer(1, 64), 4, 'Pages asked for at once.'),
+    sliceRecords: setting(
+      integer(1, 100_000),
+      5000,
+      'Approximate number of records in a slice, the part of the window that is listed at once.',
+    ),
+    concurrency: setting(integer(1, 64), 4, 'Number of pages requested at the same time.'),
   }),
   backlog: z.strictObject({
     maxRecords: setting(
       integer(1, 1_000_000),
       20_000,
-      'Most failed records kept in memory; the rest waits on the platform. Not set, commands such as plan and once keep 100000.',
+      'Maximum number of failed records in memory; the rest waits on the platform. Commands such as plan and once use 100000 unless it is set.',
     ),
   }),
   retry: z.strictObject({
-    enabled: setting(flag(), true, 'false: observe only, everything but the retry itself.'),
-    concurrency: setting(integer(1, 256), 8, 'Retries in flight at once.'),
-    maxPerSecond: optional(decimal(0.01, 1000), 'Most retries per second, to spare the receiver.'),
-    maxAttempts: setting(integer(1, 10_000), 30, 'Attempts after which a record is parked.'),
+    enabled: setting(flag(), true, 'false: observe only. The daemon does everything but the retry itself.'),
+    concurrency: setting(integer(1, 256), 8, 'Maximum number of retries in flight.'),
+    maxPerSecond: optional(decimal(0.01, 1000), 'Maximum number of retries per second, to spare the receiver.'),
+    maxAttempts: setting(
+      integer(1, 10_000),
+      30,
+      'Number of attempts after which a record is parked: it is not retried any more.',
+    ),
     backoff: z.strictObject({
-      initial: setting(duration('100ms', '30d'), '1m', 'Wait after the first attempt.'),
-      multiplier: setting(decimal(1, 10), 2, 'Factor from one wait to the next.'),
-      max: setting(duration('100ms', '30d'), '6h', 'Longest wait.'),
+      initial: setting(duration('100ms', '30d'), '1m', 'Delay between the first attempt and the next one.'),
+      multiplier: setting(decimal(1, 10), 2, 'Factor from one delay to the next.'),
+      max: setting(duration('100ms', '30d'), '6h', 'Maximum delay between two attempts.'),
       jitter: setting(
         decimal(0, 1),
         0.5,
-        'Share of a wait that is cut at random, so that records do not come back all at once.',
+        'Maximum share of a delay that is cut at random, so that records are not all due together.',
       ),
     }),
     orderPerEntity: setting(
       flag(),
       false,
-      'Retry the events of one transfer or account in their order, the next only when the one before is done with.',
+      'Retry the events of one transfer or account in order: the next one only when the one before has recovered or was given up.',
     ),
   }),
   outcome: z.strictObject({
     firstCheck: setting(
       duration('10ms', '1h'),
       '500ms',
-      'When the outcome of a retry is first checked; each next check comes twice as late. A failure is sure after four times as long.',
+      'Delay before the outcome of a retry is first checked; it doubles after each check. A failure is confirmed after four times this delay.',
     ),
-    giveUpAfter: setting(duration('1s', '30d'), '1h', 'How long an outcome is checked before it counts as unknown.'),
-    stuckAfter: setting(duration('1m', '30d'), '15m', 'How long a record may be processing before it counts as stuck.'),
+    giveUpAfter: setting(
+      duration('1s', '30d'),
+      '1h',
+      'An outcome that is not known after this time counts as unknown.',
+    ),
+    stuckAfter: setting(
+      duration('1m', '30d'),
+      '15m',
+      'A record that is processing for longer than this counts as stuck.',
+    ),
   }),
   recovery: z.strictObject({
     target: setting(
       duration('1s', '3650d'),
       '1h',
-      'How old a failed record may become before alerts tell of it; nothing else depends on it.',
+      'Recovery time objective: alerts fire when a failed record is older. Used by alerts only.',
     ),
   }),
   circuit: z.strictObject({
-    enabled: setting(flag(), true, 'false: retry at full pace, also into a receiver that is down.'),
+    enabled: setting(flag(), true, 'false: no circuit breaker. A receiver that is down gets every retry.'),
     initialLimit: setting(
       integer(1, 1000),
       5,
-      'Retries of a subscription without a known outcome at first; each that arrives adds one.',
+      'Limit, at first, of retries of a subscription without a known outcome. Each recovered one adds one.',
     ),
-    maxLimit: setting(integer(1, 100_000), 10_000, 'The most that it grows to.'),
+    maxLimit: setting(integer(1, 100_000), 10_000, 'Maximum of the limit that begins at circuit.initialLimit.'),
     failureRatio: setting(
       decimal(0.01, 1),
       0.9,
-      'Share of the last outcomes that must have failed again to begin a pause.',
+      'Share of the last outcomes that must be failed-again for the circuit to open.',
     ),
-    cooldown: setting(duration('100ms', '1d'), '30s', 'First pause; it doubles while the receiver stays down.'),
-    maxCooldown: setting(duration('100ms', '1d'), '10m', 'Longest pause.'),
+    cooldown: setting(
+      duration('100ms', '1d'),
+      '30s',
+      'First cooldown of an open circuit. It doubles while the receiver stays down.',
+    ),
+    maxCooldown: setting(duration('100ms', '1d'), '10m', 'Maximum cooldown of an open circuit.'),
     probeTimeout: setting(
       duration('1s', '1d'),
       '2m',
-      'A retry that was checked after this time and has no outcome frees its place for another one; its outcome is still awaited.',
+      'A retry without an outcome after this time no longer counts against the limit. Its outcome is still awaited.',
     ),
   }),
   receiver: z.strictObject({
     healthUrl: optional(
       healthUrl(),
-      'Health address of the receiver, http or https; while it does not answer 2xx nothing is retried.',
+      'Health address of the receiver, http or https. While it does not answer 2xx, nothing is retried.',
     ),
-    interval: setting(duration('100ms', '1h'), '5s', 'How often it is asked while there is work.'),
-    timeout: setting(duration('10ms', '1m'), '2s', 'How long its answer may take.'),
+    interval: setting(duration('100ms', '1h'), '5s', 'Interval between two requests to receiver.healthUrl.'),
+    timeout: setting(duration('10ms', '1m'), '2s', 'Deadline of a request to receiver.healthUrl.'),
   }),
   select: z.strictObject({
-    eventTypes: setting(names(), [], 'Only these event types; empty: all.'),
-    modules: setting(names(), [], 'Only these modules; empty: all.'),
-    subscriptionIds: setting(uuids(), [], 'Only these subscriptions; empty: all.'),
+    eventTypes: setting(names(), [], 'Retry these event types only; empty: all.'),
+    modules: setting(names(), [], 'Retry records of these modules only; empty: all.'),
+    subscriptionIds: setting(uuids(), [], 'Retry records of these subscriptions only; empty: all.'),
   }),
   server: z.strictObject({
-    host: setting(listenHost(), '0.0.0.0', 'Address on which metrics, probes, status and commands are served.'),
-    port: setting(integer(0, 65_535), 10_964, 'Its port; 0 takes any free one.'),
-    statusPage: setting(flag(), true, 'false: no status page at /; its data stays at /status.'),
+    host: setting(
+      listenHost(),
+      '0.0.0.0',
+      'Address on which the daemon serves metrics, probes, status and control requests.',
+    ),
+    port: setting(integer(0, 65_535), 10_964, "Port of the daemon's listener; 0 picks a free one."),
+    statusPage: setting(flag(), true, 'false: no status page at /. Its data stays at /status.'),
   }),
   control: z.strictObject({
     token: optional(
       secretText(),
-      'Bearer token for POST /-/pause, /-/resume and /-/probe, at least 32 characters; without one they are 404.',
+      'Bearer token for POST /-/pause, /-/resume and /-/probe, at least 32 characters. Unset: these paths answer 404.',
       { secret: true, fileTwin: true },
     ),
-    allowRemote: setting(flag(), false, 'true: take these commands from other hosts too, not only from this one.'),
+    allowRemote: setting(flag(), false, 'true: accept control requests from other hosts too, not only from this one.'),
   }),
   shutdown: z.strictObject({
-    grace: setting(duration('0s', '10m'), '25s', 'How long retries in flight may take to finish on SIGTERM.'),
+    grace: setting(duration('0s', '10m'), '25s', 'Time for retries in flight to finish after SIGTERM.'),
   }),
   audit: z.strictObject({
     enabled: setting(
       flag(),
       false,
-      'One line on standard output for each retry, outcome and command of the operator, whatever log.level is.',
+      'true: one line on standard output for each retry, outcome and control request, at any log.level.',
     ),
   }),
   log: z.strictObject({
     level: setting(
       choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),
       'info',
-      'Least level that is written.',
+      'Lowest level that is logged.',
     ),
   }),
 })

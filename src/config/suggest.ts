@@ -14,7 +14,7 @@ function distance(a: string, b: string): number {
   return previous[b.length] ?? 0
 }
 
-/** Writing differences that nobody means: case, separators, a plural. */
+/** Ignores differences in case, separators and plural. */
 function bare(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
 }

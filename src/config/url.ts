@@ -1,4 +1,4 @@
-// URLs of the platform in the configuration: which are taken, and which are refused before anything is sent to them.
+// URLs in the configuration: which forms are accepted. A refused one is never called.
 import { z } from 'zod'
 import type { Kind } from './kinds.ts'
 
@@ -7,18 +7,18 @@ export function isLoopback(url: URL): boolean {
   return /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname)
 }
 
-/** What a key's URL looks like. */
+/** Required form of a key's URL. */
 interface Form {
   example: string
-  /** Taken schemes, as people say it. */
+  /** Accepted schemes, in words. */
   schemes: string
-  /** Whether it may have a query. */
+  /** True when it may have a query. */
   query: boolean
 }
 
-/** Why a text can't be such a URL; undefined when it can. The text may hold a password, so no message repeats it. */
+/** The reason why a text is not such a URL; undefined when it is one. No message repeats the text: it may hold a password. */
 function refusal(text: string, form: Form): string | undefined {
-  // URL() would silently drop or turn these.
+  // URL() would silently drop or change these.
   if (/[\s\\\p{Cc}]/u.test(text)) return 'must be a URL without spaces, line breaks and backslashes'
   const { example, query } = form
   if (text.includes('#')) return 'must be a URL without fragment (#)'
@@ -53,12 +53,12 @@ export function baseUrl(): Kind<z.ZodType<string, string>> {
   return urlKind((text) => withoutTrailingSlashes(new URL(text).href), api)
 }
 
-/** A URL that is compared as text by the other side (the audience of assertions): as written, only without trailing slash. */
+/** A URL that the platform compares as text (the audience of assertions): as written, only without trailing slash. */
 export function exactUrl(): Kind<z.ZodType<string, string>> {
   return urlKind(withoutTrailingSlashes, api)
 }
 
-/** A URL that is only asked whether it answers, so plain http is taken; with its path and query as they were written. */
+/** A health address: nothing secret is sent there, so plain http is allowed. Path and query stay as written. */
 export function healthUrl(): Kind<z.ZodType<string, string>> {
   return urlKind((text) => new URL(text).href, health)
 }

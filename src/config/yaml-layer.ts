@@ -1,4 +1,4 @@
-// Reads the YAML file: syntax, sections and key names; every value with its line. What the values are worth is checked later.
+// Reads the YAML file: syntax, sections and key names, every value with its line. Values are checked later.
 import { isAlias, isMap, isNode, isScalar, LineCounter, parseDocument, visit } from 'yaml'
 import type { Document, Pair, YAMLError } from 'yaml'
 import { formerKeys } from './former-keys.ts'
@@ -9,7 +9,7 @@ import { nearest } from './suggest.ts'
 
 const largestFile = 1024 * 1024
 
-/** The library's own messages may repeat the text of the file, and that may be a key or a passphrase. */
+/** Messages by error code. The library's own messages may quote the file, which may hold a key or a passphrase. */
 const syntaxWords: Record<string, string> = {
   DUPLICATE_KEY: 'this key stands here a second time: keep one',
   TAB_AS_INDENT: 'a tab in the indentation: YAML takes spaces only',
@@ -66,7 +66,7 @@ function takeValue(walk: Walk, path: string, node: unknown, origin: string): voi
   else walk.layer.former.push({ former, given })
 }
 
-/** Undefined when there is none, which is told. */
+/** Undefined when there is none; that is reported as a problem. */
 function valueOf(walk: Walk, path: string, node: unknown, origin: string): Given | undefined {
   if (node === null || (isScalar(node) && node.value === null)) {
     complain(
@@ -139,7 +139,7 @@ function sectionsOf(keys: Iterable<string>): Set<string> {
   return sections
 }
 
-/** The values of a YAML text. Unknown keys, repeated keys, aliases and what is no YAML are problems, each with its line. */
+/** The values of a YAML text. Unknown keys, repeated keys, aliases and invalid YAML are problems, each with its line. */
 export function yamlLayer(file: string, text: string, keys: ReadonlyMap<string, KeyDescription>): Layer {
   const layer = emptyLayer()
   if (text.length > largestFile) {
@@ -151,7 +151,7 @@ export function yamlLayer(file: string, text: string, keys: ReadonlyMap<string, 
   const originAt = (offset: number | undefined): string =>
     offset === undefined ? file : `${file}:${counter.linePos(offset).line}`
   takeSyntax(layer, document, originAt)
-  // Behind any other error the tree is a guess, and its unknown keys would be noise.
+  // After any other error the parsed tree is a guess, and its unknown keys would be noise.
   if (document.errors.some((error) => error.code !== 'DUPLICATE_KEY')) return { ...layer, complete: false }
   const walk: Walk = {
     layer,

@@ -7,9 +7,9 @@ import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import { escapeInvisible, redactedJson } from '../runtime/redact.ts'
 
 export interface AuditOptions {
-  /** Stands in every line. */
+  /** Part of every line. */
   instance: string
-  /** Stands in the place of the rule, where an operator has asked for the retries. */
+  /** Replaces the rule when an operator has requested the retries. */
   why?: 'asked-for' | undefined
   /** Takes one finished line with its line break. When it throws, the line is lost and the work goes on. */
   write: (line: string) => unknown
@@ -20,7 +20,7 @@ export interface Audit {
   tell(event: TelemetryEvent): void
 }
 
-/** What both kinds of line begin with. */
+/** Fields that both kinds of line begin with. */
 interface Subject {
   webhookId: string
   eventId: string
@@ -30,14 +30,14 @@ interface Subject {
 }
 
 /**
- * A line of the audit; it follows SemVer: fields come, but none goes or changes its meaning. All carry `audit: true`,
- * `time` (ISO 8601, UTC, host clock) and `instance` before these.
+ * A line of the audit. It follows SemVer: fields may be added, none is removed or changes its meaning. Before these, all
+ * lines have `audit: true`, `time` (ISO 8601, UTC, host clock) and `instance`.
  */
 export type AuditLine =
-  /** A PATCH that was sent, when its answer had come, or was given up. */
+  /** A PATCH, once its answer has come or was given up. */
   | (Subject & {
       action: 'retry'
-      /** The rule that let it go out; `asked-for`: an operator chose this record (`webhook-reconciler retry`). */
+      /** The rule that allowed it; `asked-for`: an operator chose this record (`webhook-reconciler retry`). */
       why: Because
       /** The same as a sentence. */
       explanation: string
@@ -48,7 +48,7 @@ export type AuditLine =
       /** The platform may have taken it, although its answer does not say so: an outcome follows. */
       lost?: true
     })
-  /** What became of a PATCH that was accepted, or whose answer was lost. */
+  /** The outcome of a PATCH that was accepted, or whose answer was lost. */
   | (Subject & { action: 'outcome'; outcome: OutcomeEvent['outcome']; responseStatusCode: number | null })
   /** A command of the operator; `changed` is false for one that found it so already. */
   | { action: 'pause' | 'resume'; changed: boolean }
@@ -59,7 +59,7 @@ function subjectOf({ attempt, eventId, eventType, id, subscriptionId }: RetryEve
   return { webhookId: id, eventId, subscriptionId, eventType, attempt }
 }
 
-/** The line that an event gives; undefined for all others, and for a retry that was never sent. `asked` stands in the place of the rule. */
+/** The line that an event gives; undefined for all others, and for a retry that was never sent. `asked` replaces the rule. */
 export function auditLine(event: TelemetryEvent, asked?: 'asked-for'): AuditLine | undefined {
   if (event.type === 'outcome') {
     const { outcome, responseStatusCode } = event

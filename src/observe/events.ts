@@ -1,4 +1,4 @@
-// Everything that the parts tell while they work: one closed union. Metrics and log lines are made from it, and from nothing else.
+// All events that parts emit, as one closed union. Counters, log lines, audit and history are made from them.
 import type { RequestEvent } from '../platform/client.ts'
 import type { TokenEvent } from '../platform/token.ts'
 import type { CircuitEvent } from '../reconcile/retry/circuits.ts'

@@ -1,38 +1,38 @@
-// The last hour in minutes, made from events: how much was missing, what recovered, what failed again.
+// The last hour by minute, counted from events: missing deliveries, and outcomes.
 import type { Clock } from '../runtime/clock.ts'
 import type { TelemetryEvent } from './events.ts'
 import type { Outcome } from '../reconcile/confirm/evidence.ts'
 
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** Deliveries that are missing now; undefined before a full sweep has ended. Asked once a minute: it must be cheap. */
+  /** Deliveries that are missing now; undefined before a full sweep has ended. Called once a minute. */
   missing: () => number | undefined
 }
 
-/** One minute as it was counted. */
+/** The counts of one minute. */
 export interface MinuteState {
   /** When it began, by the host's clock. */
   at: Date
   /** Deliveries that were missing at its beginning (now, in the minute under way); null before a full sweep has ended. */
   missing: number | null
-  /** Outcomes that were seen in it. */
+  /** Outcomes in this minute. */
   recovered: number
   failedAgain: number
   unknown: number
 }
 
 export interface History {
-  /** Counts an event; of most it only takes the time. */
+  /** Counts an event; most only move the time on. */
   note(event: TelemetryEvent): void
   /** The last 60 minutes, oldest first, the last one under way. */
   minutes(): MinuteState[]
-  /** Deliveries seen to recover, per ms: in the last minute, or in the last five when none did then. */
+  /** Recovered deliveries per ms: in the last minute, or in the last five when none recovered then. */
   recoveredPerMs(): number
 }
 
 const minuteMs = 60_000
 const shownMinutes = 60
-/** The pace is taken in small steps, so that it follows what goes on. */
+/** Small steps, so that the pace follows a change soon. */
 const stepMs = 5000
 const paceMs = [minuteMs, 5 * minuteMs] as const
 const keptSteps = Math.ceil(paceMs[1] / stepMs) + 1
@@ -43,8 +43,8 @@ interface Minute {
 }
 
 /**
- * Keeps an hour of minutes and five minutes of steps. Minutes are those of the wall clock as it was at the
- * start; when it is set later, what was counted stays as long ago as it is.
+ * Keeps an hour of minutes and five minutes of steps. Minutes are those of the wall clock at the start; when that clock is
+ * set later, counts keep their age.
  */
 export function createHistory({ clock, missing }: HistoryOptions): History {
   const startedAt = clock.monotonic()
@@ -78,7 +78,7 @@ export function createHistory({ clock, missing }: HistoryOptions): History {
     for (const old of steps.keys()) if (old <= step - keptSteps) steps.delete(old)
   }
 
-  /** Nothing changes without an event: what the first one of a minute finds is what the minute began with, or nearly. */
+  /** Nothing changes without an event, so the first event of a minute finds the count with which the minute began. */
   function sample(): void {
     const index = minuteNow()
     if (index === sampled) return
@@ -88,7 +88,7 @@ export function createHistory({ clock, missing }: HistoryOptions): History {
     minuteOf(index).missing = now
   }
 
-  /** In a span that ends now; the first seconds of a process are no shorter than one step. */
+  /** In a span that ends now; right after the start the span is one step at least. */
   function paceIn(spanMs: number): number {
     const now = sinceStart()
     const first = Math.floor((now - spanMs) / stepMs) + 1
@@ -107,7 +107,7 @@ export function createHistory({ clock, missing }: HistoryOptions): History {
     minutes() {
       sample()
       const last = minuteNow()
-      // The two clocks differ by fractions of a millisecond, or more when one is set: a minute begins at its second 0.
+      // The two clocks differ a little, or more when one is set: a minute begins at its second 0.
       const beginsAt = Math.round((clock.now() - sinceStart() - intoMinute) / minuteMs) * minuteMs
       const first = last - shownMinutes + 1
       let known = before

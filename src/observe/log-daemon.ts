@@ -12,7 +12,7 @@ export interface Identity {
   nodeVersion: string
 }
 
-/** An address as a log may show it: a query may hold a token. */
+/** A URL without its query, which may hold a token. */
 function withoutQuery(url: string): string {
   const { origin, pathname } = new URL(url)
   return origin + pathname

@@ -9,7 +9,7 @@ export type FieldKinds = Readonly<Record<string, FieldKind | `${FieldKind}?`>>
 export interface LogEvent {
   /** The first is the default; a repetition is logged at the second. */
   levels: readonly [LogLevel, ...LogLevel[]]
-  /** Short and constant: what differs stands in fields. */
+  /** Short and constant; values are fields. */
   message: string
   /** All fields that a line may have, beside `level`, `time`, `instance`, `event` and `msg`. */
   fields: FieldKinds

@@ -91,7 +91,7 @@ export const logEvents = {
     levels: ['warn'],
     message: 'shutdown grace expired, retries in flight aborted',
     fields: { inFlight: 'number' },
-    meaning: 'They took longer than `shutdown.grace`. The next start finds what is still failed.',
+    meaning: 'Retries took longer than `shutdown.grace`. The next start finds those that are still failed.',
   },
   daemon_stopped: {
     levels: ['info'],
@@ -121,13 +121,13 @@ export const logEvents = {
       circuitsOpen: 'number',
       circuitsHalfOpen: 'number',
     },
-    meaning: 'Every 15 minutes. A log without it is that of a daemon that does not work.',
+    meaning: 'Every 15 minutes. If it is missing, the daemon does not work.',
   },
   full_sweep_completed: {
     levels: ['info', 'debug'],
     message: 'full sweep completed',
     fields: { ...sweep, ...sinceLastSweep },
-    meaning: 'A sweep of the whole window, and what was done since the one before; at debug when nothing was.',
+    meaning: 'A sweep of the whole window, and the work since the one before. At debug when there was none.',
   },
   recent_sweep_completed: {
     levels: ['debug'],
@@ -145,7 +145,7 @@ export const logEvents = {
     levels: ['info'],
     message: 'sweeps succeed again',
     fields: { sweepId: 'string', failures: 'number' },
-    meaning: 'After this number of failures.',
+    meaning: '`failures` counts the failures before.',
   },
   slice_skipped: {
     levels: ['warn', 'debug'],
@@ -157,7 +157,7 @@ export const logEvents = {
     levels: ['warn', 'debug'],
     message: 'listed record ignored, it cannot be read',
     fields: { sweepId: 'string', webhookId: 'string?', field: 'string', ...limited },
-    meaning: 'It has no readable id, event time or status; see `unreadable_records_total`.',
+    meaning: 'The row has no readable id, event time or status; see `unreadable_records_total`.',
   },
   records_unexpected: {
     levels: ['warn', 'debug'],
@@ -217,7 +217,7 @@ export const logEvents = {
     levels: ['info'],
     message: 'retries resumed',
     fields: {},
-    meaning: 'One of these two pauses is over.',
+    meaning: 'The platform answers again, or access is restored.',
   },
   operator_paused: {
     levels: ['info'],
@@ -277,13 +277,13 @@ export const logEvents = {
     levels: ['debug'],
     message: 'circuit half-open, retries of this subscription begin slowly',
     fields: { subscriptionId: 'string' },
-    meaning: 'Its pause is over.',
+    meaning: 'The cooldown is over.',
   },
   circuit_closed: {
     levels: ['info', 'debug'],
     message: 'circuit closed',
     fields: { subscriptionId: 'string', ...limited },
-    meaning: 'Its deliveries succeed again. At debug when its opening was.',
+    meaning: 'Deliveries succeed again. At debug when the opening was logged at debug.',
   },
   token_obtained: {
     levels: ['info', 'debug'],
@@ -295,7 +295,7 @@ export const logEvents = {
     levels: ['info'],
     message: 'access token obtained again',
     fields: { expiresInSeconds: 'number', failures: 'number' },
-    meaning: 'After this number of failures.',
+    meaning: '`failures` counts the failures before.',
   },
   token_unavailable: {
     levels: ['warn', 'debug'],
@@ -307,7 +307,7 @@ export const logEvents = {
     levels: ['error', 'debug'],
     message: 'token request rejected',
     fields: token,
-    meaning: 'Needs a person: `webhook-reconciler check` shows where. At debug when the cause is known already.',
+    meaning: 'An operator has to act: see `webhook-reconciler check`. At debug when the cause is known already.',
   },
   token_scope_missing: {
     levels: ['warn'],
@@ -319,7 +319,7 @@ export const logEvents = {
     levels: ['info'],
     message: 'signing key reloaded',
     fields: { bits: 'number', fingerprint: 'string' },
-    meaning: 'Its file has changed.',
+    meaning: 'The file has changed.',
   },
   key_reload_failed: {
     levels: ['error'],
@@ -337,7 +337,7 @@ export const logEvents = {
     levels: ['warn'],
     message: 'signing key is shorter than recommended',
     fields: { key: 'string', problem: 'string' },
-    meaning: 'It works, but is shorter than the platform requires.',
+    meaning: 'The key works, but is shorter than the platform requires.',
   },
   memory_limit_low: {
     levels: ['warn'],
@@ -350,31 +350,31 @@ export const logEvents = {
     levels: ['info'],
     message: 'certificate reloaded',
     fields: {},
-    meaning: 'Its file has changed.',
+    meaning: 'The file has changed.',
   },
   certificate_reload_failed: {
     levels: ['error'],
     message: 'changed certificate file cannot be used',
     fields: { problem: 'string' },
-    meaning: 'The expiry metric stays that of the previous one. Correct the file.',
+    meaning: 'The expiry metric still shows the previous certificate. Correct the file.',
   },
   certificate_mismatch: {
     levels: ['warn'],
     message: 'certificate does not match the signing key',
     fields: { certificateKey: 'string', signingKey: 'string' },
-    meaning: 'Its expiry says nothing about the key in use.',
+    meaning: "The certificate's expiry says nothing about the key in use.",
   },
   certificate_expired: {
     levels: ['error'],
     message: 'certificate has expired',
     fields: { expired: 'string' },
-    meaning: 'The platform rejects it.',
+    meaning: 'The platform rejects every token request.',
   },
   service_links_ignored: {
     levels: ['debug'],
     message: 'ignored Kubernetes service-link variables',
     fields: { names: 'strings' },
-    meaning: "They begin with our variables' prefix.",
+    meaning: "Kubernetes' variables of Services that begin with `RECONCILER_`.",
   },
   ops_request_failed: {
     levels: ['error'],
@@ -386,19 +386,19 @@ export const logEvents = {
     levels: ['warn'],
     message: 'part of the requested records cannot be listed',
     fields: { reason: 'string' },
-    meaning: 'Of `webhook-reconciler retry`: run it again.',
+    meaning: 'Only by `webhook-reconciler retry`: run it again.',
   },
   log_lines_dropped: {
     levels: ['warn'],
     message: 'log lines dropped, the output was not read',
     fields: { lines: 'number' },
-    meaning: 'The collector of stdout did not take it for a while; the daemon went on.',
+    meaning: 'The reader of stdout was too slow. The daemon did not wait for it.',
   },
   unexpected_error: {
     levels: ['fatal'],
     message: 'unexpected error, this is a bug',
     fields: error,
-    meaning: 'The last line, on stderr; the program ends with 70.',
+    meaning: 'The last line, on stderr. The program ends with exit code 70.',
   },
 } as const satisfies Readonly<Record<string, LogEvent>>
 

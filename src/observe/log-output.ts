@@ -1,30 +1,30 @@
-// The daemon's output: a pipe that nobody reads must neither stop the retries nor fill the memory, so lines beyond a bound are dropped and counted.
+// The daemon's output with a bounded queue: a pipe without a reader neither stops retries nor fills memory. Lines beyond the bound are dropped and counted.
 
 export interface DropListener {
   /** Called for each line that is dropped. */
   dropped(): void
-  /** Called before the next line that is written, with how many were dropped. */
+  /** Called before the next line that is written, with the number of dropped lines. */
   resumed(lines: number): void
 }
 
 export interface LogOutput {
   /** Takes a line; never waits. */
   write(line: string): void
-  /** Who is told of lines that are dropped. */
+  /** Sets the listener for dropped lines. */
   listen(listener: DropListener): void
 }
 
-/** A stream such as process.stdout: a pipe is written asynchronously, and what its reader has not taken is kept in memory. */
+/** A stream such as process.stdout: a pipe is written asynchronously, and unread data is kept in memory. */
 export interface QueueingStream {
   write(text: string): unknown
-  /** What waits to be written; absent where nothing can wait. */
+  /** Bytes that wait to be written; absent where nothing can wait. */
   readonly writableLength?: number | undefined
 }
 
 /** At about 300 bytes a line, some thousands of lines. */
 const maxQueued = 1_048_576
 
-/** Once a line was dropped, lines are written again when half of the queue is gone: a slow reader gets few gaps, not many. */
+/** After a drop, lines are written again once half of the queue is free: a slow reader gets a few long gaps, not many short ones. */
 export function createLogOutput(stream: QueueingStream): LogOutput {
   let listener: DropListener | undefined
   let dropped = 0

@@ -19,18 +19,18 @@ type FactOf<Type extends TelemetryEvent['type']> = Extract<TelemetryEvent, { typ
 type TokenRefreshed = FactOf<'token-refreshed'>
 
 interface Condition {
-  /** Notes a sign of the condition; true for the first one of each key since it began. */
+  /** Reports a sign of the condition; true for the first one of each key since it began. */
   begins(key?: string): boolean
   /** True when it holds and there was no sign for `quietMs`. */
   isQuiet(): boolean
-  /** Notes its end; the number of signs, 0 when it did not hold. */
+  /** Ends it; returns the number of signs, 0 when it did not hold. */
   ends(): number
 }
 
-/** Keys that a condition tells apart; more are taken as known. */
+/** Maximum number of keys of a condition; further ones count as known. */
 const maxKeys = 1_000
 
-/** A state that is logged when it begins and when it ends. Without a sign for `quietMs` it begins anew with the next one. */
+/** A condition that is logged when it begins and when it ends. After `quietMs` without a sign, the next sign begins it again. */
 function createCondition(clock: Pick<Clock, 'monotonic'>, quietMs = Infinity): Condition {
   const keys = new Set<string>()
   let signs = 0
@@ -61,7 +61,7 @@ function createCondition(clock: Pick<Clock, 'monotonic'>, quietMs = Infinity): C
 const maxLines = 20
 const limitMs = 600_000
 
-/** Lets at most 20 lines of a kind pass in 10 minutes; `suppressed` counts those that did not since the last that did. */
+/** Allows 20 lines of a kind in 10 minutes; `suppressed` counts the lines since the last allowed one. */
 function createLimit(clock: Pick<Clock, 'monotonic'>): () => { passes: boolean; suppressed: number | undefined } {
   let [since, lines, held] = [-Infinity, 0, 0]
   return () => {
@@ -78,14 +78,14 @@ function createLimit(clock: Pick<Clock, 'monotonic'>): () => { passes: boolean; 
   }
 }
 
-/** Attempt times that are off by more mean another zone. */
+/** A larger offset of attempt times means a wrong time zone. */
 const wrongZoneMs = 600_000
-/** At its limit the platform refuses a call now and then. */
+/** Near its limit the platform refuses a call now and then: that is one period of throttling. */
 const calmMs = 300_000
-/** A warning that did not come up for so long is given anew when it does. */
+/** A warning that has not occurred for this long is logged again when it does. */
 const forgottenAfterMs = 3_600_000
 
-/** What a person can look at when the list fails. The token's own failures bring their advice along. */
+/** Advice when a list call fails, by reason. Failures of the token have advice of their own. */
 const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
   connection: 'nothing answers there: check platform.baseUrl and the network path',
   timeout: 'no whole answer within platform.requestTimeout: check the network path, or allow more time',
@@ -102,8 +102,8 @@ function adviceFor({ code, reason }: Pick<NonNullable<SweepReport['failure']>, '
 }
 
 /**
- * What makes two failures the same. The token's message quotes the other side, which may say it anew each time; a network
- * that is down says so by one code and then by another, but each code of TLS needs another remedy.
+ * Key by which two failures count as the same. Messages of the token quote the identity host and may differ each time, and
+ * a network that is down shows varying codes. Each TLS code needs another remedy, so it is part of the key.
  */
 function causeOf({ failure }: SweepReport): string {
   if (failure?.reason === 'tls') return `${failure.stage} tls ${failure.code}`
@@ -128,7 +128,7 @@ function sweepFields(report: SweepReport): LogEventFields['recent_sweep_complete
 
 type CountFields = Record<AlwaysCount | OptionalCount, number>
 
-/** Counted from one full sweep to the next. The first four are logged also when there was none. */
+/** Counted from one full sweep to the next. The first four are logged even when they are 0. */
 function nothingSince(): CountFields {
   return {
     retries: 0,
@@ -167,14 +167,14 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
     skipped: createLimit(clock),
     unreadable: createLimit(clock),
   }
-  /** Kinds of sweep that fail at present. */
+  /** Kinds of sweep that are failing now. */
   const failing = new Set<SweepKind>()
-  /** Circuits that opened and are not closed yet, and whether that was logged above debug. */
+  /** Circuits that opened and are not closed yet; true when that was logged above debug. */
   const openCircuits = new Map<string, boolean>()
   let since = nothingSince()
   let listed = -1
   let hadToken = false
-  /** How far the attempt that was seen last was off. */
+  /** Offset of the last attempt seen. */
   let lastOffsetMs = 0
 
   function logRetry({ answer, ...event }: RetryEvent): void {
@@ -287,7 +287,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
       logFailedSweep(report)
       return
     }
-    // A full sweep begins with the newest hour, which is all that a recent one lists.
+    // A full sweep begins with the newest hour, the part that a recent one lists.
     if (report.kind === 'full') failing.clear()
     else failing.delete(report.kind)
     const failures = failing.size === 0 ? sweepFailure.ends() : 0
@@ -317,7 +317,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
     since.lapsed += records
   }
 
-  /** A wrong zone moves every attempt; a single one may be somebody else's: two in a row are logged. */
+  /** A wrong zone shifts every attempt, while a single one may be caused by another client: logs two in a row. */
   function logOffset(offsetMs: number): void {
     const smallerMs = Math.min(Math.abs(offsetMs), lastOffsetMs)
     lastOffsetMs = Math.abs(offsetMs)

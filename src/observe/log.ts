@@ -1,4 +1,4 @@
-// The log: pino, synchronous, one line an event of the catalogue. Every text is redacted and cut, and errors lose their content.
+// The log: pino, synchronous, one line for each event of the catalogue. Texts are redacted and cut; of errors only safe parts are kept.
 import { pino } from 'pino'
 import type { Clock } from '../runtime/clock.ts'
 import type { Config } from '../config/schema.ts'
@@ -15,19 +15,19 @@ export interface Log {
   event<Id extends LogEventId>(id: Id, fields: LogEventFields[Id], level?: LogEventLevel<Id>): void
 }
 
-/** Levels of a daemon's lines; its end by a bug is a line of the process, not of its log. */
+/** Levels that the daemon logs. The fatal line of a bug is written by the process itself. */
 export const countedLevels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly LogLevel[]
 export type CountedLevel = (typeof countedLevels)[number]
 
 export interface CountedLog extends Log {
-  /** Calls `listener` for each line that is written from now on. */
+  /** Calls `listener` for each line written from now on. */
   countLines(listener: (level: CountedLevel) => void): void
 }
 
 export interface LogOptions extends Pick<Config['log'], 'level'> {
-  /** Stands in every line. */
+  /** Part of every line. */
   instance: string
-  /** Takes one finished line with its line break, at once. When it throws, the line is lost and the work goes on. */
+  /** Writes one finished line with its line break, synchronously. When it throws, the line is lost and the work continues. */
   write: (line: string) => unknown
   clock: Pick<Clock, 'now'>
 }
@@ -40,7 +40,7 @@ function cut(text: string): string {
   return clean.length > maxTextLength ? `${clean.slice(0, maxTextLength)}...` : clean
 }
 
-/** A value that JSON can hold. Types allow no others, but a cast may let one in. */
+/** Turns a value into one that JSON can hold. Types allow no others, but a cast may let one in. */
 function plain(value: unknown): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value
   if (typeof value === 'string') return cut(value)
@@ -90,13 +90,13 @@ export function createLog({ clock, instance, level: minLevel, write }: LogOption
 const maxFrames = 10
 const maxCauses = 3
 
-/** Only places in files and in Node itself: a message may hold lines that look like frames. */
+/** Matches places in files and in Node itself only: a message may hold lines that look like frames. */
 const frame = /^ {4}at (?:async )?(?:[\w$.<>#[\] ]+ \()?(?:node:|file:\/\/\/|\/)[\w$.@+~%/ -]+:\d+:\d+\)?$/
 
-/** Our own classes: their messages hold no secrets. */
+/** The program's own error classes: their messages hold no secrets. */
 const ownClasses = [ConfigurationError, UsageError, TransportError, PlatformFailure, TokenError]
 
-/** A name or code as libraries write them; anything else might be text from outside. */
+/** A name or code in the usual form; anything else might be text from outside. */
 function identifier(value: unknown): string | undefined {
   return (typeof value === 'string' || typeof value === 'number') && /^[\w.-]{1,64}$/.test(String(value))
     ? String(value)
@@ -142,9 +142,9 @@ function fieldsOf(error: unknown): ErrorFields {
 }
 
 /**
- * The fields of an unexpected error: its name, code, causes (name and code), places in the source, the HTTP status of the
- * platform's answer, and the message of our own classes alone. Messages of others may quote a request, a key or a payload.
- * Never throws, whatever was thrown.
+ * The fields of an unexpected error: name, code, causes (name and code), places in the source, and the HTTP status of the
+ * platform's answer. The message is kept for the program's own classes only: others may quote a request, a key or a
+ * payload. Never throws.
  */
 export function errorFields(error: unknown): ErrorFields {
   try {

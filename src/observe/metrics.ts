@@ -1,4 +1,4 @@
-// Every metric of the daemon in one table: name, type, help, labels and their values. docs/metrics.md's table is generated from it.
+// Table of the daemon's metrics: name, type, help, labels and their values. docs/metrics.md is generated from it.
 import { gateNames } from '../reconcile/retry/gates.ts'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { reasons } from '../platform/http.ts'
@@ -20,10 +20,10 @@ export interface MetricDefinition {
   /** Label names with all their values: each series exists from the start with 0. An empty list is filled at run time. */
   labels?: Readonly<Record<string, readonly string[]>>
   buckets?: readonly number[]
-  /** `when-set`: without a value the metric is left out, instead of showing a 0 that means nothing. */
+  /** `when-set`: without a value the metric is absent, instead of a 0 that means nothing. */
   presence?: 'when-set'
   /**
-   * Of a gauge: its value, or one for each value of its label; undefined leaves it as it is. Only `build_info` has none.
+   * For a gauge: its value, or one for each value of its label; undefined leaves it unchanged. Only `build_info` has none.
    */
   read?: (snapshot: Snapshot) => number | undefined | Readonly<Record<string, number>>
 }
@@ -53,73 +53,73 @@ export const metricDefinitions = {
   },
   ticks_skipped_total: {
     type: 'counter',
-    help: 'Ticks of the schedule that started no sweep: the last one was still under way, retries are paused, or sweeps back off after a failure.',
+    help: 'Ticks of the schedule that started no sweep: one was still running (overlap), the platform asked for a pause (paused), or sweeps back off after a failure (backoff).',
     labels: { reason: skipReasons },
   },
   last_sweep_timestamp_seconds: {
     type: 'gauge',
-    help: 'When a sweep of any kind last ended without failing; 0 before the first.',
+    help: 'Time of the last sweep, of any kind, that did not fail; 0 before the first.',
     read: ({ lastSweepAt }) => toSeconds(lastSweepAt),
   },
   last_complete_sweep_timestamp_seconds: {
     type: 'gauge',
-    help: 'When a full sweep last saw the whole window; 0 before the first.',
+    help: 'Time of the last full sweep that saw the whole window; 0 before the first.',
     read: ({ lastCompleteSweepAt }) => toSeconds(lastCompleteSweepAt),
   },
   last_incomplete_sweep_timestamp_seconds: {
     type: 'gauge',
-    help: 'When a full sweep last ended without having seen the whole window, or failed; 0 when none has.',
+    help: 'Time of the last full sweep that failed or did not see the whole window; 0 when there was none.',
     read: ({ lastIncompleteSweepAt }) => toSeconds(lastIncompleteSweepAt),
   },
   next_sweep_timestamp_seconds: {
     type: 'gauge',
-    help: 'When the schedule ticks next.',
+    help: 'Time of the next tick of the schedule.',
     read: ({ nextTickAt }) => nextTickAt && nextTickAt / 1000,
   },
   last_progress_timestamp_seconds: {
     type: 'gauge',
-    help: 'When there was progress: a sweep ended without failing, a retry was answered by accepted, already-resolved, gone or rejected, or an outcome was seen as recovered or failed-again; 0 before the first.',
+    help: 'Time of the last progress: a sweep that did not fail, a retry that was answered accepted, already-resolved, gone or rejected, or an outcome recovered or failed-again; 0 before the first.',
     read: ({ progressAt }) => toSeconds(progressAt),
   },
   progress_due_timestamp_seconds: {
     type: 'gauge',
-    help: 'When there is to be progress again at the latest: by the first tick of the schedule after the last progress, or after the rest that follows a long sweep, and two of its shortest periods (at most 5 minutes) more. Past for long: nothing goes on.',
+    help: 'Deadline for the next progress: the first tick after the last progress, or after the rest that follows a long sweep, plus two periods of the schedule (at most 5 minutes). Far in the past: the daemon is stalled.',
     read: ({ progressDueAt }) => progressDueAt / 1000,
   },
   failed_webhooks: {
     type: 'gauge',
-    help: 'Failed records in the window by what is decided of them now.',
+    help: 'Failed records in the window, by current decision.',
     labels: { decision: decisions },
     read: ({ failed }) => failed,
   },
   failed_webhooks_beyond_window: {
     type: 'gauge',
-    help: 'Failed records older than the window, as the last full sweep saw them: nobody retries them any more.',
+    help: 'Failed records older than the window, as of the last full sweep. The daemon does not retry them.',
     read: ({ beyondWindow }) => beyondWindow,
   },
   backlog_records: {
     type: 'gauge',
-    help: 'Records held in memory.',
+    help: 'Records in memory.',
     read: ({ backlogRecords }) => backlogRecords,
   },
   oldest_failed_event_timestamp_seconds: {
     type: 'gauge',
-    help: 'Event time of the oldest failed record in the window; parked and excluded ones do not count; 0 when there is none.',
+    help: 'Event time of the oldest failed record in the window that is neither parked nor excluded; 0 when there is none.',
     read: ({ oldestOpenAt }) => toSeconds(oldestOpenAt),
   },
   recovery_target_seconds: {
     type: 'gauge',
-    help: 'How old the oldest failed record may become (recovery.target): alerts compare with it.',
+    help: 'Recovery time objective (recovery.target), with which alerts compare the oldest failed record.',
     read: ({ recoveryTargetMs }) => recoveryTargetMs / 1000,
   },
   estimated_drain_seconds: {
     type: 'gauge',
-    help: 'How long the open records (due, held, backing-off, awaiting) take at the pace of recoveries in the last minute (in the last five when there was none), whatever backing-off ones wait besides; 0 when none is open, +Inf when nothing recovers.',
+    help: 'Estimated time until all open records (due, held, backing-off, awaiting) have recovered, at the pace of the last minute, or of the last five when none recovered in it. Backoffs are not counted. 0 when none is open, +Inf when none recovers.',
     read: ({ failed, recoveredPerMs }) => drainSeconds(failed, recoveredPerMs),
   },
   retries_total: {
     type: 'counter',
-    help: 'Retries that were sent, by what the platform said.',
+    help: "Retries that were sent, by the platform's answer.",
     labels: { result: retryResults },
   },
   already_resolved_total: {
@@ -129,7 +129,7 @@ export const metricDefinitions = {
   },
   outcomes_total: {
     type: 'counter',
-    help: 'What became of retries that were accepted or whose answer was lost: recovered is what the platform shows as successful, unknown what was given up.',
+    help: 'Outcomes of retries that were accepted or whose answer was lost. recovered: the platform shows the record as successful. unknown: the checks were given up.',
     labels: { outcome: outcomes },
   },
   awaiting_webhooks: {
@@ -139,60 +139,60 @@ export const metricDefinitions = {
   },
   recovery_duration_seconds: {
     type: 'histogram',
-    help: 'Time from the event until its record was seen to be recovered.',
+    help: 'Time from the event until a check saw its record as successful.',
     buckets: recoverySeconds,
   },
   retry_to_outcome_seconds: {
     type: 'histogram',
-    help: 'Time from a retry until it was seen to have recovered or failed again.',
+    help: 'Time from a retry until its outcome recovered or failed-again was known.',
     buckets: outcomeSeconds,
   },
   stuck_processing_webhooks: {
     type: 'gauge',
-    help: 'Records that have been processing for longer than outcome.stuckAfter, as the last full sweep saw them.',
+    help: 'Records that are processing for longer than outcome.stuckAfter, as of the last full sweep.',
     read: ({ stuckProcessing }) => stuckProcessing,
   },
   expiring_webhooks: {
     type: 'gauge',
-    help: 'Failed records that leave the window within window.expiryWarning, by what is decided of them now.',
+    help: 'Failed records that leave the window within window.expiryWarning, by current decision.',
     labels: { decision: expiringDecisions },
     read: ({ expiring }) => expiring,
   },
   lapsed_webhooks_total: {
     type: 'counter',
-    help: 'Failed records that left the window unrecovered, as far as they were known here: nobody retries them any more.',
+    help: 'Known failed records that left the window. The daemon does not retry them any more.',
   },
   circuits: {
     type: 'gauge',
-    help: 'Circuits, one for each subscription, by state: open ones pause, half-open ones begin again slowly.',
+    help: 'Circuits, one for each subscription, by state. open: no retries. half-open: probes, then a slow start.',
     labels: { state: circuitStates },
     read: ({ circuitCounts }) => circuitCounts,
   },
   circuit_transitions_total: {
     type: 'counter',
-    help: 'Changes of circuits, by the state that they changed to.',
+    help: 'State changes of circuits, by the new state.',
     labels: { to: circuitStates },
   },
   receiver_up: {
     type: 'gauge',
-    help: 'Whether the receiver answered 2xx when it was last asked (1) or not (0); only with receiver.healthUrl, from the first answer on.',
+    help: 'Receiver health: 1 when the receiver last answered its health check with 2xx, otherwise 0. Only with receiver.healthUrl, after the first answer.',
     presence: 'when-set',
     read: ({ receiver }) => toFlag(receiver?.up),
   },
   paused: {
     type: 'gauge',
-    help: 'Whether the operator has paused the retries (1) or not (0).',
+    help: 'Operator pause: 1 while an operator has paused the retries, otherwise 0.',
     read: ({ pausedSince }) => Number(pausedSince !== undefined),
   },
   gates: {
     type: 'gauge',
-    help: 'Gates that keep retries from going out: 1 while it blocks everything or any subscription.',
+    help: 'Gates: 1 while the gate is shut, for all retries or those of any subscription. Otherwise 0.',
     labels: { gate: gateNames },
     read: ({ gates }) => Object.fromEntries(gates.map(({ gate }) => [gate, 1])),
   },
   platform_requests_total: {
     type: 'counter',
-    help: 'HTTP calls to the platform, by operation and how they ended.',
+    help: 'HTTP calls to the platform, by operation and result.',
     labels: { operation: operations, reason: reasons },
   },
   platform_request_duration_seconds: {
@@ -203,73 +203,73 @@ export const metricDefinitions = {
   },
   platform_request_rate_limit: {
     type: 'gauge',
-    help: 'Calls a second that are allowed at present; it falls when the platform throttles.',
+    help: 'Current limit of calls per second; it falls when the platform throttles.',
     read: ({ rateLimit }) => rateLimit,
   },
   throttled_until_timestamp_seconds: {
     type: 'gauge',
-    help: 'Until when nothing is sent because the platform throttled (429, or a Retry-After); 0 when that is not so.',
+    help: 'End of the pause that the platform asked for (429, or a Retry-After); 0 without one.',
     read: ({ now, throttledForMs }) => (throttledForMs > 0 ? (now + throttledForMs) / 1000 : 0),
   },
   access_token_expiry_timestamp_seconds: {
     type: 'gauge',
-    help: 'From when on the access token counts as expired, up to 10 s before its end; 0 without one.',
+    help: 'Time from which the access token counts as expired, up to 10 s before its end; 0 without one.',
     read: ({ tokenExpiresAt }) => toSeconds(tokenExpiresAt),
   },
   access_token_refreshes_total: {
     type: 'counter',
-    help: 'Attempts to get an access token, by result.',
+    help: 'Token requests, by result.',
     labels: { result: ['success', 'transient', 'rejected'] },
   },
   client_certificate_expiry_timestamp_seconds: {
     type: 'gauge',
-    help: 'When the certificate of the signing key ends; only with auth.certificateFile.',
+    help: 'Expiry of the certificate in auth.certificateFile; absent without one.',
     presence: 'when-set',
     read: ({ certificateExpiresAt }) => certificateExpiresAt && certificateExpiresAt / 1000,
   },
   key_reload_successful: {
     type: 'gauge',
-    help: 'Whether the key file could be used when it was last read after a change (1) or not (0), and the old key goes on; only after a change.',
+    help: 'Key reload: 1 when the key file was usable after its last change; 0 when not, and the old key stays in use. Absent before the first change.',
     presence: 'when-set',
     read: ({ keyReloadSuccessful }) => toFlag(keyReloadSuccessful),
   },
   retries_in_flight: {
     type: 'gauge',
-    help: 'Retries that wait for their answer.',
+    help: "Retries that wait for the platform's answer.",
     read: ({ inFlight }) => inFlight,
   },
   clock_skew_seconds: {
     type: 'gauge',
-    help: "How far the server's clock is ahead of this host's, from its Date headers.",
+    help: "How far the server's clock is ahead of this host's, from its Date headers. auth: identity host. api: platform.",
     labels: { origin: ['auth', 'api'] },
     read: ({ skewMs }) => ({ auth: skewMs.auth / 1000, api: skewMs.api / 1000 }),
   },
   platform_time_offset_seconds: {
     type: 'gauge',
-    help: 'How far attempt times of retried records lie outside the time in which they were made; far from 0 means that platform.timeZone is wrong.',
+    help: 'Offset between the time of a retry and the attempt that the platform shows for it. Far from 0: platform.timeZone is wrong.',
     read: ({ timeOffsetMs }) => (timeOffsetMs ?? 0) / 1000,
   },
   unreadable_records_total: {
     type: 'counter',
-    help: 'Listed rows without a readable id, event time or status: they cannot be retried.',
+    help: 'Listed rows without a readable id, event time or status. They cannot be retried.',
   },
   unexpected_records_total: {
     type: 'counter',
-    help: 'Listed rows whose own time or status is not what was asked for: they are not retried.',
+    help: 'Listed rows whose own time or status was not requested. They are not retried.',
     labels: { kind: ['time', 'status'] },
   },
   log_messages_total: {
     type: 'counter',
-    help: 'Lines written to the log since the daemon started, by level; those that were dropped count, too.',
+    help: 'Log lines since the start, by level, dropped lines included.',
     labels: { level: countedLevels },
   },
   log_lines_dropped_total: {
     type: 'counter',
-    help: 'Lines of the log and the audit that were dropped because nobody read the output: more than 1 MiB waited.',
+    help: 'Lines of log and audit that were dropped because the reader of stdout was too slow: more than 1 MiB waited.',
   },
   build_info: {
     type: 'gauge',
-    help: 'Always 1; the labels tell the version.',
+    help: 'Always 1. The labels are the versions of the daemon and of Node.',
     labels: { version: [], node_version: [] },
   },
 } as const satisfies Record<string, MetricDefinition>
@@ -281,7 +281,7 @@ type NameOf<Type extends MetricDefinition['type']> = {
 }[MetricName]
 
 type LabelValueOf<Values extends readonly string[]> = Values extends readonly [] ? string : Values[number]
-/** The labels of a metric with the values that it knows: no other series can come about. */
+/** The labels of a metric with their declared values; no other series can exist. */
 type LabelsOf<Name extends MetricName> = Definitions[Name] extends {
   labels: infer All extends Record<string, readonly string[]>
 }
@@ -293,7 +293,7 @@ export interface Metrics {
   add<Name extends NameOf<'counter'>>(name: Name, labels: LabelsOf<Name>, by?: number): void
   /** Sets all gauges that are read from a snapshot. */
   show(snapshot: Snapshot): void
-  /** Takes a measurement of a histogram, in seconds. */
+  /** Adds a measurement to a histogram, in seconds. */
   observe<Name extends NameOf<'histogram'>>(name: Name, value: number, labels: LabelsOf<Name>): void
   /** The text exposition format, and its content type. */
   text(): Promise<string>
@@ -335,7 +335,7 @@ function create(name: string, definition: MetricDefinition, registry: Registry):
   return new Histogram({ ...settings, buckets: [...(definition.buckets ?? callSeconds)] })
 }
 
-/** Sets a gauge to what the snapshot says. Of a label only the declared values are shown. */
+/** Sets a gauge from the snapshot, for the declared values of its label only. */
 function showGauge(gauge: Instrument | undefined, { labels = {}, read }: MetricDefinition, snapshot: Snapshot): void {
   const value = read?.(snapshot)
   if (!(gauge instanceof Gauge) || value === undefined) return
@@ -350,11 +350,11 @@ function showGauge(gauge: Instrument | undefined, { labels = {}, read }: MetricD
 export interface MetricsOptions {
   /** The usual process_* and nodejs_* metrics too. */
   processMetrics: boolean
-  /** For `build_info`; default: it is left out. */
+  /** For `build_info`; without it that metric is absent. */
   build?: { version: string; node_version: string }
 }
 
-/** Makes a registry of its own with every metric, seeded. */
+/** Makes a registry of its own with every metric, each series seeded with 0. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry()
   const instruments = new Map<MetricName, Instrument>()
@@ -371,7 +371,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   return {
     add(name, labels, by = 1) {
       const instrument = instruments.get(name)
-      if (!(instrument instanceof Counter)) throw new TypeError(`${name} is no counter`)
+      if (!(instrument instanceof Counter)) throw new TypeError(`${name} is not a counter`)
       instrument.inc(labels, by)
     },
     show(snapshot) {
@@ -379,7 +379,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     observe(name, value, labels) {
       const instrument = instruments.get(name)
-      if (!(instrument instanceof Histogram)) throw new TypeError(`${name} is no histogram`)
+      if (!(instrument instanceof Histogram)) throw new TypeError(`${name} is not a histogram`)
       instrument.observe(labels, value)
     },
     text: () => registry.metrics(),

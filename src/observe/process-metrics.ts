@@ -1,4 +1,4 @@
-// Metrics of this process under their usual names, read when Prometheus asks: nothing samples in between.
+// Metrics of this process under their usual names. They are read on each scrape; nothing is sampled in between.
 import { PerformanceObserver, constants, performance, type PerformanceEntry } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
@@ -66,7 +66,7 @@ function createEventLoopReading(): () => number {
     const present = performance.eventLoopUtilization()
     const { utilization } = performance.eventLoopUtilization(present, last)
     last = present
-    // Asked twice within the same moment there is no time of which to have a share.
+    // Two scrapes in the same moment leave no time to measure.
     return Number.isFinite(utilization) ? Math.min(1, Math.max(0, utilization)) : 0
   }
 }

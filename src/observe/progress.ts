@@ -1,4 +1,4 @@
-// What has been seen to work, and when: readiness, the last sweeps, the last progress and when the next is due.
+// Progress of the daemon: readiness, the last sweeps, the last progress, and when the next is due.
 import type { TelemetryEvent } from './events.ts'
 import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/sweep-report.ts'
 
@@ -43,25 +43,25 @@ export interface Progress {
   /** `now` in epoch ms of this host's clock. */
   observe(event: TelemetryEvent, now: number): void
   /**
-   * Notes a tick. `restEndsInMs`: until sweeps may come again after the last ones, negative when they may; undefined
-   * before the first.
+   * Reports a tick. `restEndsInMs`: time until a sweep may start again, negative when it may; undefined before the first
+   * sweep.
    */
   ticked(now: number, restEndsInMs: number | undefined): void
-  /** What is missing before it is ready. */
+  /** Conditions that are missing for readiness, in words. */
   notReady(): string[]
   state(): ProgressState
 }
 
-/** How many sweeps that ended are kept. */
+/** Number of ended sweeps that are kept. */
 export const maxSweeps = 10
-/** Room for a tick that is late or skipped. */
+/** Extra time for a tick that is late or skipped. */
 const slackPeriods = 2
 const maxSlackMs = 300_000
 
-/** Answers of the platform that are about the record itself. */
+/** Answers that concern the record itself: the platform works. */
 const tellingResults: ReadonlySet<string> = new Set(['accepted', 'already-resolved', 'gone', 'rejected'])
 
-/** The platform was seen to do its work: a list, an answer about a record, or an outcome. */
+/** True for events that show the platform at work: a list, an answer about a record, or an outcome. */
 function isProgress(event: TelemetryEvent): boolean {
   if (event.type === 'sweep') return event.report.result !== 'failed'
   if (event.type === 'retry') return event.answer.sent && tellingResults.has(event.answer.result)
@@ -83,7 +83,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     timeOffsetMs: undefined,
   }
 
-  /** Moves on to the next tick, once the one that was waited for has come. */
+  /** Moves on to the next tick once the awaited one has come. */
   function moveOn(now: number): void {
     if (now >= tickAt) tickAt = nextTickAt() ?? now + periodMs
   }
@@ -112,7 +112,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
       moveOn(now)
     },
     ticked(now, restEndsInMs) {
-      // A tick during the rest starts nothing: the next one may.
+      // A tick during the rest starts no sweep; the next one may.
       if (restEndsInMs !== undefined && restEndsInMs > 0) moveOn(now)
     },
     notReady: () => [

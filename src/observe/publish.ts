@@ -9,7 +9,7 @@ function publishSweep(metrics: Metrics, report: SweepReport): void {
   metrics.observe('sweep_duration_seconds', report.seconds, { kind: report.kind })
 }
 
-/** Nothing was seen of an unknown outcome, so nothing is measured. Clocks that differ must not make a sum shrink. */
+/** Unknown outcomes are not measured. Negative times, from clocks that differ, must not make a sum shrink. */
 function publishOutcome(metrics: Metrics, { outcome, sinceEventMs, sinceRetryMs }: OutcomeEvent): void {
   metrics.add('outcomes_total', { outcome })
   if (outcome === 'unknown') return

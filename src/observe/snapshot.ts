@@ -1,14 +1,14 @@
-// The present moment: everything that metrics, status and heartbeat show, read when somebody asks.
+// Snapshot: all values that gauges, /status and heartbeat show, read at one moment, on request.
 import type { Decision } from '../reconcile/decide.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
 import type { Trouble } from '../reconcile/retry/platform-breaker.ts'
 import type { ProgressState } from './progress.ts'
 
-/** Decisions of records that expire: an excluded one is not ours, an awaited one may have arrived. */
+/** Decisions that count as expiring: excluded records are not retried anyway, awaited ones may have arrived. */
 export const expiringDecisions = ['due', 'backing-off', 'parked', 'held'] as const satisfies readonly Decision[]
 
-/** What the reconciler knows. Times in epoch ms of this host's clock, spans in ms. */
+/** State of the reconciler. Times in epoch ms of this host's clock, spans in ms. */
 export interface ReconcilerState {
   /** Failed records of the window by decision, those without room in the backlog too. */
   failed: Readonly<Record<Decision, number>>
@@ -16,7 +16,7 @@ export interface ReconcilerState {
   oldestOpenAt: number | undefined
   /** Those within `window.expiryWarning` of leaving the window. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
-  /** Records in memory, and failed records of which only the number is known. */
+  /** Records in memory, and failed records that are only counted. */
   backlogRecords: number
   onlyCounted: number
   /** Retried records without a known outcome, and retries without an answer. */
@@ -26,15 +26,15 @@ export interface ReconcilerState {
   stuckProcessing: number
   beyondWindow: number
   circuitCounts: Readonly<Record<CircuitState, number>>
-  /** What blocks retries now, in the table's order. */
+  /** Gates that are shut now, in the table's order. */
   gates: readonly ShutGate[]
   /** Undefined without `receiver.healthUrl`; `up` is undefined before the first answer. */
   receiver: { up: boolean | undefined } | undefined
   pausedSince: number | undefined
   trouble: Trouble | undefined
-  /** Calls a second that are allowed at present. */
+  /** Current limit of calls per second. */
   rateLimit: number
-  /** How long a Retry-After goes on; 0 when none does. */
+  /** Time until a Retry-After ends; 0 without one. */
   throttledForMs: number
 }
 
@@ -51,7 +51,7 @@ export interface CredentialState {
 export interface Snapshot extends ReconcilerState, CredentialState, ProgressState {
   now: number
   nextTickAt: number | undefined
-  /** Deliveries seen to recover, at present. */
+  /** Recovered deliveries per ms, at present. */
   recoveredPerMs: number
   /** `recovery.target`. */
   recoveryTargetMs: number

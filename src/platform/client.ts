@@ -21,7 +21,7 @@ import { webhooksPath } from './wire.ts'
 
 type Token = Pick<AccessToken, 'value' | 'obtainedAt'>
 
-/** What the client needs of the token cache. */
+/** The part of the token cache that the client uses. */
 export interface TokenSource {
   get(signal?: AbortSignal): Promise<Token>
   invalidate(token: Token, options: { hasWorked: boolean }): void
@@ -35,7 +35,7 @@ export interface RequestEvent {
   seconds: number
 }
 
-/** What a list is read for: to find failed records, or to check the outcome of retried ones. */
+/** Purpose of a list call: to find failed records, or to check the outcome of retried ones. */
 export type ListPurpose = 'list' | 'confirm'
 
 export interface ClientOptions {
@@ -55,23 +55,23 @@ export interface ClientOptions {
 
 export interface PlatformClient {
   /**
-   * Lists one page; at most 3 tries, and one replay after a 401. The purpose decides whose share of the rate it uses;
-   * default `list`.
+   * Lists one page: at most 3 tries, and one replay after a 401. The purpose (default `list`) decides which share of the rate
+   * it uses.
    * @throws PlatformFailure, TokenError, or the signal's reason. @see docs/platform-api.md "List webhooks"
    */
   list(query: ListQuery, signal: AbortSignal, purpose?: ListPurpose): Promise<ListPage>
   /**
-   * Asks for one record's retry. The caller has acquired its place in the rate; when nothing is sent it is given back.
-   * @throws the signal's reason, and PlatformFailure for an id that is no UUID; everything else is an answer. @see docs/platform-api.md "Retry a webhook"
+   * Requests the retry of one record. The caller has acquired a call from the rate limiter; it is returned when nothing is sent.
+   * @throws the signal's reason, and PlatformFailure for an id that is no UUID; all else is an answer. @see docs/platform-api.md "Retry a webhook"
    */
   retry(id: string, signal: AbortSignal): Promise<RetryAnswer>
   /** The platform's time as far as it is known, in epoch ms. */
   now(): number
-  /** Whether an answer has shown the platform's time yet; before, `now` is the host's. */
+  /** True once an answer has shown the platform's time; until then `now` is the host's. */
   knowsTime(): boolean
 }
 
-/** Answers above this are not read on. */
+/** Larger answers are not read to their end. */
 const maxAnswerBytes = 8 * 1024 * 1024
 /** A token younger than this may not have reached every server of the platform yet. */
 const youngTokenMs = 10_000
@@ -80,7 +80,7 @@ const youngTokenReplayMs = 1000
 const maxTries = 3
 /** Longest wait before the first repeat; it doubles. */
 const firstRepeatMs = 500
-/** Repeats stay under this part of the calls, with a few to begin with. */
+/** Maximum share of repeats in all calls, with a few allowed at the start. */
 const repeatShare = 0.1
 const maxRepeatCredit = 5
 
@@ -98,14 +98,14 @@ const repeatable: ReadonlySet<Reason> = new Set<Reason>([
 type Called<T> = Exchange<T> & {
   /** True when the call was replayed after a 401. */
   isReplayed: boolean
-  /** A 401 was not replayed, because no token could be had any more. */
+  /** A 401 was not replayed, because no token was available. */
   tokenError?: TokenError
 }
 
 /**
- * Sends a request for which the rate has been acquired; without a token that is given back, and it rejects with the
- * TokenError, or with the signal's reason. After a 401 it is replayed once, if `mayReplay`: with a new token, or after a
- * second with the present one when it is so young that it may not be known everywhere yet.
+ * Sends a request for which a call was acquired from the rate limiter. Without a token the call is returned, and the promise
+ * rejects with the TokenError or the signal's reason. After a 401 the request is replayed once, if `mayReplay`: with a new
+ * token, or after a second with the present one, when that is so young that not every server may know it.
  */
 type Call = <T>(
   kind: TrafficClass,
@@ -136,14 +136,14 @@ function createCall(options: ClientOptions): Call {
     }
   }
 
-  /** One answer, learned from. Rejects with TransportError, or with the signal's reason. */
+  /** One answer, which the server clock learns from. Rejects with TransportError, or with the signal's reason. */
   async function ask<T>(operation: Operation<T>, token: Token, signal: AbortSignal): Promise<Exchange<T>> {
     const sentAt = clock.monotonic()
     const response = await options.transport(toRequest(operation, token, signal))
     const answer = classify(response)
     const { status } = response
     serverClock.learn(response)
-    // A platform that has an error body to give under 503 is not overloaded.
+    // A platform that still writes an error body under 503 is not overloaded.
     const overloaded = status === 503 && !answer.isKnownCode
     const kind = answer.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
@@ -183,7 +183,7 @@ function createCall(options: ClientOptions): Call {
     }
   }
 
-  /** The token for the replay, with a place in the rate acquired; or the error that says why there is none. */
+  /** The token for the replay, with a call acquired from the rate limiter; or the error why there is none. */
   async function nextToken(kind: TrafficClass, refused: Token, signal: AbortSignal): Promise<Token | TokenError> {
     const isYoung = clock.monotonic() - refused.obtainedAt < youngTokenMs
     if (isYoung) await clock.sleep(youngTokenReplayMs, signal)
@@ -211,7 +211,7 @@ function createCall(options: ClientOptions): Call {
   }
 }
 
-/** A PATCH that was not sent, because no token could be had. */
+/** Result of a PATCH that was not sent, because no token was available. */
 function notSent({ kind, reason }: TokenError): RetryAnswer {
   return kind === 'transient'
     ? { result: 'unreachable', reason, sent: false }
@@ -224,7 +224,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
   const call = createCall(options)
   let repeatCredit = maxRepeatCredit
 
-  /** Whether a list call may be repeated; then the repeat is paid for. */
+  /** True when a list call may be repeated; the repeat is then counted. */
   function mayRepeat(reason: Reason, tries: number): boolean {
     if (tries >= maxTries || !repeatable.has(reason) || repeatCredit < 1) return false
     repeatCredit -= 1
@@ -239,7 +239,7 @@ export function createPlatformClient(options: ClientOptions): PlatformClient {
     for (let tries = 1; ; tries += 1) {
       await rate.acquire(purpose, signal)
       const called: Called<ListPage> = await call(purpose, operation, signal, !isReplayed).catch((error: unknown) => {
-        // The API has refused the tokens: that is why there is none now.
+        // No token is available because the API has refused the last ones.
         throw error instanceof TokenError && failure?.reason === 'unauthorized' ? failure : error
       })
       if (called.reason === 'ok') return called.content

@@ -33,32 +33,32 @@ export interface Certificate {
   readonly fingerprint: string
 }
 
-/** What a file holds; if its new content is invalid, the last valid one stays in use. */
+/** A reloadable file. If its new content is invalid, the last valid one stays in use. */
 export interface Reloadable<T> {
   current(): T
   /**
    * Reads the file again; true when it holds another key or certificate, which is used from now on.
-   * @throws ConfigurationError for a new content that can't be used; the same problem throws only once
+   * @throws ConfigurationError for a new content that is not usable; the same problem throws only once
    */
   reload(): Promise<boolean>
-  /** Whether the file could be used when it was last read; undefined as long as it has never changed. */
+  /** True when the file was usable at the last reload; undefined while it has never changed. */
   lastReloadOk(): boolean | undefined
 }
 
-/** Where the key comes from: a file that is followed, or a text that stays. */
+/** Source of the key: a file that is reloaded, or a fixed text. */
 export type PrivateKeySetting = (
   | { file: string }
   | {
       pem: string
-      /** Where the text came from: the environment variable's name, or the configuration file's path. */
+      /** Source of the text: the environment variable's name, or the configuration file's path. */
       origin: string
     }
 ) & { passphrase?: { value: string; origin: string } | undefined }
 
-/** Where the blame for a problem goes: the configuration key, and where its value came from. */
+/** Place that a problem is reported for: the configuration key, and the source of its value. */
 type Place = Omit<ConfigurationProblem, 'message'>
 
-/** No key or certificate is larger; a whole chain isn't either. */
+/** Keys, certificates and whole chains are smaller. */
 const maxFileBytes = 128 * 1024
 
 const fileProblems: Readonly<Record<string, string>> = {
@@ -73,7 +73,7 @@ const fileProblems: Readonly<Record<string, string>> = {
   TOO_LARGE: `is too large for a key or certificate (over ${maxFileBytes} bytes)`,
 }
 
-/** The content itself, pasted where its path belongs: it must not be repeated. Paths of keys are shorter. */
+/** Detects the content itself in place of its path: it must not be repeated in a message. Paths are shorter. */
 const pasted = /-----BEGIN|[\r\n]|^\s*(?:MII|LS0tLS1)|^.{1024}/
 
 function fileProblem(error: unknown): string {
@@ -96,7 +96,7 @@ async function readCredentialFile(file: string, key: string): Promise<Buffer> {
 interface Origin<T> {
   read: () => Promise<Buffer>
   parse: (content: Buffer) => T
-  /** A fingerprint that tells one from another. */
+  /** Fingerprint of the content. */
   identity: (value: T) => string
 }
 
@@ -105,9 +105,9 @@ function digest(content: Buffer): string {
 }
 
 /**
- * Compares contents, not the times of the file: a directory swapped behind a symbolic link, as Kubernetes does it, shows
- * for certain in nothing else.
- * @throws what reading or parsing throws, when there is nothing usable to begin with
+ * Compares contents, not file times: only contents show for certain that a directory was swapped behind a symbolic link,
+ * as Kubernetes does it.
+ * @throws the error of reading or parsing, when the first content is not usable
  */
 async function createReloadable<T>({ read, parse, identity }: Origin<T>): Promise<Reloadable<T>> {
   const content = await read()
@@ -158,12 +158,12 @@ async function createReloadable<T>({ read, parse, identity }: Origin<T>): Promis
 
 /** @see docs/platform-api.md "Limits" */
 const specifiedBits = 4096
-/** What RS256 allows at least. @see RFC 7518 section 3.3 */
+/** Minimum key length of RS256. @see RFC 7518 section 3.3 */
 const minBits = 2048
 
 const privateLabels = new Set(['PRIVATE KEY', 'RSA PRIVATE KEY', 'ENCRYPTED PRIVATE KEY'])
 const giveTheKey = 'give the private key that belongs to the certificate registered with the platform'
-const makeOne = 'the platform takes RSA only; make a pair with openssl or `npm run keygen`'
+const makeOne = 'the platform accepts RSA only; make a pair with openssl or `npm run keygen`'
 
 const otherLabels: Readonly<Record<string, string>> = {
   CERTIFICATE: `a certificate; ${giveTheKey}`,
@@ -222,12 +222,12 @@ function decode(block: PemBlock, setting: PrivateKeySetting): KeyObject {
         `does not open the private key (${placeOf(setting).origin}): wrong, or the key is damaged`,
       )
     }
-    const repair = 'encrypt it anew with `openssl pkcs8 -topk8 -v2 aes-256-cbc`'
+    const repair = 'encrypt it again with `openssl pkcs8 -topk8 -v2 aes-256-cbc`'
     throw refuse(placeOf(setting), `is encrypted in a way that is no longer supported; ${repair}`)
   }
 }
 
-/** Length in bits of an RSA key that may be used. @throws ConfigurationError */
+/** Length in bits of a usable RSA key. @throws ConfigurationError */
 function checkedBits(key: KeyObject, place: Place): number {
   const type = key.asymmetricKeyType ?? 'unknown'
   if (type !== 'rsa') throw refuse(place, `holds a key of type ${type}; ${makeOne}`)
@@ -236,7 +236,7 @@ function checkedBits(key: KeyObject, place: Place): number {
   return bits
 }
 
-/** A key whose parts don't fit together parses, and only the platform would notice: signs and verifies a probe. */
+/** Signs and verifies a probe: a key whose parts don't fit together parses without an error. */
 function isWhole(key: KeyObject, publicKey: KeyObject): boolean {
   const something = Buffer.from('webhook-reconciler probe')
   try {
@@ -263,7 +263,7 @@ function parseKey(content: Buffer, setting: PrivateKeySetting): SigningKey {
 
 /**
  * The private key: RSA, PKCS#8 or PKCS#1 in PEM, optionally encrypted. A key given as text stays as it is.
- * @throws ConfigurationError that says what is there instead
+ * @throws ConfigurationError that names the content found instead
  */
 export function loadKey(setting: PrivateKeySetting): Promise<Reloadable<SigningKey>> {
   const { key } = placeOf(setting)
@@ -274,7 +274,7 @@ export function loadKey(setting: PrivateKeySetting): Promise<Reloadable<SigningK
   })
 }
 
-/** What works, but should be put right: a key under 4096 bits. */
+/** Problem of a key that works: it has fewer than 4096 bits. */
 export function keyWarnings({ bits }: SigningKey, setting: PrivateKeySetting): ConfigurationProblem[] {
   if (bits >= specifiedBits) return []
   const advice = `the RSA key has ${bits} bits; the platform asks for ${specifiedBits}: make a new pair with openssl or \`npm run keygen\``
@@ -286,7 +286,7 @@ const certificateLabels = new Set(['CERTIFICATE', 'X509 CERTIFICATE'])
 /** @throws ConfigurationError */
 function parseCertificate(content: Buffer, place: Place): Certificate {
   const blocks = pemBlocks(content.toString('utf8'))
-  // Of a chain the first: the certificate itself comes before those that signed it.
+  // The first of a chain is the certificate itself; its issuers follow.
   const block = blocks.find((found) => found !== undefined && certificateLabels.has(found.label))
   if (block === undefined) {
     const found = blocks[0]
@@ -312,7 +312,7 @@ function parseCertificate(content: Buffer, place: Place): Certificate {
 
 /**
  * The certificate that is registered with the platform.
- * @throws ConfigurationError that says what is there instead
+ * @throws ConfigurationError that names the content found instead
  */
 export function loadCertificate(file: string): Promise<Reloadable<Certificate>> {
   const place = { key: 'auth.certificateFile', origin: file }

@@ -1,11 +1,11 @@
-// Makes a stranger's text fit for a log line or a message: one short line, and nothing that looks like a secret or an account.
+// Sanitizes text received from the platform: one line, bounded length, secrets and account numbers redacted.
 import { redact } from '../runtime/redact.ts'
 
 const removed = '[removed]'
 
 /**
- * Stricter than what is taken out of our own log lines: a platform's free text may quote what it was sent. Half an IBAN
- * or one with an error in it counts, and any long run that no word of a language has: opaque tokens, signatures, ids.
+ * Stricter than the redaction of log lines: a free text may quote the request. Half an IBAN or one with an error counts,
+ * and any long run that no word of a language has: opaque tokens, signatures, ids.
  */
 const suspicious: readonly RegExp[] = [
   /\bbasic\s+(?=\S*\d)\S+/gi,
@@ -14,7 +14,7 @@ const suspicious: readonly RegExp[] = [
   /(?=[\w+/=~-]*\d)(?=[\w+/=~-]*[a-z])[\w+/=~-]{20,}/gi,
 ]
 
-/** More is dropped before it is looked at, up to the word that is cut: each look stays cheap, whatever is sent. */
+/** Longer texts are cut at a word before they are searched, so that the search stays cheap. */
 const looksAt = 4096
 
 /** The beginning of a long text, without the word that the cut goes through. */

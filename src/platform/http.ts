@@ -4,7 +4,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { abortable, linkAbort } from '../runtime/notifier.ts'
 import type { ProxySettings } from './proxy.ts'
 
-/** Why a call did not give what was asked: the same words are the metric label `reason`. */
+/** Result of a call. The same words are the values of the metric label `reason`. */
 export const reasons = [
   'ok',
   'bad-request',
@@ -96,7 +96,7 @@ interface SentState {
 
 const defaultConnectTimeoutMs = 5_000
 
-/** Made once each: an abort without a reason makes an exception with a stack each time. */
+/** Created once: without a reason, each abort would create an exception with a stack. */
 const deadline = new TransportError('timeout', 'DEADLINE')
 const deadlineUnsent = new TransportError('timeout', 'DEADLINE', { requestNotSent: true })
 
@@ -108,7 +108,7 @@ const timeoutCodes = new Set([
 ])
 const tlsCode = /^(ERR_TLS|ERR_SSL|CERT_|CRL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/
 
-/** undici shows a proxy's refusal of a tunnel in the message alone. */
+/** undici shows a proxy's refusal of a tunnel only in the message. */
 const tunnelRefused = /^Proxy response \((\d{3})\)/
 
 function codeOf(error: unknown): string {

@@ -1,4 +1,4 @@
-// The webhook operations, list and retry: the request of each, and what its answer says. @see docs/platform-api.md "List webhooks", "Retry a webhook"
+// The webhook operations list and retry: how to build the request of each and read its answer. @see docs/platform-api.md "List webhooks", "Retry a webhook"
 import type { HttpRequest, Reason } from './http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, isUuid, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
@@ -7,17 +7,17 @@ import { listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
 
 /** A request, and how its answer is read. */
 export interface Operation<T> extends Pick<HttpRequest, 'method' | 'url' | 'body'> {
-  /** The content of a good answer; undefined for a body that does not hold what was asked for. */
+  /** The content of a good answer; undefined for a body without the expected content. */
   read: (body: unknown) => T | undefined
 }
 
-/** What came of one exchange: the content of a good answer, or the reason why there is none. */
+/** Result of one exchange: the content of a good answer, or the reason why there is none. */
 export type Exchange<T> = Omit<ClassifiedResponse, 'reason'> & {
   /** Undefined when no answer came. */
   status: number | undefined
   /** True when it is certain that nothing reached the platform. */
   requestNotSent?: boolean
-  /** Why no answer came: a code of Node, OpenSSL or undici. */
+  /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
   transportCode?: string
 } & ({ reason: 'ok'; content: T } | { reason: Exclude<Reason, 'ok'> })
 
@@ -25,7 +25,7 @@ export interface ListQuery {
   status?: WebhookStatus
   /** Only the records of this event. */
   eventId?: string
-  /** Whole local seconds; sent as they are: whether the platform takes them in or leaves them out is not specified. */
+  /** Whole local seconds, sent as they are. The specification does not say if the bounds are inclusive. */
   from?: number
   to?: number
   /** 0-indexed. */
@@ -56,7 +56,7 @@ function listUrl(webhooksUrl: string, query: ListQuery): URL {
   return url
 }
 
-/** A number that something can be counted by. */
+/** A usable count: a whole number, not negative. */
 function wholeNumber(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
 }
@@ -81,7 +81,7 @@ export function listOperation(webhooksUrl: string, query: ListQuery, zone: TimeZ
   return { method: 'GET', url: listUrl(webhooksUrl, query), read: (body) => readListPage(body, zone) }
 }
 
-/** What the platform said to one PATCH (docs/architecture.md "Outcomes"). */
+/** The platform's answers to one PATCH (docs/glossary.md). */
 export const retryResults = [
   'accepted',
   'already-resolved',
@@ -102,15 +102,15 @@ export type FoundStatus = (typeof foundStatuses)[number]
 export interface RetryAnswer {
   result: RetryResult
   reason: Reason
-  /** False when no PATCH went out, because no token could be had. Then it is no attempt. */
+  /** False when no PATCH was sent, because no token was available. Then it is no attempt. */
   sent: boolean
   /** With `already-resolved`: the status that the platform found. */
   found?: FoundStatus
   /** With `accepted`: the record as answered, when it could be read. */
   record?: WebhookRecord
-  /** True when the platform may have taken the retry, although its answer does not say so. */
+  /** True when the platform may have accepted the retry, although its answer does not say so. */
   lost?: true
-  /** With `gone`: true when the answer had no code that the specification knows, as from a misrouted gateway. */
+  /** With `gone`: true when the answer had no code of the specification, as from a misrouted gateway. */
   doubtful?: boolean
 }
 
@@ -175,8 +175,8 @@ function foundStatus(body: unknown): FoundStatus {
 }
 
 /**
- * Whether the platform may have taken the retry all the same: no whole answer came, or one that is not the platform's
- * own. An error body with a `code` is its own.
+ * True when the platform may have accepted the retry all the same: no whole answer came, or one that a gateway wrote. An
+ * error body with a `code` is the platform's own.
  */
 function isAnswerLost(exchange: Exchange<unknown>): boolean {
   const { status } = exchange
@@ -185,7 +185,7 @@ function isAnswerLost(exchange: Exchange<unknown>): boolean {
   return status >= 500 || (status >= 200 && status < 300)
 }
 
-/** What the platform said to a PATCH that was sent. */
+/** The platform's answer to a PATCH that was sent. */
 export function readRetryAnswer(exchange: Exchange<WebhookRecord | UnreadableRow>): RetryAnswer {
   const { reason, status } = exchange
   if (exchange.isKnownCode) return { result: 'already-resolved', reason, sent: true, found: foundStatus(exchange.body) }

@@ -1,4 +1,4 @@
-// Finds PEM blocks in what people really have in files and variables, and names what is there instead. @see RFC 7468
+// Finds PEM blocks in files and variables as they occur in practice, and names other content that is found instead. @see RFC 7468
 
 export interface PemBlock {
   /** As in `-----BEGIN label-----`. */
@@ -28,8 +28,8 @@ function strict(label: string, content: string): PemBlock | undefined {
 }
 
 /**
- * The blocks of a text, in order. What stands around them (comments, bag attributes, a BOM, quotes) is passed over;
- * CRLF, indentation, and line breaks written as a literal `\n` are put right. A damaged block is `undefined`.
+ * The blocks of a text, in order. Text around them (comments, bag attributes, a BOM, quotes) is ignored; CRLF, indentation,
+ * and line breaks written as a literal `\n` are corrected. A damaged block is `undefined`.
  */
 export function pemBlocks(text: string): (PemBlock | undefined)[] {
   const lines = text.replaceAll(/\\r\\n|\\n|\r\n?/g, '\n')
@@ -46,7 +46,7 @@ const others: readonly (readonly [RegExp, string])[] = [
   [/^\s*\{/, 'holds JSON; a PEM file is needed'],
 ]
 
-/** What a content without any PEM block is, as the end of a sentence that begins with its name. */
+/** Describes a content without any PEM block, as the end of a sentence that begins with its name. */
 export function whatElse(content: Buffer): string {
   const first = content.readUInt16BE.bind(content)
   if (content.length > 1 && (first() === 0xfffe || first() === 0xfeff)) return 'holds UTF-16 text; save it as UTF-8'

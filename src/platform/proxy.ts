@@ -8,12 +8,12 @@ export interface ProxySettings {
   none: string
 }
 
-/** This machine is never reached through a proxy: the sandbox and tests listen there. */
+/** Hosts that are never called through a proxy: the sandbox and tests listen on loopback. */
 const alwaysDirect = 'localhost,127.0.0.1,[::1]'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** The lower-case name goes first, as in curl. An empty variable is one that is not set. */
+/** The lower-case name wins, as in curl. An empty variable counts as not set. */
 function variable(env: Environment, name: string): { name: string; value: string } {
   const names = [name.toLowerCase(), name]
   const set = names.find((each) => (env[each] ?? '').trim() !== '') ?? name

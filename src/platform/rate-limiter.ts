@@ -6,17 +6,17 @@ export type TrafficClass = 'retry' | 'list' | 'confirm'
 
 export interface RateLimiterOptions {
   clock: Clock
-  /** Upper bound of calls a second; the burst is what the rate gives in one second. */
+  /** Maximum calls per second; the burst is the calls of one second. */
   maxPerSecond: number
-  /** Upper bound of retries a second, for the receiver's sake; undefined for none. */
+  /** Maximum retries per second, to spare the receiver; undefined for none. */
   maxRetriesPerSecond?: number | undefined
   /** True while a check of an outcome is long overdue: then checks get as much as retries. Default: never. */
   areChecksLate?: () => boolean
 }
 
-/** What a response shows about the rate. */
+/** Feedback of a response about the rate. */
 export interface RateReport {
-  /** `throttled` by a 429, `overloaded` by a 503, `ok` for an answer that shows neither; failures without an answer say nothing. */
+  /** `throttled`: a 429. `overloaded`: a 503. `ok`: another answer. Failures without an answer are not reported. */
   kind: 'ok' | 'throttled' | 'overloaded'
   /** Retry-After in milliseconds, when the answer had one. */
   retryAfterMs: number | undefined
@@ -27,10 +27,10 @@ export interface RateReport {
 export interface RateLimiter {
   /** Resolves when the call may be sent; rejects with the signal's reason when aborted. */
   acquire(kind: TrafficClass, signal?: AbortSignal): Promise<void>
-  /** Gives back what was acquired and not used. */
+  /** Returns a call that was acquired and not used. */
   release(kind: TrafficClass): void
   reportResponse(answer: RateReport): void
-  /** Calls a second allowed now. */
+  /** Current limit of calls per second. */
   limit(): number
   /** Milliseconds until a Retry-After has passed; 0 when not paused. */
   pausedForMs(): number
@@ -41,11 +41,11 @@ export interface RateLimiter {
 /** While retries wait, sweeps get 20 % of the rate and checks 3 %, or as much as retries when they are late (docs/architecture.md "Retry plan"). */
 const share: Readonly<Record<TrafficClass, number>> = { retry: 0.77, list: 0.2, confirm: 0.03 }
 const kinds = ['retry', 'list', 'confirm'] as const satisfies readonly TrafficClass[]
-/** The rate comes back by this part of the maximum a second. */
+/** The rate recovers by this share of the maximum per second. */
 const recoveryPerSecond = 0.05
 const firstPauseMs = 1000
 const maxPauseMs = 300_000
-/** The rate is never cut below one call a second (or the maximum, when that is lower): a stopped clock learns nothing. */
+/** The rate is never cut below one call per second (or the maximum, if lower): without calls it could not recover. */
 const lowestPerSecond = 1
 /**
  * A class that was just served counts as still waiting for so long: its caller can queue the next request only after the
@@ -53,10 +53,10 @@ const lowestPerSecond = 1
  */
 const keptPlaceMs = 1
 
-/** Reason of starting the timer anew. Made once: an abort without one makes an exception with a stack each time. */
+/** Abort reason when the timer restarts. Created once: without a reason, each abort would create an exception with a stack. */
 const changed = new Error('the rate has changed')
 
-/** A bucket that fills at a rate and holds what one second gives, at least one. */
+/** A token bucket that holds the calls of one second, at least one. */
 interface Bucket {
   level: number
   filledAt: number
@@ -99,7 +99,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
 
   function refill(): void {
     const now = clock.monotonic()
-    // A pause shows nothing of what the platform can take: the rate comes back only outside of it.
+    // The rate recovers only outside of a pause: during one there is no feedback about the platform's capacity.
     const calmMs = Math.max(0, now - Math.max(adaptedAt, pausedUntil))
     perSecond = Math.min(maxPerSecond, perSecond + (calmMs / 1000) * recoveryPerSecond * maxPerSecond)
     adaptedAt = now
@@ -111,7 +111,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     return kind !== 'retry' || retries === undefined || retries.level >= 1
   }
 
-  /** The class that goes next; undefined when none may, or when the last call in the bucket is kept for the class just served. */
+  /** The class that is served next; undefined when none may be, or when the last call is kept for the class just served. */
   function nextKind(): TrafficClass | undefined {
     const isKept = all.level < 2 && lastServed !== undefined && clock.monotonic() < lastServed.at + keptPlaceMs
     const keptFor = isKept ? lastServed?.kind : undefined
@@ -125,7 +125,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     return kind === 'confirm' && areChecksLate() ? share.retry : share[kind]
   }
 
-  /** Late checks owe nothing for what they used at their small share: else the next one would wait for many retries. */
+  /** Late checks start without debt from their small share: otherwise the next one would wait for many retries. */
   function forgiveLateChecks(): void {
     if (areChecksLate()) used.confirm = Math.min(used.confirm, usedByNow + 1 / share.retry)
   }
@@ -133,7 +133,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   function take(kind: TrafficClass): void {
     all.level -= 1
     if (kind === 'retry' && retries !== undefined) retries.level -= 1
-    // Retries that are held back by their own bound use less than their share: they don't turn this back.
+    // Retries that their own maximum holds back use less than their share: they don't reset this.
     usedByNow = Math.max(usedByNow, used[kind])
     used[kind] += 1 / shareOf(kind)
     lastServed = { kind, at: clock.monotonic() }
@@ -160,7 +160,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     rearm()
   }
 
-  /** One timer for all pending grants; a change of the rate starts it anew. */
+  /** One timer for all pending grants; a change of the rate restarts it. */
   function rearm(): void {
     wakeUp?.abort(changed)
     wakeUp = undefined
@@ -221,7 +221,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
       if (queues[kind].length === 0) used[kind] = Math.max(used[kind], usedByNow)
       await granted(kind, signal)
       if (signal?.aborted === true) {
-        // Granted, and given up before the caller could use it.
+        // Aborted after the grant and before the caller could use it.
         release(kind)
         throw signal.reason as Error
       }

@@ -1,8 +1,8 @@
-// From a row of unknown JSON to a WebhookRecord: keeps what decisions need, never the payload or the receiver's texts.
+// Parses a row of unknown JSON into a WebhookRecord: keeps the fields that decisions need, never the payload or the receiver's texts.
 import { parseLocal, type LocalMs, type TimeZone } from './time-zone.ts'
 import { webhookStatuses, type WebhookStatus } from './wire.ts'
 
-/** A webhook record as far as decisions need it. @see docs/platform-api.md "Webhook record" */
+/** The fields of a webhook record that decisions need. @see docs/platform-api.md "Webhook record" */
 export interface WebhookRecord {
   /** UUID, as the platform wrote it. */
   id: string
@@ -12,7 +12,7 @@ export interface WebhookRecord {
   subscriptionId: string
   /** `other` for a status that the specification does not know. */
   status: WebhookStatus | 'other'
-  /** The platform's count; 0 when the row had none that can be read. */
+  /** The platform's count; 0 when the row had no readable one. */
   attempts: number
   /** Event time on the platform's wall clock, in ms. */
   eventLocal: LocalMs
@@ -22,13 +22,13 @@ export interface WebhookRecord {
   eventType: string
   /** `requestPayload.webhook.module`; empty when the row had none. */
   module: string
-  /** What the receiver answered at the last attempt. */
+  /** The receiver's answer to the last attempt. */
   responseStatusCode: number | null
-  /** UUID of the transfer or account that the event is about, where the payload tells one. */
+  /** UUID of the transfer or account that the event is about, if the payload has one. */
   entityId?: string
 }
 
-/** A row that can't be acted on: without an id, an event time or a status there is nothing to decide. */
+/** A row without a readable id, event time or status: no decision is possible. */
 export interface UnreadableRow {
   unreadable: true
   /** The row's id when it has one that may be shown. */
@@ -44,7 +44,7 @@ export function isUuid(value: unknown): value is string {
   return typeof value === 'string' && uuid.test(value)
 }
 
-/** Texts that group and label records are short words; anything longer is not one of them. */
+/** Event types and modules are short words; longer texts are ignored. */
 const maxWordLength = 200
 
 function word(value: unknown): string {
@@ -63,7 +63,7 @@ function count(value: unknown): number {
   return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? Math.floor(value) : 0
 }
 
-/** The payload's data holds the entity under a key named after its kind; what accompanies it may have no id. @see docs/platform-api.md "Payload" */
+/** The payload's data holds the entity under a key named after its kind; other members may have no id. @see docs/platform-api.md "Payload" */
 function entityOf(payload: Record<string, unknown>): string | undefined {
   return Object.entries(object(payload['data']))
     .filter(([kind]) => kind !== 'complianceCheck')

@@ -13,7 +13,7 @@ export interface ClassifiedResponse {
   isKnownCode: boolean
 }
 
-/** Codes of the specification, and what they mean whatever HTTP status they come under. */
+/** Codes of the specification with their reason, under any HTTP status. */
 const knownCodes: ReadonlyMap<string, Reason> = new Map([[invalidStatusCode, 'conflict']])
 
 const byStatus: Readonly<Record<number, Reason>> = {
@@ -37,7 +37,7 @@ function reasonOfStatus(status: number): Reason {
   return byStatus[status] ?? 'other'
 }
 
-/** A property of unknown JSON; undefined of what is no object. */
+/** A property of unknown JSON; undefined when it is not an object. */
 export function property(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, key)
     ? (value as Record<string, unknown>)[key]
@@ -58,7 +58,7 @@ function stringEnd(text: string, start: number): number {
   return text.length
 }
 
-/** Whether arrays and objects are nested too deep to parse: six megabytes of `[` would take a gigabyte. */
+/** True when arrays and objects are nested too deep to parse: six megabytes of `[` would take a gigabyte. */
 function isTooDeep(text: string): boolean {
   let depth = 0
   for (let at = 0; at < text.length; at += 1) {
@@ -74,14 +74,14 @@ function isTooDeep(text: string): boolean {
 function parseJson(text: string): unknown {
   if (isTooDeep(text)) return undefined
   try {
-    // RFC 8259 section 8.1 lets a reader pass over a byte order mark, and some gateways write one.
+    // RFC 8259 section 8.1 allows ignoring a byte order mark, and some gateways write one.
     return JSON.parse(text.replace(/^\ufeff/, ''))
   } catch {
     return undefined
   }
 }
 
-/** An error has a `code` and no `data`: what carries data is an answer, unless its code is one that is known. */
+/** An error has a `code` and no `data`: a body with data is an answer, unless its code is a known one. */
 function errorCode(body: unknown): string | undefined {
   const [code, data] = [property(body, 'code'), property(body, 'data')]
   if (typeof code !== 'string' || code === '') return undefined
@@ -89,7 +89,7 @@ function errorCode(body: unknown): string | undefined {
   return hasData && !knownCodes.has(code) ? undefined : code
 }
 
-/** Parses and classifies a response. `ok` means 2xx with a JSON body that is no error; its shape is the caller's to check. */
+/** Parses and classifies a response. `ok` means 2xx with a JSON body that is no error; the caller checks its shape. */
 export function classify(response: HttpResponse): ClassifiedResponse {
   const body = parseJson(response.body)
   const code = errorCode(body)
@@ -126,13 +126,13 @@ export function retryAfterMs(response: HttpResponse, platformNow: number): numbe
   return Math.min(Math.max(0, until - from), maxRetryAfterMs)
 }
 
-/** A call to the platform did not give what was asked. Holds no URL, header or body, so that logging it can't leak them. */
+/** A call to the platform failed. Holds no URL, header or body, so that logging it can't leak them. */
 export class PlatformFailure extends Error {
   readonly code = 'PLATFORM_FAILURE'
   readonly reason: Exclude<Reason, 'ok'>
   /** HTTP status of the answer, undefined when none came. */
   readonly status: number | undefined
-  /** Why no answer came: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
+  /** Cause of a missing answer: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
   readonly transportCode: string | undefined
 
   constructor(reason: Exclude<Reason, 'ok'>, status: number | undefined, what: string, transportCode?: string) {

@@ -4,17 +4,17 @@ import type { HttpResponse } from './http.ts'
 import { parseHttpDate } from './response.ts'
 
 export interface ServerClock {
-  /** Best estimate of the server's time, in epoch ms; the host's as it was at the start, until an answer has shown it. */
+  /** Best estimate of the server's time, in epoch ms. Before the first answer: the host's time at the start, moved on. */
   now(): number
   /** The earliest time that the server's clock can show now, in epoch ms. */
   earliestNow(): number
-  /** Whether an answer has shown the server's time yet. */
+  /** True once an answer has shown the server's time. */
   isKnown(): boolean
   /** How far the server's clock is ahead of the host's as it is now, in ms. */
   aheadOfHostMs(): number
   /**
    * Learns from an answer; one without a usable `Date`, or with an `Age`, is ignored.
-   * @returns by how much what was known before was wrong, in ms; 0 when the answer agrees with it
+   * @returns the error of the estimate before, in ms; 0 when the answer agrees with it
    */
   learn(answer: Pick<HttpResponse, 'headers' | 'sentAt' | 'receivedAt'>): { movedMs: number }
 }
@@ -30,9 +30,9 @@ const driftPerMs = 100e-6
 /** Before the first answer: a host whose clock is set by NTP is well within this. */
 const unknownMarginMs = 5000
 
-/** The evidence of one answer: the header's second was cut off, and it was written between sending and receiving. */
+/** The evidence of one answer: `Date` is cut to the second, and was written between sending and receiving. */
 function intervalOf({ headers, receivedAt, sentAt }: Parameters<ServerClock['learn']>[0]): Interval | undefined {
-  // With an Age a cache answered, and its Date is of another time.
+  // With an Age, a cache answered, and its Date is older.
   const date = headers['age'] === undefined ? parseHttpDate(headers['date']?.trim() ?? '') : undefined
   return date === undefined ? undefined : [date - receivedAt, date + 1000 - sentAt]
 }
@@ -54,7 +54,7 @@ function middle([min, max]: Interval): number {
 /** Knows nothing at first; accepts the first answer. One per origin. */
 export function createServerClock(clock: Clock): ServerClock {
   const hostOffset = (): number => clock.now() - clock.monotonic()
-  // Fixed: setting the host's clock must not make records due.
+  // Read once: setting the host's clock must not make records due.
   const assumed = hostOffset()
   let known: { interval: Interval; at: number } | undefined
   /** Far from what is known, and not accepted yet. */
@@ -62,13 +62,13 @@ export function createServerClock(clock: Clock): ServerClock {
 
   const offset = (): number => (known === undefined ? assumed : middle(known.interval))
 
-  /** Clocks drift apart: what was learned long ago is known less exactly now. */
+  /** Clocks drift apart, so an old estimate is less exact. */
   function drifted({ interval: [min, max], at }: NonNullable<typeof known>, now: number): Interval {
     const drift = Math.max(0, now - at) * driftPerMs
     return [min - drift, max + drift]
   }
 
-  /** The host's own clock shows it too: it was set, or the process was suspended and the monotonic clock stood still. */
+  /** True when the host's clock shows the jump, too: after a suspend the monotonic clock has stood still. */
   function isShownByHost(seen: Interval): boolean {
     return gap(seen, [hostOffset(), hostOffset()]) <= jumpMs
   }
@@ -81,7 +81,7 @@ export function createServerClock(clock: Clock): ServerClock {
     return answers >= answersForJump ? pendingJump.interval : undefined
   }
 
-  /** What is known together with new evidence; undefined while a jump is not confirmed. */
+  /** The estimate with new evidence; undefined while a jump is not confirmed. */
   function combine(before: Interval, seen: Interval): Interval | undefined {
     const isJump = gap(before, seen) > jumpMs && !isShownByHost(seen)
     return isJump ? confirmedJump(seen) : (intersection(before, seen) ?? seen)

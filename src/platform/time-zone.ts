@@ -2,14 +2,14 @@
 
 /**
  * A zone-less date-time as a number: the milliseconds since 1970-01-01T00:00 on the platform's wall clock.
- * Differences of local times are wall-clock differences; only a Zone can tell which instant one is.
+ * Differences of local times are wall-clock differences; only a TimeZone knows which instant one is.
  */
 export type LocalMs = number
 
 /** An IANA time zone that knows how its wall clock relates to instants. */
 export interface TimeZone {
   readonly name: string
-  /** What the wall clock reads at an instant (epoch ms). */
+  /** Reading of the wall clock at an instant (epoch ms). */
   toLocal(instantMs: number): LocalMs
   /**
    * The instants (epoch ms) at which the wall clock reads `local`: the earlier and the later one, equal when there is
@@ -27,7 +27,7 @@ interface OffsetSpan {
 }
 
 const dayMs = 86_400_000
-/** Spans of equal offset remembered; a window of a year needs three. */
+/** Number of cached spans of equal offset; a window of a year needs three. */
 const maxSpans = 64
 
 /** @throws RangeError when Temporal does not know the zone. */
@@ -73,13 +73,13 @@ export function createTimeZone(timeZone: string): TimeZone {
 /** Behind the time of day, and before any `[zone]`, there is a `Z`, `+` or `-`. */
 const namesOffset = /^[^t ]*[t ][^[]*[z+-]/i
 
-/** Years are of four digits; those beyond would lead out of what an instant can be. */
+/** Years have four digits; others are beyond the range of an instant. */
 const earliestLocal: LocalMs = -62_135_596_800_000
 const latestLocal: LocalMs = 253_402_300_799_999
 
 /**
- * What the platform writes, without the 29th of a February: Temporal knows whether there is one. Years before 1000 mean
- * something else to Date.parse.
+ * The platform's usual form, without the 29th of a February: Temporal knows whether there is one. Date.parse reads years
+ * before 1000 differently.
  */
 const usual =
   /^[1-9]\d{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?$/
@@ -89,7 +89,7 @@ function readUsual(text: string): LocalMs | undefined {
   return usual.test(text) ? Date.parse(`${text.slice(0, 23)}Z`) : undefined
 }
 
-/** @throws RangeError for what is no date-time. */
+/** @throws RangeError for a text that is no date-time. */
 function readDateTime(text: string, zone: TimeZone): LocalMs {
   if (namesOffset.test(text)) return zone.toLocal(Temporal.Instant.from(text).epochMilliseconds)
   return Temporal.PlainDateTime.from(text).toZonedDateTime('UTC').epochMilliseconds
@@ -97,8 +97,8 @@ function readDateTime(text: string, zone: TimeZone): LocalMs {
 
 /**
  * Reads `eventDateTime` and `lastAttemptDateTime` (docs/platform-api.md "Webhook record"): ISO 8601, local, with or without fractions.
- * A text that names its offset, which the specification doesn't have, is taken at its word.
- * Returns undefined for what is no date-time of the years 1 to 9999.
+ * A text with an offset, which the specification doesn't have, is read with that offset.
+ * Returns undefined for any other text, and outside of the years 1 to 9999.
  */
 export function parseLocal(text: unknown, zone: TimeZone): LocalMs | undefined {
   if (typeof text !== 'string' || text.length < 10 || text.length > 64) return undefined

@@ -11,10 +11,10 @@ const adviceByCode: Readonly<Record<string, string>> = {
   CERT_REVOKED: 'its certificate was revoked: ask its operator',
 }
 
-/** Codes that say that nobody here knows the certificate's issuer. */
+/** Codes that mean that the certificate's issuer is not trusted here. */
 const unknownIssuer = /SELF_SIGNED|UNABLE_TO_GET_ISSUER|UNABLE_TO_VERIFY|CERT_UNTRUSTED|INVALID_CA/
 
-/** What to do about it. Without a code: the most frequent cause. */
+/** The advice for a code. Without a known code: the most frequent cause. */
 export function tlsAdvice(code: string | undefined): string {
   if (code === undefined || unknownIssuer.test(code)) return authorities
   return (

@@ -1,4 +1,4 @@
-// The token endpoint: one try to get a token, and what its answer says. @see docs/platform-api.md "Token request", "Assertion", RFC 6749 section 5, RFC 7523
+// The token endpoint: one token request, and how its answer is read. @see docs/platform-api.md "Token request", "Assertion", RFC 6749 section 5, RFC 7523
 import type { Clock, Random } from '../runtime/clock.ts'
 import type { Reloadable, SigningKey } from './credentials.ts'
 import { foreignText } from './foreign-text.ts'
@@ -11,24 +11,24 @@ import { clientAssertionType, grantType } from './wire.ts'
 export interface Granted {
   kind: 'granted'
   value: string
-  /** How long the token is believed to live, ms. */
+  /** Assumed lifetime of the token, ms. */
   lifetimeMs: number
   /** As returned; undefined means as requested. */
   scope: string | undefined
 }
 
-/** No token. Holds nothing secret. */
+/** A failed request. Holds nothing secret. */
 export interface Refused {
-  /** `rejected`: the platform refuses our credentials or our request, a person has to act. `transient`: it may pass. */
+  /** `rejected`: the platform refuses the credentials or the request; an operator has to act. `transient`: it may pass. */
   kind: 'rejected' | 'transient'
   reason: Exclude<Reason, 'ok'>
   /** The OAuth error code, scrubbed. */
   oauthError?: string
   /** `error_description`, scrubbed, at most 200 characters. */
   description?: string
-  /** Why no answer came: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
+  /** Cause of a missing answer: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
   transportCode?: string
-  /** What was wrong with the answer, in our words. */
+  /** Description of what is wrong with the answer. */
   detail?: string
   retryAfterMs?: number
 }
@@ -41,13 +41,13 @@ export interface TokenErrorFields {
   oauthError?: string | undefined
   /** Scrubbed, at most 200 characters. */
   description?: string | undefined
-  /** Why no answer came: a code of Node, OpenSSL or undici. */
+  /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
   transportCode?: string | undefined
   /** Epoch ms on the host's clock; until then callers fail at once. */
   retryAt?: number | undefined
 }
 
-/** There is no valid token to be had now. `rejected`: a person has to act; `transient`: it may pass. */
+/** No valid token is available now. `rejected`: an operator has to act; `transient`: it may pass. */
 export class TokenError extends Error {
   readonly code: 'TOKEN_REJECTED' | 'TOKEN_UNAVAILABLE'
   readonly kind: 'rejected' | 'transient'
@@ -89,15 +89,15 @@ const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
 }
 
 /**
- * A refusal in a sentence for people: what happened, and what to do.
+ * A refusal as a sentence: the failure, and what to do.
  * @param fingerprint of the public key that the assertion was signed for
  */
 export function explainRefusal(refused: Refused, fingerprint: string): string {
   const { oauthError, description, detail, reason, transportCode } = refused
-  const told = description === undefined ? '' : `, "${description}"`
+  const quotation = description === undefined ? '' : `, "${description}"`
   if (refused.kind === 'transient') {
     const why = transportCode === undefined ? reason : `${reason} (${transportCode})`
-    const what = detail ?? (oauthError === undefined ? why : `${reason}, ${oauthError}${told}`)
+    const what = detail ?? (oauthError === undefined ? why : `${reason}, ${oauthError}${quotation}`)
     const advice = reason === 'tls' ? tlsAdvice(transportCode) : adviceByReason[reason]
     return `no access token: ${what}; it is tried again, if it lasts: ${advice ?? "ask the platform's operator"}`
   }
@@ -105,22 +105,22 @@ export function explainRefusal(refused: Refused, fingerprint: string): string {
     `check auth.clientId, that the certificate registered for it is of this key ` +
     `(SHA-256 of the public key: ${fingerprint}) and has not expired, and auth.authUrl and auth.realm`
   const advice = adviceByOauthError[oauthError ?? ''] ?? credentials
-  return `the platform rejected the token request: ${oauthError ?? reason}${told}; ${advice}`
+  return `the platform rejected the token request: ${oauthError ?? reason}${quotation}; ${advice}`
 }
 
-/** An `expires_in` that says nothing usable counts as this. */
+/** Lifetime when `expires_in` is not usable. */
 const unknownLifetimeMs = 60_000
-/** Believed up to this; longer timers than 2^31-1 ms fire at once. */
+/** Maximum lifetime; timers above 2^31-1 ms fire immediately. */
 const maxLifetimeMs = 24 * 60 * 60 * 1000
-/** A shorter life would make every call ask for a token of its own. */
+/** Minimum lifetime: with a shorter one, every call would request a token of its own. */
 const minLifetimeMs = 1000
 
-/** OAuth errors that say "not now", whatever the status. @see RFC 6749 section 4.1.2.1, RFC 8628 section 3.5 */
+/** OAuth errors that say "not now", under any status. @see RFC 6749 section 4.1.2.1, RFC 8628 section 3.5 */
 const passing = new Set(['temporarily_unavailable', 'server_error', 'slow_down'])
-/** Statuses that say "not now", whatever the body. */
+/** Statuses that say "not now", with any body. */
 const passingStatuses = new Set([408, 425, 429])
 
-/** For an error that comes under a status of success. */
+/** Reasons of OAuth errors under a status of success. */
 const reasonOfOauthError: Readonly<Record<string, Exclude<Reason, 'ok'>>> = {
   invalid_client: 'unauthorized',
   unauthorized_client: 'unauthorized',
@@ -130,11 +130,11 @@ const reasonOfOauthError: Readonly<Record<string, Exclude<Reason, 'ok'>>> = {
   slow_down: 'throttled',
 }
 
-/** Keycloak's own words, in the place of a code, for a realm that is not there. */
+/** Keycloak writes this in place of a code when the realm does not exist. */
 const noRealm = 'Realm does not exist'
 
 /**
- * The code of an OAuth error. Words as gateways write them, `Not Found`, are none, and say nothing of our credentials.
+ * The code of an OAuth error. Texts of gateways such as `Not Found` are no codes, and say nothing about the credentials.
  * @see RFC 6749 section 5.2
  */
 function oauthCode(value: unknown): string | undefined {
@@ -160,12 +160,12 @@ function isSuccess(status: number): boolean {
 function refusedWith(error: string, response: HttpResponse, reason: Reason, description: unknown): Refused {
   const { status } = response
   const ours = (isSuccess(status) || (status >= 400 && status < 500)) && !passingStatuses.has(status)
-  const told = text(description)
+  const message = text(description)
   return {
     kind: ours && !passing.has(error) ? 'rejected' : 'transient',
     reason: isSuccess(status) || reason === 'ok' ? (reasonOfOauthError[error] ?? 'bad-request') : reason,
     oauthError: foreignText(error, 64),
-    ...(told === undefined ? {} : { description: foreignText(told) }),
+    ...(message === undefined ? {} : { description: foreignText(message) }),
   }
 }
 
@@ -174,7 +174,7 @@ function readGrant(body: unknown): TokenResult {
   if (typeof body !== 'object' || body === null) return unusable('the answer is not JSON')
   const value = property(body, 'access_token')
   if (typeof value !== 'string' || value === '') return unusable('the answer holds no access_token')
-  // It goes into a header: nothing but visible ASCII.
+  // The token goes into a header: visible ASCII only.
   if (!/^[\x21-\x7e]+$/.test(value)) return unusable('the access_token holds characters that no header may carry')
   const type = property(body, 'token_type') ?? 'bearer'
   if (typeof type !== 'string' || type.toLowerCase() !== 'bearer') return unusable('the token_type is not Bearer')
@@ -224,22 +224,22 @@ export interface TokenEndpointOptions {
   serverClock: ServerClock
 }
 
-/** What came of one try. */
+/** Result of one try. */
 export interface TokenTry {
   result: TokenResult
   /** Monotonic clock, ms: a token's life counts from here. */
   sentAt: number
   /** The key that the assertion was signed with. */
   key: SigningKey
-  /** How far the answer moved what is known of the server's time. */
+  /** Change of the server clock's estimate by this answer. */
   clockMovedMs: number
 }
 
-/** A token answer has a few kilobytes; a page of a portal may have megabytes. */
+/** A token answer has a few kilobytes; a login page may have megabytes. */
 const maxAnswerBytes = 64 * 1024
 
 /**
- * Makes the function that tries once. It rejects with the signal's reason only: everything else is a result.
+ * Makes the function that tries once. It rejects with the signal's reason only; failures are results.
  * @param report is called for every HTTP exchange
  * @see docs/platform-api.md "Token request"
  */
@@ -250,7 +250,7 @@ export function createTokenEndpoint(
   const { clientId, clock, issuer, random, scope, serverClock } = options
   const lifetimeSeconds = Math.floor(options.assertionLifetimeMs / 1000)
 
-  /** Signs the claims of the specification and nothing else, issued at a time that is not in the server's future. */
+  /** Signs the claims of the specification only. `iat` is not in the server's future. */
   function assertion(key: SigningKey): Promise<string> {
     const iat = Math.floor(serverClock.earliestNow() / 1000)
     const jti = random.uuid()
@@ -286,7 +286,7 @@ export function createTokenEndpoint(
       return { result: readTokenResult(response, serverClock.now()), clockMovedMs: movedMs }
     } catch (error) {
       signal.throwIfAborted()
-      // The text of an unknown error is not ours, and may hold the request.
+      // The message of an unknown error is omitted: it may hold the request.
       const { code, reason } = error instanceof TransportError ? error : { code: undefined, reason: 'other' as const }
       return {
         result: { kind: 'transient', reason, ...(code !== undefined && { transportCode: code }) },

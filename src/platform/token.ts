@@ -21,7 +21,7 @@ export interface AccessToken {
   readonly value: string
   /** Host's monotonic clock, ms. */
   readonly obtainedAt: number
-  /** Not the value either. */
+  /** Omits the value, too. */
   toString(): string
 }
 
@@ -32,17 +32,17 @@ export interface TokenCache {
    */
   get(signal?: AbortSignal): Promise<AccessToken>
   /**
-   * The API refused this token: it is not given out again; a later one stays. One that was refused soon after its issue
-   * counts as a failed try, unless a call has succeeded with it.
+   * Invalidates a token that the API refused; a later one stays. A token that was refused soon after its issue counts as a
+   * failed try, unless a call has succeeded with it.
    */
   invalidate(token: AccessToken, options: { hasWorked: boolean }): void
-  /** From when on the token counts as expired: epoch ms by the host's clock as it is now; undefined without one. */
+  /** Time from which the token counts as expired: epoch ms by the host's present clock; undefined without a token. */
   expiresAt(): number | undefined
   /** Renews the token and reloads the key file until the signal is aborted; problems with them never reject it. */
   run(signal: AbortSignal): Promise<void>
 }
 
-/** What happened; closed fields, nothing secret in them. */
+/** Events of the token cache. Closed fields, none of them secret. */
 export type TokenEvent =
   /** One HTTP try. */
   | { type: 'token-request'; reason: Reason; seconds: number }
@@ -53,10 +53,10 @@ export type TokenEvent =
       reason: Exclude<Reason, 'ok'>
       oauthError: string | undefined
       description: string | undefined
-      /** Why no answer came: a code of Node, OpenSSL or undici. */
+      /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
       transportCode?: string | undefined
       retryInMs: number
-      /** True when the old token goes on being used. */
+      /** True when the old token stays in use. */
       tokenHeld: boolean
     }
   /** The platform granted another scope than was requested. Reported once per scope. */
@@ -74,14 +74,14 @@ export interface TokenCacheOptions extends TokenEndpointOptions {
 /** Renewed in the background from 60 to 70 % of its life, so that many instances don't come at once. */
 const refreshFrom = 0.6
 const refreshJitter = 0.1
-/** Counts as expired so long before its end, so that no call arrives with an expired one. */
+/** A token counts as expired this long before its end, so that no call arrives with an expired one. */
 const expiryMarginMs = 10_000
 const expiryMarginPart = 0.2
 /** Tokens of a few seconds' life, or late ones, are not renewed in the background more often than this. */
 const minRefreshMs = 1000
 
 const keyCheckMs = 10_000
-/** A refusal is repeated at once only when the server's time was known wrong by more than this. */
+/** A refusal is repeated immediately only when the known server time was wrong by more than this. */
 const clockMatters = 1000
 
 const maxFailures = 2
@@ -144,9 +144,9 @@ function missingScopes(requested: string, granted: string | undefined): string[]
 }
 
 interface AttemptLimiter {
-  /** From when on, on the monotonic clock, the next request may be sent. */
+  /** Time on the monotonic clock from which the next request may be sent. */
   openAt(): number
-  /** True when one more try is allowed at once: the backoff is ignored, the budget and Retry-After are not. */
+  /** True when one more try is allowed immediately: it ignores the backoff, but not the budget and Retry-After. */
   allowsImmediateRetry(): boolean
   /** A try failed. `retryAfterMs`: the server asked for this pause. */
   failed(retryAfterMs: number | undefined): void
@@ -157,7 +157,7 @@ interface AttemptLimiter {
   resetBackoff(): void
 }
 
-/** At most 2 failures in any 30 s whatever happens, and full jitter from 1 s doubling to 5 min. @see docs/architecture.md "Access token" */
+/** Never more than 2 failures in any 30 s; full jitter from 1 s, doubling to 5 min. @see docs/architecture.md "Access token" */
 function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
   let failures: number[] = []
   let failedInARow = 0
@@ -193,7 +193,7 @@ function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
   }
 }
 
-/** Makes the token cache (docs/architecture.md "Access token"). Without `run` it works too: then callers cause every request. */
+/** Makes the token cache (docs/architecture.md "Access token"). It also works without `run`: then callers cause every request. */
 export function createTokenCache(options: TokenCacheOptions): TokenCache {
   const { clock, key, random, emit } = options
   const limiter = createAttemptLimiter(clock, random)
@@ -204,7 +204,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   let cached: CachedToken | undefined
   let request: Request | undefined
   let refused: { answer: Refused; fingerprint: string } | undefined
-  /** The key was swapped: it is tried while the old token still works. */
+  /** The key was swapped: the new one is tried while the old token still works. */
   let tryNewKey = false
   /** A refusal was repeated with the time corrected; once, until a token comes. */
   let corrected = false
@@ -240,7 +240,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     cached = cachedToken(answer, { jitter: random.next(), now: clock.monotonic(), sentAt })
     limiter.succeeded()
     refused = undefined
-    // Swapped while the request was under way: this answer says nothing of the new key.
+    // The key was swapped during the request: this answer says nothing about the new one.
     if (usedKey === key.current()) tryNewKey = false
     corrected = false
     const expiresInSeconds = answer.lifetimeMs / 1000
@@ -269,7 +269,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       const { result, sentAt, key: usedKey, clockMovedMs } = await tryOnce(signal)
       if (result.kind === 'granted') return accept(result, sentAt, usedKey)
       limiter.failed(result.retryAfterMs)
-      // Swapped while the request was under way: the refusal says nothing of the new key.
+      // The key was swapped during the request: the refusal says nothing about the new one.
       if (usedKey !== key.current()) limiter.resetBackoff()
       const isCorrectable = result.kind === 'rejected' && clockMovedMs > clockMatters && !corrected
       if (isCorrectable) {
@@ -298,7 +298,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     return mine
   }
 
-  /** The request under way, or a new one if one may be sent now. */
+  /** The current request, or a new one if one may be sent now. */
   function shared(): Request | undefined {
     return request ?? (limiter.openAt() <= clock.monotonic() ? begin() : undefined)
   }
@@ -334,7 +334,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     }
   }
 
-  /** When the background renews next, on the monotonic clock. */
+  /** Time of the next background renewal, on the monotonic clock. */
   function dueAt(): number {
     const wantedAt = tryNewKey ? -Infinity : (valid()?.refreshAt ?? -Infinity)
     return Math.max(wantedAt, limiter.openAt())

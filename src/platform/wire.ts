@@ -33,7 +33,7 @@ export const retryWorkflowCode = 'retry'
 /** The body of a retry, exactly as specified. @see docs/platform-api.md "Retry a webhook" */
 export const retryRequestBody = { workflow: { code: retryWorkflowCode }, data: {}, connect: {}, metadata: {} } as const
 
-/** A retry was asked of a record that is not `failed`. @see docs/platform-api.md "Errors" */
+/** Code of the refusal: the record is not `failed`. @see docs/platform-api.md "Errors" */
 export const invalidStatusCode = 'svc.banking.rdm.functional.webhook_invalid_status_update'
 
 /** A record as the platform sends it. @see docs/platform-api.md "Webhook record" */

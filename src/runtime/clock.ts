@@ -2,17 +2,17 @@
 import { performance } from 'node:perf_hooks'
 import { randomUUID } from 'node:crypto'
 
-/** Where the time comes from. Tests and the simulation put a virtual one in its place. */
+/** Source of time. Tests and the simulation use a virtual one. */
 export interface Clock {
   /** This host's wall clock, in milliseconds since the epoch. It may jump, in either direction. */
   now(): number
-  /** Milliseconds since an arbitrary start; never runs backwards. For durations. */
+  /** Milliseconds since an arbitrary start; never runs backwards. Use it for durations. */
   monotonic(): number
   /** Resolves after `ms` milliseconds (at once when <= 0); rejects with the signal's reason when it is aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
-/** Where randomness comes from. */
+/** Source of randomness. */
 export interface Random {
   /** Uniform in [0, 1). */
   next(): number
@@ -20,10 +20,10 @@ export interface Random {
   uuid(): string
 }
 
-/** Timers above this fire at once in Node, so longer sleeps are slept in parts. */
+/** Longer timers fire immediately in Node, so a longer sleep is split. */
 const longestTimerMs = 2 ** 31 - 1
 
-/** One timer; `ms` no more than the longest. Rejects with the signal's own reason, and makes no error object of its own. */
+/** One timer; `ms` is at most the longest. Rejects with the signal's reason itself, without a new error object. */
 function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const cancel = (): void => {
@@ -50,7 +50,7 @@ export const systemClock: Clock = {
 
 export const systemRandom: Random = { next: () => Math.random(), uuid: () => randomUUID() }
 
-/** Acts again and again, `ms` after the last time had ended; rejects with the signal's reason. */
+/** Repeats an action, `ms` after its last end; rejects with the signal's reason. */
 export async function every(
   ms: number,
   clock: Pick<Clock, 'sleep'>,

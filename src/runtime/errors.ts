@@ -1,4 +1,4 @@
-// The error classes that end the program with a code of their own, and how an error is told without leaking what it carries.
+// Error classes that end the program with an exit code of their own, and how an error is described without leaking its content.
 
 /** Exit codes: a contract (docs/commands.md, "Exit codes"). 69, 70 and 78 follow sysexits.h, 130 is the shell's for SIGINT. */
 export const exitCode = {
@@ -14,13 +14,13 @@ export const exitCode = {
 
 export type ExitCode = (typeof exitCode)[keyof typeof exitCode]
 
-/** One thing that is wrong with the configuration. */
+/** One problem of the configuration. */
 export interface ConfigurationProblem {
   /** Key path, such as `retry.backoff.initial`. */
   key: string
   /** Where the value came from: a file's path, an environment variable's name, or `missing`. */
   origin: string
-  /** What is wrong and what is allowed. Never the value of a secret. */
+  /** The problem and the allowed values. Never the value of a secret. */
   message: string
 }
 

@@ -1,4 +1,4 @@
-// How much memory the settings need, fitted from measurements, and how a container's limit compares with it.
+// Memory that the settings need, fitted from measurements, compared with the container's limit.
 
 export interface MemoryShortfall {
   limitMiB: number
@@ -10,8 +10,8 @@ export interface MemoryShortfall {
 
 const MiB = 1_048_576
 /**
- * Without any record: 60 MiB of Node's own code, which the kernel otherwise drops and reads back without end, and 60 for
- * the idle heap, buffers, threads and the kernel's own accounts.
+ * Without any record: 60 MiB of Node's own code, which the kernel otherwise drops and reads again all the time. The other
+ * 60 MiB are the idle heap, buffers, threads and the kernel's own accounts.
  */
 const baseMiB = 120
 /** One record takes 0.5 kB of heap, and the heap gets 40 % of the limit in the image. */

@@ -1,20 +1,20 @@
-// Waits that can be cut short: a condition variable for loops, and a promise that is given up on abort.
+// Interruptible waits: a condition variable for loops, and promises that end on abort.
 import type { Clock } from './clock.ts'
 
 export interface Notifier {
-  /** Ends every wait that is under way. */
+  /** Ends all current waits. */
   notify(): void
   /**
-   * Resolves at the next `notify`, after `ms` milliseconds at the latest (never by itself when undefined).
+   * Resolves at the next `notify`, after `ms` milliseconds at the latest (undefined: no deadline).
    * Rejects with the signal's reason when it is aborted.
    */
   wait(ms: number | undefined, signal: AbortSignal): Promise<void>
 }
 
-/** Reason of ending a wait. Made once: an abort without one makes an exception with a stack each time. */
+/** Abort reason of a wait that was notified. Created once: without a reason, each abort would create an exception with a stack. */
 const notified = new Error('notified')
 
-/** Waits without a deadline look up now and then all the same, so that a loop that waits is seen to be alive. */
+/** A wait without a deadline wakes at this interval, so that its loop shows that it is alive. */
 const longestWaitMs = 30_000
 
 export function createNotifier(clock: Clock): Notifier {
@@ -44,12 +44,12 @@ export interface LinkedAbort extends Disposable {
   abort(reason: unknown): void
 }
 
-/** Reason of ending what is over anyway. */
+/** Abort reason of a signal whose work has ended. */
 const over = new Error('what the signal was for is over')
 
 /**
- * A signal that ends with the first of the sources, when it is aborted itself, or when it is disposed of. Does what
- * AbortSignal.any does for a third of its CPU time (5 us against 14), which each request and each wait spends.
+ * A signal that aborts with the first of its sources, or when it is disposed of. Like AbortSignal.any at a third of the
+ * CPU time (5 us against 14), which every request and every wait spends.
  */
 export function linkAbort(sources: readonly AbortSignal[]): LinkedAbort {
   const controller = new AbortController()

@@ -1,12 +1,12 @@
-// Removes secrets and account numbers from texts that are about to be written. The last defence: nothing should bring any here.
+// Redacts secrets and account numbers in texts that are written. The last line of defence: no caller should pass any.
 
-/** Where an IBAN may start: at the beginning of a word, or behind an escape whose letters are no part of the text. */
+/** An IBAN may start at the beginning of a word, or after an escape sequence such as \n. */
 const ibanStart = /(?:(?<![A-Za-z0-9])|(?<=\\[nrt]|%[0-9A-Fa-f]{2}))[A-Za-z]{2}\d{2}/g
-/** In one word, or printed: in groups of four with a space between them. */
+/** One word, or groups of four with spaces between them, as printed. */
 const ibanForm =
   /^(?:[A-Za-z0-9]{15,34}|[A-Za-z0-9]{4}(?:[ \u00a0\u202f][A-Za-z0-9]{4}){2,7}(?:[ \u00a0\u202f][A-Za-z0-9]{1,3})?)(?![A-Za-z0-9])/
 const minIbanLength = 15
-/** 34 characters in groups, and one more to see whether the last word ends. */
+/** 34 characters in groups, and one more to check that the last word ends. */
 const maxFormLength = 43
 
 const characters = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ'
@@ -53,14 +53,14 @@ const separator = String.raw`[\\"']*\s*[:=][\\"'\s]*`
 
 /** Tried in this order. */
 const rules: readonly (readonly [RegExp, string])[] = [
-  // A block that was cut off has no end mark: then everything that can belong to it.
+  // A truncated block has no end mark: redact everything that can belong to it.
   [/-----BEGIN [A-Z0-9 ]+-----(?:[^"]*?-----END [A-Z0-9 ]+-----|[A-Za-z0-9+/=\s\\:,-]*)/g, '[pem]'],
   [new RegExp(String.raw`(\bauthorization${separator}(?:\[[\\"'\s]*)?)(?:\\.|[^"'\\\r\n])+`, 'gi'), '$1[hidden]'],
   [/\b(Bearer)(?:\s|\\[nrt]|%20|\+)+[A-Za-z0-9._~+/=-]+/gi, '$1 [token]'],
-  // A JWT whose header was written with spaces or line breaks is known by its three parts; before the others, who know its second one.
+  // A JWT whose header has spaces or line breaks is recognised by its three parts. It comes before the patterns that match its second part.
   [/\b(?:eyA|ew[0ko])[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{8,}){2,4}/g, '[token]'],
   [/eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,4}/g, '[token]'],
-  // A key or certificate without its first and last line: how DER begins, in Base64.
+  // A key or certificate without its first and last line, by the Base64 of how DER begins.
   [/\bMII[A-Za-z0-9+/]{40,}={0,2}/g, '[pem]'],
   [new RegExp(String.raw`(\b(?:${secretNames})${separator})(?:\\.|[^\s"'\\&,}])+`, 'gi'), '$1[hidden]'],
   [/(\bhttps?:\/\/)[^\s/"'\\@]+@/gi, '$1[hidden]@'],

@@ -1,5 +1,5 @@
-// The ticks: one at once, then by cron, jittered so that many sidecars don't ask the platform in the same moment. No tick comes at
-// any other time: one of our own would break a schedule that is limited to hours or days.
+// Ticks of the schedule: one at the start, then by cron, jittered so that many sidecars don't call the platform at the same moment.
+// There are no other ticks: a schedule that is limited to hours or days is obeyed.
 import { createTask, type ScheduledTask } from 'node-cron'
 import type { Clock } from './clock.ts'
 import { ConfigurationError } from './errors.ts'
@@ -14,9 +14,9 @@ export interface Schedule {
   isLate(): boolean
   /** The shortest time between two ticks, in ms. */
   periodMs: number
-  /** Ticks at once, then as scheduled. What a later tick throws ends the process as an uncaught exception. */
+  /** Ticks immediately, then as scheduled. An error in a later tick ends the process as an uncaught exception. */
   start(onTick: () => void): Promise<void>
-  /** No tick comes after it; it can't be started again. */
+  /** Ends the ticks for good. */
   stop(): Promise<void>
 }
 
@@ -31,7 +31,7 @@ const jitterShare = 0.1
 const maxJitterMs = 60_000
 /** A tick may be late by this: jitter, and a process that was busy. */
 const maxLateMs = 120_000
-/** Runs that show the shortest gap of an uneven schedule, whenever it is asked for. Each costs 0.3 ms at the start. */
+/** Number of future runs that show the shortest gap of an uneven schedule. Each costs 0.3 ms at the start. */
 const looksAhead = 100
 /** Runs that show it when they fill a minute and every minute is alike: as for the default, every 30 s. */
 const looksIntoMinute = 5
@@ -40,7 +40,7 @@ const halfAYearMs = 183 * 86_400_000
 const hourNs = 3_600_000_000_000
 
 const quiet = (): void => undefined
-/** node-cron prints what a task throws; here everything that is printed is a log line of ours. */
+/** node-cron prints the errors of tasks; this logger prints nothing, as stdout is for log lines only. */
 const silent = { info: quiet, warn: quiet, error: quiet, debug: quiet }
 
 interface Timing {
@@ -57,8 +57,8 @@ function hasWholeHours(timeZone: string, at: number): boolean {
 }
 
 /**
- * The zone to count in. node-cron passes over the hour that daylight saving repeats, so a schedule for which the zone
- * makes no difference is counted in UTC.
+ * The zone to count in. node-cron skips the hour that daylight saving repeats, so a schedule for which the zone makes no
+ * difference is counted in UTC.
  */
 function zoneOf({ cron, timeZone }: ScheduleOptions, at: number): string {
   const [, minute, ...coarser] = cron.trim().split(/\s+/)
@@ -95,7 +95,7 @@ function plan(options: ScheduleOptions): Timing {
   }
 }
 
-/** One call for any number of them that come in one go. */
+/** Merges several calls of the same turn of the event loop into one. */
 function once(act: () => void): () => void {
   let isComing = false
   return () => {
@@ -114,7 +114,7 @@ export function periodOf(options: ScheduleOptions): number {
 }
 
 /**
- * Makes a schedule of node-cron's. How far ticks are spread by chance is node-cron's own draw.
+ * Makes a schedule with node-cron, which also draws the jitter.
  * @throws ConfigurationError when the schedule never ticks
  */
 export function createSchedule(options: ScheduleOptions, clock: Pick<Clock, 'now' | 'monotonic'>): Schedule {
@@ -130,7 +130,7 @@ export function createSchedule(options: ScheduleOptions, clock: Pick<Clock, 'now
     dueAt = clock.monotonic() + (nextAt() ?? Infinity) - clock.now()
   }
 
-  /** node-cron swallows what a task throws. */
+  /** node-cron swallows the errors of tasks. */
   function tick(): void {
     if (state !== 'started') return
     expectNext()
@@ -146,7 +146,7 @@ export function createSchedule(options: ScheduleOptions, clock: Pick<Clock, 'now
   const task: ScheduledTask = createTask(options.cron, tick, {
     timezone,
     logger: silent,
-    // By the shortest gap, so that no tick comes after its successor: node-cron forgets all but the last that waits.
+    // Bounded by the shortest gap, so that no tick comes after the next one: node-cron keeps only the last pending tick.
     maxRandomDelay: Math.floor(Math.min(maxJitterMs, periodMs * jitterShare)),
   })
   // Ticks that a busy process missed are not lost: one comes late for all of them.

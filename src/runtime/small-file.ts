@@ -2,13 +2,13 @@
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs'
 import { open } from 'node:fs/promises'
 
-/** Limit of what people write: the configuration, a token, a passphrase. */
+/** Limit for files that people write: the configuration, a token, a passphrase. */
 export const maxTextBytes = 1024 * 1024
 
-/** Opening a named pipe without O_NONBLOCK waits for a writer, and no signal handler runs meanwhile. */
+/** Without O_NONBLOCK, opening a named pipe waits for a writer, and no signal handler runs until then. */
 const flags = constants.O_RDONLY | constants.O_NONBLOCK
 
-/** The file was refused before it was read, or while it was. Codes as node:fs has them, and two of our own. */
+/** The file was refused before or while it was read. Codes of node:fs, and two more. */
 export class FileRefusal extends Error {
   readonly code: 'EISDIR' | 'NOT_REGULAR' | 'TOO_LARGE'
 
@@ -25,7 +25,7 @@ function checkFile(found: Stats, maxBytes: number): void {
   if (found.size > maxBytes) throw new FileRefusal('TOO_LARGE')
 }
 
-/** A file may grow, and those of /proc tell no size: one byte more than allowed is asked for. */
+/** A file may grow, and files of /proc have no size: reads one byte more than allowed. */
 function whole(buffer: Buffer, bytes: number): Buffer {
   if (bytes === buffer.length) throw new FileRefusal('TOO_LARGE')
   return buffer.subarray(0, bytes)
