@@ -1,64 +1,9 @@
-// Calls to the running daemon: its /status, its probes and its control commands, on the address that the configuration names.
-import { Agent } from 'undici'
+// The running daemon's /status, as other commands read it.
 import { z } from 'zod'
 import type { Config } from '../config/schema.ts'
-import { createHttpTransport, TransportError } from '../platform/http.ts'
 import { gateTable, reasonOf, type Gate } from '../reconcile/retry/gates.ts'
-import { UsageError } from '../runtime/errors.ts'
+import { callDaemon, originOf } from './daemon-call.ts'
 import type { Io } from './io.ts'
-
-/** A listener on all addresses is on this host's own too. */
-const own: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
-
-/**
- * Origin of the daemon as this host reaches it: `http://127.0.0.1:10964`.
- * @param given the value of `--port`, which overrides the configuration
- * @throws UsageError for an impossible port
- */
-export function originOf({ host, port }: Pick<Config['server'], 'host' | 'port'>, given?: string): string {
-  const text = given ?? String(port)
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) {
-    throw new UsageError(`--port: a port from 1 to 65535, not "${text}"`)
-  }
-  if (Number(text) === 0) {
-    throw new UsageError("server.port is 0, which takes any free port: give the one in the daemon's log with --port")
-  }
-  const name = own[host] ?? host
-  return `http://${name.includes(':') ? `[${name}]` : name}:${text}`
-}
-
-export interface DaemonCall {
-  url: string
-  method: 'GET' | 'POST'
-  headers?: Record<string, string>
-  timeoutMs: number
-}
-
-/** The daemon's answer, or the system's error code. */
-export type DaemonAnswer = { status: number; body: string } | { problem: string }
-
-const maxBytes = 4 * 1024 * 1024
-
-/** Rejects only with the signal's reason. */
-export async function callDaemon(
-  { headers = {}, method, timeoutMs, url }: DaemonCall,
-  { clock, signal }: Pick<Io, 'clock' | 'signal'>,
-): Promise<DaemonAnswer> {
-  const target = URL.parse(url)
-  if (target === null) return { problem: 'not an address' }
-  // A dispatcher of its own: the daemon is on this host, never behind a proxy.
-  const http = createHttpTransport({ clock, connections: 1, dispatcher: new Agent({ connections: 1 }) })
-  try {
-    const { body, status } = await http.transport({ method, url: target, headers, timeoutMs, maxBytes, signal })
-    return { status, body }
-  } catch (error) {
-    signal.throwIfAborted()
-    if (!(error instanceof TransportError)) throw error
-    return { problem: error.code }
-  } finally {
-    await http.close()
-  }
-}
 
 /** Parses a JSON text; undefined for one that does not fit. */
 export function parseAs<S extends z.ZodType>(schema: S, text: string): z.infer<S> | undefined {

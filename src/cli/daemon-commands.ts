@@ -1,20 +1,16 @@
-// The commands for the running daemon: `status`, `pause`, `resume`, `probe`, `healthcheck`. They read server.* and control.* alone.
+// The commands for the running daemon: `status`, `pause`, `resume`, `probe`. They read server.* and control.* alone.
 import { z } from 'zod'
 import { environmentName } from '../config/key.ts'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson } from '../runtime/redact.ts'
-import { callDaemon, originOf, parseAs, readStatus } from './daemon-client.ts'
+import { callDaemon, originOf, type DaemonOptions } from './daemon-call.ts'
+import { parseAs, readStatus } from './daemon-client.ts'
 import { counted, createMoments, createPaint } from './format.ts'
 import type { Io } from './io.ts'
-import type { ConfigOption } from './service.ts'
 import { interrupted } from './session.ts'
 import { statusText } from './status-text.ts'
-
-export interface DaemonOptions extends ConfigOption {
-  port?: string
-}
 
 export interface ControlOptions extends DaemonOptions {
   zone: string
@@ -23,10 +19,6 @@ export interface ControlOptions extends DaemonOptions {
 
 export interface StatusOptions extends ControlOptions {
   watch?: true
-}
-
-export interface HealthcheckOptions extends DaemonOptions {
-  ready?: true
 }
 
 const watchMs = 2000
@@ -143,18 +135,4 @@ export async function controlCommand(name: ControlName, io: Io, options: Control
   if (options.json === true) io.stdout.write(`${JSON.stringify({ schemaVersion: 1, instance, ...answer })}\n`)
   else io.stdout.write(`${instance}: ${controlText(name, answer, show)}\n`)
   return exitCode.done
-}
-
-const healthTimeoutMs = 3000
-
-/** Runs `healthcheck`. */
-export async function healthcheckCommand(io: Io, options: HealthcheckOptions): Promise<ExitCode> {
-  const { server } = loadSections({ file: options.config, ...io }, ['server']).config
-  const [path, word] = options.ready === true ? ['readyz', 'ready'] : ['livez', 'alive']
-  const url = `${originOf(server, options.port)}/${path}`
-  const answer = await callDaemon({ url, method: 'GET', timeoutMs: healthTimeoutMs }, io)
-  if ('problem' in answer) io.stderr.write(`not ${word}: ${url} does not answer (${answer.problem})\n`)
-  else if (answer.status !== 200) io.stderr.write(`not ${word}: ${redact(answer.body)}`)
-  else return exitCode.done
-  return exitCode.incomplete
 }

@@ -4,7 +4,8 @@ import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../runt
 import { redact } from '../runtime/redact.ts'
 import type { Io } from './io.ts'
 import type { CheckOptions } from './check/looks.ts'
-import type { ControlName, ControlOptions, HealthcheckOptions, StatusOptions } from './daemon-commands.ts'
+import type { HealthcheckOptions } from './daemon-call.ts'
+import type { ControlName, ControlOptions, StatusOptions } from './daemon-commands.ts'
 import type { PrintOptions } from './print-config.ts'
 import type { RoundOptions } from './round/look.ts'
 import type { ConfigOption } from './service.ts'
@@ -123,7 +124,7 @@ function daemonCommands(io: Io, run: Run): Command[] {
       .description('ask the daemon on this host whether it is alive; exit 0 when it is, 1 when not')
       .option('--ready', 'ask whether it is ready instead')
       .action((options: HealthcheckOptions) =>
-        run(async () => (await import('./daemon-commands.ts')).healthcheckCommand(io, options)),
+        run(async () => (await import('./daemon-call.ts')).healthcheckCommand(io, options)),
       ),
   ]
 }

@@ -10,6 +10,8 @@ const mainModule = 'src/main.ts'
 const bugModule = 'src/cli/bug.ts'
 /** The command that is in daemon.cjs. */
 const runModule = 'src/cli/run.ts'
+/** The command that is in config.cjs with all that it needs: it runs beside the daemon, every 30 s. */
+const healthcheckModule = 'src/cli/daemon-call.ts'
 
 /** Packages of which the program uses a part, and the file here that stands in their place. */
 const parts = { undici: 'undici.js', 'prom-client': 'prom-client.js' }
@@ -38,20 +40,25 @@ function closure(entries: readonly string[], context: ChunkingContext): Readonly
 /** Sorts modules into files: what `main` imports at once stays with it, so that it listens for signals before it loads the rest. */
 function createSorter(root: string): (id: string, context: ChunkingContext) => string | null {
   const main = join(root, mainModule)
-  let ofMain: ReadonlySet<string> | undefined
-  let ofProgram: ReadonlySet<string> | undefined
-  let ofDaemon: ReadonlySet<string> | undefined
+  let files: ReadonlyMap<string | null, ReadonlySet<string>> | undefined
   return (id, context) => {
-    ofMain ??= closure([main], context)
-    // `--help` loads nothing else.
-    ofProgram ??= closure(
-      (context.getModuleInfo(main)?.dynamicallyImportedIds ?? []).filter((path) => path !== join(root, bugModule)),
-      context,
-    )
-    ofDaemon ??= closure([join(root, runModule), join(root, bugModule)], context)
-    if (ofMain.has(id)) return null
-    if (ofProgram.has(id)) return 'program'
-    return ofDaemon.has(id) ? 'daemon' : 'commands'
+    const lazily = context.getModuleInfo(main)?.dynamicallyImportedIds ?? []
+    const bug = join(root, bugModule)
+    files ??= new Map([
+      [null, closure([main], context)],
+      // `--help` loads nothing else.
+      [
+        'program',
+        closure(
+          lazily.filter((path) => path !== bug),
+          context,
+        ),
+      ],
+      ['config', closure([join(root, healthcheckModule)], context)],
+      ['daemon', closure([join(root, runModule), bug], context)],
+    ])
+    for (const [file, modules] of files) if (modules.has(id)) return file
+    return 'commands'
   }
 }
 

@@ -1,0 +1,117 @@
+// Calls to the daemon on its own host, and `healthcheck`, which is one. Docker starts it every 30 s beside the daemon: no
+// undici and no log here, so that it takes little memory.
+import { request } from 'node:http'
+import { loadSections } from '../config/load.ts'
+import type { Config } from '../config/schema.ts'
+import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
+import { redact } from '../runtime/redact.ts'
+import type { Io } from './io.ts'
+import type { ConfigOption } from './service.ts'
+
+/** A listener on all addresses is on this host's own too. */
+const own: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+
+/**
+ * Origin of the daemon as this host reaches it: `http://127.0.0.1:10964`.
+ * @param given the value of `--port`, which overrides the configuration
+ * @throws UsageError for an impossible port
+ */
+export function originOf({ host, port }: Pick<Config['server'], 'host' | 'port'>, given?: string): string {
+  const text = given ?? String(port)
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) {
+    throw new UsageError(`--port: a port from 1 to 65535, not "${text}"`)
+  }
+  if (Number(text) === 0) {
+    throw new UsageError("server.port is 0, which takes any free port: give the one in the daemon's log with --port")
+  }
+  const name = own[host] ?? host
+  return `http://${name.includes(':') ? `[${name}]` : name}:${text}`
+}
+
+export interface DaemonCall {
+  url: string
+  method: 'GET' | 'POST'
+  headers?: Record<string, string>
+  timeoutMs: number
+}
+
+interface Answered {
+  status: number
+  body: string
+}
+
+/** The daemon's answer, or the system's error code. */
+export type DaemonAnswer = Answered | { problem: string }
+
+const maxBytes = 4 * 1024 * 1024
+
+function withCode(code: string): Error {
+  return Object.assign(new Error(code), { code })
+}
+
+/** One exchange on a connection of its own, never by a proxy: the daemon is on this host. */
+function exchange({ headers = {}, method, url }: DaemonCall, signal: AbortSignal): Promise<Answered> {
+  const answered = Promise.withResolvers<Answered>()
+  const outgoing = request(url, { method, headers, agent: false, signal }, (response) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      chunks.push(chunk)
+      if (bytes > maxBytes) outgoing.destroy(withCode('TOO_LARGE'))
+    })
+    response.once('error', answered.reject)
+    response.once('end', () => {
+      answered.resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') })
+    })
+  })
+  outgoing.once('error', answered.reject).end()
+  return answered.promise
+}
+
+/** Rejects only with the signal's reason. */
+export async function callDaemon(
+  call: DaemonCall,
+  { clock, signal }: Pick<Io, 'clock' | 'signal'>,
+): Promise<DaemonAnswer> {
+  if (!URL.canParse(call.url)) return { problem: 'not an address' }
+  const late = new AbortController()
+  const over = new AbortController()
+  clock.sleep(call.timeoutMs, over.signal).then(
+    () => {
+      late.abort()
+    },
+    () => undefined,
+  )
+  try {
+    return await exchange(call, AbortSignal.any([signal, late.signal]))
+  } catch (error) {
+    signal.throwIfAborted()
+    if (late.signal.aborted) return { problem: 'TIMEOUT' }
+    return { problem: error instanceof Error && 'code' in error ? String(error.code) : 'no answer' }
+  } finally {
+    over.abort()
+  }
+}
+
+export interface DaemonOptions extends ConfigOption {
+  port?: string
+}
+
+export interface HealthcheckOptions extends DaemonOptions {
+  ready?: true
+}
+
+const healthTimeoutMs = 3000
+
+/** Runs `healthcheck`. */
+export async function healthcheckCommand(io: Io, options: HealthcheckOptions): Promise<ExitCode> {
+  const { server } = loadSections({ file: options.config, ...io }, ['server']).config
+  const [path, word] = options.ready === true ? ['readyz', 'ready'] : ['livez', 'alive']
+  const url = `${originOf(server, options.port)}/${path}`
+  const answer = await callDaemon({ url, method: 'GET', timeoutMs: healthTimeoutMs }, io)
+  if ('problem' in answer) io.stderr.write(`not ${word}: ${url} does not answer (${answer.problem})\n`)
+  else if (answer.status !== 200) io.stderr.write(`not ${word}: ${redact(answer.body)}`)
+  else return exitCode.done
+  return exitCode.incomplete
+}
