@@ -1,47 +1,39 @@
-// The control API: the sandbox's handle over HTTP on 127.0.0.1, for tests and people in other processes. JSON in and out.
+// The control API: the sandbox's handle over HTTP on 127.0.0.1, for people and for tests in other processes. JSON in and out.
 //
-//   GET    /stats                          counters                         GET /counts, GET /log, GET /readings
-//   GET    /records/{id}                   the record as listed, with `acceptedRetries` and `deliveries`
-//   GET    /repeated                       ids of records of which more than one retry was accepted
-//   GET    /idle                           answers once no delivery is under way
-//   POST   /seed      SeedOptions          `from` and `to` as instants (ISO 8601) or epoch milliseconds -> { count, first, last }
-//   POST   /records   WebhookOptions       -> { id }
-//   POST   /events    EventOptions         -> { id }
-//   POST   /traffic   TrafficOptions       { "perSecond": 0 } stops it
-//   GET    /faults    rules and hits       POST /faults FaultRule or a list of them: adds; DELETE /faults: clears all
-//   POST   /receiver  { "state": "up" | "down", "how"?, "fail"?: ReceiverRule or a list, "heal"?: true }   GET /receiver: counts
-//   POST   /clock     { "skewMs": number | { identity, api }, "dateHeader"?: boolean }
-//   POST   /readings  Partial<Readings>
+//   GET    /state                       counts by status, statistics, receiver, faults and their hits, readings
+//   GET    /log                         the last requests
+//   GET    /records/{id}                the record as listed, with `acceptedRetries` and `deliveries`
+//   POST   /records   WebhookOptions    adds one -> { id }
+//   POST   /seed      SeedOptions       adds many; `from` and `to` as instants or epoch milliseconds -> { count }
+//   POST   /events    EventOptions      an event happens -> { id }; or TrafficOptions: events at this rate, 0 stops them
+//   POST   /faults    FaultRule         or a list of them: adds       DELETE /faults: clears all
+//   POST   /receiver  { "state": "up" | "down", "how"?, "fail"?: ReceiverRule or a list, "heal"?: true }
+//   POST   /readings  Readings          some of them, `skewMs` too
 //   POST   /tokens    { "revoke": true }
-//   POST   /subscribers  { "<subscription id>": "<url>" | null }
 //   POST   /reset
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { z } from 'zod'
+import { faultRuleSchema } from './api/faults.ts'
+import { closeServer, listen, readBody } from './api/http.ts'
+import { receiverRuleSchema } from './delivery/receiver.ts'
+import { parseInput } from './fields.ts'
 import type { Handle } from './handle.ts'
-import { closeServer, listen, readBody } from './listen.ts'
-import {
-  eventSchema,
-  faultRuleSchema,
-  parseInput,
-  readingsSchema,
-  receiverRuleSchema,
-  seedSchema,
-  trafficSchema,
-  webhookSchema,
-} from './schema.ts'
+import type { ReadingsInput } from './options.ts'
+import { eventSchema, trafficSchema } from './records/records.ts'
+import { seedSchema, webhookSchema } from './records/seed.ts'
 
 export interface Control {
   url: string
   close(): Promise<void>
 }
 
-type Action = (handle: Handle, body: unknown, rest: string) => unknown
+type Action = (body: unknown, rest: string) => unknown
 
-/** Always on 127.0.0.1: whoever reaches it owns the sandbox. Rejects when the port is taken. */
+/** Always on 127.0.0.1: every client that reaches it owns the sandbox. Rejects when the port is taken. */
 export async function startControl(handle: Handle, port: number): Promise<Control> {
-  const actions = createActions()
+  const actions = createActions(handle)
   const server = createServer((request, response) => {
-    act(handle, actions, request).then(
+    act(actions, request).then(
       ({ status, body }) => {
         answer(response, status, body)
       },
@@ -55,106 +47,24 @@ export async function startControl(handle: Handle, port: number): Promise<Contro
 }
 
 async function act(
-  handle: Handle,
-  actions: Record<string, Action>,
+  actions: Readonly<Record<string, Action>>,
   request: IncomingMessage,
 ): Promise<{ status: number; body: unknown }> {
   const [, name = '', rest = ''] = (request.url ?? '').split('?')[0]?.split('/') ?? []
   const action = actions[`${request.method ?? 'GET'} /${name}`]
-  if (action === undefined)
+  if (action === undefined) {
     return { status: 404, body: { error: 'there is no such control', known: Object.keys(actions) } }
+  }
   const text = await readBody(request)
   // A web page can't send this type to another origin without being allowed to.
   if (text !== '' && !/^application\/json/i.test(request.headers['content-type'] ?? '')) {
     return { status: 415, body: { error: 'send application/json' } }
   }
-  const result = await action(handle, text === '' ? {} : JSON.parse(text), decodeURIComponent(rest))
+  const result = await action(text === '' ? {} : JSON.parse(text), decodeURIComponent(rest))
   return result === undefined ? { status: 404, body: { error: 'not found' } } : { status: 200, body: result }
 }
 
-function createActions(): Record<string, Action> {
-  let stopTraffic: (() => void) | undefined
-  return {
-    ...lookingActions,
-    ...changingActions,
-    'POST /traffic': (handle, body) => {
-      stopTraffic?.()
-      const options = parseInput(trafficSchema, body)
-      stopTraffic = options.perSecond > 0 ? handle.startTraffic(options) : undefined
-      return done
-    },
-    'POST /reset': async (handle) => {
-      stopTraffic?.()
-      await handle.reset()
-      return done
-    },
-  }
-}
-
 const done = { done: true }
-
-const lookingActions: Record<string, Action> = {
-  'GET /stats': (handle) => handle.stats,
-  'GET /counts': (handle) => handle.counts(),
-  'GET /log': (handle) => handle.requestLog(),
-  'GET /readings': (handle) => handle.readings,
-  'GET /repeated': (handle) => handle.retriedMoreThanOnce(),
-  'GET /receiver': (handle) => ({ ...handle.receiver.counts(), isUp: handle.receiver.isUp, url: handle.receiver.url }),
-  'GET /faults': (handle) => ({ rules: handle.faults.rules(), hits: handle.faults.hits() }),
-  'GET /records': (handle, _body, id) => {
-    const record = handle.record(id)
-    if (record === undefined) return undefined
-    return { ...record, acceptedRetries: handle.acceptedRetries(id), deliveries: handle.receiver.deliveries(id) }
-  },
-  'GET /idle': async (handle) => {
-    await handle.idle()
-    return done
-  },
-}
-
-const changingActions: Record<string, Action> = {
-  'POST /seed': (handle, body) => {
-    const seeded = handle.seed(parseInput(seedSchema, body))
-    const { count } = seeded
-    return count === 0 ? { count } : { count, first: seeded.id(0), last: seeded.id(count - 1) }
-  },
-  'POST /records': (handle, body) => ({ id: handle.addWebhook(parseInput(webhookSchema, body)) }),
-  'POST /events': (handle, body) => ({ id: handle.emit(parseInput(eventSchema, body)) }),
-  'POST /faults': (handle, body) => {
-    for (const rule of parseInput(z.array(faultRuleSchema), [body].flat())) handle.faults.add(rule)
-    return done
-  },
-  'DELETE /faults': (handle) => {
-    handle.faults.clear()
-    return done
-  },
-  'POST /receiver': ({ receiver }, body) => {
-    const { state, how, fail, heal } = parseInput(receiverOrder, body)
-    if (heal === true) receiver.heal()
-    for (const rule of fail === undefined ? [] : [fail].flat()) receiver.fail(rule)
-    if (state === 'down') receiver.down(how)
-    if (state === 'up') receiver.up()
-    return done
-  },
-  'POST /clock': (handle, body) => {
-    handle.read(parseInput(clockOrder, body))
-    return done
-  },
-  'POST /readings': (handle, body) => {
-    handle.read(parseInput(readingsSchema, body))
-    return done
-  },
-  'POST /tokens': (handle, body) => {
-    parseInput(z.strictObject({ revoke: z.literal(true) }), body)
-    handle.revokeTokens()
-    return done
-  },
-  'POST /subscribers': (handle, body) => {
-    const urls = parseInput(z.record(z.string(), z.url().nullable()), body)
-    for (const [id, url] of Object.entries(urls)) handle.setSubscriber(id, url ?? undefined)
-    return done
-  },
-}
 
 const receiverOrder = z.strictObject({
   state: z.enum(['up', 'down']).optional(),
@@ -162,7 +72,67 @@ const receiverOrder = z.strictObject({
   fail: z.union([receiverRuleSchema, z.array(receiverRuleSchema)]).optional(),
   heal: z.boolean().optional(),
 })
-const clockOrder = readingsSchema.pick({ skewMs: true, dateHeader: true })
+
+function createActions(handle: Handle): Readonly<Record<string, Action>> {
+  const { faults, receiver } = handle
+  let stopTraffic: (() => void) | undefined
+
+  return {
+    'GET /state': () => ({
+      counts: handle.counts(),
+      stats: handle.stats,
+      receiver: { ...receiver.counts(), isUp: receiver.isUp, url: receiver.url },
+      faults: { rules: faults.rules(), hits: faults.hits() },
+      readings: handle.readings,
+    }),
+    'GET /log': () => handle.requestLog(),
+    'GET /records': (_body, id) => {
+      const record = handle.record(id)
+      if (record === undefined) return undefined
+      return { ...record, acceptedRetries: handle.acceptedRetries(id), deliveries: receiver.deliveries(id) }
+    },
+    'POST /records': (body) => ({ id: handle.addWebhook(parseInput(webhookSchema, body)) }),
+    'POST /seed': (body) => ({ count: handle.seed(parseInput(seedSchema, body)).count }),
+    'POST /events': (body) => {
+      const order = parseInput(z.union([trafficSchema, eventSchema]), body)
+      if (!('perSecond' in order)) return { id: handle.emit(order) }
+      stopTraffic?.()
+      stopTraffic = order.perSecond > 0 ? handle.startTraffic(order) : undefined
+      return done
+    },
+    'POST /faults': (body) => {
+      for (const rule of parseInput(z.array(faultRuleSchema), [body].flat())) faults.add(rule)
+      return done
+    },
+    'DELETE /faults': () => {
+      faults.clear()
+      return done
+    },
+    'POST /receiver': (body) => {
+      const { fail = [], heal, how, state } = parseInput(receiverOrder, body)
+      if (heal === true) receiver.heal()
+      for (const rule of [fail].flat()) receiver.fail(rule)
+      if (state === 'down') receiver.down(how)
+      if (state === 'up') receiver.up()
+      return done
+    },
+    'POST /readings': (body) => {
+      // It checks them.
+      handle.read(body as ReadingsInput)
+      return done
+    },
+    'POST /tokens': (body) => {
+      parseInput(z.strictObject({ revoke: z.literal(true) }), body)
+      handle.revokeTokens()
+      return done
+    },
+    'POST /reset': async () => {
+      stopTraffic?.()
+      await handle.reset()
+      return done
+    },
+  }
+}
 
 function answer(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(`${JSON.stringify(body)}\n`)

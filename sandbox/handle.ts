@@ -1,9 +1,9 @@
 // What a running sandbox lets one see and change: for tests in the same process, and for the control API.
-import type { Faults } from './faults.ts'
-import type { Readings } from './options.ts'
-import type { Receiver } from './receiver.ts'
-import type { Records } from './records.ts'
-import type { LoggedRequest, StatsSnapshot } from './stats.ts'
+import type { Faults } from './api/faults.ts'
+import type { Readings, ReadingsInput } from './options.ts'
+import type { Receiver } from './delivery/receiver.ts'
+import type { Records } from './records/records.ts'
+import type { LoggedRequest, StatsSnapshot } from './api/stats.ts'
 
 /** Everything that can be seen and changed of a running sandbox. */
 export interface Handle extends Records {
@@ -26,13 +26,11 @@ export interface Handle extends Records {
 
   /** What is played now. */
   readonly readings: Readings
-  /** Changes what is played from now on. */
-  read(readings: Partial<Readings>): void
-  /** The server's clock moves to this far ahead of the given one, in milliseconds. */
-  setSkew(skewMs: Readings['skewMs']): void
+  /** Changes what is played from now on. @throws SandboxInputError */
+  read(changes: ReadingsInput): void
   /** All tokens issued so far are refused from now on. */
   revokeTokens(): void
-  /** Replaces the registered certificates. Throws TypeError when one can't be read. */
+  /** Replaces the registered certificates. @throws TypeError when one can't be read */
   registerCertificates(pems: readonly string[]): void
   /** Sends the events of a subscription to this URL; undefined: to the built-in receiver again. */
   setSubscriber(subscriptionId: string, url: string | undefined): void

@@ -1,21 +1,217 @@
-// The sandbox as a process: `npm run sandbox`.
-import { readSmallText } from '../src/runtime/small-file.ts'
-import { systemClock } from '../src/runtime/clock.ts'
-import { exitCode, UsageError } from '../src/runtime/errors.ts'
-import { sandboxCommand } from './command.ts'
+// The sandbox as a process: `npm run sandbox`. It makes a key of its own, and the daemon's configuration that goes with it.
+import { createPublicKey, generateKeyPairSync } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { parse, stringify } from 'yaml'
+import { z } from 'zod'
+import { systemClock, type Clock } from '../src/runtime/clock.ts'
+import { receiverRuleSchema } from './delivery/receiver.ts'
+import { parseInput, SandboxInputError } from './fields.ts'
+import { optionsSchema } from './options.ts'
+import { trafficSchema } from './records/records.ts'
+import { seedSchema } from './records/seed.ts'
+import { startSandbox, type Sandbox } from './sandbox.ts'
 
-const stop = new AbortController()
-for (const name of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(name, () => {
-    stop.abort(new Error(name))
+const defaultPort = 8090
+const defaultRecords = 1000
+const dayMs = 86_400_000
+/** In the folder where it was started. */
+const keyFolder = 'sandbox-keys'
+
+const help = `Usage: npm run sandbox -- [options]
+
+Plays the platform on this machine: token endpoint, webhook records, deliveries, and a receiver.
+Makes ${keyFolder}/ with a private key and the daemon's configuration.
+
+  --config <file>     YAML with all that can be played; sandbox/config.yaml has every key
+  --port <number>     of API and identity host (${defaultPort}); control API and receiver take the next two; 0: any
+  --records <number>  failed records of the last seven days (${defaultRecords})
+  --receiver <state>  up or down (up)
+`
+
+/** What the file of --config may say. */
+const fileSchema = z.strictObject({
+  ...optionsSchema.shape,
+  records: z.array(seedSchema).optional(),
+  traffic: trafficSchema.optional(),
+  receiver: z
+    .strictObject({ state: z.enum(['up', 'down']).default('up'), fail: z.array(receiverRuleSchema).default([]) })
+    .prefault({}),
+})
+
+type Plan = z.output<typeof fileSchema>
+
+export interface SandboxIo {
+  stdout: { write(text: string): unknown }
+  clock: Clock
+  /** Where the key folder is made. */
+  folder: string
+  /** Ends the sandbox when it is aborted. */
+  signal: AbortSignal
+}
+
+/** Plays until `io.signal` is aborted. @throws SandboxInputError when an option can't be used */
+export async function runSandbox(args: readonly string[], io: SandboxIo): Promise<void> {
+  const plan = planOf(args, io.clock.now())
+  if (plan === undefined) {
+    io.stdout.write(help)
+    return
+  }
+  const { receiver, records = [], traffic, ...options } = plan
+  const privateKeyFile = join(io.folder, keyFolder, 'private-key.pem')
+  const certificatePem = publicKeyOf(privateKeyFile, io)
+  await using sandbox = await open({ ...options, clock: io.clock, certificatePem })
+  for (const seed of records) sandbox.seed(seed)
+  for (const rule of receiver.fail) sandbox.receiver.fail(rule)
+  if (receiver.state === 'down') sandbox.receiver.down()
+  if (traffic !== undefined && traffic.perSecond > 0) sandbox.startTraffic(traffic)
+  writeFileSync(join(io.folder, keyFolder, 'config.yaml'), configurationFor(sandbox, privateKeyFile))
+  io.stdout.write(explanationOf(sandbox))
+  await new Promise<void>((resolve) => {
+    if (io.signal.aborted) resolve()
+    io.signal.addEventListener('abort', () => {
+      resolve()
+    })
   })
 }
 
-const { stdout, stderr } = process
-try {
-  await sandboxCommand({ stdout, clock: systemClock, signal: stop.signal, readFile: readSmallText }).parseAsync()
-} catch (error) {
-  if (!(error instanceof UsageError)) throw error
-  stderr.write(`${error.message}\n`)
-  process.exitCode = exitCode.usage
+/** Flags over the file over the defaults; undefined when help is wanted. */
+function planOf(args: readonly string[], now: number): Plan | undefined {
+  const flags = flagsOf(args)
+  if (flags.help === true) return undefined
+  const file = flags.config === undefined ? {} : readFile(flags.config)
+  const port = numberOf('--port', flags.port)
+  const count = numberOf('--records', flags.records)
+  const records = (of: number): unknown => [{ count: of, from: now - 7 * dayMs, to: now }]
+  const { receiver, ...plan } = checked(
+    {
+      ...portsFrom(defaultPort),
+      records: records(defaultRecords),
+      ...file,
+      ...(port === undefined ? {} : portsFrom(port)),
+      ...(count === undefined ? {} : { records: records(count) }),
+    },
+    flags.config === undefined ? 'options' : `--config ${flags.config}`,
+  )
+  return checked({ ...plan, receiver: { ...receiver, ...(flags.receiver && { state: flags.receiver }) } }, '--receiver')
+}
+
+/** Ports of API, control and receiver; 0: any. */
+function portsFrom(port: number): Record<string, number> {
+  const next = (offset: number): number => (port === 0 ? 0 : port + offset)
+  return { port, controlPort: next(1), receiverPort: next(2) }
+}
+
+interface Flags {
+  config?: string
+  port?: string
+  records?: string
+  receiver?: string
+  help?: boolean
+}
+
+function flagsOf(args: readonly string[]): Flags {
+  const text = { type: 'string' } as const
+  const options = {
+    config: text,
+    port: text,
+    records: text,
+    receiver: text,
+    help: { type: 'boolean', short: 'h' },
+  } as const
+  try {
+    return parseArgs({ args: [...args], options }).values
+  } catch (error) {
+    throw new SandboxInputError(`${error instanceof Error ? error.message : 'unknown option'}\n\n${help}`)
+  }
+}
+
+function numberOf(flag: string, text: string | undefined): number | undefined {
+  if (text === undefined || /^\d+$/.test(text)) return text === undefined ? undefined : Number(text)
+  throw new SandboxInputError(`${flag}: a number, not "${text}"`)
+}
+
+function readFile(path: string): Record<string, unknown> {
+  try {
+    return (parse(readFileSync(path, 'utf8')) ?? {}) as Record<string, unknown>
+  } catch (error) {
+    throw new SandboxInputError(`--config ${path}: ${error instanceof Error ? error.message : 'unreadable'}`)
+  }
+}
+
+function checked(value: unknown, where: string): Plan {
+  try {
+    return parseInput(fileSchema, value)
+  } catch (error) {
+    if (error instanceof SandboxInputError) throw new SandboxInputError(`${where}: ${error.message}`)
+    throw error
+  }
+}
+
+/** The public key of the service account, whose private key is made when there is none. */
+function publicKeyOf(privateKeyFile: string, { folder, stdout }: SandboxIo): string {
+  if (!existsSync(privateKeyFile)) {
+    stdout.write('Making an RSA-4096 key (a few seconds) ...\n')
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 4096 })
+    mkdirSync(join(folder, keyFolder), { recursive: true, mode: 0o700 })
+    writeFileSync(privateKeyFile, privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 })
+  }
+  return createPublicKey(readFileSync(privateKeyFile)).export({ type: 'spki', format: 'pem' }).toString()
+}
+
+async function open(options: Parameters<typeof startSandbox>[0]): Promise<Sandbox> {
+  try {
+    return await startSandbox(options)
+  } catch (error) {
+    const { code, port } = error as NodeJS.ErrnoException & { port?: number }
+    if (code === 'EADDRINUSE') throw new SandboxInputError(`port ${port ?? ''} is taken: name others with --port`)
+    if (code === 'EACCES' || code === 'EADDRNOTAVAIL') {
+      throw new SandboxInputError(`can not listen there (${code}): name another --port, or another host in the file`)
+    }
+    if (error instanceof RangeError) throw new SandboxInputError(`timeZone: ${error.message}`)
+    throw error
+  }
+}
+
+function configurationFor(sandbox: Sandbox, privateKeyFile: string): string {
+  const { authUrl, baseUrl, clientId, realm, receiver, timeZone } = sandbox
+  const configuration = {
+    platform: { baseUrl, timeZone },
+    auth: { authUrl, realm, clientId, privateKeyFile },
+    receiver: { healthUrl: receiver.healthUrl },
+    server: { host: '127.0.0.1' },
+  }
+  return `# The daemon against the sandbox: written at each start of \`npm run sandbox\`.\n${stringify(configuration)}`
+}
+
+function explanationOf(sandbox: Sandbox): string {
+  const { processing, successful, failed } = sandbox.counts()
+  return `The platform, played on this machine. Not for production: everything in it is made up. Ctrl-C ends it.
+  API       ${sandbox.baseUrl}
+  issuer    ${sandbox.issuerUrl}
+  receiver  ${sandbox.receiver.url} (${sandbox.receiver.isUp ? 'up' : 'down'})
+  control   curl ${sandbox.controlUrl}/state
+  records   ${failed} failed, ${processing} processing, ${successful} successful
+
+In another terminal, the daemon against it; its status page is at http://127.0.0.1:10964/
+  npm start -- run --config ${keyFolder}/config.yaml
+`
+}
+
+if (import.meta.main) {
+  const stop = new AbortController()
+  for (const name of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(name, () => {
+      stop.abort(new Error(name))
+    })
+  }
+  const io = { stdout: process.stdout, clock: systemClock, folder: process.cwd(), signal: stop.signal }
+  try {
+    await runSandbox(process.argv.slice(2), io)
+  } catch (error) {
+    if (!(error instanceof SandboxInputError)) throw error
+    process.stderr.write(`${error.message}\n`)
+    process.exitCode = 2
+  }
 }

@@ -1,195 +1,175 @@
-// What the sandbox can be told: where it listens, who it knows, and which reading of the specification it plays.
+// What the sandbox is started with: where it is, which service account it knows, and which reading of the specification it plays.
+import { z } from 'zod'
 import type { Clock } from '../src/runtime/clock.ts'
-import type { FaultRule } from './faults.ts'
-import type { Fraction } from './zone.ts'
+import { faultRuleSchema, type FaultRule } from './api/faults.ts'
+import { httpStatus, milliseconds, parseInput } from './fields.ts'
 
-/** Order of the list. `shuffled` is pseudo-random but the same for every request. */
-export type ListOrder = 'event-asc' | 'event-desc' | 'id' | 'shuffled'
-
-export interface Bounds {
-  from: 'inclusive' | 'exclusive'
-  to: 'inclusive' | 'exclusive'
-  /** Whether the event time is cut to the second before it is compared. */
-  precision: 'second' | 'fraction'
-}
+const port = z.number().int().min(0).max(65_535)
+const inclusion = z.enum(['inclusive', 'exclusive'])
 
 /** HTTP status of each error of the API and of the token endpoint. */
-export interface ErrorStatuses {
-  invalidStatus: number
-  notFound: number
-  invalidRequest: number
-  unauthorized: number
-  throttled: number
-  invalidClient: number
-}
+const errorStatusesSchema = z.strictObject({
+  invalidStatus: httpStatus.default(400),
+  notFound: httpStatus.default(404),
+  invalidRequest: httpStatus.default(400),
+  unauthorized: httpStatus.default(401),
+  throttled: httpStatus.default(429),
+  invalidClient: httpStatus.default(401),
+})
 
-/** `repeated`: `status=a&status=b` only; `comma`: `status=a,b` only; `single`: one value only. Others are refused. */
-export type StatusEncoding = 'both' | 'repeated' | 'comma' | 'single'
+/** One reading of everything that the specification leaves open. All can be changed while the sandbox runs. */
+export const readingsSchema = z.strictObject({
+  /** Order of the list. `shuffled` is pseudo-random but the same for every request. */
+  order: z.enum(['event-asc', 'event-desc', 'id', 'shuffled']).default('event-asc'),
+  /** `precision`: whether the event time is cut to the second before it is compared. */
+  bounds: z
+    .strictObject({ from: inclusion, to: inclusion, precision: z.enum(['second', 'fraction']) })
+    .default({ from: 'inclusive', to: 'inclusive', precision: 'second' }),
+  /** Digits of seconds: zone.ts. */
+  fraction: z.enum(['micro', 'nano', 'grouped', 'trimmed']).default('micro'),
+  /** A number is the status of invalidStatus, notFound and invalidRequest. */
+  errorStatus: z
+    .union([
+      httpStatus.transform((one) =>
+        errorStatusesSchema.parse({ invalidStatus: one, notFound: one, invalidRequest: one }),
+      ),
+      errorStatusesSchema,
+    ])
+    .prefault({}),
+  /** `repeated`: `status=a&status=b` only; `comma`: `status=a,b` only; `single`: one value only. Others are refused. */
+  statusEncoding: z.enum(['both', 'repeated', 'comma', 'single']).default('both'),
+  /**
+   * `metadata.page` is the truth; or missing (`absent`); or its totals are half (`low`), twice (`high`) or none of the truth
+   * (`zero`), or the number of rows on this page (`page`).
+   */
+  totals: z.enum(['exact', 'absent', 'low', 'high', 'zero', 'page']).default('exact'),
+  /** Parameters that a gateway drops. */
+  ignores: z
+    .array(z.enum(['status', 'eventId', 'from', 'to', 'page.number', 'page.size']))
+    .readonly()
+    .default([]),
+  /** Pages are never longer, whatever was asked for. */
+  maxPageSize: z.number().int().min(1).default(100),
+  /** `metadata.page.size`: how long a page can be here, or what was asked for. */
+  pageSizeTold: z.enum(['actual', 'asked']).default('actual'),
+  /** `scope` of the token answer; null leaves it out. */
+  tokenScope: z.string().nullable().default('api'),
+  /** `expires_in` of the token answer, seconds. */
+  expiresIn: z.number().int().min(1).default(3600),
+  /** Seconds after which the API refuses a token; null: `expiresIn`. */
+  tokenLivesSeconds: z.number().positive().nullable().default(null),
+  /** Adds fields that the specification does not know to every answer. */
+  unknownFields: z.boolean().default(false),
+  /** Whether a retry delivers before it answers, or answers first; either way it waits `delayMs` before it delivers. */
+  delivery: z
+    .strictObject({
+      mode: z.enum(['sync', 'async']),
+      delayMs: milliseconds.default(0),
+      /** Status while an async retry waits. While it is `failed` another retry is accepted too. */
+      meanwhile: z.enum(['processing', 'failed']).default('processing'),
+    })
+    .prefault({ mode: 'sync' }),
+  /** HTTP status of an accepted retry. */
+  acceptedStatus: httpStatus.default(200),
+  /** Whether the first delivery counts in `numberOfAttempts`: `attempts` (it does) or `retries`. */
+  counting: z.enum(['attempts', 'retries']).default('attempts'),
+  /** Whether an attempt shows in number and time when it starts, or when its result is known. */
+  countedAt: z.enum(['start', 'end']).default('end'),
+  /** The platform's own retries after a failed first delivery: a delay before each, and the status between them. */
+  automaticRetries: z
+    .strictObject({ delaysMs: z.array(milliseconds).readonly(), status: z.enum(['processing', 'failed']) })
+    .nullable()
+    .default(null),
+  /** More requests to the API than this are answered 429. `burst` may come at once: default one second's worth. */
+  rateLimit: z
+    .strictObject({
+      requestsPerSecond: z.number().positive(),
+      burst: z.number().min(1).optional(),
+      retryAfter: z.enum(['seconds', 'date', 'absent']),
+    })
+    .nullable()
+    .default(null),
+  /** A delivery without an answer fails after this long; null: never, for clocks that jump. */
+  deliveryTimeoutMs: milliseconds.nullable().default(10_000),
+  /** False leaves the `Date` header out. */
+  dateHeader: z.boolean().default(true),
+  /** The server's clock is this far ahead of the given one, in milliseconds: of the identity host and of the API. */
+  skewMs: z.union([z.number(), z.strictObject({ identity: z.number(), api: z.number() })]).default(0),
+})
 
-/**
- * What `metadata.page` says: the truth; nothing (`absent`: `metadata` is empty); totals that are half (`low`), twice (`high`) or
- * none of the truth (`zero`), or the number of rows on this page (`page`).
- */
-export type Totals = 'exact' | 'absent' | 'low' | 'high' | 'zero' | 'page'
+export type Readings = z.output<typeof readingsSchema>
+/** Some of the readings, as they are given. */
+export type ReadingsInput = z.input<typeof readingsSchema>
 
-export type IgnoredParameter = 'status' | 'eventId' | 'from' | 'to' | 'page.number' | 'page.size'
-
-/** Whether a retry delivers before it answers, or answers first; either way it waits `delayMs` before it delivers. */
-export interface DeliveryReading {
-  mode: 'sync' | 'async'
-  delayMs: number
-  /** Status while an async retry waits; default `processing`. While it is `failed` another retry is accepted too. */
-  meanwhile?: 'processing' | 'failed'
-}
-
-/** Retries by the platform itself after a failed first delivery; the record shows `status` between them. */
-export interface AutomaticRetries {
-  /** Milliseconds from a failed attempt to the next; as many retries as there are delays. */
-  delaysMs: readonly number[]
-  status: 'processing' | 'failed'
-}
-
-/** More requests than this to the API in a second are answered 429. */
-export interface RateLimit {
-  requestsPerSecond: number
-  /** How many may come at once; default one second's worth. */
-  burst?: number
-  retryAfter: 'seconds' | 'date' | 'absent'
-}
-
-/** One reading of everything that the specification leaves open. All can be changed at run time (`Sandbox.read`). */
-export interface Readings {
-  /** Default `event-asc`. */
-  order: ListOrder
-  /** Default both inclusive, by the second. */
-  bounds: Bounds
-  /** Default `micro`. */
-  fraction: Fraction
-  /** Default 400 of what the caller did wrong, 404, 401 and 429; a number is the status of invalidStatus, notFound and invalidRequest. */
-  errorStatus: number | Partial<ErrorStatuses>
-  /** Default `both`. */
-  statusEncoding: StatusEncoding
-  /** Default `exact`. */
-  totals: Totals
-  /** Parameters that a gateway drops; default none. */
-  ignores: readonly IgnoredParameter[]
-  /** Pages are never longer, whatever was asked; default 100. */
-  maxPageSize: number
-  /** `metadata.page.size`: how long a page can be here (`actual`), or what was `asked`; default `actual`. */
-  pageSizeTold: 'actual' | 'asked'
-  /** What becomes of a page size above 100; default `clamp`. */
-  oversizedPage: 'clamp' | 'refuse'
-  /** `scope` of the token answer: a text, or null to leave it out; default `api`. */
-  tokenScope: string | null
-  /** `expires_in` of the token answer in seconds; default 3600. */
-  expiresIn: number
-  /** After how many seconds the API refuses a token; default `expiresIn`. */
-  tokenLivesSeconds: number | null
-  /** Adds fields that the specification does not know to every answer; default false. */
-  unknownFields: boolean
-  /** Default sync. */
-  delivery: DeliveryReading
-  /** HTTP status of an accepted retry; default 200. */
-  acceptedStatus: number
-  /** Whether the first delivery counts in `numberOfAttempts`; default `attempts` (it does). */
-  counting: 'attempts' | 'retries'
-  /** Whether an attempt shows in number and time when it starts or when its result is known; default `end`. */
-  countedAt: 'start' | 'end'
-  /** Default none. */
-  automaticRetries: AutomaticRetries | null
-  /** Default none. */
-  rateLimit: RateLimit | null
-  /** A delivery without an answer fails after this many milliseconds of the clock; null: never, for clocks that jump on. Default 10,000. */
-  deliveryTimeoutMs: number | null
-  /** False leaves the `Date` header out; default true. */
-  dateHeader: boolean
-  /** The server's clock is this far ahead of the given one, in milliseconds: of the identity host and of the API; default 0. */
-  skewMs: number | { identity: number; api: number }
-}
-
-export const defaultReadings: Readings = {
-  order: 'event-asc',
-  bounds: { from: 'inclusive', to: 'inclusive', precision: 'second' },
-  fraction: 'micro',
-  errorStatus: {},
-  statusEncoding: 'both',
-  totals: 'exact',
-  ignores: [],
-  maxPageSize: 100,
-  pageSizeTold: 'actual',
-  oversizedPage: 'clamp',
-  tokenScope: 'api',
-  expiresIn: 3600,
-  tokenLivesSeconds: null,
-  unknownFields: false,
-  delivery: { mode: 'sync', delayMs: 0 },
-  acceptedStatus: 200,
-  counting: 'attempts',
-  countedAt: 'end',
-  automaticRetries: null,
-  rateLimit: null,
-  deliveryTimeoutMs: 10_000,
-  dateHeader: true,
-  skewMs: 0,
-}
-
-const defaultErrorStatuses: ErrorStatuses = {
-  invalidStatus: 400,
-  notFound: 404,
-  invalidRequest: 400,
-  unauthorized: 401,
-  throttled: 429,
-  invalidClient: 401,
-}
-
-export function errorStatuses(reading: Readings['errorStatus']): ErrorStatuses {
-  if (typeof reading !== 'number') return { ...defaultErrorStatuses, ...reading }
-  return { ...defaultErrorStatuses, invalidStatus: reading, notFound: reading, invalidRequest: reading }
-}
-
-/** Where the sandbox is and whom it knows: fixed once it has started. */
-export interface SandboxPlace {
-  clock: Clock
-  /** Certificates registered for the service account, PEM. Without one, startSandbox throws. */
-  certificatePem: string | readonly string[]
-  /** Whether a certificate outside its dates is refused; default true. */
-  checkCertificateDates?: boolean
-  /** Default 1. */
-  seed?: number
-  /** Default 127.0.0.1. */
-  host?: string
-  /** Default 0: any free port. */
-  port?: number
+/** Where the sandbox is and which service account it knows: fixed once it has started. */
+const placeSchema = z.strictObject({
+  /** False takes a certificate outside its dates. */
+  checkCertificateDates: z.boolean().default(true),
+  /** Another one makes other ids and payloads. */
+  seed: z.number().int().default(1),
+  host: z.string().min(1).default('127.0.0.1'),
+  /** Of API and identity host. 0: any free port, as with the others. */
+  port: port.default(0),
+  /** Of the control API, which listens on 127.0.0.1 whatever `host` is. */
+  controlPort: port.default(0),
+  receiverPort: port.default(0),
   /** A port of its own for the identity host, so that it is another origin; default: the same port. */
-  identityPort?: number
-  /** Default 0. The control API listens on 127.0.0.1, whatever `host` is. */
-  controlPort?: number
-  /** Default 0. */
-  receiverPort?: number
-  /** Origin by which clients reach this port, such as `http://sandbox:8080`; default what it listens on. The issuer's URL is made of it. */
-  publicOrigin?: string
-  /** What stands before `/webhooks`, such as `/v1/demo`; default none. */
-  pathPrefix?: string
-  /** What stands before `/auth/realms`; default none. */
-  authPath?: string
-  /** Default `demo`. */
-  realm?: string
-  /** Default `sandbox-service-account`. */
-  clientId?: string
-  /** IANA zone of the zone-less date-times; default UTC. */
-  timeZone?: string
+  identityPort: port.optional(),
+  /** Origin by which clients reach `port`, such as `http://sandbox:8090`; default where it listens. */
+  publicOrigin: z.url().optional(),
+  /** What stands before `/webhooks`, such as `/v1/demo`. */
+  pathPrefix: z.string().default(''),
+  /** What stands before `/auth/realms`. */
+  authPath: z.string().default(''),
+  realm: z
+    .string()
+    .regex(/^[\w.-]+$/, 'letters, digits, dots, hyphens and underscores')
+    .default('demo'),
+  clientId: z.string().min(1).default('sandbox-service-account'),
+  /** IANA zone of the zone-less date-times. */
+  timeZone: z.string().default('UTC'),
   /** Subscriber URL by subscription id; every other subscription belongs to the built-in receiver. */
-  subscribers?: Readonly<Record<string, string>>
-  /** Faults from the start on. */
+  subscribers: z.record(z.string(), z.url()).default({}),
+})
+
+export type Place = z.output<typeof placeSchema>
+
+export interface SandboxOptions extends z.input<typeof placeSchema>, ReadingsInput {
+  clock: Clock
+  /** What is registered for the service account, PEM: certificates, or bare public keys. Without one, startSandbox rejects. */
+  certificatePem: string | readonly string[]
+  /** From the start on. */
   faults?: readonly FaultRule[]
 }
 
-export type SandboxOptions = SandboxPlace & Partial<Readings>
+/** Place and readings in one: how a file gives them. */
+export const optionsSchema = z.strictObject({
+  ...placeSchema.shape,
+  ...readingsSchema.shape,
+  faults: z.array(faultRuleSchema).default([]),
+})
 
-const readingNames = Object.keys(defaultReadings) as (keyof Readings)[]
+function given(options: object, isWanted: (name: string) => boolean): object {
+  return Object.fromEntries(Object.entries(options).filter(([name, value]) => value !== undefined && isWanted(name)))
+}
 
-/** The readings among these options, defaults filled in. An undefined option counts as not given. */
-export function readingsOf(options: Partial<Readings>, base: Readings = defaultReadings): Readings {
-  const given = readingNames.filter((name) => options[name] !== undefined).map((name) => [name, options[name]])
-  return { ...base, ...(Object.fromEntries(given) as Partial<Readings>) }
+/** @throws SandboxInputError */
+export function placeOf(options: SandboxOptions): Place {
+  return parseInput(
+    placeSchema,
+    given(options, (name) => name in placeSchema.shape),
+  )
+}
+
+/** The readings among these options, defaults filled in. @throws SandboxInputError */
+export function readingsOf(options: ReadingsInput): Readings {
+  return parseInput(
+    readingsSchema,
+    given(options, (name) => name in readingsSchema.shape),
+  )
+}
+
+/** These readings with some of them changed; one that is undefined stays. @throws SandboxInputError */
+export function changedReadings(readings: Readings, changes: ReadingsInput): Readings {
+  return parseInput(readingsSchema, { ...readings, ...given(changes, () => true) })
 }

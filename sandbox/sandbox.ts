@@ -1,15 +1,15 @@
 // The platform emulator: puts its parts together and gives tests, demo and benchmark their handle on it.
 import { createServer } from 'node:http'
 import { startControl } from './control.ts'
-import { createFaults } from './faults.ts'
-import { createGateway, createHttpListener, type Gateway } from './gateway.ts'
+import { createFaults } from './api/faults.ts'
+import { createGateway, createHttpListener, type Gateway } from './api/gateway.ts'
 import type { Handle } from './handle.ts'
-import { createSequence, hash, type Sequence } from './hash.ts'
-import { closeServer, listen } from './listen.ts'
-import { readingsOf, type Readings, type SandboxOptions } from './options.ts'
-import { createHttpCourier, type Courier } from './post.ts'
-import { startReceiver, type Receiver } from './receiver.ts'
-import { createRecords, type Records } from './records.ts'
+import { createSequence, hash, type Sequence } from './records/hash.ts'
+import { closeServer, listen } from './api/http.ts'
+import { changedReadings, placeOf, readingsOf, type Place, type Readings, type SandboxOptions } from './options.ts'
+import { createHttpCourier, type Courier } from './delivery/post.ts'
+import { startReceiver, type Receiver } from './delivery/receiver.ts'
+import { createRecords, type Records } from './records/records.ts'
 import { createWorld, type World } from './world.ts'
 
 export interface Sandbox extends Handle, AsyncDisposable {
@@ -27,14 +27,16 @@ export interface InProcessSandbox extends Handle, AsyncDisposable {
 /** Rejects when a port is taken, a certificate can't be read or the time zone is unknown. */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   await using starting = new AsyncDisposableStack()
-  const { clock, host = loopback } = options
+  const { clock } = options
+  const place = placeOf(options)
+  const { host } = place
   const core = createCore(
     options,
     createHttpCourier,
     await startReceiver({
       clock,
-      random: receiverRandom(options),
-      listen: { host, port: options.receiverPort ?? 0 },
+      random: receiverRandom(place),
+      listen: { host, port: place.receiverPort },
     }),
   )
   starting.use(core)
@@ -45,11 +47,11 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     starting.defer(() => closeServer(server))
     return origin
   }
-  const ownOrigin = await open(options.port ?? 0)
-  const apiOrigin = options.publicOrigin?.replace(/\/+$/, '') ?? ownOrigin
-  const identityOrigin = options.identityPort === undefined ? apiOrigin : await open(options.identityPort)
+  const ownOrigin = await open(place.port)
+  const apiOrigin = place.publicOrigin?.replace(/\/+$/, '') ?? ownOrigin
+  const identityOrigin = place.identityPort === undefined ? apiOrigin : await open(place.identityPort)
   const handle = core.begin(apiOrigin, identityOrigin)
-  const control = await startControl(handle, options.controlPort ?? 0)
+  const control = await startControl(handle, place.controlPort)
   starting.defer(() => control.close())
 
   const running = starting.move()
@@ -57,10 +59,10 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   return Object.assign(handle, { controlUrl: control.url, close, [Symbol.asyncDispose]: close })
 }
 
-/** Rejects when a certificate can't be read or the time zone is unknown. Ports are passed over. */
+/** Rejects when a certificate can't be read or the time zone is unknown. Ports are ignored. */
 export async function createInProcessSandbox(options: SandboxOptions): Promise<InProcessSandbox> {
   const { clock } = options
-  const receiver = await startReceiver({ clock, random: receiverRandom(options), listen: undefined })
+  const receiver = await startReceiver({ clock, random: receiverRandom(placeOf(options)), listen: undefined })
   const core = createCore(options, () => receiver.courier, receiver)
   const { gateway } = core
   const handle = core.begin('https://platform.invalid', 'https://identity.invalid')
@@ -77,25 +79,27 @@ interface Core extends AsyncDisposable {
 
 function createCore(options: SandboxOptions, newCourier: () => Courier, receiver: Receiver): Core {
   const closing = new AbortController()
-  const { clock, realm = 'demo' } = options
-  const paths = { prefix: pathOf(options.pathPrefix), issuer: `${pathOf(options.authPath)}/auth/realms/${realm}` }
-  const state = createState(options, newCourier, receiver)
+  const { clock } = options
+  const place = placeOf(options)
+  const { realm } = place
+  const paths = { prefix: pathOf(place.pathPrefix), issuer: `${pathOf(place.authPath)}/auth/realms/${realm}` }
+  const state = createState(options, place, newCourier, receiver)
   let begun = false
   return {
     gateway: createGateway({ clock, paths, world: state.world, signal: closing.signal }),
     signal: closing.signal,
     begin(apiOrigin, identityOrigin) {
-      const place: Place = {
+      const address: Address = {
         baseUrl: `${apiOrigin}${paths.prefix}`,
-        authUrl: `${identityOrigin}${pathOf(options.authPath)}`,
+        authUrl: `${identityOrigin}${pathOf(place.authPath)}`,
         issuerUrl: `${identityOrigin}${paths.issuer}`,
         realm,
-        clientId: options.clientId ?? defaultClientId,
-        timeZone: options.timeZone ?? 'UTC',
+        clientId: place.clientId,
+        timeZone: place.timeZone,
       }
-      state.begin(place)
+      state.begin(address)
       begun = true
-      return createHandle(state, { ...place, ...createRecords(state.world, clock, closing.signal), receiver })
+      return createHandle(state, { ...address, ...createRecords(state.world, clock, closing.signal), receiver })
     },
     async [Symbol.asyncDispose]() {
       closing.abort(new Error('the sandbox is closed'))
@@ -105,16 +109,14 @@ function createCore(options: SandboxOptions, newCourier: () => Courier, receiver
   }
 }
 
-function receiverRandom({ seed = 1 }: SandboxOptions): Sequence {
+function receiverRandom({ seed }: Place): Sequence {
   return createSequence(hash(seed, 0x72656376))
 }
 
-const loopback = '127.0.0.1'
-const defaultClientId = 'sandbox-service-account'
 /** Long, so that no client meets a connection that was just given up. */
 const keepAliveTimeoutMs = 60_000
 
-type Place = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'issuerUrl' | 'realm' | 'clientId' | 'timeZone'>
+type Address = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'issuerUrl' | 'realm' | 'clientId' | 'timeZone'>
 
 /** What can change while the sandbox runs. */
 interface State {
@@ -124,12 +126,13 @@ interface State {
   certificates: readonly string[]
   world: () => World
   /** Makes the first world. */
-  begin(place: Place): void
+  begin(address: Address): void
   reset: () => Promise<void>
 }
 
-function createState(options: SandboxOptions, newCourier: () => Courier, receiver: Receiver): State {
-  const { clock, seed = 1 } = options
+function createState(options: SandboxOptions, place: Place, newCourier: () => Courier, receiver: Receiver): State {
+  const { clock } = options
+  const { checkCertificateDates, seed } = place
   const faults = createFaults(createSequence(hash(seed, 0x6661756c)), options.faults)
   let make: (() => World) | undefined
   let world: World | undefined
@@ -155,7 +158,7 @@ function createState(options: SandboxOptions, newCourier: () => Courier, receive
           issuerUrl,
           timeZone,
           certificates: state.certificates,
-          checkCertificateDates: options.checkCertificateDates ?? true,
+          checkCertificateDates,
           readings: () => state.readings,
           courier: newCourier(),
           urlOf: (subscriptionId) => state.subscribers.get(subscriptionId) ?? receiver.url,
@@ -175,14 +178,14 @@ function createState(options: SandboxOptions, newCourier: () => Courier, receive
     state.readings = readingsOf(options)
     state.certificates = [options.certificatePem].flat()
     state.subscribers.clear()
-    for (const [id, url] of Object.entries(options.subscribers ?? {})) state.subscribers.set(id, url)
+    for (const [id, url] of Object.entries(place.subscribers)) state.subscribers.set(id, url)
     world = make?.()
   }
 
   return state
 }
 
-function createHandle(state: State, parts: Place & Records & { receiver: Receiver }): Handle {
+function createHandle(state: State, parts: Address & Records & { receiver: Receiver }): Handle {
   return {
     ...parts,
     faults: state.faults,
@@ -193,11 +196,8 @@ function createHandle(state: State, parts: Place & Records & { receiver: Receive
       return state.readings
     },
     requestLog: () => state.world().stats.log(),
-    read(readings) {
-      state.readings = readingsOf(readings, state.readings)
-    },
-    setSkew(skewMs) {
-      state.readings = { ...state.readings, skewMs }
+    read(changes) {
+      state.readings = changedReadings(state.readings, changes)
     },
     revokeTokens() {
       state.world().tokens.revokeAll()
@@ -215,7 +215,7 @@ function createHandle(state: State, parts: Place & Records & { receiver: Receive
 }
 
 /** `/a/b` of `a/b/`; nothing of nothing. */
-function pathOf(path = ''): string {
+function pathOf(path: string): string {
   const trimmed = path.replace(/^\/+|\/+$/g, '')
   return trimmed === '' ? '' : `/${trimmed}`
 }

@@ -1,19 +1,18 @@
 // Everything that a reset of the sandbox throws away: records, tokens, counters, faults, deliveries under way.
-import { createDeliveryEngine } from './delivery.ts'
+import { createDeliveryEngine } from './delivery/delivery.ts'
 import type { Clock } from '../src/runtime/clock.ts'
-import type { Answer } from './exchange.ts'
-import { throttleAnswer, type FaultContext } from './fault-effects.ts'
-import type { FaultDraw, Faults } from './faults.ts'
-import { createSequence, hash, type Sequence } from './hash.ts'
-import { createLister } from './list.ts'
-import { errorStatuses, type Readings } from './options.ts'
-import type { Courier } from './post.ts'
-import { createRateGate } from './rate-limit.ts'
-import { errorAnswer, type Platform } from './routes.ts'
-import { createStats } from './stats.ts'
-import { createStore } from './store.ts'
-import { createTokenEndpoint } from './tokens.ts'
-import { createZone } from './zone.ts'
+import type { Answer } from './api/http.ts'
+import { throttleAnswer, type FaultContext } from './api/fault-effects.ts'
+import type { FaultDraw, Faults } from './api/faults.ts'
+import { createSequence, hash, type Sequence } from './records/hash.ts'
+import type { Readings } from './options.ts'
+import type { Courier } from './delivery/post.ts'
+import { createRateGate } from './api/rate-limit.ts'
+import { errorAnswer, type Platform } from './api/routes.ts'
+import { createStats } from './api/stats.ts'
+import { createStore } from './records/store.ts'
+import { createTokenEndpoint } from './api/tokens.ts'
+import { createZone } from './records/zone.ts'
 
 export interface WorldOptions {
   clock: Clock
@@ -33,6 +32,9 @@ export interface WorldOptions {
 }
 
 export interface World extends Platform {
+  seed: number
+  /** Makes the ids of records. */
+  ids: Sequence
   faults: Faults & FaultDraw
   faultContext: () => FaultContext
   random: Sequence
@@ -50,9 +52,9 @@ export function createWorld(options: WorldOptions): World {
   const identityNow = (): number => clock.now() + skew('identity')
   const zone = createZone(options.timeZone)
   const random = createSequence(hash(seed, 0x776f726c))
-  const store = createStore(seed)
+  const store = createStore()
   const stats = createStats(clock)
-  const gate = createRateGate(clock)
+  const waitOf = createRateGate(clock)
 
   const plainError = (status: number, code: string, message: string): Answer =>
     errorAnswer({ now, zone, readings }, status, { code, message, messageParameters: [] })
@@ -60,11 +62,11 @@ export function createWorld(options: WorldOptions): World {
 
   function throttle(): Answer | undefined {
     const { rateLimit, errorStatus } = readings()
-    const waitSeconds = rateLimit === null ? undefined : gate(rateLimit)
+    const waitSeconds = rateLimit === null ? undefined : waitOf(rateLimit)
     if (rateLimit === null || waitSeconds === undefined) return undefined
     const { retryAfter: form } = rateLimit
     const retryAfter = form === 'absent' ? 'absent' : { form, seconds: Math.ceil(waitSeconds) }
-    return throttleAnswer(errorStatuses(errorStatus).throttled, retryAfter, faultContext())
+    return throttleAnswer(errorStatus.throttled, retryAfter, faultContext())
   }
 
   const tokens = createTokenEndpoint({
@@ -82,8 +84,6 @@ export function createWorld(options: WorldOptions): World {
   })
   const engine = createDeliveryEngine({
     clock,
-    seed,
-    store,
     stats,
     faults,
     random,
@@ -93,12 +93,11 @@ export function createWorld(options: WorldOptions): World {
     courier: options.courier,
     urlOf: options.urlOf,
   })
-  const lister = createLister(store, seed)
   return {
     seed,
+    ids: createSequence(hash(seed, 0x696473)),
     zone,
     store,
-    lister,
     stats,
     tokens,
     engine,

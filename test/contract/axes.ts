@@ -1,9 +1,9 @@
 // The readings of what the specification leaves open (docs/platform-api.md "Open points"), each by a name that a failing test can be told by.
-import type { Bounds, Readings } from '../../sandbox/options.ts'
+import type { Readings, ReadingsInput } from '../../sandbox/options.ts'
 
 /** What one value of an axis means. */
 export interface Aspect {
-  readings?: Partial<Readings>
+  readings?: ReadingsInput
   env?: Readonly<Record<string, string>>
   /** Path of the API below its host; default none. */
   prefix?: string
@@ -39,7 +39,7 @@ const places = {
   'Lord Howe, half an hour repeated': { timeZone: 'Australia/Lord_Howe', now: utc('2026-04-04T17:00:00Z') },
 } as const satisfies Record<string, Place>
 
-function boundsOf(precision: Bounds['precision']): Record<string, Aspect> {
+function boundsOf(precision: Readings['bounds']['precision']): Record<string, Aspect> {
   const sides = ['inclusive', 'exclusive'] as const
   const entries = sides.flatMap((from) =>
     sides.map((to): [string, Aspect] => [

@@ -1,21 +1,21 @@
 // A gateway that drops parameters: either everything is recovered all the same, or the sweep says that it can't be; never anything else.
 import { describe, expect, test } from 'vitest'
-import type { IgnoredParameter } from '../../sandbox/options.ts'
+import type { Readings } from '../../sandbox/options.ts'
 import { only } from './axes.ts'
 import { recoverAll, startPlay } from './cell.ts'
 import { product } from './pairwise.ts'
 
-const times: [string, IgnoredParameter[]][] = [
+const times: [string, Readings['ignores']][] = [
   ['from', ['from']],
   ['to', ['to']],
   ['from and to', ['from', 'to']],
   ['from, to and status', ['from', 'to', 'status']],
 ]
-const pages: [string, IgnoredParameter[]][] = [
+const pages: [string, Readings['ignores']][] = [
   ['page number', ['page.number']],
   ['page number and size', ['page.number', 'page.size']],
 ]
-const everything: [string, IgnoredParameter[]][] = [
+const everything: [string, Readings['ignores']][] = [
   ['everything', ['from', 'to', 'status', 'eventId', 'page.number', 'page.size']],
 ]
 const listings = product({ ...only('order'), totals: ['exact', 'absent'] })

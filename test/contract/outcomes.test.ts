@@ -1,8 +1,8 @@
 // What is told of retries, beside the platform's own books, under every reading of delivery: each that was taken has its outcome, and the right one.
 import { describe, expect, test } from 'vitest'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
-import type { FaultRule } from '../../sandbox/faults.ts'
-import type { Readings } from '../../sandbox/options.ts'
+import type { FaultRule } from '../../sandbox/api/faults.ts'
+import type { ReadingsInput } from '../../sandbox/options.ts'
 import { aspects, only } from './axes.ts'
 import { round, startPlay, type PartialCell, type Play } from './cell.ts'
 import { product } from './pairwise.ts'
@@ -15,7 +15,7 @@ const records = 24
 
 interface Scenario {
   cell: PartialCell
-  readings?: Partial<Readings>
+  readings?: ReadingsInput
   faults?: FaultRule[]
   env?: Readonly<Record<string, string>>
   /** Records among ours that were delivered long ago. */
@@ -84,10 +84,10 @@ function expectEqual({ ids, play: { sandbox }, told }: Books): void {
 }
 
 /** A delivery that is still under way at the first looks. */
-function slowly(cell: PartialCell): Partial<Readings> {
-  const { readings = {} } = (aspects.delivery as Record<string, { readings?: Partial<Readings> }>)[
-    cell.delivery ?? ''
-  ] ?? { readings: {} }
+function slowly(cell: PartialCell): ReadingsInput {
+  const { readings = {} } = (aspects.delivery as Record<string, { readings?: ReadingsInput }>)[cell.delivery ?? ''] ?? {
+    readings: {},
+  }
   return readings.delivery === undefined ? {} : { delivery: { ...readings.delivery, delayMs: 150 } }
 }
 

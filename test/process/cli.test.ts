@@ -65,7 +65,7 @@ describe('usage errors', () => {
 describe('beside the program', () => {
   test.concurrent.each([
     ['keygen', keygen, ['--client-id <id>', '--out <folder>', '--days <number>', '"730"', 'nothing is overwritten']],
-    ['sandbox', sandboxProgram, ['--certificate <file>', '--control-port', '--records', '--latency', '--rate-limit']],
+    ['sandbox', sandboxProgram, ['--config <file>', '--port <number>', '--records <number>', '--receiver <state>']],
     ['demo', { script: join(repository, 'sandbox/demo/main.ts') }, ['--keep']],
   ])('help of %s', async (_name, script, words) => {
     const { code, stderr, stdout } = await runProgram(['--help'], script)
@@ -75,9 +75,8 @@ describe('beside the program', () => {
 
   test.concurrent.each([
     ['keygen for no days', keygen, ['--out', '/nowhere', '--days', '0'], '--days: a whole number from 1 to 3650'],
-    ['sandbox without a certificate', sandboxProgram, [], '--certificate'],
-    ['sandbox with a certificate that is not there', sandboxProgram, ['--certificate', '/no/such.pem'], '/no/such.pem'],
-    ['sandbox with nonsense', sandboxProgram, ['--certificate', 'x', '--records', 'many'], '--'],
+    ['sandbox with a file that is not there', sandboxProgram, ['--config', '/no/such.yaml'], '/no/such.yaml'],
+    ['sandbox with nonsense', sandboxProgram, ['--records', 'many'], '--records'],
   ])('%s: 2', async (_name, script, args, words) => {
     const { code, stdout, stderr } = await runProgram(args, script)
     expect({ code, stdout }, stderr).toEqual({ code: 2, stdout: '' })
@@ -123,24 +122,18 @@ describe('keygen', () => {
 })
 
 describe('sandbox', () => {
-  test('tells the environment with which a daemon recovers what it holds', async () => {
-    const { certificateFile, privateKeyFile } = await testKeys()
-    const ports = ['--port', '--control-port', '--receiver-port'].flatMap((flag) => [flag, '0'])
-    const args = ['--certificate', certificateFile, ...ports, '--records', '40', '--prefix', '/v1/demo']
-    await using platform = startProgram([...args, '--realm', 'main', '--time-zone', 'Europe/Riga'], sandboxProgram)
-    await expect.poll(() => platform.stdout(), patience).toContain('Ctrl-C ends it.')
-    const told = Array.from(
-      platform.stdout().matchAll(/^ {2}export (\w+)='(.*)'$/gm),
-      ([, name = '', value = '']) => [name, value] as const,
-    )
-    const control = /control +(\S+)/.exec(platform.stdout())?.[1] ?? ''
-    const counts = async (): Promise<unknown> => (await fetch(`${control}/counts`)).json()
-    expect(told.map(([name]) => name)).toContain('RECONCILER_PLATFORM_TIME_ZONE')
+  test('the line that it prints starts a daemon that recovers what it holds', async () => {
+    await using folder = await makeFolder()
+    await folder.write('sandbox-keys/private-key.pem', (await testKeys()).privateKeyPem)
+    const options = { ...sandboxProgram, cwd: folder.path }
+    await using platform = startProgram(['--port', '0', '--records', '40'], options)
+    await expect.poll(() => platform.stdout(), patience).toContain('npm start -- run --config sandbox-keys/config.yaml')
+    const control = /curl +(\S+)/.exec(platform.stdout())?.[1] ?? ''
+    const counts = async (): Promise<unknown> => ((await (await fetch(control)).json()) as { counts: unknown }).counts
     expect(await counts()).toEqual({ processing: 0, successful: 0, failed: 40 })
 
-    const env = { ...Object.fromEntries(told), RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile }
     await using daemon = await startDaemon({
-      ...env,
+      RECONCILER_CONFIG: join(folder.path, 'sandbox-keys/config.yaml'),
       RECONCILER_WINDOW_SETTLE: '0s',
       RECONCILER_RETRY_BACKOFF_INITIAL: '100ms',
       RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
@@ -152,16 +145,6 @@ describe('sandbox', () => {
     platform.kill('SIGINT')
     expect((await daemon.ended()).code).toBe(0)
     expect(await platform.ended()).toMatchObject({ code: 0, stderr: '' })
-  })
-
-  test('whose port is taken: 2, and which option to use', async () => {
-    await using other = await startPlatform()
-    const { certificateFile } = await testKeys()
-    const { port } = new URL(other.baseUrl)
-    const args = ['--certificate', certificateFile, '--port', port, '--control-port', '0', '--receiver-port', '0']
-    const { code, stderr } = await runProgram(args, sandboxProgram)
-    expect(code).toBe(2)
-    expect(stderr).toContain(`port ${port} is taken`)
   })
 })
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { RoundReport } from '../../src/cli/round/report.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import type { FaultRule } from '../../sandbox/faults.ts'
+import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'

@@ -1,39 +1,45 @@
-// `npm run sandbox`: from options and a file to a running platform, and clear refusals.
-import { readFileSync } from 'node:fs'
-import { expect, test } from 'vitest'
-import { sandboxCommand } from '../../sandbox/command.ts'
-import { planOf } from '../../sandbox/plan.ts'
+// `npm run sandbox`: from nothing, four flags and a file to a running platform, and clear refusals.
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { readingsSchema } from '../../sandbox/options.ts'
+import { runSandbox } from '../../sandbox/main.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { UsageError } from '../../src/runtime/errors.ts'
-import { defaultReadings } from '../../sandbox/options.ts'
+import { makeFolder, type Folder } from '../support/process.ts'
 import { testKeys } from '../support/keys.ts'
 
-const anyPorts = ['--port', '0', '--control-port', '0', '--receiver-port', '0']
+let folder: Folder
+
+/** A key that is there already: making one takes seconds. */
+beforeEach(async () => {
+  folder = await makeFolder()
+  await folder.write('sandbox-keys/private-key.pem', (await testKeys()).privateKeyPem)
+})
+
+afterEach(() => folder[Symbol.asyncDispose]())
 
 interface Run {
   output: string
+  controlUrl: string
   ended: Promise<unknown>
   stop(): void
 }
 
-/** Starts the command with these files; resolves when it has said where it listens, or has ended. */
-async function run(args: string[], files: Record<string, string> = {}): Promise<Run> {
+/** Starts it; resolves when it has said where it listens, or has ended. */
+async function run(...args: string[]): Promise<Run> {
   const stop = new AbortController()
   const started = Promise.withResolvers<string>()
-  const command = sandboxCommand({
-    stdout: {
-      write: (text) => {
-        started.resolve(text)
-      },
+  const stdout = {
+    write: (text: string): void => {
+      started.resolve(text)
     },
-    clock: systemClock,
-    signal: stop.signal,
-    readFile: (path) => files[path] ?? readFileSync(path, 'utf8'),
-  })
-  const ended = command.parseAsync(args, { from: 'user' })
+  }
+  const ended = runSandbox(args, { stdout, clock: systemClock, folder: folder.path, signal: stop.signal })
   const output = await Promise.race([started.promise, ended.then(() => '')])
   return {
     output,
+    controlUrl: /curl +(\S+)\/state/.exec(output)?.[1] ?? '',
     ended,
     stop: () => {
       stop.abort()
@@ -41,120 +47,99 @@ async function run(args: string[], files: Record<string, string> = {}): Promise<
   }
 }
 
-async function refusal(args: string[], files: Record<string, string> = {}): Promise<string> {
-  const error: unknown = await run(args, files).then(
-    () => undefined,
-    (reason: unknown) => reason,
-  )
-  expect(error).toBeInstanceOf(UsageError)
-  return (error as UsageError).message
+async function stateOf({ controlUrl }: Run): Promise<unknown> {
+  return (await fetch(`${controlUrl}/state`)).json()
 }
 
-test('runs until it is stopped, and says what the daemon needs', async () => {
-  const { certificateFile } = await testKeys()
-  const options = [
-    '--records',
-    '50',
-    '--failed-share',
-    '0.5',
-    '--prefix',
-    '/v1/demo',
-    '--receiver',
-    'down',
-    '--client-id',
-    'me',
-  ]
-  const { output, ended, stop } = await run(['--certificate', certificateFile, ...anyPorts, ...options])
-  const environment: Record<string, string> = Object.fromEntries(
-    [...output.matchAll(/export (\w+)='(.*)'/g)].map(([, name = '', value = '']) => [name, value]),
-  )
-  expect(environment).toMatchObject({
-    RECONCILER_PLATFORM_BASE_URL: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/v1\/demo$/) as string,
-    RECONCILER_AUTH_AUTH_URL: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string,
-    RECONCILER_AUTH_REALM: 'demo',
-    RECONCILER_AUTH_CLIENT_ID: 'me',
+test('runs until it is stopped, and writes the configuration of the daemon', async () => {
+  const running = await run('--port', '0', '--records', '50', '--receiver', 'down')
+  expect(running.output).toContain('npm start -- run --config sandbox-keys/config.yaml')
+  const file = join(folder.path, 'sandbox-keys/config.yaml')
+  expect(parse(readFileSync(file, 'utf8'))).toMatchObject({
+    platform: { baseUrl: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string, timeZone: 'UTC' },
+    auth: {
+      realm: 'demo',
+      clientId: 'sandbox-service-account',
+      privateKeyFile: join(folder.path, 'sandbox-keys/private-key.pem'),
+    },
+    receiver: { healthUrl: expect.stringMatching(/\/health$/) as string },
   })
-  const controlUrl = /control +(\S+)/.exec(output)?.[1] ?? ''
-  expect(await (await fetch(`${controlUrl}/counts`)).json()).toEqual({ processing: 0, successful: 25, failed: 25 })
-  expect(await (await fetch(`${controlUrl}/receiver`)).json()).toMatchObject({ isUp: false })
-  stop()
-  await ended
-  await expect(fetch(controlUrl)).rejects.toThrow()
+  expect(await stateOf(running)).toMatchObject({
+    counts: { processing: 0, successful: 0, failed: 50 },
+    receiver: { isUp: false },
+  })
+  running.stop()
+  await running.ended
+  await expect(fetch(running.controlUrl)).rejects.toThrow()
 })
 
-test('without a certificate it names the command that makes one', async () => {
-  expect(await refusal(anyPorts)).toMatch(/npm run keygen/)
+test('makes its key in a folder of its own, for its owner alone', async () => {
+  await folder[Symbol.asyncDispose]()
+  folder = await makeFolder()
+  const running = await run('--port', '0')
+  expect(running.output).toContain('RSA-4096')
+  running.stop()
+  await running.ended
+  const key = join(folder.path, 'sandbox-keys/private-key.pem')
+  expect(readFileSync(key, 'utf8')).toContain('-----BEGIN PRIVATE KEY-----')
+  expect(statSync(key).mode & 0o777).toBe(0o600)
 })
 
 test.each([
   [['--port', 'eighty'], /--port.*number.*eighty/],
   [['--port', '99999'], /port/],
-  [['--order', 'sideways'], /order/],
-  [['--delivery', 'sometimes'], /delivery.mode/],
-  [['--records', '10', '--failed-share', '2'], /failed/],
-  [['--receiver', 'broken'], /receiver.state/],
-  [['--time-zone', 'Mars/Olympus'], /--time-zone/],
-  [['--realm', 'a/b'], /realm/],
+  [['--records', 'many'], /--records.*number/],
+  [['--receiver', 'broken'], /receiver\.state/],
+  [['--order', 'id'], /--order/],
   [['--config', '/nowhere/file.yaml'], /--config.*nowhere.*ENOENT/],
 ])('%o is refused and named', async (options, message) => {
-  const { certificateFile } = await testKeys()
-  expect(await refusal(['--certificate', certificateFile, ...anyPorts, ...options])).toMatch(message)
+  await expect(run('--port', '0', ...options)).rejects.toThrow(message)
 })
 
 test.each([
-  ['/missing.pem', {}, /--certificate.*missing.*ENOENT/],
-  ['/bad.pem', { '/bad.pem': 'not a certificate' }, /--certificate.*X\.509/],
-])('the certificate %s is refused', async (path, files, message) => {
-  expect(await refusal(['--certificate', path, ...anyPorts], files)).toMatch(message)
-})
-
-test.each([
-  ['order: [', /no YAML/],
+  ['order: [', /--config/],
+  ['- order', /--config .*: the whole/],
   ['ordre: id', /ordre/],
+  ['timeZone: Mars/Olympus', /timeZone/],
+  ['realm: a/b', /realm/],
   ['faults: [{ operation: list, fault: { kind: nap } }]', /faults\.0\.fault/],
 ])('a file with "%s" is refused', async (text, message) => {
-  const { certificateFile } = await testKeys()
-  expect(
-    await refusal(['--certificate', certificateFile, '--config', '/s.yaml', ...anyPorts], { '/s.yaml': text }),
-  ).toMatch(message)
+  await expect(run('--port', '0', '--config', await folder.write('s.yaml', text))).rejects.toThrow(message)
 })
 
 test('two sandboxes on one port: the second says which and what to do', async () => {
-  const { certificateFile } = await testKeys()
-  const first = await run(['--certificate', certificateFile, ...anyPorts])
+  const first = await run('--port', '0')
   const port = new URL(/API +(\S+)/.exec(first.output)?.[1] ?? '').port
-  expect(await refusal(['--certificate', certificateFile, ...anyPorts, '--port', port])).toMatch(
-    new RegExp(`${port} is taken.*--port`),
-  )
+  await expect(run('--port', port)).rejects.toThrow(new RegExp(`${port} is taken.*--port`))
   first.stop()
   await first.ended
 })
 
-const io = { clock: systemClock, readFile: (path: string) => readFileSync(path, 'utf8') }
-
-test('sandbox/config.yaml says the defaults, with what is commented out too', () => {
-  const { options, records, traffic, receiver } = planOf({ config: 'sandbox/config.yaml' }, io)
-  expect(options).toMatchObject(defaultReadings)
-  expect({ records: records.length, traffic, receiver }).toEqual({ records: 1, traffic: undefined, receiver: {} })
-
+test('sandbox/config.yaml says the defaults, and its examples are understood', async () => {
   const text = readFileSync('sandbox/config.yaml', 'utf8')
+  const running = await run('--config', 'sandbox/config.yaml', '--port', '0')
+  expect(await stateOf(running)).toMatchObject({ readings: readingsSchema.parse({}), counts: { failed: 1000 } })
+  running.stop()
+  await running.ended
+
   const examples = text.slice(text.indexOf('# records:')).replaceAll(/^# /gm, '')
-  const plan = planOf({ config: 'x' }, { ...io, readFile: () => examples })
-  expect(plan).toMatchObject({ records: [{ count: 5000 }], traffic: { perSecond: 5 }, receiver: { state: 'down' } })
-  expect(plan.options.faults).toHaveLength(2)
+  const played = await run('--config', await folder.write('x.yaml', examples), '--port', '0')
+  expect(await stateOf(played)).toMatchObject({
+    receiver: { isUp: false },
+    faults: { rules: [{ operation: 'list' }, { operation: 'retry' }] },
+  })
+  played.stop()
+  await played.ended
 })
 
-test('options win over the file', () => {
-  const readFile = (): string => 'order: id\nskewMs: 5\nreceiver: { state: down, fail: [{ status: 503 }] }\nrecords: []'
-  const plan = planOf(
-    { config: 'x', order: 'shuffled', receiver: 'up', latency: '20', records: '7' },
-    { ...io, readFile },
-  )
-  expect(plan.options).toMatchObject({
-    order: 'shuffled',
-    skewMs: 5,
-    faults: [{ operation: 'api', fault: { kind: 'latency', ms: 20 } }],
+test('flags win over the file', async () => {
+  const file = await folder.write('s.yaml', 'order: id\nreceiver: { state: down }\nrecords: []\nport: 1')
+  const running = await run('--config', file, '--port', '0', '--receiver', 'up', '--records', '7')
+  expect(await stateOf(running)).toMatchObject({
+    readings: { order: 'id' },
+    counts: { failed: 7 },
+    receiver: { isUp: true },
   })
-  expect(plan.receiver).toEqual({ state: 'up', fail: [{ status: 503 }] })
-  expect(plan.records).toMatchObject([{ count: 7 }])
+  running.stop()
+  await running.ended
 })

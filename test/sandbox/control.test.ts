@@ -1,6 +1,7 @@
 // The control API: everything that a test in another process needs, and clear refusals.
 import { expect, test } from 'vitest'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { patience } from '../support/process.ts'
 import { client, start } from './client.ts'
 
 async function ask(
@@ -22,10 +23,10 @@ test('an incident, played from outside', async () => {
     await ask(sandbox, '/seed', { count: 10, from: '2025-03-04T00:00:00Z', to: '2025-03-05T00:00:00Z' }),
   ).toMatchObject({ count: 10 })
   const { id } = (await ask(sandbox, '/records', { attempts: 4, status: 'failed' })) as { id: string }
-  expect(await ask(sandbox, '/counts')).toMatchObject({ failed: 11, processing: 0, successful: 0 })
+  expect(await ask(sandbox, '/state')).toMatchObject({ counts: { failed: 11, processing: 0, successful: 0 } })
 
   await ask(sandbox, '/receiver', { state: 'down' })
-  expect(await ask(sandbox, '/receiver')).toMatchObject({ isUp: false })
+  expect(await ask(sandbox, '/state')).toMatchObject({ receiver: { isUp: false, received: 0 } })
   const platform = await client(sandbox)
   await platform.retry(id)
   expect(await ask(sandbox, `/records/${id}`)).toMatchObject({
@@ -38,43 +39,37 @@ test('an incident, played from outside', async () => {
   await platform.retry(id)
   await ask(sandbox, '/receiver', { heal: true })
   await platform.retry(id)
-  await ask(sandbox, '/idle')
-  expect(await ask(sandbox, '/counts')).toMatchObject({ failed: 10, successful: 1 })
-  expect(await ask(sandbox, '/stats')).toMatchObject({
-    retries: { accepted: 3 },
-    deliveries: { started: 3, succeeded: 1, failed: 2 },
+  await sandbox.idle()
+  expect(await ask(sandbox, '/state')).toMatchObject({
+    counts: { failed: 10, successful: 1 },
+    stats: { retries: { accepted: 3 }, deliveries: { started: 3, succeeded: 1, failed: 2 } },
   })
-  const repeated = await fetch(`${sandbox.controlUrl}/repeated`)
-  expect(await repeated.json()).toEqual([id])
+  const retried = { operation: 'retry', status: 200 }
+  const log = await fetch(`${sandbox.controlUrl}/log`)
+  expect(await log.json()).toMatchObject([{ operation: 'token' }, retried, retried, retried])
 })
 
-test('faults, readings, clock, tokens and subscribers can be changed', async () => {
+test('faults, readings and tokens can be changed', async () => {
   await using sandbox = await start()
   const platform = await client(sandbox)
   await ask(sandbox, '/faults', [{ operation: 'list', count: 1, fault: { kind: 'status', status: 503 } }])
   expect((await platform.get()).status).toBe(503)
-  expect(await ask(sandbox, '/faults')).toMatchObject({ hits: { status: 1 } })
+  expect(await ask(sandbox, '/state')).toMatchObject({ faults: { hits: { status: 1 } } })
   await ask(sandbox, '/faults', undefined, 'DELETE')
   expect(sandbox.faults.rules()).toEqual([])
 
   await ask(sandbox, '/readings', { order: 'shuffled', totals: 'absent' })
-  expect(await ask(sandbox, '/readings')).toMatchObject({ order: 'shuffled', totals: 'absent' })
-  await ask(sandbox, '/clock', { skewMs: 86_400_000 })
+  expect(await ask(sandbox, '/state')).toMatchObject({ readings: { order: 'shuffled', totals: 'absent' } })
+  await ask(sandbox, '/readings', { skewMs: 86_400_000 })
   const date = Date.parse((await platform.get()).headers.get('date') ?? '')
   expect(date - Date.now()).toBeGreaterThan(86_000_000)
-  await ask(sandbox, '/clock', { dateHeader: false })
+  await ask(sandbox, '/readings', { dateHeader: false })
   expect(sandbox.readings).toMatchObject({ dateHeader: false, skewMs: 86_400_000 })
-
-  await ask(sandbox, '/subscribers', { s1: 'http://127.0.0.1:1/' })
-  const id = sandbox.addWebhook({ subscriptionId: 's1' })
-  expect((await platform.retry(id)).lastAttemptErrorMessage).toBe('Connection refused')
-  await ask(sandbox, '/subscribers', { s1: null })
-  expect((await platform.retry(id)).status).toBe('successful')
 
   await ask(sandbox, '/tokens', { revoke: true })
   expect((await platform.get()).status).toBe(401)
   await ask(sandbox, '/reset', {})
-  expect(await ask(sandbox, '/counts')).toMatchObject({ failed: 0, successful: 0 })
+  expect(await ask(sandbox, '/state')).toMatchObject({ counts: { failed: 0, successful: 0 } })
   expect(sandbox.readings).toMatchObject({ order: 'event-asc', dateHeader: true })
 })
 
@@ -83,13 +78,11 @@ test('events can happen, one or many', async () => {
   const { id } = (await ask(sandbox, '/events', { eventType: 'account-activated' })) as { id: string }
   await sandbox.idle()
   expect(sandbox.record(id)).toMatchObject({ status: 'successful', numberOfAttempts: 1 })
-  await ask(sandbox, '/traffic', { perSecond: 500 })
-  await expect.poll(() => sandbox.counts().successful).toBeGreaterThan(10)
-  await ask(sandbox, '/traffic', { perSecond: 0 })
+  await ask(sandbox, '/events', { perSecond: 500 })
+  await expect.poll(() => sandbox.counts().successful, patience).toBeGreaterThan(10)
+  await ask(sandbox, '/events', { perSecond: 0 })
   await sandbox.idle()
-  const { successful } = sandbox.counts()
-  await ask(sandbox, '/idle')
-  expect(sandbox.counts().successful).toBe(successful)
+  expect(sandbox.counts().processing).toBe(0)
 })
 
 test.each([

@@ -2,7 +2,7 @@
 import { request, type IncomingMessage } from 'node:http'
 import { expect, test } from 'vitest'
 import { retryRequestBody } from '../../src/platform/wire.ts'
-import type { Fault } from '../../sandbox/faults.ts'
+import type { Fault } from '../../sandbox/api/faults.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 import { claimsFor, client, errorOf, formOf, postForm, sign, start, token } from './client.ts'

@@ -1,9 +1,9 @@
 // The built-in receiver: every way of failing, and what it counts.
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { createSequence } from '../../sandbox/hash.ts'
-import { deliveryHeader } from '../../sandbox/post.ts'
-import { startReceiver, type Receiver, type ReceiverRule } from '../../sandbox/receiver.ts'
+import { createSequence } from '../../sandbox/records/hash.ts'
+import { deliveryHeader } from '../../sandbox/delivery/post.ts'
+import { startReceiver, type Receiver, type ReceiverRule } from '../../sandbox/delivery/receiver.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 interface Delivery {

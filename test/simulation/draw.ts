@@ -1,5 +1,5 @@
 // Draws from one seed: the same seed always gives the same.
-import { createSequence, type Sequence } from '../../sandbox/hash.ts'
+import { createSequence, type Sequence } from '../../sandbox/records/hash.ts'
 
 export const secondMs = 1000
 export const minuteMs = 60_000

@@ -1,7 +1,7 @@
 // The simulated platform's records: listed, retried and delivered in virtual time, by the habits of the scenario.
 import { createTimeZone, formatLocalSecond, type TimeZone } from '../../src/platform/time-zone.ts'
 import { invalidStatusCode, maxPageSize, type WebhookStatus } from '../../src/platform/wire.ts'
-import type { Sequence } from '../../sandbox/hash.ts'
+import type { Sequence } from '../../sandbox/records/hash.ts'
 import type { Asked } from './asked.ts'
 import type { Outage, PlannedRecord, Scenario } from './scenario.ts'
 import type { Timeline } from './timeline.ts'

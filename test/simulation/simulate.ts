@@ -1,7 +1,7 @@
 // Runs one scenario from its start until all is calm and recovered, and tells what was violated.
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
-import { createSequence } from '../../sandbox/hash.ts'
+import { createSequence } from '../../sandbox/records/hash.ts'
 import { createExpectations } from './expectations.ts'
 import { clientId, createSimulatedIdentity, issuer } from './identity.ts'
 import { createKeyFiles } from './key-files.ts'

@@ -1,6 +1,6 @@
 // A sandbox that holds calls until the test lets them go: what is in flight is then in flight for sure, without any sleeping.
 import { systemClock, type Clock } from '../../src/runtime/clock.ts'
-import type { FaultRule } from '../../sandbox/faults.ts'
+import type { FaultRule } from '../../sandbox/api/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { testKeys } from './keys.ts'

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { request as send } from 'undici'
 import type { Transport } from '../../src/platform/http.ts'
-import { closeServer, listen, readBody } from '../../sandbox/listen.ts'
+import { closeServer, listen, readBody } from '../../sandbox/api/http.ts'
 
 export interface Exchange {
   method: string

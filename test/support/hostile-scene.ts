@@ -4,9 +4,9 @@ import type { Clock } from '../../src/runtime/clock.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Reason } from '../../src/platform/http.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
-import { closeServer, listen } from '../../sandbox/listen.ts'
-import type { Fault } from '../../sandbox/faults.ts'
-import type { Readings } from '../../sandbox/options.ts'
+import { closeServer, listen } from '../../sandbox/api/http.ts'
+import type { Fault } from '../../sandbox/api/faults.ts'
+import type { ReadingsInput } from '../../sandbox/options.ts'
 import type { Handle } from '../../sandbox/handle.ts'
 import type { ReconcilerUnderTest, Round } from './reconciler.ts'
 import { createChanger, startGateway, type Change, type Exchange } from './gateway.ts'
@@ -15,7 +15,7 @@ import { startHttpStage, startStage } from './stage.ts'
 export interface SceneOptions {
   /** Failed records that are due; default 12. */
   records?: number
-  readings?: Partial<Readings>
+  readings?: ReadingsInput
   env?: Readonly<Record<string, string>>
   /** Over real HTTP, in a time that goes fast; the daemon reaches the platform through the gateway. Default false. */
   http?: boolean

@@ -5,7 +5,7 @@ import { TransportError, type HttpResponse, type Transport } from '../../src/pla
 import type { Reloadable, SigningKey } from '../../src/platform/credentials.ts'
 import { assertionHeader } from '../../src/platform/wire.ts'
 import type { InProcessSandbox } from '../../sandbox/sandbox.ts'
-import { headersOf } from '../../sandbox/transport.ts'
+import { headersOf } from '../../sandbox/api/http.ts'
 import { testKeys } from './keys.ts'
 
 /** Each way takes this long, in milliseconds of the clock. */

@@ -1,7 +1,7 @@
 // What the canary tests plant: account numbers, names, receiver texts and secrets, in records, in answers, in keys and on the way.
 import { createPrivateKey } from 'node:crypto'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
-import type { Fault, FaultRule } from '../../sandbox/faults.ts'
+import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
 import type { Handle } from '../../sandbox/handle.ts'
 import { endsOf, ibanOf, linesOfPem, numbersOfKey, type Canaries } from './canaries.ts'
 import { testKeys } from './keys.ts'

@@ -1,9 +1,9 @@
 // The program as a real child process: everything that it writes is kept, and it never outlives the test that started it.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { request as ask, Agent, type IncomingHttpHeaders } from 'node:http'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import pLimit from 'p-limit'
 import { parseSamples, sumOf, type Samples } from '../../sandbox/demo/scrape.ts'
 import type { LogEventId } from '../../src/observe/log-events.ts'
@@ -43,6 +43,8 @@ export interface ProgramOptions {
   /** Default: the Node that runs the tests, and the bundled program. */
   node?: string
   script?: string
+  /** Default: that of the tests. */
+  cwd?: string
 }
 
 export interface Program extends AsyncDisposable {
@@ -96,8 +98,9 @@ function isIt(line: LogLine, event: LogEventId, fields: Readonly<Record<string, 
 }
 
 function spawnProgram(args: readonly string[], options: ProgramOptions): ChildProcess {
-  const { node = process.execPath, script = mainScript, nodeArgs = [], env = {} } = options
+  const { cwd, node = process.execPath, script = mainScript, nodeArgs = [], env = {} } = options
   return spawn(node, [...nodeArgs, script, ...args], {
+    cwd,
     env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -256,6 +259,7 @@ export async function makeFolder(): Promise<Folder> {
   return {
     path,
     async write(name, text) {
+      await mkdir(dirname(join(path, name)), { recursive: true })
       await writeFile(join(path, name), text)
       return join(path, name)
     },

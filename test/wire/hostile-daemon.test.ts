@@ -1,6 +1,6 @@
 // The whole daemon through a bad day: whatever the platform does, it stays up, answers its probes, counts what it sees, and goes on.
 import { describe, expect, test } from 'vitest'
-import type { FaultRule } from '../../sandbox/faults.ts'
+import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { createInProcessSandbox, type InProcessSandbox } from '../../sandbox/sandbox.ts'
 import { startDaemon, type RunningDaemon } from '../support/daemon.ts'
 import { testKeys } from '../support/keys.ts'

@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import type { Reason } from '../../src/platform/http.ts'
 import { listParameter } from '../../src/platform/wire.ts'
-import type { Fault, FaultRule } from '../../sandbox/faults.ts'
-import type { IgnoredParameter } from '../../sandbox/options.ts'
+import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
+import type { Readings } from '../../sandbox/options.ts'
 import type { Exchange } from '../support/gateway.ts'
 import { startScene, startTrap, wireFor, type Scene } from '../support/hostile-scene.ts'
 
@@ -418,7 +418,7 @@ describe('bodies that the sandbox does not play', () => {
 })
 
 describe('filters that are ignored', () => {
-  test.each<[string, IgnoredParameter[], { time: number; status: number }]>([
+  test.each<[string, Readings['ignores'], { time: number; status: number }]>([
     ['status', ['status'], { time: 0, status: 5 }],
     ['from and to', ['from', 'to'], { time: 3, status: 0 }],
     ['all of them', ['status', 'from', 'to', 'eventId'], { time: 3, status: 5 }],

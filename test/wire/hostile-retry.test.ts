@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { FoundStatus, RetryResult } from '../../src/platform/operations.ts'
 import type { Reason } from '../../src/platform/http.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
-import type { Fault, FaultRule } from '../../sandbox/faults.ts'
+import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
 import { restMs, startScene, startTrap, wireFor, type Scene } from '../support/hostile-scene.ts'
 
 const retryFault = (fault: Fault, more: Partial<FaultRule> = {}): FaultRule => ({ operation: 'retry', fault, ...more })

@@ -7,7 +7,7 @@ import { createTokenCache, type TokenCache, type TokenEvent } from '../../src/pl
 import { TokenError } from '../../src/platform/token-endpoint.ts'
 import { createHttpTransport } from '../../src/platform/http.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
-import type { Fault } from '../../sandbox/faults.ts'
+import type { Fault } from '../../sandbox/api/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { testKeys } from '../support/keys.ts'

@@ -1,9 +1,9 @@
 // Which calls a fault hits, and what it makes of an answer.
 import { expect, test } from 'vitest'
-import { jsonAnswer, type Operation, type SandboxRequest } from '../../../sandbox/exchange.ts'
-import { answerInstead, latencyOf, spoil, type FaultContext } from '../../../sandbox/fault-effects.ts'
-import { createFaults, type FaultRule } from '../../../sandbox/faults.ts'
-import { createSequence } from '../../../sandbox/hash.ts'
+import { jsonAnswer, type Operation, type SandboxRequest } from '../../../sandbox/api/http.ts'
+import { answerInstead, latencyOf, spoil, type FaultContext } from '../../../sandbox/api/fault-effects.ts'
+import { createFaults, type FaultRule } from '../../../sandbox/api/faults.ts'
+import { createSequence } from '../../../sandbox/records/hash.ts'
 
 const context: FaultContext = {
   now: Date.parse('2025-03-04T05:06:07Z'),

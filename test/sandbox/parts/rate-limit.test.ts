@@ -1,6 +1,6 @@
 // The platform's rate limit: a burst, then evenly.
 import { expect, test } from 'vitest'
-import { createRateGate } from '../../../sandbox/rate-limit.ts'
+import { createRateGate } from '../../../sandbox/api/rate-limit.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 test('lets a second of calls pass at once, then one each time the bucket has refilled', async () => {

@@ -1,11 +1,17 @@
 // What the sandbox takes as data: the defaults themselves, every kind of fault, and nothing misspelt.
 import { expect, test } from 'vitest'
-import { defaultReadings, readingsOf } from '../../../sandbox/options.ts'
-import { faultRuleSchema, parseInput, readingsSchema, seedSchema, webhookSchema } from '../../../sandbox/schema.ts'
+import { faultRuleSchema } from '../../../sandbox/api/faults.ts'
+import { parseInput } from '../../../sandbox/fields.ts'
+import { changedReadings, readingsOf, readingsSchema } from '../../../sandbox/options.ts'
+import { seedSchema, webhookSchema } from '../../../sandbox/records/seed.ts'
 
-test('every reading that there is can be told', () => {
-  expect(parseInput(readingsSchema, defaultReadings)).toEqual(defaultReadings)
-  expect(Object.keys(readingsSchema.shape).sort()).toEqual(Object.keys(defaultReadings).sort())
+test('a reading given as a number stands for the three statuses of a wrong call', () => {
+  expect(readingsOf({ errorStatus: 409 }).errorStatus).toMatchObject({
+    invalidStatus: 409,
+    notFound: 409,
+    invalidRequest: 409,
+    unauthorized: 401,
+  })
 })
 
 test.each([
@@ -21,7 +27,7 @@ test.each([
   [seedSchema, null, /the whole/],
   [webhookSchema, { id: '../..' }, /id/],
 ])('%#: what is wrong is named', (schema, value, problem) => {
-  expect(() => parseInput<unknown>(schema, value)).toThrow(problem)
+  expect(() => parseInput(schema, value)).toThrow(problem)
 })
 
 test('instants are taken with any offset', () => {
@@ -31,9 +37,5 @@ test('instants are taken with any offset', () => {
 
 test('readings that are not given stay as they were', () => {
   const before = readingsOf({ order: 'id', counting: 'retries' })
-  expect(readingsOf({ order: 'shuffled' }, before)).toEqual({
-    ...defaultReadings,
-    order: 'shuffled',
-    counting: 'retries',
-  })
+  expect(changedReadings(before, { order: 'shuffled', counting: undefined })).toEqual({ ...before, order: 'shuffled' })
 })

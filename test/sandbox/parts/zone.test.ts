@@ -1,6 +1,6 @@
 // Zone-less date-times: daylight saving, odd offsets, and every way of writing fractions.
 import { expect, test } from 'vitest'
-import { createZone, localText, parseLocalSeconds } from '../../../sandbox/zone.ts'
+import { createZone, localText, parseLocalSeconds } from '../../../sandbox/records/zone.ts'
 
 test.each([
   ['UTC', '2025-03-04T05:06:07.008Z', '2025-03-04T05:06:07.008000'],

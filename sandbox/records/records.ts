@@ -1,6 +1,9 @@
 // The handle on the sandbox's records: adds them, lets events happen, and looks at them from outside the API.
-import type { Clock } from '../src/runtime/clock.ts'
-import { webhookStatuses, type WebhookStatus, type WireWebhook } from '../src/platform/wire.ts'
+import { z } from 'zod'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { webhookStatuses, type WebhookStatus, type WireWebhook } from '../../src/platform/wire.ts'
+import { someNames } from '../fields.ts'
+import type { World } from '../world.ts'
 import { createSequence, hash } from './hash.ts'
 import { knownEventTypes } from './payload.ts'
 import { renderRecord } from './render.ts'
@@ -8,12 +11,11 @@ import {
   newRecord,
   seedRecords,
   subscriptionIds,
-  type SeedContext,
+  webhookSchema,
   type SeedOptions,
   type WebhookOptions,
 } from './seed.ts'
-import type { Store } from './store.ts'
-import type { World } from './world.ts'
+import type { StoredRecord } from './store.ts'
 
 /** What `seed` added. */
 export interface Seeded {
@@ -23,16 +25,25 @@ export interface Seeded {
   ids(): string[]
 }
 
-export type EventOptions = Pick<WebhookOptions, 'subscriptionId' | 'eventType' | 'eventInstant' | 'requestPayload'>
+export const eventSchema = webhookSchema.pick({
+  subscriptionId: true,
+  eventType: true,
+  eventInstant: true,
+  requestPayload: true,
+})
 
-export interface TrafficOptions {
-  /** Events per second. */
-  perSecond: number
+export type EventOptions = z.infer<typeof eventSchema>
+
+export const trafficSchema = z.strictObject({
+  /** Events per second; 0 stops them. */
+  perSecond: z.number().min(0).max(10_000),
   /** Default: those that `seed` makes by default. */
-  subscriptionIds?: readonly string[]
+  subscriptionIds: someNames.optional(),
   /** Default: the four that the specification knows. */
-  eventTypes?: readonly string[]
-}
+  eventTypes: someNames.optional(),
+})
+
+export type TrafficOptions = z.infer<typeof trafficSchema>
 
 export interface Records {
   /** Adds many made-up records; no delivery is made for them. */
@@ -46,86 +57,75 @@ export interface Records {
   /** The record as the platform would show it. */
   record(id: string): WireWebhook | undefined
   counts(): Record<WebhookStatus, number>
-  /** Number of records by subscription or event type, of one status or of all. Walks over all records. */
+  /** Number of records by subscription or event type, of one status or of all. */
   countBy(what: 'subscriptionId' | 'eventType', status?: WebhookStatus): Record<string, number>
   /** How many retries of this record the platform accepted. */
   acceptedRetries(id: string): number
-  /** Ids of the records of which more than one retry was accepted. Walks over all records. */
+  /** Ids of the records of which more than one retry was accepted. */
   retriedMoreThanOnce(): string[]
 }
 
-const everything = { from: -Infinity, to: Infinity }
-
 /** `world` is that of the moment: a reset makes another. */
 export function createRecords(world: () => World, clock: Clock, signal: AbortSignal): Records {
-  const context = (): SeedContext => {
-    const { seed, zone, now } = world()
-    return { seed, zone, now: now() }
+  function add(options: WebhookOptions): StoredRecord {
+    const mine = world()
+    const record = newRecord(options, { ...mine, now: mine.now() })
+    mine.store.add([record])
+    return record
   }
 
   function emit(options: EventOptions = {}): string {
-    const { store, engine } = world()
-    const record = store.add(newRecord({ ...options, status: 'processing', lastAttempt: null }, context()))
-    void engine.first(record)
-    return store.idOf(record)
+    const record = add({ ...options, status: 'processing', lastAttempt: null })
+    void world().engine.first(record)
+    return record.id
   }
 
   return {
     seed(options) {
-      const { store } = world()
-      const first = seedRecords(store, options, context())
-      const { count } = options
+      const mine = world()
+      const records = seedRecords(options, { ...mine, now: mine.now() })
+      mine.store.add(records)
       return {
-        count,
+        count: records.length,
         id(position) {
-          if (!(position >= 0 && position < count)) throw new RangeError(`no record ${position} of ${count} was seeded`)
-          return store.idOf(first + position)
+          const record = records[position]
+          if (record === undefined) throw new RangeError(`no record ${position} of ${records.length} was seeded`)
+          return record.id
         },
-        ids: () => Array.from({ length: count }, (_, position) => store.idOf(first + position)),
+        ids: () => records.map(({ id }) => id),
       }
     },
-    addWebhook(options = {}) {
-      const { store } = world()
-      return store.idOf(store.add(newRecord(options, context())))
-    },
+    addWebhook: (options = {}) => add(options).id,
     emit,
     startTraffic: (options) => startTraffic(options, { world, clock, signal, emit }),
     record(id) {
-      const { store, seed, readings } = world()
+      const { store, readings } = world()
       const record = store.find(id)
-      return record === undefined ? undefined : renderRecord(store, record, seed, readings())
+      return record === undefined ? undefined : renderRecord(record, readings())
     },
     counts() {
-      const { byEvent } = world().store
-      const entries = webhookStatuses.map((status, code) => [status, byEvent.count(1 << code, everything)])
+      const counts = countBy(world().store.inOrder('event'), 'status')
+      const entries = webhookStatuses.map((status) => [status, counts[status] ?? 0])
       return Object.fromEntries(entries) as Record<WebhookStatus, number>
     },
     countBy(what, status) {
-      const { store } = world()
-      return countBy(store, what === 'eventType' ? store.eventTypeOf : store.subscriptionOf, status)
+      const all = world().store.inOrder('event')
+      return countBy(status === undefined ? all : all.filter((record) => record.status === status), what)
     },
-    acceptedRetries(id) {
-      const { store } = world()
-      const record = store.find(id)
-      return record === undefined ? 0 : store.acceptedOf(record)
-    },
+    acceptedRetries: (id) => world().store.find(id)?.acceptedRetries ?? 0,
     retriedMoreThanOnce() {
-      const { store } = world()
-      const found: string[] = []
-      for (let record = 0; record < store.size; record++)
-        if (store.acceptedOf(record) > 1) found.push(store.idOf(record))
-      return found
+      const all = world().store.inOrder('event')
+      return all.filter(({ acceptedRetries }) => acceptedRetries > 1).map(({ id }) => id)
     },
   }
 }
 
-function countBy(store: Store, value: (record: number) => string, status?: WebhookStatus): Record<string, number> {
+function countBy(
+  records: readonly StoredRecord[],
+  what: 'subscriptionId' | 'eventType' | 'status',
+): Record<string, number> {
   const counts = new Map<string, number>()
-  const code = status === undefined ? undefined : webhookStatuses.indexOf(status)
-  for (let record = 0; record < store.size; record++) {
-    if (code !== undefined && store.statusOf(record) !== code) continue
-    counts.set(value(record), (counts.get(value(record)) ?? 0) + 1)
-  }
+  for (const record of records) counts.set(record[what], (counts.get(record[what]) ?? 0) + 1)
   return Object.fromEntries(counts)
 }
 
@@ -149,11 +149,9 @@ function startTraffic(options: TrafficOptions, { world, clock, signal, emit }: T
     for (let count = 1; ; count++) {
       await clock.sleep(startedAt + (count * 1000) / options.perSecond - clock.monotonic(), until)
       if (until.aborted || world() !== mine) return
-      const subscriptionId = subscriptions[random.below(subscriptions.length)]
-      const eventType = eventTypes[random.below(eventTypes.length)]
       emit({
-        ...(subscriptionId === undefined ? {} : { subscriptionId }),
-        ...(eventType === undefined ? {} : { eventType }),
+        subscriptionId: subscriptions[random.below(subscriptions.length)],
+        eventType: eventTypes[random.below(eventTypes.length)],
       })
     }
   }

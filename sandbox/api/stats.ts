@@ -1,7 +1,7 @@
 // What the sandbox counts: the tests' view of what a client did to the platform.
-import type { Clock } from '../src/runtime/clock.ts'
-import type { AssertionProblem } from './assertion-check.ts'
-import type { Operation } from './exchange.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import type { AssertionProblem } from './assertion.ts'
+import type { Operation } from './http.ts'
 
 export interface StatsSnapshot {
   /** Requests by operation and answered status; a request whose connection was reset or left hanging counts as `none`. */

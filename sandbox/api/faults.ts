@@ -1,70 +1,94 @@
 // Faults that can be switched on and off while the sandbox runs: which there are, and which calls they hit.
-import type { Operation, SandboxRequest } from './exchange.ts'
-import type { Sequence } from './hash.ts'
+import { z } from 'zod'
+import { count, headers, httpStatus, milliseconds, names, share } from '../fields.ts'
+import type { Sequence } from '../records/hash.ts'
+import type { SandboxRequest } from './http.ts'
 
-/** How `Retry-After` tells a time: in seconds, as an HTTP date, or not at all. */
-export type RetryAfter = { seconds: number; form?: 'seconds' | 'date' } | 'absent'
+/** `Retry-After` in seconds, as an HTTP date, or not at all. */
+const retryAfter = z.union([
+  z.literal('absent'),
+  z.strictObject({ seconds: z.number(), form: z.enum(['seconds', 'date']).optional() }),
+])
+export type RetryAfter = z.infer<typeof retryAfter>
 
-export type FaultBody = 'error' | 'html' | 'empty' | { text: string; contentType?: string }
-
-export type Fault =
+const faultSchema = z.discriminatedUnion('kind', [
   /** The call takes this long more; `maxMs`: uniformly up to that. */
-  | { kind: 'latency'; ms: number; maxMs?: number }
-  /** Any status instead of the answer. `applied`: after the call has done its work, else before. `code` stands in an `error` body. */
-  | {
-      kind: 'status'
-      status: number
-      body?: FaultBody
-      code?: string
-      headers?: Record<string, string>
-      applied?: boolean
-    }
+  z.strictObject({ kind: z.literal('latency'), ms: milliseconds, maxMs: milliseconds.optional() }),
+  /** Any status instead of the answer. `applied`: after the call has done its work. `code` stands in an `error` body. */
+  z.strictObject({
+    kind: z.literal('status'),
+    status: httpStatus,
+    body: z
+      .union([
+        z.enum(['error', 'html', 'empty']),
+        z.strictObject({ text: z.string(), contentType: z.string().optional() }),
+      ])
+      .optional(),
+    code: z.string().optional(),
+    headers: headers.optional(),
+    applied: z.boolean().optional(),
+  }),
   /** 429, or another status, with Retry-After. */
-  | { kind: 'throttle'; retryAfter: RetryAfter; status?: number }
+  z.strictObject({ kind: z.literal('throttle'), retryAfter, status: httpStatus.optional() }),
   /** The connection is reset, before or after the call has done its work. */
-  | { kind: 'reset'; when: 'before' | 'after' }
+  z.strictObject({ kind: z.literal('reset'), when: z.enum(['before', 'after']) }),
   /** No answer, ever; the work is done all the same when `applied`. */
-  | { kind: 'hang'; applied?: boolean }
+  z.strictObject({ kind: z.literal('hang'), applied: z.boolean().optional() }),
   /** Content-Length promises all, this share of it comes (default 0.5), then the connection ends. */
-  | { kind: 'cut'; share?: number }
+  z.strictObject({ kind: z.literal('cut'), share: share.optional() }),
   /** The body comes in pieces (default 16 bytes each 100 ms). */
-  | { kind: 'drip'; bytes?: number; everyMs?: number }
+  z.strictObject({
+    kind: z.literal('drip'),
+    bytes: z.number().int().min(1).optional(),
+    everyMs: milliseconds.optional(),
+  }),
   /** The body is JSON that ends in the middle; the HTTP message is whole. */
-  | { kind: 'broken-json' }
+  z.strictObject({ kind: z.literal('broken-json') }),
   /** The body is followed by spaces up to this many MiB. */
-  | { kind: 'huge-body'; mebibytes: number }
+  z.strictObject({ kind: z.literal('huge-body'), mebibytes: z.number().min(0).max(512) }),
   /** Default 302. */
-  | { kind: 'redirect'; location: string; status?: number }
+  z.strictObject({ kind: z.literal('redirect'), location: z.string(), status: httpStatus.optional() }),
   /** `expires_in` of a token answer: any JSON value, undefined leaves it out. */
-  | { kind: 'expires-in'; value?: unknown }
+  z.strictObject({ kind: z.literal('expires-in'), value: z.unknown().optional() }),
   /** The token endpoint refuses with this OAuth error (default `invalid_client`, 401). */
-  | { kind: 'refuse-token'; error?: string; description?: string; status?: number }
+  z.strictObject({
+    kind: z.literal('refuse-token'),
+    error: z.string().optional(),
+    description: z.string().optional(),
+    status: httpStatus.optional(),
+  }),
   /** The answer to a retry shows a record with another id. */
-  | { kind: 'wrong-id' }
+  z.strictObject({ kind: z.literal('wrong-id') }),
   /** The answer has these headers too, such as `age`, or instead of its own. Names in lower case. */
-  | { kind: 'headers'; headers: Record<string, string> }
+  z.strictObject({ kind: z.literal('headers'), headers }),
   /** The answer has no `Date` header. */
-  | { kind: 'no-date' }
+  z.strictObject({ kind: z.literal('no-date') }),
   /** Deliveries only: never ends, so that the record stays `processing`. */
-  | { kind: 'stuck' }
+  z.strictObject({ kind: z.literal('stuck') }),
+])
 
-/** `api` is list and retry; `delivery` is a POST to a subscriber (`latency` and `stuck` only). */
-export type FaultTarget = Exclude<Operation, 'other'> | 'api' | 'any' | 'delivery'
+export type Fault = z.infer<typeof faultSchema>
 
-export interface FaultRule {
-  operation: FaultTarget
-  fault: Fault
-  /** Share of the calls that are hit, 0 to 1; default 1. */
-  probability?: number
+/** Which calls a fault hits. `api` is list and retry; `delivery` is a POST to a subscriber (`latency` and `stuck` only). */
+export const faultRuleSchema = z.strictObject({
+  operation: z.enum(['token', 'list', 'retry', 'api', 'any', 'delivery']),
+  fault: faultSchema,
+  /** Share of the calls that are hit; default 1. */
+  probability: share.optional(),
   /** Lets this many calls pass first; default 0. */
-  skip?: number
+  skip: count.optional(),
   /** Hits at most this many calls; default no limit. */
-  count?: number
+  count: count.optional(),
   /** Hits only retries and deliveries of these webhooks. */
-  webhookIds?: readonly string[]
+  webhookIds: names.optional(),
+})
+
+export interface FaultRule extends z.infer<typeof faultRuleSchema> {
   /** In-process only: hits only requests that this accepts. */
   when?: (request: SandboxRequest) => boolean
 }
+
+export type FaultTarget = FaultRule['operation']
 
 export interface Faults {
   /** Replaces all rules. */
@@ -125,7 +149,7 @@ export function createFaults(random: Sequence, initial: readonly FaultRule[] = [
     hits: () => Object.fromEntries(hitsByKind),
     rules: () => armed.map(({ rule }) => rule),
     forRequest: (request) => draw((rule) => concerns(rule, request)),
-    forDelivery: (webhookId) => draw((rule) => rule.operation === 'delivery' && names(rule, webhookId)),
+    forDelivery: (webhookId) => draw((rule) => rule.operation === 'delivery' && isNamed(rule, webhookId)),
   }
 }
 
@@ -139,9 +163,9 @@ function concerns(rule: FaultRule, request: SandboxRequest): boolean {
     rule.operation === operation ||
     (rule.operation === 'api' && (operation === 'list' || operation === 'retry')) ||
     (rule.operation === 'any' && operation !== 'other')
-  return aimed && names(rule, request.webhookId) && (rule.when?.(request) ?? true)
+  return aimed && isNamed(rule, request.webhookId) && (rule.when?.(request) ?? true)
 }
 
-function names({ webhookIds }: FaultRule, id: string | undefined): boolean {
+function isNamed({ webhookIds }: FaultRule, id: string | undefined): boolean {
   return webhookIds === undefined || (id !== undefined && webhookIds.includes(id.toLowerCase()))
 }

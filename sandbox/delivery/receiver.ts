@@ -1,30 +1,33 @@
 // The built-in subscriber: takes deliveries, counts them, and can be told to fail in every way a receiver fails.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { Clock } from '../src/runtime/clock.ts'
-import type { Sequence } from './hash.ts'
-import { closeServer, listen, readBody } from './listen.ts'
+import { z } from 'zod'
+import type { Clock } from '../../src/runtime/clock.ts'
+import type { Sequence } from '../records/hash.ts'
+import { closeServer, listen, readBody } from '../api/http.ts'
+import { count, httpStatus, milliseconds, names, share } from '../fields.ts'
 import { deliveryHeader, eventTypeOf, type Courier } from './post.ts'
-import { noResult } from './store.ts'
+import { noResult } from '../records/store.ts'
 
-/** What becomes of the deliveries that a rule matches. */
-export interface ReceiverRule {
+/** What becomes of the deliveries that match; all of the given conditions must hold. */
+export const receiverRuleSchema = z.strictObject({
   /** `reset`: the connection is reset; `hang`: no answer. */
-  connection?: 'reset' | 'hang'
+  connection: z.enum(['reset', 'hang']).optional(),
   /** Default 500, if the rule neither resets nor hangs; without `status` a rule with `slowMs` only delays. */
-  status?: number
-  body?: string
-  headers?: Record<string, string | string[]>
-  /** Answers this much later, in milliseconds. */
-  slowMs?: number
-  /** Only deliveries of these; all of the given conditions must hold. */
-  eventTypes?: readonly string[]
-  subscriptionIds?: readonly string[]
-  webhookIds?: readonly string[]
+  status: httpStatus.optional(),
+  body: z.string().optional(),
+  headers: z.record(z.string(), z.union([z.string(), z.array(z.string())])).optional(),
+  /** Answers this much later. */
+  slowMs: milliseconds.optional(),
+  eventTypes: names.optional(),
+  subscriptionIds: names.optional(),
+  webhookIds: names.optional(),
   /** Share of the deliveries that is hit; default 1. */
-  probability?: number
+  probability: share.optional(),
   /** Hits at most this many deliveries. */
-  count?: number
-}
+  count: count.optional(),
+})
+
+export type ReceiverRule = z.infer<typeof receiverRuleSchema>
 
 export interface ReceiverCounts {
   /** Deliveries that came to the receiver, whatever became of them. */

@@ -1,7 +1,7 @@
 // What a fault makes of a call: how long it is held up, what answers in its place, and how an answer is spoilt.
-import { textAnswer, type Answer } from './exchange.ts'
+import type { Sequence } from '../records/hash.ts'
 import type { Fault, RetryAfter } from './faults.ts'
-import type { Sequence } from './hash.ts'
+import { textAnswer, type Answer } from './http.ts'
 
 export interface FaultContext {
   /** The server's time, epoch milliseconds. */

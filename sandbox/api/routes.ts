@@ -4,21 +4,19 @@ import {
   retryWorkflowCode,
   tokenPath,
   webhooksPath,
-  webhookStatuses,
   type WireError,
   type WirePage,
   type WireRetryAnswer,
-} from '../src/platform/wire.ts'
-import type { DeliveryEngine } from './delivery.ts'
-import { jsonAnswer, type Answer, type SandboxRequest } from './exchange.ts'
-import { isUuid } from './ids.ts'
-import { parseListQuery, type BadParameter, type Lister, type ListQuery } from './list.ts'
-import { errorStatuses, type Readings } from './options.ts'
-import { renderRecord } from './render.ts'
+} from '../../src/platform/wire.ts'
+import type { DeliveryEngine } from '../delivery/delivery.ts'
+import { jsonAnswer, type Answer, type SandboxRequest } from './http.ts'
+import { isUuid, pageOf, parseListQuery, type BadParameter, type ListQuery } from './list.ts'
+import type { Readings } from '../options.ts'
+import { renderRecord } from '../records/render.ts'
 import type { Stats } from './stats.ts'
-import { failed, type Store } from './store.ts'
+import type { Store, StoredRecord } from '../records/store.ts'
 import type { TokenEndpoint } from './tokens.ts'
-import { localText, type Zone } from './zone.ts'
+import { localText, type Zone } from '../records/zone.ts'
 
 export interface Paths {
   /** Path of the issuer, such as `/auth/realms/demo`. */
@@ -47,10 +45,8 @@ function decode(segment: string): string {
 }
 
 export interface Platform {
-  seed: number
   zone: Zone
   store: Store
-  lister: Lister
   stats: Stats
   tokens: TokenEndpoint
   engine: DeliveryEngine
@@ -98,19 +94,18 @@ export function errorAnswer(
 function gate(platform: Platform, request: SandboxRequest): Answer | undefined {
   const { authorization } = request.headers
   if (platform.tokens.accepts(typeof authorization === 'string' ? authorization : undefined)) return platform.throttle()
-  const { unauthorized } = errorStatuses(platform.readings().errorStatus)
+  const { unauthorized } = platform.readings().errorStatus
   const error = { code: errorCode.unauthorized, message: 'The access token is not valid.', messageParameters: [] }
   const refusal = errorAnswer(platform, unauthorized, error)
   return { ...refusal, headers: { ...refusal.headers, 'www-authenticate': 'Bearer error="invalid_token"' } }
 }
 
 function list(platform: Platform, request: SandboxRequest): Answer {
-  const { store, seed, readings: read } = platform
-  const readings = read()
+  const readings = platform.readings()
   const query = parseListQuery(request.query, readings)
   if ('problem' in query) return invalidParameter(platform, query)
-  const { records, page } = platform.lister.page(query, readings.order)
-  const webhooks = records.map((record) => renderRecord(store, record, seed, readings))
+  const { records, page } = pageOf(platform.store, query, readings.order)
+  const webhooks = records.map((record) => renderRecord(record, readings))
   const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, query, readings) }
   // Without `page` this is no WireList: that is what the reading is about.
   const body = { workflow: {}, data: { webhooks }, connect: {}, metadata }
@@ -140,26 +135,25 @@ async function retry(platform: Platform, request: SandboxRequest): Promise<Answe
   if (record === undefined) {
     stats.retryRefused('notFound')
     const error = { code: errorCode.notFound, message: `Webhook ${id} was not found.`, messageParameters: [id] }
-    return errorAnswer(platform, errorStatuses(readings().errorStatus).notFound, error)
+    return errorAnswer(platform, readings().errorStatus.notFound, error)
   }
-  if (store.statusOf(record) !== failed) return notFailed(platform, record)
-  store.noteAccepted(record)
+  if (record.status !== 'failed') return notFailed(platform, record)
+  record.acceptedRetries++
   stats.retryAccepted()
   await engine.retry(record)
   const body: WireRetryAnswer = {
     workflow: { code: retryWorkflowCode },
-    data: { webhook: renderRecord(store, record, platform.seed, readings()) },
+    data: { webhook: renderRecord(record, readings()) },
     connect: {},
     metadata: {},
   }
   return jsonAnswer(readings().acceptedStatus, readings().unknownFields ? { ...body, links: {} } : body)
 }
 
-function notFailed(platform: Platform, record: number): Answer {
+function notFailed(platform: Platform, { status }: StoredRecord): Answer {
   platform.stats.retryRefused('invalidStatus')
-  const status = webhookStatuses[platform.store.statusOf(record)] ?? 'other'
   const found = status.charAt(0).toUpperCase() + status.slice(1)
-  return errorAnswer(platform, errorStatuses(platform.readings().errorStatus).invalidStatus, {
+  return errorAnswer(platform, platform.readings().errorStatus.invalidStatus, {
     code: invalidStatusCode,
     message: `Webhook status must be Failed to retry, but it is ${found}.`,
     messageParameters: ['Failed', found],
@@ -194,7 +188,7 @@ function parse(body: string): Record<string, unknown> | undefined {
 }
 
 function invalidParameter(platform: Platform, { parameter, problem }: BadParameter): Answer {
-  return errorAnswer(platform, errorStatuses(platform.readings().errorStatus).invalidRequest, {
+  return errorAnswer(platform, platform.readings().errorStatus.invalidRequest, {
     code: errorCode.invalidRequest,
     message: `${parameter} ${problem}.`,
     messageParameters: [parameter, problem],

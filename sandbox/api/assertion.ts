@@ -1,6 +1,6 @@
 // Checks a client assertion as strictly as the specification allows. @see docs/platform-api.md "Assertion", RFC 7523 section 3
-import { verify, type X509Certificate } from 'node:crypto'
-import { assertionHeader, maxAssertionLifetimeSeconds } from '../src/platform/wire.ts'
+import { createPublicKey, verify, X509Certificate, type KeyObject } from 'node:crypto'
+import { assertionHeader, maxAssertionLifetimeSeconds } from '../../src/platform/wire.ts'
 
 /** Why an assertion was refused. */
 export const assertionProblems = [
@@ -20,11 +20,31 @@ export const assertionProblems = [
 
 export type AssertionProblem = (typeof assertionProblems)[number]
 
+/** What is registered for the service account. */
+export interface Signer {
+  key: KeyObject
+  /** Epoch milliseconds; a bare public key is always valid. */
+  validFrom: number
+  validTo: number
+}
+
+/** The signer of a certificate or a public key in PEM. @throws TypeError */
+export function readSigner(pem: string): Signer {
+  try {
+    if (!pem.includes('-BEGIN CERTIFICATE-'))
+      return { key: createPublicKey(pem), validFrom: -Infinity, validTo: Infinity }
+    const { publicKey, validFromDate, validToDate } = new X509Certificate(pem)
+    return { key: publicKey, validFrom: validFromDate.getTime(), validTo: validToDate.getTime() }
+  } catch (cause) {
+    throw new TypeError('The sandbox can not read the certificate: give an X.509 certificate in PEM.', { cause })
+  }
+}
+
 export interface AssertionPolicy {
   clientId: string
   /** The issuer URI. */
   audience: string
-  certificates: readonly X509Certificate[]
+  signers: readonly Signer[]
   checkCertificateDates: boolean
   /** The server's time, epoch milliseconds. */
   now: number
@@ -49,9 +69,9 @@ export function checkAssertion(assertion: string, policy: AssertionPolicy): Asse
   if (!sameFields(headerFields, assertionHeader)) {
     return refusal('header', 'The header must be alg RS256 and typ JWT, and nothing else.')
   }
-  const signer = policy.certificates.find((certificate) => signed(certificate, `${header}.${payload}`, signature))
+  const signer = policy.signers.find(({ key }) => isSignedBy(key, `${header}.${payload}`, signature))
   if (signer === undefined) return refusal('signature', 'No registered certificate verifies the signature.')
-  if (policy.checkCertificateDates && !isValidAt(signer, policy.now)) {
+  if (policy.checkCertificateDates && (policy.now < signer.validFrom || policy.now > signer.validTo)) {
     return refusal('certificate', 'The registered certificate is not valid at this time.')
   }
   const claims = parseObject(payload)
@@ -111,12 +131,8 @@ function sameFields(fields: Record<string, unknown>, wanted: Record<string, stri
   return Object.keys(fields).length === names.length && names.every((name) => fields[name] === wanted[name])
 }
 
-function signed(certificate: X509Certificate, input: string, signature: string): boolean {
-  return verify('RSA-SHA256', Buffer.from(input), certificate.publicKey, Buffer.from(signature, 'base64url'))
-}
-
-function isValidAt(certificate: X509Certificate, now: number): boolean {
-  return now >= certificate.validFromDate.getTime() && now <= certificate.validToDate.getTime()
+function isSignedBy(key: KeyObject, input: string, signature: string): boolean {
+  return verify('RSA-SHA256', Buffer.from(input), key, Buffer.from(signature, 'base64url'))
 }
 
 function isSeconds(value: unknown): value is number {

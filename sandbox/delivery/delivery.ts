@@ -1,19 +1,18 @@
 // Sends events to their subscribers and records what came of it: first deliveries, retries, and the platform's own retries.
-import type { Clock } from '../src/runtime/clock.ts'
-import { latencyOf } from './fault-effects.ts'
-import type { FaultDraw } from './faults.ts'
-import { hash, type Sequence } from './hash.ts'
-import type { Readings } from './options.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { latencyOf } from '../api/fault-effects.ts'
+import type { FaultDraw } from '../api/faults.ts'
+import type { Sequence } from '../records/hash.ts'
+import type { Readings } from '../options.ts'
 import { post, type Courier } from './post.ts'
-import { renderPayload } from './render.ts'
-import type { Stats } from './stats.ts'
-import { failed, processing, successful, type AttemptResult, type Store } from './store.ts'
-import type { Zone } from './zone.ts'
+import { renderPayload } from '../records/render.ts'
+import type { Stats } from '../api/stats.ts'
+
+import type { AttemptResult, StoredRecord } from '../records/store.ts'
+import type { Zone } from '../records/zone.ts'
 
 export interface DeliveryOptions {
   clock: Clock
-  seed: number
-  store: Store
   stats: Stats
   faults: FaultDraw
   random: Sequence
@@ -29,9 +28,9 @@ export interface DeliveryOptions {
 
 export interface DeliveryEngine {
   /** Takes a failed record on again, at once. Resolves when its result is recorded, or at once when it is delivered later. */
-  retry(record: number): Promise<void>
+  retry(record: StoredRecord): Promise<void>
   /** Delivers a `processing` record for the first time; resolves when its result is recorded. */
-  first(record: number): Promise<void>
+  first(record: StoredRecord): Promise<void>
   /** Resolves when no delivery is under way or waits for its delay. The platform's own later retries do not count. */
   idle(): Promise<void>
   /** Drops what is under way. */
@@ -39,42 +38,42 @@ export interface DeliveryEngine {
 }
 
 export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
-  const { clock, courier, store, stats, zone, readings } = options
+  const { clock, courier, stats, zone, readings } = options
   const closing = new AbortController()
   const waiting: (() => void)[] = []
   let underWay = 0
 
-  function begin(record: number, counts = true): void {
-    store.setStatus(record, processing)
-    if (readings().countedAt === 'start') store.setAttempt(record, startOf(record, counts))
+  function begin(record: StoredRecord, counts = true): void {
+    record.status = 'processing'
+    if (readings().countedAt === 'start') countAttempt(record, counts)
   }
 
   /** Sub-millisecond digits are made up: a clock of milliseconds has none. */
-  function startOf(record: number, counts: boolean): { attempts: number; lastAttemptLocalMicros: number } {
-    const attempts = store.attemptsOf(record) + (counts ? 1 : 0)
-    const microseconds = hash(options.seed, record, attempts) % 1000
-    return { attempts, lastAttemptLocalMicros: zone.local(options.now()) + microseconds }
+  function countAttempt(record: StoredRecord, counts: boolean): void {
+    if (counts) record.attempts++
+    record.lastAttemptMicros = zone.local(options.now()) + ((record.random + record.attempts) % 1000)
   }
 
-  /** True when it arrived; undefined when nobody will ever know. */
-  async function attempt(record: number, counts = true): Promise<boolean | undefined> {
-    const faults = options.faults.forDelivery(store.idOf(record))
+  /** True when it arrived; undefined when it never ends. */
+  async function attempt(record: StoredRecord, counts = true): Promise<boolean | undefined> {
+    const faults = options.faults.forDelivery(record.id)
     const latencyMs = latencyOf(faults, options.random)
     if (latencyMs > 0) await clock.sleep(latencyMs, closing.signal)
     if (faults.some(({ kind }) => kind === 'stuck')) return undefined
-    const result = await post(courier, {
+    const { eventId, id: webhookId, subscriptionId } = record
+    record.result = await post(courier, {
       clock,
-      url: options.urlOf(store.subscriptionOf(record)),
-      webhookId: store.idOf(record),
-      eventId: store.eventIdOf(record),
-      subscriptionId: store.subscriptionOf(record),
-      payload: renderPayload(store, record, options.seed),
+      url: options.urlOf(subscriptionId),
+      webhookId,
+      eventId,
+      subscriptionId,
+      payload: renderPayload(record),
       timeoutMs: readings().deliveryTimeoutMs,
       signal: closing.signal,
     })
-    const counted = readings().countedAt === 'start' ? {} : startOf(record, counts)
-    const arrived = succeeded(result)
-    store.setAttempt(record, { ...counted, result, status: arrived ? successful : failed })
+    if (readings().countedAt === 'end') countAttempt(record, counts)
+    const arrived = succeeded(record.result)
+    record.status = arrived ? 'successful' : 'failed'
     return arrived
   }
 
@@ -94,16 +93,16 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
     return result
   }
 
-  async function automaticRetries(record: number): Promise<void> {
+  async function automaticRetries(record: StoredRecord): Promise<void> {
     const { automaticRetries: plan } = readings()
     for (const delayMs of plan?.delaysMs ?? []) {
-      if (plan?.status === 'processing') store.setStatus(record, processing)
+      if (plan?.status === 'processing') record.status = 'processing'
       await clock.sleep(delayMs, closing.signal)
-      // Somebody else may have retried it meanwhile.
-      if (store.statusOf(record) !== (plan?.status === 'processing' ? processing : failed)) return
+      // A client may have retried it meanwhile.
+      if (record.status !== plan?.status) return
       begin(record)
       const delivered = await account(() => attempt(record))
-      if (delivered !== false || store.statusOf(record) === successful) return
+      if (delivered !== false) return
     }
   }
 
@@ -116,7 +115,7 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
 
   return {
     async retry(record) {
-      const { mode, delayMs, meanwhile = 'processing' } = readings().delivery
+      const { mode, delayMs, meanwhile } = readings().delivery
       const waitsFailed = mode === 'async' && meanwhile === 'failed'
       if (!waitsFailed) begin(record)
       const done = account(async () => {

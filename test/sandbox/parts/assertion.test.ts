@@ -1,7 +1,7 @@
 // The assertion, spoilt in every way that the specification forbids.
-import { X509Certificate } from 'node:crypto'
+import { createPublicKey } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
-import { checkAssertion, type AssertionPolicy } from '../../../sandbox/assertion-check.ts'
+import { checkAssertion, readSigner, type AssertionPolicy } from '../../../sandbox/api/assertion.ts'
 import { claimsFor, encode, sign, type Claims } from '../client.ts'
 import { testKeys } from '../../support/keys.ts'
 
@@ -15,7 +15,7 @@ beforeAll(async () => {
   policy = {
     clientId: sandbox.clientId,
     audience: sandbox.issuerUrl,
-    certificates: [new X509Certificate(certificatePem)],
+    signers: [readSigner(certificatePem)],
     checkCertificateDates: true,
     now,
     usedIds: new Map(),
@@ -107,7 +107,7 @@ test('signatures: another key, a changed payload, a cut one, and a second certif
   expect(checkAssertion(`${header}.${encode(claims())}.${signature?.slice(0, 40)}`, policy)?.problem).toBe('signature')
 
   const { certificatePem } = await testKeys('other')
-  const both = { ...policy, certificates: [...policy.certificates, new X509Certificate(certificatePem)] }
+  const both = { ...policy, signers: [...policy.signers, readSigner(certificatePem)] }
   expect(checkAssertion(foreign, both)).toBeUndefined()
 })
 
@@ -120,6 +120,18 @@ test('a certificate counts from its first to its last day, unless dates are not 
   const assertion = (): Promise<string> => sign(claimsFor(sandbox, late))
   expect(checkAssertion(await assertion(), { ...policy, now: late })?.problem).toBe('certificate')
   expect(checkAssertion(await assertion(), { ...policy, now: late, checkCertificateDates: false })).toBeUndefined()
+})
+
+test('a bare public key is taken too, at any time; nonsense is not', async () => {
+  const { privateKeyPem } = await testKeys()
+  const publicPem = createPublicKey(privateKeyPem).export({ type: 'spki', format: 'pem' }).toString()
+  const late = Date.parse('2101-01-01T00:00:00Z')
+  const signers = [readSigner(publicPem)]
+  expect(checkAssertion(await sign(claimsFor(sandbox, late)), { ...policy, now: late, signers })).toBeUndefined()
+  expect(checkAssertion(await sign(claims(), undefined, 'other'), { ...policy, signers })?.problem).toBe('signature')
+  for (const pem of ['nonsense', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----']) {
+    expect(() => readSigner(pem)).toThrow(TypeError)
+  }
 })
 
 test('what is told of a refusal holds nothing of the assertion', async () => {

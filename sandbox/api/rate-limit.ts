@@ -1,9 +1,9 @@
 // The platform's own rate limit: a bucket of calls that refills evenly.
-import type { Clock } from '../src/runtime/clock.ts'
-import type { RateLimit } from './options.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import type { Readings } from '../options.ts'
 
 /** Undefined when the call may pass, else the seconds until the next one may. */
-export type RateGate = (limit: RateLimit) => number | undefined
+export type RateGate = (limit: NonNullable<Readings['rateLimit']>) => number | undefined
 
 export function createRateGate(clock: Clock): RateGate {
   let level: number | undefined

@@ -1,10 +1,9 @@
 // The token endpoint, and the tokens that the API believes. @see docs/platform-api.md "Token request", RFC 6749 sections 4.4 and 5
-import { X509Certificate } from 'node:crypto'
-import { clientAssertionType, grantType, type WireToken } from '../src/platform/wire.ts'
-import { checkAssertion, type AssertionProblem } from './assertion-check.ts'
-import { jsonAnswer, type Answer, type SandboxRequest } from './exchange.ts'
-import type { Sequence } from './hash.ts'
-import { errorStatuses, type Readings } from './options.ts'
+import { clientAssertionType, grantType, type WireToken } from '../../src/platform/wire.ts'
+import { checkAssertion, readSigner, type AssertionProblem } from './assertion.ts'
+import { jsonAnswer, type Answer, type SandboxRequest } from './http.ts'
+import type { Sequence } from '../records/hash.ts'
+import type { Readings } from '../options.ts'
 
 export interface TokenEndpointOptions {
   clientId: string
@@ -38,7 +37,7 @@ export function createTokenEndpoint(options: TokenEndpointOptions): TokenEndpoin
   const { random, readings } = options
   const lives = new Map<string, number>()
   const usedIds = new Map<string, number>()
-  let certificates = options.certificates.map(parseCertificate)
+  let signers = options.certificates.map(readSigner)
 
   function issue(): Answer {
     const { expiresIn, tokenLivesSeconds, tokenScope, unknownFields } = readings()
@@ -54,7 +53,7 @@ export function createTokenEndpoint(options: TokenEndpointOptions): TokenEndpoin
   }
 
   function refuse(error: string, description: string): Answer {
-    const status = error === 'invalid_client' ? errorStatuses(readings().errorStatus).invalidClient : 400
+    const status = error === 'invalid_client' ? readings().errorStatus.invalidClient : 400
     return jsonAnswer(status, { error, error_description: description }, noStore)
   }
 
@@ -86,7 +85,7 @@ export function createTokenEndpoint(options: TokenEndpointOptions): TokenEndpoin
       const refusal = checkAssertion(form.get('client_assertion') ?? '', {
         clientId: options.clientId,
         audience: options.issuerUrl,
-        certificates,
+        signers,
         checkCertificateDates: options.checkCertificateDates,
         now: options.now(),
         usedIds,
@@ -108,19 +107,11 @@ export function createTokenEndpoint(options: TokenEndpointOptions): TokenEndpoin
       lives.clear()
     },
     register(pems) {
-      certificates = pems.map(parseCertificate)
+      signers = pems.map(readSigner)
     },
   }
 }
 
 function isForm(contentType: string | readonly string[] | undefined): boolean {
   return typeof contentType === 'string' && /^application\/x-www-form-urlencoded\s*(;|$)/i.test(contentType)
-}
-
-function parseCertificate(pem: string): X509Certificate {
-  try {
-    return new X509Certificate(pem)
-  } catch (cause) {
-    throw new TypeError('The sandbox can not read the certificate: give an X.509 certificate in PEM.', { cause })
-  }
 }

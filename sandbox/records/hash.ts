@@ -1,18 +1,10 @@
 // Seeded pseudo-randomness: the same seed always makes the same platform. Nothing here is fit for cryptography.
 
-/** Scrambles 32 bits; a bijection, undone by `unmix`. (The finalizer of MurmurHash3.) */
+/** Scrambles 32 bits; a bijection. (The finalizer of MurmurHash3.) */
 export function mix(word: number): number {
   let h = word
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b)
   h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35)
-  return (h ^ (h >>> 16)) >>> 0
-}
-
-/** The word that `mix` made `mixed` of. */
-export function unmix(mixed: number): number {
-  let h = mixed
-  h = Math.imul(h ^ (h >>> 16), 0x7ed1b41d)
-  h = Math.imul(h ^ (h >>> 13) ^ (h >>> 26), 0xa5cb9243)
   return (h ^ (h >>> 16)) >>> 0
 }
 

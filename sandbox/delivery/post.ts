@@ -1,7 +1,7 @@
 // One POST of an event to a subscriber, and its result as the record shows it.
 import { Agent, request } from 'undici'
-import type { Clock } from '../src/runtime/clock.ts'
-import { noResult, type AttemptResult } from './store.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { noResult, type AttemptResult } from '../records/store.ts'
 
 export interface Post {
   clock: Clock

@@ -1,12 +1,10 @@
 // Takes each request through faults and operations to its answer, and counts it.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Clock } from '../src/runtime/clock.ts'
-import type { Answer, SandboxRequest } from './exchange.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { readBody, send, splitTarget, type Answer, type SandboxRequest } from './http.ts'
 import { answerInstead, latencyOf, spoil } from './fault-effects.ts'
-import { readBody } from './listen.ts'
 import { answer, route, type Paths } from './routes.ts'
-import { send, splitTarget } from './transport.ts'
-import type { World } from './world.ts'
+import type { World } from '../world.ts'
 
 export interface GatewayOptions {
   clock: Clock

@@ -1,0 +1,156 @@
+// HTTP as the sandbox speaks it: a request and its answer, whole or broken as told. On node:http and no framework, because it
+// must reach the socket: to reset it, to cut a body or to let it drip.
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Clock } from '../../src/runtime/clock.ts'
+
+/** `other` is what the platform does not have. */
+export type Operation = 'token' | 'list' | 'retry' | 'other'
+
+export interface SandboxRequest {
+  operation: Operation
+  method: string
+  path: string
+  query: URLSearchParams
+  /** Names in lower case. */
+  headers: Readonly<Record<string, string | readonly string[] | undefined>>
+  body: string
+  /** Of a retry: the id in the path, decoded. */
+  webhookId: string | undefined
+}
+
+/** How the answer goes onto the wire; default: whole. */
+export type Wire =
+  | { kind: 'whole' }
+  /** The connection is reset instead. */
+  | { kind: 'reset' }
+  /** Nothing is ever sent. */
+  | { kind: 'hang' }
+  /** The connection ends after this share of the announced body. */
+  | { kind: 'cut'; share: number }
+  | { kind: 'drip'; bytes: number; everyMs: number }
+
+export interface Answer {
+  status: number
+  headers: Record<string, string>
+  body: string
+  wire: Wire
+}
+
+export function jsonAnswer(status: number, body: unknown, headers: Record<string, string> = {}): Answer {
+  return {
+    status,
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+    wire: { kind: 'whole' },
+  }
+}
+
+export function textAnswer(status: number, body: string, headers: Record<string, string> = {}): Answer {
+  return { status, headers: { 'content-type': 'text/plain', ...headers }, body, wire: { kind: 'whole' } }
+}
+
+export interface Sending {
+  clock: Clock
+  signal: AbortSignal
+  /** Value of the `Date` header, epoch milliseconds; undefined: no such header. */
+  date: number | undefined
+}
+
+/** Sends the answer as its `wire` says. Resolves when it has been handed over, or never will be. */
+export async function send(response: ServerResponse, answer: Answer, sending: Sending): Promise<void> {
+  const { wire } = answer
+  if (response.destroyed || wire.kind === 'hang') return
+  if (wire.kind === 'reset') {
+    response.socket?.resetAndDestroy()
+    return
+  }
+  const body = Buffer.from(answer.body)
+  response.sendDate = false
+  response.writeHead(answer.status, headersOf(answer, body.length, sending.date))
+  switch (wire.kind) {
+    case 'whole':
+      response.end(body)
+      return
+    case 'cut':
+      response.write(body.subarray(0, Math.floor(body.length * wire.share)), () => response.socket?.destroy())
+      return
+    case 'drip':
+      await drip(response, body, wire, sending)
+      return
+  }
+}
+
+/** Headers of an answer as they go out. */
+export function headersOf(
+  { headers }: Answer,
+  length: number,
+  date: number | undefined,
+): Record<string, string | number> {
+  const { date: own, ...others } = headers
+  const dateHeader = own ?? (date === undefined ? '' : new Date(date).toUTCString())
+  return { ...others, ...(dateHeader === '' ? {} : { date: dateHeader }), 'content-length': length }
+}
+
+async function drip(
+  response: ServerResponse,
+  body: Buffer,
+  { bytes, everyMs }: { bytes: number; everyMs: number },
+  { clock, signal }: Sending,
+): Promise<void> {
+  for (let at = 0; at < body.length; at += bytes) {
+    if (response.destroyed) return
+    response.write(body.subarray(at, at + bytes))
+    await clock.sleep(everyMs, signal)
+  }
+  response.end()
+}
+
+/** Path and query of a request target. */
+export function splitTarget(target: string): { path: string; query: URLSearchParams } {
+  const [path = '', ...query] = target.split('?')
+  return { path, query: new URLSearchParams(query.join('?')) }
+}
+
+/**
+ * Listens and returns the origin, such as `http://127.0.0.1:41234`; of a server on all addresses, that of loopback.
+ * Rejects when the port is taken.
+ */
+export async function listen(server: Server, host: string, port: number): Promise<string> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, () => {
+      server.removeListener('error', reject)
+      resolve()
+    })
+  })
+  // A peer that lets go in the middle must not end the process.
+  server.on('clientError', (_error, socket) => socket.destroy())
+  const address = server.address() as AddressInfo
+  return `http://${hostOf(address)}:${address.port}`
+}
+
+function hostOf({ address, family }: AddressInfo): string {
+  if (address === '0.0.0.0') return '127.0.0.1'
+  if (address === '::') return '[::1]'
+  return family === 'IPv6' ? `[${address}]` : address
+}
+
+/** Ends kept-alive connections at once. */
+export async function closeServer(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+  server.closeAllConnections()
+  await closed
+}
+
+/** The body as text. Rejects when it is longer than `maxBytes`, or the peer lets go. */
+export async function readBody(request: IncomingMessage, maxBytes = 2 ** 20): Promise<string> {
+  const parts: Buffer[] = []
+  let bytes = 0
+  for await (const part of request as AsyncIterable<Buffer>) {
+    bytes += part.length
+    if (bytes > maxBytes) throw new Error(`The body is longer than ${maxBytes} bytes.`)
+    parts.push(part)
+  }
+  return Buffer.concat(parts).toString('utf8')
+}

@@ -1,0 +1,31 @@
+// Kinds of values that the sandbox's options are made of, and how a wrong one is reported.
+import { z } from 'zod'
+
+export const milliseconds = z.number().min(0)
+export const share = z.number().min(0).max(1)
+export const httpStatus = z.number().int().min(100).max(599)
+export const count = z.number().int().min(0)
+export const names = z.array(z.string()).readonly()
+export const someNames = z.array(z.string()).min(1).readonly()
+export const headers = z.record(z.string(), z.string())
+
+/** Epoch milliseconds, or an instant such as `2025-03-04T05:06:07Z`. */
+export const instant = z.union([
+  z.number(),
+  z.iso
+    .datetime({ offset: true, error: 'epoch milliseconds, or an instant such as 2025-03-04T05:06:07Z' })
+    .transform((text) => Date.parse(text)),
+])
+
+/** Something told to the sandbox can't be used; the message names each place and what is wrong there. */
+export class SandboxInputError extends Error {
+  readonly code = 'SANDBOX_INPUT'
+}
+
+/** @throws SandboxInputError */
+export function parseInput<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the whole'}: ${message}`)
+  throw new SandboxInputError(problems.join('; '))
+}

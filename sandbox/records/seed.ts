@@ -1,0 +1,193 @@
+// Made-up webhook records: many by rule, or one as told.
+import { z } from 'zod'
+import { instant, milliseconds, parseInput, share, someNames } from '../fields.ts'
+import { createSequence, hash, type Sequence } from './hash.ts'
+import { knownEventTypes } from './payload.ts'
+import { noResult, resultSchema, type AttemptResult, type StoredRecord } from './store.ts'
+import type { Zone } from './zone.ts'
+
+const partialResultSchema = resultSchema.partial()
+
+const range = z.strictObject({ min: z.number().min(0), max: z.number().min(0) })
+const attempts = z.number().int().min(0)
+
+/** Made-up records. */
+export const seedSchema = z.strictObject({
+  count: z.number().int().min(0).max(1_000_000),
+  /** Event times lie in [from, to). */
+  from: instant,
+  to: instant,
+  /** Share of the records that is failed, spread evenly. */
+  failed: share.default(1),
+  /** Share that is processing; the rest of 1 is successful. */
+  processing: share.default(0),
+  /** Ids, or how many. */
+  subscriptions: z.union([z.number().int().min(1).max(10_000), someNames]).default(3),
+  /** Default: the four that the specification knows. Any other name makes an unknown event type. */
+  eventTypes: someNames.optional(),
+  /** `numberOfAttempts`. */
+  attempts: z.union([attempts, range]).default({ min: 1, max: 5 }),
+  /** Milliseconds from the event to the last attempt (never after now); null: no attempt yet. */
+  lastAttemptAfterMs: z
+    .union([milliseconds, range])
+    .nullable()
+    .default({ min: 500, max: 30 * 60_000 }),
+  /** `even`: equal distances; `batches`: bursts of about a hundred within a few milliseconds. */
+  spread: z.enum(['even', 'random', 'batches']).default('random'),
+  /** What the last attempts of failed records came to; default: a mix of answers and errors. */
+  result: partialResultSchema.optional(),
+})
+
+export type SeedOptions = z.input<typeof seedSchema>
+
+/** A record as told; everything left out is made up. */
+export const webhookSchema = partialResultSchema.extend({
+  id: z.uuid().optional(),
+  eventId: z.uuid().optional(),
+  requestPayload: z.record(z.string(), z.unknown()).optional(),
+  /** Laid over the record as it is sent; undefined takes a field away. For records that break the specification. */
+  wire: z.record(z.string(), z.unknown()).optional(),
+  subscriptionId: z.string().optional(),
+  eventType: z.string().optional(),
+  /** May have a fraction; default now. */
+  eventInstant: instant.optional(),
+  /** Default `failed`. A status that the specification does not name is sent as it is. */
+  status: z.string().optional(),
+  /** `numberOfAttempts`; default 1, or 0 without a last attempt. */
+  attempts: attempts.optional(),
+  /** Null for none; default one second after the event, not after now. */
+  lastAttempt: instant.nullable().optional(),
+})
+
+export type WebhookOptions = z.infer<typeof webhookSchema>
+
+export interface SeedContext {
+  seed: number
+  zone: Zone
+  /** The server's time, epoch milliseconds. */
+  now: number
+  /** Makes the ids: one sequence for all records of a store, so that none comes twice. */
+  ids: Sequence
+}
+
+const html = '<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>'
+
+/** What failed deliveries looked like. */
+const failures: readonly [AttemptResult, ...AttemptResult[]] = [
+  answered(503, { 'content-type': ['text/plain'], 'retry-after': ['30'] }, 'upstream connect error'),
+  answered(500, { 'content-type': ['application/json'], 'x-request-id': ['1', '2'] }, '{"error":"internal"}'),
+  answered(502, { 'content-type': ['text/html'] }, html),
+  answered(504, {}, ''),
+  { ...noResult, lastAttemptErrorMessage: 'Connection refused' },
+  { ...noResult, lastAttemptErrorMessage: 'Read timed out' },
+  { ...noResult, lastAttemptErrorMessage: 'Connection reset' },
+]
+const success = answered(200, { 'content-type': ['application/json'] }, '{"ok":true}')
+
+function answered(status: number, headers: Record<string, string[]>, body: string): AttemptResult {
+  return { ...noResult, responseStatusCode: status, responseHeaders: headers, responsePayload: body }
+}
+
+/** The subscription ids that a number stands for. */
+export function subscriptionIds(seed: number, given: number | readonly string[] = 3): readonly string[] {
+  if (typeof given !== 'number') return given
+  const random = createSequence(hash(seed, 0x73756273))
+  return Array.from({ length: given }, () => random.uuid())
+}
+
+/** The records, oldest event first. The same seed, options and ids make the same records. @throws SandboxInputError */
+export function seedRecords(options: SeedOptions, { ids, now, seed, zone }: SeedContext): StoredRecord[] {
+  const plan = parseInput(seedSchema, options)
+  const random = createSequence(hash(seed, 0x73656564, ids.word()))
+  const subscriptions = subscriptionIds(seed, plan.subscriptions)
+  const eventTypes = plan.eventTypes ?? knownEventTypes
+  const failedResults = plan.result === undefined ? failures : [resultOf(noResult, plan.result)]
+  const statuses = statusesOf(plan)
+  return eventTimes(plan, random).map((time, position) => {
+    const status = statuses[position] ?? 'failed'
+    const attempted = plan.lastAttemptAfterMs === null ? null : time + numberIn(plan.lastAttemptAfterMs, random)
+    return {
+      id: ids.uuid(),
+      eventId: ids.uuid(),
+      subscriptionId: oneOf(subscriptions, random) ?? '',
+      eventType: oneOf(eventTypes, random) ?? '',
+      eventMicros: zone.local(time),
+      random: ids.word(),
+      status,
+      attempts: attempted === null ? 0 : Math.floor(numberIn(plan.attempts, random, 1)),
+      lastAttemptMicros: attempted === null ? null : zone.local(Math.min(attempted, Math.max(now, time))),
+      result:
+        attempted === null ? noResult : status === 'successful' ? success : (oneOf(failedResults, random) ?? noResult),
+      acceptedRetries: 0,
+    }
+  })
+}
+
+/** The record that these options describe. */
+export function newRecord(options: WebhookOptions, { ids, now, seed, zone }: SeedContext): StoredRecord {
+  const { eventInstant = now, requestPayload, status = 'failed', wire } = options
+  const { lastAttempt = Math.max(eventInstant, Math.min(now, eventInstant + 1000)) } = options
+  const result = lastAttempt === null ? noResult : status === 'successful' ? success : failures[0]
+  const [id, eventId] = [ids.uuid(), ids.uuid()]
+  return {
+    id: options.id ?? id,
+    eventId: options.eventId ?? eventId,
+    subscriptionId: options.subscriptionId ?? subscriptionIds(seed, 1)[0] ?? '',
+    eventType: options.eventType ?? knownEventTypes[0],
+    eventMicros: zone.local(eventInstant),
+    random: ids.word(),
+    status,
+    attempts: options.attempts ?? (lastAttempt === null ? 0 : 1),
+    lastAttemptMicros: lastAttempt === null ? null : zone.local(lastAttempt),
+    result: resultOf(result, options),
+    acceptedRetries: 0,
+    requestPayload,
+    wire,
+  }
+}
+
+/** `base` with what is given of another result. */
+function resultOf(base: AttemptResult, given: z.infer<typeof partialResultSchema>): AttemptResult {
+  const {
+    responseStatusCode = base.responseStatusCode,
+    responsePayload = base.responsePayload,
+    responseHeaders = base.responseHeaders,
+    lastAttemptErrorMessage = base.lastAttemptErrorMessage,
+  } = given
+  return { responseStatusCode, responsePayload, responseHeaders, lastAttemptErrorMessage }
+}
+
+type Plan = z.output<typeof seedSchema>
+
+/** Event times in ascending order, epoch milliseconds with microseconds as the fraction. */
+function eventTimes({ count, from, spread, to }: Plan, random: Sequence): number[] {
+  const micros = Math.max(0, to - from) * 1000
+  const at = (offset: number): number => from + Math.floor(offset) / 1000
+  let burst = 0
+  const times = Array.from({ length: count }, (_, position) => {
+    if (spread === 'even') return at((micros * position) / count)
+    if (spread === 'random') return at(random.next() * micros)
+    if (position % 100 === 0) burst = random.next() * micros
+    return at(Math.min(burst + random.next() * 5000, Math.max(0, micros - 1)))
+  })
+  return times.sort((a, b) => a - b)
+}
+
+/** Exactly `share * count` records of a status (rounded), evenly among the others. */
+function statusesOf({ count, failed, processing }: Plan): string[] {
+  const amongOthers = processing / (1 - failed)
+  return Array.from({ length: count }, (_, position) => {
+    const before = Math.round(position * failed)
+    if (Math.round((position + 1) * failed) > before) return 'failed'
+    const others = position - before
+    return Math.round((others + 1) * amongOthers) > Math.round(others * amongOthers) ? 'processing' : 'successful'
+  })
+}
+
+function numberIn(given: number | { min: number; max: number }, random: Sequence, inclusive = 0): number {
+  return typeof given === 'number' ? given : given.min + random.next() * (given.max - given.min + inclusive)
+}
+
+function oneOf<T>(values: readonly T[], random: Sequence): T | undefined {
+  return values[random.below(values.length)]
+}
