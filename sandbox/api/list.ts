@@ -107,25 +107,37 @@ function badDateTime(parameter: string): BadParameter {
   return { parameter, problem: 'must be a date-time as YYYY-MM-DDThh:mm:ss' }
 }
 
-/** The page, and how many records match: one pass over all that may match, which costs 1 ms at 100,000. */
+/** The page, and how many records match: one pass over all that may match, without a copy of them. */
 export function pageOf(store: Store, query: ListQuery, order: Readings['order']): ListedPage {
-  const { number, range, size, statuses } = query
-  const all = candidates(store, query, order)
+  const { number, size, statuses } = query
+  const { all, end, first } = candidates(store, query, order)
   const isDescending = order === 'event-desc'
   const records: StoredRecord[] = []
   let totalElements = 0
-  for (let at = 0; at < all.length; at++) {
-    const record = all[isDescending ? all.length - 1 - at : at]
-    if (record === undefined || record.eventMicros < range.from || record.eventMicros >= range.to) continue
-    if (statuses !== undefined && !statuses.includes(record.status)) continue
+  for (let at = first; at < end; at++) {
+    const record = all[isDescending ? first + end - 1 - at : at]
+    if (record === undefined || statuses?.includes(record.status) === false) continue
     if (totalElements >= number * size && records.length < size) records.push(record)
     totalElements++
   }
   return { records, page: { size, number, totalElements, totalPages: Math.ceil(totalElements / size) } }
 }
 
-/** Records among which all matches are, in the order of the list; of `event-desc` the other way round. */
-function candidates(store: Store, { eventId, range }: ListQuery, order: Readings['order']): readonly StoredRecord[] {
-  if (eventId !== undefined) return [store.findEvent(eventId) ?? []].flat()
-  return order === 'id' || order === 'shuffled' ? store.inOrder(order) : store.between(range.from, range.to)
+interface Candidates {
+  all: readonly StoredRecord[]
+  /** Positions in `all`: the first, and the one after the last. */
+  first: number
+  end: number
+}
+
+/** The records of any status that match, in the order of the list; of `event-desc` the other way round. */
+function candidates(store: Store, { eventId, range }: ListQuery, order: Readings['order']): Candidates {
+  if (eventId === undefined && order.startsWith('event')) {
+    const [first, end] = store.positions(range.from, range.to)
+    return { all: store.inOrder('event'), first, end }
+  }
+  const listed =
+    eventId === undefined ? store.inOrder(order === 'id' ? 'id' : 'shuffled') : [store.findEvent(eventId) ?? []].flat()
+  const all = listed.filter(({ eventMicros }) => eventMicros >= range.from && eventMicros < range.to)
+  return { all, first: 0, end: all.length }
 }

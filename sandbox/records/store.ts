@@ -51,8 +51,8 @@ export interface Store {
   add(records: readonly StoredRecord[]): void
   /** All records. An order is sorted when it is first asked for, and kept. */
   inOrder(order: RecordOrder): readonly StoredRecord[]
-  /** Those of an event time in [from, to), oldest first. */
-  between(from: number, to: number): readonly StoredRecord[]
+  /** Where the records of an event time in [from, to) stand in the order by event: first position, and the one after the last. */
+  positions(from: number, to: number): readonly [first: number, end: number]
   /** Ids in any case. */
   find(id: string): StoredRecord | undefined
   findEvent(eventId: string): StoredRecord | undefined
@@ -95,11 +95,10 @@ export function createStore(): Store {
       orders.set(order, sorted)
       return sorted
     },
-    between: (from, to) =>
-      byEvent.slice(
-        firstIndex(byEvent, ({ eventMicros }) => eventMicros >= from),
-        firstIndex(byEvent, ({ eventMicros }) => eventMicros >= to),
-      ),
+    positions: (from, to) => [
+      firstIndex(byEvent, ({ eventMicros }) => eventMicros >= from),
+      firstIndex(byEvent, ({ eventMicros }) => eventMicros >= to),
+    ],
     find: (id) => byId.get(id.toLowerCase()),
     findEvent: (eventId) => byEventId.get(eventId.toLowerCase()),
   }

@@ -66,7 +66,7 @@ describe('beside the program', () => {
   test.concurrent.each([
     ['keygen', keygen, ['--client-id <id>', '--out <folder>', '--days <number>', '"730"', 'nothing is overwritten']],
     ['sandbox', sandboxProgram, ['--config <file>', '--port <number>', '--records <number>', '--receiver <state>']],
-    ['demo', { script: join(repository, 'sandbox/demo/main.ts') }, ['--keep']],
+    ['demo', { script: join(repository, 'sandbox/demo.ts') }, ['--keep']],
   ])('help of %s', async (_name, script, words) => {
     const { code, stderr, stdout } = await runProgram(['--help'], script)
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })

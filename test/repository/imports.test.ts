@@ -57,9 +57,6 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   sandbox: ['src/runtime/clock.ts', 'src/platform/wire.ts'],
 }
 
-/** The demo plays the daemon: it takes what any command takes. */
-const demo = /^sandbox\/demo\//
-
 const imports = readImports()
 
 test('the files are found, and their imports', () => {
@@ -90,7 +87,7 @@ test('every import leads to a module', () => {
 test.each(Object.keys(mayImport))('%s imports only what comes before it', (folder) => {
   const allowed = [folder, ...(mayImport[folder] ?? [])]
   const stray = [...imports]
-    .filter(([file]) => file.startsWith(`${folder}/`) && !demo.test(file))
+    .filter(([file]) => file.startsWith(`${folder}/`))
     .flatMap(([file, targets]) =>
       targets
         .filter((target) => !allowed.some((place) => target === place || target.startsWith(`${place}/`)))

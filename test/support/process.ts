@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import pLimit from 'p-limit'
-import { parseSamples, sumOf, type Samples } from '../../sandbox/demo/scrape.ts'
+import { parseSamples, sumOf, type Samples } from './samples.ts'
 import type { LogEventId } from '../../src/observe/log-events.ts'
 import { metricPrefix } from '../../src/observe/metrics.ts'
 

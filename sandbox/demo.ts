@@ -1,0 +1,178 @@
+// The demo, `npm run demo`: a receiver that is down, the daemon that recovers what failed, and the counts of both sides.
+import { spawn } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { parseArgs } from 'node:util'
+import { systemClock as clock } from '../src/runtime/clock.ts'
+import { startSandbox } from './sandbox.ts'
+
+const help = `Usage: npm run demo -- [--keep]
+
+Plays an outage: a platform with failed deliveries, their receiver down, and the daemon that recovers them.
+  --keep  stay up at the end, to look at the daemon's page
+`
+
+/** Shorter times than the daemon's defaults, so that the demo is short. */
+const settings = {
+  RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '100',
+  RECONCILER_SCHEDULE_CRON: '*/5 * * * * *',
+  RECONCILER_CIRCUIT_COOLDOWN: '3s',
+  RECONCILER_OUTCOME_FIRST_CHECK: '100ms',
+  RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
+  RECONCILER_RETRY_BACKOFF_MAX: '2s',
+}
+const hour = 3_600_000
+const dueRecords = 450
+/** At the daemon's default limit of attempts: it leaves them alone. */
+const parked = { count: 25, attempts: 30 }
+/** The receiver comes up this long after a circuit has opened. */
+const repairMs = 1500
+const maxMs = 90_000
+
+/** What the demo reads of the daemon's /status. */
+interface Status {
+  failed: Record<'due' | 'held' | 'awaiting' | 'backing-off', number>
+  awaiting: number
+  inFlight: number
+  lastFullSweep: string | null
+  history: { recovered: number }[]
+}
+
+const { stdout } = process
+const startedAt = clock.monotonic()
+let bar = ''
+
+/** A line that stays, above the progress bar. */
+function say(text: string): void {
+  const seconds = ((clock.monotonic() - startedAt) / 1000).toFixed(1).padStart(5)
+  stdout.write(
+    `${bar === '' ? '' : '\r\u001b[K'}${`${seconds} s  ${text}`.slice(0, (stdout.columns ?? 120) - 1)}\n${bar}`,
+  )
+}
+
+/** On a terminal only: elsewhere the lines say enough. */
+function showProgress(done: number): void {
+  if (!stdout.isTTY) return
+  const filled = Math.round((30 * done) / dueRecords)
+  bar = `${'█'.repeat(filled)}${'░'.repeat(30 - filled)} ${done} of ${dueRecords} recovered`
+  stdout.write(`\r${bar}\u001b[K`)
+}
+
+/** The daemon's own line, as far as it fits; returns its fields. */
+function sayLogLine(line: string): Record<string, unknown> {
+  const fields = JSON.parse(line) as Record<string, unknown>
+  const inLine = new Set(['level', 'time', 'instance', 'event', 'msg'])
+  const data = Object.entries(fields).filter(([name]) => !inLine.has(name))
+  say(`daemon  ${String(fields['msg'])}  ${data.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(' ')}`)
+  return fields
+}
+
+async function statusOf(url: string): Promise<Status | undefined> {
+  return fetch(`${url}/status`).then(
+    async (answer) => (await answer.json()) as Status,
+    () => undefined,
+  )
+}
+
+/** Plays the outage. True when both sides count the same, and nothing was delivered twice or left over. */
+async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
+  await using cleanup = new AsyncDisposableStack()
+  stdout.write('Making an RSA-4096 key (a few seconds) ...\n')
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 4096 })
+  const folder = mkdtempSync(join(tmpdir(), 'webhook-reconciler-demo-'))
+  cleanup.defer(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const keyFile = join(folder, 'private-key.pem')
+  writeFileSync(keyFile, privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 })
+
+  const certificatePem = publicKey.export({ type: 'spki', format: 'pem' }).toString()
+  const sandbox = await startSandbox({ clock, certificatePem, delivery: { mode: 'async', delayMs: 100 } })
+  cleanup.defer(() => sandbox.close())
+  const outage = { from: clock.now() - 6 * hour, to: clock.now() - 3 * hour, subscriptions: 2, lastAttemptAfterMs: 500 }
+  sandbox.seed({ ...outage, count: dueRecords, attempts: 1 })
+  sandbox.seed({ ...outage, ...parked })
+  sandbox.receiver.down()
+  say(`platform ${sandbox.baseUrl}: ${dueRecords} failed deliveries to recover, and their receiver is still down`)
+
+  const args = [join(import.meta.dirname, '../src/main.ts'), 'run']
+  const env = {
+    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
+    RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
+    RECONCILER_AUTH_REALM: sandbox.realm,
+    RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
+    RECONCILER_AUTH_PRIVATE_KEY_FILE: keyFile,
+    RECONCILER_SERVER_HOST: '127.0.0.1',
+    RECONCILER_SERVER_PORT: '0',
+    ...settings,
+  }
+  const daemon = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const ended = new Promise((resolve) => daemon.once('close', resolve))
+  const stopDaemon = async (): Promise<void> => {
+    daemon.kill()
+    await ended
+  }
+  cleanup.defer(stopDaemon)
+
+  let url = ''
+  let whileDown = 0
+  async function repair(): Promise<void> {
+    await clock.sleep(repairMs, signal)
+    whileDown = sandbox.receiver.counts().received
+    sandbox.receiver.up()
+    say(`the receiver is up again, after ${whileDown} deliveries into it`)
+  }
+  let isOpen = false
+  createInterface({ input: daemon.stdout }).on('line', (line) => {
+    const fields = sayLogLine(line)
+    if (fields['event'] === 'daemon_started') url = `http://127.0.0.1:${String(fields['port'])}`
+    if (fields['event'] !== 'circuit_opened' || isOpen) return
+    isOpen = true
+    // Rejects only when the demo is stopped.
+    repair().catch(() => undefined)
+  })
+
+  let status: Status | undefined
+  const isDone = ({ awaiting, failed, inFlight, lastFullSweep }: Status): boolean =>
+    lastFullSweep !== null && failed.due + failed.held + failed['backing-off'] + awaiting + inFlight === 0
+  while (clock.monotonic() - startedAt < maxMs && daemon.exitCode === null) {
+    await clock.sleep(250, signal)
+    showProgress(sandbox.counts().successful)
+    if (url !== '') status = await statusOf(url)
+    if (sandbox.receiver.isUp && status !== undefined && isDone(status)) break
+  }
+  if (keep) {
+    say(`still up: ${url}/ and ${sandbox.controlUrl}/state; Ctrl-C ends it`)
+    await new Promise((resolve) => {
+      signal.addEventListener('abort', resolve)
+    })
+  }
+  await stopDaemon()
+  if (bar !== '') stdout.write('\n')
+  const recovered = (status?.history ?? []).reduce((sum, minute) => sum + minute.recovered, 0)
+  const { successful } = sandbox.counts()
+  const { repeated } = sandbox.receiver.counts()
+  const isEqual = recovered === successful && successful === dueRecords && repeated === 0
+  stdout.write(
+    `\nrecovered: ${recovered} by the daemon's count, ${successful} by the platform's: ${isEqual ? 'EQUAL' : 'NOT EQUAL'}\n` +
+      `deliveries into the receiver while it was down: ${whileDown} of ${dueRecords}\n` +
+      `delivered twice: ${repeated}; left alone at their limit of attempts: ${parked.count}\n`,
+  )
+  return isEqual
+}
+
+const { help: isHelp, keep } = parseArgs({ options: { keep: { type: 'boolean' }, help: { type: 'boolean' } } }).values
+const stop = new AbortController()
+for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort(new Error(name)))
+if (isHelp === true) stdout.write(help)
+else {
+  try {
+    process.exitCode = (await play(keep === true, stop.signal)) ? 0 : 1
+  } catch (error) {
+    if (!stop.signal.aborted) throw error
+    process.exitCode = 130
+  }
+}
