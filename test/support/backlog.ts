@@ -2,7 +2,7 @@
 import type { RetryAnswer } from '../../src/platform/operations.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
-import type { Ticket } from '../../src/reconcile/retry/circuits.ts'
+import type { Circuits, Ticket } from '../../src/reconcile/retry/circuits.ts'
 import { createOutcomes, type OutcomeEvent, type Outcomes } from '../../src/reconcile/confirm/outcomes.ts'
 import { createBacklog, type Backlog, type Learned } from '../../src/reconcile/retry/backlog.ts'
 import { decide, type Decision } from '../../src/reconcile/decide.ts'
@@ -46,24 +46,28 @@ interface TestBacklogOptions {
   /** Default: the platform's clock is not known. */
   knowsTime?: () => boolean
   emit?: (event: OutcomeEvent) => void
-  /** Called when a retry gives its place in the circuit back. */
+  /** Called when a retry gives its place in the circuit back, and with the verdict on its outcome. */
   free?: (ticket: Ticket) => void
+  settle?: Circuits['settle']
+  /** Monotonic ms, now. Default: 0. */
+  monotonic?: () => number
 }
 
 export function testBacklog(options: TestBacklogOptions = {}): TestBacklog {
   const { policy: changes, zone: name = 'UTC', maxRecords = 1000 } = options
   const { emit = () => undefined, free = () => undefined, knowsTime = () => false } = options
+  const { monotonic = () => 0, settle = () => undefined } = options
   const policy = { ...defaultPolicy, ...changes }
   const zone = createTimeZone(name)
   const backlog = createBacklog({ policy, zone, maxRecords })
   const outcomes = createOutcomes({
     backlog,
-    circuits: { settle: () => undefined, free },
+    circuits: { settle, free },
     planner: { released: () => undefined },
     policy: policy.outcome,
     zone,
     knowsTime,
-    clock: { monotonic: () => 0 },
+    clock: { monotonic },
     emit,
     wake: { confirm: () => undefined, retry: () => undefined },
   })

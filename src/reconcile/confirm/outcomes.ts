@@ -118,7 +118,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     if (shown !== undefined) updateFailedRecord(record, shown, { zone, now: seenAt })
     if (outcome === 'unknown') record.letsPass = true
     if (outcome === 'recovered') backlog.remove(record)
-    circuits.settle(awaiting.ticket, verdictOf(outcome, record.responseStatusCode), monotonic)
+    // Now, and not when the page was asked for: retries sent since then were sent before the circuit opens.
+    circuits.settle(awaiting.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
     options.emit({
       type: 'outcome',
       id: record.id,

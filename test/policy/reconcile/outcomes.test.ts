@@ -40,8 +40,11 @@ const lost = (): RetryAnswer => ({ result: 'unreachable', reason: 'timeout', sen
 const delivers = (record: WebhookRecord): RetryAnswer => accepted({ ...record, status: 'processing' })
 
 /** A backlog with one record, whose PATCH was sent and got this answer. */
-function patched(answer: (record: WebhookRecord) => RetryAnswer): WatchedBacklog & { record: WebhookRecord } {
-  const world = watchedBacklog()
+function patched(
+  answer: (record: WebhookRecord) => RetryAnswer,
+  options: Parameters<typeof watchedBacklog>[0] = {},
+): WatchedBacklog & { record: WebhookRecord } {
+  const world = watchedBacklog(options)
   const record = due({ lastAttemptLocal: t0 })
   learn(world.backlog, listingOf([record]), testNow)
   noted(world.backlog, record, answer(record))
@@ -359,6 +362,17 @@ describe('an accepted retry', () => {
     expect(entry).toMatchObject({ attempts: 2, lastAttemptLocal: t1 })
     learn(backlog, listingOf([], { askedAt: patchedAt + 5000 }), testNow)
     expect(backlog.size()).toBe(1)
+  })
+
+  test('is judged at the moment of its outcome, not when the page that shows it was asked for', () => {
+    const judgedAt: number[] = []
+    const { backlog, record } = patched(delivers, {
+      monotonic: () => patchedAt + 9000,
+      settle: (_ticket, _verdict, now) => judgedAt.push(now),
+    })
+    const seen = { ...record, attempts: 2, lastAttemptLocal: t1 }
+    for (const afterMs of [1000, 3000]) looked(backlog, entryOf(backlog, record), seen, afterMs)
+    expect(judgedAt).toEqual([patchedAt + 9000])
   })
 
   test('shows its outcome already when that is reported', () => {
