@@ -51,7 +51,7 @@ function explanation(files: CredentialFiles, credentials: Credentials, notAfter:
   return [
     `Private key:  ${files.privateKeyFile} (RSA-4096, mode 0600)`,
     '              Secret of the daemon: keep it in the secret store, mount it, and name it in auth.privateKeyFile.',
-    '              Nobody else needs it; no one will ask for it.',
+    '              Do not give it to anyone, not even to the operator of the platform.',
     `Certificate:  ${files.certificateFile}`,
     "              Not secret: send it to the platform's operator, who registers it for the service account and",
     '              returns its client id (auth.clientId). Name it in auth.certificateFile too: its expiry is watched.',

@@ -93,7 +93,7 @@ export function wrapped(label: string, items: readonly string[], width = Infinit
 
 const minIdLength = 8
 
-/** Beginnings of ids, as long as needed to tell them apart: `0d8e6b1c`. */
+/** Beginnings of ids, as long as needed to be unique: `0d8e6b1c`. */
 export function createShortIds(ids: Iterable<string>): (id: string) => string {
   const all = [...new Set(ids)]
   const longest = Math.max(minIdLength, ...all.map((id) => id.length))

@@ -1,4 +1,4 @@
-// What a command gets from the process: streams, environment, time, and the wish to stop. Made in src/main.ts, faked in tests.
+// The process as a command sees it: streams, environment, time, shutdown signal. Made in src/main.ts, faked in tests.
 import type { Clock, Random } from '../runtime/clock.ts'
 
 export interface Output {
@@ -6,7 +6,7 @@ export interface Output {
   /** True on a terminal. */
   isTTY?: boolean | undefined
   columns?: number | undefined
-  /** What waits to be written; absent where nothing can wait. */
+  /** Bytes that wait to be written; absent where nothing can wait. */
   readonly writableLength?: number | undefined
 }
 
@@ -15,7 +15,7 @@ export interface Io {
   stderr: Output
   env: Readonly<Record<string, string | undefined>>
   hostName: string
-  /** What a crash line names: the host until the configuration has told the instance's name. */
+  /** Name in the line of a crash: the host's until the configuration is read, then the instance's. */
   identity: { instance: string }
   nodeVersion: string
   /** Version of this package. */
@@ -27,7 +27,7 @@ export interface Io {
   /** UTF-8 text of a small regular file, without blocking; throws as node:fs does, or FileRefusal. */
   readFile: (path: string) => string
   /**
-   * Asks whoever sits at the terminal: the line that was typed, undefined when none came. Absent where nobody sits there.
+   * Asks the person at the terminal: returns the line that was typed, undefined when none came. Absent without a terminal.
    * Rejects with the signal's reason.
    */
   ask?: ((question: string, signal: AbortSignal) => Promise<string | undefined>) | undefined

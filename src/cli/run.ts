@@ -13,7 +13,7 @@ export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCod
   io.onHangup(() => {
     log.event('sighup_ignored', {})
   })
-  // Stdout is only the log here, and without a log the retries are still wanted; metrics and probes tell of them.
+  // Stdout is only the log here. Retries continue without it, and metrics and probes show them.
   io.onOutputLost(() => undefined)
   try {
     await runDaemon({

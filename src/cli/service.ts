@@ -1,4 +1,4 @@
-// What commands that speak to the platform have in common: configuration, key, certificate, log and HTTP, ready to use.
+// Shared start of the commands that call the platform: configuration, key, certificate, log and HTTP, ready to use.
 import { createAudit, type Audit } from '../observe/audit.ts'
 import type { Config } from '../config/schema.ts'
 import { loadConfig } from '../config/load.ts'

@@ -38,7 +38,7 @@ export interface Causes {
   /** How many causes there are, and how many records they have. */
   total: number
   records: number
-  /** Those with the most records, most first; of equal ones the oldest first. */
+  /** Causes with the most records, most first; among equals the oldest first. */
   list: Cause[]
   /** How many records are parked, and those with the oldest events, oldest first. */
   parked: { total: number; list: ParkedRecord[] }

@@ -13,7 +13,7 @@ export type Level = 'well' | 'working' | 'waiting' | 'trouble'
 export interface Notice {
   level: Exclude<Level, 'well'>
   text: string
-  /** What to do. */
+  /** The advice. */
   advice: string
 }
 

@@ -15,7 +15,7 @@ export interface StatusState extends Snapshot {
   version: string
   /** `platform.timeZone`. */
   timeZone: string
-  /** Those that are not closed. */
+  /** Circuits that are not closed. */
   circuits: readonly CircuitView[]
   /** Failed records in memory, grouped; `causes.parked.total` of them are parked. */
   causes: Causes

@@ -310,7 +310,7 @@ describe('what a command says of the platform', () => {
     const { code, err, out } = await runCommand(['check', '--verbose'], { env })
     expect(code).toBe(69)
     expect(out).toContain('GET http://127.0.0.1:1/v1/webhooks: ECONNREFUSED\n')
-    expect(out).toMatch(/clock skew .*platform not told\n/)
+    expect(out).toMatch(/clock skew .*platform unknown\n/)
     const steps = [...out.matchAll(/^(?:ok|warning|FAILED|-) +([a-z]+(?: [a-z]+)?) {2}/gm)].map(([, step]) => step)
     const order = ['configuration', 'key', 'certificate', 'token', 'list call', 'clock skew', 'time zone', 'receiver']
     expect(steps).toEqual(order)

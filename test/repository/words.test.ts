@@ -8,7 +8,7 @@ const opening = /^(?:What|Who|Whether|So many|Those|Nobody)\b/
 
 /** Places by group: a good group must not hide a bad one. */
 const groups: Readonly<Record<string, readonly string[]>> = {
-  source: ['src/config', 'src/observe', 'src/platform', 'src/reconcile', 'src/runtime'],
+  source: ['src', 'tools'],
   documents: ['docs', 'config', 'README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md'],
 }
 

@@ -1,4 +1,4 @@
-// What the bundle holds of others: an SBOM (CycloneDX) and the texts of the licences, both beside it in dist/.
+// Third-party content of the bundle: an SBOM (CycloneDX) and the texts of the licences, both beside it in dist/.
 import { readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 

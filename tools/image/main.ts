@@ -26,7 +26,7 @@ function works(name: string): boolean {
   return probe !== undefined && spawnSync(name, probe, { stdio: 'ignore' }).status === 0
 }
 
-/** What git says, without its line break; empty where there is no git, no repository or no such thing. */
+/** Output of git, without its line break; empty where there is no git, no repository or no such thing. */
 function git(...args: string[]): string {
   const { status, stdout } = spawnSync('git', args, { cwd: root, encoding: 'utf8' })
   return status === 0 ? stdout.trim() : ''

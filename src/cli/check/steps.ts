@@ -29,9 +29,9 @@ export type Verdict = 'ok' | 'warning' | 'failed' | 'skipped'
 export interface Step {
   step: StepName
   verdict: Verdict
-  /** What was found. */
+  /** The finding. */
   found: string
-  /** What to do; with `warning` and `failed`. */
+  /** The advice; with `warning` and `failed`. */
   advice?: string
   /** With `failed`: what the program ends with. */
   exitCode?: ExitCode
@@ -62,7 +62,7 @@ export function configurationFailed(step: 'configuration' | 'key' | 'certificate
   }
 }
 
-/** What a call met, and where: in `check` a person needs the address, which no log line may hold. */
+/** Failure of a call, with its address: an operator needs it in `check`, but no log line may hold it. */
 export interface CallTrouble {
   message: string
   reason: Exclude<Reason, 'ok'>
@@ -108,7 +108,7 @@ export function keyStep(key: SigningKey, warnings: readonly { message: string }[
   return advice === '' ? { step: 'key', verdict: 'ok', found } : { step: 'key', verdict: 'warning', found, advice }
 }
 
-/** `now` in epoch ms; `show` tells a moment. */
+/** `now` in epoch ms; `show` formats a moment. */
 export function certificateStep(
   { keyFingerprint, notAfter, notBefore }: Certificate,
   { key, now, show }: { key: SigningKey; now: number; show: (ms: number) => string },
@@ -137,15 +137,15 @@ export function skewStep(auth: number | undefined, api: number | undefined): Ste
   const step = 'clock skew'
   const known = [auth, api].filter((ms) => ms !== undefined)
   const worst = known.reduce((most, ms) => (Math.abs(ms) > Math.abs(most) ? ms : most), 0)
-  if (known.length === 0) return { step, verdict: 'skipped', found: 'the platform told no time (Date header)' }
-  const tell = (ms: number | undefined): string => (ms === undefined ? 'not told' : `${(ms / 1000).toFixed(1)} s`)
-  const found = `ahead of this host: identity host ${tell(auth)}, platform ${tell(api)}`
+  if (known.length === 0) return { step, verdict: 'skipped', found: 'no answer of the platform has a Date header' }
+  const shown = (ms: number | undefined): string => (ms === undefined ? 'unknown' : `${(ms / 1000).toFixed(1)} s`)
+  const found = `ahead of this host: identity host ${shown(auth)}, platform ${shown(api)}`
   if (Math.abs(worst) < worrySkewMs) return { step, verdict: 'ok', found }
   const advice = "the daemon allows for it; put this host's clock right all the same (NTP)"
   return { step, verdict: 'warning', found, advice }
 }
 
-/** What the platform's newest events say of `platform.timeZone`: ms by which the newest one lies before its present time. */
+/** Evidence of the newest events for `platform.timeZone`: ms by which the newest one lies before the platform's present time. */
 export function timeZoneStep(zone: string, newestAgoMs: number | undefined, isFuture: boolean): Step {
   const step = 'time zone'
   if (isFuture) {
@@ -167,7 +167,7 @@ export function timeZoneStep(zone: string, newestAgoMs: number | undefined, isFu
   return {
     step,
     verdict: 'skipped',
-    found: `${zone}: it can't be told, as the platform shows no event of the last hour`,
+    found: `${zone}: not known, as the platform shows no event of the last hour`,
     advice: 'if there should be some, check platform.timeZone',
   }
 }

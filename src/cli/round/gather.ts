@@ -17,7 +17,7 @@ export interface Gathered {
   result: SweepReport['result']
   /** With `failed`. */
   failure?: SweepReport['failure']
-  /** Failed records that were selected, whatever is decided of them. */
+  /** Selected failed records, with any decision. */
   found: number
   /** Records of the event in another status. */
   notFailed: number

@@ -21,7 +21,7 @@ export async function runReconciler(
 }
 
 /**
- * Asks the receiver's health address once. `answered` resolves when the reconciler tells of its answer.
+ * Asks the receiver's health address once. `answered` resolves when the reconciler reports its answer.
  * Rejects with the signal's reason, or with a bug.
  */
 export async function askReceiver(

@@ -28,7 +28,7 @@ export interface SelectOptions {
   moments: Moments
   /** Epoch ms of this host's clock. */
   now: number
-  /** What no selection means. */
+  /** Meaning of an empty selection. */
   ifNone: 'due' | 'refuse'
 }
 

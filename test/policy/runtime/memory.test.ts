@@ -31,14 +31,14 @@ describe('documents', () => {
     expect(prose).toContain(
       `${String(least)} MiB with the default of 20,000 records, ${String(whole)} MiB with 100,000, ${million?.toLocaleString('en') ?? ''} MiB with a million`,
     )
-    const pod = read('config/kubernetes/sidecar.yaml').replaceAll(/[\s#]+/g, ' ')
+    const pod = read('config/kubernetes/base/container.yaml').replaceAll(/[\s#]+/g, ' ')
     expect(pod).toContain(
       `${String(least)}Mi is the least with backlog.maxRecords at its default of 20000, ${String(whole)}Mi`,
     )
   })
 
   test('the limit of the example pod has room for the daemon and a command with 100,000 records', () => {
-    const [, limit] = /limits:\s+memory: (\d+)Mi/.exec(read('config/kubernetes/sidecar.yaml')) ?? []
+    const [, limit] = /limits:\s+memory: (\d+)Mi/.exec(read('config/kubernetes/base/container.yaml')) ?? []
     expect(Number(limit)).toBeGreaterThanOrEqual(neededMemoryMiB(maxRecords) + neededMemoryMiB(100_000))
   })
 })
