@@ -1,0 +1,102 @@
+// Commands on a real terminal (a pseudo-terminal of `script`): lines fit its width, progress disappears, and Ctrl-C ends them with 130.
+import { spawn, spawnSync } from 'node:child_process'
+import { describe, expect, test, vi } from 'vitest'
+import { envOf } from '../support/causes.ts'
+import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { mainScript, within } from '../support/process.ts'
+
+vi.setConfig({ testTimeout: 120_000 })
+
+interface Session {
+  /** Types into the terminal. */
+  type(text: string): void
+  /** All that was written to it. */
+  screen(): string
+  ended: Promise<number | null>
+}
+
+const ctrlC = '\u0003'
+
+/** Runs one command line on a terminal of that width. */
+function onTerminal(args: readonly string[], columns: number, env: Readonly<Record<string, string>>): Session {
+  const command = [process.execPath, mainScript, ...args].map((word) => `'${word}'`).join(' ')
+  const child = spawn('script', ['-qec', `stty cols ${columns} rows 40; exec ${command}`, '/dev/null'], {
+    env: { ...env, PATH: process.env['PATH'], TERM: 'xterm', SHELL: '/bin/sh' },
+  })
+  let screen = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    screen += chunk.toString('utf8')
+  })
+  const ended = Promise.withResolvers<number | null>()
+  child.once('error', ended.reject)
+  child.once('close', (code) => {
+    ended.resolve(code)
+  })
+  return {
+    type: (text) => child.stdin.write(text),
+    screen: () => screen,
+    ended: within(ended.promise, 'the end of the command', () => screen),
+  }
+}
+
+/** The lines as they stand at the end: progress that was taken away is gone. */
+function linesOf(screen: string): string[] {
+  return screen
+    .split('\n')
+    .map((line) => line.replace(/^.*\r\u001b\[K/s, '').replace(/\r$/, ''))
+    .map((line) => line.replaceAll(/\u001b\[\d*m/g, ''))
+}
+
+const hasScript = spawnSync('script', ['--version']).status === 0
+
+describe.skipIf(!hasScript)('on a terminal', () => {
+  test.each([100, 80])('of %i columns plan of many causes is one screen of whole lines', async (columns) => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 400)
+    const session = onTerminal(['plan'], columns, await envOf(sandbox))
+    expect(await session.ended, session.screen()).toBe(0)
+    const lines = linesOf(session.screen())
+    for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(columns)
+    expect(lines.length).toBeLessThan(40)
+    const head = lines.findIndex((line) => line.startsWith('COUNT  EVENT TYPE'))
+    expect(head).toBeGreaterThan(0)
+    const rows = lines.slice(head + 1).findIndex((line) => !/^ *\d+ {2}\S/.test(line))
+    expect(rows).toBe(10)
+    expect(lines.join('\n')).toMatch(/\n\.\.\. and \d+ more causes with \d+ records: --json has all\n/)
+    expect(session.screen()).toMatch(/\r\u001b\[KListing the failed records/)
+  })
+
+  test('retry shows how far it is, and takes that away', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 40)
+    const session = onTerminal(['retry', '--since', '7d', '--rate', '20'], 80, await envOf(sandbox))
+    expect(await session.ended, session.screen()).toBe(0)
+    expect(session.screen()).toMatch(/\[#+\.+\] \d+\/40/)
+    const lines = linesOf(session.screen())
+    expect(lines.join('\n')).not.toContain('/40')
+    expect(lines.join('\n')).toMatch(/: 40 retries in [\d.]+ s\n {2}recovered +40\n/)
+  })
+
+  test('check marks its steps with colours, but not with NO_COLOR', async () => {
+    await using sandbox = await startPlatform()
+    const env = await envOf(sandbox)
+    const coloured = onTerminal(['check'], 100, env)
+    expect(await coloured.ended).toBe(0)
+    expect(coloured.screen()).toContain('\u001b[32mok\u001b[39m       token')
+    const plain = onTerminal(['check'], 100, { ...env, NO_COLOR: '1' })
+    expect(await plain.ended).toBe(0)
+    expect(plain.screen()).not.toContain('\u001b[32m')
+  })
+
+  test.each(['plan', 'check', 'explain'])('Ctrl-C ends %s, which only reads, with 130', async (command) => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('list')] }, gate)
+    const [id = ''] = seedDue(sandbox, 3)
+    const session = onTerminal(command === 'explain' ? [command, id] : [command], 100, await envOf(sandbox))
+    await gate.arrived(1)
+    session.type(ctrlC)
+    expect(await session.ended, session.screen()).toBe(130)
+    expect(linesOf(session.screen()).join('\n')).toContain('Interrupted before the end. Nothing was changed.')
+    gate.open()
+  })
+})
