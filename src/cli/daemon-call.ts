@@ -94,11 +94,11 @@ export async function callDaemon(
   }
 }
 
-export interface DaemonOptions extends ConfigOption {
+export interface DaemonFlags extends ConfigOption {
   port?: string
 }
 
-export interface HealthcheckOptions extends DaemonOptions {
+export interface HealthcheckOptions extends DaemonFlags {
   ready?: true
 }
 

@@ -5,19 +5,19 @@ import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson } from '../runtime/redact.ts'
-import { callDaemon, originOf, type DaemonOptions } from './daemon-call.ts'
+import { callDaemon, originOf, type DaemonFlags } from './daemon-call.ts'
 import { parseAs, readStatus } from './daemon-client.ts'
 import { counted, createMoments, createPaint } from './format.ts'
 import type { Io } from './io.ts'
 import { interrupted } from './session.ts'
 import { statusText } from './status-text.ts'
 
-export interface ControlOptions extends DaemonOptions {
+export interface ControlFlags extends DaemonFlags {
   zone: string
   json?: true
 }
 
-export interface StatusOptions extends ControlOptions {
+export interface StatusOptions extends ControlFlags {
   watch?: true
 }
 
@@ -122,7 +122,7 @@ function controlText(name: ControlName, answer: ControlAnswer, show: (iso: strin
 }
 
 /** Runs `pause`, `resume` and `probe`. */
-export async function controlCommand(name: ControlName, io: Io, options: ControlOptions): Promise<ExitCode> {
+export async function controlCommand(name: ControlName, io: Io, options: ControlFlags): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const { config, instance } = loadSections({ file: options.config, ...io }, ['control', 'server'])
   const url = `${originOf(config.server, options.port)}/-/${name}`

@@ -132,7 +132,7 @@ const noneFound =
   'The platform shows no record of such an event, and no failed record with such a webhook id. A webhook that was delivered is shown by the id of its event.'
 const inOrder = 'Of one transfer or account the oldest failed event is retried first (retry.orderPerEntity).'
 
-interface Shown {
+interface ExplainShown {
   /** As given. */
   id: string
   found: EventRecords
@@ -140,7 +140,7 @@ interface Shown {
   daemon: AskedDaemon
 }
 
-function printText(list: readonly Explanation[], { daemon, found, id, now }: Shown, session: Session): void {
+function printText(list: readonly Explanation[], { daemon, found, id, now }: ExplainShown, session: Session): void {
   const { moments, policy, print, target } = session
   const lines = [
     `Event ${cell(found.records[0]?.eventId ?? id)} of ${target}, ${moments.show(now)}: ${counted(list.length, 'record')}\n`,

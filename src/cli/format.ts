@@ -6,7 +6,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { UsageError } from '../runtime/errors.ts'
 import type { Output } from './io.ts'
 
-export interface Column {
+export interface TableColumn {
   name: string
   /** Default `left`. */
   align?: 'left' | 'right'
@@ -25,7 +25,7 @@ type Rows = readonly (readonly string[])[]
 const gap = '  '
 
 /** The widths of all columns: where the whole is too wide, the widest column that may be cut gives way first. */
-function fittedWidths(columns: readonly Column[], rows: Rows, width: number): number[] {
+function fittedWidths(columns: readonly TableColumn[], rows: Rows, width: number): number[] {
   const widths = columns.map(({ name }, index) =>
     Math.max(name.length, ...rows.map((cells) => cells[index]?.length ?? 0)),
   )
@@ -42,7 +42,7 @@ function fittedWidths(columns: readonly Column[], rows: Rows, width: number): nu
   return widths
 }
 
-function aligned(columns: readonly Column[], rows: Rows, widths: readonly number[]): string {
+function aligned(columns: readonly TableColumn[], rows: Rows, widths: readonly number[]): string {
   const fit = (text: string, width: number): string => (text.length > width ? `${text.slice(0, width - 1)}…` : text)
   const line = (cells: readonly string[]): string =>
     cells
@@ -56,7 +56,7 @@ function aligned(columns: readonly Column[], rows: Rows, widths: readonly number
   return [columns.map(({ name }) => name.toUpperCase()), ...rows].map((cells) => `${line(cells)}\n`).join('')
 }
 
-function stacked(columns: readonly Column[], rows: Rows): string {
+function stacked(columns: readonly TableColumn[], rows: Rows): string {
   return rows.map((cells) => pairs(cells.map((text, index) => [columns[index]?.name ?? '', text]))).join('\n')
 }
 
@@ -64,7 +64,7 @@ function stacked(columns: readonly Column[], rows: Rows): string {
  * Aligned columns; one block a row where they do not fit.
  * @param width of the terminal in characters; undefined without one: then lines have any length
  */
-export function table(columns: readonly Column[], rows: Rows, width = Infinity): string {
+export function table(columns: readonly TableColumn[], rows: Rows, width = Infinity): string {
   const widths = fittedWidths(columns, rows, width)
   const whole = widths.reduce((sum, one) => sum + one + gap.length, -gap.length)
   return whole > width ? stacked(columns, rows) : aligned(columns, rows, widths)

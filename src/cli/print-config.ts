@@ -14,7 +14,7 @@ export interface PrintOptions extends ConfigOption {
 }
 
 /** A key's value as it would be written in YAML; null when it is unset, and for a secret that is set `hidden`. */
-interface Shown {
+interface ShownKey {
   key: string
   value: unknown
   secret: boolean
@@ -41,7 +41,7 @@ function asGiven(key: Key, value: unknown): unknown {
   return value
 }
 
-function shownConfig({ config, origins }: LoadedConfig): Shown[] {
+function shownConfig({ config, origins }: LoadedConfig): ShownKey[] {
   return keys.map((key) => {
     const origin = origins.get(key.key) ?? 'default'
     const isDerived = key.key === 'auth.issuerUrl' && origin === 'default'

@@ -5,7 +5,7 @@ import { redact } from '../runtime/redact.ts'
 import type { Io } from './io.ts'
 import type { CheckOptions } from './check/looks.ts'
 import type { HealthcheckOptions } from './daemon-call.ts'
-import type { ControlName, ControlOptions, StatusOptions } from './daemon-commands.ts'
+import type { ControlName, ControlFlags, StatusOptions } from './daemon-commands.ts'
 import type { PrintOptions } from './print-config.ts'
 import type { RoundOptions } from './round/look.ts'
 import type { ConfigOption } from './service.ts'
@@ -107,7 +107,7 @@ function daemonCommands(io: Io, run: Run): Command[] {
   const control = (name: ControlName, description: string): Command =>
     withJson(withZone(withPort(new Command(name))))
       .description(description)
-      .action((options: ControlOptions) =>
+      .action((options: ControlFlags) =>
         run(async () => (await import('./daemon-commands.ts')).controlCommand(name, io, options)),
       )
   return [

@@ -9,7 +9,7 @@ import {
   table,
   wrapped,
   type Colour,
-  type Column,
+  type TableColumn,
   type Moments,
   type Paint,
 } from './format.ts'
@@ -52,7 +52,7 @@ function numbers(status: DaemonStatus): [string, string][] {
   ]
 }
 
-const causeColumns: Column[] = [
+const causeColumns: TableColumn[] = [
   { name: 'count', align: 'right' },
   { name: 'event type', minWidth: 12 },
   { name: 'subscription' },

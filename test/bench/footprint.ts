@@ -1,5 +1,5 @@
 // `npm run bench:footprint`: how soon the daemon is ready, and how much CPU and memory it takes, beside a bare Node in the same run.
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { loadavg } from 'node:os'
 import { join } from 'node:path'
@@ -36,6 +36,7 @@ interface Target {
 const targets = {
   ready: { name: 'ready, over bare Node', unit: 'ms', max: 120 },
   cpu: { name: 'CPU until ready', unit: 'ms', max: 160 },
+  help: { name: 'plan --help, over bare Node', unit: 'ms', max: 120 },
   idleRss: { name: `RSS after ${idleSeconds} s idle`, unit: 'MiB', max: 92 },
   idleCpu: { name: 'CPU while idle', unit: '%', max: 0.1 },
   workedRss: { name: `RSS ${idleSeconds} s after ${records} recovered`, unit: 'MiB', max: 110 },
@@ -134,6 +135,25 @@ async function measureStart(): Promise<void> {
   )
 }
 
+function runMs(args: readonly string[]): number {
+  const began = performance.now()
+  const { status } = spawnSync(process.execPath, args, { stdio: 'ignore' })
+  if (status !== 0) throw new Error(`${args.join(' ')} ended with ${status}; run \`npm run build\``)
+  return performance.now() - began
+}
+
+/** A bare Node and the help by turns. */
+function measureHelp(): void {
+  const rounds = Array.from({ length: times + 1 }, () => [runMs(['-e', '0']), runMs([values.script, 'plan', '--help'])])
+  const [bare, ours] = [0, 1].map((index) => rounds.slice(1).map((round) => round[index] ?? NaN))
+  const bareMs = median(bare ?? [])
+  show(
+    targets.help,
+    (ours ?? []).map((ms) => ms - bareMs),
+    `, bare Node ${bareMs.toFixed(0)} ms`,
+  )
+}
+
 async function recovered(sandbox: Sandbox): Promise<void> {
   while (sandbox.counts().failed > 0) await sleep(500)
 }
@@ -182,6 +202,7 @@ async function measureMemory(): Promise<void> {
 }
 
 process.stdout.write(`medians of ${times}; load of this machine ${(loadavg()[0] ?? 0).toFixed(1)}\n`)
+measureHelp()
 await measureStart()
 if (!values['start-only']) await measureMemory()
 process.stdout.write(`load at the end ${(loadavg()[0] ?? 0).toFixed(1)}\n`)

@@ -7,11 +7,11 @@ import type { Io } from '../io.ts'
 import { searchIds } from '../round/gather.ts'
 import { uuidOf } from '../round/select.ts'
 import { interrupted } from '../session.ts'
-import { given, looks, troubleStep, type Checked, type CheckOptions, type Look } from './looks.ts'
+import { given, looks, troubleStep, type CheckState, type CheckOptions, type Look } from './looks.ts'
 import { readRetry } from './retry-readings.ts'
 import { configurationFailed, exitCodeOf, type Step } from './steps.ts'
 
-async function lookAt({ look, name, needs }: Look, steps: readonly Step[], checked: Checked): Promise<Step> {
+async function lookAt({ look, name, needs }: Look, steps: readonly Step[], checked: CheckState): Promise<Step> {
   const isGiven = needs.every((need) =>
     steps.some(({ step, verdict }) => step === need && /^(?:ok|warning)$/.test(verdict)),
   )
@@ -25,7 +25,7 @@ async function lookAt({ look, name, needs }: Look, steps: readonly Step[], check
 }
 
 /** @throws UsageError without a terminal and without --yes */
-async function isRetryWanted({ id }: WebhookRecord, { io, loaded, options }: Checked): Promise<boolean> {
+async function isRetryWanted({ id }: WebhookRecord, { io, loaded, options }: CheckState): Promise<boolean> {
   if (options.yes === true) return true
   const { instance, platform } = given(loaded).config
   const question =
@@ -36,7 +36,7 @@ async function isRetryWanted({ id }: WebhookRecord, { io, loaded, options }: Che
 }
 
 /** One real retry, and the readings that it shows. */
-async function retryOnce(id: string, checked: Checked, report: (step: Step) => void): Promise<void> {
+async function retryOnce(id: string, checked: CheckState, report: (step: Step) => void): Promise<void> {
   const { io, loaded, platform } = checked
   const { last, log, reconciler } = given(platform)
   const { config } = given(loaded)
@@ -87,7 +87,7 @@ function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): st
 async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
   const retryId = options.retry === undefined ? undefined : uuidOf(options.retry, '--retry')
   createMoments(options.zone)
-  const checked: Checked = { io, options }
+  const checked: CheckState = { io, options }
   const steps: Step[] = []
   function report(step: Step): void {
     steps.push(step)

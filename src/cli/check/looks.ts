@@ -48,7 +48,7 @@ export interface Platform {
 }
 
 /** Grows from step to step. */
-export interface Checked {
+export interface CheckState {
   io: Io
   options: CheckOptions
   loaded?: LoadedConfig
@@ -79,7 +79,7 @@ function watched(transport: Transport, last: LastCall): Transport {
   }
 }
 
-function openPlatform({ io, key, loaded, options }: Checked): Platform {
+function openPlatform({ io, key, loaded, options }: CheckState): Platform {
   const { config } = given(loaded)
   const { clock, random, stderr } = io
   const level = options.verbose === true ? 'debug' : 'silent'
@@ -110,12 +110,12 @@ export function troubleStep(step: 'token' | 'list call', error: unknown, { call,
   return verdicts.callFailed(step, { message, reason, isRejected, call, errorCode })
 }
 
-function loadStep(checked: Checked): Step {
+function loadStep(checked: CheckState): Step {
   checked.loaded = loadConfig({ file: checked.options.config, ...checked.io })
   return verdicts.configurationStep(checked.loaded)
 }
 
-async function keyStep(checked: Checked): Promise<Step> {
+async function keyStep(checked: CheckState): Promise<Step> {
   const { config, origins } = given(checked.loaded)
   const setting = keySetting(config, origins)
   checked.key = await loadKey(setting)
@@ -123,7 +123,7 @@ async function keyStep(checked: Checked): Promise<Step> {
   return verdicts.keyStep(key, keyWarnings(key, setting))
 }
 
-async function certificateStep({ io, key, loaded, options }: Checked): Promise<Step> {
+async function certificateStep({ io, key, loaded, options }: CheckState): Promise<Step> {
   const { certificateFile } = given(loaded).config.auth
   if (certificateFile === undefined) {
     const found = 'auth.certificateFile is not set, so its expiry is not watched'
@@ -134,7 +134,7 @@ async function certificateStep({ io, key, loaded, options }: Checked): Promise<S
   return verdicts.certificateStep(certificate, { key: given(key).current(), now: io.clock.now(), show })
 }
 
-async function tokenStep(checked: Checked): Promise<Step> {
+async function tokenStep(checked: CheckState): Promise<Step> {
   checked.platform = openPlatform(checked)
   const { connection, events, last } = checked.platform
   try {
@@ -151,7 +151,7 @@ async function tokenStep(checked: Checked): Promise<Step> {
   return { step: 'token', verdict: 'warning', found, advice }
 }
 
-async function listStep({ io, platform }: Checked): Promise<Step> {
+async function listStep({ io, platform }: CheckState): Promise<Step> {
   const { last, reconciler } = given(platform)
   const startedAt = io.clock.monotonic()
   try {
@@ -169,7 +169,7 @@ async function listStep({ io, platform }: Checked): Promise<Step> {
   }
 }
 
-function skewStep({ platform }: Checked): Step {
+function skewStep({ platform }: CheckState): Step {
   const { api, auth } = given(platform).connection.serverClocks
   return verdicts.skewStep(auth.aheadOfHostMs(), api.isKnown() ? api.aheadOfHostMs() : undefined)
 }
@@ -181,7 +181,7 @@ const toleratedAheadSeconds = 120
 const maxZoneSeconds = 26 * hour
 
 /** Looks for events of the future, and of the last hour, when times are read in `platform.timeZone`. */
-async function zoneStep({ io, loaded, platform }: Checked): Promise<Step> {
+async function zoneStep({ io, loaded, platform }: CheckState): Promise<Step> {
   const { client } = given(platform).reconciler
   const { timeZone } = given(loaded).config.platform
   const now = Math.floor(createTimeZone(timeZone).toLocal(client.now()) / 1000)
@@ -202,7 +202,7 @@ async function zoneStep({ io, loaded, platform }: Checked): Promise<Step> {
   }
 }
 
-async function receiverStep({ io, loaded, platform }: Checked): Promise<Step> {
+async function receiverStep({ io, loaded, platform }: CheckState): Promise<Step> {
   const step = 'receiver'
   const { answered, reconciler } = given(platform)
   const { healthUrl } = given(loaded).config.receiver
@@ -219,7 +219,7 @@ export interface Look {
   name: StepName
   /** Steps that must not have failed. */
   needs: readonly StepName[]
-  look: (checked: Checked) => Step | Promise<Step>
+  look: (checked: CheckState) => Step | Promise<Step>
 }
 
 /** In this order they run and are shown. */

@@ -24,11 +24,11 @@ export type StepName =
   | 'refusal'
 
 /** `skipped`: it could not be looked at, because of a step before it or because nothing is configured. */
-export type Verdict = 'ok' | 'warning' | 'failed' | 'skipped'
+export type StepVerdict = 'ok' | 'warning' | 'failed' | 'skipped'
 
 export interface Step {
   step: StepName
-  verdict: Verdict
+  verdict: StepVerdict
   /** The finding. */
   found: string
   /** The advice; with `warning` and `failed`. */

@@ -5,7 +5,7 @@ import type { AskedDaemon } from '../daemon-client.ts'
 import { counted } from '../format.ts'
 import type { Io } from '../io.ts'
 import type { Session } from '../session.ts'
-import type { Round } from './look.ts'
+import type { CommandRound } from './look.ts'
 
 /** More records than this need a yes. */
 const maxUnasked = 100
@@ -25,7 +25,7 @@ function pauseText(daemon: AskedDaemon, { moments }: Session): string | undefine
 }
 
 /** @throws UsageError without a terminal where a question is due */
-export async function confirmRetry(round: Round, due: readonly FailedRecord[], io: Io): Promise<boolean> {
+export async function confirmRetry(round: CommandRound, due: readonly FailedRecord[], io: Io): Promise<boolean> {
   const { options, session } = round
   const { enabled } = session.service.config.retry
   if (due.length === 0) return true

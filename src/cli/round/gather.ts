@@ -57,7 +57,7 @@ export type Searcher = Pick<Session, 'clock' | 'config' | 'reconciler' | 'stop'>
   service: { log: Log }
 }
 
-interface Search {
+interface RecordSearch {
   session: Searcher
   /** Which of the listed records are meant. */
   isMeant: (record: WebhookRecord) => boolean
@@ -71,7 +71,7 @@ interface Search {
 /** Lists the failed records of spans, in the order of the spans. */
 async function search(
   spans: readonly Span[],
-  { session, ...by }: Search,
+  { session, ...by }: RecordSearch,
 ): Promise<Pick<Gathered, 'found' | 'moved' | 'result'>> {
   const { clock, config, reconciler, service, stop } = session
   const { concurrency, sliceRecords } = config.sweep
@@ -103,7 +103,7 @@ async function learnTime({ reconciler: { client }, stop }: Searcher): Promise<nu
   return client.now()
 }
 
-type Take = Search['take']
+type Take = RecordSearch['take']
 
 async function bySpan(
   selection: Extract<RecordSelection, { by: 'span' }>,

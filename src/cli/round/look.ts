@@ -18,7 +18,7 @@ export interface RoundOptions extends SessionOptions, SelectionFlags {
 export type RoundCommand = RoundReport['command']
 
 /** Everything that one round knows. Times in epoch ms. */
-export interface Round {
+export interface CommandRound {
   command: RoundCommand
   selection: RecordSelection
   options: RoundOptions
@@ -42,7 +42,9 @@ export function gateFor({
   receiverUp,
   selection,
   session,
-}: Pick<Round, 'daemon' | 'receiverUp' | 'selection' | 'session'>): (subscriptionId: string) => Gate | undefined {
+}: Pick<CommandRound, 'daemon' | 'receiverUp' | 'selection' | 'session'>): (
+  subscriptionId: string,
+) => Gate | undefined {
   if (!session.config.retry.enabled) return () => 'disabled'
   if (receiverUp === false) return () => 'receiver-down'
   if (selection.by !== 'due') return () => undefined
@@ -50,7 +52,7 @@ export function gateFor({
 }
 
 /** Decides on each record as of `decidedAt`. */
-export function verdictsOf(round: Round): (entry: FailedRecord) => Verdict {
+export function verdictsOf(round: CommandRound): (entry: FailedRecord) => Verdict {
   const gate = gateFor(round)
   const { policy } = round.session
   return (entry) => decide(entry, policy, { now: round.decidedAt, gate: gate(entry.subscriptionId) })
@@ -58,9 +60,9 @@ export function verdictsOf(round: Round): (entry: FailedRecord) => Verdict {
 
 /** Lists and decides; retries nothing. */
 export async function look(
-  { command, options, selection, session }: Pick<Round, 'command' | 'options' | 'selection' | 'session'>,
+  { command, options, selection, session }: Pick<CommandRound, 'command' | 'options' | 'selection' | 'session'>,
   io: Io,
-): Promise<Round> {
+): Promise<CommandRound> {
   const { clock, config, reconciler, progress, stop, target } = session
   const [startedAt, started] = [clock.now(), clock.monotonic()]
   const calls = { count: 0, seconds: 0 }

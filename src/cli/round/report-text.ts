@@ -3,16 +3,16 @@ import { formatDuration } from '../../config/duration.ts'
 import { decisions, type Counts } from '../../reconcile/decide.ts'
 import { reasonOf } from '../../reconcile/retry/gates.ts'
 import { inWords, stopsOf } from '../daemon-client.ts'
-import { cell, counted, createShortIds, pairs, showSpan, table, wrapped, type Column } from '../format.ts'
+import { cell, counted, createShortIds, pairs, showSpan, table, wrapped, type TableColumn } from '../format.ts'
 import type { Session } from '../session.ts'
-import type { Round } from './look.ts'
+import type { CommandRound } from './look.ts'
 import { stopTable, type DecidedRecord, type ReportedCause, type RetriedRecord, type RoundReport } from './report.ts'
 
 const maxCauses = 10
 const maxTotals = 10
 const maxBad = 20
 
-type Shown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & Pick<Round, 'daemon'>
+type ReportShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & Pick<CommandRound, 'daemon'>
 
 const response = (code: number | null | undefined): string => (code == null ? 'none' : String(code))
 
@@ -32,7 +32,7 @@ function decisionText(counts: Counts): string {
   return some.length === 1 ? some.join('') : some.map((decision) => `${counts[decision]} ${decision}`).join(', ')
 }
 
-const causeColumns: Column[] = [
+const causeColumns: TableColumn[] = [
   { name: 'count', align: 'right' },
   { name: 'event type', minWidth: 12 },
   { name: 'subscription' },
@@ -91,7 +91,7 @@ function totalLines({ causes }: RoundReport, width: number | undefined): string 
   )
 }
 
-const recordColumns: Column[] = [
+const recordColumns: TableColumn[] = [
   { name: 'webhook' },
   { name: 'event type', minWidth: 6 },
   { name: 'age' },
@@ -117,7 +117,7 @@ function recordTable(records: readonly DecidedRecord[], report: RoundReport, wid
 }
 
 /** One line for each decision that some record has. */
-function conclusions(report: RoundReport, { config, daemon }: Shown): string[] {
+function conclusions(report: RoundReport, { config, daemon }: ReportShown): string[] {
   const { estimate, failed, receiver, selection } = report
   const reasons = [
     ...(config.retry.enabled ? [] : [reasonOf('disabled')]),
@@ -137,7 +137,7 @@ function conclusions(report: RoundReport, { config, daemon }: Shown): string[] {
   return lines.filter(([count]) => count > 0).map(([, line]) => line)
 }
 
-function dryRunText(report: RoundReport, shown: Shown): string {
+function dryRunText(report: RoundReport, shown: ReportShown): string {
   const { listing, selection } = report
   const span = selection.by === 'due' ? ` of the last ${formatDuration(shown.config.window.lookback)}` : ' selected'
   const head = `${counted(listing.found, 'failed record')}${span}, listed in ${report.seconds.toFixed(1)} s. Nothing was changed.\n`
@@ -155,7 +155,7 @@ function badTable(retried: readonly RetriedRecord[], width: number | undefined):
       outcome !== 'recovered' && result !== 'already-resolved' && (outcome !== undefined || result !== 'accepted'),
   )
   if (bad.length === 0) return ''
-  const columns: Column[] = [
+  const columns: TableColumn[] = [
     { name: 'webhook' },
     { name: 'event type', minWidth: 6 },
     { name: 'result' },
@@ -208,7 +208,7 @@ function resultLines(report: RoundReport): [string, string][] {
   return all.filter(([count]) => count > 0).map(([, name, value]) => [name, value])
 }
 
-function notes(report: RoundReport, { config }: Shown): string[] {
+function notes(report: RoundReport, { config }: ReportShown): string[] {
   const { daemon, leftOut, listing, notFound, onlyById, stoppedBy } = report
   const isSelected = report.selection.by !== 'due'
   const isEmpty = listing.found + report.notFailed + onlyById === 0 && notFound.length === 0
@@ -237,7 +237,7 @@ function notes(report: RoundReport, { config }: Shown): string[] {
   ]
 }
 
-export function toText(report: RoundReport, shown: Shown): string {
+export function toText(report: RoundReport, shown: ReportShown): string {
   const { moments, target, width } = shown
   const head = `${target}, ${moments.show(report.decidedAt === null ? undefined : Date.parse(report.decidedAt))}`
   const body = report.dryRun

@@ -10,7 +10,7 @@ import type { Io } from '../io.ts'
 import { inSession, unavailable, type Session } from '../session.ts'
 import { adopt } from './bare-record.ts'
 import { confirmRetry } from './confirm-retry.ts'
-import { look, type Round, type RoundOptions } from './look.ts'
+import { look, type CommandRound, type RoundOptions } from './look.ts'
 import { createRetryTally, judge, type RetryTally, type RoundReport, type StoppedBy } from './report.ts'
 import { toText } from './report-text.ts'
 import { runReconciler } from './run-reconciler.ts'
@@ -18,7 +18,7 @@ import { configFor, selectionOf } from './select.ts'
 import { toReport } from './to-report.ts'
 
 /** Records that were due then and have not been retried since. */
-function dueRecords({ decidedAt, session: { reconciler, policy } }: Round): FailedRecord[] {
+function dueRecords({ decidedAt, session: { reconciler, policy } }: CommandRound): FailedRecord[] {
   return [...reconciler.backlog.entries()].filter(
     (entry) => decide(entry, policy, { now: decidedAt }).decision === 'due',
   )
@@ -28,7 +28,7 @@ const isPaused = (daemon: AskedDaemon): boolean => !('problem' in daemon) && dae
 
 /** The reason why something is left; null when nothing is. */
 function stopOf(
-  { command, daemon, session: { clock, reconciler, stop } }: Round,
+  { command, daemon, session: { clock, reconciler, stop } }: CommandRound,
   held: number,
   awaiting: number,
 ): StoppedBy | null {
@@ -43,7 +43,7 @@ function stopOf(
 }
 
 interface Retrying {
-  round: Round
+  round: CommandRound
   tally: RetryTally
   /** Records that are due. */
   total: number
@@ -94,7 +94,7 @@ async function retryDue(retrying: Retrying): Promise<number> {
   return grace.cutOff()
 }
 
-async function runRound(round: Round, io: Io): Promise<RoundReport | undefined> {
+async function runRound(round: CommandRound, io: Io): Promise<RoundReport | undefined> {
   const { command, gathered, session } = round
   const before = toReport(round)
   if (round.dryRun || gathered.result === 'failed') return { ...before, exitCode: judge(before) }
@@ -122,7 +122,7 @@ async function runRound(round: Round, io: Io): Promise<RoundReport | undefined> 
 
 /** Runs `plan`, `once` or `retry`. */
 export async function roundCommand(
-  command: Round['command'],
+  command: CommandRound['command'],
   ids: readonly string[],
   options: RoundOptions,
   io: Io,

@@ -6,7 +6,7 @@ import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import { sentenceOf } from '../../reconcile/reasons.ts'
 import type { AskedDaemon } from '../daemon-client.ts'
 import { estimateSeconds } from './estimate.ts'
-import { gateFor, verdictsOf, type Round } from './look.ts'
+import { gateFor, verdictsOf, type CommandRound } from './look.ts'
 import type { DecidedRecord, ReportedCause, RoundReport } from './report.ts'
 
 function asIso(ms: number | undefined): string | null {
@@ -36,7 +36,7 @@ function decided(entry: FailedRecord, verdict: Verdict, now: number): DecidedRec
   }
 }
 
-function causesOf(round: Round): ReportedCause[] {
+function causesOf(round: CommandRound): ReportedCause[] {
   const { decidedAt: now, session } = round
   const { policy } = session
   const options = { policy, now, gateOf: gateFor(round), maxCauses: Infinity, maxParked: 0 }
@@ -52,7 +52,7 @@ function causesOf(round: Round): ReportedCause[] {
 }
 
 function estimateOf(
-  { secondsPerCall, session: { config, reconciler } }: Round,
+  { secondsPerCall, session: { config, reconciler } }: CommandRound,
   records: number,
 ): RoundReport['estimate'] {
   const { circuit, outcome, retry } = config
@@ -74,13 +74,13 @@ function daemonOf(daemon: AskedDaemon): RoundReport['daemon'] {
   return { url, instance, holding, pausedSince: asIso(pausedSince), openCircuits: [...open.keys()] }
 }
 
-function listingOf({ failure, found, moved, result }: Round['gathered']): RoundReport['listing'] {
+function listingOf({ failure, found, moved, result }: CommandRound['gathered']): RoundReport['listing'] {
   if (failure === undefined) return { result, found, moved }
   const { message, reason, rejected, stage } = failure
   return { result, found, moved, failure: { stage, reason, rejected, message } }
 }
 
-export function toReport(round: Round): Omit<RoundReport, 'exitCode'> {
+export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
   const { command, decidedAt, gathered, options, selection, session, startedAt } = round
   const { reconciler } = session
   const leftOut = reconciler.backlog.leftOut.counts()
