@@ -17,7 +17,7 @@ const defaultPort = 8090
 const defaultRecords = 1000
 const dayMs = 86_400_000
 /** In the folder where it was started. */
-const keyFolder = 'sandbox-keys'
+export const keyFolder = 'sandbox-keys'
 
 const help = `Usage: npm run sandbox -- [options]
 
@@ -31,7 +31,7 @@ Makes ${keyFolder}/ with a private key and the daemon's configuration.
 `
 
 /** What the file of --config may say. */
-const fileSchema = z.strictObject({
+export const fileSchema = z.strictObject({
   ...optionsSchema.shape,
   records: z.array(seedSchema).optional(),
   traffic: trafficSchema.optional(),
