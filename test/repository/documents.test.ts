@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { processMetricNames } from '../../src/observe/process-metrics.ts'
 import { logEvents } from '../../src/observe/log-events.ts'
 import { metricDefinitions } from '../../src/observe/metrics.ts'
+import { load } from '../support/configuration.ts'
 import { filesIn, read, root } from './texts.ts'
 
 const atRoot = readdirSync(root).filter((name) => name.endsWith('.md'))
@@ -93,6 +94,40 @@ test('every page of docs/ is in its list of contents', () => {
     const pages = readdirSync(join(root, folder)).filter((name) => name.endsWith('.md') && name !== 'README.md')
     for (const page of pages) expect(read(`${folder}/README.md`)).toContain(`(${page})`)
   }
+})
+
+/** Code of the documents: fenced blocks and inline code. */
+const snippets = documents
+  .filter((file) => file !== 'CHANGELOG.md')
+  .flatMap((file) =>
+    [...read(file).matchAll(/^ *```\w*\n([^]*?)^ *```|`([^`\n]+)`/gm)].map((match) => ({
+      file,
+      text: match[1] ?? match[2] ?? '',
+    })),
+  )
+
+test('every npm script and command that documents name exists', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+  const commands = new Set(
+    [...read('src/cli/program.ts').matchAll(/(?:Command|control)\('([a-z-]+)'/g)].map(([, name]) => name),
+  )
+  expect(commands).toContain('print-config')
+  const missing = snippets.flatMap(({ file, text }) =>
+    [
+      ...[...text.matchAll(/npm run ([\w:]+)/g)].filter(([, name = '']) => !(name in scripts)),
+      ...[...text.matchAll(/webhook-reconciler(?: -c \S+| -n \S+ --)? ([a-z][\w-]*)/g)].filter(
+        ([, name]) => !commands.has(name),
+      ),
+    ].map(([match]) => `${file}: ${match}`),
+  )
+  expect(missing).toEqual([])
+})
+
+test('the configuration in README is whole', () => {
+  const yaml = /```yaml\n([^]*?)```/.exec(read('README.md'))?.[1] ?? ''
+  const { config } = load({ yaml: yaml.replaceAll(/^ {3}/gm, '') })
+  expect(config.retry.enabled).toBe(false)
+  expect(config.auth.issuerUrl).toBe('https://id.example.com/auth/realms/your-realm')
 })
 
 test('README stays short', () => {
