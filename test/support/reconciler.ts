@@ -1,10 +1,10 @@
 // A real reconciler against a sandbox, over real HTTP or in this process, with everything it tells kept for the test.
-import { systemClock, systemRandom, type Clock } from '../../src/runtime/clock.ts'
+import { every, systemClock, systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { connectionsOf, createReconciler, toPolicy, type Reconciler } from '../../src/reconciler.ts'
 import { createConnection, type Connection } from '../../src/platform/connection.ts'
-import { runTogether } from '../../src/runtime/run-together.ts'
+import { runTogether, type Task } from '../../src/runtime/run-together.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createHttpTransport, type Transport } from '../../src/platform/http.ts'
 import type { RetryResult } from '../../src/platform/operations.ts'
@@ -13,6 +13,8 @@ import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../sandbox/handle.ts'
 import { testKeys } from './keys.ts'
+
+const probeCheckMs = 250
 
 export interface ReconcilerUnderTest extends AsyncDisposable {
   connection: Connection
@@ -96,7 +98,11 @@ export async function startReconciler(
   const connection = createConnection(config, { clock, random, transport, key, emit })
   const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
   const work = new AbortController()
-  const beside = runTogether([reconciler.receiver.run, reconciler.confirm], work.signal)
+  const { breaker } = reconciler
+  /** Between two rounds no retry loop runs, which would probe the platform. */
+  const probe = (): Promise<void> => (breaker.isProbeDue() ? breaker.probe(work.signal) : Promise.resolve())
+  const probing: Task = (signal) => every(probeCheckMs, clock, signal, probe)
+  const beside = runTogether([reconciler.receiver.run, reconciler.confirm, probing], work.signal)
   beside.catch(() => undefined)
 
   function countOf(told: readonly TelemetryEvent[]): Pick<Round, 'retries' | 'outcomes'> {
