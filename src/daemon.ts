@@ -1,9 +1,13 @@
 // The daemon: starts the reconciler's loops, the schedule and its listeners, and takes them down again in order.
+import { createElection } from './coordination/leader-election.ts'
+import { leadAlone, type Coordination, type CommandRefusal } from './coordination/leadership.ts'
+import type { LeaseClient } from './coordination/lease-client.ts'
+import { createLeasePause } from './coordination/lease-pause.ts'
 import type { Audit } from './observe/audit.ts'
 import { every, type Clock, type Random } from './runtime/clock.ts'
 import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
-import { createReconciler, toPolicy, type Reconciler } from './reconciler.ts'
+import { createReconciler, toPolicy, type Reconciler, type RetrySignals } from './reconciler.ts'
 import type { TelemetryEvent, Emit } from './observe/events.ts'
 import { decisions } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
@@ -12,12 +16,13 @@ import { errorFields, type CountedLog, type Log } from './observe/log.ts'
 import type { LogOutput } from './observe/log-output.ts'
 import { publishEvent } from './observe/publish.ts'
 import { createMetrics, type Metrics } from './observe/metrics.ts'
-import { createProgress, type Progress } from './observe/progress.ts'
+import { createProgress, type Progress, type ProgressState } from './observe/progress.ts'
 import type { CredentialState, Snapshot } from './observe/snapshot.ts'
 import { heartbeatFields, startedFields } from './observe/log-daemon.ts'
 import { createLogReporter } from './observe/log-reporter.ts'
 import { groupByCause } from './ops/causes.ts'
 import type { Listener } from './ops/listen.ts'
+import type { SharedPause } from './ops/control.ts'
 import { startOpsServer } from './ops/server.ts'
 import { maxCauses, maxParked, toStatus } from './ops/status.ts'
 import type { StatusDocument } from './ops/status-document.ts'
@@ -50,6 +55,8 @@ export interface DaemonOptions {
   /** The proxies that it goes through, for the log. */
   proxy?: string | undefined
   schedule: Schedule
+  /** The lease that the instances share; undefined with `coordination.kind: none`. */
+  lease?: LeaseClient | undefined
   key: Reloadable<SigningKey>
   certificate: Reloadable<Certificate> | undefined
   /** Aborted to stop in good order. */
@@ -149,13 +156,20 @@ export function createGrace(options: GraceOptions): Grace {
 /** The parts of the daemon, for its loops, its listener and the log. */
 interface DaemonParts {
   connection: Connection
-  reconciler: Reconciler
+  coordination: Coordination
+  /** A new one for each term: what an earlier one knew is old, as another instance has worked since. */
+  reconciler: () => Reconciler
+  /** A term is over. */
+  renew: () => void
+  /** The operator's pause: that of this process, or of the lease. */
+  pause: SharedPause
   policy: Policy
   metrics: Metrics
   progress: Progress
   history: History
   /** All values that are shown, at this moment. */
   snapshot: () => Snapshot
+  emit: Emit
   /** Stops the reports: calls that the end of the process aborts are not failures. */
   end: () => void
 }
@@ -171,7 +185,7 @@ function missingOf(reconciler: Reconciler, progress: Progress): number | undefin
 }
 
 function createParts(options: DaemonOptions): DaemonParts {
-  const { audit, certificate, clock, config, host, key, log, logOutput, nodeVersion, random } = options
+  const { audit, certificate, clock, config, host, key, lease, log, logOutput, nodeVersion, random } = options
   const { schedule, transport, version } = options
   const { periodMs } = schedule
   const startedAt = clock.now()
@@ -188,10 +202,12 @@ function createParts(options: DaemonOptions): DaemonParts {
       log.event('log_lines_dropped', { lines })
     },
   })
-  const reporter = createLogReporter(log, clock)
+  const { name } = config.instance
+  const identity = lease === undefined ? name : `${name}_${random.uuid()}`
+  const reporter = createLogReporter(log, clock, identity)
   const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt() })
   let isOver = false
-  const history = createHistory({ clock, missing: () => missingOf(reconciler, progress) })
+  const history = createHistory({ clock, missing: () => missingOf(current, progress) })
 
   function emit(event: TelemetryEvent): void {
     if (isOver) return
@@ -205,7 +221,36 @@ function createParts(options: DaemonOptions): DaemonParts {
 
   const policy = toPolicy(config, periodMs)
   const connection = createConnection(config, { clock, random, transport, key, emit })
-  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
+  const election =
+    lease &&
+    createElection({
+      client: lease,
+      identity,
+      leaseDurationMs: config.coordination.leaseDuration,
+      renewDeadlineMs: config.coordination.renewDeadline,
+      retryEveryMs: config.coordination.retryEvery,
+      clock,
+      emit,
+      onPause(since, isOurs) {
+        if (current.pause.follow(since) && !isOurs) emit({ type: 'pause-followed', paused: since !== undefined })
+      },
+    })
+  const coordination = election ?? leadAlone(identity, startedAt)
+  const leadership = { isLeading: coordination.isLeading, since: () => coordination.state().since }
+  const newReconciler = (): Reconciler =>
+    createReconciler(config, { policy, connection, transport, leadership, clock, random, emit })
+  let current = newReconciler()
+
+  /** A standby owes no progress. */
+  function progressNow(): ProgressState {
+    const { progressDueAt, ...seen } = progress.state()
+    const now = clock.now()
+    return {
+      ...seen,
+      startedAt,
+      progressDueAt: coordination.isLeading() ? progressDueAt : Math.max(now + periodMs, progressDueAt),
+    }
+  }
 
   function credentials(): CredentialState {
     const { api, auth } = connection.serverClocks
@@ -220,43 +265,51 @@ function createParts(options: DaemonOptions): DaemonParts {
 
   return {
     connection,
-    reconciler,
+    coordination,
+    reconciler: () => current,
+    renew() {
+      const pausedSince = current.pause.since()
+      current = newReconciler()
+      current.pause.follow(pausedSince)
+      progress.begin(clock.now())
+    },
+    pause:
+      election === undefined
+        ? current.pause
+        : createLeasePause({ election, since: () => current.pause.since(), now: () => clock.now(), emit }),
     policy,
     metrics,
     progress,
     history,
     snapshot: () => ({
-      ...reconciler.state(),
+      ...current.state(),
       ...credentials(),
-      ...progress.state(),
+      ...progressNow(),
       now: clock.now(),
+      leadership: coordination.state(),
       nextTickAt: schedule.nextAt(),
       recoveredPerMs: history.recoveredPerMs(),
       recoveryTargetMs: config.recovery.target,
     }),
+    emit,
     end() {
       isOver = true
     },
   }
 }
 
-/** Reasons why the process does not count as alive; none while it stops, as its loops rest then. */
-function notAlive(reconciler: Reconciler, schedule: Schedule, stopping: boolean): string[] {
+/** Reasons why the process does not count as alive; none while it stops, and its loops rest on standby. */
+function notAlive({ coordination, reconciler }: DaemonParts, schedule: Schedule, stopping: boolean): string[] {
   if (stopping) return []
-  return [
-    ...(reconciler.dispatcher.silentForMs() > longestBeatMs ? ['the dispatch loop is stuck'] : []),
-    ...(schedule.isLate() ? ['the schedule is stuck'] : []),
-  ]
+  const isStuck = coordination.isLeading() && reconciler().dispatcher.silentForMs() > longestBeatMs
+  return [...(isStuck ? ['the dispatch loop is stuck'] : []), ...(schedule.isLate() ? ['the schedule is stuck'] : [])]
 }
 
-/** The background work next to the three loops. */
-function backgroundTasks({ connection, reconciler, snapshot }: DaemonParts, options: DaemonOptions): Task[] {
+/** The background work of leader and standby. */
+function backgroundTasks({ connection, snapshot }: DaemonParts, options: DaemonOptions): Task[] {
   const { certificate, clock, key, log } = options
   const tasks: Task[] = [
     connection.tokens.run,
-    reconciler.receiver.run,
-    reconciler.confirm,
-    reconciler.sweep,
     (signal) =>
       every(heartbeatMs, clock, signal, () => {
         log.event('heartbeat', heartbeatFields(snapshot()))
@@ -269,46 +322,79 @@ function backgroundTasks({ connection, reconciler, snapshot }: DaemonParts, opti
   return tasks
 }
 
-/** Sweeps, retries and confirms until `stop`; resolves when all has ended. Rejects with the first bug, at once. */
+/**
+ * One term of leadership: sweeps, retries and confirms until `stop`, then the retries in flight end. A lead that is lost
+ * does not cut them off: the platform refuses a retry that the next leader sends too.
+ */
+async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): Promise<void> {
+  const retrying = reconciler.retry({ stop, kill })
+  await runTogether([() => retrying, reconciler.receiver.run, reconciler.confirm, reconciler.sweep], stop)
+  // A bug that the last retries met.
+  await retrying
+}
+
+/** Works until `stop`, term by term; resolves when all has ended. Rejects with the first bug, at once. */
 async function work(
   options: DaemonOptions,
   parts: DaemonParts,
   { drain, grace }: { drain: () => void; grace: AbortSignal },
 ): Promise<void> {
   const { clock, schedule, stop } = options
-  const { progress, reconciler } = parts
-  const ending = new AbortController()
+  const { coordination, emit, progress, reconciler, renew } = parts
+  const [ending, electing] = [new AbortController(), new AbortController()]
   const { signal } = ending
-  const retrying = reconciler.retry({ stop: signal, kill: grace })
-  const running = runTogether([() => retrying, ...backgroundTasks(parts, options)], signal)
+  let hasStarted = false
+
+  function tick(): void {
+    const { sweeper } = reconciler()
+    if (coordination.isLeading()) sweeper.tick()
+    else emit({ type: 'tick-skipped', reason: 'standby' })
+    progress.ticked(clock.now(), sweeper.restEndsInMs())
+  }
+
+  async function lead(term: AbortSignal): Promise<void> {
+    // The new leader does not wait for the schedule: the last one may have died in the middle of its sweep.
+    if (hasStarted) tick()
+    await workTerm(reconciler(), { stop: term, kill: grace })
+    if (!signal.aborted) renew()
+  }
+
+  const leading = coordination.lead(lead, signal)
+  const running = Promise.all([
+    runTogether([() => leading, ...backgroundTasks(parts, options)], signal),
+    runTogether([coordination.run], electing.signal),
+  ])
   running.catch(() => undefined)
   try {
     await schedule.start(() => {
-      reconciler.sweeper.tick()
-      progress.ticked(clock.now(), reconciler.sweeper.restEndsInMs())
+      hasStarted = true
+      tick()
     })
     await Promise.race([untilAborted(stop), running])
     drain()
     await schedule.stop()
     // Checks end immediately, too: they only read, and the next start sees the outcomes.
     ending.abort()
+    await leading
+    // The lease is held for as long as retries are in flight.
+    electing.abort()
     await running
-    // A bug in the last retries.
-    await retrying
+    await coordination.release(grace)
   } finally {
     ending.abort()
+    electing.abort()
     await schedule.stop()
   }
 }
 
 function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<Listener> {
   const { clock, config, log, schedule, stop, version } = options
-  const { history, metrics, policy, progress, reconciler, snapshot } = parts
+  const { coordination, history, metrics, pause, policy, progress, reconciler, snapshot } = parts
   const { allowRemote, token } = config.control
 
   /** Groups every record by its cause. The server shares one answer among all clients of the same second. */
   function status(): StatusDocument {
-    const { backlog, circuits, client, gates } = reconciler
+    const { backlog, circuits, client, gates } = reconciler()
     return toStatus({
       ...snapshot(),
       instance: config.instance.name,
@@ -320,6 +406,12 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
     })
   }
 
+  function probe(): number | CommandRefusal {
+    if (coordination.isLeading()) return reconciler().probe()
+    const { leader = 'No instance' } = coordination.state()
+    return { problem: `This instance stands by, and has no circuits. ${leader} leads: send the command there.` }
+  }
+
   return (options.host?.startServer ?? startOpsServer)({
     host: config.server.host,
     port: config.server.port,
@@ -327,11 +419,12 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
       metrics.show(snapshot())
       return { text: await metrics.text(), contentType: metrics.contentType }
     },
-    live: () => notAlive(reconciler, schedule, stop.aborted),
-    ready: () => [...(stop.aborted ? ['stopping'] : []), ...progress.notReady()],
+    live: () => notAlive(parts, schedule, stop.aborted),
+    // A standby is ready to take over.
+    ready: () => [...(stop.aborted ? ['stopping'] : []), ...(coordination.isLeading() ? progress.notReady() : [])],
     status,
     statusPage: config.server.statusPage,
-    control: token === undefined ? undefined : { token, allowRemote, pause: reconciler.pause, probe: reconciler.probe },
+    control: token === undefined ? undefined : { token, allowRemote, pause, probe },
     onError: (error) => {
       log.event('ops_request_failed', errorFields(error))
     },
@@ -348,7 +441,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const parts = createParts(options)
   const server = await openOpsServer(options, parts)
   log.event('daemon_started', startedFields(options, server.port))
-  const { inFlight } = parts.reconciler.dispatcher
+  const inFlight = (): number => parts.reconciler().dispatcher.inFlight()
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
     if (!stop.aborted) await work(options, parts, { drain: server.drain, grace: grace.signal })

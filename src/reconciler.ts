@@ -14,7 +14,7 @@ import type { Policy } from './reconcile/policy.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
 import { createCircuits, type Circuits } from './reconcile/retry/circuits.ts'
 import { createDispatcher, type Dispatcher, type RetryRound } from './reconcile/retry/dispatcher.ts'
-import { createGates, type Gates } from './reconcile/retry/gates.ts'
+import { createGates, type Gates, type Leadership } from './reconcile/retry/gates.ts'
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
@@ -29,6 +29,8 @@ export interface ReconcilerDeps {
   connection: Pick<Connection, 'client' | 'zone'> & { serverClocks: { api: Pick<ServerClock, 'isKnown' | 'now'> } }
   /** For the receiver's health address. */
   transport: Transport
+  /** Default: this instance is alone, and works. */
+  leadership?: Leadership
   clock: Clock
   random: Random
   emit: Emit
@@ -127,6 +129,7 @@ async function retry(parts: Parts, { stop, kill }: RetrySignals, round?: RetryRo
 
 /** While a check is overdue by more than this, checks get as much of the rate as retries. */
 const toleratedLateMs = 10_000
+const alone: Leadership = { isLeading: () => true, since: () => 0 }
 /** A failure is confirmed after this many times `outcome.firstCheck`. */
 const doubtedChecks = 4
 
@@ -166,7 +169,7 @@ export function connectionsOf(config: Config): number {
 /** Puts the parts together, each from those above it. Nothing runs before one of the loops is called. */
 export function createReconciler(
   config: Pick<Config, 'backlog' | 'circuit' | 'outcome' | 'platform' | 'receiver' | 'retry' | 'sweep'>,
-  { clock, connection, emit, policy, random, transport }: ReconcilerDeps,
+  { clock, connection, emit, leadership = alone, policy, random, transport }: ReconcilerDeps,
 ): Reconciler {
   const { zone } = connection
   const { api: serverClock } = connection.serverClocks
@@ -209,6 +212,7 @@ export function createReconciler(
   const breaker = createPlatformBreaker({ client, clock, random, wake: wake.retry, emit })
   const gates = createGates({
     retriesEnabled: config.retry.enabled,
+    leadership,
     pause,
     receiver,
     breaker,

@@ -73,7 +73,13 @@ function tokenOf(control: Config['control']): string {
   throw new ConfigurationError([{ key, origin: 'missing', message }])
 }
 
-const pauseSchema = z.object({ paused: z.boolean(), since: z.iso.datetime().optional(), changed: z.boolean() })
+const pauseSchema = z.object({
+  paused: z.boolean(),
+  since: z.iso.datetime().optional(),
+  changed: z.boolean(),
+  outlivesRestart: z.boolean().optional(),
+})
+const refusalSchema = z.object({ error: z.string() })
 const probeSchema = z.object({ circuits: z.number() })
 const answers = { pause: pauseSchema, resume: pauseSchema, probe: probeSchema }
 
@@ -107,6 +113,8 @@ async function send(
     const problem = `${url} takes commands from its own host alone: run this there (kubectl exec), or set control.allowRemote`
     return { code: exitCode.authenticationRejected, problem }
   }
+  const refused = answer.status === 503 ? parseAs(refusalSchema, answer.body) : undefined
+  if (refused !== undefined) return { code: exitCode.incomplete, problem: `${url}: ${refused.error}` }
   const problem = `${url} answers HTTP ${answer.status}, and not as the daemon does: check server.host, server.port and its control.token`
   return { code: exitCode.incomplete, problem }
 }
@@ -115,9 +123,10 @@ function controlText(name: ControlName, answer: ControlAnswer, show: (iso: strin
   if ('circuits' in answer) {
     return answer.circuits === 0 ? 'no circuit was open' : `cooldowns ended: ${counted(answer.circuits, 'circuit')}`
   }
-  const { changed, since } = answer
+  const { changed, outlivesRestart, since } = answer
   if (name === 'resume') return changed ? 'retries continue' : 'was not paused'
-  if (changed) return 'no retries from now on; to continue: webhook-reconciler resume (a restart ends the pause too)'
+  const atRestart = outlivesRestart === true ? 'a restart does not end the pause' : 'a restart ends the pause too'
+  if (changed) return `no retries from now on; to continue: webhook-reconciler resume (${atRestart})`
   return `paused already${since === undefined ? '' : ` since ${show(since)}`}`
 }
 

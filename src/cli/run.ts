@@ -3,13 +3,25 @@ import { runDaemon } from '../daemon.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { createLogOutput } from '../observe/log-output.ts'
 import { createSchedule } from '../runtime/schedule.ts'
+import { clusterAccess, createLeaseClient, type LeaseClient } from '../coordination/lease-client.ts'
+import type { Config } from '../config/schema.ts'
 import type { Io } from './io.ts'
 import { openAudit, openService, type ConfigOption } from './service.ts'
+
+/** The lease that the instances share. @throws ConfigurationError outside of a cluster */
+function openLease({ coordination }: Config, { clock, env, readFile }: Io): LeaseClient | undefined {
+  if (coordination.kind === 'none') return undefined
+  const { leaseName, renewDeadline } = coordination
+  const access = clusterAccess(coordination, { env, readFile })
+  // A call that hangs must leave the time for another one.
+  return createLeaseClient({ access, leaseName, timeoutMs: renewDeadline / 2, clock })
+}
 
 /** Runs `run`; resolves after SIGTERM or SIGINT. */
 export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCode> {
   const logOutput = createLogOutput(io.stdout)
   const { config, log, key, certificate, http, proxy } = await openService(io, options, logOutput, { daemon: true })
+  const lease = openLease(config, io)
   io.onHangup(() => {
     log.event('sighup_ignored', {})
   })
@@ -21,6 +33,7 @@ export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCod
       log,
       audit: openAudit(config, io, logOutput),
       logOutput,
+      lease,
       key,
       certificate,
       transport: http.transport,
@@ -34,6 +47,6 @@ export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCod
     })
     return exitCode.done
   } finally {
-    await http.close()
+    await Promise.all([http.close(), lease?.close()])
   }
 }

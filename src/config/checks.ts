@@ -91,6 +91,16 @@ function ordered(smaller: string, larger: string, orEqual: boolean): Check {
   }
 }
 
+/** `part` must be at most a share of `whole`. Both are durations. */
+function atMostShare(part: string, whole: string, share: number, inWords: string): Check {
+  return (config) => {
+    const [partMs, wholeMs] = [config.value(part), config.value(whole)]
+    if (typeof partMs !== 'number' || typeof wholeMs !== 'number' || partMs <= share * wholeMs) return none()
+    const message = `is ${formatDuration(partMs)}, but must be at most ${inWords} of ${whole}, which is ${formatDuration(wholeMs)} (${config.origin(whole)})`
+    return [{ key: part, origin: config.origin(part), message }]
+  }
+}
+
 /** A maximum below the initial limit would silently lower it. */
 const limitsFit: Check = (config) => {
   const [initial, max] = [config.value('circuit.initialLimit'), config.value('circuit.maxLimit')]
@@ -132,4 +142,8 @@ export const checks: readonly Check[] = [
   limitsFit,
   ordered('circuit.cooldown', 'circuit.maxCooldown', true),
   ordered('outcome.firstCheck', 'outcome.giveUpAfter', true),
+  // The rest is for clocks that run at different speeds, and for a leader that stops.
+  atMostShare('coordination.renewDeadline', 'coordination.leaseDuration', 0.9, 'nine tenths'),
+  // One try that fails must not end the lead.
+  atMostShare('coordination.retryEvery', 'coordination.renewDeadline', 0.5, 'half'),
 ]

@@ -122,6 +122,23 @@ export function filePath(): Kind<z.ZodType<string, string>> {
   return { schema, type: 'path of a file', fromText: asText, shown: false }
 }
 
+/** A folder's path. */
+export function folderPath(): Kind<z.ZodType<string, string>> {
+  const must = 'must be the path of a folder'
+  const schema = z.string({ error: mustBeText(must) }).regex(/^[^\x00-\x1f\x7f-\x9f]{1,4096}$/, { error: must })
+  return { schema, type: 'path of a folder', fromText: asText, shown: true }
+}
+
+/** The name of a Kubernetes object. @see RFC 1123 section 2.1 */
+export function objectName(maxLength: number): Kind<z.ZodType<string, string>> {
+  const must = `must be a Kubernetes name: up to ${maxLength} lower-case letters, digits, - or . between letters and digits`
+  const schema = z
+    .string({ error: mustBeText(must) })
+    .max(maxLength, { error: must })
+    .regex(/^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/, { error: must })
+  return { schema, type: 'name of a Kubernetes object', fromText: asText, shown: true }
+}
+
 /** Text that must never be shown. */
 export function secretText(): Kind<z.ZodType<string, string>> {
   const must = 'must be text and not empty'

@@ -7,10 +7,12 @@ import {
   duration,
   filePath,
   flag,
+  folderPath,
   instant,
   integer,
   listenHost,
   names,
+  objectName,
   privateKeyPem,
   scope,
   secretText,
@@ -223,6 +225,39 @@ export const schema = z.strictObject({
       { secret: true, fileTwin: true },
     ),
     allowRemote: setting(flag(), false, 'true: accept control requests from other hosts too, not only from this one.'),
+  }),
+  coordination: z.strictObject({
+    kind: setting(
+      choice(['none', 'kubernetes']),
+      'none',
+      'kubernetes: of all instances that share a Lease, one works and the others stand by. none: this instance always works.',
+    ),
+    leaseName: setting(
+      objectName(253),
+      'webhook-reconciler',
+      'Name of the Lease: one for each issuer and base URL, the same in all its instances.',
+    ),
+    namespace: optional(objectName(63), 'Namespace of the Lease; default: the one of the pod.'),
+    leaseDuration: setting(
+      duration('1s', '1h'),
+      '15s',
+      'How long a Lease that is not renewed holds; then another instance takes it. Counts in whole seconds.',
+    ),
+    renewDeadline: setting(
+      duration('500ms', '1h'),
+      '10s',
+      'An instance that could not renew the Lease for so long stops working; at most nine tenths of coordination.leaseDuration.',
+    ),
+    retryEvery: setting(
+      duration('100ms', '10m'),
+      '2s',
+      'How often the Lease is renewed or asked for; at most half of coordination.renewDeadline.',
+    ),
+    serviceAccountDirectory: setting(
+      folderPath(),
+      '/var/run/secrets/kubernetes.io/serviceaccount',
+      'Folder with token, ca.crt and namespace of the service account; the token is read again for each call.',
+    ),
   }),
   shutdown: z.strictObject({
     grace: setting(duration('0s', '10m'), '25s', 'Time for retries in flight to finish after SIGTERM.'),

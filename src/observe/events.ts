@@ -1,4 +1,5 @@
 // All events that parts emit, as one closed union. Counters, log lines, audit and history are made from them.
+import type { LeadershipEvent } from '../coordination/leadership.ts'
 import type { RequestEvent } from '../platform/client.ts'
 import type { TokenEvent } from '../platform/token.ts'
 import type { CircuitEvent } from '../reconcile/retry/circuits.ts'
@@ -19,5 +20,6 @@ export type TelemetryEvent =
   | OperatorEvent
   | TroubleEvent
   | SweeperEvent
+  | LeadershipEvent
 
 export type Emit = (event: TelemetryEvent) => void

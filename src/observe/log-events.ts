@@ -1,6 +1,7 @@
 // The catalogue of log events: id, levels, message, fields and meaning. `log.event` is typed by it; docs/log.md's table is generated from it.
 
 import type { FieldKinds, FieldsOf, LogEvent } from './log-event.ts'
+import { leadershipEvents } from './log-events-leadership.ts'
 
 /** Of an unexpected error; see `errorFields`. */
 const error = {
@@ -219,24 +220,13 @@ export const logEvents = {
     fields: {},
     meaning: 'The platform answers again, or access is restored.',
   },
-  operator_paused: {
-    levels: ['info'],
-    message: 'retries paused by the operator',
-    fields: {},
-    meaning: '`POST /-/pause`. It lasts until `POST /-/resume` or a restart.',
-  },
-  operator_resumed: {
-    levels: ['info'],
-    message: 'retries resumed by the operator',
-    fields: {},
-    meaning: '`POST /-/resume`.',
-  },
   operator_probed: {
     levels: ['info'],
     message: 'cooldowns ended by the operator',
     fields: { circuits: 'number' },
     meaning: '`POST /-/probe`: each circuit that was open sends a probe now.',
   },
+  ...leadershipEvents,
   throttling_started: {
     levels: ['warn'],
     message: 'platform is throttling, the request rate adapts',

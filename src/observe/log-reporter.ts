@@ -151,11 +151,13 @@ const countedAs = {
   unknown: 'unknown',
 } as const satisfies Record<Outcome, string>
 
-export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): LogReporter {
+/** `identity`: of this instance as a holder of the lease. */
+export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, identity = ''): LogReporter {
   const sweepFailure = createCondition(clock)
   const tokenFailure = createCondition(clock)
   const skipped = createCondition(clock)
   const lapsing = createCondition(clock)
+  const noLease = createCondition(clock)
   const throttling = createCondition(clock, calmMs)
   const unreadable = createCondition(clock, forgottenAfterMs)
   const unexpected = createCondition(clock, forgottenAfterMs)
@@ -336,6 +338,23 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
     else if (event.changed) log.event(event.command === 'pause' ? 'operator_paused' : 'operator_resumed', {})
   }
 
+  /** What earlier terms have logged is forgotten: another instance has worked since. */
+  function logLeading({ transitions }: FactOf<'leading'>): void {
+    for (const condition of [sweepFailure, skipped, lapsing]) condition.ends()
+    failing.clear()
+    openCircuits.clear()
+    since = nothingSince()
+    log.event('leading', { identity, transitions })
+  }
+
+  function logStandingBy({ cause, leader, problem }: FactOf<'standing-by'>): void {
+    log.event('standing_by', { cause, leader, problem }, cause === 'released' ? 'info' : 'warn')
+  }
+
+  function logNoLease({ problem, reason }: FactOf<'lease-unavailable'>): void {
+    log.event('lease_unavailable', { reason, problem }, noLease.begins(reason) ? 'warn' : 'debug')
+  }
+
   return {
     observe(event) {
       switch (event.type) {
@@ -377,6 +396,18 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>): Lo
         }
         case 'lapsed':
           return logLapsed(event)
+        case 'leading':
+          return logLeading(event)
+        case 'standing-by':
+          return logStandingBy(event)
+        case 'leader-seen':
+          return log.event('leader_seen', { leader: event.leader })
+        case 'lease-unavailable':
+          return logNoLease(event)
+        case 'lease-available':
+          return log.event('lease_available', { failures: noLease.ends() })
+        case 'pause-followed':
+          return log.event('pause_followed', { paused: event.paused })
         case 'token-request':
         case 'tick-skipped':
           return

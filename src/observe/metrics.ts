@@ -53,7 +53,7 @@ export const metricDefinitions = {
   },
   ticks_skipped_total: {
     type: 'counter',
-    help: 'Ticks of the schedule that started no sweep: one was still running (overlap), the platform asked for a pause (paused), or sweeps back off after a failure (backoff).',
+    help: 'Ticks of the schedule that started no sweep: one was still running (overlap), the platform asked for a pause (paused), sweeps back off after a failure (backoff), or this instance stands by (standby).',
     labels: { reason: skipReasons },
   },
   last_sweep_timestamp_seconds: {
@@ -178,6 +178,11 @@ export const metricDefinitions = {
     help: 'Receiver health: 1 when the receiver last answered its health check with 2xx, otherwise 0. Only with receiver.healthUrl, after the first answer.',
     presence: 'when-set',
     read: ({ receiver }) => toFlag(receiver?.up),
+  },
+  leader: {
+    type: 'gauge',
+    help: 'Whether this instance works (1), or stands by while another one does (0); always 1 with coordination.kind none.',
+    read: ({ leadership }) => Number(leadership.isLeading),
   },
   paused: {
     type: 'gauge',
@@ -336,9 +341,17 @@ function create(name: string, definition: MetricDefinition, registry: Registry):
 }
 
 /** Sets a gauge from the snapshot, for the declared values of its label only. */
-function showGauge(gauge: Instrument | undefined, { labels = {}, read }: MetricDefinition, snapshot: Snapshot): void {
+function showGauge(
+  gauge: Instrument | undefined,
+  { labels = {}, presence, read }: MetricDefinition,
+  snapshot: Snapshot,
+): void {
   const value = read?.(snapshot)
-  if (!(gauge instanceof Gauge) || value === undefined) return
+  if (!(gauge instanceof Gauge)) return
+  if (value === undefined) {
+    if (presence === 'when-set') gauge.remove({})
+    return
+  }
   if (typeof value === 'number') {
     gauge.set(value)
     return

@@ -40,6 +40,8 @@ export interface ProgressOptions {
 }
 
 export interface Progress {
+  /** Forgets what was seen, but for being ready: this instance begins to lead, or to stand by. */
+  begin(now: number): void
   /** `now` in epoch ms of this host's clock. */
   observe(event: TelemetryEvent, now: number): void
   /**
@@ -50,6 +52,16 @@ export interface Progress {
   /** Conditions that are missing for readiness, in words. */
   notReady(): string[]
   state(): ProgressState
+}
+
+const nothingSeen: Omit<ProgressState, 'startedAt' | 'progressDueAt'> = {
+  sweeps: [],
+  lastSweepAt: undefined,
+  lastFullSweepAt: undefined,
+  lastCompleteSweepAt: undefined,
+  lastIncompleteSweepAt: undefined,
+  progressAt: undefined,
+  timeOffsetMs: undefined,
 }
 
 /** Number of ended sweeps that are kept. */
@@ -73,15 +85,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
   let [hasToken, hasPage] = [false, false]
   /** The first tick after the last progress that may start a sweep. */
   let tickAt = startedAt
-  let known: Omit<ProgressState, 'startedAt' | 'progressDueAt'> = {
-    sweeps: [],
-    lastSweepAt: undefined,
-    lastFullSweepAt: undefined,
-    lastCompleteSweepAt: undefined,
-    lastIncompleteSweepAt: undefined,
-    progressAt: undefined,
-    timeOffsetMs: undefined,
-  }
+  let known = { ...nothingSeen }
 
   /** Moves on to the next tick once the awaited one has come. */
   function moveOn(now: number): void {
@@ -102,6 +106,10 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
   }
 
   return {
+    begin(now) {
+      tickAt = now
+      known = { ...nothingSeen }
+    },
     observe(event, now) {
       if (event.type === 'token-refreshed' && event.result === 'success') hasToken = true
       if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') hasPage = true

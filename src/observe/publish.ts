@@ -66,6 +66,12 @@ export function publishEvent(metrics: Metrics, event: TelemetryEvent): void {
     case 'early-at-limit':
     case 'receiver':
     case 'operator':
+    case 'leading':
+    case 'standing-by':
+    case 'leader-seen':
+    case 'lease-unavailable':
+    case 'lease-available':
+    case 'pause-followed':
       return
     default:
       event satisfies never

@@ -1,4 +1,5 @@
 // Snapshot: all values that gauges, /status and heartbeat show, read at one moment, on request.
+import type { LeadershipState } from '../coordination/leadership.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
@@ -50,6 +51,7 @@ export interface CredentialState {
 
 export interface Snapshot extends ReconcilerState, CredentialState, ProgressState {
   now: number
+  leadership: LeadershipState
   nextTickAt: number | undefined
   /** Recovered deliveries per ms, at present. */
   recoveredPerMs: number

@@ -2,17 +2,29 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { BlockList } from 'node:net'
+import type { CommandRefusal } from '../coordination/leadership.ts'
 import type { Pause } from '../reconcile/retry/operator-pause.ts'
 import { json, type Answer } from './listen.ts'
+
+type Done<T> = T | CommandRefusal | Promise<T | CommandRefusal>
+
+/** The operator's pause, also one that is kept outside of this process. */
+export interface SharedPause extends Pick<Pause, 'since'> {
+  /** Each gives whether it changed anything. */
+  pause(): Done<boolean>
+  resume(): Done<boolean>
+  /** True when a restart does not end the pause. */
+  outlivesRestart?: boolean
+}
 
 export interface ControlOptions {
   /** `control.token`. It is compared, and goes nowhere else. */
   token: string
   /** `control.allowRemote`: true takes commands from other hosts too. */
   allowRemote: boolean
-  pause: Pause
+  pause: SharedPause
   /** Ends the cooldowns of all open circuits now, and returns how many it ended. */
-  probe: () => number
+  probe: () => Done<number>
 }
 
 /** A command's answer; undefined for a path that is no command. */
@@ -38,6 +50,16 @@ function answer(status: number, body: Readonly<Record<string, unknown>>, headers
     body: `${JSON.stringify(body)}\n`,
     headers: { ...headers, connection: 'close' },
   }
+}
+
+type Command = () => Promise<Answer>
+
+/** 503 with the problem for a command that could not be done. */
+function answerOf<T extends boolean | number>(
+  done: T | CommandRefusal,
+  body: (value: T) => Readonly<Record<string, unknown>>,
+): Answer {
+  return typeof done === 'object' ? answer(503, { error: done.problem }) : answer(200, body(done))
 }
 
 const digest = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest()
@@ -76,19 +98,20 @@ async function dropBody(request: IncomingMessage): Promise<boolean> {
 export function createControl({ allowRemote, pause, probe, token }: ControlOptions): Control {
   const expected = digest(Buffer.from(token, 'utf8'))
 
-  function pauseAnswer(changed: boolean): Answer {
+  function pauseAnswer(changed: boolean): Readonly<Record<string, unknown>> {
     const since = pause.since()
     const paused = since !== undefined
-    return answer(200, { paused, ...(paused && { since: new Date(since) }), changed })
+    const kept = pause.outlivesRestart === true
+    return { paused, ...(paused && { since: new Date(since) }), changed, ...(kept && { outlivesRestart: true }) }
   }
 
-  const commands: ReadonlyMap<string, () => Answer> = new Map([
-    ['/-/pause', () => pauseAnswer(pause.pause())],
-    ['/-/resume', () => pauseAnswer(pause.resume())],
-    ['/-/probe', () => answer(200, { circuits: probe() })],
+  const commands: ReadonlyMap<string, Command> = new Map([
+    ['/-/pause', async () => answerOf(await pause.pause(), pauseAnswer)],
+    ['/-/resume', async () => answerOf(await pause.resume(), pauseAnswer)],
+    ['/-/probe', async () => answerOf(await probe(), (circuits) => ({ circuits }))],
   ])
 
-  async function run(command: () => Answer, request: IncomingMessage): Promise<Answer> {
+  async function run(command: Command, request: IncomingMessage): Promise<Answer> {
     if (!allowRemote && !isLocal(request.socket)) {
       const error =
         'Commands are taken from this host alone: use kubectl exec or port-forward, or set control.allowRemote.'

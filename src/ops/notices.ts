@@ -11,6 +11,7 @@ interface Reason extends Notice {
 /** A shut gate in the headline, and whether it needs a person. */
 const gateReasons: Readonly<Record<Gate, readonly [Notice['level'], string]>> = {
   disabled: ['waiting', 'Retries are switched off.'],
+  'not-leader': ['waiting', 'This instance stands by.'],
   paused: ['waiting', 'Retries are paused by an operator.'],
   'receiver-down': ['trouble', 'The receiver is down: retries wait for it.'],
   unauthorized: ['trouble', 'The platform refuses access: retries wait.'],
@@ -49,9 +50,19 @@ function circuitReason({ advice, subscriptions }: GateStatus, { circuits, failed
   }
 }
 
+function standbyReason({ advice, reason }: GateStatus, { leadership }: StatusFacts): Reason {
+  const leader = leadership?.leader ?? null
+  const problem = leadership?.problem ?? null
+  const known = leader === null ? 'No instance is known to lead.' : `${leader} leads.`
+  const text = `${reason} ${known}${problem === null ? '' : ` Problem with the lease: ${problem}.`}`
+  const level = leader === null && problem !== null ? 'trouble' : 'waiting'
+  return { level, text, advice, why: `This instance stands by. ${known}` }
+}
+
 function gateReason(shut: GateStatus, status: StatusFacts): Reason {
   const { advice, gate, reason, since } = shut
   if (gate === 'circuit') return circuitReason(shut, status)
+  if (gate === 'not-leader') return standbyReason(shut, status)
   const [level, why] = gateReasons[gate]
   const { throttledForSeconds } = status.rate
   const more = gate === 'throttled' ? ` It goes on for ${span(throttledForSeconds * 1000 + 999)}.` : ''

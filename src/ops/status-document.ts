@@ -37,6 +37,19 @@ export interface GateStatus {
   advice: string
 }
 
+/** Of the instances that share a lease. */
+export interface LeadershipStatus {
+  leading: boolean
+  /** Of this instance: `instance.name`, and an id for each start. */
+  identity: string
+  /** Null while no instance is known to lead. */
+  leader: string | null
+  /** Since when this instance leads, or stands by. */
+  since: Date
+  /** Why the lease cannot be read or written; null while it can. */
+  problem: string | null
+}
+
 /** A circuit that is not closed. */
 export interface CircuitStatus extends Omit<CircuitView, 'pausesForMs'> {
   /** How long its cooldown goes on; 0 without one. */
@@ -74,6 +87,8 @@ export interface StatusFacts {
   stuckProcessing: number
   /** Failed records older than the window, as the last full sweep saw them: they are not retried any more. */
   beyondWindow: number
+  /** Null with `coordination.kind: none`. */
+  leadership: LeadershipStatus | null
   /** Since when an operator's pause goes on; null without one. */
   paused: { since: Date | null } | null
   /** Names of the gates that are shut now; empty when retries may go out. */

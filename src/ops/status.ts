@@ -1,4 +1,5 @@
 // Makes the status document, a pure function of the state of the parts.
+import type { LeadershipState } from '../coordination/leadership.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
 import { gateTable, type Gate, type ShutGate } from '../reconcile/retry/gates.ts'
 import { estimateDrain } from '../observe/drain.ts'
@@ -7,7 +8,7 @@ import { maxSweeps } from '../observe/progress.ts'
 import { expiringDecisions, type Snapshot } from '../observe/snapshot.ts'
 import { showCauses, toDate, type Causes } from './causes.ts'
 import { summaryOf } from './notices.ts'
-import type { CircuitStatus, GateStatus, StatusDocument, StatusFacts } from './status-document.ts'
+import type { CircuitStatus, GateStatus, LeadershipStatus, StatusDocument, StatusFacts } from './status-document.ts'
 
 /** The snapshot, names from the configuration, and the lists that only /status and the page have. */
 export interface StatusState extends Snapshot {
@@ -29,11 +30,23 @@ export const maxCauses = 50
 export const maxParked = 100
 
 /** Gates that stop every retry for an unknown time. */
-const stops: ReadonlySet<Gate> = new Set<Gate>(['disabled', 'paused', 'receiver-down', 'unauthorized', 'platform'])
+const stops: ReadonlySet<Gate> = new Set<Gate>([
+  'disabled',
+  'not-leader',
+  'paused',
+  'receiver-down',
+  'unauthorized',
+  'platform',
+])
 
 /** With one digit; never 0 while something is left. */
 const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10
 const roundedSeconds = (ms: number): number => Math.round(ms) / 1000
+
+function toLeadership({ identity, isLeading, kind, leader, problem, since }: LeadershipState): LeadershipStatus | null {
+  if (kind === 'none') return null
+  return { leading: isLeading, identity, leader: leader ?? null, since: new Date(since), problem: problem ?? null }
+}
 
 function toGate({ gate, since, subscriptions }: ShutGate): GateStatus {
   const { advice, reason } = gateTable[gate]
@@ -101,6 +114,7 @@ function factsOf(state: StatusState): StatusFacts {
     inFlight: state.inFlight,
     stuckProcessing: state.stuckProcessing,
     beyondWindow: state.beyondWindow,
+    leadership: toLeadership(state.leadership),
     paused: pause === undefined ? null : { since: toDate(pause.since) },
     holding: gates.map(({ gate }) => gate),
     gates: gates.map(toGate),

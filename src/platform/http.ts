@@ -26,7 +26,7 @@ export const reasons = [
 export type Reason = (typeof reasons)[number]
 
 export interface HttpRequest {
-  method: 'GET' | 'POST' | 'PATCH'
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH'
   url: URL
   headers: Record<string, string>
   body?: string
@@ -79,6 +79,8 @@ export interface HttpTransportOptions {
   connectTimeoutMs?: number
   /** Default: none. */
   proxy?: ProxySettings | undefined
+  /** The only certificate authorities (PEM) to trust. Default: those of Node. */
+  ca?: string
   /** Tests put a MockAgent here. */
   dispatcher?: Dispatcher
 }
@@ -166,11 +168,12 @@ function marking(dispatch: Dispatcher['dispatch']): Dispatcher['dispatch'] {
 
 /** The same without a proxy. */
 function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: Dispatcher } {
-  const { connections, connectTimeoutMs = defaultConnectTimeoutMs, dispatcher, proxy } = options
+  const { ca, connections, connectTimeoutMs = defaultConnectTimeoutMs, dispatcher, proxy } = options
   if (dispatcher !== undefined) return { usual: dispatcher, direct: dispatcher }
   const bounds = {
     ...{ allowH2: false, connections, pipelining: 1 },
     ...{ connectTimeout: connectTimeoutMs, headersTimeout: 0, bodyTimeout: 0 },
+    ...(ca !== undefined && { connect: { ca } }),
   }
   const direct = new Agent(bounds)
   if (proxy === undefined) return { usual: direct, direct }

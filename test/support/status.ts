@@ -1,4 +1,5 @@
 // What the parts know, as the status is made of it: a quiet daemon, with the changes that a test wants.
+import { leadAlone } from '../../src/coordination/leadership.ts'
 import { gateTable, type Gate } from '../../src/reconcile/retry/gates.ts'
 import type { StatusState } from '../../src/ops/status.ts'
 import type { Causes } from '../../src/ops/causes.ts'
@@ -25,6 +26,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     startedAt: Date.UTC(2026, 0, 15, 11),
     gates: [],
     pausedSince: undefined,
+    leadership: leadAlone('test', Date.UTC(2026, 0, 15, 11)).state(),
     trouble: undefined,
     receiver: undefined,
     throttledForMs: 0,

@@ -48,6 +48,7 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     inFlight: 0,
     stuckProcessing: 0,
     beyondWindow: 0,
+    leadership: null,
     paused: null,
     holding: [],
     gates: [],
@@ -122,6 +123,7 @@ test('an incident', () => {
 describe('shut gates', () => {
   const causes: Record<Gate, Partial<StatusState>> = {
     disabled: shut('disabled'),
+    'not-leader': shut('not-leader', 0),
     paused: shut('paused', 0),
     'receiver-down': { receiver: { up: false }, ...shut('receiver-down') },
     unauthorized: shut('unauthorized'),

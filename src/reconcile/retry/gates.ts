@@ -22,6 +22,11 @@ export const gateTable = {
     reason: 'Retries are switched off (retry.enabled is false).',
     advice: 'To switch them on, set retry.enabled to true and restart.',
   },
+  'not-leader': {
+    blocks: 'everything',
+    reason: 'This instance stands by: it does not hold the lease.',
+    advice: 'Nothing to do while another instance leads; see leadership in /status for which one, or why none.',
+  },
   paused: {
     blocks: 'everything',
     reason: 'Retries are paused by an operator.',
@@ -85,8 +90,16 @@ export interface ShutGate {
   subscriptions: number | undefined
 }
 
+/** Whether this instance is the one that works. */
+export interface Leadership {
+  isLeading(): boolean
+  /** When that last changed, epoch ms of this host's clock. */
+  since(): number
+}
+
 export interface GateSources {
   retriesEnabled: boolean
+  leadership: Leadership
   pause: Pick<Pause, 'since'>
   receiver: Pick<ReceiverHealth, 'isDown' | 'since'>
   breaker: Pick<PlatformBreaker, 'trouble' | 'since' | 'allows'>
@@ -113,9 +126,10 @@ export interface Gates {
 }
 
 export function createGates(sources: GateSources): Gates {
-  const { breaker, circuits, clock, pause, rate, receiver, retriesEnabled } = sources
+  const { breaker, circuits, clock, leadership, pause, rate, receiver, retriesEnabled } = sources
   const isShut: Readonly<Record<GlobalGate, () => boolean>> = {
     disabled: () => !retriesEnabled,
+    'not-leader': () => !leadership.isLeading(),
     paused: () => pause.since() !== undefined,
     'receiver-down': () => receiver.isDown(),
     unauthorized: () => breaker.trouble() === 'unauthorized',
@@ -124,6 +138,7 @@ export function createGates(sources: GateSources): Gates {
     outcomes: () => sources.awaited() >= sources.maxAwaited,
   }
   const since: Readonly<Partial<Record<Gate, () => number | undefined>>> = {
+    'not-leader': () => leadership.since(),
     paused: () => pause.since(),
     'receiver-down': () => receiver.since(),
     unauthorized: () => breaker.since(),

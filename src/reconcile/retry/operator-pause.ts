@@ -1,4 +1,4 @@
-// The operator's pause: nothing is retried until it is resumed. A restart forgets it; `retry.enabled` is the lasting switch.
+// The operator's pause: nothing is retried until it is resumed. A restart forgets it, but for one that is kept in a lease.
 
 /** A command of the operator, also one that changed nothing. */
 export type OperatorEvent =
@@ -18,6 +18,8 @@ export interface Pause {
   /** Each returns true when it changed anything. */
   pause(): boolean
   resume(): boolean
+  /** Takes over the pause that the lease shows, or its end; reports no command. Returns whether it changed anything. */
+  follow(since: number | undefined): boolean
   /** Start of the pause, epoch ms; undefined while not paused. */
   since(): number | undefined
 }
@@ -36,6 +38,12 @@ export function createPause({ now, wake, emit }: PauseOptions): Pause {
       since = undefined
       emit({ type: 'operator', command: 'resume', changed })
       if (changed) wake()
+      return changed
+    },
+    follow(shared) {
+      const changed = (since === undefined) !== (shared === undefined)
+      if (changed) since = shared
+      if (changed && shared === undefined) wake()
       return changed
     },
     since: () => since,

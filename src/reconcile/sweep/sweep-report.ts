@@ -10,7 +10,7 @@ export const sweepKinds = ['full', 'recent'] as const
 export type SweepKind = (typeof sweepKinds)[number]
 export const sweepResults = ['complete', 'incomplete', 'failed'] as const
 export type SweepResult = (typeof sweepResults)[number]
-export const skipReasons = ['overlap', 'paused', 'backoff'] as const
+export const skipReasons = ['overlap', 'paused', 'backoff', 'standby'] as const
 export type SkipReason = (typeof skipReasons)[number]
 
 /** Counts of a sweep so far. */

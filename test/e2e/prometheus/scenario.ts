@@ -67,6 +67,7 @@ export function healthySeries(minutes: number): Series {
     [`${own}unreadable_records_total`]: constant(0),
     [`${own}unexpected_records_total{kind="time"}`]: constant(0),
     [`${own}unexpected_records_total{kind="status"}`]: constant(0),
+    [`${own}leader`]: constant(1),
     [`${own}paused`]: constant(0),
   }
 }

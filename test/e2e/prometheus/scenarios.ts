@@ -9,6 +9,7 @@ import {
   complete,
   due,
   incomplete,
+  leader,
   neverWorked,
   none,
   oldest,
@@ -32,6 +33,17 @@ const watchman: Scenario[] = [
     name: 'goes down, and comes back',
     series: { up: '1x60 0x30 1x500' },
     firing: { 60: none, 64: none, 67: ['Down'], 90: ['Down'], 92: none },
+  },
+  {
+    name: 'a standby beside its leader says nothing, though it shows the pause of the lease',
+    series: { [leader]: '0x200', [`${own}paused`]: '1x200' },
+    neighbour: true,
+    firing: { 5: none, 130: none },
+  },
+  {
+    name: 'no instance leads, and one does again',
+    series: { [leader]: '1x60 0x30 1x200' },
+    firing: { 60: none, 62: none, 65: ['NoLeader'], 90: ['NoLeader'], 93: none },
   },
   {
     // Counters that moved an hour ago are still looked at.

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { publishEvent } from '../../../src/observe/publish.ts'
+import { leadAlone } from '../../../src/coordination/leadership.ts'
 import { createMetrics, metricPrefix, type Metrics } from '../../../src/observe/metrics.ts'
 import { retryResults } from '../../../src/platform/operations.ts'
 import { reasons } from '../../../src/platform/http.ts'
@@ -239,7 +240,8 @@ describe('every value of a closed list has its series', () => {
 })
 
 describe('a snapshot', () => {
-  const empty = aStatusState({ now: 0, rateLimit: 0 })
+  const leadership = { ...leadAlone('test', 0).state(), isLeading: false }
+  const empty = aStatusState({ now: 0, rateLimit: 0, leadership })
 
   test('of nothing is nothing', async () => {
     const metrics = createMetrics({ processMetrics: false })
@@ -283,6 +285,7 @@ describe('a snapshot', () => {
       rateLimit: 12.5,
       now: 5_000,
       throttledForMs: 500,
+      leadership: leadAlone('test', 0).state(),
       tokenExpiresAt: 2_500,
       certificateExpiresAt: 3_500,
       keyReloadSuccessful: true,
@@ -315,6 +318,7 @@ describe('a snapshot', () => {
       'circuits{state="open"}': 43,
       receiver_up: 1,
       'gates{gate="limit"}': 1,
+      leader: 1,
       paused: 1,
       retries_in_flight: 9,
       platform_request_rate_limit: 12.5,

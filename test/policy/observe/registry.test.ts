@@ -131,7 +131,7 @@ describe('names and labels', () => {
 
   test.each([
     ['sweeps_total', ['full', 'recent', 'complete', 'incomplete', 'failed']],
-    ['ticks_skipped_total', ['overlap', 'paused', 'backoff']],
+    ['ticks_skipped_total', ['overlap', 'paused', 'backoff', 'standby']],
     ['already_resolved_total', ['processing', 'successful', 'other']],
     ['access_token_refreshes_total', ['success', 'transient', 'rejected']],
     ['clock_skew_seconds', ['auth', 'api']],

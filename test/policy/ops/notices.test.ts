@@ -24,6 +24,11 @@ describe('the headline', () => {
   const halfOpen = { ...shut('circuit'), circuits: [aCircuit({ state: 'half-open', pausesForMs: 0 })] }
   const gates: Record<Gate, [Partial<StatusState>, Summary['level'], string]> = {
     disabled: [shut('disabled'), 'waiting', 'Retries are switched off.'],
+    'not-leader': [
+      shut('not-leader', incidentNow),
+      'waiting',
+      'This instance stands by. No instance is known to lead.',
+    ],
     paused: [shut('paused', incidentNow), 'waiting', 'Retries are paused by an operator.'],
     'receiver-down': [shut('receiver-down'), 'trouble', 'The receiver is down: retries wait for it.'],
     unauthorized: [shut('unauthorized'), 'trouble', 'The platform refuses access: retries wait.'],
@@ -40,6 +45,19 @@ describe('the headline', () => {
     const summary = summaryOf({ failed: held, ...changes })
     expect(summary).toMatchObject({ level, headline: `${why} 10 deliveries are missing.` })
     expect(summary.notices).toMatchObject([{ level, advice }])
+  })
+
+  test('of a standby names the leader, and what is wrong with the lease', () => {
+    const leadership = { kind: 'kubernetes', isLeading: false, identity: 'b_1', since: 0 } as const
+    const behind = { ...leadership, leader: 'a_1', problem: undefined }
+    expect(summaryOf({ ...shut('not-leader', incidentNow), leadership: behind })).toMatchObject({
+      level: 'waiting',
+      headline: 'This instance stands by. a_1 leads. Nothing is missing.',
+    })
+    const alone = { ...leadership, leader: undefined, problem: 'HTTP 403' }
+    const { level, notices } = summaryOf({ ...shut('not-leader', incidentNow), leadership: alone })
+    expect(level).toBe('trouble')
+    expect(notices[0]?.text).toContain('No instance is known to lead. Problem with the lease: HTTP 403.')
   })
 
   test.each<[string, Partial<StatusState>, Summary['level'], string]>([

@@ -1,0 +1,261 @@
+// Leader election by a Lease, after the rules of client-go: who renews it leads, and an expired one may be taken.
+// @see https://pkg.go.dev/k8s.io/client-go/tools/leaderelection
+import pLimit from 'p-limit'
+import type { Clock } from '../runtime/clock.ts'
+import { createNotifier } from '../runtime/notifier.ts'
+import { runTogether } from '../runtime/run-together.ts'
+import type { Coordination, LeadershipEvent } from './leadership.ts'
+import { LeaseFailure, type Lease, type LeaseClient } from './lease-client.ts'
+
+export interface ElectionOptions {
+  client: LeaseClient
+  /** One for each start of a process: a crashed leader must not take its own lease for granted. */
+  identity: string
+  leaseDurationMs: number
+  renewDeadlineMs: number
+  retryEveryMs: number
+  clock: Clock
+  emit: (event: LeadershipEvent) => void
+  /**
+   * Called for each state of the lease that is seen, before this instance leads by it. `since`: epoch ms of the operator's
+   * pause; undefined while there is none. `isOurs`: this instance has just written it.
+   */
+  onPause: (since: number | undefined, isOurs: boolean) => void
+}
+
+export interface Election extends Coordination {
+  /** Writes the operator's pause (epoch ms), or its end, into the lease; whether that changed it. Rejects with LeaseFailure. */
+  setPause(since: number | undefined, signal?: AbortSignal): Promise<boolean>
+}
+
+/** Holds the operator's pause, so that it outlives the leader: ISO 8601, and absent while retries go on. */
+export const pauseAnnotation = 'webhook-reconciler/paused-since'
+
+/** The lease as this instance saw it change last. Its age counts on the local monotonic clock: hosts' clocks differ. */
+interface Observed {
+  /** Changes with each renewal, and not with an annotation. */
+  renewal: string
+  holder: string
+  /** Monotonic ms. */
+  expiresAt: number
+}
+
+/** Another instance may write between our read and our write, but hardly so often. */
+const maxConflicts = 5
+
+const lost = new Error('the lease is lost')
+
+/** A pause that a person wrote in another form is a pause all the same, since `now`. */
+function pauseOf({ annotations }: Lease, now: number): number | undefined {
+  const text = annotations[pauseAnnotation]
+  if (text === undefined || text === '') return undefined
+  const since = Date.parse(text)
+  return Number.isNaN(since) ? now : since
+}
+
+function withPause({ annotations }: Lease, since: number | undefined): Record<string, string> {
+  const others = Object.fromEntries(Object.entries(annotations).filter(([name]) => name !== pauseAnnotation))
+  return since === undefined ? others : { ...others, [pauseAnnotation]: new Date(since).toISOString() }
+}
+
+export function createElection(options: ElectionOptions): Election {
+  const { client, clock, emit, identity, leaseDurationMs, onPause, renewDeadlineMs, retryEveryMs } = options
+  const changed = createNotifier(clock)
+  /** One exchange with the API at a time: an older answer never comes after a newer one. */
+  const oneByOne = pLimit(1)
+  const never = new AbortController().signal
+  let observed: Observed | undefined
+  /** Aborted when this instance leads no more; undefined while it stands by. */
+  let term: AbortController | undefined
+  /** Monotonic ms. */
+  let leadsUntil = -Infinity
+  let since = clock.now()
+  let failure: LeaseFailure | undefined
+  let seenLeader: string | undefined
+
+  const isLeading = (): boolean => term !== undefined && clock.monotonic() < leadsUntil
+  const isExpired = (): boolean => observed === undefined || clock.monotonic() >= observed.expiresAt
+
+  function leaderNow(): string | undefined {
+    if (isLeading()) return identity
+    const isHeldByAnother = observed !== undefined && !['', identity].includes(observed.holder) && !isExpired()
+    return isHeldByAnother ? observed?.holder : undefined
+  }
+
+  function standBy(cause: 'released' | 'taken' | 'expired'): void {
+    const ended = term
+    if (ended === undefined) return
+    term = undefined
+    leadsUntil = -Infinity
+    since = clock.now()
+    ended.abort(lost)
+    const leader = cause === 'taken' ? observed?.holder : undefined
+    const problem = cause === 'expired' && failure !== undefined ? { problem: failure.message } : {}
+    emit({ type: 'standing-by', cause, leader, ...problem })
+    changed.notify()
+  }
+
+  /** `askedAt`: before the write was sent, so that the others see it expire later than this instance does. */
+  function leadFrom(askedAt: number, { transitions }: Lease): void {
+    if (term !== undefined && !isLeading()) standBy('expired')
+    leadsUntil = askedAt + renewDeadlineMs
+    if (term !== undefined || clock.monotonic() >= leadsUntil) return
+    term = new AbortController()
+    since = clock.now()
+    emit({ type: 'leading', transitions })
+    changed.notify()
+  }
+
+  function observe(lease: Lease, isOurs: boolean): void {
+    const { acquireTime, durationMs = leaseDurationMs, holder, renewTime, transitions } = lease
+    const renewal = [holder, acquireTime, renewTime, transitions].join(' ')
+    if (renewal !== observed?.renewal) {
+      observed = { renewal, holder, expiresAt: clock.monotonic() + durationMs }
+    }
+    onPause(pauseOf(lease, clock.now()), isOurs)
+  }
+
+  function noteLeader(): void {
+    const holder = observed?.holder ?? ''
+    if (holder !== '' && holder !== identity && holder !== seenLeader) emit({ type: 'leader-seen', leader: holder })
+    seenLeader = holder
+  }
+
+  /** The lease as this instance holds it. */
+  function claimOf(lease: Lease | undefined): Lease {
+    const renewTime = new Date(clock.now()).toISOString()
+    const isSame = lease?.holder === identity
+    return {
+      version: lease?.version,
+      holder: identity,
+      durationMs: leaseDurationMs,
+      transitions: lease === undefined ? 0 : lease.transitions + (isSame ? 0 : 1),
+      acquireTime: isSame ? lease.acquireTime : renewTime,
+      renewTime,
+      annotations: lease?.annotations ?? {},
+      object: lease?.object ?? {},
+    }
+  }
+
+  /** Free, ours, or expired. A lease that was deleted counts as it was seen last. */
+  function mayTake(): boolean {
+    return observed === undefined || observed.holder === '' || observed.holder === identity || isExpired()
+  }
+
+  async function acquireOrRenew(signal: AbortSignal): Promise<void> {
+    const lease = await client.read(signal)
+    if (lease !== undefined) observe(lease, false)
+    if (!mayTake()) {
+      standBy('taken')
+      noteLeader()
+      return
+    }
+    const askedAt = clock.monotonic()
+    const written = await client.write(claimOf(lease), signal)
+    observe(written, false)
+    noteLeader()
+    leadFrom(askedAt, written)
+  }
+
+  /** Again at once when another instance wrote in between: mostly it has won. */
+  async function againOnConflict<T>(act: () => Promise<T>): Promise<T> {
+    for (let conflicts = 1; ; conflicts++) {
+      try {
+        return await act()
+      } catch (error) {
+        const isConflict = error instanceof LeaseFailure && error.reason === 'conflict'
+        if (!isConflict || conflicts >= maxConflicts) throw error
+      }
+    }
+  }
+
+  function note(next: LeaseFailure | undefined): void {
+    const before = failure
+    failure = next
+    if (next !== undefined) emit({ type: 'lease-unavailable', reason: next.reason, problem: next.message })
+    else if (before !== undefined) emit({ type: 'lease-available' })
+  }
+
+  /** What the exchange gives; undefined after a failure, which is noted. */
+  async function attempt(act: () => Promise<void>): Promise<void> {
+    try {
+      await oneByOne(() => againOnConflict(act))
+      note(undefined)
+    } catch (error) {
+      if (!(error instanceof LeaseFailure)) throw error
+      note(error)
+    }
+  }
+
+  /** Every `retryEvery`; a standby also at the moment at which the lease expires. */
+  async function keepTrying(signal: AbortSignal): Promise<never> {
+    for (;;) {
+      const startedAt = clock.monotonic()
+      await attempt(() => acquireOrRenew(signal))
+      const now = clock.monotonic()
+      const expiresAt =
+        observed !== undefined && term === undefined && observed.expiresAt > now ? observed.expiresAt : Infinity
+      await clock.sleep(Math.min(startedAt + retryEveryMs, expiresAt) - now, signal)
+    }
+  }
+
+  /** Ends the term at its deadline, also while a call hangs. */
+  async function watchDeadline(signal: AbortSignal): Promise<never> {
+    for (;;) {
+      if (term !== undefined && !isLeading()) standBy('expired')
+      await changed.wait(term === undefined ? undefined : leadsUntil - clock.monotonic(), signal)
+    }
+  }
+
+  async function untilChanged(stop: AbortSignal): Promise<void> {
+    try {
+      await changed.wait(undefined, stop)
+    } catch (error) {
+      if (!stop.aborted) throw error
+    }
+  }
+
+  return {
+    isLeading,
+    state: () => ({
+      kind: 'kubernetes',
+      isLeading: isLeading(),
+      identity,
+      leader: leaderNow(),
+      since,
+      problem: failure?.message,
+    }),
+    async lead(work, stop) {
+      while (!stop.aborted) {
+        if (term !== undefined && isLeading()) await work(AbortSignal.any([stop, term.signal]))
+        else await untilChanged(stop)
+      }
+    },
+    run: (signal) => runTogether([keepTrying, watchDeadline], signal),
+    async release(signal) {
+      if (term === undefined) return
+      standBy('released')
+      await attempt(async () => {
+        const lease = await client.read(signal)
+        if (lease?.holder !== identity) return
+        const renewTime = new Date(clock.now()).toISOString()
+        observe(await client.write({ ...lease, holder: '', durationMs: 1000, renewTime }, signal), false)
+      })
+    },
+    setPause: (pausedSince, signal = never) =>
+      oneByOne(() =>
+        againOnConflict(async () => {
+          const lease = await client.read(signal)
+          const known = lease && pauseOf(lease, clock.now())
+          if (lease !== undefined && (known === undefined) === (pausedSince === undefined)) {
+            observe(lease, true)
+            return false
+          }
+          const free = { ...claimOf(undefined), holder: '', acquireTime: undefined, renewTime: undefined }
+          const from = lease ?? free
+          observe(await client.write({ ...from, annotations: withPause(from, pausedSince) }, signal), true)
+          return true
+        }),
+      ),
+  }
+}

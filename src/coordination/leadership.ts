@@ -1,0 +1,65 @@
+// Of several instances one leads: what the daemon asks of its coordination, its events, and the coordination of an instance that is alone.
+import { untilAborted } from '../runtime/notifier.ts'
+import type { LeaseFailureReason } from './lease-client.ts'
+
+/** What is known of who leads. */
+export interface LeadershipState {
+  /** `coordination.kind`. */
+  kind: 'none' | 'kubernetes'
+  isLeading: boolean
+  /** Holder identities: of this instance, and of the leader; undefined while no instance is known to lead. */
+  identity: string
+  leader: string | undefined
+  /** Since when this instance leads, or stands by; epoch ms of this host's clock. */
+  since: number
+  /** Why the lease can't be had, or kept; undefined while it can. */
+  problem: string | undefined
+}
+
+export type LeadershipEvent =
+  /** This instance leads from now on. */
+  | { type: 'leading'; transitions: number }
+  /** It does not any more: it released the lease, another one holds it, or it was not renewed in time (`problem`). */
+  | { type: 'standing-by'; cause: 'released' | 'taken' | 'expired'; leader: string | undefined; problem?: string }
+  /** Another instance was seen to lead. */
+  | { type: 'leader-seen'; leader: string }
+  /** The lease could not be read or written, and could be again. */
+  | { type: 'lease-unavailable'; reason: LeaseFailureReason; problem: string }
+  | { type: 'lease-available' }
+  /** The operator's pause in the lease was changed by another instance; followed here. */
+  | { type: 'pause-followed'; paused: boolean }
+
+/** Why a command was not done. */
+export interface CommandRefusal {
+  problem: string
+}
+
+export interface Coordination {
+  /** By the clock, at the moment of asking: a process that slept past its deadline does not lead. */
+  isLeading(): boolean
+  state(): LeadershipState
+  /** Calls `work` for each term of leadership, one at a time; resolves after `stop`. The term's signal ends with `stop` too. */
+  lead(work: (term: AbortSignal) => Promise<void>, stop: AbortSignal): Promise<void>
+  /** Keeps the lease, or waits for it. Rejects with the signal's reason. */
+  run(signal: AbortSignal): Promise<void>
+  /** Gives the lease to the others, at once. */
+  release(signal: AbortSignal): Promise<void>
+}
+
+/** `coordination.kind: none`: one term, from the start to the end. */
+export function leadAlone(identity: string, startedAt: number): Coordination {
+  return {
+    isLeading: () => true,
+    state: () => ({
+      kind: 'none',
+      isLeading: true,
+      identity,
+      leader: identity,
+      since: startedAt,
+      problem: undefined,
+    }),
+    lead: (work, stop) => work(stop),
+    run: untilAborted,
+    release: () => Promise.resolve(),
+  }
+}

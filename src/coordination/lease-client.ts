@@ -1,0 +1,273 @@
+// Reads and writes one Lease (coordination.k8s.io/v1) through the Kubernetes API, with the service account of the pod.
+import { z } from 'zod'
+import { createHttpTransport, TransportError, type HttpResponse, type HttpTransport } from '../platform/http.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { ConfigurationError } from '../runtime/errors.ts'
+import { readSmallFile } from '../runtime/small-file.ts'
+
+/** A Lease as it was read, or as it is to be written. */
+export interface Lease {
+  /** `metadata.resourceVersion`; undefined for one that is to be created. */
+  version: string | undefined
+  /** Empty while no instance holds it. */
+  holder: string
+  /** Undefined where none is given. */
+  durationMs: number | undefined
+  transitions: number
+  /** ISO 8601; undefined where none is given. */
+  acquireTime: string | undefined
+  renewTime: string | undefined
+  annotations: Readonly<Record<string, string>>
+  /** The object as the API gave it: what is not ours goes back unchanged. */
+  object: object
+}
+
+export const leaseFailures = [
+  'conflict',
+  'unauthorized',
+  'forbidden',
+  'throttled',
+  'server-error',
+  'invalid',
+  'unreachable',
+  'credentials',
+] as const
+export type LeaseFailureReason = (typeof leaseFailures)[number]
+
+/** The Lease could not be read or written. The message says why, and what to do. */
+export class LeaseFailure extends Error {
+  readonly reason: LeaseFailureReason
+
+  constructor(reason: LeaseFailureReason, message: string) {
+    super(message)
+    this.name = 'LeaseFailure'
+    this.reason = reason
+  }
+}
+
+/** Each call rejects with LeaseFailure, or with the signal's reason. */
+export interface LeaseClient {
+  /** `namespace/name`, for people. */
+  readonly subject: string
+  /** Undefined when there is no such Lease. */
+  read(signal: AbortSignal): Promise<Lease | undefined>
+  /**
+   * Creates it, or replaces the version that was read: `conflict` when another one has written since. After any other
+   * failure it may have been written all the same.
+   */
+  write(lease: Lease, signal: AbortSignal): Promise<Lease>
+  close(): Promise<void>
+}
+
+/** Where the API is, and as whom to call it. */
+export interface ClusterAccess {
+  origin: string
+  namespace: string
+  tokenFile: string
+  authorityFile: string
+}
+
+const maxFileBytes = 65_536
+const maxAnswerBytes = 1_048_576
+
+/**
+ * The access that a pod has.
+ * @throws ConfigurationError when this process is not in a pod
+ */
+export function clusterAccess(
+  settings: { namespace?: string | undefined; serviceAccountDirectory: string },
+  { env, readFile }: { env: Readonly<Record<string, string | undefined>>; readFile: (path: string) => string },
+): ClusterAccess {
+  const refuse = (key: string, message: string): never => {
+    throw new ConfigurationError([{ key, origin: 'environment', message }])
+  }
+  const { serviceAccountDirectory: folder } = settings
+  const [host = '', port = '443'] = [env['KUBERNETES_SERVICE_HOST'], env['KUBERNETES_SERVICE_PORT']]
+  if (host === '') {
+    const message =
+      'is kubernetes, but KUBERNETES_SERVICE_HOST is not set: run in a pod, or set coordination.kind to none'
+    return refuse('coordination.kind', message)
+  }
+  const read = (name: string): string => {
+    try {
+      return readFile(`${folder}/${name}`).trim()
+    } catch {
+      const message = `has no readable file ${name}: mount the service account's token there (a projected volume, or automountServiceAccountToken: true)`
+      return refuse('coordination.serviceAccountDirectory', message)
+    }
+  }
+  read('token')
+  read('ca.crt')
+  return {
+    origin: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    namespace: settings.namespace ?? read('namespace'),
+    tokenFile: `${folder}/token`,
+    authorityFile: `${folder}/ca.crt`,
+  }
+}
+
+const leaseSchema = z.looseObject({
+  metadata: z.looseObject({
+    resourceVersion: z.string().min(1),
+    annotations: z.record(z.string(), z.string()).nullish(),
+  }),
+  spec: z
+    .looseObject({
+      holderIdentity: z.string().nullish(),
+      leaseDurationSeconds: z.number().positive().nullish(),
+      leaseTransitions: z.number().nullish(),
+      acquireTime: z.string().nullish(),
+      renewTime: z.string().nullish(),
+    })
+    .nullish(),
+})
+
+function toLease(object: z.output<typeof leaseSchema>): Lease {
+  const { metadata, spec } = object
+  const seconds = spec?.leaseDurationSeconds ?? undefined
+  return {
+    version: metadata.resourceVersion,
+    holder: spec?.holderIdentity ?? '',
+    durationMs: seconds === undefined ? undefined : seconds * 1000,
+    transitions: spec?.leaseTransitions ?? 0,
+    acquireTime: spec?.acquireTime ?? undefined,
+    renewTime: spec?.renewTime ?? undefined,
+    annotations: metadata.annotations ?? {},
+    object,
+  }
+}
+
+/** The API takes times with six decimals only (MicroTime). */
+const toMicroTime = (iso: string | undefined): string | undefined =>
+  iso?.replace(/(?:\.\d+)?Z$/, (fraction) => {
+    const digits = fraction.replace(/\D/g, '').padEnd(6, '0').slice(0, 6)
+    return `.${digits}Z`
+  })
+
+function toObject(lease: Lease, identity: { name: string; namespace: string }): object {
+  const known = lease.object as { metadata?: object; spec?: object }
+  return {
+    ...known,
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: {
+      ...known.metadata,
+      ...identity,
+      annotations: lease.annotations,
+      ...(lease.version !== undefined && { resourceVersion: lease.version }),
+    },
+    spec: {
+      ...known.spec,
+      holderIdentity: lease.holder,
+      leaseDurationSeconds: lease.durationMs === undefined ? undefined : Math.ceil(lease.durationMs / 1000),
+      leaseTransitions: lease.transitions,
+      acquireTime: toMicroTime(lease.acquireTime),
+      renewTime: toMicroTime(lease.renewTime),
+    },
+  }
+}
+
+export interface LeaseClientOptions {
+  access: ClusterAccess
+  leaseName: string
+  /** Deadline of one call. */
+  timeoutMs: number
+  clock: Clock
+}
+
+interface Connected {
+  authority: string
+  http: HttpTransport
+}
+
+export function createLeaseClient({ access, clock, leaseName, timeoutMs }: LeaseClientOptions): LeaseClient {
+  const { authorityFile, namespace, origin, tokenFile } = access
+  const collection = `${origin}/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`
+  const subject = `${namespace}/${leaseName}`
+  let connected: Connected | undefined
+
+  async function fileText(path: string): Promise<string> {
+    try {
+      return (await readSmallFile(path, maxFileBytes)).toString('utf8').trim()
+    } catch {
+      throw new LeaseFailure('credentials', `${path} can't be read: mount the service account's token and ca.crt there`)
+    }
+  }
+
+  /** The authority may be exchanged while the pod runs. */
+  async function connect(): Promise<HttpTransport> {
+    const authority = await fileText(authorityFile)
+    if (connected?.authority === authority) return connected.http
+    const before = connected
+    connected = { authority, http: createHttpTransport({ clock, connections: 2, ca: authority }) }
+    await before?.http.close()
+    return connected.http
+  }
+
+  async function call(
+    method: 'GET' | 'POST' | 'PUT',
+    url: string,
+    body: object | undefined,
+    signal: AbortSignal,
+  ): Promise<HttpResponse> {
+    const { transport } = await connect()
+    const headers = {
+      authorization: `Bearer ${await fileText(tokenFile)}`,
+      accept: 'application/json',
+      'user-agent': 'webhook-reconciler',
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    }
+    const text = body === undefined ? {} : { body: JSON.stringify(body) }
+    try {
+      const limits = { timeoutMs, maxBytes: maxAnswerBytes, direct: true, signal }
+      return await transport({ method, url: new URL(url), headers, ...text, ...limits })
+    } catch (error) {
+      if (!(error instanceof TransportError)) throw error
+      const advice = error.reason === 'tls' ? `check ${authorityFile}` : 'check the network policy and the API server'
+      const message = `the Kubernetes API at ${origin} gives no answer (${error.reason}, ${error.code}): ${advice}`
+      throw new LeaseFailure('unreachable', message)
+    }
+  }
+
+  function refusal(status: number, isCreated: boolean): LeaseFailure {
+    const said = `the Kubernetes API answers HTTP ${status} for the Lease ${subject}`
+    if (status === 409 || (status === 404 && !isCreated))
+      return new LeaseFailure('conflict', `${said}: another instance wrote it`)
+    if (status === 401) {
+      const advice = `the token in ${tokenFile} is not valid; check the projected volume's audience and expiry`
+      return new LeaseFailure('unauthorized', `${said}: ${advice}`)
+    }
+    if (status === 403) {
+      const advice = 'bind a Role with get, create and update on leases.coordination.k8s.io to the service account'
+      return new LeaseFailure('forbidden', `${said}: ${advice}`)
+    }
+    if (status === 429) return new LeaseFailure('throttled', `${said}: it is overloaded, and is asked again`)
+    if (status >= 500) return new LeaseFailure('server-error', `${said}: look at the API server`)
+    return new LeaseFailure('invalid', `${said}: check coordination.leaseName and coordination.namespace`)
+  }
+
+  function leaseOf({ body, status }: HttpResponse, isCreated = false): Lease {
+    if (status < 200 || status > 299) throw refusal(status, isCreated)
+    try {
+      return toLease(leaseSchema.parse(JSON.parse(body)))
+    } catch {
+      throw new LeaseFailure('invalid', `${origin} does not answer with a Lease: check KUBERNETES_SERVICE_HOST`)
+    }
+  }
+
+  return {
+    subject,
+    async read(signal) {
+      const answer = await call('GET', `${collection}/${leaseName}`, undefined, signal)
+      return answer.status === 404 ? undefined : leaseOf(answer)
+    },
+    async write(lease, signal) {
+      const object = toObject(lease, { name: leaseName, namespace })
+      if (lease.version === undefined) return leaseOf(await call('POST', collection, object, signal), true)
+      return leaseOf(await call('PUT', `${collection}/${leaseName}`, object, signal))
+    },
+    async close() {
+      await connected?.http.close()
+    },
+  }
+}

@@ -1,0 +1,200 @@
+// One Lease in memory with the semantics of the Kubernetes API, and instances that elect a leader by it: with clocks that drift, freezes, partitions and lost answers.
+import { createElection, type Election } from '../../src/coordination/leader-election.ts'
+import type { LeadershipEvent } from '../../src/coordination/leadership.ts'
+import {
+  LeaseFailure,
+  type Lease,
+  type LeaseClient,
+  type LeaseFailureReason,
+} from '../../src/coordination/lease-client.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { abortable } from '../../src/runtime/notifier.ts'
+import type { VirtualClock } from './virtual-clock.ts'
+
+export interface LeaseStore {
+  lease(): Lease | undefined
+  read(): Lease | undefined
+  /** Optimistic concurrency: another version than the stored one is a conflict. */
+  write(lease: Lease): Lease
+  /** A person edits it, or deletes it. */
+  edit(changes: Partial<Omit<Lease, 'version'>>): void
+  remove(): void
+  /** Reads and writes that came. */
+  calls(): number
+}
+
+export function createLeaseStore(): LeaseStore {
+  let stored: Lease | undefined
+  let [version, calls] = [0, 0]
+  const store = (lease: Lease): Lease => (stored = { ...lease, version: String((version += 1)) })
+  const conflict = (): never => {
+    throw new LeaseFailure('conflict', 'HTTP 409')
+  }
+  return {
+    lease: () => stored,
+    read() {
+      calls += 1
+      return stored
+    },
+    write(lease) {
+      calls += 1
+      return lease.version === stored?.version ? store(lease) : conflict()
+    },
+    edit(changes) {
+      if (stored !== undefined) store({ ...stored, ...changes })
+    },
+    remove() {
+      stored = undefined
+    },
+    calls: () => calls,
+  }
+}
+
+/** What happens to the next calls of an instance. */
+export interface CallFaults {
+  /** Time on the way there, and back; in ms of true time. */
+  wayMs: [there: number, back: number]
+  /** In place of an answer; the store does not see the call. */
+  refused: LeaseFailureReason | undefined
+  /** Nothing arrives, in either direction. */
+  cut: boolean
+  /** The store sees the call, its answer is lost. */
+  loseAnswers: boolean
+}
+
+export const noFaults: CallFaults = { wayMs: [0, 0], refused: undefined, cut: false, loseAnswers: false }
+
+export interface Instance {
+  election: Election
+  events: LeadershipEvent[]
+  faults: CallFaults
+  /** Monotonic time goes on, code does not. */
+  freeze(): void
+  thaw(): void
+  /** Nothing of it goes on; the lease is not released. */
+  kill(): void
+  /** Ends in good order. */
+  stop(): Promise<void>
+  isFrozen(): boolean
+  pauses: (number | undefined)[]
+}
+
+export interface InstanceOptions {
+  identity: string
+  store: LeaseStore
+  clock: VirtualClock
+  /** Its clock runs so many times as fast as true time. */
+  rate?: number
+  leaseDurationMs?: number
+  renewDeadlineMs?: number
+  retryEveryMs?: number
+  onEvent?: (event: LeadershipEvent) => void
+}
+
+export const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryEveryMs: 2000 }
+
+export function startInstance({
+  clock: truth,
+  identity,
+  onEvent,
+  rate = 1,
+  store,
+  ...changes
+}: InstanceOptions): Instance {
+  const all = { ...timings, ...changes }
+  const callTimeoutMs = all.renewDeadlineMs / 2
+  const end = new AbortController()
+  const events: LeadershipEvent[] = []
+  const pauses: Instance['pauses'] = []
+  let awake = Promise.resolve()
+  let wake: (() => void) | undefined
+
+  const clock: Clock = {
+    now: () => truth.now() * rate,
+    monotonic: () => truth.monotonic() * rate,
+    async sleep(ms, signal) {
+      await truth.sleep(ms / rate, signal)
+      await awake
+      signal?.throwIfAborted()
+    },
+  }
+
+  async function exchange<T>(act: () => T, signal: AbortSignal): Promise<T> {
+    const { cut, loseAnswers, refused, wayMs } = instance.faults
+    const late = new AbortController()
+    const timeout = clock.sleep(callTimeoutMs, late.signal).then(() => {
+      throw new LeaseFailure('unreachable', 'timeout')
+    })
+    const never = new Promise<never>(() => undefined)
+    const answer = (async () => {
+      if (cut) return never
+      // A call that has left arrives, also when the instance does not wait for it any more.
+      await truth.sleep(wayMs[0])
+      if (refused !== undefined) throw new LeaseFailure(refused, `refused: ${refused}`)
+      const given = act()
+      if (loseAnswers) return never
+      await truth.sleep(wayMs[1])
+      return given
+    })()
+    answer.catch(() => undefined)
+    try {
+      return await abortable(Promise.race([answer, timeout]), signal)
+    } finally {
+      late.abort()
+      timeout.catch(() => undefined)
+      await awake
+    }
+  }
+
+  const client: LeaseClient = {
+    subject: 'test/lease',
+    read: (signal) => exchange(() => store.read(), signal),
+    write: (lease, signal) => exchange(() => store.write(lease), signal),
+    close: () => Promise.resolve(),
+  }
+  const election = createElection({
+    client,
+    identity,
+    ...all,
+    clock,
+    emit(event) {
+      events.push(event)
+      onEvent?.(event)
+    },
+    onPause: (since) => pauses.push(since),
+  })
+  const running = election.run(end.signal)
+  running.catch(() => undefined)
+  const instance: Instance = {
+    election,
+    events,
+    pauses,
+    faults: noFaults,
+    freeze() {
+      if (wake !== undefined) return
+      awake = new Promise((resolve) => {
+        wake = resolve
+      })
+    },
+    thaw() {
+      wake?.()
+      wake = undefined
+      awake = Promise.resolve()
+    },
+    kill() {
+      end.abort(new Error('killed'))
+    },
+    async stop() {
+      end.abort(new Error('stopped'))
+      await running
+      await election.release(new AbortController().signal)
+    },
+    isFrozen: () => wake !== undefined,
+  }
+  return instance
+}
+
+/** Those that would act as the leader now. */
+export function leadersOf(instances: readonly Instance[]): Instance[] {
+  return instances.filter(({ election }) => election.isLeading())
+}
