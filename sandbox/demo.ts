@@ -32,7 +32,7 @@ const parked = { count: 25, attempts: 30 }
 const repairMs = 1500
 const maxMs = 90_000
 
-/** What the demo reads of the daemon's /status. */
+/** The part of the daemon's /status that the demo reads. */
 interface Status {
   failed: Record<'due' | 'held' | 'awaiting' | 'backing-off', number>
   awaiting: number

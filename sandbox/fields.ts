@@ -17,7 +17,7 @@ export const instant = z.union([
     .transform((text) => Date.parse(text)),
 ])
 
-/** Something told to the sandbox can't be used; the message names each place and what is wrong there. */
+/** Invalid input for the sandbox; the message names each place with its problem. */
 export class SandboxInputError extends Error {
   readonly code = 'SANDBOX_INPUT'
 }

@@ -1,4 +1,4 @@
-// What a running sandbox lets one see and change: for tests in the same process, and for the control API.
+// Handle of a running sandbox: reads and changes it, for tests in the same process and for the control API.
 import type { Faults } from './api/faults.ts'
 import type { Readings, ReadingsInput } from './options.ts'
 import type { Receiver } from './delivery/receiver.ts'
@@ -7,9 +7,9 @@ import type { LoggedRequest, StatsSnapshot } from './api/stats.ts'
 
 /** Everything that can be seen and changed of a running sandbox. */
 export interface Handle extends Records {
-  /** What `platform.baseUrl` gets; with the prefix, without a trailing slash. */
+  /** Value for `platform.baseUrl`; with the prefix, without a trailing slash. */
   readonly baseUrl: string
-  /** What `auth.authUrl` gets. */
+  /** Value for `auth.authUrl`. */
   readonly authUrl: string
   readonly realm: string
   /** The audience of assertions. */
@@ -24,7 +24,7 @@ export interface Handle extends Records {
   /** The last 2,000 requests or more, oldest first. */
   requestLog(): readonly LoggedRequest[]
 
-  /** What is played now. */
+  /** The readings that are played now. */
   readonly readings: Readings
   /** Changes what is played from now on. @throws SandboxInputError */
   read(changes: ReadingsInput): void

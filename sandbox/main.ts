@@ -30,7 +30,7 @@ Makes ${keyFolder}/ with a private key and the daemon's configuration.
   --receiver <state>  up or down (up)
 `
 
-/** What the file of --config may say. */
+/** Content of the file of --config. */
 export const fileSchema = z.strictObject({
   ...optionsSchema.shape,
   records: z.array(seedSchema).optional(),

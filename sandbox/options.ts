@@ -1,4 +1,4 @@
-// What the sandbox is started with: where it is, which service account it knows, and which reading of the specification it plays.
+// Options of the sandbox: its address, the service account, and the reading of the specification that it plays.
 import { z } from 'zod'
 import type { Clock } from '../src/runtime/clock.ts'
 import { faultRuleSchema, type FaultRule } from './api/faults.ts'
@@ -48,7 +48,7 @@ export const readingsSchema = z.strictObject({
     .array(z.enum(['status', 'eventId', 'from', 'to', 'page.number', 'page.size']))
     .readonly()
     .default([]),
-  /** Pages are never longer, whatever was asked for. */
+  /** Maximum page size, for any requested size. */
   maxPageSize: z.number().int().min(1).default(100),
   /** `metadata.page.size`: how long a page can be here, or what was asked for. */
   pageSizeTold: z.enum(['actual', 'asked']).default('actual'),
@@ -60,7 +60,7 @@ export const readingsSchema = z.strictObject({
   tokenLivesSeconds: z.number().positive().nullable().default(null),
   /** Adds fields that the specification does not know to every answer. */
   unknownFields: z.boolean().default(false),
-  /** Whether a retry delivers before it answers, or answers first; either way it waits `delayMs` before it delivers. */
+  /** Order of a retry: deliver and then answer, or answer first. Both wait `delayMs` before the delivery. */
   delivery: z
     .strictObject({
       mode: z.enum(['sync', 'async']),
@@ -71,9 +71,9 @@ export const readingsSchema = z.strictObject({
     .prefault({ mode: 'sync' }),
   /** HTTP status of an accepted retry. */
   acceptedStatus: httpStatus.default(200),
-  /** Whether the first delivery counts in `numberOfAttempts`: `attempts` (it does) or `retries`. */
+  /** Meaning of `numberOfAttempts`: `attempts` counts the first delivery, `retries` does not. */
   counting: z.enum(['attempts', 'retries']).default('attempts'),
-  /** Whether an attempt shows in number and time when it starts, or when its result is known. */
+  /** When an attempt shows in number and time: at its start, or with its result. */
   countedAt: z.enum(['start', 'end']).default('end'),
   /** The platform's own retries after a failed first delivery: a delay before each, and the status between them. */
   automaticRetries: z
@@ -110,16 +110,16 @@ const placeSchema = z.strictObject({
   host: z.string().min(1).default('127.0.0.1'),
   /** Of API and identity host. 0: any free port, as with the others. */
   port: port.default(0),
-  /** Of the control API, which listens on 127.0.0.1 whatever `host` is. */
+  /** Port of the control API, which listens on 127.0.0.1 only. */
   controlPort: port.default(0),
   receiverPort: port.default(0),
   /** A port of its own for the identity host, so that it is another origin; default: the same port. */
   identityPort: port.optional(),
-  /** Origin by which clients reach `port`, such as `http://sandbox:8090`; default where it listens. */
+  /** Origin by which clients reach `port`, such as `http://sandbox:8090`; default: the address where it listens. */
   publicOrigin: z.url().optional(),
-  /** What stands before `/webhooks`, such as `/v1/demo`. */
+  /** Path before `/webhooks`, such as `/v1/demo`. */
   pathPrefix: z.string().default(''),
-  /** What stands before `/auth/realms`. */
+  /** Path before `/auth/realms`. */
   authPath: z.string().default(''),
   realm: z
     .string()
@@ -136,7 +136,7 @@ export type Place = z.output<typeof placeSchema>
 
 export interface SandboxOptions extends z.input<typeof placeSchema>, ReadingsInput {
   clock: Clock
-  /** What is registered for the service account, PEM: certificates, or bare public keys. Without one, startSandbox rejects. */
+  /** Registered keys of the service account in PEM: certificates, or bare public keys. Without one, startSandbox rejects. */
   certificatePem: string | readonly string[]
   /** From the start on. */
   faults?: readonly FaultRule[]

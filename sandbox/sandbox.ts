@@ -118,7 +118,7 @@ const keepAliveTimeoutMs = 60_000
 
 type Address = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'issuerUrl' | 'realm' | 'clientId' | 'timeZone'>
 
-/** What can change while the sandbox runs. */
+/** State that can change while the sandbox runs. */
 interface State {
   readonly faults: ReturnType<typeof createFaults>
   readonly subscribers: Map<string, string>

@@ -20,7 +20,7 @@ export const assertionProblems = [
 
 export type AssertionProblem = (typeof assertionProblems)[number]
 
-/** What is registered for the service account. */
+/** A registered key of the service account. */
 export interface Signer {
   key: KeyObject
   /** Epoch milliseconds; a bare public key is always valid. */

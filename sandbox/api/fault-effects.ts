@@ -1,4 +1,4 @@
-// What a fault makes of a call: how long it is held up, what answers in its place, and how an answer is spoilt.
+// Effects of faults: delay of a call, another answer in its place, or a damaged answer.
 import type { Sequence } from '../records/hash.ts'
 import type { Fault, RetryAfter } from './faults.ts'
 import { textAnswer, type Answer } from './http.ts'
@@ -60,7 +60,7 @@ function instead(fault: Fault, context: FaultContext): Answer | undefined {
   }
 }
 
-/** What a fault makes of an answer. */
+/** Applies a fault to an answer. */
 export function spoil(answer: Answer, fault: Fault, context: FaultContext): Answer {
   switch (fault.kind) {
     case 'status':

@@ -1,4 +1,4 @@
-// HTTP as the sandbox speaks it: a request and its answer, whole or broken as told. On node:http and no framework, because it
+// HTTP as the sandbox speaks it: a request and its answer, whole or broken as requested. On node:http and no framework, because it
 // must reach the socket: to reset it, to cut a body or to let it drip.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -21,11 +21,11 @@ import { localText, type Zone } from '../records/zone.ts'
 export interface Paths {
   /** Path of the issuer, such as `/auth/realms/demo`. */
   issuer: string
-  /** What stands before `/webhooks`. */
+  /** Path before `/webhooks`. */
   prefix: string
 }
 
-/** What a request means; `webhookId` is that of a retry. */
+/** Operation of a request; `webhookId` is that of a retry. */
 export function route(paths: Paths, method: string, path: string): Pick<SandboxRequest, 'operation' | 'webhookId'> {
   const other = { operation: 'other', webhookId: undefined } as const
   if (path === `${paths.issuer}${tokenPath}`) return { operation: 'token', webhookId: undefined }

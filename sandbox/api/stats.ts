@@ -1,4 +1,4 @@
-// What the sandbox counts: the tests' view of what a client did to the platform.
+// Counts of the sandbox: the calls and deliveries that a client caused, for tests.
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { AssertionProblem } from './assertion.ts'
 import type { Operation } from './http.ts'

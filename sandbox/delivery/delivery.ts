@@ -106,7 +106,7 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
     }
   }
 
-  /** What runs on by itself must not reject: the sandbox closing is its normal end. */
+  /** Background work must not reject: it ends when the sandbox closes. */
   function detach(work: Promise<unknown>): void {
     work.catch((error: unknown) => {
       if (!closing.signal.aborted) throw error

@@ -31,7 +31,7 @@ export function createHttpCourier(): Courier {
   return { deliver: (order, signal) => send(agent, order, signal), close: () => agent.destroy() }
 }
 
-/** Names of the headers by which a receiver can tell deliveries apart. Not specified: the sandbox's own. */
+/** Names of headers that identify a delivery. Not specified: the sandbox's own. */
 export const deliveryHeader = {
   webhookId: 'x-webhook-id',
   eventId: 'x-event-id',

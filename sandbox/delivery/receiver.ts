@@ -1,4 +1,4 @@
-// The built-in subscriber: takes deliveries, counts them, and can be told to fail in every way a receiver fails.
+// The built-in subscriber: takes deliveries, counts them, and fails on request in every way a receiver can fail.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { z } from 'zod'
 import type { Clock } from '../../src/runtime/clock.ts'
@@ -8,7 +8,7 @@ import { count, httpStatus, milliseconds, names, share } from '../fields.ts'
 import { deliveryHeader, eventTypeOf, type Courier } from './post.ts'
 import { noResult } from '../records/store.ts'
 
-/** What becomes of the deliveries that match; all of the given conditions must hold. */
+/** Rule for matching deliveries; all given conditions must hold. */
 export const receiverRuleSchema = z.strictObject({
   /** `reset`: the connection is reset; `hang`: no answer. */
   connection: z.enum(['reset', 'hang']).optional(),
@@ -30,7 +30,7 @@ export const receiverRuleSchema = z.strictObject({
 export type ReceiverRule = z.infer<typeof receiverRuleSchema>
 
 export interface ReceiverCounts {
-  /** Deliveries that came to the receiver, whatever became of them. */
+  /** Deliveries that reached the receiver, with any result. */
   received: number
   /** Answered 2xx. */
   accepted: number
@@ -214,7 +214,7 @@ function statusOf(rule: ReceiverRule | undefined): number {
   return rule.status ?? (rule.slowMs === undefined ? 500 : 200)
 }
 
-/** A reset comes while a request is under way, never on an idle connection: so the sender sees it with this very delivery. */
+/** A reset comes during a request, never on an idle connection, so that the sender sees it with this delivery. */
 function answer(request: IncomingMessage, response: ServerResponse, given: Response): void {
   if (given === 'reset') request.socket.resetAndDestroy()
   if (given === 'reset' || given === 'hang') return

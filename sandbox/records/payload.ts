@@ -1,4 +1,4 @@
-// What the platform sends to the subscriber: the entities of the specification, with made-up ids, names, amounts and accounts.
+// Payloads that the platform sends to the subscriber: the entities of the specification, with made-up ids, names, amounts and accounts.
 // @see docs/platform-api.md "Payload"
 import { createSequence, hash, type Sequence } from './hash.ts'
 

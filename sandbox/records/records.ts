@@ -17,7 +17,7 @@ import {
 } from './seed.ts'
 import type { StoredRecord } from './store.ts'
 
-/** What `seed` added. */
+/** Result of `seed`. */
 export interface Seeded {
   count: number
   /** Id of the n-th of them, in the order of their event times. Throws RangeError when there is none. */
@@ -48,7 +48,7 @@ export type TrafficOptions = z.infer<typeof trafficSchema>
 export interface Records {
   /** Adds many made-up records; no delivery is made for them. */
   seed(options: SeedOptions): Seeded
-  /** Adds one record as told; no delivery is made for it. Returns its id. */
+  /** Adds one given record, without a delivery. Returns its id. */
   addWebhook(options?: WebhookOptions): string
   /** An event happens: its record is `processing` and delivered for the first time. Returns the record's id. */
   emit(options?: EventOptions): string

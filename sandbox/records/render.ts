@@ -23,7 +23,7 @@ export function renderRecord(record: StoredRecord, { fraction, unknownFields }: 
   }
 }
 
-/** What is sent to the subscriber. */
+/** The body that is sent to the subscriber. */
 export function renderPayload(record: StoredRecord): Record<string, unknown> {
   const eventDate = localText(record.eventMicros, 'micro').slice(0, 10)
   return record.requestPayload ?? payloadOf(record.eventType, record.random, eventDate)

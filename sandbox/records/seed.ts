@@ -1,4 +1,4 @@
-// Made-up webhook records: many by rule, or one as told.
+// Invented webhook records: many by rule, or one with given fields.
 import { z } from 'zod'
 import { instant, milliseconds, parseInput, share, someNames } from '../fields.ts'
 import { createSequence, hash, type Sequence } from './hash.ts'
@@ -34,13 +34,13 @@ export const seedSchema = z.strictObject({
     .default({ min: 500, max: 30 * 60_000 }),
   /** `even`: equal distances; `batches`: bursts of about a hundred within a few milliseconds. */
   spread: z.enum(['even', 'random', 'batches']).default('random'),
-  /** What the last attempts of failed records came to; default: a mix of answers and errors. */
+  /** Results of the last attempts of failed records; default: a mix of answers and errors. */
   result: partialResultSchema.optional(),
 })
 
 export type SeedOptions = z.input<typeof seedSchema>
 
-/** A record as told; everything left out is made up. */
+/** A given record; missing fields are invented. */
 export const webhookSchema = partialResultSchema.extend({
   id: z.uuid().optional(),
   eventId: z.uuid().optional(),
@@ -72,7 +72,7 @@ export interface SeedContext {
 
 const html = '<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>'
 
-/** What failed deliveries looked like. */
+/** Results of failed deliveries. */
 const failures: readonly [AttemptResult, ...AttemptResult[]] = [
   answered(503, { 'content-type': ['text/plain'], 'retry-after': ['30'] }, 'upstream connect error'),
   answered(500, { 'content-type': ['application/json'], 'x-request-id': ['1', '2'] }, '{"error":"internal"}'),

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { httpStatus } from '../fields.ts'
 
-/** What came of the last attempt. */
+/** Result of the last attempt. */
 export const resultSchema = z.strictObject({
   responseStatusCode: httpStatus.nullable(),
   responsePayload: z.string().nullable(),

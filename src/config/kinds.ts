@@ -24,7 +24,7 @@ function mustBeText(must: string): z.core.$ZodErrorMap {
       : must
 }
 
-/** Text that `parse` understands; undefined from it means refused. */
+/** Text that `parse` accepts; it returns undefined to refuse. */
 function parsed<T>(pattern: RegExp, must: string, parse: (text: string) => T | undefined): z.ZodType<T, string> {
   return z
     .string({ error: must })

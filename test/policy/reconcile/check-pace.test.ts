@@ -1,4 +1,4 @@
-// A receiver that dies in the middle of a recovery, at the default rate: its checks come soon enough to open the circuit. @see design sections 10 and 11
+// A receiver that dies in the middle of a recovery, at the default rate: its checks come soon enough to open the circuit. @see docs/architecture.md "Retry plan", "Outcomes"
 import { expect, test } from 'vitest'
 import { minuteMs, secondMs, testNow } from '../../support/backlog.ts'
 import { others, records } from '../../support/confirming.ts'

@@ -1,4 +1,4 @@
-// One circuit: all the numbers of design section 12, one by one.
+// One circuit: all the numbers of docs/architecture.md "Circuits", one by one.
 import { describe, expect, test } from 'vitest'
 import {
   createCircuit,

@@ -1,4 +1,4 @@
-// The circuits with everything around it: retries, looks and the slow start over a platform that delivers later. @see design section 12
+// The circuits with everything around it: retries, looks and the slow start over a platform that delivers later. @see docs/architecture.md "Circuits"
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { hourMs, minuteMs, secondMs, testNow } from '../../support/backlog.ts'

@@ -1,4 +1,4 @@
-// How often a receiver is hit that is dead, and that one who is well is not held up: the circuits of design section 12, in its own time.
+// How often a receiver is hit that is dead, and that one who is well is not held up: the circuits of docs/architecture.md "Circuits", in its own time.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {

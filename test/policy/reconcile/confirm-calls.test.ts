@@ -1,5 +1,5 @@
 // What a recovery costs in calls: retries, sweeps and checks of a whole outage, counted on the platform's side.
-// test/e2e/sizes.e2e.ts has ten times as many records. @see design section 11
+// test/e2e/sizes.e2e.ts has ten times as many records. @see docs/architecture.md "Outcomes"
 import { describe, expect, test } from 'vitest'
 import { hourMs, minuteMs } from '../../support/backlog.ts'
 import { batches, costOf, evenly, paces } from '../../support/call-costs.ts'

@@ -1,4 +1,4 @@
-// What the daemon's questions cost: checks of outcomes are few for each retry, and a sweep asks for no more pages than there are. @see design sections 8 and 11
+// What the daemon's questions cost: checks of outcomes are few for each retry, and a sweep asks for no more pages than there are. @see docs/architecture.md "Sweep", "Outcomes"
 import type { Call } from '../network.ts'
 import { isSweepPage } from '../asked.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'

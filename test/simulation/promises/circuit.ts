@@ -1,4 +1,4 @@
-// A circuit opens when, and only when, nearly all of the last outcomes failed again. @see design section 12
+// A circuit opens when, and only when, nearly all of the last outcomes failed again. @see docs/architecture.md "Circuits"
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 

@@ -1,4 +1,4 @@
-// "Failed again" is told only of what has failed again, and of what is not known to have arrived. @see design section 11
+// "Failed again" is told only of what has failed again, and of what is not known to have arrived. @see docs/architecture.md "Outcomes"
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** An attempt may be dated up to so long before the PATCH that caused it. */

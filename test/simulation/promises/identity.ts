@@ -1,4 +1,4 @@
-// Assertions are never of the future, tokens are renewed before they end, and one that was refused is not used again. @see design section 6
+// Assertions are never of the future, tokens are renewed before they end, and one that was refused is not used again. @see docs/architecture.md "Access token"
 import { decode } from '../identity.ts'
 import type { Call, Told } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'

@@ -1,4 +1,4 @@
-// What leaves the window unrecovered had its last chance, and is counted. @see design sections 9 and 2
+// What leaves the window unrecovered had its last chance, and is counted. @see docs/architecture.md "Backlog and decisions"
 import type { SimulatedRecord } from '../platform.ts'
 import { isSweepPage } from '../asked.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'

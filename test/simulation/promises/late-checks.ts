@@ -1,4 +1,4 @@
-// A retry is looked after in time: the checks of its outcome never come late by more than a bound. @see design sections 10 and 11
+// A retry is looked after in time: the checks of its outcome never come late by more than a bound. @see docs/architecture.md "Retry plan", "Outcomes"
 import type { Call } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 

@@ -1,4 +1,4 @@
-// With `retry.orderPerEntity`: no event is retried while an older one of its transfer or account is open. @see design section 10
+// With `retry.orderPerEntity`: no event is retried while an older one of its transfer or account is open. @see docs/architecture.md "Retry plan"
 import type { Call } from '../network.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'

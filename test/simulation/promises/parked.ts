@@ -1,4 +1,4 @@
-// A record at the attempt limit is not retried; what the platform refused to look at is no attempt. @see design section 9
+// A record at the attempt limit is not retried; what the platform refused to look at is no attempt. @see docs/architecture.md "Backlog and decisions"
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 export function createParkedWatcher(options: WatcherOptions): Watcher {

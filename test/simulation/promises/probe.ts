@@ -1,4 +1,4 @@
-// A probe tells of the receiver, not of a poisoned record: fewest attempts first, of these the newest event. @see design section 12
+// A probe tells of the receiver, not of a poisoned record: fewest attempts first, of these the newest event. @see docs/architecture.md "Circuits"
 import type { Call } from '../network.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import { isSweepPage } from '../asked.ts'

@@ -1,4 +1,4 @@
-// In quiet times, when nothing has changed since a full sweep began, /metrics and /status show what the platform holds. @see design sections 9 and 13
+// In quiet times, when nothing has changed since a full sweep began, /metrics and /status show what the platform holds. @see docs/architecture.md "Backlog and decisions"
 import type { Known } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'

@@ -1,4 +1,4 @@
-// The rate of calls is halved once for each burst of throttling, and comes back slowly. @see design section 10
+// The rate of calls is halved once for each burst of throttling, and comes back slowly. @see docs/architecture.md "Retry plan"
 import type { Call, Told } from '../network.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 

@@ -1,4 +1,4 @@
-// What is known to have arrived is not retried, unless a list that was asked for later shows it as failed. @see design section 9
+// What is known to have arrived is not retried, unless a list that was asked for later shows it as failed. @see docs/architecture.md "Backlog and decisions"
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 export function createResolvedWatcher({ exercise, knowledge, violate }: WatcherOptions): Watcher {

@@ -1,4 +1,4 @@
-// Sweeps rest for twenty times their duration, so that listing stays a small part of the calls. @see design section 8
+// Sweeps rest for twenty times their duration, so that listing stays a small part of the calls. @see docs/architecture.md "Sweep"
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 

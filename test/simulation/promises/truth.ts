@@ -1,4 +1,4 @@
-// What /metrics and /status show is what was seen from outside, at every scrape. @see design section 13
+// What /metrics and /status show is what was seen from outside, at every scrape. @see docs/status.md
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Call, Told } from '../network.ts'
 import { isRefusal } from '../knowledge.ts'

@@ -1,4 +1,4 @@
-// No subscription waits while it may go: places come free, and slots and turns are shared. @see design sections 10 and 12
+// No subscription waits while it may go: places come free, and slots and turns are shared. @see docs/architecture.md "Retry plan", "Circuits"
 import type { SimulatedRecord } from '../platform.ts'
 import { isSweepPage } from '../asked.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
