@@ -74,7 +74,7 @@ describe('a command', () => {
   /** What `once` logs before it finds that nothing listens there. */
   async function once(memoryLimit: number | undefined, env: Record<string, string> = {}): Promise<string[]> {
     const { privateKeyFile } = await testKeys()
-    const { err } = await runCommand(['once', '--dry-run'], {
+    const { err } = await runCommand(['plan'], {
       env: {
         RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:9',
         RECONCILER_AUTH_ISSUER_URL: 'http://127.0.0.1:9/auth/realms/main',
