@@ -1,4 +1,4 @@
-// Leader election by a Lease, after the rules of client-go: who renews it leads, and an expired one may be taken.
+// Leader election by a Lease, by the rules of client-go: the instance that renews it leads, and an expired one may be taken.
 // @see https://pkg.go.dev/k8s.io/client-go/tools/leaderelection
 import pLimit from 'p-limit'
 import type { Clock } from '../runtime/clock.ts'

@@ -1,4 +1,4 @@
-// Of several instances one leads: what the daemon asks of its coordination, its events, and the coordination of an instance that is alone.
+// Leadership among several instances: the daemon's interface to it, its events, and the trivial case of a single instance.
 import { untilAborted } from '../runtime/notifier.ts'
 import type { LeaseFailureReason } from './lease-client.ts'
 

@@ -30,12 +30,12 @@ export const gateTable = {
   paused: {
     blocks: 'everything',
     reason: 'Retries are paused by an operator.',
-    advice: 'To go on: webhook-reconciler resume, or POST /-/resume.',
+    advice: 'To resume: webhook-reconciler resume, or POST /-/resume.',
   },
   'receiver-down': {
     blocks: 'everything',
     reason: 'The receiver is down: its health address does not answer 2xx.',
-    advice: 'Bring the receiver up; retries go on by themselves.',
+    advice: 'Bring the receiver up; retries resume automatically.',
   },
   unauthorized: {
     blocks: 'everything',
@@ -50,17 +50,17 @@ export const gateTable = {
   throttled: {
     blocks: 'everything',
     reason: 'The platform has asked for a pause (Retry-After).',
-    advice: 'Nothing to do: retries go on by themselves.',
+    advice: 'Nothing to do: retries resume automatically.',
   },
   outcomes: {
     blocks: 'everything',
     reason: 'Half of the backlog awaits its outcome.',
-    advice: 'Nothing to do: retries go on as outcomes become known.',
+    advice: 'Nothing to do: retries continue as outcomes become known.',
   },
   circuit: {
     blocks: 'subscription',
     reason: 'Nearly all retries of a subscription failed again: its circuit is open.',
-    advice: 'Look at the receiver; a probe goes out after each cooldown, or at once: webhook-reconciler probe.',
+    advice: 'Check the receiver. A probe is sent after each cooldown, or immediately by webhook-reconciler probe.',
   },
   limit: {
     blocks: 'subscription',
