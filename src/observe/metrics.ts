@@ -181,8 +181,9 @@ export const metricDefinitions = {
   },
   leader: {
     type: 'gauge',
-    help: 'Whether this instance works (1), or stands by while another one does (0); always 1 with coordination.kind none.',
-    read: ({ leadership }) => Number(leadership.isLeading),
+    help: 'Leadership: 1 while this instance works, 0 while it stands by. Only with coordination.kind kubernetes.',
+    presence: 'when-set',
+    read: ({ leadership }) => (leadership.kind === 'none' ? undefined : Number(leadership.isLeading)),
   },
   paused: {
     type: 'gauge',

@@ -42,6 +42,7 @@ const deployment = z.object({
       spec: z.object({
         automountServiceAccountToken: z.boolean(),
         enableServiceLinks: z.boolean(),
+        serviceAccountName: z.string().optional(),
         terminationGracePeriodSeconds: z.int(),
         containers: z.array(container),
         volumes: z.array(
@@ -49,11 +50,22 @@ const deployment = z.object({
             name: z.string(),
             configMap: z.object({ name: z.string() }).optional(),
             secret: z.object({ secretName: z.string() }).optional(),
+            projected: z.object({ sources: z.array(z.unknown()) }).optional(),
           }),
         ),
       }),
     }),
   }),
+})
+const role = z.object({
+  rules: z.array(
+    z.strictObject({
+      apiGroups: z.array(z.string()),
+      resources: z.array(z.string()),
+      resourceNames: z.array(z.string()).optional(),
+      verbs: z.array(z.string()),
+    }),
+  ),
 })
 const ports = z.array(z.object({ protocol: z.string(), port: z.int() }))
 const networkPolicy = z.object({
@@ -268,6 +280,11 @@ describe('overlay deployment', () => {
     expect(pod.containers).toEqual([daemon])
   })
 
+  test('it works without a lease, and so without an account', () => {
+    expect(loadConfig(inputOf(readOverlay('deployment'))).config.coordination.kind).toBe('none')
+    expect(pod.serviceAccountName).toBeUndefined()
+  })
+
   test('its readiness is asked', () => {
     expect(daemon.readinessProbe).toEqual({ httpGet: { path: '/readyz', port: 'reconciler' } })
   })
@@ -282,7 +299,9 @@ describe('overlay deployment', () => {
 })
 
 describe('overlay sidecar', () => {
-  const { daemon, deployment: spec, pod, policy } = readOverlay('sidecar')
+  const overlay = readOverlay('sidecar')
+  const { daemon, deployment: spec, manifests, pod, policy } = overlay
+  const { coordination } = loadConfig(inputOf(overlay)).config
   const receiver = pod.containers.find((candidate) => candidate !== daemon)
 
   test('the receiver stays as reachable as it was', () => {
@@ -295,6 +314,32 @@ describe('overlay sidecar', () => {
   test('its readiness is not asked, as it would decide over the receiver', () => {
     expect(daemon.readinessProbe).toBeUndefined()
     expect(spec.strategy).toEqual({ type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0 } })
+  })
+
+  test('several pods share a lease, which their account may read, make and write, and nothing else', () => {
+    expect(spec.replicas).toBeGreaterThan(1)
+    expect(coordination).toMatchObject({ kind: 'kubernetes', namespace: undefined })
+    const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] }
+    expect(role.parse(only(manifests, 'Role')).rules).toEqual([
+      { ...leases, resourceNames: [coordination.leaseName], verbs: ['get', 'update'] },
+      { ...leases, verbs: ['create'] },
+    ])
+    const { name, namespace } = only(manifests, 'ServiceAccount').metadata
+    expect(pod.serviceAccountName).toBe(name)
+    expect(only(manifests, 'RoleBinding')).toMatchObject({
+      roleRef: { kind: 'Role', name: only(manifests, 'Role').metadata.name },
+      subjects: [{ kind: 'ServiceAccount', name, namespace }],
+    })
+  })
+
+  test("the daemon finds the account's token, authority and namespace where it looks for them", () => {
+    const mount = daemon.volumeMounts.find(({ mountPath }) => mountPath === coordination.serviceAccountDirectory)
+    const volume = pod.volumes.find((candidate) => candidate.name === mount?.name)
+    expect(volume?.projected?.sources).toEqual([
+      { serviceAccountToken: { path: 'token', expirationSeconds: 3600 } },
+      { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
+      { downwardAPI: { items: [{ path: 'namespace', fieldRef: { fieldPath: 'metadata.namespace' } }] } },
+    ])
   })
 
   test('kubectl shows the receiver first', () => {

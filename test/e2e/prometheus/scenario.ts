@@ -12,11 +12,13 @@ export interface Scenario {
   healthy?: boolean
   /** A second target that is well, at the instance `b`. */
   neighbour?: boolean
+  /** Instances that share a lease with the first one, from `d` on: what each exports besides a healthy standby, or in its place. */
+  replicas?: readonly Readonly<Record<string, string | undefined>>[]
   /** The scrape job of all targets. Default: `webhook-reconciler`. */
   job?: string
   /** Besides, a target of another program in the same job, which is down from the start. */
   stranger?: boolean
-  /** Minutes, and the alerts that fire by then, without their prefix; no other does. */
+  /** Minutes, and the alerts that fire by then, without their prefix, each as often as there are targets with it; no other does. */
   firing: Readonly<Record<number, readonly string[]>>
 }
 
@@ -67,13 +69,29 @@ export function healthySeries(minutes: number): Series {
     [`${own}unreadable_records_total`]: constant(0),
     [`${own}unexpected_records_total{kind="time"}`]: constant(0),
     [`${own}unexpected_records_total{kind="status"}`]: constant(0),
-    [`${own}leader`]: constant(1),
     [`${own}paused`]: constant(0),
   }
 }
 
+/** What an instance exports for so many minutes while another one holds the lease: it lists and retries nothing. */
+export function standbySeries(minutes: number): Series {
+  return {
+    ...healthySeries(minutes),
+    [`${own}leader`]: `0x${minutes}`,
+    [`${own}last_progress_timestamp_seconds`]: `0x${minutes}`,
+    [`${own}last_complete_sweep_timestamp_seconds`]: `0x${minutes}`,
+    [`${own}progress_due_timestamp_seconds`]: `60+60x${minutes}`,
+    [`${own}circuits{state="closed"}`]: `0x${minutes}`,
+    [`${own}platform_requests_total{operation="list",reason="ok"}`]: `0x${minutes}`,
+  }
+}
+
 /** The series of one target, with its labels. */
-function ofTarget(series: Scenario['series'], job: string, instance: string): { series: string; values: string }[] {
+export function ofTarget(
+  series: Scenario['series'],
+  job: string,
+  instance: string,
+): { series: string; values: string }[] {
   return Object.entries(series).flatMap(([name, values]) => {
     if (values === undefined) return []
     const target = `job="${job}",instance="${instance}"`
@@ -84,19 +102,23 @@ function ofTarget(series: Scenario['series'], job: string, instance: string): { 
 
 /** A whole file for `promtool test rules`. */
 export function toTestFile(scenario: Scenario, rules: string): string {
-  const { name, series, healthy = true, neighbour = false, firing } = scenario
+  const { name, series, healthy = true, neighbour = false, replicas = [], firing } = scenario
   const { job = 'webhook-reconciler', stranger = false } = scenario
   const minutes = Math.max(...Object.keys(firing).map(Number)) + 1
   const well = healthySeries(minutes)
   const input = [
     ...ofTarget({ ...(healthy && well), ...series }, job, 'a'),
     ...(neighbour ? ofTarget(well, job, 'b') : []),
+    ...replicas.flatMap((other, index) => ofTarget({ ...standbySeries(minutes), ...other }, job, 'def'.charAt(index))),
     ...(stranger ? ofTarget({ up: `0x${minutes}` }, job, 'c') : []),
   ]
   const expectations = Object.entries(firing).map(([minute, alerts]) => ({
     expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
     eval_time: `${minute}m`,
-    exp_samples: alerts.map((alert) => ({ labels: `{alertname="${alertPrefix}${alert}"}`, value: 1 })),
+    exp_samples: [...new Set(alerts)].map((alert) => ({
+      labels: `{alertname="${alertPrefix}${alert}"}`,
+      value: alerts.filter((other) => other === alert).length,
+    })),
   }))
   return stringify(
     {

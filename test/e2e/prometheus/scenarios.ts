@@ -1,6 +1,7 @@
 // What happens to a daemon, and which alert comes of it: each fires, does not fire, resolves, and stays quiet when another tells the cause.
 import type { Scenario } from './scenario.ts'
 import { recovery } from './scenarios-recovery.ts'
+import { replicas } from './scenarios-replicas.ts'
 import {
   allSuffers,
   buildInfo,
@@ -33,12 +34,6 @@ const watchman: Scenario[] = [
     name: 'goes down, and comes back',
     series: { up: '1x60 0x30 1x500' },
     firing: { 60: none, 64: none, 67: ['Down'], 90: ['Down'], 92: none },
-  },
-  {
-    name: 'a standby beside its leader says nothing, though it shows the pause of the lease',
-    series: { [leader]: '0x200', [`${own}paused`]: '1x200' },
-    neighbour: true,
-    firing: { 5: none, 130: none },
   },
   {
     name: 'no instance leads, and one does again',
@@ -325,4 +320,4 @@ const platform: Scenario[] = [
   },
 ]
 
-export const scenarios: readonly Scenario[] = [...watchman, ...credentials, ...platform, ...recovery]
+export const scenarios: readonly Scenario[] = [...watchman, ...credentials, ...platform, ...recovery, ...replicas]

@@ -2,7 +2,6 @@
 import { describe, expect, test } from 'vitest'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { publishEvent } from '../../../src/observe/publish.ts'
-import { leadAlone } from '../../../src/coordination/leadership.ts'
 import { createMetrics, metricPrefix, type Metrics } from '../../../src/observe/metrics.ts'
 import { retryResults } from '../../../src/platform/operations.ts'
 import { reasons } from '../../../src/platform/http.ts'
@@ -240,16 +239,21 @@ describe('every value of a closed list has its series', () => {
 })
 
 describe('a snapshot', () => {
-  const leadership = { ...leadAlone('test', 0).state(), isLeading: false }
-  const empty = aStatusState({ now: 0, rateLimit: 0, leadership })
+  const empty = aStatusState({ now: 0, rateLimit: 0 })
 
   test('of nothing is nothing', async () => {
     const metrics = createMetrics({ processMetrics: false })
     metrics.show(empty)
     expect(await nonZero(metrics)).toEqual({})
     expect(await metrics.text()).not.toMatch(
-      /(?:client_certificate_expiry_timestamp_seconds|receiver_up|key_reload_successful) \d/,
+      /(?:client_certificate_expiry_timestamp_seconds|receiver_up|key_reload_successful|leader) \d/,
     )
+  })
+
+  test('of a standby has a series that says so', async () => {
+    const metrics = createMetrics({ processMetrics: false })
+    metrics.show({ ...empty, leadership: { ...empty.leadership, kind: 'kubernetes', isLeading: false } })
+    expect(await metrics.text()).toContain(`${metricPrefix}leader 0\n`)
   })
 
   test('of expiring records has no other series than those of the contract', async () => {
@@ -285,7 +289,7 @@ describe('a snapshot', () => {
       rateLimit: 12.5,
       now: 5_000,
       throttledForMs: 500,
-      leadership: leadAlone('test', 0).state(),
+      leadership: { ...empty.leadership, kind: 'kubernetes', isLeading: true },
       tokenExpiresAt: 2_500,
       certificateExpiresAt: 3_500,
       keyReloadSuccessful: true,

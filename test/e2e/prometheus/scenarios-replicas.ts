@@ -1,0 +1,122 @@
+// One leader and two standbys: what happens to one of three is no outage, and what concerns all is reported by the leader.
+import type { Scenario } from './scenario.ts'
+import {
+  buildInfo,
+  circuits,
+  complete,
+  due,
+  leader,
+  none,
+  oldest,
+  own,
+  parked,
+  receiverUp,
+  stallsAt60,
+} from '../../repository/series.ts'
+
+/** Instances with `coordination.kind: none` export no such series. */
+const leads = { [leader]: '1x500' }
+const paused = `${own}paused`
+const healthy = [{}, {}]
+const goneAt60 = { up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '1x60 stale' }
+/** What is known of the backlog and the last sweep, gone with the reconciler that knew it. */
+const standsByFrom60 = {
+  [leader]: '1x60 0x500',
+  [due]: '180+60x500',
+  [complete]: '0+60x60 0x500',
+}
+const leadsFrom61 = {
+  [leader]: '0x60 1x500',
+  [due]: '60+60x60 3840+60x500',
+  [complete]: '0x60 3660+60x500',
+}
+
+export const replicas: Scenario[] = [
+  { name: 'three replicas: all is well', series: leads, replicas: healthy, firing: { 5: none, 130: none } },
+  {
+    name: 'three replicas: the leader goes down for good, and another one takes over',
+    job: 'webhooks/webhook-reconciler',
+    series: { ...goneAt60, [due]: '180+60x60 stale' },
+    replicas: [leadsFrom61, {}],
+    firing: { 60: none, 70: none, 300: none },
+  },
+  {
+    name: 'three replicas: the leader loses the lease to another one',
+    series: { ...standsByFrom60, [oldest]: '600x60 0x500', [parked]: '0x50 5x10 0x500' },
+    replicas: [leadsFrom61, {}],
+    firing: { 60: none, 70: none, 200: none },
+  },
+  {
+    name: 'three replicas: a standby goes down',
+    job: 'webhooks/webhook-reconciler',
+    series: leads,
+    replicas: [{ up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '0x60 stale', [due]: '60+60x60 stale' }, {}],
+    firing: { 60: none, 70: none, 300: none },
+  },
+  {
+    name: 'three replicas: all go down',
+    series: goneAt60,
+    replicas: [
+      { up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '0x60 stale' },
+      { up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '0x60 stale' },
+    ],
+    firing: { 60: none, 70: ['Down', 'Down', 'Down'] },
+  },
+  {
+    name: 'three replicas: all pods are deleted',
+    series: { up: '1x60 stale', ...{ [buildInfo]: '1x60 stale', [leader]: '1x60 stale', [due]: '180+60x60 stale' } },
+    replicas: healthy.map(() => ({
+      up: '1x60 stale',
+      [buildInfo]: '1x60 stale',
+      [leader]: '0x60 stale',
+      [due]: '60+60x60 stale',
+    })),
+    firing: { 60: none, 70: ['Down'] },
+  },
+  {
+    name: 'three replicas: none leads, beside an instance that is alone, and one does again',
+    series: { [leader]: '1x60 0x30 1x200' },
+    replicas: healthy,
+    neighbour: true,
+    firing: { 60: none, 62: none, 65: ['NoLeader'], 90: ['NoLeader'], 93: none },
+  },
+  {
+    name: 'three replicas: an instance that is alone in the same job goes down',
+    series: { up: '1x60 0x500', [buildInfo]: '1x60 stale', [due]: '180+60x60 stale' },
+    replicas: [leads, {}],
+    firing: { 60: none, 70: ['Down'] },
+  },
+  {
+    name: 'three replicas: a rollout replaces one after the other',
+    series: { up: '1x60 stale', [buildInfo]: '1x60 stale', [leader]: '1x60 stale', [due]: '180+60x60 stale' },
+    replicas: [
+      leadsFrom61,
+      { up: '_x62 1x500', [buildInfo]: '_x62 1x500', process_start_time_seconds: '_x62 3720x500' },
+    ],
+    firing: { 60: none, 70: none, 120: none },
+  },
+  {
+    name: 'three replicas: a stall of the leader is one alert',
+    series: { ...leads, ...stallsAt60 },
+    replicas: healthy,
+    firing: { 60: none, 85: ['SweepStalled'] },
+  },
+  {
+    name: 'three replicas: the receiver is down',
+    series: { ...leads, [receiverUp]: '1x60 0x60 1x500' },
+    replicas: healthy,
+    firing: { 60: none, 70: ['ReceiverDown'], 130: none },
+  },
+  {
+    name: 'three replicas: circuits of the leader',
+    series: { ...leads, [circuits('open')]: '0x60 1x60 0x500', [circuits('half-open')]: '0x500' },
+    replicas: healthy,
+    firing: { 60: none, 85: ['CircuitOpen'], 200: none },
+  },
+  {
+    name: 'three replicas: an operator pauses all of them by the lease, which is one alert',
+    series: { ...leads, [paused]: '0x60 1x120 0x500' },
+    replicas: healthy.map(() => ({ [paused]: '0x60 1x120 0x500' })),
+    firing: { 100: none, 125: ['Paused'], 190: none },
+  },
+]
