@@ -1,5 +1,5 @@
 // The last line of a program that met a bug. The error's message is not shown: it may hold anything.
-import { createLog, errorFields } from '../observe/log.ts'
+import { createLog, errorFields } from '../observe/log/log.ts'
 import type { Io } from './io.ts'
 
 export function reportBug(

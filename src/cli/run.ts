@@ -1,7 +1,7 @@
 // `webhook-reconciler run`: the daemon.
 import { runDaemon } from '../daemon.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
-import { createLogOutput } from '../observe/log-output.ts'
+import { createLogOutput } from '../observe/log/log-output.ts'
 import { createSchedule } from '../runtime/schedule.ts'
 import { clusterAccess, createLeaseClient, type LeaseClient } from '../coordination/lease-client.ts'
 import type { Config } from '../config/schema.ts'

@@ -3,7 +3,7 @@ import { createAudit, type Audit } from '../observe/audit.ts'
 import type { Config } from '../config/schema.ts'
 import { loadConfig } from '../config/load.ts'
 import { connectionsOf } from '../reconciler.ts'
-import { createLog, type CountedLog, type Log } from '../observe/log.ts'
+import { createLog, type CountedLog, type Log } from '../observe/log/log.ts'
 import { memoryShortfall } from '../runtime/memory.ts'
 import {
   keyWarnings,
@@ -13,9 +13,9 @@ import {
   type PrivateKeySetting,
   type Reloadable,
   type SigningKey,
-} from '../platform/credentials.ts'
-import { proxyFromEnvironment, shownProxies } from '../platform/proxy.ts'
-import { createHttpTransport, type HttpTransport } from '../platform/http.ts'
+} from '../platform/auth/credentials.ts'
+import { proxyFromEnvironment, shownProxies } from '../platform/http/proxy.ts'
+import { createHttpTransport, type HttpTransport } from '../platform/http/http.ts'
 import type { Io, Output } from './io.ts'
 
 export interface Service {

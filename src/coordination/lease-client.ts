@@ -1,6 +1,6 @@
 // Reads and writes one Lease (coordination.k8s.io/v1) through the Kubernetes API, with the service account of the pod.
 import { z } from 'zod'
-import { createHttpTransport, TransportError, type HttpResponse, type HttpTransport } from '../platform/http.ts'
+import { createHttpTransport, TransportError, type HttpResponse, type HttpTransport } from '../platform/http/http.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { ConfigurationError } from '../runtime/errors.ts'
 import { readSmallFile } from '../runtime/small-file.ts'

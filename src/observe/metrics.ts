@@ -1,14 +1,14 @@
 // Table of the daemon's metrics: name, type, help, labels and their values. docs/metrics.md is generated from it.
 import { gateNames } from '../reconcile/retry/gates.ts'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { reasons } from '../platform/http.ts'
+import { reasons } from '../platform/http/http.ts'
 import { foundStatuses, retryResults } from '../platform/operations.ts'
 import { circuitStates } from '../reconcile/retry/circuits.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/confirm/evidence.ts'
 import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
 import { drainSeconds } from './drain.ts'
-import { countedLevels } from './log.ts'
+import { countedLevels } from './log/log.ts'
 import { addProcessMetrics } from './process-metrics.ts'
 import { expiringDecisions, type Snapshot } from './snapshot.ts'
 

@@ -1,6 +1,6 @@
 // The platform client: the webhook operations, authenticated, within the rate, classified. Knows no policy.
 import type { Clock, Random } from '../runtime/clock.ts'
-import { TransportError, type HttpRequest, type Reason, type Transport } from './http.ts'
+import { TransportError, type HttpRequest, type Reason, type Transport } from './http/http.ts'
 import type { TimeZone } from './time-zone.ts'
 import {
   listOperation,
@@ -13,10 +13,10 @@ import {
   type RetryAnswer,
 } from './operations.ts'
 import type { RateLimiter, TrafficClass } from './rate-limiter.ts'
-import { classify, PlatformFailure, retryAfterMs } from './response.ts'
+import { classify, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
-import type { AccessToken } from './token.ts'
-import { TokenError } from './token-endpoint.ts'
+import type { AccessToken } from './auth/token.ts'
+import { TokenError } from './auth/token-endpoint.ts'
 import { webhooksPath } from './wire.ts'
 
 type Token = Pick<AccessToken, 'value' | 'obtainedAt'>

@@ -1,12 +1,12 @@
 // Connection to one platform: its servers' clocks, the token, and the client that uses both.
 import type { Clock, Random } from '../runtime/clock.ts'
 import { createPlatformClient, type PlatformClient, type RequestEvent } from './client.ts'
-import type { Reloadable, SigningKey } from './credentials.ts'
-import type { Transport } from './http.ts'
+import type { Reloadable, SigningKey } from './auth/credentials.ts'
+import type { Transport } from './http/http.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import { createServerClock, type ServerClock } from './server-clock.ts'
 import { createTimeZone, type TimeZone } from './time-zone.ts'
-import { createTokenCache, type TokenCache, type TokenEvent } from './token.ts'
+import { createTokenCache, type TokenCache, type TokenEvent } from './auth/token.ts'
 import { tokenPath } from './wire.ts'
 
 /** Sections of the configuration; durations in ms. */

@@ -1,8 +1,8 @@
 // The webhook operations list and retry: how to build the request of each and read its answer. @see docs/platform-api.md "List webhooks", "Retry a webhook"
-import type { HttpRequest, Reason } from './http.ts'
+import type { HttpRequest, Reason } from './http/http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, isUuid, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
-import { PlatformFailure, property, type ClassifiedResponse } from './response.ts'
+import { PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
 import { listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
 
 /** A request, and how its answer is read. */

@@ -1,7 +1,7 @@
 // The time of one server, learned from the Date headers of its answers against the monotonic clock. @see docs/architecture.md "Time"
 import type { Clock } from '../runtime/clock.ts'
-import type { HttpResponse } from './http.ts'
-import { parseHttpDate } from './response.ts'
+import type { HttpResponse } from './http/http.ts'
+import { parseHttpDate } from './http/response.ts'
 
 export interface ServerClock {
   /** Best estimate of the server's time, in epoch ms. Before the first answer: the host's time at the start, moved on. */

@@ -1,8 +1,8 @@
 // How much the whole daemon writes in a day at info, on a virtual clock: an idle one, and one on which the platform never answers.
 import { expect, test } from 'vitest'
 import { runDaemon } from '../../src/daemon.ts'
-import { createLog } from '../../src/observe/log.ts'
-import type { Transport } from '../../src/platform/http.ts'
+import { createLog } from '../../src/observe/log/log.ts'
+import type { Transport } from '../../src/platform/http/http.ts'
 import { loadWith } from '../support/configuration.ts'
 import { emptyPage } from '../support/daemon-scene.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'

@@ -52,7 +52,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P07',
-    file: 'platform/response.ts',
+    file: 'platform/http/response.ts',
     text: "422: 'bad-request'",
     replacement: "422: 'not-found'",
     breaks: 'takes 422 for a record that is gone',
@@ -76,7 +76,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P10',
-    file: 'platform/token.ts',
+    file: 'platform/auth/token.ts',
     text: 'if (clock.monotonic() >= held.refreshAt) shared()',
     replacement: '',
     breaks: 'lets callers wait for a token that could have been renewed before',
@@ -84,7 +84,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P11',
-    file: 'platform/token-endpoint.ts',
+    file: 'platform/auth/token-endpoint.ts',
     text: '408, 425, 429',
     replacement: '408, 425',
     breaks: 'takes a 429 with an OAuth error for a rejection',
@@ -124,7 +124,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P16',
-    file: 'platform/http.ts',
+    file: 'platform/http/http.ts',
     text: 'bytes > maxBytes',
     replacement: 'false',
     breaks: 'reads an answer of any size that does not tell its length',

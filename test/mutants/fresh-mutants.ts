@@ -178,7 +178,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F22',
-    file: 'platform/token.ts',
+    file: 'platform/auth/token.ts',
     text: 'expiresAt: sentAt + lifetimeMs',
     replacement: 'expiresAt: now + lifetimeMs',
     breaks: 'the life of a token counts from its answer: after a slow one it is used when it has ended',
@@ -186,7 +186,7 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F23',
-    file: 'platform/token.ts',
+    file: 'platform/auth/token.ts',
     text: 'if (!hasWorked && ',
     replacement: 'if (hasWorked && ',
     breaks: 'a platform that refuses the tokens it issues is asked for new ones without end',

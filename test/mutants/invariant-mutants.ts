@@ -72,7 +72,7 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I08',
-    file: 'platform/token.ts',
+    file: 'platform/auth/token.ts',
     text: 'return request ?? (limiter.openAt()',
     replacement: 'return (limiter.openAt()',
     breaks: 'fetches a token for each that asks',

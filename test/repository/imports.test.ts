@@ -50,7 +50,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/runtime': [],
   'src/config': ['src/runtime'],
   'src/platform': ['src/runtime'],
-  'src/coordination': ['src/runtime', 'src/platform/http.ts'],
+  'src/coordination': ['src/runtime', 'src/platform/http/http.ts'],
   'src/reconcile': ['src/runtime', 'src/platform'],
   'src/observe': ['src/runtime', 'src/config', 'src/platform', 'src/coordination', 'src/reconcile'],
   'src/ops': ['src/runtime', 'src/platform', 'src/coordination', 'src/reconcile', 'src/observe'],

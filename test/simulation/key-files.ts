@@ -1,6 +1,6 @@
 // The daemon's key and certificate files: they change while it runs, and a key file may hold no key for a while.
 import { ConfigurationError } from '../../src/runtime/errors.ts'
-import type { Certificate, Reloadable, SigningKey } from '../../src/platform/credentials.ts'
+import type { Certificate, Reloadable, SigningKey } from '../../src/platform/auth/credentials.ts'
 import { assertionHeader } from '../../src/platform/wire.ts'
 import type { Scenario } from './scenario.ts'
 

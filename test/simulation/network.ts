@@ -1,5 +1,5 @@
 // Everything between the daemon and the other side: latency, faults, and the moment in which a process dies.
-import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http.ts'
+import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http/http.ts'
 import type { Sequence } from '../../sandbox/records/hash.ts'
 import type { WebhookStatus } from '../../src/platform/wire.ts'
 import { askedOf, isQuestion, type Asked } from './asked.ts'

@@ -1,5 +1,5 @@
 // The platform in memory behind its HTTP: a transport that answers in the platform's JSON, and tells the platform's time.
-import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http.ts'
+import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import { invalidStatusCode, listParameter, webhookStatuses, type WireWebhook } from '../../src/platform/wire.ts'
 import type { FakePlatform } from './fake-platform.ts'

@@ -1,7 +1,7 @@
 // A gateway between daemon and platform that changes answers: for what a platform never says, but something in between may.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { request as send } from 'undici'
-import type { Transport } from '../../src/platform/http.ts'
+import type { Transport } from '../../src/platform/http/http.ts'
 import { closeServer, listen, readBody } from '../../sandbox/api/http.ts'
 
 export interface Exchange {

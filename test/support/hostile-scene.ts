@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
-import type { Reason } from '../../src/platform/http.ts'
+import type { Reason } from '../../src/platform/http/http.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import { closeServer, listen } from '../../sandbox/api/http.ts'
 import type { Fault } from '../../sandbox/api/faults.ts'

@@ -1,8 +1,8 @@
 // A Transport that calls a sandbox in this process: no socket, and all time is that of the given clock.
 import { createPrivateKey, sign } from 'node:crypto'
 import type { Clock } from '../../src/runtime/clock.ts'
-import { TransportError, type HttpResponse, type Transport } from '../../src/platform/http.ts'
-import type { Reloadable, SigningKey } from '../../src/platform/credentials.ts'
+import { TransportError, type HttpResponse, type Transport } from '../../src/platform/http/http.ts'
+import type { Reloadable, SigningKey } from '../../src/platform/auth/credentials.ts'
 import { assertionHeader } from '../../src/platform/wire.ts'
 import type { InProcessSandbox } from '../../sandbox/sandbox.ts'
 import { headersOf } from '../../sandbox/api/http.ts'

@@ -1,7 +1,7 @@
 // A log that keeps what it is given, by event id.
-import type { CountedLog } from '../../src/observe/log.ts'
-import type { LogLevel } from '../../src/observe/log-event.ts'
-import { logEvents, type LogEventId } from '../../src/observe/log-events.ts'
+import type { CountedLog } from '../../src/observe/log/log.ts'
+import type { LogLevel } from '../../src/observe/log/log-event.ts'
+import { logEvents, type LogEventId } from '../../src/observe/log/log-events.ts'
 
 export interface Line {
   event: LogEventId

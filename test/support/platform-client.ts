@@ -2,11 +2,11 @@
 import { MockAgent } from 'undici'
 import type { Random } from '../../src/runtime/clock.ts'
 import { createPlatformClient, type PlatformClient, type RequestEvent } from '../../src/platform/client.ts'
-import { createHttpTransport, TransportError } from '../../src/platform/http.ts'
+import { createHttpTransport, TransportError } from '../../src/platform/http/http.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { createRateLimiter, type RateLimiter, type RateReport } from '../../src/platform/rate-limiter.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
-import { TokenError } from '../../src/platform/token-endpoint.ts'
+import { TokenError } from '../../src/platform/auth/token-endpoint.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 export interface Reply {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import pLimit from 'p-limit'
 import { parseSamples, sumOf, type Samples } from './samples.ts'
-import type { LogEventId } from '../../src/observe/log-events.ts'
+import type { LogEventId } from '../../src/observe/log/log-events.ts'
 import { metricPrefix } from '../../src/observe/metrics.ts'
 
 /** The program as it is shipped; build.ts bundles it before the tests. */

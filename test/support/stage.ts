@@ -1,7 +1,7 @@
 // A sandbox with its clock, and daemon's engines that are started against it: in this process on a virtual clock, or over HTTP.
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
-import type { Transport } from '../../src/platform/http.ts'
+import type { Transport } from '../../src/platform/http/http.ts'
 import type { Handle } from '../../sandbox/handle.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import { createInProcessSandbox, startSandbox } from '../../sandbox/sandbox.ts'

@@ -1,9 +1,14 @@
 // The token manager with a clock that stands still, an endpoint without a network, and a key without RSA.
 import { expect } from 'vitest'
-import { TransportError } from '../../src/platform/http.ts'
+import { TransportError } from '../../src/platform/http/http.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
-import { createTokenCache, type TokenEvent, type TokenCache, type TokenCacheOptions } from '../../src/platform/token.ts'
-import { TokenError } from '../../src/platform/token-endpoint.ts'
+import {
+  createTokenCache,
+  type TokenEvent,
+  type TokenCache,
+  type TokenCacheOptions,
+} from '../../src/platform/auth/token.ts'
+import { TokenError } from '../../src/platform/auth/token-endpoint.ts'
 import {
   createTokenEndpoint,
   fakeKeySource,

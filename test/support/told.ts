@@ -1,7 +1,7 @@
 // What the log reporter makes of events: the lines, or their levels and ids.
 import type { TelemetryEvent } from '../../src/observe/events.ts'
-import { countedLevels, type CountedLevel } from '../../src/observe/log.ts'
-import { createLogReporter } from '../../src/observe/log-reporter.ts'
+import { countedLevels, type CountedLevel } from '../../src/observe/log/log.ts'
+import { createLogReporter } from '../../src/observe/log/log-reporter.ts'
 import { keepingLog, type Line } from './log.ts'
 
 const standing = { monotonic: () => 0 }

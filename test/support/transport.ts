@@ -7,7 +7,7 @@ import {
   type HttpResponse,
   type HttpTransport,
   type HttpTransportOptions,
-} from '../../src/platform/http.ts'
+} from '../../src/platform/http/http.ts'
 import type { OnRequest } from './raw-server.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 

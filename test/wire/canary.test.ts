@@ -1,8 +1,8 @@
 // Plants secrets, names, account numbers and receiver texts everywhere, lets everything go wrong, and searches all that the daemon writes.
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { createLog, type Log } from '../../src/observe/log.ts'
-import type { Transport } from '../../src/platform/http.ts'
+import { createLog, type Log } from '../../src/observe/log/log.ts'
+import type { Transport } from '../../src/platform/http/http.ts'
 import { createInProcessSandbox } from '../../sandbox/sandbox.ts'
 import { endsOf, findCanaries, type Canaries } from '../support/canaries.ts'
 import { startDaemon } from '../support/daemon.ts'

@@ -1,6 +1,6 @@
 // A list that misbehaves in every way: what can be recovered is, the rest is reported, calls stay bounded, and nothing is lost once it is well.
 import { describe, expect, test } from 'vitest'
-import type { Reason } from '../../src/platform/http.ts'
+import type { Reason } from '../../src/platform/http/http.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
 import type { Readings } from '../../sandbox/options.ts'

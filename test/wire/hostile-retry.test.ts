@@ -1,7 +1,7 @@
 // A retry operation that misbehaves in every way: classified, counted, each record asked for once, nothing delivered twice, nothing lost.
 import { describe, expect, test } from 'vitest'
 import type { FoundStatus, RetryResult } from '../../src/platform/operations.ts'
-import type { Reason } from '../../src/platform/http.ts'
+import type { Reason } from '../../src/platform/http/http.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
 import { restMs, startScene, startTrap, wireFor, type Scene } from '../support/hostile-scene.ts'

@@ -1,6 +1,6 @@
 // A token endpoint that misbehaves in every way: it is classified, asked gently, never followed elsewhere, and all is recovered once it is well.
 import { describe, expect, test } from 'vitest'
-import type { Reason } from '../../src/platform/http.ts'
+import type { Reason } from '../../src/platform/http/http.ts'
 import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
 import { startScene, startTrap, wireFor, type Scene } from '../support/hostile-scene.ts'
 

@@ -1,6 +1,11 @@
 // The receiver's health address: polled every interval; retries are blocked unless it answered 2xx lately.
 import { describe, expect, test } from 'vitest'
-import { createHttpTransport, TransportError, type HttpRequest, type HttpResponse } from '../../src/platform/http.ts'
+import {
+  createHttpTransport,
+  TransportError,
+  type HttpRequest,
+  type HttpResponse,
+} from '../../src/platform/http/http.ts'
 import {
   createReceiverHealth,
   type ReceiverHealth,

@@ -1,13 +1,19 @@
 // The steps of `check`, in their order: each with the steps that it needs, and the look that gives its verdict.
 import { loadConfig, type LoadedConfig } from '../../config/load.ts'
 import type { TelemetryEvent } from '../../observe/events.ts'
-import { createLog, type Log } from '../../observe/log.ts'
-import { createLogReporter } from '../../observe/log-reporter.ts'
+import { createLog, type Log } from '../../observe/log/log.ts'
+import { createLogReporter } from '../../observe/log/log-reporter.ts'
 import { createConnection, type Connection } from '../../platform/connection.ts'
-import { keyWarnings, loadCertificate, loadKey, type Reloadable, type SigningKey } from '../../platform/credentials.ts'
-import { TransportError, type HttpTransport, type Transport } from '../../platform/http.ts'
+import {
+  keyWarnings,
+  loadCertificate,
+  loadKey,
+  type Reloadable,
+  type SigningKey,
+} from '../../platform/auth/credentials.ts'
+import { TransportError, type HttpTransport, type Transport } from '../../platform/http/http.ts'
 import { createTimeZone } from '../../platform/time-zone.ts'
-import { TokenError } from '../../platform/token-endpoint.ts'
+import { TokenError } from '../../platform/auth/token-endpoint.ts'
 import { isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../../reconciler.ts'
 import { exitCode } from '../../runtime/errors.ts'

@@ -1,9 +1,9 @@
 // The verdicts of `check`: what was found at each step, and what to do about it. Pure functions.
 import { exitCode, type ConfigurationError, type ExitCode } from '../../runtime/errors.ts'
 import type { LoadedConfig } from '../../config/load.ts'
-import type { Certificate, SigningKey } from '../../platform/credentials.ts'
-import type { Reason } from '../../platform/http.ts'
-import { tlsAdvice } from '../../platform/tls-advice.ts'
+import type { Certificate, SigningKey } from '../../platform/auth/credentials.ts'
+import type { Reason } from '../../platform/http/http.ts'
+import { tlsAdvice } from '../../platform/http/tls-advice.ts'
 import { showSpan } from '../format.ts'
 
 export type StepName =

@@ -1,5 +1,5 @@
 // Lists the selected records and puts them into the backlog of a command's reconciler.
-import type { Log } from '../../observe/log.ts'
+import type { Log } from '../../observe/log/log.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { createTimeZone, laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import { isPlatformTrouble } from '../../reconcile/platform-trouble.ts'

@@ -2,7 +2,7 @@
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
-import { PlatformFailure } from '../../platform/response.ts'
+import { PlatformFailure } from '../../platform/http/response.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { FailedRecord } from '../failed-record.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'

@@ -1,5 +1,5 @@
 // Polls the receiver's own health address, so that no attempt is burned on a receiver that is down. @see docs/architecture.md "Circuits"
-import { TransportError, type Transport } from '../../platform/http.ts'
+import { TransportError, type Transport } from '../../platform/http/http.ts'
 import type { Clock } from '../../runtime/clock.ts'
 
 export interface ReceiverEvent {

@@ -2,7 +2,7 @@
 import { maxPageSize } from '../../platform/wire.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
-import { PlatformFailure } from '../../platform/response.ts'
+import { PlatformFailure } from '../../platform/http/response.ts'
 import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { contains, type Span } from '../window.ts'
 

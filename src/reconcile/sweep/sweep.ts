@@ -1,5 +1,5 @@
 // Lists the failed records of a span, slice by slice: cuts slices that are too large, skips seconds that can't be listed. @see docs/architecture.md "Sweep"
-import { PlatformFailure } from '../../platform/response.ts'
+import { PlatformFailure } from '../../platform/http/response.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import {
   asked,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { errorFields } from '../../../src/observe/log.ts'
+import { errorFields } from '../../../src/observe/log/log.ts'
 import { ConfigurationError, UsageError } from '../../../src/runtime/errors.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
-import { TransportError } from '../../../src/platform/http.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
+import { TransportError } from '../../../src/platform/http/http.ts'
 
 const secret = 'hunter2'
 

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createLogOutput } from '../../../src/observe/log-output.ts'
+import { createLogOutput } from '../../../src/observe/log/log-output.ts'
 
 const mebibyte = 1_048_576
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/runtime/clock.ts'
-import { countedLevels, createLog, type CountedLog, type LogOptions } from '../../../src/observe/log.ts'
-import type { LogEvent } from '../../../src/observe/log-event.ts'
-import { logEvents, type LogEventFields } from '../../../src/observe/log-events.ts'
+import { countedLevels, createLog, type CountedLog, type LogOptions } from '../../../src/observe/log/log.ts'
+import type { LogEvent } from '../../../src/observe/log/log-event.ts'
+import { logEvents, type LogEventFields } from '../../../src/observe/log/log-events.ts'
 
 const clock: Clock = {
   now: () => Date.UTC(2026, 0, 2, 3, 4, 5, 678),

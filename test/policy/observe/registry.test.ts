@@ -1,7 +1,7 @@
 // The registry: every metric is there from the start, named as Prometheus wants it, with labels that can't grow.
 import { aStatusState } from '../../support/status.ts'
 import { describe, expect, test } from 'vitest'
-import { countedLevels } from '../../../src/observe/log.ts'
+import { countedLevels } from '../../../src/observe/log/log.ts'
 import { processMetricNames } from '../../../src/observe/process-metrics.ts'
 import {
   createMetrics,

@@ -1,9 +1,9 @@
 // The assertion: exactly what the specification asks for, checked without jose.
 import { verify } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { loadKey } from '../../../src/platform/credentials.ts'
+import { loadKey } from '../../../src/platform/auth/credentials.ts'
 import { createServerClock } from '../../../src/platform/server-clock.ts'
-import { createTokenEndpoint } from '../../../src/platform/token-endpoint.ts'
+import { createTokenEndpoint } from '../../../src/platform/auth/token-endpoint.ts'
 import { testKeys, type TestKeys } from '../../support/keys.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 

@@ -1,8 +1,8 @@
 // Listing: what is asked, and what is made of every answer.
 import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
-import type { Reason } from '../../../src/platform/http.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
+import type { Reason } from '../../../src/platform/http/http.ts'
 import { createClientUnderTest, noToken, type ClientUnderTest, type Reply } from '../../support/platform-client.ts'
 import { webhookId, wireInvalidStatus, wirePage, wireWebhook } from '../../support/webhooks.ts'
 

@@ -1,7 +1,7 @@
 // Listing again: which failures are worth a second try, how many there are, how long they wait, and what share of the calls they are.
 import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { createClientUnderTest, type ClientUnderTest, type Reply } from '../../support/platform-client.ts'
 import { wirePage, wireWebhook } from '../../support/webhooks.ts'
 

@@ -1,8 +1,8 @@
 // Retrying: what is sent, and what every answer means, whatever HTTP status it comes under.
 import { describe, expect, test } from 'vitest'
 import { retryResults, type RetryAnswer, type RetryResult } from '../../../src/platform/operations.ts'
-import type { Reason } from '../../../src/platform/http.ts'
-import { TokenError } from '../../../src/platform/token-endpoint.ts'
+import type { Reason } from '../../../src/platform/http/http.ts'
+import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
 import { createClientUnderTest, noToken, type ClientUnderTest, type Reply } from '../../support/platform-client.ts'
 import { webhookId, wireInvalidStatus, wireRetried, wireWebhook } from '../../support/webhooks.ts'
 

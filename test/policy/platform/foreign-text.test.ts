@@ -1,7 +1,7 @@
 // Texts from outside: harmless on a terminal and in a log, and empty of secrets.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { foreignText } from '../../../src/platform/foreign-text.ts'
+import { foreignText } from '../../../src/platform/http/foreign-text.ts'
 import { growth } from '../../support/growth.ts'
 
 const jwt =

@@ -1,7 +1,7 @@
 // What came of a PATCH, and above all whether it may have been taken although nobody said so.
 import { describe, expect, test } from 'vitest'
-import { classify } from '../../../src/platform/response.ts'
-import { TransportError } from '../../../src/platform/http.ts'
+import { classify } from '../../../src/platform/http/response.ts'
+import { TransportError } from '../../../src/platform/http/http.ts'
 import {
   readRetryAnswer,
   retryOperation,

@@ -1,7 +1,7 @@
 // The proxy that the environment names.
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
-import { proxyFromEnvironment, shownProxies } from '../../../src/platform/proxy.ts'
+import { proxyFromEnvironment, shownProxies } from '../../../src/platform/http/proxy.ts'
 
 describe('the environment', () => {
   test.each([

@@ -7,8 +7,8 @@ import {
   classify,
   retryAfterMs,
   type ClassifiedResponse,
-} from '../../../src/platform/response.ts'
-import { reasons, type HttpResponse, type Reason } from '../../../src/platform/http.ts'
+} from '../../../src/platform/http/response.ts'
+import { reasons, type HttpResponse, type Reason } from '../../../src/platform/http/http.ts'
 import { invalidStatusCode } from '../../../src/platform/wire.ts'
 
 function response(status: number, body: string, headers: Record<string, string> = {}): HttpResponse {

@@ -1,6 +1,6 @@
 // Each failure of TLS has its own advice.
 import { expect, test } from 'vitest'
-import { tlsAdvice } from '../../../src/platform/tls-advice.ts'
+import { tlsAdvice } from '../../../src/platform/http/tls-advice.ts'
 
 test.each([
   ['ERR_TLS_CERT_ALTNAME_INVALID', /another host/],

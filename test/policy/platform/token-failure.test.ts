@@ -1,8 +1,8 @@
 // The token manager when no token is to be had: calm, exact in what it says, and correct about clocks.
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { TransportError } from '../../../src/platform/http.ts'
-import type { TokenError } from '../../../src/platform/token-endpoint.ts'
+import { TransportError } from '../../../src/platform/http/http.ts'
+import type { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
 import { fakeKey, grant, type TokenEndpoint, type TokenReply } from '../../support/token-endpoint.ts'
 import { errorOf, outage, refusal, refusedAtOnce, tokenWorld, worked } from '../../support/token-world.ts'
 

@@ -1,10 +1,10 @@
 // Whatever the token endpoint answers and whatever happens around it: never a hot loop, never two at once, never a hang.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { TransportError } from '../../../src/platform/http.ts'
+import { TransportError } from '../../../src/platform/http/http.ts'
 import { createServerClock } from '../../../src/platform/server-clock.ts'
-import { createTokenCache, type AccessToken } from '../../../src/platform/token.ts'
-import { TokenError } from '../../../src/platform/token-endpoint.ts'
+import { createTokenCache, type AccessToken } from '../../../src/platform/auth/token.ts'
+import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
 import {
   createTokenEndpoint,
   fakeKey,

@@ -1,7 +1,7 @@
 // The token manager: one request for all, renewed in time, silent about secrets, gone when told.
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import type { AccessToken } from '../../../src/platform/token.ts'
+import type { AccessToken } from '../../../src/platform/auth/token.ts'
 import { grant } from '../../support/token-endpoint.ts'
 import { errorOf, issuer, tokenWorld, worked } from '../../support/token-world.ts'
 

@@ -1,6 +1,6 @@
 // Failed records beyond the window: counted by one call of size 1, and not believed where the answer shows that it means others.
 import { describe, expect, test } from 'vitest'
-import { PlatformFailure } from '../../../src/platform/response.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { countBeyond } from '../../../src/reconcile/sweep/other-counts.ts'
 import { dayMs, hourMs, testNow } from '../../support/backlog.ts'

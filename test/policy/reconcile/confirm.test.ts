@@ -1,6 +1,6 @@
 // Whether retries arrived: when it is looked, what counts as evidence, and how a platform may read a list. @see docs/architecture.md "Outcomes"
 import { describe, expect, test } from 'vitest'
-import { PlatformFailure } from '../../../src/platform/response.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { dayMs, hourMs, minuteMs, secondMs, testNow } from '../../support/backlog.ts'
 import {
   atOnce,

@@ -1,7 +1,7 @@
 // How the dispatcher ends: a single round, a stop, a kill, a bug; and that it is seen to be alive until then.
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
 import { delivering, due, holding, subscription, watching } from '../../support/dispatching.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'

@@ -1,7 +1,7 @@
 // Events of one transfer or account are retried in their order: the whole way from the listing to the PATCH.
 import { describe, expect, test } from 'vitest'
 import type { ListQuery, RetryAnswer } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
 import { delivering, holding, subscription, type Delivery } from '../../support/dispatching.ts'

@@ -1,7 +1,7 @@
 // One slice: what is listed of it, what is thrown out, and when the listing may call itself complete.
 import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { FiltersIgnored, listSlice, type Listing, type TooMany } from '../../../src/reconcile/sweep/list-slice.ts'
 import type { Span } from '../../../src/reconcile/window.ts'

@@ -2,8 +2,8 @@
 import { createNotifier } from '../../../src/runtime/notifier.ts'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
-import { TokenError } from '../../../src/platform/token-endpoint.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
+import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
 import {
   createPlatformBreaker,
   type PlatformBreaker,

@@ -1,8 +1,8 @@
 // A thousand records are due and the platform refuses, fails or is misrouted: how many PATCHes go out, and that all goes on afterwards.
 import { expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
-import { TokenError } from '../../../src/platform/token-endpoint.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
+import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
 import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 import { reconcile } from '../../support/reconcile.ts'

@@ -1,7 +1,7 @@
 // Records that are processing for too long: which ones count, and that looking for them does no harm.
 import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { countStuck } from '../../../src/reconcile/sweep/other-counts.ts'

@@ -1,9 +1,9 @@
 // A sweep over a platform that misbehaves: it cuts, goes round, gives up in time, and never asks without end.
 import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { TokenError } from '../../../src/platform/token-endpoint.ts'
+import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
 import { FiltersIgnored } from '../../../src/reconcile/sweep/list-slice.ts'
 import { sweep, type SkippedSlice } from '../../../src/reconcile/sweep/sweep.ts'
 import type { Span } from '../../../src/reconcile/window.ts'

@@ -1,6 +1,6 @@
 // Days of ticks: the window moves on, clocks are changed, records leave, and what is told of it.
 import { describe, expect, test } from 'vitest'
-import { PlatformFailure } from '../../../src/platform/response.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { dayMs, defaultPolicy, entryOf, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { accepted, failedRecord, idOf } from '../../support/fake-platform.ts'

@@ -1,9 +1,9 @@
 // Ticks: what is swept when, what waits, and how the sweeper comes through a platform that fails.
 import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/response.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { TokenError } from '../../../src/platform/token-endpoint.ts'
+import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
 import { dayMs, entryOf, hourMs, minuteMs, noted, testNow } from '../../support/backlog.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 import { reconcile, ticks, type Reconcile } from '../../support/reconcile.ts'

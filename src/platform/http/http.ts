@@ -1,7 +1,7 @@
 // HTTP exchanges over undici, bounded in time and size: follow no redirect, decompress nothing, repeat nothing.
 import { Agent, EnvHttpProxyAgent, Pool, request as send, type Dispatcher } from 'undici'
-import type { Clock } from '../runtime/clock.ts'
-import { abortable, linkAbort } from '../runtime/notifier.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { abortable, linkAbort } from '../../runtime/notifier.ts'
 import type { ProxySettings } from './proxy.ts'
 
 /** Result of a call. The same words are the values of the metric label `reason`. */

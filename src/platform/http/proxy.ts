@@ -1,5 +1,5 @@
 // The proxy that the environment names, for the platform and the identity host.
-import { ConfigurationError } from '../runtime/errors.ts'
+import { ConfigurationError } from '../../runtime/errors.ts'
 
 /** URLs of the proxies, and the hosts that are reached without one; empty where there is none. */
 export interface ProxySettings {

@@ -1,6 +1,6 @@
 // Classifies an answer once: the body's `code` first, the HTTP status second. @see docs/platform-api.md "Errors", "Open points"
 import type { HttpResponse, Reason } from './http.ts'
-import { invalidStatusCode } from './wire.ts'
+import { invalidStatusCode } from '../wire.ts'
 
 /** The reason of a response, and its JSON where there is any. */
 export interface ClassifiedResponse {

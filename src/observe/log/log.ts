@@ -1,14 +1,14 @@
 // The log: pino, synchronous, one line for each event of the catalogue. Texts are redacted and cut; of errors only safe parts are kept.
 import { pino } from 'pino'
-import type { Clock } from '../runtime/clock.ts'
-import type { Config } from '../config/schema.ts'
-import { ConfigurationError, UsageError } from '../runtime/errors.ts'
-import { PlatformFailure } from '../platform/response.ts'
-import { TransportError } from '../platform/http.ts'
-import { TokenError } from '../platform/token-endpoint.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { Config } from '../../config/schema.ts'
+import { ConfigurationError, UsageError } from '../../runtime/errors.ts'
+import { PlatformFailure } from '../../platform/http/response.ts'
+import { TransportError } from '../../platform/http/http.ts'
+import { TokenError } from '../../platform/auth/token-endpoint.ts'
 import type { LogLevel } from './log-event.ts'
 import { logEvents, type LogEventFields, type LogEventId, type LogEventLevel } from './log-events.ts'
-import { escapeInvisible, redact } from '../runtime/redact.ts'
+import { escapeInvisible, redact } from '../../runtime/redact.ts'
 
 export interface Log {
   /** Writes one line; `level` is the event's first one by default. */

@@ -1,5 +1,5 @@
 // Sanitizes text received from the platform: one line, bounded length, secrets and account numbers redacted.
-import { redact } from '../runtime/redact.ts'
+import { redact } from '../../runtime/redact.ts'
 
 const removed = '[removed]'
 

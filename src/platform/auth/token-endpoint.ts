@@ -1,12 +1,12 @@
 // The token endpoint: one token request, and how its answer is read. @see docs/platform-api.md "Token request", "Assertion", RFC 6749 section 5, RFC 7523
-import type { Clock, Random } from '../runtime/clock.ts'
+import type { Clock, Random } from '../../runtime/clock.ts'
 import type { Reloadable, SigningKey } from './credentials.ts'
-import { foreignText } from './foreign-text.ts'
-import { TransportError, type HttpResponse, type Reason, type Transport } from './http.ts'
-import { classify, property, retryAfterMs } from './response.ts'
-import type { ServerClock } from './server-clock.ts'
-import { tlsAdvice } from './tls-advice.ts'
-import { clientAssertionType, grantType } from './wire.ts'
+import { foreignText } from '../http/foreign-text.ts'
+import { TransportError, type HttpResponse, type Reason, type Transport } from '../http/http.ts'
+import { classify, property, retryAfterMs } from '../http/response.ts'
+import type { ServerClock } from '../server-clock.ts'
+import { tlsAdvice } from '../http/tls-advice.ts'
+import { clientAssertionType, grantType } from '../wire.ts'
 
 export interface Granted {
   kind: 'granted'

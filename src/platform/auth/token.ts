@@ -1,11 +1,11 @@
 // The access token: one for the process, fetched once for all callers, renewed before it expires, never in a hot loop.
 import { inspect } from 'node:util'
-import type { Clock, Random } from '../runtime/clock.ts'
-import { ConfigurationError } from '../runtime/errors.ts'
-import { abortable, createNotifier } from '../runtime/notifier.ts'
+import type { Clock, Random } from '../../runtime/clock.ts'
+import { ConfigurationError } from '../../runtime/errors.ts'
+import { abortable, createNotifier } from '../../runtime/notifier.ts'
 import type { Reloadable, SigningKey } from './credentials.ts'
-import { foreignText } from './foreign-text.ts'
-import type { Reason } from './http.ts'
+import { foreignText } from '../http/foreign-text.ts'
+import type { Reason } from '../http/http.ts'
 import {
   createTokenEndpoint,
   explainRefusal,

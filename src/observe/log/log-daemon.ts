@@ -1,8 +1,8 @@
 // The fields of the daemon's own lines: its start and its heartbeat.
-import { formatDuration } from '../config/duration.ts'
-import type { Config } from '../config/schema.ts'
+import { formatDuration } from '../../config/duration.ts'
+import type { Config } from '../../config/schema.ts'
 import type { LogEventFields } from './log-events.ts'
-import type { Snapshot } from './snapshot.ts'
+import type { Snapshot } from '../snapshot.ts'
 
 export interface Identity {
   config: Config

@@ -1,15 +1,15 @@
 // Logs events: changes of state and full sweeps that did something at info and above, repetitions and single records at debug.
-import type { Clock } from '../runtime/clock.ts'
-import type { TelemetryEvent } from './events.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { TelemetryEvent } from '../events.ts'
 import type { LogEventFields } from './log-events.ts'
 import type { Log } from './log.ts'
-import type { Reason } from '../platform/http.ts'
-import { tlsAdvice } from '../platform/tls-advice.ts'
-import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
-import { sentenceOf } from '../reconcile/reasons.ts'
-import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
-import type { Outcome } from '../reconcile/confirm/evidence.ts'
-import type { SweepKind, SweepReport } from '../reconcile/sweep/sweep-report.ts'
+import type { Reason } from '../../platform/http/http.ts'
+import { tlsAdvice } from '../../platform/http/tls-advice.ts'
+import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
+import { sentenceOf } from '../../reconcile/reasons.ts'
+import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
+import type { Outcome } from '../../reconcile/confirm/evidence.ts'
+import type { SweepKind, SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 
 export interface LogReporter {
   observe(event: TelemetryEvent): void

@@ -9,10 +9,10 @@ import {
   type KeyObject,
 } from 'node:crypto'
 import { SignJWT } from 'jose'
-import { ConfigurationError, type ConfigurationProblem } from '../runtime/errors.ts'
-import { readSmallFile } from '../runtime/small-file.ts'
+import { ConfigurationError, type ConfigurationProblem } from '../../runtime/errors.ts'
+import { readSmallFile } from '../../runtime/small-file.ts'
 import { pemBlocks, whatElse, type PemBlock } from './pem.ts'
-import { assertionHeader } from './wire.ts'
+import { assertionHeader } from '../wire.ts'
 
 export interface SigningKey {
   /** Signs the claims, in the order given, into a JWT (RS256). @see docs/platform-api.md "Assertion" */
