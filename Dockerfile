@@ -27,7 +27,7 @@ ENTRYPOINT ["node", "/app/sandbox/main.ts"]
 # The last stage, and so the one that is built without --target: the program.
 FROM ${BASE}
 ARG BASE
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="webhook-reconciler" \
