@@ -1,13 +1,13 @@
 // `npm run bench:memory`: the daemon in a real cgroup with the image's own options of Node, and up to a million failed records.
 import { fork, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { findHierarchy, makeCgroup } from '../support/cgroup.ts'
-import { parseDockerfile, parsePairs } from '../support/dockerfile.ts'
+import { imageOptions } from '../support/image-options.ts'
 import { testKeys } from '../support/keys.ts'
 import { mainScript } from '../support/process.ts'
 import type { LightPlatformCounts } from './light-platform.ts'
@@ -45,15 +45,6 @@ const rows: readonly Row[] = [
   { name: 'unthrottled, 10,000 failed, 256 MiB', limitMiB: 256, records: 10_000, env: unthrottled },
   { name: 'unthrottled, 1,000,000 failed, 256 MiB', limitMiB: 256, records: 1_000_000, env: unthrottled },
 ]
-
-/** What the image gives Node. */
-function imageOptions(): string {
-  const text = readFileSync(join(import.meta.dirname, '../../Dockerfile'), 'utf8')
-  const env = parseDockerfile(text)
-    .stages.at(-1)
-    ?.instructions.find(({ name }) => name === 'ENV')
-  return parsePairs(env?.rest ?? '')['NODE_OPTIONS'] ?? ''
-}
 
 /**
  * A copy of Node that is not in the page cache: the first that runs it pays for its pages, as in a container. It has to lie

@@ -62,9 +62,12 @@ const receiverTexts = {
   lastAttemptErrorMessage: `${planted['receiver error']} for ${planted.name}`,
 }
 
+/** A failed record whose payload and receiver texts are planted. */
+export const plantedRecord = { requestPayload: payload, ...receiverTexts }
+
 /** A dozen records that can be recovered, and some that are odd, all with planted payloads and receiver texts. */
 export function plantRecords(sandbox: Handle, now: number): void {
-  const common = { eventInstant: now - 3 * hour, requestPayload: payload, ...receiverTexts }
+  const common = { eventInstant: now - 3 * hour, ...plantedRecord }
   for (let index = 0; index < 12; index += 1) {
     sandbox.addWebhook({ ...common, wire: { note: planted['a field that is unknown'] } })
   }

@@ -1,0 +1,207 @@
+// Plays one round of chaos: a daemon recovers records through the fault proxy, is hit, started again, and must have done all in the end.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { createSequence, hash } from '../../sandbox/records/hash.ts'
+import { freePort } from '../bench/process-figures.ts'
+import { get, startDaemon, type Daemon } from '../support/process.ts'
+import { startFaultProxy, type FaultProxy, type ProxiedRequest } from './fault-proxy.ts'
+import { judge, type RoundEnd, type Sent } from './judge.ts'
+import { drawFault, maxAttempts, requestTimeoutMs, type Blow, type RoundPlan } from './plan.ts'
+import { startPlatformProcess, type PlatformProcess } from './platform.ts'
+import type { PlatformCounts } from './platform-process.ts'
+
+export interface RoundResult {
+  problems: string[]
+  seconds: number
+  recovered: number
+  parked: number
+  retries: number
+  /** Retries that arrived after their daemon had given up or ended. */
+  late: number
+  daemons: number
+  /** Requests by what the network did to them. */
+  tally: ReadonlyMap<string, number>
+  /** What the daemons wrote, for a round that failed. */
+  outputs: string[]
+}
+
+/** Everything that a daemon may need to end a round, on a busy machine. */
+const patienceMs = 120_000
+const pollMs = 100
+
+/** The daemon's pace: no limit but the sandbox's speed, waits of a second where the defaults have a minute. */
+const pace = {
+  RECONCILER_PLATFORM_REQUEST_TIMEOUT: `${requestTimeoutMs}ms`,
+  RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '2000',
+  RECONCILER_SCHEDULE_CRON: '* * * * * *',
+  RECONCILER_RETRY_MAX_ATTEMPTS: String(maxAttempts),
+  RECONCILER_RETRY_CONCURRENCY: '32',
+  RECONCILER_RETRY_BACKOFF_INITIAL: '1s',
+  RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
+  RECONCILER_OUTCOME_FIRST_CHECK: '100ms',
+  RECONCILER_CIRCUIT_INITIAL_LIMIT: '100',
+  // Later than the latest request arrives.
+  RECONCILER_CIRCUIT_PROBE_TIMEOUT: '2s',
+  RECONCILER_SHUTDOWN_GRACE: '3s',
+}
+
+interface Watch {
+  retries: number
+  sent: Map<string, { daemons: Set<number>; late: number }>
+}
+
+interface Stage {
+  plan: RoundPlan
+  proxy: FaultProxy
+  platform: PlatformProcess
+  watch: Watch
+  daemons: Daemon[]
+  terminated: RoundEnd['terminated'][number][]
+}
+
+const idOf = ({ method, path }: ProxiedRequest): string | undefined =>
+  method === 'PATCH' ? path.split('/').at(-1) : undefined
+
+/** Resolves to false when the deadline passes before. */
+async function until(isSo: () => boolean | Promise<boolean>): Promise<boolean> {
+  const deadline = performance.now() + patienceMs
+  while (performance.now() < deadline) {
+    if (await isSo()) return true
+    await sleep(pollMs)
+  }
+  return false
+}
+
+function harmAsPlanned({ plan, proxy }: Stage): void {
+  const random = createSequence(hash(plan.seed, 0x6e6574))
+  proxy.harm(() => (random.chance(plan.harmedShare) ? drawFault(random) : undefined))
+}
+
+async function startNext(stage: Stage): Promise<void> {
+  const { daemons, platform } = stage
+  daemons.push(await startDaemon({ ...platform.env, ...pace }))
+}
+
+async function terminate({ daemons, terminated }: Stage): Promise<void> {
+  const daemon = daemons.at(-1)
+  daemon?.kill('SIGTERM')
+  const ended = await daemon?.ended()
+  if (ended !== undefined) terminated.push(ended)
+}
+
+async function strike(stage: Stage, blow: Blow): Promise<void> {
+  const daemon = stage.daemons.at(-1)
+  switch (blow.kind) {
+    case 'kill':
+      daemon?.kill('SIGKILL')
+      await daemon?.ended()
+      await startNext(stage)
+      return
+    case 'terminate':
+      await terminate(stage)
+      await startNext(stage)
+      return
+    case 'freeze':
+      daemon?.kill('SIGSTOP')
+      await sleep(blow.ms)
+      daemon?.kill('SIGCONT')
+      return
+    case 'partition':
+      stage.proxy.harm(() => blow.fault)
+      await sleep(blow.ms)
+      harmAsPlanned(stage)
+  }
+}
+
+/** All failed records are parked, as the daemon itself says, and nothing is under way. */
+async function isSettled({ daemons, platform }: Stage): Promise<boolean> {
+  const { failed, processing } = await platform.ask('counts')
+  if (processing > 0) return false
+  const metrics = await daemons.at(-1)?.metrics()
+  if (metrics === undefined) return false
+  const all = metrics.sum('failed_webhooks')
+  const parked = metrics.sum('failed_webhooks', { decision: 'parked' })
+  return all === failed && parked === failed && metrics.sum('awaiting_webhooks') === 0
+}
+
+/** The pages of a daemon that runs: they must not leak either. */
+async function pagesOf({ url }: Daemon): Promise<string[]> {
+  const pages = await Promise.all(['/', '/status', '/metrics'].map((path) => get(url + path)))
+  return pages.map(({ body }) => body)
+}
+
+async function act(stage: Stage): Promise<string[]> {
+  const problems: string[] = []
+  await startNext(stage)
+  for (const blow of stage.plan.blows) {
+    if (!(await until(() => stage.watch.retries >= blow.atRetry))) {
+      problems.push(`${blow.kind} at retry ${blow.atRetry}: only ${stage.watch.retries} came in ${patienceMs} ms`)
+      break
+    }
+    await strike(stage, blow)
+  }
+  stage.proxy.harm(() => undefined)
+  if (!(await until(() => isSettled(stage)))) {
+    const counts: PlatformCounts = await stage.platform.ask('counts')
+    problems.push(`not done ${patienceMs} ms after the last blow: ${JSON.stringify(counts)}`)
+  }
+  return problems
+}
+
+/** Never rejects for a promise that was broken: that is among its problems. */
+export async function playRound(plan: RoundPlan): Promise<RoundResult> {
+  const startedAt = performance.now()
+  const watch: Watch = { retries: 0, sent: new Map<string, Sent & { daemons: Set<number> }>() }
+  const daemons: Daemon[] = []
+  await using left = new AsyncDisposableStack()
+  const killAll = (): void => {
+    for (const daemon of daemons) daemon.kill('SIGKILL')
+  }
+  process.once('exit', killAll)
+  left.defer(async () => {
+    process.off('exit', killAll)
+    for (const daemon of daemons) await daemon[Symbol.asyncDispose]()
+  })
+  await using proxy = await startFaultProxy({
+    clock: systemClock,
+    onForward(request, isLate) {
+      const id = idOf(request)
+      if (id === undefined) return
+      watch.retries += 1
+      const sent = watch.sent.get(id) ?? { daemons: new Set(), late: 0 }
+      watch.sent.set(id, sent)
+      sent.daemons.add(daemons.length)
+      if (isLate) sent.late += 1
+    },
+  })
+  const port = await freePort()
+  proxy.forwardTo(`http://127.0.0.1:${port}`)
+  const { records, poison, subscriptions, delivery } = plan
+  const population = { records, poison, poisonAttempts: maxAttempts - 2, subscriptions, delivery }
+  await using platform = await startPlatformProcess({ port, publicOrigin: proxy.origin, ...population })
+  const stage: Stage = { plan, proxy, platform, watch, daemons, terminated: [] }
+  harmAsPlanned(stage)
+
+  const problems = await act(stage)
+  const pages = await Promise.all(daemons.slice(-1).map(pagesOf))
+  await terminate(stage)
+  const outputs = [...daemons.flatMap((daemon) => [daemon.stdout(), daemon.stderr()]), ...pages.flat()]
+  const { canaries, records: ends } = await platform.ask('end')
+  const showsFailedMeanwhile = delivery.mode === 'async' && delivery.meanwhile === 'failed'
+  const { sent } = watch
+  const { terminated } = stage
+  problems.push(
+    ...judge({ records: ends, sent, showsFailedMeanwhile, terminated, outputs, canaries: new Map(canaries) }),
+  )
+  return {
+    problems,
+    seconds: (performance.now() - startedAt) / 1000,
+    recovered: ends.filter(({ status }) => status === 'successful').length,
+    parked: ends.filter(({ status }) => status === 'failed').length,
+    retries: watch.retries,
+    late: [...sent.values()].reduce((sum, { late }) => sum + late, 0),
+    daemons: daemons.length,
+    tally: proxy.tally,
+    outputs,
+  }
+}
