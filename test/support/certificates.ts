@@ -18,6 +18,8 @@ export interface ServerCredentials {
 }
 
 export interface Authority extends Disposable {
+  /** Its own certificate (PEM). */
+  pem: string
   /** A certificate for a host; it ends `endsInDays` from now, which may be past. */
   issue(host: string, endsInDays?: number): Promise<ServerCredentials>
 }
@@ -47,6 +49,7 @@ export async function trustedAuthority(): Promise<Authority> {
   const before = getCACertificates('default')
   setDefaultCACertificates([...before, root.toString('pem')])
   return {
+    pem: root.toString('pem'),
     async issue(host, endsInDays = 10) {
       const own = await keyPair()
       const certificate = await X509CertificateGenerator.create({

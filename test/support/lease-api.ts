@@ -1,0 +1,156 @@
+// The Lease part of the Kubernetes API on a free port of this host, over TLS: with resource versions, tokens, refusals, delays and lost answers.
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { trustedAuthority } from './certificates.ts'
+import { makeFolder } from './process.ts'
+
+/** A Lease as the API shows it. */
+export interface LeaseObject {
+  metadata: { name: string; resourceVersion: string; annotations?: Record<string, string>; labels?: object }
+  spec: {
+    holderIdentity?: string
+    leaseDurationSeconds?: number
+    leaseTransitions?: number
+    acquireTime?: string
+    renewTime?: string
+  }
+}
+
+export interface SeenCall {
+  method: string
+  token: string | undefined
+  /** Start of its user agent and identity, where its body names one. */
+  holder: string | undefined
+  status: number
+}
+
+/** What is done in place of an answer. `lost`: the call is done, and its connection ends without an answer. */
+type Fault = number | 'lost' | 'silent'
+
+export interface LeaseApi extends AsyncDisposable {
+  /** Environment and configuration of a process in the pod. */
+  env: Record<string, string>
+  folder: string
+  calls: SeenCall[]
+  lease(): LeaseObject | undefined
+  edit(change: (lease: LeaseObject) => void): void
+  /** Called for each call; undefined: it is answered. */
+  fault: (call: { method: string; token: string | undefined }) => Fault | undefined
+  /** The only valid token; written where the pods read it. */
+  rotate(token: string): Promise<void>
+  /** A folder like `folder`, with a token of its own: the calls of one pod can be told apart. */
+  podFolder(token: string): Promise<string>
+}
+
+const microTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/
+const place = '/apis/coordination.k8s.io/v1/namespaces/test/leases'
+
+async function bodyOf(request: IncomingMessage): Promise<LeaseObject | undefined> {
+  let text = ''
+  for await (const chunk of request.setEncoding('utf8')) text += String(chunk)
+  return text === '' ? undefined : (JSON.parse(text) as LeaseObject)
+}
+
+/** What validation refuses with 422 or 400. */
+function isValid({ spec }: LeaseObject): boolean {
+  const { acquireTime, leaseDurationSeconds = 1, leaseTransitions = 0, renewTime } = spec
+  const areTimes = [acquireTime, renewTime].every((time) => time === undefined || microTime.test(time))
+  return areTimes && Number.isInteger(leaseDurationSeconds) && leaseDurationSeconds > 0 && leaseTransitions >= 0
+}
+
+export async function startLeaseApi(): Promise<LeaseApi> {
+  const folder = await makeFolder()
+  const authority = await trustedAuthority()
+  const tokens = new Set<string>()
+  let stored: LeaseObject | undefined
+  let version = 100
+  const pods: Awaited<ReturnType<typeof makeFolder>>[] = []
+
+  const keep = (lease: LeaseObject): LeaseObject =>
+    (stored = { ...lease, metadata: { ...lease.metadata, resourceVersion: String((version += 1)) } })
+
+  function answerTo(method: string, path: string, body: LeaseObject | undefined): [number, unknown] {
+    const name = path.slice(place.length + 1)
+    if (method === 'POST') {
+      if (body === undefined || !isValid(body)) return [422, { kind: 'Status', code: 422 }]
+      return stored === undefined ? [201, keep(body)] : [409, { kind: 'Status', code: 409 }]
+    }
+    if (stored?.metadata.name !== name) return [404, { kind: 'Status', code: 404 }]
+    if (method === 'GET') return [200, stored]
+    if (body === undefined || !isValid(body)) return [422, { kind: 'Status', code: 422 }]
+    const isCurrent = body.metadata.resourceVersion === stored.metadata.resourceVersion
+    return isCurrent ? [200, keep(body)] : [409, { kind: 'Status', code: 409 }]
+  }
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [, token] = /^Bearer (.*)$/.exec(request.headers.authorization ?? '') ?? []
+    const method = request.method ?? ''
+    const body = await bodyOf(request)
+    const fault = api.fault({ method, token })
+    if (fault === 'silent') return
+    const isKnown = token !== undefined && tokens.has(token)
+    const [status, answer] =
+      typeof fault === 'number'
+        ? [fault, { kind: 'Status', code: fault }]
+        : isKnown
+          ? answerTo(method, request.url ?? '', body)
+          : [401, { kind: 'Status', code: 401 }]
+    api.calls.push({ method, token, holder: body?.spec.holderIdentity, status })
+    if (fault === 'lost') request.socket.destroy()
+    else response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+  }
+
+  const server = createServer(await authority.issue('localhost'), (request, response) => {
+    void handle(request, response)
+  })
+  server.listen(0, 'localhost')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+
+  async function fill(path: string, token: string): Promise<void> {
+    tokens.add(token)
+    await writeFile(`${path}/token`, `${token}\n`)
+    await writeFile(`${path}/ca.crt`, authority.pem)
+    await writeFile(`${path}/namespace`, 'test')
+  }
+  await fill(folder.path, 'token-1')
+
+  const api: LeaseApi = {
+    env: {
+      KUBERNETES_SERVICE_HOST: 'localhost',
+      KUBERNETES_SERVICE_PORT: String(port),
+      RECONCILER_COORDINATION_KIND: 'kubernetes',
+      RECONCILER_COORDINATION_SERVICE_ACCOUNT_DIRECTORY: folder.path,
+    },
+    folder: folder.path,
+    calls: [],
+    lease: () => stored,
+    edit(change) {
+      if (stored === undefined) return
+      const copy = structuredClone(stored)
+      change(copy)
+      keep(copy)
+    },
+    fault: () => undefined,
+    async rotate(token) {
+      tokens.clear()
+      await fill(folder.path, token)
+    },
+    async podFolder(token) {
+      const pod = await makeFolder()
+      pods.push(pod)
+      await fill(pod.path, token)
+      return pod.path
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      authority[Symbol.dispose]()
+      await Promise.all([folder, ...pods].map((one) => one[Symbol.asyncDispose]()))
+    },
+  }
+  return api
+}

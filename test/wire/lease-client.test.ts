@@ -1,0 +1,191 @@
+// The Lease over HTTPS: what is sent, what each refusal becomes, and a token that rotates.
+import { readFileSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
+import { describe, expect, test } from 'vitest'
+import {
+  clusterAccess,
+  createLeaseClient,
+  LeaseFailure,
+  type Lease,
+  type LeaseClient,
+  type LeaseFailureReason,
+} from '../../src/coordination/lease-client.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { startLeaseApi, type LeaseApi } from '../support/lease-api.ts'
+import { toldOf } from '../support/configuration.ts'
+
+const never = new AbortController().signal
+
+const draft: Lease = {
+  version: undefined,
+  holder: 'one_1',
+  durationMs: 1500,
+  transitions: 0,
+  acquireTime: '2026-01-15T12:00:00.123Z',
+  renewTime: '2026-01-15T12:00:00Z',
+  annotations: {},
+  object: {},
+}
+
+interface Scene extends AsyncDisposable {
+  api: LeaseApi
+  client: LeaseClient
+}
+
+async function startScene(timeoutMs = 20_000): Promise<Scene> {
+  const api = await startLeaseApi()
+  const settings = { serviceAccountDirectory: api.folder }
+  const access = clusterAccess(settings, { env: api.env, readFile: (path) => readFileSync(path, 'utf8') })
+  const client = createLeaseClient({ access, leaseName: 'shared', timeoutMs, clock: systemClock })
+  return {
+    api,
+    client,
+    async [Symbol.asyncDispose]() {
+      await client.close()
+      await api[Symbol.asyncDispose]()
+    },
+  }
+}
+
+async function failureOf(promise: Promise<unknown>): Promise<LeaseFailure> {
+  try {
+    await promise
+  } catch (error) {
+    if (error instanceof LeaseFailure) return error
+    throw error
+  }
+  throw new Error('it succeeded')
+}
+
+test('a Lease is created, read and replaced; times have six decimals, durations whole seconds', async () => {
+  await using scene = await startScene()
+  const { api, client } = scene
+  expect(await client.read(never)).toBeUndefined()
+  const created = await client.write(draft, never)
+  expect(api.lease()).toMatchObject({
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: { name: 'shared', namespace: 'test' },
+    spec: {
+      holderIdentity: 'one_1',
+      leaseDurationSeconds: 2,
+      leaseTransitions: 0,
+      acquireTime: '2026-01-15T12:00:00.123000Z',
+      renewTime: '2026-01-15T12:00:00.000000Z',
+    },
+  })
+  expect(await client.read(never)).toEqual(created)
+  await client.write({ ...created, holder: 'two_2', transitions: 1 }, never)
+  expect(api.lease()?.spec).toMatchObject({ holderIdentity: 'two_2', leaseTransitions: 1 })
+})
+
+test('the version that was read decides: of two writers one wins, and the other has a conflict', async () => {
+  await using scene = await startScene()
+  const created = await scene.client.write(draft, never)
+  expect((await failureOf(scene.client.write(draft, never))).reason).toBe('conflict')
+  const won = await scene.client.write({ ...created, holder: 'two_2' }, never)
+  expect((await failureOf(scene.client.write({ ...created, holder: 'three' }, never))).reason).toBe('conflict')
+  expect(await scene.client.read(never)).toEqual(won)
+})
+
+test('labels and annotations of other programs go back unchanged', async () => {
+  await using scene = await startScene()
+  await scene.client.write(draft, never)
+  scene.api.edit(({ metadata }) => {
+    metadata.labels = { team: 'a' }
+    metadata.annotations = { other: 'x' }
+  })
+  const read = await scene.client.read(never)
+  if (read === undefined) throw new Error('there is a lease')
+  await scene.client.write({ ...read, annotations: { ...read.annotations, ours: 'y' } }, never)
+  expect(scene.api.lease()?.metadata).toMatchObject({ labels: { team: 'a' }, annotations: { other: 'x', ours: 'y' } })
+})
+
+test('a token that was rotated is used at once, and the old one never again', async () => {
+  await using scene = await startScene()
+  await scene.client.write(draft, never)
+  await scene.api.rotate('token-2')
+  await scene.client.read(never)
+  expect(scene.api.calls.map(({ token }) => token)).toEqual(['token-1', 'token-2'])
+})
+
+describe('a refusal', () => {
+  test.each<[number, LeaseFailureReason, string]>([
+    [401, 'unauthorized', 'check the projected volume'],
+    [403, 'forbidden', 'bind a Role with get, create and update'],
+    [429, 'throttled', 'overloaded'],
+    [500, 'server-error', 'look at the API server'],
+    [422, 'invalid', 'coordination.leaseName'],
+  ])('HTTP %d is %s, with advice and without the token', async (status, reason, advice) => {
+    await using scene = await startScene()
+    scene.api.fault = () => status
+    const failure = await failureOf(scene.client.read(never))
+    expect(failure.reason).toBe(reason)
+    expect(failure.message).toContain(advice)
+    expect(failure.message).toContain('test/shared')
+    expect(failure.message).not.toContain('token-1')
+  })
+
+  test.each(['silent', 'lost'] as const)('no answer is unreachable: %s', async (fault) => {
+    await using scene = await startScene(300)
+    scene.api.fault = () => fault
+    expect((await failureOf(scene.client.read(never))).reason).toBe('unreachable')
+  })
+
+  test('a lost answer may hide a write', async () => {
+    await using scene = await startScene()
+    scene.api.fault = () => 'lost'
+    expect((await failureOf(scene.client.write(draft, never))).reason).toBe('unreachable')
+    expect(scene.api.lease()?.spec.holderIdentity).toBe('one_1')
+  })
+
+  test('a token that is gone is named by its file', async () => {
+    await using scene = await startScene()
+    await rm(`${scene.api.folder}/token`)
+    const failure = await failureOf(scene.client.read(never))
+    expect([failure.reason, failure.message]).toEqual(['credentials', expect.stringContaining('/token')])
+  })
+
+  test('another authority is a failure of TLS, and the right one works again', async () => {
+    await using scene = await startScene()
+    const right = readFileSync(`${scene.api.folder}/ca.crt`, 'utf8')
+    await using other = await startLeaseApi()
+    await writeFile(`${scene.api.folder}/ca.crt`, readFileSync(`${other.folder}/ca.crt`))
+    const failure = await failureOf(scene.client.read(never))
+    expect([failure.reason, failure.message]).toEqual(['unreachable', expect.stringContaining('(tls, ')])
+    await writeFile(`${scene.api.folder}/ca.crt`, right)
+    expect(await scene.client.read(never)).toBeUndefined()
+  })
+})
+
+describe('the access of a pod', () => {
+  const files = { '/sa/token': 'token', '/sa/ca.crt': 'ca', '/sa/namespace': 'mine\n' }
+  const access = (env: Record<string, string>, known: Record<string, string> = files): unknown =>
+    clusterAccess(
+      { serviceAccountDirectory: '/sa' },
+      {
+        env,
+        readFile(path) {
+          const text = known[path]
+          if (text === undefined) throw new Error('ENOENT')
+          return text
+        },
+      },
+    )
+
+  test.each([
+    [{ KUBERNETES_SERVICE_HOST: '10.0.0.1', KUBERNETES_SERVICE_PORT: '6443' }, 'https://10.0.0.1:6443'],
+    [{ KUBERNETES_SERVICE_HOST: 'fd00::1' }, 'https://[fd00::1]:443'],
+  ])('%j', (env, origin) => {
+    expect(access(env)).toMatchObject({ origin, namespace: 'mine' })
+  })
+
+  test('outside of a pod it is a problem of the configuration', () => {
+    expect(toldOf(() => access({}))).toEqual([
+      expect.stringMatching(/^coordination\.kind .*KUBERNETES_SERVICE_HOST is not set/),
+    ])
+    expect(toldOf(() => access({ KUBERNETES_SERVICE_HOST: 'h' }, {}))).toEqual([
+      expect.stringMatching(/^coordination\.serviceAccountDirectory .*no readable file token/),
+    ])
+  })
+})
