@@ -9,7 +9,7 @@ describe('what it shows', () => {
     const scene = startScene({ env: { ...withControl, ...withReceiver, RECONCILER_INSTANCE_NAME: 'blue' } })
     await scene.clock.settle()
     const at = scene.clock.now()
-    scene.control()?.pause.pause()
+    void scene.control()?.pause.pause()
     await scene.clock.advance(1000)
     expect(scene.server().status()).toMatchObject({
       schemaVersion: 1,
@@ -29,7 +29,7 @@ describe('what it shows', () => {
       tokenExpires: new Date(at + 3_590_000),
     })
     expect(await metricOf(scene, 'paused')).toBe(1)
-    scene.control()?.pause.resume()
+    void scene.control()?.pause.resume()
     expect(scene.server().status()).toMatchObject({ paused: null, holding: [] })
     expect(await metricOf(scene, 'paused')).toBe(0)
     await scene.end()
@@ -94,7 +94,7 @@ describe('what it shows', () => {
   test('a heartbeat with what holds it', async () => {
     const scene = startScene({ env: { ...withControl, ...withReceiver } })
     await scene.clock.settle()
-    scene.control()?.pause.pause()
+    void scene.control()?.pause.pause()
     await scene.clock.advance(900_000)
     expect(scene.lines.find(({ event }) => event === 'heartbeat')?.fields).toMatchObject({
       awaiting: 0,

@@ -174,7 +174,7 @@ export function startLife(options: LifeOptions): Life {
     status: () => server?.status(),
     problems: () => server?.live() ?? [],
     command(what) {
-      server?.control?.pause[what]()
+      void server?.control?.pause[what]()
     },
     waiting: () => waiting,
   }
