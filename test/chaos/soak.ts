@@ -1,6 +1,5 @@
 // `npm run soak`: a daemon against a receiver that refuses a share of all deliveries; its memory, sockets and timers must stay flat.
 import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { freePort, memoryOf } from '../bench/process-figures.ts'
@@ -26,6 +25,16 @@ const { values } = parseArgs({
 const refusedShare = 0.5
 const samples = 120
 const warmUpShare = 1 / 3
+
+/** Preloaded: writes the number of timers once a second. Plain JavaScript, as stripping types would take memory of its own. */
+const timerProbe = `data:text/javascript,${encodeURIComponent(`
+  import { writeFileSync } from 'node:fs'
+  const write = () => {
+    const timers = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+    writeFileSync(process.env.SOAK_TIMERS_FILE, String(timers))
+  }
+  setInterval(write, 1000).unref()
+`)}`
 
 function print(text: string): void {
   process.stdout.write(`${text}\n`)
@@ -62,7 +71,7 @@ async function main(): Promise<void> {
     RECONCILER_RETRY_BACKOFF_INITIAL: '5s',
     RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
   }
-  await using daemon = await startDaemon(env, { nodeArgs: ['--import', join(import.meta.dirname, 'timer-probe.ts')] })
+  await using daemon = await startDaemon(env, { nodeArgs: ['--import', timerProbe] })
   process.once('exit', () => {
     daemon.kill('SIGKILL')
   })
