@@ -41,7 +41,7 @@ test('a stream in which nothing can wait loses nothing', () => {
 
 test('a real pipe that nobody reads: the writer goes on, and little waits', async () => {
   const script = `
-    import { createLogOutput } from ${JSON.stringify(join(import.meta.dirname, '../../../src/observe/log-output.ts'))}
+    import { createLogOutput } from ${JSON.stringify(join(import.meta.dirname, '../../../src/observe/log/log-output.ts'))}
     const output = createLogOutput(process.stdout)
     let [dropped, most] = [0, 0]
     output.listen({ dropped: () => { dropped += 1 }, resumed: () => undefined })
