@@ -22,7 +22,7 @@ import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/rec
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
 import type { Clock, Random } from './runtime/clock.ts'
 import { isAbort } from './runtime/errors.ts'
-import { createNotifier, type Notifier } from './runtime/notifier.ts'
+import { createNotifier, linkAbort, type Notifier } from './runtime/notifier.ts'
 
 export interface ReconcilerDeps {
   policy: Policy
@@ -114,14 +114,12 @@ async function confirmLoop({ confirmer, notifiers }: Parts, signal: AbortSignal)
 /** Retries until `stop`, or until the round is over; then the calls under way end. */
 async function retry(parts: Parts, { stop, kill }: RetrySignals, round?: RetryRound): Promise<void> {
   const { broken } = parts.dispatcher
-  const over = new AbortController()
   parts.dispatcher.begin(round)
   try {
-    await retryLoop(parts, { stop: AbortSignal.any([stop, broken, over.signal]), kill })
+    using ended = linkAbort([stop, broken])
+    await retryLoop(parts, { stop: ended.signal, kill })
   } catch (error) {
     if (broken.aborted || !isAbort(error, stop)) throw error
-  } finally {
-    over.abort(new Error('the loop has ended'))
   }
   await parts.dispatcher.drain()
   broken.throwIfAborted()
@@ -129,9 +127,10 @@ async function retry(parts: Parts, { stop, kill }: RetrySignals, round?: RetryRo
 
 /** While a check is overdue by more than this, checks get as much of the rate as retries. */
 const toleratedLateMs = 10_000
-const alone: Leadership = { isLeading: () => true, since: () => 0 }
 /** A failure is confirmed after this many times `outcome.firstCheck`. */
 const doubtedChecks = 4
+/** Without a lease an instance always leads. */
+const alone: Leadership = { isLeading: () => true, since: () => 0 }
 
 /** The configuration in the units of the reconcile functions. `periodMs` is the time between two ticks of the schedule. */
 export function toPolicy(config: Config, periodMs: number): Policy {
@@ -166,6 +165,7 @@ export function toPolicy(config: Config, periodMs: number): Policy {
 export function connectionsOf(config: Config): number {
   return config.retry.concurrency + 2 * config.sweep.concurrency + 1
 }
+
 /** Puts the parts together, each from those above it. Nothing runs before one of the loops is called. */
 export function createReconciler(
   config: Pick<Config, 'backlog' | 'circuit' | 'outcome' | 'platform' | 'receiver' | 'retry' | 'sweep'>,

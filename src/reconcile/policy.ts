@@ -38,8 +38,9 @@ export interface OutcomePolicy {
   /** A check after this time that shows nothing new makes the outcome unknown. */
   giveUpAfterMs: number
   /**
-   * `circuit.probeTimeout`: a check after this time without an outcome frees the retry's place in its circuit. If its answer
-   * was lost and the check shows nothing new, the outcome is unknown: the platform did not accept it.
+   * `circuit.probeTimeout`, at most `giveUpAfterMs`. A check after this time without an outcome frees the retry's place in its
+   * circuit. A retry whose answer was lost is then given up as unknown if the check shows nothing new: probably the platform
+   * never accepted it.
    */
   lostAfterMs: number
 }

@@ -1,4 +1,5 @@
 // Runs tasks side by side: the first bug ends all of them.
+import { linkAbort } from './notifier.ts'
 
 /** A task ends by itself, or with the signal's reason when that is aborted. */
 export type Task = (signal: AbortSignal) => Promise<unknown>
@@ -9,19 +10,14 @@ export type Task = (signal: AbortSignal) => Promise<unknown>
  * @throws that first error
  */
 export async function runTogether(tasks: readonly Task[], signal: AbortSignal): Promise<void> {
-  const over = new AbortController()
-  const both = AbortSignal.any([signal, over.signal])
-  try {
-    await Promise.all(
-      tasks.map(async (task) => {
-        try {
-          await task(both)
-        } catch (error) {
-          if (!both.aborted) throw error
-        }
-      }),
-    )
-  } finally {
-    over.abort(new Error('the tasks are over'))
-  }
+  using ended = linkAbort([signal])
+  await Promise.all(
+    tasks.map(async (task) => {
+      try {
+        await task(ended.signal)
+      } catch (error) {
+        if (!ended.signal.aborted) throw error
+      }
+    }),
+  )
 }

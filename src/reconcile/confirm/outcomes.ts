@@ -118,7 +118,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     if (shown !== undefined) updateFailedRecord(record, shown, { zone, now: seenAt })
     if (outcome === 'unknown') record.letsPass = true
     if (outcome === 'recovered') backlog.remove(record)
-    // Now, and not when the page was asked for: retries sent since then were sent before the circuit opens.
+    // The time is now, not askedAt: retries sent in between count as sent before the circuit opened.
     circuits.settle(awaiting.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
     options.emit({
       type: 'outcome',
@@ -200,7 +200,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const { checkAt } = awaiting
       if (answer.record !== undefined) {
         see(record, answer.record, { askedAt: monotonic, monotonic, seenAt: answeredAt })
-        // If the answer may be final, the next check comes when it can confirm the failure, not before.
+        // `see` has moved the next check. It goes back, unless the answer shows a failure: that one is to be confirmed first.
         if (awaiting.failedSince === undefined) awaiting.checkAt = checkAt
       }
       if (pending.has(record)) follow(record)

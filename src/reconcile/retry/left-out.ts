@@ -164,6 +164,7 @@ export function createLeftOut(): LeftOut {
       seenTo = Math.max(seenTo, span.to)
       const first = new Map<string, number>()
       for (const row of rows) noteOldest(first, row)
+      // The oldest of this span is now the next one that the listing showed, or the span's end: a lower bound.
       for (const { oldest } of [present, ...(open === undefined ? [] : [open])]) {
         for (const [id, second] of oldest) {
           if (!contains(span, second)) continue
