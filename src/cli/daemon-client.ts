@@ -21,31 +21,31 @@ const gatesSchema = z.looseObject({
   schemaVersion: z.literal(1),
   instance: z.string(),
   now: z.iso.datetime(),
-  paused: z.object({ since: time }).nullable(),
+  paused: z.looseObject({ since: time }).nullable(),
   holding: z.array(z.string()),
-  circuits: z.object({
-    list: z.array(z.object({ subscriptionId: z.string(), state: z.string(), pausesForSeconds: z.number() })),
+  circuits: z.looseObject({
+    list: z.array(z.looseObject({ subscriptionId: z.string(), state: z.string(), pausesForSeconds: z.number() })),
   }),
 })
 
 /** The part of /status that `status` shows. */
 export const statusSchema = gatesSchema.extend({
   version: z.string(),
-  summary: z.object({
+  summary: z.looseObject({
     level: z.string(),
     headline: z.string(),
-    notices: z.array(z.object({ level: z.string(), text: z.string(), advice: z.string() })),
+    notices: z.array(z.looseObject({ level: z.string(), text: z.string(), advice: z.string() })),
   }),
   missing: z.number(),
   failed: z.record(z.string(), z.number()),
   awaiting: z.number(),
   inFlight: z.number(),
-  drain: z.object({ recoveredPerMinute: z.number(), seconds: z.number().nullable() }),
-  rate: z.object({ callsPerSecond: z.number() }),
-  causes: z.object({
+  drain: z.looseObject({ recoveredPerMinute: z.number(), seconds: z.number().nullable() }),
+  rate: z.looseObject({ callsPerSecond: z.number() }),
+  causes: z.looseObject({
     total: z.number(),
     list: z.array(
-      z.object({
+      z.looseObject({
         eventType: z.string(),
         subscriptionId: z.string(),
         responseStatusCode: z.number().nullable(),

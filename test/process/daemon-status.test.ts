@@ -173,9 +173,11 @@ COUNT  EVENT TYPE  SUBSCRIPTION  RESPONSE
   })
 
   test('as JSON is the document of the daemon', async () => {
-    await using daemon = await startStatus(whole)
+    const further = { ...whole, drain: { ...whole.drain, doneAt: since }, rate: { ...whole.rate, throttledForSeconds: 7 } }
+    await using daemon = await startStatus(further)
     const { out } = await runCommand(['status', '--json'], { env: daemon.env })
     expect(JSON.parse(out)).toMatchObject({ instance: 'beside', summary: whole.summary, paused: { since } })
+    expect(JSON.parse(out)).toMatchObject({ drain: { doneAt: since }, rate: { throttledForSeconds: 7 } })
   })
 
   test('--watch goes on until a signal: 130', async () => {
