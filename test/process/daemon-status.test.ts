@@ -173,7 +173,11 @@ COUNT  EVENT TYPE  SUBSCRIPTION  RESPONSE
   })
 
   test('as JSON is the document of the daemon', async () => {
-    const further = { ...whole, drain: { ...whole.drain, doneAt: since }, rate: { ...whole.rate, throttledForSeconds: 7 } }
+    const further = {
+      ...whole,
+      drain: { ...whole.drain, doneAt: since },
+      rate: { ...whole.rate, throttledForSeconds: 7 },
+    }
     await using daemon = await startStatus(further)
     const { out } = await runCommand(['status', '--json'], { env: daemon.env })
     expect(JSON.parse(out)).toMatchObject({ instance: 'beside', summary: whole.summary, paused: { since } })
