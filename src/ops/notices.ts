@@ -105,7 +105,7 @@ function recordReasons({ beyondWindow, expiring, stuckProcessing }: StatusFacts)
     {
       records: leaving,
       level: 'trouble',
-      text: `${counted(leaving, 'delivery leaves', 'deliveries leave')} the window soon, and then is not retried any more.`,
+      text: `${counted(leaving, 'delivery leaves the window soon, and is', 'deliveries leave the window soon, and are')} not retried after that.`,
       advice: 'Bring the receiver up now, or raise window.lookback.',
       why: 'Deliveries leave the window soon.',
     },
