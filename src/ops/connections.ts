@@ -49,18 +49,18 @@ export interface ConnectionsOptions {
   clock: Pick<Clock, 'monotonic' | 'sleep'>
 }
 
-interface Exchange {
+interface PendingRequest {
   request: IncomingMessage
   response: ServerResponse
 }
 
-interface Connection {
+interface TrackedConnection {
   socket: Socket
   openedAt: number
   requests: number
-  waiting: Exchange[]
+  waiting: PendingRequest[]
   /** In which of the groups it stands; each is ordered by since when. */
-  group: Set<Connection>
+  group: Set<TrackedConnection>
   /** Called when the client has taken the answer that it waits for, or is gone; undefined while there is none. */
   onDone: (() => void) | undefined
 }
@@ -106,18 +106,22 @@ function firstOf<T>(group: ReadonlySet<T>): T | undefined {
 
 /** Puts every connection of the server under these limits, and answers its requests one at a time for each connection. */
 export function manageConnections(server: Server, { limits, respond, clock }: ConnectionsOptions): void {
-  const connections = new Map<Socket, Connection>()
+  const connections = new Map<Socket, TrackedConnection>()
   /** Answered before and idle now; not yet asked anything; being answered. Each has the longest so first. */
-  const [kept, unheard, answering] = [new Set<Connection>(), new Set<Connection>(), new Set<Connection>()]
+  const [kept, unheard, answering] = [
+    new Set<TrackedConnection>(),
+    new Set<TrackedConnection>(),
+    new Set<TrackedConnection>(),
+  ]
   const outbox = createOutbox()
 
-  function move(connection: Connection, group: Set<Connection>): void {
+  function move(connection: TrackedConnection, group: Set<TrackedConnection>): void {
     connection.group.delete(connection)
     connection.group = group
     group.add(connection)
   }
 
-  function remove(connection: Connection): void {
+  function remove(connection: TrackedConnection): void {
     connections.delete(connection.socket)
     connection.group.delete(connection)
     connection.waiting.length = 0
@@ -125,13 +129,13 @@ export function manageConnections(server: Server, { limits, respond, clock }: Co
   }
 
   /** A reset frees at once what a client does not take; an idle one gets an orderly end, and all that was sent to it. */
-  function end(connection: Connection): void {
+  function end(connection: TrackedConnection): void {
     if (connection.group === answering) connection.socket.resetAndDestroy()
     else connection.socket.destroy()
     remove(connection)
   }
 
-  function makeRoomFor(newest: Connection): void {
+  function makeRoomFor(newest: TrackedConnection): void {
     while (connections.size > limits.maxOpen) {
       const idle = firstOf(kept) ?? firstOf(unheard)
       const victim = idle === undefined || idle === newest ? firstOf(answering) : idle
@@ -141,7 +145,7 @@ export function manageConnections(server: Server, { limits, respond, clock }: Co
   }
 
   /** The one that has just begun to wait stays: even an answer above the limit is given when it is alone. */
-  function boundWaitingBytes(newest: Connection): void {
+  function boundWaitingBytes(newest: TrackedConnection): void {
     while (outbox.bytes() > limits.maxWaitingBytes) {
       const victim = firstOf(answering)
       if (victim === undefined || victim === newest) return
@@ -150,7 +154,7 @@ export function manageConnections(server: Server, { limits, respond, clock }: Co
   }
 
   /** Resolves when the client has taken the answer, or its connection is gone. */
-  async function untilTaken(connection: Connection, response: ServerResponse, body: Uint8Array): Promise<void> {
+  async function untilTaken(connection: TrackedConnection, response: ServerResponse, body: Uint8Array): Promise<void> {
     if (response.closed || connection.socket.destroyed) return
     const taken = Promise.withResolvers<undefined>()
     const done = new AbortController()
@@ -173,14 +177,14 @@ export function manageConnections(server: Server, { limits, respond, clock }: Co
     await late
   }
 
-  function mustEnd({ openedAt, requests, waiting }: Connection): boolean {
+  function mustEnd({ openedAt, requests, waiting }: TrackedConnection): boolean {
     const isOld = clock.monotonic() - openedAt >= limits.maxAgeMs
     const isUsedUp = requests >= limits.maxRequests && waiting.length === 0
     return isOld || isUsedUp || connections.size > limits.maxKept
   }
 
-  async function answerAll(connection: Connection, first: Exchange): Promise<void> {
-    let next: Exchange | undefined = first
+  async function answerAll(connection: TrackedConnection, first: PendingRequest): Promise<void> {
+    let next: PendingRequest | undefined = first
     while (next !== undefined && connections.has(connection.socket)) {
       move(connection, answering)
       const { request, response } = next
@@ -204,7 +208,14 @@ export function manageConnections(server: Server, { limits, respond, clock }: Co
   server.on('connection', (socket: Socket) => {
     parseInPieces(socket)
     const openedAt = clock.monotonic()
-    const connection: Connection = { socket, openedAt, requests: 0, waiting: [], group: unheard, onDone: undefined }
+    const connection: TrackedConnection = {
+      socket,
+      openedAt,
+      requests: 0,
+      waiting: [],
+      group: unheard,
+      onDone: undefined,
+    }
     connections.set(socket, connection)
     unheard.add(connection)
     socket.once('close', () => {

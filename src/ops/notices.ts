@@ -1,10 +1,10 @@
 // The sentences of /status, which page, terminal and bots show: a headline that says why, and notices with advice.
 import type { Gate } from '../reconcile/retry/gates.ts'
-import type { GateStatus, Level, Notice, StatusFacts, Summary } from './status-document.ts'
+import type { GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
 import { clockTime, counted, span } from './words.ts'
 
 /** `why`: the same in short, for the headline. */
-interface Reason extends Notice {
+interface NoticeReason extends Notice {
   why?: string
 }
 
@@ -28,7 +28,7 @@ const maxOffsetSeconds = 600
 
 const openOf = ({ failed, missing }: StatusFacts): number => missing - failed.parked
 
-function circuitReason({ advice, subscriptions }: GateStatus, { circuits, failed }: StatusFacts): Reason {
+function circuitReason({ advice, subscriptions }: GateStatus, { circuits, failed }: StatusFacts): NoticeReason {
   const blocked = subscriptions ?? circuits.notClosed
   const which = counted(blocked, 'subscription', 'subscriptions')
   const pauses = circuits.list.map(({ pausesForSeconds }) => pausesForSeconds).filter((seconds) => seconds > 0)
@@ -50,7 +50,7 @@ function circuitReason({ advice, subscriptions }: GateStatus, { circuits, failed
   }
 }
 
-function standbyReason({ advice, reason }: GateStatus, { leadership }: StatusFacts): Reason {
+function standbyReason({ advice, reason }: GateStatus, { leadership }: StatusFacts): NoticeReason {
   const leader = leadership?.leader ?? null
   const problem = leadership?.problem ?? null
   const known = leader === null ? 'No instance is known to lead.' : `${leader} leads.`
@@ -59,7 +59,7 @@ function standbyReason({ advice, reason }: GateStatus, { leadership }: StatusFac
   return { level, text, advice, why: `This instance stands by. ${known}` }
 }
 
-function gateReason(shut: GateStatus, status: StatusFacts): Reason {
+function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const { advice, gate, reason, since } = shut
   if (gate === 'circuit') return circuitReason(shut, status)
   if (gate === 'not-leader') return standbyReason(shut, status)
@@ -70,7 +70,7 @@ function gateReason(shut: GateStatus, status: StatusFacts): Reason {
   return { level, text: `${reason}${more}${from}`, advice, why }
 }
 
-function gateReasonsOf(status: StatusFacts): Reason[] {
+function gateReasonsOf(status: StatusFacts): NoticeReason[] {
   // A circuit outlives its last open record by minutes, and is no reason then.
   const isIdle = openOf(status) === 0
   return status.gates
@@ -78,7 +78,7 @@ function gateReasonsOf(status: StatusFacts): Reason[] {
     .map((shut) => gateReason(shut, status))
 }
 
-function sweepReasons({ lastFullSweep, now, sweeps }: StatusFacts): Reason[] {
+function sweepReasons({ lastFullSweep, now, sweeps }: StatusFacts): NoticeReason[] {
   const last = sweeps[0]
   if (last?.result === 'failed') {
     const known =
@@ -99,9 +99,9 @@ function sweepReasons({ lastFullSweep, now, sweeps }: StatusFacts): Reason[] {
   return [{ level: 'waiting', text, advice: 'Nothing to do unless it stays so: the next sweep lists again.' }]
 }
 
-function recordReasons({ beyondWindow, expiring, stuckProcessing }: StatusFacts): Reason[] {
+function recordReasons({ beyondWindow, expiring, stuckProcessing }: StatusFacts): NoticeReason[] {
   const leaving = expiring.total - expiring.byDecision.parked
-  const reasons: (Reason & { records: number })[] = [
+  const reasons: (NoticeReason & { records: number })[] = [
     {
       records: leaving,
       level: 'trouble',
@@ -125,12 +125,12 @@ function recordReasons({ beyondWindow, expiring, stuckProcessing }: StatusFacts)
   return reasons.filter(({ records }) => records > 0).map(({ records: _, ...reason }) => reason)
 }
 
-function surroundingReasons({ certificateExpires, clock, now, timeZone, tokenExpires }: StatusFacts): Reason[] {
+function surroundingReasons({ certificateExpires, clock, now, timeZone, tokenExpires }: StatusFacts): NoticeReason[] {
   const { api, auth } = clock.skewSeconds
   const skew = Math.abs(api) > Math.abs(auth) ? api : auth
   const offset = Math.abs(timeZone.offsetSeconds ?? 0)
   const isPast = (at: Date | null): boolean => at !== null && at <= now
-  const reasons: (Reason & { isSo: boolean })[] = [
+  const reasons: (NoticeReason & { isSo: boolean })[] = [
     {
       isSo: offset > maxOffsetSeconds,
       level: 'trouble',
@@ -162,7 +162,7 @@ function surroundingReasons({ certificateExpires, clock, now, timeZone, tokenExp
   return reasons.filter(({ isSo }) => isSo).map(({ isSo: _, ...reason }) => reason)
 }
 
-function parkedNotices({ expiring, parked }: StatusFacts): Reason[] {
+function parkedNotices({ expiring, parked }: StatusFacts): NoticeReason[] {
   if (parked.total === 0) return []
   const leaving = expiring.byDecision.parked
   const soon = leaving === 0 ? '' : ` ${counted(leaving, 'leaves', 'leave')} the window soon.`
@@ -185,7 +185,7 @@ function missingText(status: StatusFacts): string {
 }
 
 /** The headline's level and beginning: of the worst reason that has one, else of what goes on. */
-function headOf(reasons: readonly Reason[], status: StatusFacts): readonly [Level, string] {
+function headOf(reasons: readonly NoticeReason[], status: StatusFacts): readonly [Level, string] {
   const { failed, inFlight, lastFullSweep, missing } = status
   const first = reasons.find(({ why }) => why !== undefined)
   if (first?.why !== undefined) return [first.level, first.why]
@@ -196,7 +196,7 @@ function headOf(reasons: readonly Reason[], status: StatusFacts): readonly [Leve
   return ['working', isBackingOff ? 'Retries wait for their backoff.' : 'Retries are under way.']
 }
 
-export function summaryOf(status: StatusFacts): Summary {
+export function summaryOf(status: StatusFacts): StatusSummary {
   const open = [
     ...gateReasonsOf(status),
     ...sweepReasons(status),

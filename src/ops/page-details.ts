@@ -23,11 +23,13 @@ const decisionNames = {
   'backing-off': 'backing off',
   parked: 'parked',
 } as const
-type Shown = keyof typeof decisionNames
+type ShownDecision = keyof typeof decisionNames
 
 /** How many are in which state; empty when none is. */
-export function partsOf(by: Readonly<Record<Shown, number>>): { kind: Shown; text: string; records: number }[] {
-  return (Object.keys(decisionNames) as Shown[])
+export function partsOf(
+  by: Readonly<Record<ShownDecision, number>>,
+): { kind: ShownDecision; text: string; records: number }[] {
+  return (Object.keys(decisionNames) as ShownDecision[])
     .map((kind) => ({ kind, records: by[kind], text: `${count(by[kind])} ${decisionNames[kind]}` }))
     .filter(({ records }) => records > 0)
 }

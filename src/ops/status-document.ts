@@ -17,7 +17,7 @@ export interface Notice {
   advice: string
 }
 
-export interface Summary {
+export interface StatusSummary {
   /** Of the headline. Parked records alone, which stay for as long as the window is, are no trouble. */
   level: Level
   /** Why it stands so, and how many deliveries are missing; one or two sentences. */
@@ -139,5 +139,5 @@ export interface StatusFacts {
  */
 export interface StatusDocument extends StatusFacts {
   schemaVersion: 1
-  summary: Summary
+  summary: StatusSummary
 }

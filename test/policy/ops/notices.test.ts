@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { gateNames, type Gate } from '../../../src/reconcile/retry/gates.ts'
 import type { CircuitView } from '../../../src/reconcile/retry/circuits.ts'
-import type { Summary } from '../../../src/ops/status-document.ts'
+import type { StatusSummary } from '../../../src/ops/status-document.ts'
 import { toStatus, type StatusState } from '../../../src/ops/status.ts'
 import { incidentNow, noDecisions } from '../../support/incident.ts'
 import { aStatusState, shut } from '../../support/status.ts'
@@ -11,7 +11,7 @@ const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
 const held = { ...noDecisions, held: 10 }
 
-function summaryOf(changes: Partial<StatusState>): Summary {
+function summaryOf(changes: Partial<StatusState>): StatusSummary {
   return toStatus(aStatusState({ ...swept, ...changes })).summary
 }
 
@@ -22,7 +22,7 @@ function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
 describe('the headline', () => {
   const open = { ...shut('circuit'), circuits: [aCircuit()] }
   const halfOpen = { ...shut('circuit'), circuits: [aCircuit({ state: 'half-open', pausesForMs: 0 })] }
-  const gates: Record<Gate, [Partial<StatusState>, Summary['level'], string]> = {
+  const gates: Record<Gate, [Partial<StatusState>, StatusSummary['level'], string]> = {
     disabled: [shut('disabled'), 'waiting', 'Retries are switched off.'],
     'not-leader': [
       shut('not-leader', incidentNow),
@@ -60,7 +60,7 @@ describe('the headline', () => {
     expect(notices[0]?.text).toContain('No instance is known to lead. Problem with the lease: HTTP 403.')
   })
 
-  test.each<[string, Partial<StatusState>, Summary['level'], string]>([
+  test.each<[string, Partial<StatusState>, StatusSummary['level'], string]>([
     ['nothing', {}, 'well', 'Nothing is missing.'],
     ['one due', { failed: { ...noDecisions, due: 1 } }, 'working', 'Retries are under way. 1 delivery is missing.'],
     [
@@ -111,7 +111,7 @@ describe('the headline', () => {
     expect(summaryOf(changes)).toMatchObject({ level, headline })
   })
 
-  test.each<[string, Partial<StatusState>, Summary['level'], string]>([
+  test.each<[string, Partial<StatusState>, StatusSummary['level'], string]>([
     ['at first', {}, 'working', 'The first sweep is under way. Nothing is known yet.'],
     [
       'when the first sweep has seen some',
@@ -129,7 +129,7 @@ describe('the headline', () => {
     expect(toStatus(aStatusState(changes)).summary).toMatchObject({ level, headline })
   })
 
-  test.each<[string, Partial<StatusState> & { due?: number }, Summary['level'], string]>([
+  test.each<[string, Partial<StatusState> & { due?: number }, StatusSummary['level'], string]>([
     ['nothing else', {}, 'waiting', '12 deliveries are parked, nothing else is missing.'],
     ['others recover', { due: 50 }, 'working', 'Retries are under way. 62 deliveries are missing.'],
     ['the platform is down', shut('platform'), 'trouble', 'The platform does not answer: retries wait. 12 '],
