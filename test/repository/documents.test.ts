@@ -107,17 +107,23 @@ const snippets = documents
     })),
   )
 
+/** Names of the program's commands. */
+const commands = new Set(
+  [...read('src/cli/program.ts').matchAll(/(?:Command|control)\('([a-z-]+)'/g)].map(([, name = '']) => name),
+)
+
+test.each([...commands])('docs/commands.md has a row for %s', (name) => {
+  expect(read('docs/commands.md')).toMatch(new RegExp(`^\\|[^|]*\`${name}\`[^|]*\\|`, 'm'))
+})
+
 test('every npm script and command that documents name exists', () => {
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
-  const commands = new Set(
-    [...read('src/cli/program.ts').matchAll(/(?:Command|control)\('([a-z-]+)'/g)].map(([, name]) => name),
-  )
   expect(commands).toContain('print-config')
   const missing = snippets.flatMap(({ file, text }) =>
     [
       ...[...text.matchAll(/npm run ([\w:]+)/g)].filter(([, name = '']) => !(name in scripts)),
       ...[...text.matchAll(/webhook-reconciler(?: -c \S+| -n \S+ --)? ([a-z][\w-]*)/g)].filter(
-        ([, name]) => !commands.has(name),
+        ([, name = '']) => !commands.has(name),
       ),
     ].map(([match]) => `${file}: ${match}`),
   )
