@@ -3,16 +3,16 @@ import { createElection } from './coordination/leader-election.ts'
 import { leadAlone, type Coordination, type CommandRefusal } from './coordination/leadership.ts'
 import type { LeaseClient } from './coordination/lease-client.ts'
 import { createLeasePause } from './coordination/lease-pause.ts'
+import { createCertificateCheck } from './lifecycle/certificate-check.ts'
+import { createGrace } from './lifecycle/grace.ts'
 import type { Audit } from './observe/audit.ts'
 import { every, type Clock, type Random } from './runtime/clock.ts'
-import { formatDuration } from './config/duration.ts'
 import type { Config } from './config/schema.ts'
 import { createReconciler, toPolicy, type Reconciler, type RetrySignals } from './reconciler.ts'
 import type { TelemetryEvent, Emit } from './observe/events.ts'
-import { decisions } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
 import { createHistory, type History } from './observe/history.ts'
-import { errorFields, type CountedLog, type Log } from './observe/log/log.ts'
+import { errorFields, type CountedLog } from './observe/log/log.ts'
 import type { LogOutput } from './observe/log/log-output.ts'
 import { publishEvent } from './observe/publish.ts'
 import { createMetrics, type Metrics } from './observe/metrics.ts'
@@ -70,89 +70,6 @@ const certificateCheckMs = 60_000
 /** A loop that has not turned for this long is stuck. */
 const longestBeatMs = 120_000
 
-/**
- * Reloads auth.certificateFile when it changes. An unreadable file keeps the last certificate and is logged once. A
- * certificate of another key is logged when two reloads show it: the two files are never replaced at the same moment.
- */
-function createCertificateCheck(
-  certificate: Reloadable<Certificate>,
-  key: Reloadable<SigningKey>,
-  log: Log,
-): () => Promise<void> {
-  const isOther = (): boolean => certificate.current().keyFingerprint !== key.current().fingerprint
-  // The start has logged it.
-  let looks = isOther() ? Infinity : 0
-  return async () => {
-    try {
-      if (await certificate.reload()) log.event('certificate_reloaded', {})
-    } catch (error) {
-      log.event('certificate_reload_failed', {
-        problem: error instanceof Error ? error.message : 'unknown',
-      })
-    }
-    looks = isOther() ? looks + 1 : 0
-    if (looks !== 2) return
-    const [certificateKey, signingKey] = [certificate.current().keyFingerprint, key.current().fingerprint]
-    log.event('certificate_mismatch', { certificateKey, signingKey })
-  }
-}
-
-export interface GraceOptions {
-  /** Aborted by the shutdown request; its reason's message is the signal's name. */
-  stop: AbortSignal
-  graceMs: number
-  /** Retries in flight now. */
-  inFlight: () => number
-  clock: Clock
-  log: Log
-}
-
-export interface Grace {
-  /** Aborted when the grace is over. */
-  readonly signal: AbortSignal
-  /** Number of retries in flight at that time; 0 when all had finished. */
-  cutOff(): number
-  /** Ends the wait, and all work that still listens to `signal`. */
-  end(): void
-}
-
-/** Logs the shutdown, and the retries that had to be aborted. */
-export function createGrace(options: GraceOptions): Grace {
-  const { clock, graceMs, inFlight, log, stop } = options
-  const kill = new AbortController()
-  let cutOff = 0
-
-  function begin(): void {
-    if (kill.signal.aborted) return
-    log.event('shutdown_started', {
-      signal: stop.reason instanceof Error ? stop.reason.message : undefined,
-      inFlight: inFlight(),
-      grace: formatDuration(graceMs),
-    })
-    clock.sleep(graceMs, kill.signal).then(
-      () => {
-        cutOff = inFlight()
-        kill.abort()
-        if (cutOff === 0) return
-        log.event('shutdown_grace_expired', { inFlight: cutOff })
-      },
-      () => undefined,
-    )
-  }
-
-  if (stop.aborted) begin()
-  else stop.addEventListener('abort', begin, { once: true })
-
-  return {
-    signal: kill.signal,
-    cutOff: () => cutOff,
-    end() {
-      stop.removeEventListener('abort', begin)
-      kill.abort()
-    },
-  }
-}
-
 /** The parts of the daemon, for its loops, its listener and the log. */
 interface DaemonParts {
   connection: Connection
@@ -175,13 +92,8 @@ interface DaemonParts {
 }
 
 /** Number of missing deliveries, without iterating over them; undefined before the first full sweep has ended. */
-function missingOf(reconciler: Reconciler, progress: Progress): number | undefined {
-  if (progress.state().lastFullSweepAt === undefined) return undefined
-  const leftOut = reconciler.backlog.leftOut.counts()
-  return decisions.reduce(
-    (sum, decision) => (decision === 'excluded' ? sum : sum + leftOut[decision]),
-    reconciler.backlog.size(),
-  )
+function missingOf({ backlog }: Reconciler, progress: Progress): number | undefined {
+  return progress.state().lastFullSweepAt === undefined ? undefined : backlog.size() + backlog.leftOut.missing()
 }
 
 function createParts(options: DaemonOptions): DaemonParts {

@@ -9,7 +9,6 @@ import { createRateLimiter, type RateLimiter } from './platform/rate-limiter.ts'
 import type { ServerClock } from './platform/server-clock.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
-import { decisions } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
 import { createCircuits, type Circuits } from './reconcile/retry/circuits.ts'
@@ -279,14 +278,13 @@ export function createReconciler(
 
   function state(): ReconcilerState {
     const summary = backlog.summary(client.now(), gates.of)
-    const leftOut = backlog.leftOut.counts()
     return {
       failed: summary.counts,
       oldestOpenAt: summary.oldestOpenAt,
       expiring: summary.expiring,
       awaiting: outcomes.pending().size,
       backlogRecords: backlog.size(),
-      onlyCounted: decisions.reduce((sum, name) => (name === 'excluded' ? sum : sum + leftOut[name]), 0),
+      onlyCounted: backlog.leftOut.missing(),
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),
       circuitCounts: circuits.counts(clock.monotonic()),

@@ -34,6 +34,8 @@ export interface LeftOut {
   forgetBefore(localSecond: number): number
   /** Counts of the last full sweep; `isHeld`: a due record of that subscription counts as held. */
   counts(isHeld?: (subscriptionId: string) => boolean): Counts
+  /** How many of them are selected, and so missing. */
+  missing(): number
   /** Of these, the expiring ones. */
   expiring(): Counts
   /** True when some record that is not excluded has no room. */
@@ -189,6 +191,13 @@ export function createLeftOut(): LeftOut {
         lapsed += rows
       }
       return lapsed
+    },
+    missing() {
+      let sum = 0
+      for (const counts of present.bySubscription.values()) {
+        for (const decision of decisions) if (decision !== 'excluded') sum += counts[decision]
+      }
+      return sum
     },
     counts(isHeld = () => false) {
       const sum = noCounts()

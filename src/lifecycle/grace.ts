@@ -1,0 +1,60 @@
+// The grace of a shutdown: how long retries in flight may take to finish, for the daemon and for commands.
+import { formatDuration } from '../config/duration.ts'
+import type { Log } from '../observe/log/log.ts'
+import type { Clock } from '../runtime/clock.ts'
+
+export interface GraceOptions {
+  /** Aborted by the shutdown request; its reason's message is the signal's name. */
+  stop: AbortSignal
+  graceMs: number
+  /** Retries in flight now. */
+  inFlight: () => number
+  clock: Clock
+  log: Log
+}
+
+export interface Grace {
+  /** Aborted when the grace is over. */
+  readonly signal: AbortSignal
+  /** Number of retries in flight at that time; 0 when all had finished. */
+  cutOff(): number
+  /** Ends the wait, and all work that still listens to `signal`. */
+  end(): void
+}
+
+/** Logs the shutdown, and the retries that had to be aborted. */
+export function createGrace(options: GraceOptions): Grace {
+  const { clock, graceMs, inFlight, log, stop } = options
+  const kill = new AbortController()
+  let cutOff = 0
+
+  function begin(): void {
+    if (kill.signal.aborted) return
+    log.event('shutdown_started', {
+      signal: stop.reason instanceof Error ? stop.reason.message : undefined,
+      inFlight: inFlight(),
+      grace: formatDuration(graceMs),
+    })
+    clock.sleep(graceMs, kill.signal).then(
+      () => {
+        cutOff = inFlight()
+        kill.abort()
+        if (cutOff === 0) return
+        log.event('shutdown_grace_expired', { inFlight: cutOff })
+      },
+      () => undefined,
+    )
+  }
+
+  if (stop.aborted) begin()
+  else stop.addEventListener('abort', begin, { once: true })
+
+  return {
+    signal: kill.signal,
+    cutOff: () => cutOff,
+    end() {
+      stop.removeEventListener('abort', begin)
+      kill.abort()
+    },
+  }
+}
