@@ -213,7 +213,7 @@ export const schema = z.strictObject({
     host: setting(
       listenHost(),
       '0.0.0.0',
-      'Address on which the daemon serves metrics, probes, status and control requests.',
+      'Address on which the daemon serves metrics, health, status and control requests.',
     ),
     port: setting(integer(0, 65_535), 10_964, "Port of the daemon's listener; 0 picks a free one."),
     statusPage: setting(flag(), true, 'false: no status page at /. Its data stays at /status.'),

@@ -1,4 +1,4 @@
-// The ops server: metrics for Prometheus, probes for the orchestrator, the state for people, commands for the operator.
+// The ops server: metrics for Prometheus, health for the orchestrator, the state for people, commands for the operator.
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../runtime/clock.ts'
 import { createControl, type ControlOptions } from './control.ts'
@@ -30,7 +30,7 @@ export type OpsServer = Listener
 
 const pageType = 'text/html; charset=utf-8'
 
-function probe(problems: readonly string[]): Answer {
+function health(problems: readonly string[]): Answer {
   if (problems.length === 0) return { status: 200, contentType: plainText, body: 'ok\n' }
   return { status: 503, contentType: plainText, body: `${problems.join('\n')}\n` }
 }
@@ -109,8 +109,8 @@ function readsOf(options: OpsServerOptions, shared: Shared): ReadonlyMap<string,
   return new Map<string, Read>([
     ...(options.statusPage ? [['/', page] as const] : []),
     ['/metrics', () => shared.of('metrics')],
-    ['/livez', () => probe(options.live())],
-    ['/readyz', () => probe(options.ready())],
+    ['/livez', () => health(options.live())],
+    ['/readyz', () => health(options.ready())],
     ['/status', () => shared.of('status')],
   ])
 }

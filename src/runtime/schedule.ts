@@ -77,9 +77,9 @@ function runsOf(cron: string, task: ScheduledTask): number[] {
 
 /** Gaps are counted in UTC: the hour that daylight saving skips would shorten one of them. */
 function timingOf(options: ScheduleOptions): Timing {
-  const probe = createTask(options.cron, quiet, { timezone: 'UTC' })
-  const runs = runsOf(options.cron, probe)
-  void probe.destroy()
+  const unscheduled = createTask(options.cron, quiet, { timezone: 'UTC' })
+  const runs = runsOf(options.cron, unscheduled)
+  void unscheduled.destroy()
   const [first = 0, ...later] = runs
   const gaps = later.map((run, index) => run - (runs[index] ?? 0))
   return { timezone: zoneOf(options, first), periodMs: Math.min(...gaps) }

@@ -205,8 +205,8 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'O03',
     file: 'ops/server.ts',
-    text: 'probe(options.ready())',
-    replacement: 'probe(options.live())',
+    text: 'health(options.ready())',
+    replacement: 'health(options.live())',
     breaks: 'says that it is ready while it is alive',
     origin: 'review',
   },

@@ -14,7 +14,7 @@ import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../sandbox/handle.ts'
 import { testKeys } from './keys.ts'
 
-const probeCheckMs = 250
+const pingCheckMs = 250
 
 export interface ReconcilerUnderTest extends AsyncDisposable {
   connection: Connection
@@ -99,10 +99,10 @@ export async function startReconciler(
   const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
   const work = new AbortController()
   const { breaker } = reconciler
-  /** Between two rounds no retry loop runs, which would probe the platform. */
-  const probe = (): Promise<void> => (breaker.isProbeDue() ? breaker.probe(work.signal) : Promise.resolve())
-  const probing: Task = (signal) => every(probeCheckMs, clock, signal, probe)
-  const beside = runTogether([reconciler.receiver.run, reconciler.confirm, probing], work.signal)
+  /** Between two rounds no retry loop runs, which would ping the platform. */
+  const ping = (): Promise<void> => (breaker.isPingDue() ? breaker.ping(work.signal) : Promise.resolve())
+  const pinging: Task = (signal) => every(pingCheckMs, clock, signal, ping)
+  const beside = runTogether([reconciler.receiver.run, reconciler.confirm, pinging], work.signal)
   beside.catch(() => undefined)
 
   function countOf(told: readonly TelemetryEvent[]): Pick<Round, 'retries' | 'outcomes'> {

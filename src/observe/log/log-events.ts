@@ -204,13 +204,13 @@ export const logEvents = {
   },
   platform_unavailable: {
     levels: ['warn'],
-    message: 'retries paused: platform unavailable, probing until it responds',
+    message: 'retries paused: platform unavailable, pinged until it answers',
     fields: { cause: 'string' },
     meaning: 'Three failures in a row, and a list call failed too.',
   },
   platform_unauthorized: {
     levels: ['warn'],
-    message: 'retries paused: not authorized (401/403), probing until access is restored',
+    message: 'retries paused: not authorized (401/403), pinged until access is restored',
     fields: { cause: 'string' },
     meaning: '401 after a fresh token, or 403.',
   },

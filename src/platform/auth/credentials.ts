@@ -236,11 +236,11 @@ function checkedBits(key: KeyObject, place: Place): number {
   return bits
 }
 
-/** Signs and verifies a probe: a key whose parts don't fit together parses without an error. */
+/** Signs and verifies a sample: a key whose parts don't fit together parses without an error. */
 function isWhole(key: KeyObject, publicKey: KeyObject): boolean {
-  const something = Buffer.from('webhook-reconciler probe')
+  const sample = Buffer.from('webhook-reconciler')
   try {
-    return verify('sha256', something, publicKey, sign('sha256', something, key))
+    return verify('sha256', sample, publicKey, sign('sha256', sample, key))
   } catch {
     return false
   }

@@ -64,8 +64,8 @@ export interface Circuits {
   endCooldowns(now: number): number
   /** When a blocked retry may be allowed next; undefined when only outcomes can change that. */
   nextChangeAt(now: number): number | undefined
-  /** True while the subscription's circuit is not closed: then the next retry is a probe. */
-  isRecovering(subscriptionId: string, now: number): boolean
+  /** False while the subscription's circuit is open or half-open: then the next retry is a probe. */
+  isClosed(subscriptionId: string, now: number): boolean
   /** Subscriptions whose next retry is the first probe after a cooldown, the longest waiting first. */
   firstProbes(): ReadonlySet<string>
   /** Event type of the subscription's last retry; undefined when there was none that is remembered. */
@@ -113,7 +113,7 @@ function createUnlimited(): Circuits {
     turn: () => undefined,
     endCooldowns: () => 0,
     nextChangeAt: () => undefined,
-    isRecovering: () => false,
+    isClosed: () => true,
     firstProbes: () => new Set(),
     lastEventType: () => undefined,
     isOpen: () => false,
@@ -265,10 +265,7 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
       const next = Math.min(later[0]?.at ?? Infinity, resumeAt, probeAt)
       return next === Infinity ? undefined : next
     },
-    isRecovering(subscriptionId, now) {
-      const state = lines.get(subscriptionId)?.circuit.state(now) ?? 'closed'
-      return state !== 'closed'
-    },
+    isClosed: (subscriptionId, now) => (lines.get(subscriptionId)?.circuit.state(now) ?? 'closed') === 'closed',
     firstProbes: () => firstProbes,
     lastEventType: (subscriptionId) => lines.get(subscriptionId)?.lastEventType,
     isOpen: (subscriptionId, now) => lines.get(subscriptionId)?.circuit.state(now) === 'open',

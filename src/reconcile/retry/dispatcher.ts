@@ -60,7 +60,7 @@ export interface RetryRound {
 export interface Dispatcher {
   /** Begins the loop, or a round. */
   begin(round?: RetryRound): void
-  /** A turn of the loop: ends cooldowns, frees places and probes the platform, each when its time has come. */
+  /** A turn of the loop: ends cooldowns, frees places and pings the platform, each when its time has come. */
   turn(signal: AbortSignal): void
   /** The record to retry now; undefined when there is none, a gate is shut, or no slot is free. */
   pick(): Picked | undefined
@@ -98,8 +98,8 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   const listed = new Set<Span>()
   let plan: RetryPlan | undefined
   let wasFirstProbe = false
-  /** The platform breaker's probe under way. */
-  let probing: Promise<void> = Promise.resolve()
+  /** The ping of the platform under way. */
+  let pinging: Promise<void> = Promise.resolve()
   /** Monotonic ms without the time of a Retry-After: that wait does not count as silence. */
   const activeMs = (): number => clock.monotonic() - rate.pausedMs()
   let turnedAt = activeMs()
@@ -132,7 +132,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     return {
       admits,
       isReady,
-      isHalfOpen: (subscriptionId) => circuits.isRecovering(subscriptionId, clock.monotonic()),
+      isHalfOpen: (subscriptionId) => !circuits.isClosed(subscriptionId, clock.monotonic()),
       firstProbes: circuits.firstProbes(),
       wasFirstProbe,
       lastProbeType: (subscriptionId) => circuits.lastEventType(subscriptionId),
@@ -161,7 +161,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   /** Read before sending changes the record. */
   function occasionOf(entry: FailedRecord): Pick<RetryEvent, 'attempt' | 'because'> {
-    const isProbe = circuits.isRecovering(entry.subscriptionId, clock.monotonic())
+    const isProbe = !circuits.isClosed(entry.subscriptionId, clock.monotonic())
     const because = isProbe ? 'probe' : decide(entry, policy, { now: now() }).because
     return { attempt: nextAttempt(entry), because }
   }
@@ -214,7 +214,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     turn(signal) {
       turnedAt = activeMs()
       circuits.turn(clock.monotonic())
-      if (breaker.isProbeDue()) probing = breaker.probe(signal).catch(failed(signal))
+      if (breaker.isPingDue()) pinging = breaker.ping(signal).catch(failed(signal))
     },
     pick,
     send,
@@ -235,13 +235,13 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       // In a round no further record becomes due.
       const untilPlan = roundAt === undefined && mayRetry() ? planner.msUntilReplan() : Infinity
       const untilCircuit = (circuits.nextChangeAt(monotonic) ?? Infinity) - monotonic
-      const untilProbe = (breaker.probeAt() ?? Infinity) - monotonic
-      const wait = Math.min(untilPlan, untilCircuit, untilProbe, rate.pausedForMs() || Infinity)
+      const untilPing = (breaker.pingAt() ?? Infinity) - monotonic
+      const wait = Math.min(untilPlan, untilCircuit, untilPing, rate.pausedForMs() || Infinity)
       return wait === Infinity ? undefined : Math.max(1, wait)
     },
     broken: broken.signal,
     async drain() {
-      await Promise.all([probing, ...[...flights.values()].map(({ done }) => done)])
+      await Promise.all([pinging, ...[...flights.values()].map(({ done }) => done)])
     },
     async fence(span, signal) {
       const own = { ...span }

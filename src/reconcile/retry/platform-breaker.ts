@@ -1,4 +1,4 @@
-// Circuit breaker for the platform: opens on 401/403 or three failures in a row; a size-1 list call with backoff probes whether to close it. @see docs/architecture.md "Retry plan"
+// Circuit breaker for the platform: opens on 401/403 or three failures in a row; a ping, one size-1 list call with backoff, shows whether to close it. @see docs/architecture.md "Retry plan"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { RetryAnswer } from '../../platform/operations.ts'
@@ -30,14 +30,14 @@ export interface PlatformBreaker {
   since(): number | undefined
   /** Reports the answer to a PATCH that was sent at `sentAt`, monotonic ms. */
   note(answer: RetryAnswer, sentAt: number): void
-  /** Time of the next probe, monotonic ms; undefined when none is needed, or while one is running. */
-  probeAt(): number | undefined
-  isProbeDue(): boolean
-  /** Probes the platform once. Rejects with the signal's reason, or for a bug of the probe. */
-  probe(signal: AbortSignal): Promise<void>
+  /** Time of the next ping, monotonic ms; undefined when none is needed, or while one is running. */
+  pingAt(): number | undefined
+  isPingDue(): boolean
+  /** Pings the platform once. Rejects with the signal's reason, or for a bug of the ping. */
+  ping(signal: AbortSignal): Promise<void>
 }
 
-/** After this many failures in a row, a probe shows if the records or the platform are the problem. */
+/** After this many failures in a row, a ping shows if the records or the platform are the problem. */
 const suspiciousRow = 3
 const firstPauseMs = 1000
 const maxPauseMs = 300_000
@@ -59,8 +59,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   let since: number | undefined
   /** When the state was last entered, monotonic ms. */
   let enteredAt = -Infinity
-  let probeAt: number | undefined
-  let isProbing = false
+  let pingAt: number | undefined
+  let isPinging = false
 
   function trouble(): Trouble | undefined {
     if (state.name === 'open') return state.trouble
@@ -77,7 +77,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       doubtfulInARow = 0
       pauses = 0
     }
-    if (next.name !== 'open') probeAt = next.name === 'checking' ? enteredAt : undefined
+    if (next.name !== 'open') pingAt = next.name === 'checking' ? enteredAt : undefined
     else if (!wasOpen) pause()
     if (trouble() !== before) {
       since = trouble() === undefined ? undefined : clock.now()
@@ -103,17 +103,17 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     }
   }
 
-  /** The next probe comes after a pause, which doubles. */
+  /** The next ping comes after a pause, which doubles. */
   function pause(): void {
     const maxMs = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(pauses, 20))
     pauses += 1
-    probeAt = clock.monotonic() + maxMs * (1 - random.next() / 2)
+    pingAt = clock.monotonic() + maxMs * (1 - random.next() / 2)
   }
 
-  async function probe(signal: AbortSignal): Promise<void> {
+  async function ping(signal: AbortSignal): Promise<void> {
     const asked = state
     const answered = await answers(signal)
-    // A refusal may have come during the probe: it counts, even if the list call was answered.
+    // A refusal may have come during the ping: it counts, even if the list call was answered.
     if (state.name === 'checking') enter(answered ? { name: 'closed' } : { name: 'open', trouble: 'platform' })
     else if (state.name !== 'open' || asked.name === 'checking') return
     else if (!answered) pause()
@@ -141,14 +141,14 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         enter({ name: 'checking' })
       }
     },
-    probeAt: () => (isProbing ? undefined : probeAt),
-    isProbeDue: () => !isProbing && probeAt !== undefined && clock.monotonic() >= probeAt,
-    async probe(signal) {
-      isProbing = true
+    pingAt: () => (isPinging ? undefined : pingAt),
+    isPingDue: () => !isPinging && pingAt !== undefined && clock.monotonic() >= pingAt,
+    async ping(signal) {
+      isPinging = true
       try {
-        await probe(signal)
+        await ping(signal)
       } finally {
-        isProbing = false
+        isPinging = false
         options.wake()
       }
     },

@@ -26,7 +26,7 @@ export interface SweeperOptions {
   outcomes: Pick<Outcomes, 'see'>
   planner: Pick<Planner, 'changed' | 'sawAll'>
   dispatcher: Pick<Dispatcher, 'fence'>
-  circuits: Pick<Circuits, 'forgetIdle' | 'isOpen' | 'isRecovering'>
+  circuits: Pick<Circuits, 'forgetIdle' | 'isClosed'>
   gates: Pick<Gates, 'of'>
   rate: Pick<RateLimiter, 'pausedForMs' | 'pausedMs'>
   policy: Policy
@@ -91,10 +91,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return () => Math.max(0, workedMs() - startedAt)
   }
 
-  /** True while the circuit is closed, so that records can be retried. */
   function isClosed(subscriptionId: string): boolean {
-    const now = clock.monotonic()
-    return !circuits.isOpen(subscriptionId, now) && !circuits.isRecovering(subscriptionId, now)
+    return circuits.isClosed(subscriptionId, clock.monotonic())
   }
 
   /** The platform's time comes with its answers: before the first one, a wrong host clock would move the window. */

@@ -317,8 +317,8 @@ describe('changes of state', () => {
     const opened = world.facts.filter(({ to }) => to === 'open').map(({ subscriptionId }) => subscriptionId)
     expect(new Set(opened)).toEqual(new Set(['dead-0']))
     expect(world.circuits.isOpen('well-0', hourMs)).toBe(false)
-    expect(world.circuits.isRecovering('dead-0', hourMs)).toBe(true)
-    expect(world.circuits.isRecovering('well-0', hourMs)).toBe(false)
+    expect(world.circuits.isClosed('dead-0', hourMs)).toBe(false)
+    expect(world.circuits.isClosed('well-0', hourMs)).toBe(true)
   })
 
   test('views tell how long a pause goes on', () => {
@@ -364,7 +364,7 @@ describe('what is kept', () => {
     kill(circuits, 'a', 1)
     circuits.turn(hourMs)
     circuits.forgetIdle(() => false, hourMs)
-    expect(circuits.isRecovering('a', hourMs)).toBe(false)
+    expect(circuits.isClosed('a', hourMs)).toBe(true)
     const told = facts.length
     for (const ticket of late) circuits.settle(ticket, 'failed-again', hourMs)
     circuits.turn(2 * hourMs)
@@ -391,7 +391,7 @@ describe('what is kept', () => {
     for (let index = 0; index < 9999; index += 1) take(circuits, `sub-${index}`, 31_000)
     const { closed, open, 'half-open': halfOpen } = circuits.counts(31_000)
     expect(closed + open + halfOpen).toBe(10_000)
-    expect([circuits.isRecovering('unused', 31_000), circuits.isRecovering('used', 31_000)]).toEqual([false, true])
+    expect([circuits.isClosed('unused', 31_000), circuits.isClosed('used', 31_000)]).toEqual([true, false])
     expect(facts.at(-1)).toEqual({ type: 'circuit', subscriptionId: 'unused', to: 'closed' })
   })
 })
@@ -404,10 +404,10 @@ describe('switched off', () => {
       if (count % 2 === 0) circuits.settle(ticket, 'failed-again', 0)
     }
     circuits.turn(1e9)
-    expect([circuits.blocks('a', 0) === undefined, circuits.isOpen('a', 0), circuits.isRecovering('a', 0)]).toEqual([
+    expect([circuits.blocks('a', 0) === undefined, circuits.isOpen('a', 0), circuits.isClosed('a', 0)]).toEqual([
       true,
       false,
-      false,
+      true,
     ])
     expect(circuits.nextChangeAt(0)).toBeUndefined()
     expect(circuits.firstProbes().size).toBe(0)

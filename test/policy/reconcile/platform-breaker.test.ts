@@ -25,7 +25,7 @@ interface World {
   breaker: PlatformBreaker
   facts: TroubleEvent[]
   /** When the platform was asked, in ms since the start. */
-  probes: number[]
+  pings: number[]
   /** What the list answers from now on. */
   list: { error: unknown; takesMs: number }
   wakes: () => number
@@ -44,7 +44,7 @@ function start(random = 0): World {
   const origin = clock.monotonic()
   const stop = new AbortController()
   const facts: TroubleEvent[] = []
-  const probes: number[] = []
+  const pings: number[] = []
   const list: World['list'] = { error: undefined, takesMs: 0 }
   let wakes = 0
   const woken = createNotifier(clock)
@@ -58,7 +58,7 @@ function start(random = 0): World {
     },
     client: {
       async list(_query, signal) {
-        probes.push(clock.monotonic() - origin)
+        pings.push(clock.monotonic() - origin)
         const { error, takesMs } = list
         if (takesMs > 0) await clock.sleep(takesMs, signal)
         if (error !== undefined) throw error as Error
@@ -66,15 +66,15 @@ function start(random = 0): World {
       },
     },
   })
-  /** As the retry loop does: probes when a probe is due, and looks again after each wake. */
-  async function probeWhenDue(): Promise<void> {
+  /** As the retry loop does: pings when a ping is due, and looks again after each wake. */
+  async function pingWhenDue(): Promise<void> {
     for (;;) {
       stop.signal.throwIfAborted()
-      if (breaker.isProbeDue()) await breaker.probe(stop.signal)
-      else await woken.wait((breaker.probeAt() ?? Infinity) - clock.monotonic(), stop.signal)
+      if (breaker.isPingDue()) await breaker.ping(stop.signal)
+      else await woken.wait((breaker.pingAt() ?? Infinity) - clock.monotonic(), stop.signal)
     }
   }
-  const run = probeWhenDue()
+  const run = pingWhenDue()
   run.catch(() => undefined)
   ends.push(async () => {
     stop.abort(new Error('the test is over'))
@@ -85,7 +85,7 @@ function start(random = 0): World {
     clock,
     breaker,
     facts,
-    probes,
+    pings,
     list,
     wakes: () => wakes,
     run,
@@ -108,10 +108,10 @@ async function refused(random = 0): Promise<World> {
 describe('what is no trouble', () => {
   const other: RetryResult[] = ['accepted', 'already-resolved', 'gone', 'rejected', 'throttled']
   test.each(other)('%s, however often', async (result) => {
-    const { breaker, note, probes } = start()
+    const { breaker, note, pings } = start()
     await note(...Array.from({ length: 100 }, () => result))
     expect(breaker.allows(7)).toBe(true)
-    expect(probes).toEqual([])
+    expect(pings).toEqual([])
   })
 
   test.each([
@@ -120,16 +120,16 @@ describe('what is no trouble', () => {
     ['unreachable', 'platform-error', 'throttled'],
     ['unreachable', 'unreachable', 'already-resolved'],
   ] as const)('two failures and then another answer, again and again: %s, %s, %s', async (...answers) => {
-    const { breaker, note, probes } = start()
+    const { breaker, note, pings } = start()
     for (let round = 0; round < 50; round += 1) await note(...answers)
     expect(breaker.allows(7)).toBe(true)
-    expect(probes).toEqual([])
+    expect(pings).toEqual([])
   })
 
   test('404 of records that are gone, among others', async () => {
-    const { note, probes } = start()
+    const { note, pings } = start()
     for (let round = 0; round < 50; round += 1) await note(doubtful, doubtful, 'accepted')
-    expect(probes).toEqual([])
+    expect(pings).toEqual([])
   })
 })
 
@@ -144,9 +144,9 @@ describe('three failures in a row', () => {
   test.each(rows)(
     '%s: one list is sent; if it answers, the records are the trouble and all goes on',
     async (_, answers) => {
-      const { breaker, note, probes, facts } = start()
+      const { breaker, note, pings, facts } = start()
       await note(...answers)
-      expect(probes).toEqual([0])
+      expect(pings).toEqual([0])
       expect(breaker.allows(7)).toBe(true)
       expect(breaker.trouble()).toBeUndefined()
       expect(facts).toEqual([])
@@ -173,12 +173,12 @@ describe('three failures in a row', () => {
   })
 
   test('the row begins anew after it', async () => {
-    const { note, probes } = start()
+    const { note, pings } = start()
     await note('unreachable', 'unreachable', 'unreachable')
     await note('unreachable', 'unreachable')
-    expect(probes).toHaveLength(1)
+    expect(pings).toHaveLength(1)
     await note('unreachable')
-    expect(probes).toHaveLength(2)
+    expect(pings).toHaveLength(2)
   })
 
   test('a refusal that comes while the question is open is not forgotten by its answer', async () => {
@@ -201,21 +201,21 @@ describe('the platform is down', () => {
   }
 
   test('it is asked after 1 s, doubling to 5 min, with jitter only ever earlier', async () => {
-    const { clock, probes } = await isDown(0)
+    const { clock, pings } = await isDown(0)
     await clock.advance(30 * 60_000)
-    const gaps = probes.slice(1).map((at, index) => (at - (probes[index] ?? 0)) / 1000)
+    const gaps = pings.slice(1).map((at, index) => (at - (pings[index] ?? 0)) / 1000)
     expect(gaps.slice(0, 10)).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 300])
     expect(new Set(gaps.slice(10))).toEqual(new Set([300]))
 
     const jittered = await isDown(0.999)
     await jittered.clock.advance(30 * 60_000)
-    const [, second = 0, third = 0] = jittered.probes
+    const [, second = 0, third = 0] = jittered.pings
     expect(second / 1000).toBeCloseTo(0.5, 2)
     expect((third - second) / 1000).toBeCloseTo(1, 2)
   })
 
   test('when it answers again everything goes on, and the pauses begin anew next time', async () => {
-    const { clock, breaker, note, list, facts, wakes, probes } = await isDown()
+    const { clock, breaker, note, list, facts, wakes, pings } = await isDown()
     await clock.advance(100_000)
     expect(breaker.allows(0)).toBe(false)
     list.error = undefined
@@ -226,17 +226,17 @@ describe('the platform is down', () => {
     expect(facts.map(({ trouble }) => trouble)).toEqual(['platform', undefined])
     list.error = down
     await note('unreachable', 'unreachable', 'unreachable')
-    const first = probes.at(-1) ?? 0
+    const first = pings.at(-1) ?? 0
     await clock.advance(1000)
-    expect((probes.at(-1) ?? 0) - first).toBe(1000)
+    expect((pings.at(-1) ?? 0) - first).toBe(1000)
   })
 
   test('answers that come late change nothing, neither good nor bad ones', async () => {
-    const { breaker, note, probes } = await isDown()
+    const { breaker, note, pings } = await isDown()
     await note('accepted', 'unreachable', 'throttled', 'gone')
     expect(breaker.trouble()).toBe('platform')
     expect(breaker.allows(0)).toBe(false)
-    expect(probes).toHaveLength(1)
+    expect(pings).toHaveLength(1)
   })
 
   test('a refusal that comes late is heard: when the platform answers again, one PATCH at a time may try', async () => {
@@ -253,13 +253,13 @@ describe('the platform is down', () => {
   })
 
   test('one that comes while the platform is being asked is heard too, and makes no pause longer', async () => {
-    const { clock, breaker, note, list, probes } = await isDown()
+    const { clock, breaker, note, list, pings } = await isDown()
     list.error = undefined
     list.takesMs = 500
     await clock.advance(1200)
     await note('unauthorized', 'unauthorized')
     await clock.advance(300)
-    expect(probes).toEqual([0, 1000])
+    expect(pings).toEqual([0, 1000])
     expect([breaker.allows(0), breaker.allows(1)]).toEqual([true, false])
   })
 
@@ -280,19 +280,19 @@ describe('we are refused', () => {
     ['a refusal', answer('unauthorized')],
     ['no token to be had', answer('unauthorized', { sent: false })],
   ])('%s stops everything at once', async (_, refusal) => {
-    const { breaker, note, facts, probes } = start()
+    const { breaker, note, facts, pings } = start()
     await note(refusal)
     expect(breaker.allows(0)).toBe(false)
     expect(facts).toEqual([{ type: 'trouble', trouble: 'unauthorized' }])
-    expect(probes).toEqual([])
+    expect(pings).toEqual([])
   })
 
   test('the list is asked in growing pauses; while it is refused too, no PATCH goes out', async () => {
-    const { clock, breaker, list, probes } = await refused()
+    const { clock, breaker, list, pings } = await refused()
     list.error = new PlatformFailure('forbidden', 403, 'list')
     await clock.advance(60 * 60_000)
     expect(breaker.allows(0)).toBe(false)
-    expect(probes.length).toBeLessThanOrEqual(22)
+    expect(pings.length).toBeLessThanOrEqual(22)
   })
 
   test('when the list is allowed, one PATCH at a time may try', async () => {
@@ -384,7 +384,7 @@ describe('the loop', () => {
     }
   })
 
-  test('a bug in the probe is a bug, not a platform that is down', async () => {
+  test('a bug in the ping is a bug, not a platform that is down', async () => {
     const { run, note, list } = start()
     const bug = new TypeError('undefined is not a function')
     list.error = bug
