@@ -257,6 +257,7 @@ export function createReconciler(
     circuits,
     gates,
     rate,
+    breaker,
     policy,
     zone,
     clock,

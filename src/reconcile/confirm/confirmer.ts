@@ -5,6 +5,7 @@ import type { PlatformClient } from '../../platform/client.ts'
 import { PlatformFailure } from '../../platform/http/response.ts'
 import { maxPageSize } from '../../platform/wire.ts'
 import type { FailedRecord } from '../failed-record.ts'
+import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { Circuits } from '../retry/circuits.ts'
@@ -47,18 +48,18 @@ interface Round {
 const maxCallsInRound = 50
 /** After this many failed calls in a row, the platform is the problem, not one record. */
 const maxFailures = 3
-const firstPauseMs = 1000
-const maxPauseMs = 300_000
+/** From one failed search of a record to the next: half of the time since its retry, within these bounds. */
+const minDelayMs = 1000
+const maxDelayMs = 300_000
 /** Failures that the next call would have, too. */
 const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, outcomes, random } = options
   const roundMs = 2 * options.firstCheckMs
-  let pauses = 0
+  const backoff = createPlatformBackoff(clock, random)
   /** Monotonic ms. */
   let roundAt = -Infinity
-  let pausesUntil = -Infinity
 
   const isDue = ({ awaiting }: FailedRecord): boolean => awaiting !== undefined && awaiting.checkAt <= roundAt
 
@@ -94,7 +95,7 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
   function putOff({ awaiting }: FailedRecord): void {
     if (awaiting === undefined) return
     const now = clock.monotonic()
-    awaiting.checkAt = now + Math.min(maxPauseMs, Math.max(firstPauseMs, (now - awaiting.sentAt) / 2))
+    awaiting.checkAt = now + Math.min(maxDelayMs, Math.max(minDelayMs, (now - awaiting.sentAt) / 2))
   }
 
   /** Reads one page of a search. Returns the searches that follow it. */
@@ -136,27 +137,20 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     }
   }
 
-  /** The platform does not answer: the next round comes after a pause, which doubles. */
-  function pause(): void {
-    const maxMs = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(pauses, 20))
-    pauses += 1
-    pausesUntil = clock.monotonic() + maxMs * (1 - random.next() / 2)
-  }
-
   return {
-    msUntilRound: () => Math.max(outcomes.firstCheckAt(), roundAt + roundMs, pausesUntil) - clock.monotonic(),
+    msUntilRound: () => Math.max(outcomes.firstCheckAt(), roundAt + roundMs, backoff.until()) - clock.monotonic(),
     async check(signal) {
       const round = { signal, calls: 0, answers: 0, failures: 0 }
       roundAt = clock.monotonic()
       try {
         await work(round)
         // A single record whose search failed was postponed already.
-        if (round.failures > 1 && round.answers === 0) pause()
-        else pauses = 0
+        if (round.failures > 1 && round.answers === 0) backoff.failed()
+        else backoff.end()
       } catch (error) {
         signal.throwIfAborted()
         if (!isPlatformTrouble(error)) throw error
-        pause()
+        backoff.failed(error)
       }
     },
   }

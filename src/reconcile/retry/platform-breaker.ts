@@ -2,6 +2,7 @@
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { RetryAnswer } from '../../platform/operations.ts'
+import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 
 /** The reason why nothing is retried. */
@@ -33,14 +34,16 @@ export interface PlatformBreaker {
   /** Time of the next ping, monotonic ms; undefined when none is needed, or while one is running. */
   pingAt(): number | undefined
   isPingDue(): boolean
+  /** A sweep has listed the window: the next ping comes now, if the platform seems to be down. */
+  pingNow(): void
+  /** When the platform last answered a ping, monotonic ms; -Infinity before the first answer. */
+  answeredAt(): number
   /** Pings the platform once. Rejects with the signal's reason, or for a bug of the ping. */
   ping(signal: AbortSignal): Promise<void>
 }
 
 /** After this many failures in a row, a ping shows if the records or the platform are the problem. */
 const suspiciousRow = 3
-const firstPauseMs = 1000
-const maxPauseMs = 300_000
 
 type BreakerState =
   | { name: 'closed' }
@@ -55,7 +58,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   let state: BreakerState = { name: 'closed' }
   let failuresInARow = 0
   let doubtfulInARow = 0
-  let pauses = 0
+  const backoff = createPlatformBackoff(clock, random)
+  let answeredAt = -Infinity
   let since: number | undefined
   /** When the state was last entered, monotonic ms. */
   let enteredAt = -Infinity
@@ -75,10 +79,10 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     if (next.name === 'closed') {
       failuresInARow = 0
       doubtfulInARow = 0
-      pauses = 0
+      backoff.end()
     }
     if (next.name !== 'open') pingAt = next.name === 'checking' ? enteredAt : undefined
-    else if (!wasOpen) pause()
+    else if (!wasOpen) backOff()
     if (trouble() !== before) {
       since = trouble() === undefined ? undefined : clock.now()
       options.emit({ type: 'trouble', trouble: trouble() })
@@ -92,31 +96,32 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     return answer.result === 'unreachable' || answer.result === 'platform-error' || doubtfulInARow >= suspiciousRow
   }
 
-  async function answers(signal: AbortSignal): Promise<boolean> {
+  /** Returns the failure of a list call; undefined when it was answered. */
+  async function failureOf(signal: AbortSignal): Promise<unknown> {
     try {
       await options.client.list({ status: 'failed', page: 0, size: 1 }, signal)
-      return true
+      answeredAt = clock.monotonic()
+      return undefined
     } catch (error) {
       signal.throwIfAborted()
       if (!isPlatformTrouble(error)) throw error
-      return false
+      return error
     }
   }
 
-  /** The next ping comes after a pause, which doubles. */
-  function pause(): void {
-    const maxMs = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(pauses, 20))
-    pauses += 1
-    pingAt = clock.monotonic() + maxMs * (1 - random.next() / 2)
+  function backOff(failure?: unknown): void {
+    backoff.failed(failure)
+    pingAt = backoff.until()
   }
 
   async function ping(signal: AbortSignal): Promise<void> {
     const asked = state
-    const answered = await answers(signal)
+    const failure = await failureOf(signal)
+    const answered = failure === undefined
     // A refusal may have come during the ping: it counts, even if the list call was answered.
     if (state.name === 'checking') enter(answered ? { name: 'closed' } : { name: 'open', trouble: 'platform' })
     else if (state.name !== 'open' || asked.name === 'checking') return
-    else if (!answered) pause()
+    else if (!answered) backOff(failure)
     else enter(state.trouble === 'platform' ? { name: 'closed' } : { name: 'half-open' })
   }
 
@@ -142,6 +147,12 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
       }
     },
     pingAt: () => (isPinging ? undefined : pingAt),
+    pingNow() {
+      if (state.name !== 'open' || state.trouble !== 'platform') return
+      pingAt = clock.monotonic()
+      options.wake()
+    },
+    answeredAt: () => answeredAt,
     isPingDue: () => !isPinging && pingAt !== undefined && clock.monotonic() >= pingAt,
     async ping(signal) {
       isPinging = true

@@ -2,8 +2,10 @@
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import { attemptsOf } from '../decide.ts'
+import { createPlatformBackoff } from '../platform-backoff.ts'
 import type { Policy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
+import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import type { SkipReason, SweepKind } from './sweep-report.ts'
 
 /** Targets of a sweep: the whole window, its newest part, or the left-out records. */
@@ -16,6 +18,7 @@ export interface SweepScheduleOptions {
   /** True while the circuit of a subscription is closed, so that its records can be retried. */
   isClosed: (subscriptionId: string) => boolean
   rate: Pick<RateLimiter, 'pausedForMs'>
+  breaker: Pick<PlatformBreaker, 'answeredAt'>
   clock: Pick<Clock, 'monotonic'>
   random: Random
   /** Called when a sweep was requested. */
@@ -30,8 +33,8 @@ export interface SweepSchedule {
   /** Milliseconds until `next` may return another sweep; undefined when only a tick can bring one. */
   msUntilNext(): number | undefined
   begin(target: SweepTarget): void
-  /** The sweep has ended; `succeeded` is false when the platform could not be listed. */
-  end(target: SweepTarget, succeeded: boolean): void
+  /** The sweep has ended, with the failure of a call or without. */
+  end(target: SweepTarget, failure?: unknown): void
   /** A tick requested a recent sweep during another sweep: it comes between two slices. */
   isRecentWanted(): boolean
   /** The listing of the newest part begins, and has ended; it is part of a full sweep, too. */
@@ -48,21 +51,19 @@ export interface SweepSchedule {
 const restFactor = 20
 /** Maximum rest, so that a slow sweep does not leave failures unseen for long. */
 const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent: 300_000 }
-const firstBackoffMs = 1000
-const maxBackoffMs = 300_000
 /** Interval at which the backlog is checked for room while records are left out. */
 const roomCheckMs = 1000
 
 export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedule {
-  const { backlog, clock, isClosed, maxRecords, policy, random, rate } = options
+  const { backlog, breaker, clock, isClosed, maxRecords, policy, random, rate } = options
   let asked: SweepTarget | undefined
   /** A recent sweep may be part of another one. */
   const underWay = new Set<SweepTarget>()
   let isRecentWanted = false
   /** Monotonic ms; undefined before the first sweep of the kind has ended. */
   const restsUntil: Record<SweepKind, number | undefined> = { full: undefined, recent: undefined }
-  let backsOffUntil = -Infinity
-  let failuresInARow = 0
+  const backoff = createPlatformBackoff(clock, random)
+  let failedAt = -Infinity
   /** Monotonic ms: when left-out records may be listed again. */
   let leftOutRestsUntil = -Infinity
   let vainInARow = 0
@@ -73,6 +74,11 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
 
   function hasRested(kind: SweepKind): boolean {
     return clock.monotonic() >= (restsUntil[kind] ?? -Infinity)
+  }
+
+  /** A sweep fails when a list call of one row does, so a ping that was answered since ends its backoff. */
+  function backsOff(): boolean {
+    return clock.monotonic() < backoff.until() && breaker.answeredAt() <= failedAt
   }
 
   function ask(target: SweepTarget): void {
@@ -92,8 +98,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
 
   /** Left-out records of closed circuits are listed again before the next full sweep. */
   function hasRoomForLeftOut(): boolean {
-    const now = clock.monotonic()
-    if (now < leftOutRestsUntil || now < backsOffUntil || rate.pausedForMs() > 0) return false
+    if (clock.monotonic() < leftOutRestsUntil || backsOff() || rate.pausedForMs() > 0) return false
     return backlog.leftOut.oldestSecond(isClosed) !== undefined && working() < maxRecords / 2
   }
 
@@ -106,7 +111,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
         isRecentWanted = true
         return undefined
       }
-      if (clock.monotonic() < backsOffUntil) return 'backoff'
+      if (backsOff()) return 'backoff'
       if (hasRested('full')) ask('full')
       else if (hasRested('recent')) ask('recent')
       return undefined
@@ -120,16 +125,14 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     begin(target) {
       underWay.add(target)
     },
-    end(target, succeeded) {
+    end(target, failure) {
       underWay.delete(target)
-      if (succeeded) {
-        failuresInARow = 0
-        backsOffUntil = -Infinity
+      if (failure === undefined) {
+        backoff.end()
         return
       }
-      const maxMs = Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.min(failuresInARow, 20))
-      failuresInARow += 1
-      backsOffUntil = clock.monotonic() + maxMs * (1 - random.next() / 2)
+      failedAt = clock.monotonic()
+      backoff.failed(failure)
     },
     isRecentWanted: () => isRecentWanted,
     beginRecent() {

@@ -6,6 +6,7 @@ import type { TimeZone } from '../../platform/time-zone.ts'
 import type { Outcomes } from '../confirm/outcomes.ts'
 import type { Circuits } from '../retry/circuits.ts'
 import type { Gates } from '../retry/gates.ts'
+import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import type { Planner } from '../retry/planner.ts'
 import type { Backlog, Learned } from '../retry/backlog.ts'
 import { isOpen, type Recount } from '../retry/left-out.ts'
@@ -29,6 +30,7 @@ export interface SweeperOptions {
   circuits: Pick<Circuits, 'forgetIdle' | 'isClosed'>
   gates: Pick<Gates, 'of'>
   rate: Pick<RateLimiter, 'pausedForMs' | 'pausedMs'>
+  breaker: Pick<PlatformBreaker, 'answeredAt' | 'pingNow'>
   policy: Policy
   zone: TimeZone
   clock: Clock
@@ -72,10 +74,10 @@ interface Sweep {
 }
 
 export function createSweeper(options: SweeperOptions): Sweeper {
-  const { backlog, circuits, client, clock, dispatcher, gates, maxRecords, outcomes, planner } = options
+  const { backlog, breaker, circuits, client, clock, dispatcher, gates, maxRecords, outcomes, planner } = options
   const { emit, policy, random, rate, wake, zone } = options
   const { window } = policy
-  const schedule = createSweepSchedule({ backlog, policy, maxRecords, isClosed, rate, clock, random, wake })
+  const schedule = createSweepSchedule({ backlog, policy, maxRecords, isClosed, rate, breaker, clock, random, wake })
   let hasAskedTime = false
   /** Local second at which the newest part that was listed last ended. */
   let newestSeenTo: number | undefined
@@ -270,12 +272,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     try {
       await learnTime(signal)
       await bodies[target](current)
+      schedule.end(target)
+      breaker.pingNow()
     } catch (error) {
+      schedule.end(target, error)
       signal.throwIfAborted()
       failure = failureOf(error)
       if (failure === undefined) throw error
-    } finally {
-      schedule.end(target, failure === undefined)
     }
     const made = reportOf(current, (clock.monotonic() - startedAt) / 1000, failure)
     if (target === 'full' && made.result === 'complete') planner.sawAll()

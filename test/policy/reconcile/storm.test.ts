@@ -32,9 +32,15 @@ const noToken: RetryAnswer = { result: 'unauthorized', reason: 'unauthorized', s
 const storms: [string, Storm][] = [
   ['401 of everything', { patch: refused('unauthorized'), list: failure('unauthorized'), most: 7 }],
   ['403 of everything', { patch: refused('forbidden'), list: failure('forbidden'), most: 7 }],
+  // Without a token nothing is sent: the backoff stays within 10 s, less the jitter.
   [
     'no token',
-    { patch: noToken, list: new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }), most: 7 },
+    {
+      patch: noToken,
+      list: new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }),
+      most: 7,
+      mostLists: 90,
+    },
   ],
   ['403 of the PATCH, while the list is allowed', { patch: refused('forbidden'), list: undefined, most: 7 + 12 }],
   ['5xx of everything', { patch: serverError, list: failure('server-error'), most: 7 + 2 }],

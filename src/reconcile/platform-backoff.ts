@@ -1,0 +1,36 @@
+// Backoff between calls to a platform that fails: 1 s, doubling. Sweeps, checks of outcomes and the platform breaker's pings keep to it.
+import { TokenError } from '../platform/auth/token-endpoint.ts'
+import type { Clock, Random } from '../runtime/clock.ts'
+
+export interface PlatformBackoff {
+  /** When the next call may be sent, monotonic ms; -Infinity when there was no failure. */
+  until(): number
+  /** A call failed: the backoff begins again, twice as long as the last one, up to its maximum. */
+  failed(error?: unknown): void
+  /** The platform has answered. */
+  end(): void
+}
+
+const firstMs = 1000
+const maxMs = 300_000
+/** For lack of an access token: the token cache backs off itself, and calls are to go on soon after it has one. */
+const maxWithoutTokenMs = 10_000
+
+export function createPlatformBackoff(clock: Pick<Clock, 'monotonic'>, random: Pick<Random, 'next'>): PlatformBackoff {
+  let until = -Infinity
+  let failures = 0
+
+  return {
+    until: () => until,
+    failed(error) {
+      const limitMs = error instanceof TokenError ? maxWithoutTokenMs : maxMs
+      const delayMs = Math.min(limitMs, firstMs * 2 ** failures)
+      if (delayMs < limitMs) failures += 1
+      until = clock.monotonic() + delayMs * (1 - random.next() / 2)
+    },
+    end() {
+      until = -Infinity
+      failures = 0
+    },
+  }
+}

@@ -1,0 +1,123 @@
+// A platform that refuses or fails for long, then answers: no wait that it caused goes on. The whole daemon on a virtual clock.
+import { expect, test } from 'vitest'
+import { periodMs, startScene, type Reply, type Scene } from '../support/daemon-scene.ts'
+import { idOf } from '../support/fake-platform.ts'
+
+/** Each of its own subscription, and sent one at a time: the first that is refused leaves the others due. */
+const failed = Array.from({ length: 9 }, (_, index) => ({
+  ...{ status: 'failed', numberOfAttempts: 1, responseStatusCode: 503, responsePayload: null, responseHeaders: null },
+  ...{ lastAttemptErrorMessage: null, requestPayload: { webhook: { type: 'account-activated', module: 'accounts' } } },
+  ...{ eventDateTime: '2026-01-15T10:00:00', lastAttemptDateTime: '2026-01-15T10:00:00' },
+  ...{ id: idOf(index), eventId: idOf(index), subscriptionId: idOf(100 + index) },
+}))
+const env = { RECONCILER_RETRY_CONCURRENCY: '1' }
+
+function listed({ searchParams }: URL): Reply {
+  const [from, to] = ['From', 'To'].map((end) => searchParams.get(`data.webhook.eventDateTime${end}`))
+  const webhooks = failed.filter(({ eventDateTime: at }) => (from ?? '') <= at && at <= (to ?? '9999'))
+  const page = { size: 100, number: 0, totalElements: webhooks.length, totalPages: 1 }
+  return { body: { data: { webhooks }, metadata: { page } } }
+}
+
+const refusedKey: Reply = { status: 401, body: { error: 'invalid_client' } }
+const outage: Reply = { status: 503 }
+const ticksPerHour = 120
+
+async function tickFor(scene: Scene, ticks: number): Promise<void> {
+  for (let count = 0; count < ticks; count += 1) {
+    await scene.clock.advance(periodMs)
+    scene.tick()
+  }
+  await scene.clock.settle()
+}
+
+/** Advances by seconds until it is so; gives the ms that passed. */
+async function msUntil(scene: Scene, isSo: () => boolean): Promise<number> {
+  const from = scene.clock.monotonic()
+  while (!isSo()) {
+    await scene.clock.advance(1000)
+    if (scene.clock.monotonic() - from > 600_000) return Infinity
+  }
+  return scene.clock.monotonic() - from
+}
+
+const sweepsOf = ({ facts }: Scene, result: string): number =>
+  facts.filter((fact) => fact.type === 'sweep' && fact.report.result === result).length
+const hasToken = ({ facts }: Scene): boolean =>
+  facts.some((fact) => fact.type === 'token-refreshed' && fact.result === 'success')
+const patches = ({ requests }: Scene): number => requests.filter(({ method }) => method === 'PATCH').length
+
+test('a refused key: the first tick after a token came makes a sweep', async () => {
+  let isRefused = true
+  const scene = startScene({ instead: ({ method }) => (method === 'POST' && isRefused ? refusedKey : undefined) })
+  await tickFor(scene, ticksPerHour)
+  expect(scene.listedAt).toEqual([])
+  isRefused = false
+  await msUntil(scene, () => hasToken(scene))
+  expect(sweepsOf(scene, 'complete')).toBe(0)
+  scene.tick()
+  await scene.clock.settle()
+  expect(sweepsOf(scene, 'complete')).toBe(1)
+  await scene.end()
+})
+
+test('a refused key: a record that was due goes out within seconds of a token', async () => {
+  let isRefused = false
+  const scene = startScene({
+    env,
+    instead({ method, url }) {
+      if (method === 'POST') return isRefused ? refusedKey : undefined
+      if (method === 'PATCH') return { status: 401 }
+      return isRefused ? { status: 401 } : listed(url)
+    },
+  })
+  await scene.clock.advance(10_000)
+  isRefused = true
+  await tickFor(scene, ticksPerHour)
+  expect(scene.server().status().holding).toContain('unauthorized')
+  const before = patches(scene)
+  isRefused = false
+  const had = scene.facts.length
+  await msUntil(scene, () => scene.facts.slice(had).some((fact) => fact.type === 'token-refreshed'))
+  expect(await msUntil(scene, () => patches(scene) > before)).toBeLessThanOrEqual(11_000)
+  await scene.end()
+})
+
+/** Nothing answers from the first PATCH on, until it is mended. */
+async function inOutage(): Promise<{ scene: Scene; mend: () => void }> {
+  let [isDown, isMended] = [false, false]
+  const scene = startScene({
+    env,
+    instead({ method, url }) {
+      if (method === 'POST') return undefined
+      isDown ||= method === 'PATCH'
+      if (isDown && !isMended) return outage
+      return method === 'PATCH' ? { status: 404 } : listed(url)
+    },
+  })
+  await tickFor(scene, ticksPerHour)
+  expect(scene.server().status().holding).toEqual(['platform'])
+  return { scene, mend: () => (isMended = true) }
+}
+
+test('an outage: the first tick after the platform breaker closed makes a sweep', async () => {
+  const { mend, scene } = await inOutage()
+  const failures = sweepsOf(scene, 'failed')
+  while (sweepsOf(scene, 'failed') === failures) await tickFor(scene, 1)
+  mend()
+  await msUntil(scene, () => scene.server().status().holding.length === 0)
+  const before = scene.facts.length
+  scene.tick()
+  await scene.clock.settle()
+  expect(scene.facts.slice(before)).toContainEqual(expect.objectContaining({ type: 'sweep' }))
+  await scene.end()
+})
+
+test('an outage: a sweep that was answered closes the platform breaker', async () => {
+  const { mend, scene } = await inOutage()
+  mend()
+  const before = sweepsOf(scene, 'complete')
+  for (let ticks = 0; sweepsOf(scene, 'complete') === before && ticks < 20; ticks += 1) await tickFor(scene, 1)
+  expect(scene.server().status().holding).toEqual([])
+  await scene.end()
+})
