@@ -102,7 +102,7 @@ export interface GateSources {
   leadership: Leadership
   pause: Pick<Pause, 'since'>
   receiver: Pick<ReceiverHealth, 'isDown' | 'since'>
-  breaker: Pick<PlatformBreaker, 'trouble' | 'since' | 'allows'>
+  breaker: Pick<PlatformBreaker, 'gate' | 'since' | 'allows'>
   rate: Pick<RateLimiter, 'pausedForMs'>
   circuits: Pick<Circuits, 'blocks' | 'blocked'>
   /** Retried records without a known outcome, and how many there may be. */
@@ -132,8 +132,8 @@ export function createGates(sources: GateSources): Gates {
     'not-leader': () => !leadership.isLeading(),
     paused: () => pause.since() !== undefined,
     'receiver-down': () => receiver.isDown(),
-    unauthorized: () => breaker.trouble() === 'unauthorized',
-    platform: () => breaker.trouble() === 'platform',
+    unauthorized: () => breaker.gate() === 'unauthorized',
+    platform: () => breaker.gate() === 'platform',
     throttled: () => rate.pausedForMs() > 0,
     outcomes: () => sources.awaited() >= sources.maxAwaited,
   }

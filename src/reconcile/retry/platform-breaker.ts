@@ -27,7 +27,9 @@ export interface PlatformBreaker {
   /** True when a retry may be sent now; while trial PATCHes are allowed, one at a time. */
   allows(inFlight: number): boolean
   trouble(): Trouble | undefined
-  /** Start of the trouble, epoch ms of this host's clock. */
+  /** The gate that is shut: that of the trouble, or `platform` while a ping has waited for its answer for over a second. */
+  gate(): Trouble | undefined
+  /** Since when retries are stopped for this reason, epoch ms of this host's clock. */
   since(): number | undefined
   /** Reports the answer to a PATCH that was sent at `sentAt`, monotonic ms. */
   note(answer: RetryAnswer, sentAt: number): void
@@ -44,6 +46,8 @@ export interface PlatformBreaker {
 
 /** After this many failures in a row, a ping shows if the records or the platform are the problem. */
 const suspiciousRow = 3
+/** A ping that is answered within this time is shown nowhere. */
+const momentMs = 1000
 
 type BreakerState =
   | { name: 'closed' }
@@ -66,13 +70,17 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   let pingAt: number | undefined
   let isPinging = false
 
-  function trouble(): Trouble | undefined {
-    if (state.name === 'open') return state.trouble
-    return state.name === 'half-open' ? 'unauthorized' : undefined
+  /** Why retries are stopped in this state; while it is `checking`, only presumably. */
+  function reason(): Trouble | undefined {
+    if (state.name === 'closed') return undefined
+    if (state.name === 'checking') return 'platform'
+    return state.name === 'half-open' ? 'unauthorized' : state.trouble
   }
 
+  const trouble = (): Trouble | undefined => (state.name === 'checking' ? undefined : reason())
+
   function enter(next: BreakerState): void {
-    const before = trouble()
+    const before = { reason: reason(), trouble: trouble() }
     const wasOpen = state.name === 'open'
     state = next
     enteredAt = clock.monotonic()
@@ -83,10 +91,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     }
     if (next.name !== 'open') pingAt = next.name === 'checking' ? enteredAt : undefined
     else if (!wasOpen) backOff()
-    if (trouble() !== before) {
-      since = trouble() === undefined ? undefined : clock.now()
-      options.emit({ type: 'trouble', trouble: trouble() })
-    }
+    if (reason() !== before.reason) since = reason() && clock.now()
+    if (trouble() !== before.trouble) options.emit({ type: 'trouble', trouble: trouble() })
     options.wake()
   }
 
@@ -128,6 +134,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   return {
     allows: (inFlight) => state.name === 'closed' || (state.name === 'half-open' && inFlight === 0),
     trouble,
+    gate: () => (state.name === 'checking' && clock.monotonic() - enteredAt <= momentMs ? undefined : reason()),
     since: () => since,
     note(answer, sentAt) {
       if (answer.result === 'unauthorized') {

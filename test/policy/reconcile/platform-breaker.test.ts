@@ -172,6 +172,30 @@ describe('three failures in a row', () => {
     expect(breaker.allows(7)).toBe(true)
   })
 
+  test('a ping that waits for its answer for over a second shuts the gate, without a report of trouble', async () => {
+    const { clock, breaker, note, list, facts } = start()
+    list.takesMs = 20_000
+    const checksFrom = clock.now()
+    await note('unreachable', 'unreachable', 'unreachable')
+    await clock.advance(1000)
+    expect(breaker.gate()).toBeUndefined()
+    await clock.advance(1)
+    expect([breaker.gate(), breaker.since(), breaker.trouble()]).toEqual(['platform', checksFrom, undefined])
+    await clock.advance(19_000)
+    expect([breaker.gate(), breaker.since()]).toEqual([undefined, undefined])
+    expect(facts).toEqual([])
+  })
+
+  test('the gate of a platform that is down is shut since the question was asked', async () => {
+    const { clock, breaker, note, list } = start()
+    list.takesMs = 20_000
+    list.error = down
+    const checksFrom = clock.now()
+    await note('unreachable', 'unreachable', 'unreachable')
+    await clock.advance(21_000)
+    expect([breaker.gate(), breaker.since(), breaker.trouble()]).toEqual(['platform', checksFrom, 'platform'])
+  })
+
   test('the row begins anew after it', async () => {
     const { note, pings } = start()
     await note('unreachable', 'unreachable', 'unreachable')
