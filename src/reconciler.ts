@@ -21,7 +21,7 @@ import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/rec
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
 import type { Clock, Random } from './runtime/clock.ts'
 import { isAbort } from './runtime/errors.ts'
-import { createNotifier, linkAbort, type Notifier } from './runtime/notifier.ts'
+import { createNotifier, type Notifier } from './runtime/notifier.ts'
 
 export interface ReconcilerDeps {
   policy: Policy
@@ -115,8 +115,7 @@ async function retry(parts: Parts, { stop, kill }: RetrySignals, round?: RetryRo
   const { broken } = parts.dispatcher
   parts.dispatcher.begin(round)
   try {
-    using ended = linkAbort([stop, broken])
-    await retryLoop(parts, { stop: ended.signal, kill })
+    await retryLoop(parts, { stop: AbortSignal.any([stop, broken]), kill })
   } catch (error) {
     if (broken.aborted || !isAbort(error, stop)) throw error
   }

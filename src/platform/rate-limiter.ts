@@ -53,9 +53,6 @@ const lowestPerSecond = 1
  */
 const keptPlaceMs = 1
 
-/** Abort reason when the timer restarts. Created once: without a reason, each abort would create an exception with a stack. */
-const changed = new Error('the rate has changed')
-
 /** A token bucket that holds the calls of one second, at least one. */
 interface Bucket {
   level: number
@@ -95,7 +92,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   /** All pauses so far, up to the end of the present one. */
   let pausedInAllMs = 0
   let throttledInARow = 0
-  let wakeUp: AbortController | undefined
+  let cancelTimer: (() => void) | undefined
 
   function refill(): void {
     const now = clock.monotonic()
@@ -162,14 +159,10 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
 
   /** One timer for all pending grants; a change of the rate restarts it. */
   function rearm(): void {
-    wakeUp?.abort(changed)
-    wakeUp = undefined
+    cancelTimer?.()
     const wait = untilNext()
-    if (wait === undefined) return
-    const own = new AbortController()
-    wakeUp = own
     // A millisecond more than computed, so that rounding never wakes it just before its time.
-    clock.sleep(Math.ceil(wait) + 1, own.signal).then(pump, () => undefined)
+    cancelTimer = wait === undefined ? undefined : clock.timer(Math.ceil(wait) + 1, pump)
   }
 
   function pause(ms: number): void {

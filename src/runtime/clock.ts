@@ -8,6 +8,8 @@ export interface Clock {
   now(): number
   /** Milliseconds since an arbitrary start; never runs backwards. Use it for durations. */
   monotonic(): number
+  /** Calls `act` once, `ms` milliseconds from now, and never before this call has returned. The returned function cancels it. */
+  timer(ms: number, act: () => void): () => void
   /** Resolves after `ms` milliseconds (at once when <= 0); rejects with the signal's reason when it is aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
@@ -20,32 +22,47 @@ export interface Random {
   uuid(): string
 }
 
-/** Longer timers fire immediately in Node, so a longer sleep is split. */
+/** Longer timers fire immediately in Node, so a longer one is split. */
 const longestTimerMs = 2 ** 31 - 1
 
-/** One timer; `ms` is at most the longest. Rejects with the signal's reason itself, without a new error object. */
-function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const cancel = (): void => {
-      clearTimeout(timer)
-      reject(signal?.reason as Error)
-    }
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', cancel)
-      resolve()
-    }, ms)
-    signal?.addEventListener('abort', cancel, { once: true })
-  })
+/** The promise form of a timer. Rejects with the signal's reason itself, without a new error object. */
+export function sleepBy(timer: Clock['timer']): Clock['sleep'] {
+  return (ms, signal) =>
+    new Promise((resolve, reject) => {
+      const abort = (): void => {
+        cancel?.()
+        reject(signal?.reason as Error)
+      }
+      let cancel: (() => void) | undefined
+      if (signal?.aborted === true) abort()
+      else if (!(ms > 0)) resolve()
+      else {
+        cancel = timer(ms, () => {
+          signal?.removeEventListener('abort', abort)
+          resolve()
+        })
+        signal?.addEventListener('abort', abort, { once: true })
+      }
+    })
 }
 
-/** The host's own clock. Sleeping keeps the process alive. */
+function systemTimer(ms: number, act: () => void): () => void {
+  let timer: NodeJS.Timeout
+  const begin = (left: number): void => {
+    timer = left > longestTimerMs ? setTimeout(begin, longestTimerMs, left - longestTimerMs) : setTimeout(act, left)
+  }
+  begin(ms)
+  return () => {
+    clearTimeout(timer)
+  }
+}
+
+/** The host's own clock. A timer keeps the process alive. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
-  async sleep(ms, signal) {
-    signal?.throwIfAborted()
-    for (let left = ms; left > 0; left -= longestTimerMs) await delay(Math.min(left, longestTimerMs), signal)
-  },
+  timer: systemTimer,
+  sleep: sleepBy(systemTimer),
 }
 
 export const systemRandom: Random = { next: () => Math.random(), uuid: () => randomUUID() }

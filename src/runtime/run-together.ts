@@ -1,5 +1,4 @@
 // Runs tasks side by side: the first bug ends all of them.
-import { linkAbort } from './notifier.ts'
 
 /** A task ends by itself, or with the signal's reason when that is aborted. */
 export type Task = (signal: AbortSignal) => Promise<unknown>
@@ -10,13 +9,16 @@ export type Task = (signal: AbortSignal) => Promise<unknown>
  * @throws that first error
  */
 export async function runTogether(tasks: readonly Task[], signal: AbortSignal): Promise<void> {
-  using ended = linkAbort([signal])
+  const failed = new AbortController()
+  const ended = AbortSignal.any([signal, failed.signal])
   await Promise.all(
     tasks.map(async (task) => {
       try {
-        await task(ended.signal)
+        await task(ended)
       } catch (error) {
-        if (!ended.signal.aborted) throw error
+        if (ended.aborted) return
+        failed.abort(error)
+        throw error
       }
     }),
   )

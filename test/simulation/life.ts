@@ -1,5 +1,5 @@
 // One process of the daemon: the real one, with clock, randomness, schedule and network from here. It can die in any moment.
-import type { Clock } from '../../src/runtime/clock.ts'
+import { sleepBy, type Clock } from '../../src/runtime/clock.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
@@ -66,29 +66,30 @@ export function startLife(options: LifeOptions): Life {
   let waiting = 0
   let server: Parameters<DaemonHost['startServer']>[0] | undefined
 
+  /** Of a process that was killed, no timer fires. */
+  function timer(ms: number, act: () => void): () => void {
+    let isSet = true
+    waiting += 1
+    const unset = (): void => {
+      if (isSet) waiting -= 1
+      isSet = false
+    }
+    const cancel = timeline.after(ms, () => {
+      if (!isAlive) return
+      unset()
+      act()
+    })
+    return () => {
+      unset()
+      cancel()
+    }
+  }
+
   const clock: Clock = {
     now: hostNow,
     monotonic: () => timeline.monotonic(),
-    sleep(ms, signal) {
-      if (signal?.aborted === true) return Promise.reject(signal.reason as Error)
-      if (!(ms > 0)) return Promise.resolve()
-      return new Promise((resolve, reject) => {
-        if (!isAlive) return
-        const abort = (): void => {
-          waiting -= 1
-          cancel()
-          if (isAlive) reject(signal?.reason as Error)
-        }
-        const cancel = timeline.after(ms, () => {
-          if (!isAlive) return
-          waiting -= 1
-          signal?.removeEventListener('abort', abort)
-          resolve()
-        })
-        waiting += 1
-        signal?.addEventListener('abort', abort, { once: true })
-      })
-    },
+    timer,
+    sleep: sleepBy(timer),
   }
 
   let endSchedule = (): void => undefined

@@ -112,6 +112,7 @@ export function startInstance({
   const clock: Clock = {
     now: () => truth.now() * rate,
     monotonic: () => truth.monotonic() * rate,
+    timer: (ms, act) => truth.timer(ms / rate, () => void awake.then(act)),
     async sleep(ms, signal) {
       await truth.sleep(ms / rate, signal)
       await awake

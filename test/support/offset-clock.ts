@@ -1,7 +1,6 @@
 // A clock that goes on by itself like the host's, can be moved on at once, and can be made to go faster: nothing in a test waits for real.
 import { performance } from 'node:perf_hooks'
-import { setTimeout as delay } from 'node:timers/promises'
-import type { Clock } from '../../src/runtime/clock.ts'
+import { sleepBy, type Clock } from '../../src/runtime/clock.ts'
 
 export interface OffsetClock extends Clock {
   /** Moves both clocks on; who sleeps less than that wakes up. */
@@ -20,51 +19,45 @@ export interface OffsetClockOptions {
 export function createOffsetClock({ startAt = Date.now(), speed = 1 }: OffsetClockOptions = {}): OffsetClock {
   const startedAt = performance.now()
   let advanced = 0
-  let moved = new AbortController()
+  /** One for each timer that runs: the clock has been moved on. */
+  const rearming = new Set<() => void>()
 
   const elapsed = (): number => (performance.now() - startedAt) * speed + advanced
+  const realMsUntil = (at: number): number => Math.min(Math.ceil((at - elapsed()) / speed), 2 ** 31 - 1)
   // Neither 0 nor the wall clock: who mixes the two clocks up shall be found out.
   const monotonic = (): number => 5_000_000 + elapsed()
 
-  async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    signal?.throwIfAborted()
-    const wakeAt = elapsed() + ms
-    for (let left = ms; left > 0; left = wakeAt - elapsed()) {
-      await nap(Math.ceil(left / speed), signal)
-      signal?.throwIfAborted()
+  function timer(ms: number, act: () => void): () => void {
+    const at = elapsed() + ms
+    let pending: NodeJS.Timeout
+    const rearm = (): void => {
+      clearTimeout(pending)
+      pending = setTimeout(() => (elapsed() < at ? rearm() : end()), realMsUntil(at))
     }
-  }
-
-  /** Until the time has passed, somebody moves the clock on, or the signal is aborted. */
-  async function nap(realMs: number, signal: AbortSignal | undefined): Promise<void> {
-    const ended = new AbortController()
     const end = (): void => {
-      ended.abort()
+      cancel()
+      act()
     }
-    const { signal: moving } = moved
-    moving.addEventListener('abort', end, { once: true })
-    signal?.addEventListener('abort', end, { once: true })
-    try {
-      await delay(Math.min(realMs, 2 ** 31 - 1), undefined, { signal: ended.signal })
-    } catch (error) {
-      if (!ended.signal.aborted) throw error
-    } finally {
-      moving.removeEventListener('abort', end)
-      signal?.removeEventListener('abort', end)
+    const cancel = (): void => {
+      clearTimeout(pending)
+      rearming.delete(rearm)
     }
+    rearming.add(rearm)
+    rearm()
+    return cancel
   }
 
+  const sleep = sleepBy(timer)
   const now = (): number => Math.floor(startAt + elapsed())
   return {
     now,
     monotonic,
+    timer,
     sleep,
     advance(ms) {
       advanced += ms
-      const before = moved
-      moved = new AbortController()
-      before.abort()
+      for (const rearm of [...rearming]) rearm()
     },
-    seenAhead: (ms) => ({ now: () => now() + ms, monotonic, sleep }),
+    seenAhead: (ms) => ({ now: () => now() + ms, monotonic, timer, sleep }),
   }
 }

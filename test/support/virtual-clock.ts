@@ -1,7 +1,7 @@
 // A clock that stands still until a test moves it, so that hours pass in milliseconds and in the same order each time.
 import { setImmediate as turn } from 'node:timers/promises'
 import TinyQueue from 'tinyqueue'
-import type { Clock } from '../../src/runtime/clock.ts'
+import { sleepBy, type Clock } from '../../src/runtime/clock.ts'
 
 export interface VirtualClock extends Clock {
   /**
@@ -33,13 +33,13 @@ export interface VirtualClockOptions {
 interface Sleeper {
   dueAt: number
   order: number
-  /** Aborted: still in the queue, but nobody waits any more. */
+  /** Cancelled, or over: an entry that is still in the queue counts no more. */
   gone: boolean
   wake: () => void
 }
 
-/** More sleeps than this without the time moving are a loop that would burn a core. */
-const hotLoopSleeps = 100_000
+/** More timers than this without the time moving are a loop that would burn a core. */
+const hotLoopTimers = 100_000
 const defaultLimitMs = 24 * 60 * 60 * 1000
 /** How often `run` looks again for a promise that waits for real I/O: a few seconds in all. */
 const patience = 2_000
@@ -56,7 +56,7 @@ export function createVirtualClock(
   let monotonic = 5_000_000
   let wallOffset = startMs - monotonic
   let order = 0
-  let sleepsHere = 0
+  let timersHere = 0
 
   function next(): Sleeper | undefined {
     while (queue.peek()?.gone === true) queue.pop()
@@ -64,7 +64,7 @@ export function createVirtualClock(
   }
 
   function moveTo(time: number): void {
-    if (time > monotonic) sleepsHere = 0
+    if (time > monotonic) timersHere = 0
     monotonic = Math.max(monotonic, time)
   }
 
@@ -75,31 +75,32 @@ export function createVirtualClock(
   async function wakeNext(sleeper: Sleeper): Promise<void> {
     moveTo(sleeper.dueAt)
     queue.pop()
+    sleeper.gone = true
     asleep--
     sleeper.wake()
     await settle()
   }
 
-  function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    if (signal?.aborted === true) return rejection(signal)
-    if (++sleepsHere > hotLoopSleeps) return Promise.reject(new Error('hot loop: it sleeps but the time does not move'))
-    if (!(ms > 0)) return Promise.resolve()
-    return new Promise((resolve, reject) => {
-      const sleeper: Sleeper = { dueAt: monotonic + ms, order: order++, gone: false, wake }
-      function wake(): void {
-        signal?.removeEventListener('abort', abort)
-        resolve()
-      }
-      function abort(): void {
-        sleeper.gone = true
-        asleep--
-        // The same reason that the real clock rejects with.
-        reject(signal?.reason as Error)
-      }
-      signal?.addEventListener('abort', abort, { once: true })
-      queue.push(sleeper)
-      asleep++
-    })
+  function countHere(): void {
+    if (++timersHere > hotLoopTimers) throw new Error('hot loop: it sets timers but the time does not move')
+  }
+
+  function timer(ms: number, act: () => void): () => void {
+    countHere()
+    const sleeper: Sleeper = { dueAt: monotonic + Math.max(0, ms || 0), order: order++, gone: false, wake: act }
+    queue.push(sleeper)
+    asleep++
+    return () => {
+      if (sleeper.gone) return
+      sleeper.gone = true
+      asleep--
+    }
+  }
+
+  const sleepOn = sleepBy(timer)
+  async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    countHere()
+    await sleepOn(ms, signal)
   }
 
   async function advance(ms: number): Promise<void> {
@@ -136,6 +137,7 @@ export function createVirtualClock(
   return {
     now: () => monotonic + wallOffset,
     monotonic: () => monotonic,
+    timer,
     sleep,
     advance,
     run,
@@ -149,8 +151,4 @@ export function createVirtualClock(
       return first === undefined ? undefined : first.dueAt - monotonic
     },
   }
-}
-
-function rejection(signal: AbortSignal): Promise<never> {
-  return Promise.reject(signal.reason as Error)
 }

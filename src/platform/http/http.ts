@@ -1,7 +1,6 @@
 // HTTP exchanges over undici, bounded in time and size: follow no redirect, decompress nothing, repeat nothing.
-import { Agent, EnvHttpProxyAgent, Pool, request as send, type Dispatcher } from 'undici'
+import { Agent, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici'
 import type { Clock } from '../../runtime/clock.ts'
-import { abortable, linkAbort } from '../../runtime/notifier.ts'
 import type { ProxySettings } from './proxy.ts'
 
 /** Result of a call. The same words are the values of the metric label `reason`. */
@@ -91,16 +90,13 @@ export interface HttpTransport {
   close(): Promise<void>
 }
 
-interface SentState {
-  /** Something of the request may have been written to a connection. */
-  isSent: boolean
-}
-
 const defaultConnectTimeoutMs = 5_000
 
 /** Created once: without a reason, each abort would create an exception with a stack. */
 const deadline = new TransportError('timeout', 'DEADLINE')
 const deadlineUnsent = new TransportError('timeout', 'DEADLINE', { requestNotSent: true })
+/** Ends a request that nothing waits for any more. */
+const over = new Error('the request is over')
 
 const timeoutCodes = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
@@ -122,48 +118,94 @@ function codeOf(error: unknown): string {
   return error instanceof Error ? error.name : 'UNKNOWN'
 }
 
-function toTransportError(error: unknown, { isSent }: SentState): TransportError {
-  if (error === deadline) return isSent ? deadline : deadlineUnsent
-  if (error instanceof TransportError) return error
+function toTransportError(error: unknown, isSent: boolean): TransportError {
   const code = codeOf(error)
   const reason = timeoutCodes.has(code) ? 'timeout' : tlsCode.test(code) ? 'tls' : 'connection'
   return new TransportError(reason, code, { requestNotSent: !isSent })
 }
 
-function firstValues(headers: Dispatcher.ResponseData['headers']): Record<string, string> {
+function firstValues(headers: Record<string, string | string[] | undefined>): Record<string, string> {
   const first: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
+  for (const name in headers) {
+    const value = headers[name]
     const text = Array.isArray(value) ? value[0] : value
     if (text !== undefined) first[name.toLowerCase()] = text
   }
   return first
 }
 
-async function readBody(body: Dispatcher.ResponseData['body'], maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > maxBytes) throw new TransportError('too-large', 'TOO_LARGE')
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks, bytes).toString('utf8')
+function textOf(chunks: readonly Buffer[], bytes: number): string {
+  const [first] = chunks
+  return (chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, bytes)).toString('utf8')
 }
 
 /**
- * Marks the exchange when its request is about to be written. Error codes do not show that: the same code can come from
- * a handshake and from a connection that breaks later.
+ * One exchange, by undici's dispatch interface: its request function adds a stream and an abort signal to each call, which
+ * cost as much as all the rest of it.
  */
-function marking(dispatch: Dispatcher['dispatch']): Dispatcher['dispatch'] {
-  return (options, handler) => {
-    const { opaque: exchange } = options as Dispatcher.RequestOptions<SentState>
-    const onRequestStart = handler.onRequestStart?.bind(handler)
-    handler.onRequestStart = (controller, context) => {
-      if (exchange != null) exchange.isSent = true
-      onRequestStart?.(controller, context)
+function exchange(request: HttpRequest, dispatcher: Dispatcher, clock: Clock): Promise<HttpResponse> {
+  const { body, headers, maxBytes, method, signal, timeoutMs, url } = request
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted()
+    const sentAt = clock.monotonic()
+    /** Undefined while the request waits for a connection. */
+    let controller: Dispatcher.DispatchController | undefined
+    let isOver = false
+    let head: Omit<HttpResponse, 'body'> | undefined
+    const chunks: Buffer[] = []
+    let bytes = 0
+
+    function end(): void {
+      isOver = true
+      cancelDeadline()
+      signal?.removeEventListener('abort', abort)
     }
-    return dispatch(options, handler)
-  }
+    function fail(error: Error): void {
+      if (isOver) return
+      end()
+      reject(error)
+      controller?.abort(error)
+    }
+    function abort(): void {
+      fail(signal?.reason as Error)
+    }
+    const cancelDeadline = clock.timer(timeoutMs, () => {
+      // Error codes do not show if something was sent: the same can come from a handshake and from a connection that breaks later.
+      fail(controller === undefined ? deadlineUnsent : deadline)
+    })
+    signal?.addEventListener('abort', abort, { once: true })
+
+    dispatcher.dispatch(
+      { origin: url.origin, path: url.pathname + url.search, method, headers, body: body ?? null },
+      {
+        /** The request is about to be written. */
+        onRequestStart(given) {
+          if (isOver) given.abort(over)
+          else controller = given
+        },
+        onResponseStart(_, status, received) {
+          if (isOver || status < 200) return
+          const receivedAt = clock.monotonic()
+          head = { status, headers: firstValues(received), sentAt, receivedAt }
+          if (Number(head.headers['content-length']) > maxBytes) fail(new TransportError('too-large', 'TOO_LARGE'))
+        },
+        onResponseData(_, chunk) {
+          if (isOver) return
+          bytes += chunk.length
+          if (bytes > maxBytes) fail(new TransportError('too-large', 'TOO_LARGE'))
+          else chunks.push(chunk)
+        },
+        onResponseEnd() {
+          if (isOver || head === undefined) return
+          end()
+          resolve({ ...head, body: textOf(chunks, bytes) })
+        },
+        onResponseError(_, error) {
+          fail(toTransportError(error, controller !== undefined))
+        },
+      },
+    )
+  })
 }
 
 /** The same without a proxy. */
@@ -189,54 +231,9 @@ function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: D
 export function createHttpTransport(options: HttpTransportOptions): HttpTransport {
   const { clock } = options
   const agents = agentsOf(options)
-  const dispatchers = { usual: agents.usual.compose(marking), direct: agents.direct.compose(marking) }
-
-  async function receive(request: HttpRequest, signal: AbortSignal, exchange: SentState): Promise<HttpResponse> {
-    const sentAt = clock.monotonic()
-    const answer = await send(request.url, {
-      method: request.method,
-      headers: request.headers,
-      body: request.body ?? null,
-      signal,
-      dispatcher: request.direct === true ? dispatchers.direct : dispatchers.usual,
-      opaque: exchange,
-    })
-    const receivedAt = clock.monotonic()
-    const headers = firstValues(answer.headers)
-    if (Number(headers['content-length']) > request.maxBytes) {
-      answer.body.destroy()
-      throw new TransportError('too-large', 'TOO_LARGE')
-    }
-    return {
-      status: answer.statusCode,
-      headers,
-      body: await readBody(answer.body, request.maxBytes),
-      sentAt,
-      receivedAt,
-    }
-  }
-
-  async function transport(request: HttpRequest): Promise<HttpResponse> {
-    request.signal?.throwIfAborted()
-    const exchange: SentState = { isSent: false }
-    using ended = linkAbort(request.signal === undefined ? [] : [request.signal])
-    clock.sleep(request.timeoutMs, ended.signal).then(
-      () => {
-        ended.abort(deadline)
-      },
-      () => undefined,
-    )
-    try {
-      // undici reports an abort of a request that still waits for a connection only when it has one.
-      return await abortable(receive(request, ended.signal, exchange), ended.signal)
-    } catch (error) {
-      request.signal?.throwIfAborted()
-      throw toTransportError(ended.signal.reason === deadline ? deadline : error, exchange)
-    }
-  }
 
   return {
-    transport,
+    transport: (request) => exchange(request, request.direct === true ? agents.direct : agents.usual, clock),
     async close() {
       await Promise.all([...new Set(Object.values(agents))].map((agent) => agent.destroy()))
     },

@@ -8,6 +8,7 @@ import { logEvents, type LogEventFields } from '../../../src/observe/log/log-eve
 const clock: Clock = {
   now: () => Date.UTC(2026, 0, 2, 3, 4, 5, 678),
   monotonic: () => 0,
+  timer: () => () => undefined,
   sleep: () => Promise.resolve(),
 }
 

@@ -11,20 +11,20 @@ interface Load {
   clock: VirtualClock
   rate: RateLimiter
   granted: Counts
-  /** Sleeps begun so far. */
-  sleeps(): number
+  /** Timers set so far. */
+  timers(): number
   /** So many ask again as soon as they are granted; the answer takes `answerMs` of virtual time. */
   keepAsking(kind: TrafficClass, askers: number, answerMs?: number): AbortController
 }
 
 function setUp(maxPerSecond: number, maxRetriesPerSecond?: number, areChecksLate?: () => boolean): Load {
   const clock = createVirtualClock()
-  let sleeps = 0
+  let timers = 0
   const counting: Clock = {
     ...clock,
-    sleep(ms, signal) {
-      sleeps += 1
-      return clock.sleep(ms, signal)
+    timer(ms, act) {
+      timers += 1
+      return clock.timer(ms, act)
     },
   }
   const rate = createRateLimiter({
@@ -47,7 +47,7 @@ function setUp(maxPerSecond: number, maxRetriesPerSecond?: number, areChecksLate
     clock,
     rate,
     granted,
-    sleeps: () => sleeps,
+    timers: () => timers,
     keepAsking(kind, askers, answerMs = 0) {
       const end = new AbortController()
       for (let i = 0; i < askers; i += 1) askOnAndOn(kind, answerMs, end.signal).catch(() => undefined)
@@ -208,20 +208,20 @@ describe('no hot loop', () => {
     ['in a pause of five minutes', 20, undefined, 300_000],
     ['at one call in ten seconds', 0.1, undefined, undefined],
     ['at one retry in a hundred seconds', 1000, 0.01, undefined],
-  ])('%s: hardly a sleep a grant', async (_, max, retries, pauseMs) => {
-    const { clock, granted, rate, sleeps, keepAsking } = setUp(max, retries)
+  ])('%s: hardly a timer a grant', async (_, max, retries, pauseMs) => {
+    const { clock, granted, rate, timers, keepAsking } = setUp(max, retries)
     if (pauseMs !== undefined)
       rate.reportResponse({ kind: 'throttled', retryAfterMs: pauseMs, sentAt: clock.monotonic() })
     keepAsking('retry', 3)
     await clock.advance(290_000)
-    expect(sleeps()).toBeLessThanOrEqual(3 * granted.retry + 10)
+    expect(timers()).toBeLessThanOrEqual(3 * granted.retry + 10)
   })
 
-  test('under full load the sleeps are in proportion to the grants', async () => {
-    const { clock, granted, sleeps, keepAsking } = setUp(200)
+  test('under full load the timers are in proportion to the grants', async () => {
+    const { clock, granted, timers, keepAsking } = setUp(200)
     for (const kind of ['retry', 'list', 'confirm'] as const) keepAsking(kind, 3, 5)
     await clock.advance(5000)
-    expect(sleeps()).toBeLessThan(4 * (granted.retry + granted.list + granted.confirm))
+    expect(timers()).toBeLessThan(4 * (granted.retry + granted.list + granted.confirm))
   })
 
   test('with nobody waiting nothing sleeps', async () => {

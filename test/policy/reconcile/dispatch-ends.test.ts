@@ -94,15 +94,15 @@ describe('a single round', () => {
       latencyMs: 0,
     })
     watch.bind(world)
-    let sleeps = 0
-    const sleep = world.clock.sleep.bind(world.clock)
-    world.clock.sleep = (ms, signal) => {
-      sleeps += 1
-      return sleep(ms, signal)
+    let timers = 0
+    const timer = world.clock.timer.bind(world.clock)
+    world.clock.timer = (ms, act) => {
+      timers += 1
+      return timer(ms, act)
     }
     await round(world)
     expect(world.platform.retries).toHaveLength(1)
-    expect(sleeps).toBeLessThan(100)
+    expect(timers).toBeLessThan(100)
   })
 
   test.each([
