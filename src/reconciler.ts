@@ -21,7 +21,7 @@ import { createReceiverHealth, type ReceiverHealth } from './reconcile/retry/rec
 import { createSweeper, type Sweeper } from './reconcile/sweep/sweeper.ts'
 import type { Clock, Random } from './runtime/clock.ts'
 import { isAbort } from './runtime/errors.ts'
-import { createNotifier, type Notifier } from './runtime/notifier.ts'
+import { createNotifier, linkAbort, type Notifier } from './runtime/notifier.ts'
 
 export interface ReconcilerDeps {
   policy: Policy
@@ -89,14 +89,19 @@ async function retryLoop({ dispatcher, notifiers, rate }: Parts, { stop, kill }:
   for (;;) {
     stop.throwIfAborted()
     dispatcher.turn(stop)
-    if (dispatcher.pick() !== undefined) {
+    let picked = dispatcher.pick()
+    if (picked === undefined) {
+      if (dispatcher.isRoundOver()) return
+      await notifiers.retry.wait(dispatcher.msUntilChange(), stop)
+      continue
+    }
+    if (!rate.tryAcquire('retry')) {
       await rate.acquire('retry', stop)
       // Picks again after the wait: the record may not be due any more, and a gate may be shut.
-      const picked = stop.aborted ? undefined : dispatcher.pick()
-      if (picked === undefined) rate.release('retry')
-      else dispatcher.send(picked, kill)
-    } else if (dispatcher.isRoundOver()) return
-    else await notifiers.retry.wait(dispatcher.msUntilChange(), stop)
+      picked = stop.aborted ? undefined : dispatcher.pick()
+    }
+    if (picked === undefined) rate.release('retry')
+    else dispatcher.send(picked, kill)
   }
 }
 
@@ -115,7 +120,8 @@ async function retry(parts: Parts, { stop, kill }: RetrySignals, round?: RetryRo
   const { broken } = parts.dispatcher
   parts.dispatcher.begin(round)
   try {
-    await retryLoop(parts, { stop: AbortSignal.any([stop, broken]), kill })
+    using ended = linkAbort([stop, broken])
+    await retryLoop(parts, { stop: ended.signal, kill })
   } catch (error) {
     if (broken.aborted || !isAbort(error, stop)) throw error
   }

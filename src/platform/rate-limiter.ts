@@ -27,6 +27,8 @@ export interface RateReport {
 export interface RateLimiter {
   /** Resolves when the call may be sent; rejects with the signal's reason when aborted. */
   acquire(kind: TrafficClass, signal?: AbortSignal): Promise<void>
+  /** Acquires a call that may be sent now, without a wait; false when it has to wait for the rate or for another class. */
+  tryAcquire(kind: TrafficClass): boolean
   /** Returns a call that was acquired and not used. */
   release(kind: TrafficClass): void
   reportResponse(answer: RateReport): void
@@ -207,11 +209,27 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     pump()
   }
 
+  /** An idle class must not accumulate credit. */
+  function join(kind: TrafficClass): void {
+    if (queues[kind].length === 0) used[kind] = Math.max(used[kind], usedByNow)
+  }
+
+  function tryAcquire(kind: TrafficClass): boolean {
+    refill()
+    // With two left there is none to keep for the class just served.
+    if (all.level < 2 || !mayGo(kind) || pausedForMs() > 0 || kinds.some((other) => queues[other].length > 0))
+      return false
+    join(kind)
+    take(kind)
+    return true
+  }
+
   return {
+    tryAcquire,
     async acquire(kind, signal) {
       signal?.throwIfAborted()
-      // An idle class must not accumulate credit.
-      if (queues[kind].length === 0) used[kind] = Math.max(used[kind], usedByNow)
+      if (tryAcquire(kind)) return
+      join(kind)
       await granted(kind, signal)
       if (signal?.aborted === true) {
         // Aborted after the grant and before the caller could use it.

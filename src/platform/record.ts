@@ -37,7 +37,7 @@ export interface UnreadableRow {
   field: 'row' | 'id' | 'eventDateTime' | 'status'
 }
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+const uuid = /^[\da-fA-F]{8}-[\da-fA-F]{4}-[\da-fA-F]{4}-[\da-fA-F]{4}-[\da-fA-F]{12}$/
 
 /** True for a UUID of any version, in either case. Only such an id ever goes into a path. */
 export function isUuid(value: unknown): value is string {

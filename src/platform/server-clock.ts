@@ -30,13 +30,6 @@ const driftPerMs = 100e-6
 /** Before the first answer: a host whose clock is set by NTP is well within this. */
 const unknownMarginMs = 5000
 
-/** The evidence of one answer: `Date` is cut to the second, and was written between sending and receiving. */
-function intervalOf({ headers, receivedAt, sentAt }: Parameters<ServerClock['learn']>[0]): Interval | undefined {
-  // With an Age, a cache answered, and its Date is older.
-  const date = headers['age'] === undefined ? parseHttpDate(headers['date']?.trim() ?? '') : undefined
-  return date === undefined ? undefined : [date - receivedAt, date + 1000 - sentAt]
-}
-
 function intersection(a: Interval, b: Interval): Interval | undefined {
   const both = [Math.max(a[0], b[0]), Math.min(a[1], b[1])] as const
   return both[0] <= both[1] ? both : undefined
@@ -59,6 +52,21 @@ export function createServerClock(clock: Clock): ServerClock {
   let known: { interval: Interval; at: number } | undefined
   /** Far from what is known, and not accepted yet. */
   let pendingJump: { interval: Interval; answers: number } | undefined
+
+  /** All answers of a second have the same text. */
+  let lastDate: { text: string; at: number | undefined } = { text: '', at: undefined }
+
+  function dateOf(text: string): number | undefined {
+    if (text !== lastDate.text) lastDate = { text, at: parseHttpDate(text.trim()) }
+    return lastDate.at
+  }
+
+  /** The evidence of one answer: `Date` is cut to the second, and was written between sending and receiving. */
+  function intervalOf({ headers, receivedAt, sentAt }: Parameters<ServerClock['learn']>[0]): Interval | undefined {
+    // With an Age, a cache answered, and its Date is older.
+    const date = headers['age'] === undefined ? dateOf(headers['date'] ?? '') : undefined
+    return date === undefined ? undefined : [date - receivedAt, date + 1000 - sentAt]
+  }
 
   const offset = (): number => (known === undefined ? assumed : middle(known.interval))
 

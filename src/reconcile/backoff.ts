@@ -1,12 +1,23 @@
 // Backoff between two retries of a record: a pure function of its id and its number of attempts.
 import type { BackoffPolicy } from './policy.ts'
 
-/** FNV-1a with a final mix, in [0, 1). The same in every process, so that a restart changes no due time. */
-export function unitHash(text: string): number {
-  let hash = 0x811c9dc5
+/** FNV-1a, continued from `hash` with the text. */
+function hashOn(hash: number, text: string): number {
+  let result = hash
   for (let index = 0; index < text.length; index += 1) {
-    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
+    result = Math.imul(result ^ text.charCodeAt(index), 0x01000193)
   }
+  return result
+}
+
+/** Hash of a record's id in either case. A record keeps it, as each decision needs it. */
+export function jitterSeed(id: string): number {
+  return hashOn(0x811c9dc5, `${id.toLowerCase()}/`)
+}
+
+/** The hash of seed and number with a final mix, in [0, 1). The same in every process, so that a restart changes no due time. */
+export function jitterOf(seed: number, attempts: number): number {
+  let hash = hashOn(seed, String(attempts))
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
   return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32
@@ -16,8 +27,8 @@ export function unitHash(text: string): number {
  * `min(max, initial * multiplier^(n-1)) * (1 - jitter * u)` in ms, `u` in [0, 1) from (id, n).
  * `n` below 1 counts as 1.
  */
-export function backoffDelayMs(id: string, n: number, policy: BackoffPolicy): number {
+export function backoffDelayMs(seed: number, n: number, policy: BackoffPolicy): number {
   const attempts = Math.max(1, n)
   const grown = policy.initialMs * policy.multiplier ** (attempts - 1)
-  return Math.min(policy.maxMs, grown) * (1 - policy.jitter * unitHash(`${id.toLowerCase()}/${attempts}`))
+  return Math.min(policy.maxMs, grown) * (1 - policy.jitter * jitterOf(seed, attempts))
 }

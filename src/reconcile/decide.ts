@@ -15,6 +15,8 @@ export function noCounts(): Counts {
 /** The facts about a record that decide: the platform's, and the daemon's own tries. Times in epoch ms of the platform's clock. */
 export interface Known {
   id: string
+  /** Hash of the id, from which the jitter of its backoffs is drawn. */
+  jitterSeed: number
   subscriptionId: string
   eventType: string
   module: string
@@ -68,7 +70,7 @@ export function attemptsOf({ attempts, tries }: Pick<Known, 'attempts' | 'tries'
  */
 export function dueAt(known: Known, policy: Policy): number {
   const last = Math.max(known.lastAt, known.triedAt)
-  const due = last + backoffDelayMs(known.id, Math.max(1, attemptsOf(known)) + known.refusals, policy.backoff)
+  const due = last + backoffDelayMs(known.jitterSeed, Math.max(1, attemptsOf(known)) + known.refusals, policy.backoff)
   const leavesAt = known.eventAt + policy.window.lookbackMs
   // Cut to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
   const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000

@@ -1,6 +1,7 @@
 // A failed record in the backlog: the fields that decisions need, in the platform's time. @see docs/architecture.md "Time", "Backlog and decisions"
 import { laterReadingNotAfter, type TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
+import { jitterSeed } from './backoff.ts'
 import type { Known } from './decide.ts'
 import type { Ticket } from './retry/circuits.ts'
 
@@ -56,6 +57,7 @@ export function createFailedRecord(record: WebhookRecord, when: { zone: TimeZone
   const eventAt = laterReadingNotAfter(when.zone, record.eventLocal, when.now)
   return {
     id: record.id,
+    jitterSeed: jitterSeed(record.id),
     eventId: record.eventId,
     subscriptionId: record.subscriptionId,
     eventType: record.eventType,

@@ -1,4 +1,5 @@
 // Runs tasks side by side: the first bug ends all of them.
+import { linkAbort } from './notifier.ts'
 
 /** A task ends by itself, or with the signal's reason when that is aborted. */
 export type Task = (signal: AbortSignal) => Promise<unknown>
@@ -9,16 +10,13 @@ export type Task = (signal: AbortSignal) => Promise<unknown>
  * @throws that first error
  */
 export async function runTogether(tasks: readonly Task[], signal: AbortSignal): Promise<void> {
-  const failed = new AbortController()
-  const ended = AbortSignal.any([signal, failed.signal])
+  using ended = linkAbort([signal])
   await Promise.all(
     tasks.map(async (task) => {
       try {
-        await task(ended)
+        await task(ended.signal)
       } catch (error) {
-        if (ended.aborted) return
-        failed.abort(error)
-        throw error
+        if (!ended.signal.aborted) throw error
       }
     }),
   )

@@ -45,8 +45,8 @@ export const freshMutants: readonly Mutant[] = [
   {
     id: 'F06',
     file: 'reconcile/backoff.ts',
-    text: 'Math.min(policy.maxMs, grown) * (1 - policy.jitter * unitHash(`${id.toLowerCase()}/${attempts}`))',
-    replacement: 'Math.min(policy.maxMs, grown * (1 - policy.jitter * unitHash(`${id.toLowerCase()}/${attempts}`)))',
+    text: 'Math.min(policy.maxMs, grown) * (1 - policy.jitter * jitterOf(seed, attempts))',
+    replacement: 'Math.min(policy.maxMs, grown * (1 - policy.jitter * jitterOf(seed, attempts)))',
     breaks: 'backoffs at the cap have no jitter: what failed together comes back together',
     origin: 'fresh',
   },
@@ -69,14 +69,8 @@ export const freshMutants: readonly Mutant[] = [
   {
     id: 'F09',
     file: 'reconciler.ts',
-    text: `if (dispatcher.pick() !== undefined) {
-      await rate.acquire('retry', stop)
-      // Picks again after the wait: the record may not be due any more, and a gate may be shut.
-      const picked = stop.aborted ? undefined : dispatcher.pick()`,
-    replacement: `const first = dispatcher.pick()
-    if (first !== undefined) {
-      await rate.acquire('retry', stop)
-      const picked = stop.aborted ? undefined : first`,
+    text: 'picked = stop.aborted ? undefined : dispatcher.pick()',
+    replacement: 'picked = stop.aborted ? undefined : picked',
     breaks: 'a retry that waited for the rate goes out although it was paused, or the platform refused, meanwhile',
     origin: 'fresh',
   },

@@ -156,6 +156,7 @@ export function pickNext(plan: RetryPlan, rules: PickRules): Pick | undefined {
   const trial = rules.isTrial ? trialOf(plan, rules) : undefined
   if (trial !== undefined) return trial
   const { firstProbes } = rules
+  if (firstProbes.size === 0) return firstIn(plan, plan.lanes.values(), rules)
   const first = [...firstProbes].flatMap((id) => ages.map((age) => plan.lanes.get(laneKey(age, id))))
   const others = plan.lanes.values().filter(({ subscriptionId }) => !firstProbes.has(subscriptionId))
   return rules.wasFirstProbe

@@ -243,7 +243,8 @@ describe('an error has a code and no data', () => {
 })
 
 describe('a text that is nested too deep is not parsed', () => {
-  const nested = (depth: number): string => `${'{"a":['.repeat(depth / 2)}1${']}'.repeat(depth / 2)}`
+  const nested = (depth: number): string =>
+    `${'{"a":['.repeat(depth / 2)}1${']}'.repeat(depth / 2)}${' '.repeat(20_000)}`
 
   test('above 64 levels', () => {
     expect(read(200, nested(64)).reason).toBe('ok')

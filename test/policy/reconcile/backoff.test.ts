@@ -3,12 +3,13 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { backoffDelayMs, unitHash } from '../../../src/reconcile/backoff.ts'
+import { backoffDelayMs, jitterOf, jitterSeed } from '../../../src/reconcile/backoff.ts'
 import type { BackoffPolicy } from '../../../src/reconcile/policy.ts'
 
 const minute = 60_000
 const policy: BackoffPolicy = { initialMs: minute, multiplier: 2, maxMs: 6 * 60 * minute, jitter: 0.5 }
 const id = '3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f'
+const seed = jitterSeed(id)
 
 const policies: fc.Arbitrary<BackoffPolicy> = fc.record({
   initialMs: fc.integer({ min: 100, max: 30 * 24 * 3_600_000 }),
@@ -20,22 +21,23 @@ const policies: fc.Arbitrary<BackoffPolicy> = fc.record({
 describe('the hash', () => {
   // A change of these values moves the due time of every record at the next deployment.
   test.each([
-    ['', 0.6689221884589642],
-    [`${id}/1`, 0.33591487375088036],
-    [`${id}/2`, 0.7308167330920696],
-    [`${id}/30`, 0.7339269241783768],
-  ])('of %j is fixed', (text, value) => {
-    expect(unitHash(text)).toBe(value)
+    [1, 0.33591487375088036],
+    [2, 0.7308167330920696],
+    [30, 0.7339269241783768],
+  ])('of attempt %i is fixed', (attempt, value) => {
+    expect(jitterOf(jitterSeed(id), attempt)).toBe(value)
   })
 
   test('is in [0, 1) and spreads evenly over the attempts of one record and over the records of one attempt', () => {
-    for (const texts of [
-      Array.from({ length: 5000 }, (_, index) => `${id}/${index}`),
-      Array.from({ length: 5000 }, (_, index) => `00000000-0000-4000-8000-${String(index).padStart(12, '0')}/1`),
+    const seeds = Array.from({ length: 5000 }, (_, index) =>
+      jitterSeed(`00000000-0000-4000-8000-${String(index).padStart(12, '0')}`),
+    )
+    for (const hashes of [
+      seeds.map((_, index) => jitterOf(jitterSeed(id), index)),
+      seeds.map((seed) => jitterOf(seed, 1)),
     ]) {
       const tenths = new Array<number>(10).fill(0)
-      for (const text of texts) {
-        const hash = unitHash(text)
+      for (const hash of hashes) {
         expect(hash).toBeGreaterThanOrEqual(0)
         expect(hash).toBeLessThan(1)
         tenths[Math.floor(hash * 10)] = (tenths[Math.floor(hash * 10)] ?? 0) + 1
@@ -45,9 +47,9 @@ describe('the hash', () => {
   })
 
   test('is the same in another process', async () => {
-    const script = `import { unitHash } from ${JSON.stringify(new URL('../../../src/reconcile/backoff.ts', import.meta.url).href)}; console.log(unitHash('${id}/7'))`
+    const script = `import { jitterOf, jitterSeed } from ${JSON.stringify(new URL('../../../src/reconcile/backoff.ts', import.meta.url).href)}; console.log(jitterOf(jitterSeed('${id}'), 7))`
     const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script])
-    expect(Number(stdout)).toBe(unitHash(`${id}/7`))
+    expect(Number(stdout)).toBe(jitterOf(jitterSeed(id), 7))
   })
 })
 
@@ -62,22 +64,22 @@ describe('the delay', () => {
     [10_000, 360],
     [Number.MAX_SAFE_INTEGER, 360],
   ])('after %i attempts lies within half of %i min', (n, minutes) => {
-    const delay = backoffDelayMs(id, n, policy)
+    const delay = backoffDelayMs(seed, n, policy)
     expect(delay).toBeLessThanOrEqual(minutes * minute)
     expect(delay).toBeGreaterThan((minutes * minute) / 2)
   })
 
   test.each([0, -1, -1000])('%i attempts count as one', (n) => {
-    expect(backoffDelayMs(id, n, policy)).toBe(backoffDelayMs(id, 1, policy))
+    expect(backoffDelayMs(seed, n, policy)).toBe(backoffDelayMs(seed, 1, policy))
   })
 
   test('ids that differ by case only are the same record', () => {
-    expect(backoffDelayMs(id.toUpperCase(), 3, policy)).toBe(backoffDelayMs(id, 3, policy))
+    expect(backoffDelayMs(jitterSeed(id.toUpperCase()), 3, policy)).toBe(backoffDelayMs(seed, 3, policy))
   })
 
   test('thirty attempts are about four days', () => {
     let sum = 0
-    for (let n = 1; n < 30; n += 1) sum += backoffDelayMs(id, n, policy)
+    for (let n = 1; n < 30; n += 1) sum += backoffDelayMs(seed, n, policy)
     expect(sum / 86_400_000).toBeGreaterThan(3)
     expect(sum / 86_400_000).toBeLessThan(5.5)
   })
@@ -85,7 +87,7 @@ describe('the delay', () => {
   test('whatever the policy: positive, finite, never above the maximum nor under what the jitter leaves', () => {
     fc.assert(
       fc.property(fc.uuid(), fc.nat(), policies, (any, n, anyPolicy) => {
-        const delay = backoffDelayMs(any, n, anyPolicy)
+        const delay = backoffDelayMs(jitterSeed(any), n, anyPolicy)
         const grown = Math.min(anyPolicy.maxMs, anyPolicy.initialMs * anyPolicy.multiplier ** (Math.max(1, n) - 1))
         expect(delay).toBeGreaterThan(0)
         expect(delay).toBeLessThanOrEqual(anyPolicy.maxMs)
@@ -98,7 +100,9 @@ describe('the delay', () => {
   test('with the defaults each wait is longer than the one before, until the longest', () => {
     fc.assert(
       fc.property(fc.uuid(), fc.integer({ min: 1, max: 8 }), (any, n) => {
-        expect(backoffDelayMs(any, n + 1, policy)).toBeGreaterThan(backoffDelayMs(any, n, policy))
+        expect(backoffDelayMs(jitterSeed(any), n + 1, policy)).toBeGreaterThan(
+          backoffDelayMs(jitterSeed(any), n, policy),
+        )
       }),
     )
   })

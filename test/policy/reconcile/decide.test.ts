@@ -1,7 +1,7 @@
 // What the policy says of a record: the order of the rules, and when a record becomes due.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { backoffDelayMs } from '../../../src/reconcile/backoff.ts'
+import { backoffDelayMs, jitterSeed } from '../../../src/reconcile/backoff.ts'
 import { decide, dueAt, isExpiring, type Known } from '../../../src/reconcile/decide.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
 import { ruleTable, sentenceOf, type Rule } from '../../../src/reconcile/reasons.ts'
@@ -24,6 +24,7 @@ const policy: Policy = {
 
 const record: Known = {
   id: '3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f',
+  jitterSeed: jitterSeed('3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f'),
   subscriptionId: 'aaaaaaaa-0000-4000-8000-000000000001',
   eventType: 'account-activated',
   module: 'accounts',
@@ -113,7 +114,7 @@ describe('refusals in a row', () => {
     [9, 0, 1000, 1009],
   ])('%i attempts, %i tries and %i refusals rest as %i attempts do', (attempts, tries, refusals, n) => {
     const known = { ...record, attempts, tries, refusals, triedAt: now }
-    expect(dueAt(known, policy)).toBe(now + backoffDelayMs(record.id, n, policy.backoff))
+    expect(dueAt(known, policy)).toBe(now + backoffDelayMs(record.jitterSeed, n, policy.backoff))
   })
 })
 
@@ -156,14 +157,16 @@ describe('when a record becomes due', () => {
     ['no attempt counts as one', { attempts: 0 }, 1],
   ])('%s', (_, fields, n) => {
     const known = { ...record, ...fields }
-    expect(dueAt(known, policy)).toBe(known.lastAt + backoffDelayMs(known.id, n, policy.backoff))
+    expect(dueAt(known, policy)).toBe(known.lastAt + backoffDelayMs(known.jitterSeed, n, policy.backoff))
   })
 
   test.each([
     ['the platform’s', { lastAt: now - hour, triedAt: now - 2 * hour }],
     ['ours', { lastAt: now - 2 * hour, triedAt: now - hour }],
   ])('the later attempt counts: %s', (_, fields) => {
-    expect(dueAt({ ...record, ...fields }, policy)).toBe(now - hour + backoffDelayMs(record.id, 1, policy.backoff))
+    expect(dueAt({ ...record, ...fields }, policy)).toBe(
+      now - hour + backoffDelayMs(record.jitterSeed, 1, policy.backoff),
+    )
   })
 
   /** A record at that age whose backoff of hours would end after it has left the window. */
@@ -180,7 +183,7 @@ describe('when a record becomes due', () => {
 
   test('a backoff that ends within the window is not', () => {
     const known = leaving(12 * hour)
-    expect(dueAt(known, policy)).toBe(known.lastAt + backoffDelayMs(known.id, 20, policy.backoff))
+    expect(dueAt(known, policy)).toBe(known.lastAt + backoffDelayMs(known.jitterSeed, 20, policy.backoff))
   })
 
   test.each([
@@ -219,7 +222,7 @@ describe('when a record becomes due', () => {
         for (let round = 0; round < 50; round += 1) {
           const due = dueAt(state, rules)
           expect(due).toBeGreaterThan(state.lastAt)
-          const full = state.lastAt + backoffDelayMs(state.id, state.attempts, rules.backoff)
+          const full = state.lastAt + backoffDelayMs(state.jitterSeed, state.attempts, rules.backoff)
           expect(due).toBeLessThanOrEqual(full)
           if (due < full) cuts += 1
           state = { ...state, attempts: state.attempts + 1, lastAt: due }

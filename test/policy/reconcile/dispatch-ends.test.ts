@@ -177,6 +177,7 @@ describe('stopping', () => {
     await using world = holding(due(3))
     const { rate } = world
     const acquire = rate.acquire.bind(rate)
+    rate.tryAcquire = () => false
     rate.acquire = async (kind, signal) => {
       await acquire(kind, signal)
       world.stop.abort()
@@ -252,6 +253,7 @@ describe('being alive', () => {
 
   test('one that the rate never lets go is silent, but for the time that a Retry-After asks for', async () => {
     await using world = holding(due(1))
+    world.rate.tryAcquire = () => false
     world.rate.acquire = (_, signal) => world.clock.sleep(dayMs, signal)
     void world.start()
     await world.clock.advance(60_000)
