@@ -1,13 +1,17 @@
-// The command line as a process: help, version, usage errors, and what stands beside the program: sandbox and keygen.
+// The command line: help, version, usage errors, healthcheck; and what stands beside the program: sandbox and keygen. A process for each kind of end.
 import { spawnSync } from 'node:child_process'
-import { X509Certificate, createPrivateKey } from 'node:crypto'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { startSandbox } from '../../sandbox/sandbox.ts'
+import { envOf } from '../support/causes.ts'
+import { runCommand, type Ran } from '../support/command.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
+import { startLocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { makeFolder, runProgram, startDaemon, startProgram, patience } from '../support/process.ts'
 
@@ -20,32 +24,31 @@ const keygen = { script: join(repository, 'tools/keygen.ts') }
 const sandboxProgram = { script: join(repository, 'sandbox/main.ts') }
 
 describe('help', () => {
-  const config = ['--config <file>', 'RECONCILER_']
-  const commands: [string, string[], string[]][] = [
-    ['of the program', [], ['run', 'once', 'healthcheck', '--version', '78 configuration']],
-    ['of run', ['run'], [...config, 'SIGTERM']],
-    ['of once', ['once'], [...config, '--verbose', '--json']],
-    ['of healthcheck', ['healthcheck'], ['--port <number>', '10964', '--ready']],
-  ]
+  test.concurrent('of the program, on stdout', async () => {
+    const { code, stderr, stdout } = await runProgram(['--help'])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toMatch(/^Usage: webhook-reconciler /)
+    for (const word of ['run', 'once', 'healthcheck', '--version', '78 configuration']) expect(stdout).toContain(word)
+    expect(await runCommand(['help'])).toMatchObject({ code: 0, out: stdout })
+  })
 
-  test.concurrent.each(commands)('%s', async (_name, command, words) => {
-    const long = await runProgram([...command, '--help'])
-    expect({ code: long.code, stderr: long.stderr }).toEqual({ code: 0, stderr: '' })
-    expect(long.stdout).toContain(`Usage: webhook-reconciler ${command.join('')}`.trimEnd())
-    // Lines are wrapped: the words may be apart.
-    for (const word of words) expect(long.stdout.replaceAll(/\s+/g, ' ')).toContain(word)
-    expect(await runProgram(['help', ...command])).toMatchObject({ code: 0, stdout: long.stdout })
+  test.concurrent.each(['run', 'once', 'healthcheck'])('help %s is its --help', async (command) => {
+    const { code, err, out } = await runCommand([command, '--help'])
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).toContain(`Usage: webhook-reconciler ${command}`)
+    expect(await runCommand(['help', command])).toMatchObject({ code: 0, out })
   })
 
   test.concurrent('version', async () => {
-    for (const words of ['--version', '-V', 'version']) {
-      expect(await runProgram([words])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' })
-    }
+    expect(await runProgram(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' })
+    const [long, short, command] = await Promise.all(['--version', '-V', 'version'].map((word) => runCommand([word])))
+    expect(long).toMatchObject({ code: 0, out: '0.0.0\n', err: '' })
+    expect([short, command]).toEqual([long, long])
   })
 })
 
 describe('usage errors', () => {
-  test.concurrent.each([
+  const cases: [string, string[], string][] = [
     ['no command', [], 'Usage: webhook-reconciler'],
     ['an unknown command', ['rum'], "unknown command 'rum'"],
     ['an unknown command that is close to one', ['onc'], 'once'],
@@ -54,28 +57,34 @@ describe('usage errors', () => {
     ['an option of another command', ['run', '--dry-run'], "unknown option '--dry-run'"],
     ['an unknown option before the command', ['--verbose', 'run'], "unknown option '--verbose'"],
     ['healthcheck of no port', ['healthcheck', '--port', '99999'], '--port: a port from 1 to 65535'],
-  ])('%s: 2', async (_name, args, words) => {
-    const { code, stdout, stderr } = await runProgram(args)
-    expect({ code, stdout }, stderr).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toContain(words)
-    expect(stderr).not.toMatch(/^\s+at /m)
+    ['once with an unknown option', ['once', '--dry'], "unknown option '--dry'"],
+    ['once with an option without its value', ['once', '--config'], 'argument missing'],
+    ['once with an argument too many', ['once', 'now'], 'too many arguments'],
+    ['once as a dry run, which is plan', ['once', '--dry-run'], "unknown option '--dry-run'"],
+  ]
+  test.concurrent.each(cases)('%s: 2', async (_name, args, words) => {
+    const { code, err, out } = await runCommand(args)
+    expect({ code, out }, err).toEqual({ code: 2, out: '' })
+    expect(err).toContain(words)
+    expect(err).not.toMatch(/^\s+at /m)
+  })
+
+  test.concurrent('the process ends with 2, and writes to stderr alone', async () => {
+    const ended = await runProgram(['rum'])
+    expect(ended).toMatchObject({ code: 2, stdout: '' })
+    expect(ended.stderr).toContain("unknown command 'rum'")
   })
 })
 
 describe('beside the program', () => {
-  test.concurrent.each([
-    ['keygen', keygen, ['--client-id <id>', '--out <folder>', '--days <number>', '"730"', 'nothing is overwritten']],
-    ['sandbox', sandboxProgram, ['--config <file>', '--port <number>', '--records <number>', '--receiver <state>']],
-    ['demo', { script: join(repository, 'sandbox/demo.ts') }, ['--keep']],
-  ])('help of %s', async (_name, script, words) => {
-    const { code, stderr, stdout } = await runProgram(['--help'], script)
+  test.concurrent('the demo has a help', async () => {
+    const { code, stderr, stdout } = await runProgram(['--help'], { script: join(repository, 'sandbox/demo.ts') })
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    for (const word of words) expect(stdout.replaceAll(/\s+/g, ' ')).toContain(word)
+    expect(stdout).toContain('--keep')
   })
 
   test.concurrent.each([
     ['keygen for no days', keygen, ['--out', '/nowhere', '--days', '0'], '--days: a whole number from 1 to 3650'],
-    ['sandbox with a file that is not there', sandboxProgram, ['--config', '/no/such.yaml'], '/no/such.yaml'],
     ['sandbox with nonsense', sandboxProgram, ['--records', 'many'], '--records'],
   ])('%s: 2', async (_name, script, args, words) => {
     const { code, stdout, stderr } = await runProgram(args, script)
@@ -86,29 +95,14 @@ describe('beside the program', () => {
 })
 
 describe('keygen', () => {
-  test('makes a pair that works, says what goes where, and never overwrites', async () => {
+  test.concurrent('makes a pair that the platform takes', async ({ expect }) => {
     await using folder = await makeFolder()
     const out = join(folder.path, 'keys')
-    const first = await runProgram(['--client-id', 'my-client', '--out', out, '--days', '30'], keygen)
-    expect(first.code, first.stderr).toBe(0)
+    const made = await runProgram(['--client-id', 'my-client', '--out', out, '--days', '30'], keygen)
+    expect(made.code, made.stderr).toBe(0)
     const [keyFile, certificateFile] = [join(out, 'private-key.pem'), join(out, 'certificate.pem')]
-    for (const words of [keyFile, certificateFile, 'auth.privateKeyFile', 'auth.certificateFile', 'operator']) {
-      expect(first.stdout).toContain(words)
-    }
-    const keyText = readFileSync(keyFile, 'utf8')
-    expect(first.stdout + first.stderr).not.toContain('PRIVATE KEY-----')
-    expect(statSync(keyFile).mode & 0o777).toBe(0o600)
-    const certificate = new X509Certificate(readFileSync(certificateFile))
-    expect(createPrivateKey(keyText).asymmetricKeyDetails?.modulusLength).toBe(4096)
-    expect(certificate.subject).toBe('CN=my-client')
-    expect(certificate.verify(certificate.publicKey)).toBe(true)
-    expect(certificate.checkPrivateKey(createPrivateKey(keyText))).toBe(true)
-    expect(first.stdout).toContain(certificate.fingerprint256)
-
-    const second = await runProgram(['--client-id', 'my-client', '--out', out], keygen)
-    expect({ code: second.code, stdout: second.stdout }).toEqual({ code: 2, stdout: '' })
-    expect(second.stderr).toContain(out)
-    expect(readFileSync(keyFile, 'utf8')).toBe(keyText)
+    for (const words of [keyFile, certificateFile]) expect(made.stdout).toContain(words)
+    expect(made.stdout + made.stderr).not.toContain('PRIVATE KEY-----')
 
     await using sandbox = await startSandbox({
       clock: systemClock,
@@ -116,13 +110,13 @@ describe('keygen', () => {
     })
     seedDue(sandbox, 5)
     const own = { RECONCILER_AUTH_PRIVATE_KEY_FILE: keyFile, RECONCILER_AUTH_CERTIFICATE_FILE: certificateFile }
-    expect(await runProgram(['once'], { env: { ...(await sandboxEnv(sandbox)), ...own } })).toMatchObject({ code: 0 })
+    expect(await runCommand(['once'], { env: { ...(await envOf(sandbox)), ...own } })).toMatchObject({ code: 0 })
     expect(sandbox.counts().successful).toBe(5)
   })
 })
 
 describe('sandbox', () => {
-  test('the line that it prints starts a daemon that recovers what it holds', async () => {
+  test.concurrent('the line that it prints starts a daemon that recovers what it holds', async ({ expect }) => {
     await using folder = await makeFolder()
     await folder.write('sandbox-keys/private-key.pem', (await testKeys()).privateKeyPem)
     const options = { ...sandboxProgram, cwd: folder.path }
@@ -149,28 +143,44 @@ describe('sandbox', () => {
 })
 
 describe('healthcheck', () => {
-  test('0 while the daemon lives, 1 when nobody answers', async () => {
+  test.concurrent('0 while the daemon lives, 1 when nothing answers there', async ({ expect }) => {
     await using sandbox = await startPlatform()
-    await using daemon = await startDaemon(await sandboxEnv(sandbox))
+    await using daemon = await startLocalDaemon(await sandboxEnv(sandbox))
     const { port } = new URL(daemon.url)
+    const well = { code: 0, out: '', err: '' }
     expect(await runProgram(['healthcheck', '--port', port])).toMatchObject({ code: 0, stdout: '', stderr: '' })
-    const env = { RECONCILER_SERVER_PORT: port }
-    const ready = await runProgram(['healthcheck', '--ready'], { env })
-    expect(ready.code === 0 ? ready.stderr : ready.stderr.replace(/: .*/s, '')).toMatch(/^(?:|not ready)$/)
-    expect(await runProgram(['healthcheck'], { env })).toMatchObject({ code: 0, stdout: '', stderr: '' })
+    expect(await runCommand(['healthcheck'], { env: { RECONCILER_SERVER_PORT: port } })).toMatchObject(well)
 
     // As in the image: host and port stand in the file, and nothing else that the daemon needs is here.
     await using folder = await makeFolder()
     const file = await folder.write('config.yaml', `server: { host: 127.0.0.1, port: ${port} }\nauth: { realm: main }`)
     const byFile = { RECONCILER_CONFIG: file }
-    expect(await runProgram(['healthcheck'], { env: byFile })).toMatchObject({ code: 0, stdout: '', stderr: '' })
-    expect(await runProgram(['healthcheck', '--config', file])).toMatchObject({ code: 0, stdout: '', stderr: '' })
+    expect(await runCommand(['healthcheck'], { env: byFile })).toMatchObject(well)
+    expect(await runCommand(['healthcheck', '--config', file])).toMatchObject(well)
 
-    daemon.kill('SIGTERM')
-    await daemon.ended()
-    const { code, stderr } = await runProgram(['healthcheck'], { env: byFile })
+    await daemon.stop()
+    const { code, err } = await runCommand(['healthcheck'], { env: byFile })
     expect(code).toBe(1)
-    expect(stderr).toBe(`not alive: http://127.0.0.1:${port}/livez does not answer (ECONNREFUSED)\n`)
+    expect(err).toBe(`not alive: http://127.0.0.1:${port}/livez does not answer (ECONNREFUSED)\n`)
+  })
+
+  test.concurrent('--ready asks whether it is ready, without it whether it is alive', async ({ expect }) => {
+    let isReady = false
+    const server = createServer(({ url }, response) => {
+      const [status, body] = url === '/livez' || isReady ? [200, 'ok\n'] : [503, 'no access token yet\n']
+      response.writeHead(status).end(body)
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const port = String((server.address() as AddressInfo).port)
+    try {
+      const check = (...args: string[]): Promise<Ran> => runCommand(['healthcheck', '--port', port, ...args])
+      expect(await check()).toMatchObject({ code: 0, err: '' })
+      expect(await check('--ready')).toMatchObject({ code: 1, out: '', err: 'not ready: no access token yet\n' })
+      isReady = true
+      expect(await check('--ready')).toMatchObject({ code: 0, err: '' })
+    } finally {
+      server.close()
+    }
   })
 })
 

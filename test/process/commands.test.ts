@@ -7,12 +7,15 @@ import { token } from '../support/control.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
-import { get, runProgram, startDaemon } from '../support/process.ts'
+import { startLocalDaemon } from '../support/local-daemon.ts'
+import { get, runProgram } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
 describe('help', () => {
   test.each([
+    ['run', ['RECONCILER_', 'SIGTERM']],
+    ['once', ['--verbose', '--json']],
     ['plan', ['--records', '--zone <name>', '--json', '--event <id>', '--since <time>', '--parked', 'changes nothing']],
     ['explain', ['<id>', '--zone <name>']],
     ['retry', ['[webhookIds...]', '--event <id>', '--since <time>', '--until <time>', '--parked', '--rate', '--yes']],
@@ -22,7 +25,7 @@ describe('help', () => {
     ['resume', ['--port <number>']],
     ['probe', ['--port <number>', 'cooldowns']],
     ['status', ['--watch', '--port <number>', '--json']],
-    ['healthcheck', ['--ready', '--port <number>']],
+    ['healthcheck', ['--ready', '--port <number>', '10964']],
   ])('of %s', async (command, words) => {
     const { code, out } = await runCommand([command, '--help'])
     expect(code).toBe(0)
@@ -341,7 +344,7 @@ describe('pause and resume', () => {
   test('hold the running daemon and let it go', async () => {
     await using sandbox = await startPlatform()
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_CONTROL_TOKEN: token }
-    await using daemon = await startDaemon(env)
+    await using daemon = await startLocalDaemon(env)
     const { port } = new URL(daemon.url)
     const own = { ...env, RECONCILER_SERVER_PORT: port }
     const paused = await runCommand(['pause'], { env: own })
@@ -358,7 +361,7 @@ describe('pause and resume', () => {
     expect(byExec).toMatchObject({ code: 0, err: '', out: 'test: was not paused\n' })
     const wrong = await runCommand(['pause'], { env: { ...own, RECONCILER_CONTROL_TOKEN: `${token}-other` } })
     expect(wrong).toMatchObject({ code: 4, out: '' })
-    await using open = await startDaemon(await sandboxEnv(sandbox))
+    await using open = await startLocalDaemon(await sandboxEnv(sandbox))
     const without = await runCommand(['pause', '--port', new URL(open.url).port], { env })
     expect(without).toMatchObject({ code: 1, out: '' })
     expect(without.err).toContain('HTTP 404')

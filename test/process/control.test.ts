@@ -4,15 +4,16 @@ import type { StatusDocument } from '../../src/ops/status-document.ts'
 import { command, token } from '../support/control.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
-import { get, makeFolder, patience, startDaemon, type Daemon } from '../support/process.ts'
+import { startLocalDaemon, type LocalDaemon } from '../support/local-daemon.ts'
+import { get, makeFolder, patience } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
 const control = { RECONCILER_CONTROL_TOKEN: token }
 
-const portOf = ({ url }: Daemon): number => Number(new URL(url).port)
+const portOf = ({ url }: LocalDaemon): number => Number(new URL(url).port)
 
-async function statusOf(daemon: Daemon): Promise<StatusDocument> {
+async function statusOf(daemon: LocalDaemon): Promise<StatusDocument> {
   return JSON.parse((await get(`${daemon.url}/status`)).body) as StatusDocument
 }
 
@@ -20,7 +21,7 @@ test.concurrent('a pause holds all retries until it is resumed', async ({ expect
   const gate = createGate()
   await using sandbox = await startPlatform({ faults: [gate.hold('list')] }, gate)
   seedDue(sandbox, 20)
-  await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...control })
+  await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), ...control })
   const port = portOf(daemon)
   await gate.arrived(1)
   const paused = JSON.parse((await command(port, '/-/pause')).body) as { since: string }
@@ -40,21 +41,19 @@ test.concurrent('a pause holds all retries until it is resumed', async ({ expect
   await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0, successful: 20 })
   await expect.poll(() => statusOf(daemon), patience).toMatchObject({ paused: null, holding: [] })
   await expect.poll(async () => (await daemon.metrics()).sum('paused'), patience).toBe(0)
-  daemon.kill('SIGTERM')
-  expect((await daemon.ended()).code).toBe(0)
+  expect((await daemon.stop()).code).toBe(0)
 })
 
 test.concurrent('a restart forgets a pause', async ({ expect }) => {
   await using sandbox = await startPlatform()
   const env = { ...(await sandboxEnv(sandbox)), ...control }
   {
-    await using daemon = await startDaemon(env)
+    await using daemon = await startLocalDaemon(env)
     await command(portOf(daemon), '/-/pause')
-    daemon.kill('SIGTERM')
-    expect((await daemon.ended()).code).toBe(0)
+    expect((await daemon.stop()).code).toBe(0)
   }
   seedDue(sandbox, 1)
-  await using daemon = await startDaemon(env)
+  await using daemon = await startLocalDaemon(env)
   await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0 })
   expect(await statusOf(daemon)).toMatchObject({ paused: null })
 })
@@ -63,7 +62,7 @@ test.concurrent('without the token nothing changes, and the token is shown nowhe
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
   const tokenFile = await folder.write('token', `${token}\n`)
-  await using daemon = await startDaemon({
+  await using daemon = await startLocalDaemon({
     ...(await sandboxEnv(sandbox)),
     RECONCILER_CONTROL_TOKEN_FILE: tokenFile,
     RECONCILER_LOG_LEVEL: 'trace',
@@ -75,14 +74,13 @@ test.concurrent('without the token nothing changes, and the token is shown nowhe
   expect((await command(port, '/-/pause')).status).toBe(200)
 
   const [metrics, status] = [await get(`${daemon.url}/metrics`), await get(`${daemon.url}/status`)]
-  daemon.kill('SIGTERM')
-  const { stdout, stderr } = await daemon.ended()
-  for (const text of [stdout, stderr, metrics.body, status.body]) expect(text).not.toContain('CANARY')
+  const { err, out } = await daemon.stop()
+  for (const text of [out, err, metrics.body, status.body]) expect(text).not.toContain('CANARY')
 })
 
 test.concurrent('without control.token there are no commands', async () => {
   await using sandbox = await startPlatform()
-  await using daemon = await startDaemon(await sandboxEnv(sandbox))
+  await using daemon = await startLocalDaemon(await sandboxEnv(sandbox))
   for (const path of ['/-/pause', '/-/resume', '/-/probe']) {
     expect((await command(portOf(daemon), path)).status).toBe(404)
   }
@@ -90,15 +88,14 @@ test.concurrent('without control.token there are no commands', async () => {
 
 test.concurrent('every command is in the audit', async ({ expect }) => {
   await using sandbox = await startPlatform()
-  await using daemon = await startDaemon({
+  await using daemon = await startLocalDaemon({
     ...(await sandboxEnv(sandbox)),
     ...control,
     RECONCILER_AUDIT_ENABLED: 'true',
   })
   for (const path of ['/-/pause', '/-/pause', '/-/resume', '/-/probe']) await command(portOf(daemon), path)
-  daemon.kill('SIGTERM')
-  const { stdout } = await daemon.ended()
-  const lines = stdout
+  const { out } = await daemon.stop()
+  const lines = out
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>)

@@ -3,24 +3,25 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { metricDefinitions, metricPrefix } from '../../src/observe/metrics.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { startLocalDaemon, type LocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
-import { get, startDaemon, type Daemon, type OpsAnswer, patience } from '../support/process.ts'
+import { get, type OpsAnswer, patience } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
 const everySecond = { RECONCILER_SCHEDULE_CRON: '* * * * * *' }
 
-function messages(daemon: Daemon, ...levels: string[]): string[] {
+function messages(daemon: LocalDaemon, ...levels: string[]): string[] {
   return daemon.log().flatMap(({ event, level }) => (levels.includes(level) ? [event] : []))
 }
 
 describe('an answer', () => {
   let sandbox: Awaited<ReturnType<typeof startPlatform>>
-  let daemon: Daemon
+  let daemon: LocalDaemon
 
   beforeAll(async () => {
     sandbox = await startPlatform()
-    daemon = await startDaemon(await sandboxEnv(sandbox))
+    daemon = await startLocalDaemon(await sandboxEnv(sandbox))
   })
 
   afterAll(async () => {
@@ -53,7 +54,7 @@ describe('an answer', () => {
   })
 
   test('that nobody fetches does not hold the end up', async () => {
-    await using own = await startDaemon(await sandboxEnv(sandbox))
+    await using own = await startLocalDaemon(await sandboxEnv(sandbox))
     const { port } = new URL(own.url)
     const half = connect(Number(port), '127.0.0.1')
     half.on('error', () => undefined)
@@ -64,8 +65,7 @@ describe('an answer', () => {
     })
     // A whole request on another connection: the half one has come, too, by then.
     await get(`${own.url}/livez`)
-    own.kill('SIGTERM')
-    const { code } = await own.ended()
+    const { code } = await own.stop()
     half.destroy()
     expect(code).toBe(0)
   })
@@ -77,7 +77,7 @@ test.concurrent(
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold('token'), gate.hold('list')] }, gate)
     seedDue(sandbox, 5)
-    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_ENABLED: 'false' })
+    await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_ENABLED: 'false' })
     const look = (path: string): Promise<OpsAnswer> => get(`${daemon.url}${path}`)
 
     await gate.arrived(1)
@@ -119,7 +119,7 @@ test.concurrent(
     const port = Number(new URL(absent.baseUrl).port)
     const env = { ...(await sandboxEnv(absent)), ...everySecond }
     await absent.close()
-    await using daemon = await startDaemon(env)
+    await using daemon = await startLocalDaemon(env)
     await daemon.said('sweep_failed', { stage: 'token', reason: 'connection' })
 
     await using sandbox = await startPlatform({ port })
@@ -140,7 +140,7 @@ test.concurrent(
   async ({ expect }) => {
     const first = await startPlatform()
     const env = { ...(await sandboxEnv(first)), ...everySecond }
-    await using daemon = await startDaemon(env)
+    await using daemon = await startLocalDaemon(env)
     // The second one, by the schedule, sees nothing new.
     await daemon.said('full_sweep_completed', { level: 'debug' })
     await first.close()
@@ -168,7 +168,7 @@ test.concurrent(
 test.concurrent('a refused assertion: stays up, says why once, and asks at most twice in 30 s', async ({ expect }) => {
   const refusal = { kind: 'refuse-token', description: 'No such client.' } as const
   await using sandbox = await startPlatform({ faults: [{ operation: 'token', fault: refusal }] })
-  await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...everySecond })
+  await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), ...everySecond })
 
   const told = await daemon.said('token_rejected', { level: 'error' })
   await daemon.said('token_rejected', { level: 'debug' })
@@ -184,8 +184,7 @@ test.concurrent('a refused assertion: stays up, says why once, and asks at most 
   expect(sandbox.stats.requests.list).toEqual({})
   expect(await get(`${daemon.url}/livez`)).toMatchObject({ status: 200 })
   expect(await get(`${daemon.url}/readyz`)).toMatchObject({ status: 503 })
-  daemon.kill('SIGTERM')
-  expect((await daemon.ended()).code).toBe(0)
+  expect((await daemon.stop()).code).toBe(0)
 })
 
 test.concurrent(
@@ -194,7 +193,7 @@ test.concurrent(
     const count = 1000
     await using sandbox = await startPlatform()
     seedDue(sandbox, count)
-    await using daemon = await startDaemon({
+    await using daemon = await startLocalDaemon({
       ...(await sandboxEnv(sandbox)),
       RECONCILER_LOG_LEVEL: 'info',
       // Slowly enough that several scrapes differ: those of one second are the same.

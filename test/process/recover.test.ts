@@ -2,8 +2,9 @@
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { startLocalDaemon, type LocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
-import { startDaemon, type Daemon, patience } from '../support/process.ts'
+import { patience, startDaemon } from '../support/process.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
@@ -17,16 +18,14 @@ const atOnce = {
 }
 
 /** Ids of the records that were retried, in order. */
-function retried(daemon: Daemon): string[] {
+function retried(daemon: LocalDaemon): string[] {
   return daemon.log().flatMap(({ event, webhookId }) => (event === 'retry_answered' ? [String(webhookId)] : []))
 }
 
 test.concurrent('the schedule ticks: what fails later is found by the next tick, and delivered', async ({ expect }) => {
   await using sandbox = await startPlatform()
-  await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...atOnce })
+  await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), ...atOnce })
   await daemon.said('full_sweep_completed')
-  const before = await daemon.metrics()
-
   const undo = sandbox.receiver.fail({ status: 503 })
   const ids = Array.from({ length: 3 }, () => sandbox.emit())
   await sandbox.idle()
@@ -35,70 +34,6 @@ test.concurrent('the schedule ticks: what fails later is found by the next tick,
   await Promise.all(ids.map((webhookId) => daemon.said('retry_answered', { webhookId, result: 'accepted' })))
   await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0, successful: 3 })
   expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 3, repeated: 0 })
-
-  // The seconds go by without anything to do: ticks go on, and say nothing at info once the recovery itself is told.
-  const sweeps = async (): Promise<number> => (await daemon.metrics()).sum('sweeps_total', { kind: 'full' })
-  const sweepsMore = async (count: number): Promise<void> => {
-    const now = await sweeps()
-    await expect.poll(sweeps, patience).toBeGreaterThanOrEqual(now + count)
-  }
-  const lines = (): unknown[] => daemon.log().filter(({ level }) => level !== 'debug')
-  const outcomes = async (): Promise<number> => (await daemon.metrics()).sum('outcomes_total')
-  await expect.poll(sweeps, patience).toBeGreaterThan(before.sum('sweeps_total', { kind: 'full' }))
-  await expect.poll(outcomes, patience).toBe(3)
-  await sweepsMore(2)
-  const told = lines().length
-  await sweepsMore(3)
-  expect(lines().slice(told)).toEqual([])
-})
-
-test.concurrent('a record that keeps failing backs off, and is parked at the limit', async ({ expect }) => {
-  await using sandbox = await startPlatform()
-  sandbox.receiver.fail({ status: 500 })
-  const [id = ''] = seedDue(sandbox, 1)
-  const env = { ...(await sandboxEnv(sandbox)), ...atOnce, RECONCILER_RETRY_MAX_ATTEMPTS: '4' }
-  await using daemon = await startDaemon(env)
-
-  const parked = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'parked' })
-  await expect.poll(parked, patience).toBe(1)
-  const [sweeps, sent] = [(await daemon.metrics()).sum('sweeps_total'), sandbox.acceptedRetries(id)]
-  // Two ticks more don't touch it.
-  await expect
-    .poll(async () => (await daemon.metrics()).sum('sweeps_total'), patience)
-    .toBeGreaterThanOrEqual(sweeps + 2)
-  expect(sent).toBe(3)
-  expect(sandbox.acceptedRetries(id)).toBe(3)
-  expect(sandbox.record(id)).toMatchObject({ status: 'failed', numberOfAttempts: 4 })
-})
-
-describe.concurrent('observing only', () => {
-  test('retry.enabled: false shows what would be done, and touches nothing', async () => {
-    await using sandbox = await startPlatform()
-    seedDue(sandbox, 50)
-    sandbox.seed({
-      count: 7,
-      from: systemClock.now() - 90 * hourMs,
-      to: systemClock.now() - 80 * hourMs,
-      attempts: 30,
-    })
-    await using daemon = await startDaemon({
-      ...(await sandboxEnv(sandbox)),
-      ...everySecond,
-      RECONCILER_RETRY_ENABLED: 'false',
-    })
-    const { retries } = await daemon.said('daemon_started')
-    // The second full sweep comes by the schedule, and tells nothing new.
-    await daemon.said('full_sweep_completed', { level: 'debug' })
-
-    const metrics = await daemon.metrics()
-    expect(retries).toBe('observe only')
-    expect(metrics.sum('failed_webhooks', { decision: 'held' })).toBe(50)
-    expect(metrics.sum('failed_webhooks', { decision: 'parked' })).toBe(7)
-    expect(metrics.sum('failed_webhooks')).toBe(57)
-    expect(metrics.sum('oldest_failed_event_timestamp_seconds')).toBeGreaterThan(0)
-    expect(metrics.sum('retries_total')).toBe(0)
-    expect(sandbox.stats.requests.retry).toEqual({})
-  })
 })
 
 describe.concurrent('selection', () => {
@@ -122,7 +57,7 @@ describe.concurrent('selection', () => {
     const eventInstant = systemClock.now() - 50 * hourMs
     const records = [mine, other].flatMap((subscriptionId) => types.map((eventType) => ({ subscriptionId, eventType })))
     const ids = records.map((record) => sandbox.addWebhook({ ...record, eventInstant }))
-    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...select })
+    await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), ...select })
     await daemon.said('full_sweep_completed')
     await expect.poll(() => sandbox.counts().successful, patience).toBe(selected)
 
@@ -145,7 +80,7 @@ describe.concurrent('selection', () => {
     const boundary = Math.floor((now - 50 * hourMs) / 1000) * 1000
     const at = (offsetMs: number): string => sandbox.addWebhook({ eventInstant: boundary + offsetMs })
     const [older, younger] = [[-hourMs, -1000, -1].map(at), [0, 1000, hourMs].map(at)]
-    await using daemon = await startDaemon({
+    await using daemon = await startLocalDaemon({
       ...(await sandboxEnv(sandbox)),
       RECONCILER_WINDOW_NOT_BEFORE: new Date(boundary).toISOString(),
     })
@@ -237,7 +172,7 @@ test.concurrent(
     await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
     seedDue(sandbox, 40)
     sandbox.receiver.down()
-    await using daemon = await startDaemon({
+    await using daemon = await startLocalDaemon({
       ...(await sandboxEnv(sandbox)),
       ...everySecond,
       RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl,
@@ -261,8 +196,7 @@ test.concurrent(
     // No attempt was burned, and no circuit has opened.
     expect(sandbox.stats.deliveries).toMatchObject({ succeeded: 40, failed: 0 })
     expect(daemon.log().filter(({ event }) => event.startsWith('circuit'))).toEqual([])
-    daemon.kill('SIGTERM')
-    expect((await daemon.ended()).code).toBe(0)
+    expect((await daemon.stop()).code).toBe(0)
   },
 )
 
@@ -272,7 +206,7 @@ test.concurrent(
     await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
     seedDue(sandbox, 60)
     sandbox.receiver.down()
-    await using daemon = await startDaemon({
+    await using daemon = await startLocalDaemon({
       ...(await sandboxEnv(sandbox)),
       ...everySecond,
       RECONCILER_OUTCOME_FIRST_CHECK: '100ms',
@@ -295,7 +229,6 @@ test.concurrent(
     const failedAgain = await metrics('failed-again')
     expect(failedAgain).toBeGreaterThanOrEqual(5)
     expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 60, repeated: 0, received: 60 + failedAgain })
-    daemon.kill('SIGTERM')
-    expect((await daemon.ended()).code).toBe(0)
+    expect((await daemon.stop()).code).toBe(0)
   },
 )

@@ -4,10 +4,11 @@ import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { runCommand, type Ran } from '../support/command.ts'
 import { startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
-import { makeFolder, runProgram, startDaemon, startProgram, type Ended, type Folder } from '../support/process.ts'
+import { makeFolder, runProgram, type Folder } from '../support/process.ts'
 
 const canary = 'canary-4c1d0f'
 
@@ -28,11 +29,26 @@ beforeAll(async () => {
 
 afterAll(() => folder[Symbol.asyncDispose]())
 
-function expectRefused({ code, stdout, stderr }: Ended, words: readonly string[]): void {
-  expect({ code, stdout }, stderr).toEqual({ code: 78, stdout: '' })
-  for (const word of words) expect(stderr).toContain(word)
-  expect(stderr).not.toContain(canary)
-  expect(stderr).not.toMatch(/^\s+at /m)
+function expectRefused({ code, err, out }: Omit<Ran, 'questions'>, words: readonly string[]): void {
+  expect({ code, out }, err).toEqual({ code: 78, out: '' })
+  for (const word of words) expect(err).toContain(word)
+  expect(err).not.toContain(canary)
+  expect(err).not.toMatch(/^\s+at /m)
+}
+
+/** Runs the daemon in this process until it has started, or is refused. */
+async function run(args: readonly string[], env: Readonly<Record<string, string>>): Promise<Ran> {
+  const stop = new AbortController()
+  const onOut = (text: string): void => {
+    if (text.includes('"event":"daemon_started"')) stop.abort(new Error('SIGTERM'))
+  }
+  return runCommand(['run', ...args], { env, signal: stop.signal, onOut })
+}
+
+/** The line of the log with this event. */
+function lineOf({ out }: Ran, event: string): unknown {
+  const line = out.split('\n').find((one) => one.includes(`"event":"${event}"`))
+  return JSON.parse(line ?? 'null')
 }
 
 describe('configuration', () => {
@@ -95,13 +111,18 @@ describe('configuration', () => {
   test.concurrent.each(problems)('%s', async (_name, env, yaml, words) => {
     await using own = await makeFolder()
     const args = yaml === undefined ? [] : ['--config', await own.write('config.yaml', yaml)]
-    expectRefused(await runProgram(['run', ...args], { env }), words)
+    expectRefused(await run(args, env), words)
   })
 
   test.concurrent.each(['run', 'once'])('%s with a file that is not there', async (command) => {
     const path = join(folder.path, 'no-such.yaml')
-    const ended = await runProgram([command, '--config', path], { env: nowhere })
-    expectRefused(ended, ['--config', path, 'there is no such file'])
+    const ran = await runCommand([command, '--config', path], { env: nowhere })
+    expectRefused(ran, ['--config', path, 'there is no such file'])
+  })
+
+  test.concurrent('the process ends with 78, and writes to stderr alone', async () => {
+    const { code, stderr, stdout } = await runProgram(['run'])
+    expectRefused({ code: code as Ran['code'], err: stderr, out: stdout }, ['platform.baseUrl (missing)'])
   })
 })
 
@@ -125,7 +146,7 @@ describe('a file that would block, or fill the memory, is refused at once', () =
     const path = device || pipe()
     const args = variable === '' ? ['--config', path] : []
     const env = variable === '' ? nowhere : { ...nowhere, [variable]: path }
-    expectRefused(await runProgram(['run', ...args], { env }), [key, 'must be a regular file'])
+    expectRefused(await run(args, env), [key, 'must be a regular file'])
   })
 })
 
@@ -144,8 +165,7 @@ test('a file, and the environment over it, is what it starts with', async () => 
   ]
   const file = await own.write('config.yaml', yaml.join('\n'))
   const env = { RECONCILER_INSTANCE_NAME: 'from-environment', RECONCILER_RETRY_ENABLED: 'false' }
-  await using program = startProgram(['run', '--config', file], { env })
-  expect(await program.said('daemon_started')).toMatchObject({
+  expect(lineOf(await run(['--config', file], env), 'daemon_started')).toMatchObject({
     instance: 'from-environment',
     platform: nowhere.RECONCILER_PLATFORM_BASE_URL,
     issuer: nowhere.RECONCILER_AUTH_ISSUER_URL,
@@ -185,7 +205,7 @@ describe('private key', () => {
     await using own = await makeFolder()
     const file = await own.write('key.pem', await content())
     const env = { ...nowhere, ...more, RECONCILER_AUTH_PRIVATE_KEY_FILE: file }
-    expectRefused(await runProgram(['run'], { env }), [...words, file])
+    expectRefused(await run([], env), [...words, file])
   })
 
   test.concurrent.each([
@@ -194,15 +214,15 @@ describe('private key', () => {
   ])('%s', async (_name, path) => {
     const file = join(folder.path, path)
     const env = { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: file }
-    expectRefused(await runProgram(['run'], { env }), ['auth.privateKeyFile', file])
+    expectRefused(await run([], env), ['auth.privateKeyFile', file])
   })
 
   test('of 2048 bits works, with a warning', async () => {
     await using own = await makeFolder()
     const file = await own.write('key.pem', rsa(2048))
-    await using daemon = await startDaemon({ ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: file })
-    const warning = await daemon.said('key_weak', { level: 'warn' })
-    expect(warning['problem']).toContain('2048 bits')
+    const ran = await run([], { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: file })
+    const problem = expect.stringContaining('2048 bits') as string
+    expect(lineOf(ran, 'key_weak')).toMatchObject({ level: 'warn', problem })
   })
 })
 
@@ -213,7 +233,7 @@ test('a certificate that is none', async () => {
     RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
     RECONCILER_AUTH_CERTIFICATE_FILE: privateKeyFile,
   }
-  expectRefused(await runProgram(['run'], { env }), ['auth.certificateFile', privateKeyFile])
+  expectRefused(await run([], env), ['auth.certificateFile', privateKeyFile])
 })
 
 describe('port', () => {
@@ -230,7 +250,7 @@ describe('port', () => {
         RECONCILER_SERVER_HOST: '127.0.0.1',
         RECONCILER_SERVER_PORT: String(port),
       }
-      expectRefused(await runProgram(['run'], { env }), ['server.port', `127.0.0.1:${port}`, 'taken'])
+      expectRefused(await run([], env), ['server.port', `127.0.0.1:${port}`, 'taken'])
       expect(sandbox.stats.requests.token).toEqual({})
     } finally {
       blocker.close()
@@ -244,6 +264,6 @@ describe('port', () => {
       RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
       RECONCILER_SERVER_HOST: '192.0.2.1',
     }
-    expectRefused(await runProgram(['run'], { env }), ['192.0.2.1', 'no such address'])
+    expectRefused(await run([], env), ['192.0.2.1', 'no such address'])
   })
 })

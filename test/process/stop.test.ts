@@ -1,6 +1,7 @@
 // How the daemon's process ends: in good order, in time, at once, and never by a hang-up.
 import { describe, expect, test, vi } from 'vitest'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { startLocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { get, makeFolder, startDaemon, startProgram, type Program, patience } from '../support/process.ts'
 
@@ -49,13 +50,12 @@ describe.concurrent('in mid-recovery', () => {
     await using sandbox = await startPlatform({ faults: [{ operation: 'retry', fault: { kind: 'hang' } }] })
     const ids = seedDue(sandbox, 20)
     const grace = { RECONCILER_SHUTDOWN_GRACE: '200ms', RECONCILER_PLATFORM_REQUEST_TIMEOUT: '1m' }
-    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency, ...grace })
+    await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency, ...grace })
     await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight'), patience).toBe(inFlight)
 
-    daemon.kill('SIGTERM')
-    const { code, stderr } = await daemon.ended()
+    const { code, err } = await daemon.stop()
 
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect({ code, err }).toEqual({ code: 0, err: '' })
     const [warning, last] = daemon.log().slice(-2)
     expect(warning).toMatchObject({ level: 'warn', inFlight })
     expect(warning?.event).toBe('shutdown_grace_expired')
@@ -63,25 +63,21 @@ describe.concurrent('in mid-recovery', () => {
     expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'failed'))
   })
 
-  test.for(signals)(
-    '%s while outcomes are awaited: nothing is in flight, so it ends at once',
-    async (signal, { expect }) => {
-      await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600_000 } })
-      seedDue(sandbox, 8)
-      await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...longGrace })
-      await expect.poll(async () => (await daemon.metrics()).sum('awaiting_webhooks'), patience).toBe(8)
-      await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight'), patience).toBe(0)
+  test('while outcomes are awaited nothing is in flight, so it ends at once', async ({ expect }) => {
+    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600_000 } })
+    seedDue(sandbox, 8)
+    await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), ...longGrace })
+    await expect.poll(async () => (await daemon.metrics()).sum('awaiting_webhooks'), patience).toBe(8)
+    await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight'), patience).toBe(0)
 
-      daemon.kill(signal)
-      const { code, stderr } = await daemon.ended()
+    const { code, err } = await daemon.stop()
 
-      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-      expect(daemon.log().at(-1)).toMatchObject({ event: 'daemon_stopped', cutOff: 0 })
-      // Nothing is made up: what is not known is told as nothing.
-      expect(daemon.log().filter(({ event }) => event === 'retry_outcome')).toEqual([])
-      expect(sandbox.counts()).toEqual({ processing: 8, successful: 0, failed: 0 })
-    },
-  )
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(daemon.log().at(-1)).toMatchObject({ event: 'daemon_stopped', cutOff: 0 })
+    // Nothing is made up: no outcome is reported that is not known.
+    expect(daemon.log().filter(({ event }) => event === 'retry_outcome')).toEqual([])
+    expect(sandbox.counts()).toEqual({ processing: 8, successful: 0, failed: 0 })
+  })
 
   test.each([
     ['SIGTERM', 'SIGTERM'],
@@ -104,7 +100,7 @@ describe.concurrent('in mid-recovery', () => {
     expect(gate.waiting()).toBe(inFlight)
   })
 
-  test('SIGHUP is told and ignored', async ({ expect }) => {
+  test('SIGHUP is logged and ignored', async ({ expect }) => {
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold('retry')] }, gate)
     seedDue(sandbox, 20)
@@ -151,36 +147,34 @@ describe.concurrent('before it works', () => {
     expect(sandbox.stats.requests.retry).toEqual({})
   })
 
-  test.each(['token', 'list'] as const)('SIGTERM while the first %s is awaited', async (operation) => {
+  test.each(['token', 'list'] as const)('the end while the first %s is awaited', async (operation) => {
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold(operation)] }, gate)
     seedDue(sandbox, 20)
-    await using daemon = await startDaemon(await sandboxEnv(sandbox))
+    await using daemon = await startLocalDaemon(await sandboxEnv(sandbox))
     await gate.arrived(1)
 
-    daemon.kill('SIGTERM')
-    const { code, stderr } = await daemon.ended()
+    const { code, err } = await daemon.stop()
 
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(daemon.log().at(-1)).toMatchObject({ event: 'daemon_stopped' })
     expect(sandbox.counts().failed).toBe(20)
   })
 
-  test('SIGTERM while nothing listens at the platform', async () => {
+  test('the end while nothing listens at the platform', async () => {
     const sandbox = await startPlatform()
     const env = await sandboxEnv(sandbox)
     await sandbox.close()
-    await using daemon = await startDaemon(env)
+    await using daemon = await startLocalDaemon(env)
     await daemon.said('token_unavailable')
 
-    daemon.kill('SIGTERM')
-    const { code, stderr } = await daemon.ended()
+    const { code, err } = await daemon.stop()
 
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect({ code, err }).toEqual({ code: 0, err: '' })
   })
 })
 
-describe.concurrent('when nobody reads what it writes', () => {
+describe.concurrent('without a reader of its output', () => {
   test('the daemon goes on', async ({ expect }) => {
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold('list')] }, gate)
@@ -198,7 +192,7 @@ describe.concurrent('when nobody reads what it writes', () => {
     expect(await daemon.ended()).toMatchObject({ code: 0, signal: null })
   })
 
-  test('once goes on without its log, and tells what it did', async () => {
+  test('once goes on without its log, and reports on stdout', async () => {
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold('list', { count: 1 })] }, gate)
     seedDue(sandbox, 20)
@@ -212,7 +206,7 @@ describe.concurrent('when nobody reads what it writes', () => {
     expect(JSON.parse(stdout)).toMatchObject({ exitCode: 0, retries: { accepted: 20 } })
   })
 
-  test('once has done its work, and ends without success when the report can not be told', async () => {
+  test('once has done its work, and ends without success when the report can not be written', async () => {
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold('list', { count: 1 })] }, gate)
     seedDue(sandbox, 20)

@@ -2,6 +2,7 @@
 import { main } from '../../src/cli/program.ts'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import type { ExitCode } from '../../src/runtime/errors.ts'
+import { readSmallText } from '../../src/runtime/small-file.ts'
 
 export interface Ran {
   code: ExitCode
@@ -59,9 +60,7 @@ export async function runCommand(args: readonly string[], options: CommandOption
     clock: systemClock,
     random: systemRandom,
     memoryLimit: options.memoryLimit,
-    readFile(path) {
-      throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' })
-    },
+    readFile: readSmallText,
     ask: answer === undefined ? undefined : ask,
     signal: options.signal ?? new AbortController().signal,
     onHangup: () => undefined,

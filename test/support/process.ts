@@ -69,15 +69,13 @@ function isLogLine(value: unknown): value is LogLine {
   return typeof value === 'object' && value !== null && 'event' in value && 'level' in value
 }
 
-function parseLog(text: string): LogLine[] {
-  return text.split('\n').flatMap((line) => {
-    try {
-      const value: unknown = JSON.parse(line)
-      return isLogLine(value) ? [value] : []
-    } catch {
-      return []
-    }
-  })
+function parseLine(line: string): LogLine[] {
+  try {
+    const value: unknown = JSON.parse(line)
+    return isLogLine(value) ? [value] : []
+  } catch {
+    return []
+  }
 }
 
 /** Rejects with what was awaited, and with all output, when it takes too long. */
@@ -106,56 +104,91 @@ function spawnProgram(args: readonly string[], options: ProgramOptions): ChildPr
   })
 }
 
-/** Starts the program with these arguments; it is killed, if need be, when the test lets go of it. */
-export function startProgram(args: readonly string[], options: ProgramOptions = {}): Program {
-  const child = spawnProgram(args, options)
+const streams = ['stdout', 'stderr'] as const
+
+/** What a program writes, and the lines of its log that a test waits for. */
+export interface Output {
+  add(stream: (typeof streams)[number], text: string): void
+  /** It writes no more. */
+  end(): void
+  text(stream: (typeof streams)[number]): string
+  /** Both, for a test that waits in vain. */
+  all(): string
+  log(): LogLine[]
+  said: Program['said']
+}
+
+export function keepOutput(): Output {
+  const kept = {
+    stdout: { text: '', rest: '', log: [] as LogLine[] },
+    stderr: { text: '', rest: '', log: [] as LogLine[] },
+  }
   const looks = new Set<() => void>()
-  let [stdout, stderr] = ['', '']
-  let end: Ended | undefined
-  const closed = Promise.withResolvers<Ended>()
+  let isOver = false
+  const all = (): string => streams.map((stream) => `${stream}:\n${kept[stream].text}`).join('\n')
+  const log = (): LogLine[] => streams.flatMap((stream) => kept[stream].log)
 
   function look(): void {
     for (const one of looks) one()
   }
-  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-    stdout += text
-    look()
-  })
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    stderr += text
-    look()
-  })
-  child.once('close', (code, signal) => {
-    end = { code, signal, stdout, stderr }
-    closed.resolve(end)
-    look()
-  })
-  const output = (): string => `stdout:\n${stdout}\nstderr:\n${stderr}`
-  const log = (): LogLine[] => [...parseLog(stdout), ...parseLog(stderr)]
 
-  async function said(event: LogEventId, fields: Readonly<Record<string, unknown>> = {}): Promise<LogLine> {
-    const found = Promise.withResolvers<LogLine>()
-    const one = (): void => {
-      const line = log().find((candidate) => isIt(candidate, event, fields))
-      if (line !== undefined) found.resolve(line)
-      else if (end !== undefined)
-        found.reject(new Error(`ended with ${end.code} and never said: ${event}\n${output()}`))
-    }
-    looks.add(one)
-    one()
-    try {
-      return await within(found.promise, `the log line "${event}" ${JSON.stringify(fields)}`, output)
-    } finally {
-      looks.delete(one)
-    }
+  return {
+    add(stream, text) {
+      const own = kept[stream]
+      own.text += text
+      const lines = (own.rest + text).split('\n')
+      own.rest = lines.pop() ?? ''
+      own.log.push(...lines.flatMap(parseLine))
+      look()
+    },
+    end() {
+      isOver = true
+      look()
+    },
+    text: (stream) => kept[stream].text,
+    all,
+    log,
+    async said(event, fields = {}) {
+      const found = Promise.withResolvers<LogLine>()
+      const one = (): void => {
+        const line = log().find((candidate) => isIt(candidate, event, fields))
+        if (line !== undefined) found.resolve(line)
+        else if (isOver) found.reject(new Error(`it ended, and never said: ${event}\n${all()}`))
+      }
+      looks.add(one)
+      one()
+      try {
+        return await within(found.promise, `the log line "${event}" ${JSON.stringify(fields)}`, all)
+      } finally {
+        looks.delete(one)
+      }
+    },
   }
+}
+
+/** Starts the program with these arguments; it is killed, if need be, when the test lets go of it. */
+export function startProgram(args: readonly string[], options: ProgramOptions = {}): Program {
+  const child = spawnProgram(args, options)
+  const output = keepOutput()
+  let end: Ended | undefined
+  const closed = Promise.withResolvers<Ended>()
+  for (const stream of streams) {
+    child[stream]?.setEncoding('utf8').on('data', (text: string) => {
+      output.add(stream, text)
+    })
+  }
+  child.once('close', (code, signal) => {
+    end = { code, signal, stdout: output.text('stdout'), stderr: output.text('stderr') }
+    closed.resolve(end)
+    output.end()
+  })
 
   return {
     pid: child.pid ?? 0,
-    stdout: () => stdout,
-    stderr: () => stderr,
-    log,
-    said,
+    stdout: () => output.text('stdout'),
+    stderr: () => output.text('stderr'),
+    log: output.log,
+    said: output.said,
     kill(signal) {
       child.kill(signal)
     },
@@ -166,7 +199,7 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
       child.stdout?.pause()
       return () => child.stdout?.resume()
     },
-    ended: () => within(closed.promise, 'the end of the program', output),
+    ended: () => within(closed.promise, 'the end of the program', output.all),
     async [Symbol.asyncDispose]() {
       if (end === undefined) child.kill('SIGKILL')
       await closed.promise
@@ -213,7 +246,8 @@ export interface DaemonMetrics {
   sum(name: string, labels?: Readonly<Record<string, string>>): number
 }
 
-async function readMetrics(url: string): Promise<DaemonMetrics> {
+/** Asks the ops server at this origin. */
+export async function readMetrics(url: string): Promise<DaemonMetrics> {
   const { body, status } = await get(`${url}/metrics`)
   if (status !== 200) throw new Error(`/metrics answered ${status}: ${body}`)
   const samples = parseSamples(body)

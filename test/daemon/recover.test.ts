@@ -1,0 +1,112 @@
+// Days of the daemon beside a sandbox, in virtual time: what it shows while it observes, ticks without work, and records that keep failing.
+import { describe, expect, test } from 'vitest'
+import type { LogLine } from '../support/process.ts'
+import { createInProcessSandbox, type InProcessSandbox } from '../../sandbox/sandbox.ts'
+import { startDaemon, type RunningDaemon } from '../support/daemon.ts'
+import { testKeys } from '../support/keys.ts'
+import { parseSamples, sumOf } from '../support/samples.ts'
+import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
+
+const hourMs = 3_600_000
+const minuteMs = 60_000
+
+interface Day extends AsyncDisposable {
+  clock: VirtualClock
+  sandbox: InProcessSandbox
+  /** Lines of the log so far. */
+  log: LogLine[]
+  /** Starts it; the first tick comes with that. */
+  start(env?: Record<string, string>): Promise<void>
+  /** Ticks, and lets time pass. */
+  tick(times?: number): Promise<void>
+  /** Sum of the series of one of our metrics whose labels contain these. */
+  metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
+}
+
+async function begin(): Promise<Day> {
+  const { certificatePem } = await testKeys()
+  const clock = createVirtualClock()
+  const log: LogLine[] = []
+  await using starting = new AsyncDisposableStack()
+  const sandbox = starting.use(await createInProcessSandbox({ clock, certificatePem, deliveryTimeoutMs: null }))
+  const running = starting.move()
+  let daemon: RunningDaemon | undefined
+
+  return {
+    clock,
+    sandbox,
+    log,
+    async start(env = {}) {
+      const write = (line: string): void => void log.push(JSON.parse(line) as LogLine)
+      daemon = running.use(await startDaemon(sandbox, { clock, env, write }))
+      await clock.advance(minuteMs)
+    },
+    async tick(times = 1) {
+      for (let turn = 0; turn < times; turn += 1) {
+        daemon?.tick()
+        await clock.advance(minuteMs)
+      }
+    },
+    async metric(name, labels) {
+      const { body } = (await daemon?.get('/metrics')) ?? { body: '' }
+      return sumOf(parseSamples(body), `webhook_reconciler_${name}`, labels)
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+test('ticks without work go on, and say nothing at info once the recovery is over', async () => {
+  await using day = await begin()
+  const now = day.clock.now()
+  day.sandbox.seed({ count: 3, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 })
+  await day.start()
+  expect(await day.metric('outcomes_total', { outcome: 'recovered' })).toBe(3)
+  // The first sweep after it reports that nothing is missing any more.
+  await day.tick()
+
+  const [lines, sweeps] = [day.log.length, await day.metric('sweeps_total', { kind: 'full' })]
+  await day.tick(10)
+  expect(await day.metric('sweeps_total', { kind: 'full' })).toBe(sweeps + 10)
+  expect(day.log.slice(lines).map(({ event }) => event)).toEqual([])
+})
+
+test('a record that keeps failing backs off, and is parked at the limit', async () => {
+  await using day = await begin()
+  day.sandbox.receiver.fail({ status: 500 })
+  const now = day.clock.now()
+  const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 }).ids()
+  await day.start({ RECONCILER_RETRY_MAX_ATTEMPTS: '4' })
+  const sent: number[] = [day.sandbox.acceptedRetries(id)]
+  for (let turn = 0; turn < 20; turn += 1) {
+    await day.tick()
+    sent.push(day.sandbox.acceptedRetries(id))
+  }
+  // At once; one or two minutes later, less the jitter; two to four minutes after that.
+  expect(sent[0]).toBe(1)
+  expect(sent.indexOf(2)).toBeGreaterThanOrEqual(1)
+  expect(sent.indexOf(3) - sent.indexOf(2)).toBeGreaterThanOrEqual(2)
+  expect(sent.at(-1)).toBe(3)
+  expect(await day.metric('failed_webhooks', { decision: 'parked' })).toBe(1)
+  expect(day.sandbox.record(id)).toMatchObject({ status: 'failed', numberOfAttempts: 4 })
+})
+
+describe('observing only', () => {
+  test('retry.enabled: false shows what would be done, and touches nothing', async () => {
+    await using day = await begin()
+    const now = day.clock.now()
+    day.sandbox.seed({ count: 50, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
+    day.sandbox.seed({ count: 7, from: now - 90 * hourMs, to: now - 80 * hourMs, attempts: 30 })
+    await day.start({ RECONCILER_RETRY_ENABLED: 'false' })
+    await day.tick(2)
+
+    expect(day.log.find(({ event }) => event === 'daemon_started')?.['retries']).toBe('observe only')
+    // The second full sweep comes by the schedule, and reports nothing new.
+    expect(day.log.filter(({ event }) => event === 'full_sweep_completed')).toHaveLength(1)
+    expect(await day.metric('failed_webhooks', { decision: 'held' })).toBe(50)
+    expect(await day.metric('failed_webhooks', { decision: 'parked' })).toBe(7)
+    expect(await day.metric('failed_webhooks')).toBe(57)
+    expect(await day.metric('oldest_failed_event_timestamp_seconds')).toBeGreaterThan(0)
+    expect(await day.metric('retries_total')).toBe(0)
+    expect(day.sandbox.stats.requests.retry).toEqual({})
+  })
+})
