@@ -1,4 +1,4 @@
-// A thousand records are due and the platform refuses, fails or is misrouted: how many PATCHes go out, and that all goes on afterwards.
+// Hundreds of records are due and the platform refuses, fails or is misrouted: how many PATCHes go out, and that all goes on afterwards.
 import { expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
@@ -7,8 +7,8 @@ import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../suppor
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 import { reconcile } from '../../support/reconcile.ts'
 
-const records = Array.from({ length: 1000 }, (_, index) =>
-  failedRecord({ eventLocal: testNow - 3 * dayMs + index * 200_000 }),
+const records = Array.from({ length: 300 }, (_, index) =>
+  failedRecord({ eventLocal: testNow - 3 * dayMs + index * 600_000 }),
 )
 
 interface Storm {
