@@ -55,7 +55,7 @@ const permanent: [string, Fault, Reason][] = [
 ]
 
 describe('every list call', () => {
-  test.each(permanent)('%s: the sweep fails, nothing is retried, calls are few', async (_, fault, reason) => {
+  test.concurrent.each(permanent)('%s: it fails, nothing is retried, calls are few', async (_, fault, reason) => {
     await using scene = await startScene(wireFor(fault))
     scene.sandbox.faults.set(listFault(fault))
 
@@ -70,7 +70,7 @@ describe('every list call', () => {
     await expectRecovered(scene)
   })
 
-  test.each([301, 302, 303, 304, 307, 308])('%i: never followed', async (status) => {
+  test.concurrent.each([301, 302, 303, 304, 307, 308])('%i: never followed', async (status) => {
     await using trap = await startTrap()
     await using scene = await startScene({ http: true })
     scene.sandbox.faults.set(listFault({ kind: 'redirect', status, location: `${trap.url}/webhooks` }))
@@ -95,7 +95,7 @@ describe('every list call', () => {
 })
 
 describe('some list calls', () => {
-  test.each<[string, Fault, number]>([
+  test.concurrent.each<[string, Fault, number]>([
     ['500 twice', { kind: 'status', status: 500 }, 2],
     ['502 in HTML, once', { kind: 'status', status: 502, body: 'html' }, 1],
     ['503 twice', { kind: 'throttle', status: 503, retryAfter: { seconds: 3 } }, 2],
@@ -174,7 +174,7 @@ function asksFor(query: URLSearchParams, eventDateTime: string): boolean {
 }
 
 describe('a part of the list', () => {
-  test.each<[string, Fault]>([
+  test.concurrent.each<[string, Fault]>([
     ['500', { kind: 'status', status: 500 }],
     ['HTML', { kind: 'status', status: 200, body: 'html' }],
     ['too large', { kind: 'huge-body', mebibytes: 9 }],
@@ -379,7 +379,7 @@ describe('records', () => {
 })
 
 describe('bodies that the sandbox does not play', () => {
-  test('33 MiB that never announce their length', async () => {
+  test.concurrent('33 MiB that never announce their length', async () => {
     await using scene = await startScene({ http: true })
     const mebibyte = Buffer.alloc(2 ** 20, ' ')
     scene.change(() => (response) => {
@@ -401,7 +401,7 @@ describe('bodies that the sandbox does not play', () => {
     await expectRecovered(scene)
   })
 
-  test('a compressed body that was not asked for', async () => {
+  test.concurrent('a compressed body that was not asked for', async () => {
     await using scene = await startScene({ http: true })
     const { gzipSync } = await import('node:zlib')
     scene.change(({ body }) => ({ headers: { 'content-encoding': 'gzip' }, body: gzipSync(body) }))
@@ -410,7 +410,7 @@ describe('bodies that the sandbox does not play', () => {
     await expectRecovered(scene)
   })
 
-  test('a byte order mark before the JSON', async () => {
+  test.concurrent('a byte order mark before the JSON', async () => {
     await using scene = await startScene({ http: true })
     scene.change(({ body }) => ({ body: `\ufeff${body}` }))
     expect((await scene.round()).retries).toEqual({ accepted: scene.ids.length })

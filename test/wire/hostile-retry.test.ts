@@ -67,28 +67,31 @@ const refused: [string, Fault, RetryResult, Reason][] = [
 ]
 
 describe('every retry is refused', () => {
-  test.each(refused)('%s: each record is asked for once, then it backs off', async (_, fault, result, reason) => {
-    await using scene = await startScene({ ...wireFor(fault), env: lostFor })
-    scene.sandbox.faults.set(retryFault(fault))
+  test.concurrent.each(refused)(
+    '%s: each record is asked for once, then it backs off',
+    async (_, fault, result, reason) => {
+      await using scene = await startScene({ ...wireFor(fault), env: lostFor })
+      scene.sandbox.faults.set(retryFault(fault))
 
-    const first = await scene.round()
-    const second = await scene.round()
-    const lost = scene.daemon.facts.filter((fact) => fact.type === 'retry' && fact.answer.lost === true).length
+      const first = await scene.round()
+      const second = await scene.round()
+      const lost = scene.daemon.facts.filter((fact) => fact.type === 'retry' && fact.answer.lost === true).length
 
-    expect(first.sweep.result).toBe('complete')
-    expect(first.retries).toEqual({ [result]: scene.ids.length })
-    expect(second.retries).toEqual({})
-    expect(scene.reasons('retry')).toEqual({ [reason]: scene.ids.length })
-    // Nine for two sweeps, and a question now and then whether the platform answers at all.
-    expect(callsTold(scene, 'list')).toBeLessThanOrEqual(9 + scene.ids.length / 3)
-    expect(scene.calls().token).toBe(1)
-    // Checked until nobody can know; their events lie far apart, so each check is a call of its own: at 0.5, 1, 2 ... 64 s.
-    expect(first.outcomes).toEqual(lost > 0 ? { unknown: lost } : {})
-    expect(callsTold(scene, 'confirm')).toBeLessThanOrEqual(8 * lost)
-    await expectRecovered(scene)
-  })
+      expect(first.sweep.result).toBe('complete')
+      expect(first.retries).toEqual({ [result]: scene.ids.length })
+      expect(second.retries).toEqual({})
+      expect(scene.reasons('retry')).toEqual({ [reason]: scene.ids.length })
+      // Nine for two sweeps, and a question now and then whether the platform answers at all.
+      expect(callsTold(scene, 'list')).toBeLessThanOrEqual(9 + scene.ids.length / 3)
+      expect(scene.calls().token).toBe(1)
+      // Checked until nobody can know; their events lie far apart, so each check is a call of its own: at 0.5, 1, 2 ... 64 s.
+      expect(first.outcomes).toEqual(lost > 0 ? { unknown: lost } : {})
+      expect(callsTold(scene, 'confirm')).toBeLessThanOrEqual(8 * lost)
+      await expectRecovered(scene)
+    },
+  )
 
-  test.each([301, 302, 303, 307, 308])('%i: never followed', async (status) => {
+  test.concurrent.each([301, 302, 303, 307, 308])('%i: never followed', async (status) => {
     await using trap = await startTrap()
     await using scene = await startScene({ http: true })
     scene.sandbox.faults.set(retryFault({ kind: 'redirect', status, location: `${trap.url}/webhooks` }))
@@ -146,7 +149,7 @@ describe('every retry is refused', () => {
 })
 
 describe('the answer is lost, or can not be believed, though the retry was done', () => {
-  test.each<[string, Fault, RetryResult, Reason]>([
+  test.concurrent.each<[string, Fault, RetryResult, Reason]>([
     ['reset', { kind: 'reset', when: 'after' }, 'unreachable', 'connection'],
     ['never sent', { kind: 'hang', applied: true }, 'unreachable', 'timeout'],
     ['cut', { kind: 'cut' }, 'unreachable', 'connection'],

@@ -55,7 +55,7 @@ async function expectRecovered(scene: Scene): Promise<void> {
 }
 
 describe('no token', () => {
-  test.each(refusals)('%s', async (_, fault, reason, kind) => {
+  test.concurrent.each(refusals)('%s', async (_, fault, reason, kind) => {
     await using scene = await startScene(wireFor(fault))
     scene.sandbox.faults.set(tokenFault(fault))
 
@@ -80,7 +80,7 @@ describe('no token', () => {
     await expectRecovered(scene)
   })
 
-  test.each([301, 302, 303, 307, 308])('a redirect, %i: never followed', async (status) => {
+  test.concurrent.each([301, 302, 303, 307, 308])('a redirect, %i: never followed', async (status) => {
     await using trap = await startTrap()
     await using scene = await startScene({ http: true })
     scene.sandbox.faults.set(tokenFault({ kind: 'redirect', status, location: `${trap.url}/token` }))
