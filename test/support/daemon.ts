@@ -9,6 +9,7 @@ import { loadKey, type Reloadable, type SigningKey } from '../../src/platform/au
 import type { InProcessSandbox } from '../../sandbox/sandbox.ts'
 import { sandboxEnv } from './reconciler.ts'
 import { inProcessKey, inProcessTransport } from './in-process.ts'
+import { testKeys } from './keys.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 
 export interface DaemonOptions {
@@ -101,7 +102,7 @@ export async function startDaemon(sandbox: InProcessSandbox, options: DaemonOpti
 
 /** The key as it was loaded; it is the test key, whatever form it came in. */
 async function signingAtOnce(source: Reloadable<SigningKey>): Promise<Reloadable<SigningKey>> {
-  const { sign } = (await inProcessKey()).current()
+  const { sign } = inProcessKey((await testKeys()).privateKeyPem).current()
   return { ...source, current: () => ({ ...source.current(), sign }) }
 }
 

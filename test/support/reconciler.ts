@@ -14,7 +14,8 @@ import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import type { Handle } from '../../sandbox/handle.ts'
 import { testKeys } from './keys.ts'
 
-const pingCheckMs = 250
+/** Rarely: on a virtual clock each look costs, and a day has 86,400 seconds. */
+const pingCheckMs = 5000
 
 export interface ReconcilerUnderTest extends AsyncDisposable {
   connection: Connection

@@ -6,7 +6,7 @@ import type { Handle } from '../../sandbox/handle.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import { createInProcessSandbox, startSandbox } from '../../sandbox/sandbox.ts'
 import { startReconciler, type ReconcilerUnderTest } from './reconciler.ts'
-import { inProcessKey, inProcessTransport } from './in-process.ts'
+import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
 import { testKeys } from './keys.ts'
 import { createOffsetClock } from './offset-clock.ts'
 import { createVirtualClock } from './virtual-clock.ts'
@@ -40,7 +40,8 @@ export interface StageOptions {
 /** No socket, no real time: everything happens in the same order each time. */
 export async function startStage({ sandbox: options, startAt }: StageOptions = {}): Promise<Stage> {
   const clock = createVirtualClock(startAt)
-  const sandbox = await createInProcessSandbox(await completed(clock, options))
+  const { privateKeyPem, publicKeyPem } = quickKeys()
+  const sandbox = await createInProcessSandbox({ ...completed(clock, publicKeyPem), ...options })
   return {
     clock,
     sandbox,
@@ -49,7 +50,7 @@ export async function startStage({ sandbox: options, startAt }: StageOptions = {
     async startReconciler({ between = (transport) => transport, env, hear, hostAheadMs = 0 }) {
       const hostClock = aheadOf(clock, hostAheadMs)
       const transport = between(inProcessTransport(sandbox, hostClock))
-      const inProcess = { transport, key: await inProcessKey() }
+      const inProcess = { transport, key: inProcessKey(privateKeyPem) }
       const reconciler = await startReconciler(sandbox, { clock: hostClock, inProcess, env, ...heard(hear) })
       return {
         ...reconciler,
@@ -72,7 +73,8 @@ export async function startHttpStage(given: StageOptions & { speed?: number | un
     ...(startAt === undefined ? {} : { startAt }),
     ...(speed === undefined ? {} : { speed }),
   })
-  const sandbox = await startSandbox(await completed(clock, options))
+  const { certificatePem } = await testKeys()
+  const sandbox = await startSandbox({ ...completed(clock, certificatePem), ...options })
   return {
     clock,
     sandbox,
@@ -89,9 +91,8 @@ export async function startHttpStage(given: StageOptions & { speed?: number | un
   }
 }
 
-async function completed(clock: Clock, options: Partial<SandboxOptions> = {}): Promise<SandboxOptions> {
-  const { certificatePem } = await testKeys()
-  return { clock, certificatePem, deliveryTimeoutMs: null, ...options }
+function completed(clock: Clock, certificatePem: string): SandboxOptions {
+  return { clock, certificatePem, deliveryTimeoutMs: null }
 }
 
 function heard(hear: EngineOptions['hear']): { hear?: (fact: TelemetryEvent) => void } {
