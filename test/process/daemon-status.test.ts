@@ -306,7 +306,7 @@ describe('what a command says of the platform', () => {
   test('check: HTML in place of a list', async () => {
     await using sandbox = await startPlatform({ faults: [{ operation: 'list', fault: htmlPage }] })
     const { code, out } = await runCommand(['check'], { env: await envOf(sandbox) })
-    expect(out).toMatch(/FAILED +list call +list: \S+ \(HTTP 200\); GET .*\n +-> there is no platform at this path/)
+    expect(out).toMatch(/FAILED +list call +list: \S+ \(HTTP 200\); GET .*\n +-> a login page or a proxy answers in its place/)
     expect(code).toBe(78)
   })
 

@@ -144,15 +144,16 @@ describe('retries are blocked', () => {
     [300, 'HTTP 300'],
     [404, 'HTTP 404'],
     [503, 'HTTP 503'],
-    ['timeout', 'timeout'],
-    ['connection', 'connection'],
-    ['tls', 'tls'],
-    ['too-large', 'too-large'],
+    ['timeout', 'timeout (CODE)'],
+    ['connection', 'connection (CODE)'],
+    ['tls', 'tls (CODE)'],
+    ['too-large', 'too-large (CODE)'],
   ])('while it says %s', async (health, detail) => {
     const scene = createScene(health)
     await scene.clock.advance(10 * intervalMs)
     expect([scene.receiver.isDown(), scene.receiver.up()]).toEqual([true, false])
-    expect(scene.facts).toEqual([{ type: 'receiver', up: false, detail }])
+    const failure = typeof health === 'string' && { failure: { reason: health, code: 'CODE' } }
+    expect(scene.facts).toEqual([{ type: 'receiver', up: false, detail, ...failure }])
     await scene.end()
   })
 
@@ -277,11 +278,11 @@ describe('over real HTTP', () => {
     ['never ends its body', 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok'],
   ])('one that %s is down after the timeout, and not before', async (_, answer) => {
     const { facts } = await ask(answer, true)
-    expect(facts).toEqual([{ type: 'receiver', up: false, detail: 'timeout' }])
+    expect(facts).toMatchObject([{ type: 'receiver', up: false, detail: 'timeout (DEADLINE)' }])
   })
 
   test('an answer that does not fit is down, and is not read to its end', async () => {
     const { facts } = await ask('HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n')
-    expect(facts).toEqual([{ type: 'receiver', up: false, detail: 'too-large' }])
+    expect(facts).toMatchObject([{ type: 'receiver', up: false, detail: 'too-large (TOO_LARGE)' }])
   })
 })

@@ -15,8 +15,8 @@ import { TransportError, type HttpTransport, type Transport } from '../../platfo
 import { createTimeZone } from '../../platform/time-zone.ts'
 import { TokenError } from '../../platform/auth/token-endpoint.ts'
 import { isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
+import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../../reconciler.ts'
-import { exitCode } from '../../runtime/errors.ts'
 import { periodOf } from '../../runtime/schedule.ts'
 import { createMoments } from '../format.ts'
 import type { Io } from '../io.ts'
@@ -49,7 +49,7 @@ export interface Platform {
   last: LastCall
   events: readonly TelemetryEvent[]
   /** The receiver's first answer. */
-  answered: Promise<string>
+  answered: Promise<ReceiverEvent>
   log: Log
 }
 
@@ -92,14 +92,14 @@ function openPlatform({ io, key, loaded, options }: CheckState): Platform {
   const log = createLog({ level, instance: config.instance.name, clock, write: (line) => stderr.write(line) })
   const reporter = createLogReporter(log, clock)
   const events: TelemetryEvent[] = []
-  const answered = Promise.withResolvers<string>()
+  const answered = Promise.withResolvers<ReceiverEvent>()
   const last: LastCall = { call: '', errorCode: undefined, status: undefined }
   const http = openTransport(config, io)
   const transport = watched(http.transport, last)
   function emit(event: TelemetryEvent): void {
     events.push(event)
     reporter.observe(event)
-    if (event.type === 'receiver') answered.resolve(event.detail)
+    if (event.type === 'receiver') answered.resolve(event)
   }
   const connection = createConnection(config, { clock, random, transport, key: given(key), emit })
   const policy = toPolicy(config, periodOf(config.schedule))
@@ -214,11 +214,8 @@ async function receiverStep({ io, loaded, platform }: CheckState): Promise<Step>
   const { healthUrl } = given(loaded).config.receiver
   if (healthUrl === undefined) return { step, verdict: 'skipped', found: 'receiver.healthUrl is not set' }
   const hasAnswered = answered.then(() => undefined)
-  const isUp = await askReceiver(reconciler, hasAnswered, io.signal)
-  const found = `${healthUrl}: ${await answered}`
-  if (isUp === true) return { step, verdict: 'ok', found }
-  const advice = 'nothing is retried until it answers 2xx: bring the receiver up, or check receiver.healthUrl'
-  return { step, verdict: 'failed', found, advice, exitCode: exitCode.incomplete }
+  await askReceiver(reconciler, hasAnswered, io.signal)
+  return verdicts.receiverStep(healthUrl, await answered)
 }
 
 export interface Look {

@@ -3,7 +3,8 @@ import { exitCode, type ConfigurationError, type ExitCode } from '../../runtime/
 import type { LoadedConfig } from '../../config/load.ts'
 import type { Certificate, SigningKey } from '../../platform/auth/credentials.ts'
 import type { Reason } from '../../platform/http/http.ts'
-import { tlsAdvice } from '../../platform/http/tls-advice.ts'
+import { callAdvice } from '../../platform/http/call-advice.ts'
+import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'
 import { showSpan } from '../format.ts'
 
 export type StepName =
@@ -77,9 +78,10 @@ export interface CallTrouble {
 /** Answers that come from something else than the platform. */
 const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'invalid-body', 'redirect'])
 
-const addressKeys = {
-  token: 'auth.authUrl and auth.realm (or auth.issuerUrl)',
-  'list call': 'platform.baseUrl',
+const keysOf = {
+  token: { address: 'auth.authUrl and auth.realm (or auth.issuerUrl)', timeout: 'platform.requestTimeout' },
+  'list call': { address: 'platform.baseUrl', timeout: 'platform.requestTimeout' },
+  receiver: { address: 'receiver.healthUrl', timeout: 'receiver.timeout' },
 } as const
 
 /** The verdict of a call that did not give what was asked. */
@@ -88,7 +90,7 @@ export function callFailed(step: 'token' | 'list call', trouble: CallTrouble): S
   const failed = { step, verdict: 'failed' } as const
   const found = `${message}; ${call}${errorCode === undefined ? '' : `: ${errorCode}`}`
   if (errorCode === undefined && elsewhere.has(reason)) {
-    const advice = `there is no platform at this path, or a proxy or login page answers in its place: check ${addressKeys[step]}`
+    const advice = callAdvice({ reason }, keysOf[step]) ?? ''
     return { ...failed, found, advice, exitCode: exitCode.configuration }
   }
   if (isRejected) {
@@ -96,10 +98,19 @@ export function callFailed(step: 'token' | 'list call', trouble: CallTrouble): S
     return { ...failed, found, advice, exitCode: exitCode.authenticationRejected }
   }
   const advice =
-    reason === 'tls'
-      ? tlsAdvice(errorCode)
-      : `check ${addressKeys[step]}, the network path, and whether the platform is up`
+    callAdvice({ reason, code: errorCode }, keysOf[step]) ??
+    "the platform fails: if it lasts, ask the platform's operator"
   return { ...failed, found, advice, exitCode: exitCode.platformUnreachable }
+}
+
+/** The verdict of the receiver's health address, by its answer. */
+export function receiverStep(healthUrl: string, { detail, failure, up }: ReceiverEvent): Step {
+  const step = 'receiver'
+  const found = `${healthUrl}: ${detail}`
+  if (up) return { step, verdict: 'ok', found }
+  const mend = (failure && callAdvice(failure, keysOf.receiver)) ?? 'bring the receiver up, or check receiver.healthUrl'
+  const advice = `nothing is retried until it answers 2xx: ${mend}`
+  return { step, verdict: 'failed', found, advice, exitCode: exitCode.incomplete }
 }
 
 export function keyStep(key: SigningKey, warnings: readonly { message: string }[]): Step {

@@ -4,7 +4,7 @@ import type { TelemetryEvent } from '../events.ts'
 import type { LogEventFields } from './log-events.ts'
 import type { Log } from './log.ts'
 import type { Reason } from '../../platform/http/http.ts'
-import { tlsAdvice } from '../../platform/http/tls-advice.ts'
+import { callAdvice } from '../../platform/http/call-advice.ts'
 import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
 import { sentenceOf } from '../../reconcile/reasons.ts'
 import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
@@ -85,20 +85,17 @@ const calmMs = 300_000
 /** A warning that has not occurred for this long is logged again when it does. */
 const forgottenAfterMs = 3_600_000
 
-/** Advice when a list call fails, by reason. Failures of the token have advice of their own. */
+/** Advice when the platform refuses a list call, by reason. Failures of the token have advice of their own. */
 const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
-  connection: 'nothing answers there: check platform.baseUrl and the network path',
-  timeout: 'no whole answer within platform.requestTimeout: check the network path, or allow more time',
-  redirect: 'redirects are not followed: check platform.baseUrl',
-  'not-found': 'check the path in platform.baseUrl: /webhooks is requested below it',
-  'invalid-body': 'check platform.baseUrl, and that no login page or proxy answers in its place',
   unauthorized: 'the platform refuses the tokens that it issues: ask its operator, or check platform.baseUrl',
   forbidden: "have the platform's operator give the service account access to the webhooks",
 }
 const generalAdvice = "if it lasts, ask the platform's operator"
 
-function adviceFor({ code, reason }: Pick<NonNullable<SweepReport['failure']>, 'code' | 'reason'>): string {
-  return reason === 'tls' ? tlsAdvice(code) : (adviceByReason[reason] ?? generalAdvice)
+const platformKeys = { address: 'platform.baseUrl', timeout: 'platform.requestTimeout' }
+
+function adviceFor(failure: Pick<NonNullable<SweepReport['failure']>, 'code' | 'reason'>): string {
+  return callAdvice(failure, platformKeys) ?? adviceByReason[failure.reason] ?? generalAdvice
 }
 
 /**

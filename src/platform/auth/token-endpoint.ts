@@ -5,7 +5,7 @@ import { foreignText } from '../http/foreign-text.ts'
 import { TransportError, type HttpResponse, type Reason, type Transport } from '../http/http.ts'
 import { classify, property, retryAfterMs } from '../http/response.ts'
 import type { ServerClock } from '../server-clock.ts'
-import { tlsAdvice } from '../http/tls-advice.ts'
+import { callAdvice } from '../http/call-advice.ts'
 import { clientAssertionType, grantType } from '../wire.ts'
 
 export interface Granted {
@@ -70,22 +70,14 @@ export class TokenError extends Error {
   }
 }
 
-const checkPlace = 'check auth.authUrl and auth.realm (or auth.issuerUrl)'
+const keys = { address: 'auth.authUrl and auth.realm (or auth.issuerUrl)', timeout: 'platform.requestTimeout' }
+const checkPlace = `check ${keys.address}`
 
 const adviceByOauthError: Readonly<Record<string, string>> = {
   invalid_scope: 'check auth.scope (empty leaves the scope out) and what the service account may do',
   invalid_request: checkPlace,
   unsupported_grant_type: checkPlace,
   access_denied: "have the platform's operator give the service account access to the API",
-}
-
-const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
-  redirect: `redirects are not followed; ${checkPlace}`,
-  'not-found': checkPlace,
-  'invalid-body': `${checkPlace}, and that no login page or proxy answers in its place`,
-  'bad-request': checkPlace,
-  timeout: `check the network path, and ${checkPlace}`,
-  connection: `check the network path, and ${checkPlace}`,
 }
 
 /**
@@ -98,8 +90,9 @@ export function explainRefusal(refused: Refused, fingerprint: string): string {
   if (refused.kind === 'transient') {
     const why = transportCode === undefined ? reason : `${reason} (${transportCode})`
     const what = detail ?? (oauthError === undefined ? why : `${reason}, ${oauthError}${quotation}`)
-    const advice = reason === 'tls' ? tlsAdvice(transportCode) : adviceByReason[reason]
-    return `no access token: ${what}; it is tried again, if it lasts: ${advice ?? "ask the platform's operator"}`
+    const ownAdvice = reason === 'bad-request' ? checkPlace : "ask the platform's operator"
+    const advice = callAdvice({ reason, code: transportCode }, keys) ?? ownAdvice
+    return `no access token: ${what}; it is tried again, if it lasts: ${advice}`
   }
   const credentials =
     `check auth.clientId, that the certificate registered for it is of this key ` +

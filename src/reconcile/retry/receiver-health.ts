@@ -5,8 +5,10 @@ import type { Clock } from '../../runtime/clock.ts'
 export interface ReceiverEvent {
   type: 'receiver'
   up: boolean
-  /** Its answer (`HTTP 503`), or the reason why none came (`connection`). */
+  /** Its answer (`HTTP 503`), or the reason why none came (`connection (ECONNREFUSED)`). */
   detail: string
+  /** Without an answer. */
+  failure?: Pick<TransportError, 'reason' | 'code'>
 }
 
 export interface ReceiverHealthOptions {
@@ -36,10 +38,7 @@ export interface ReceiverHealth {
 /** A health answer is short, and is not read. */
 const maxBytes = 65_536
 
-interface Health {
-  up: boolean
-  detail: string
-}
+type Health = Omit<ReceiverEvent, 'type'>
 
 export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHealth {
   const { clock, healthUrl, intervalMs, emit, timeoutMs, transport, wake } = options
@@ -68,7 +67,8 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
       signal.throwIfAborted()
       if (!(error instanceof TransportError)) throw error
       // `too-large` hides the status, so it is down: a long error page must not let the retries go.
-      return { up: false, detail: error.reason }
+      const { code, reason } = error
+      return { up: false, detail: `${reason} (${code})`, failure: { reason, code } }
     }
   }
 

@@ -6,6 +6,7 @@ import {
   configurationStep,
   exitCodeOf,
   keyStep,
+  receiverStep,
   skewStep,
   timeZoneStep,
   type Step,
@@ -69,6 +70,32 @@ test.each([
   [90_000, 0, 'warning'],
 ])('clocks that are %s and %s ms ahead: %s', (auth, api, verdict) => {
   expect(skewStep(auth, api).verdict).toBe(verdict)
+})
+
+describe('the receiver', () => {
+  const url = 'http://receiver:8080/healthz'
+  const event = { type: 'receiver', up: false } as const
+
+  test('is named with its answer', () => {
+    expect(receiverStep(url, { ...event, up: true, detail: 'HTTP 204' })).toEqual({
+      step: 'receiver',
+      verdict: 'ok',
+      found: `${url}: HTTP 204`,
+    })
+    expect(receiverStep(url, { ...event, detail: 'HTTP 503' })).toMatchObject({ verdict: 'failed', exitCode: 1 })
+  })
+
+  test.each([
+    ['connection', 'ECONNREFUSED', 'nothing listens there'],
+    ['connection', 'ENOTFOUND', 'DNS does not know its host'],
+    ['tls', 'CERT_HAS_EXPIRED', 'its certificate has expired'],
+    ['timeout', 'DEADLINE', 'raise receiver.timeout'],
+  ] as const)('without an answer: %s (%s), and what to do', (reason, code, advice) => {
+    const failure = { reason, code }
+    const step = receiverStep(url, { ...event, detail: `${reason} (${code})`, failure })
+    expect(step.found).toBe(`${url}: ${reason} (${code})`)
+    expect(step.advice).toContain(advice)
+  })
 })
 
 test('the time zone: events of the future prove it wrong, recent ones bear it out, none say nothing', () => {

@@ -196,9 +196,9 @@ describe('what people are told', () => {
     [400, { error: 'invalid_scope' }, /invalid_scope; check auth\.scope/],
     [400, { error: 'unsupported_grant_type' }, /check auth\.authUrl/],
     [403, { error: 'access_denied' }, /operator give the service account access/],
-    [302, '', /redirects are not followed; check auth\.authUrl/],
+    [302, '', /redirects are not followed: check auth\.authUrl/],
     [404, '', /not-found.*check auth\.authUrl/],
-    [200, '<html>', /not JSON.*login page or proxy/],
+    [200, '<html>', /not JSON.*login page or a proxy/],
     [500, { error: 'unknown_error' }, /server-error, unknown_error; it is tried again/],
     [418, '', /other.*ask the platform's operator/],
   ])('of %s %j', (status, body, message) => {

@@ -1,0 +1,61 @@
+// Advice for a call that got no usable answer, by its reason and the code of Node, OpenSSL or undici.
+import type { Reason } from './http.ts'
+
+/** Configuration keys that a call depends on. */
+export interface CallKeys {
+  /** Of its address. */
+  address: string
+  /** Of its deadline. */
+  timeout: string
+}
+
+const authorities = 'check the certificate authorities that this host trusts (NODE_EXTRA_CA_CERTS)'
+const otherHost = 'its certificate is for another host: check the host in the URL, DNS, and any proxy between'
+
+const tlsAdviceByCode: Readonly<Record<string, string>> = {
+  ERR_TLS_CERT_ALTNAME_INVALID: otherHost,
+  HOSTNAME_MISMATCH: otherHost,
+  CERT_HAS_EXPIRED: "its certificate has expired: have its operator renew it, and check this host's clock",
+  CERT_NOT_YET_VALID: "its certificate is not valid yet: check this host's clock, then ask its operator",
+  CERT_REVOKED: 'its certificate was revoked: ask its operator',
+}
+
+/** Codes that mean that the certificate's issuer is not trusted here. */
+const unknownIssuer = /SELF_SIGNED|UNABLE_TO_GET_ISSUER|UNABLE_TO_VERIFY|CERT_UNTRUSTED|INVALID_CA/
+
+/** Without a known code: the most frequent cause. */
+function tlsAdvice(code: string | undefined): string {
+  if (code === undefined || unknownIssuer.test(code)) return authorities
+  return (
+    tlsAdviceByCode[code] ?? 'the TLS handshake failed: check that TLS is spoken at this address, and any proxy between'
+  )
+}
+
+const causeByCode: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nothing listens there',
+  ENOTFOUND: 'DNS does not know its host',
+  EAI_AGAIN: 'DNS does not answer',
+  EHOSTUNREACH: 'there is no route to its host',
+  ENETUNREACH: 'there is no route to its network',
+}
+
+type Advise = (keys: CallKeys, code: string | undefined) => string
+
+const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
+  tls: (_, code) => tlsAdvice(code),
+  connection: ({ address }, code = '') =>
+    `${causeByCode[code] ?? 'the connection failed'}: check ${address}, the network path, and that the server is up`,
+  timeout: ({ address, timeout }) =>
+    `no whole answer in time: check ${address} and the network path, or raise ${timeout}`,
+  redirect: ({ address }) => `redirects are not followed: check ${address}`,
+  'not-found': ({ address }) => `there is nothing at this path: check ${address}`,
+  'invalid-body': ({ address }) => `a login page or a proxy answers in its place: check ${address}`,
+}
+
+/** The advice; undefined for an answer of the server itself, such as a refusal or an error. */
+export function callAdvice(
+  { code, reason }: { reason: Reason; code?: string | undefined },
+  keys: CallKeys,
+): string | undefined {
+  return adviceByReason[reason]?.(keys, code)
+}
