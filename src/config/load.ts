@@ -9,8 +9,8 @@ import { environmentName, fileVariable } from './key.ts'
 import type { Key } from './key.ts'
 import { emptyLayer, shownText } from './layer.ts'
 import type { Given, Layer } from './layer.ts'
-import { keys, schema } from './schema.ts'
-import type { Config } from './schema.ts'
+import { keys } from './schema.ts'
+import type { Config, Settings } from './schema.ts'
 import { readYamlLayer } from './yaml-layer.ts'
 
 export interface LoadedConfig {
@@ -81,7 +81,7 @@ function nest(values: Iterable<readonly [string, unknown]>): Record<string, unkn
 }
 
 /** @see docs/platform-api.md "Token request": `{issuer_url}` is `{auth_url}/auth/realms/<realm>` */
-function withIssuer(settings: ReturnType<typeof schema.parse>): Config {
+function withIssuer(settings: Settings): Config {
   const { auth } = settings
   return { ...settings, auth: { ...auth, issuerUrl: auth.issuerUrl ?? `${auth.authUrl}/auth/realms/${auth.realm}` } }
 }
@@ -167,9 +167,9 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
  * @throws ConfigurationError with every problem that was found
  */
 export function loadConfig(input: ConfigInput): LoadedConfig {
-  const { given, passedOver, problems, warnings } = examine(input, keys)
+  const { given, checked, passedOver, problems, warnings } = examine(input, keys)
   if (problems.length > 0) throw new ConfigurationError(problems)
-  const settings = schema.parse(nest(keys.map((key) => [key.key, given.get(key.key)?.raw])))
+  const settings = nest([...checked].map(([key, { value }]) => [key, value])) as unknown as Settings
   const origins = new Map(keys.map((key) => [key.key, given.get(key.key)?.origin ?? 'default']))
   return { config: withIssuer(settings), origins, passedOver, warnings }
 }

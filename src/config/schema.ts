@@ -278,7 +278,8 @@ export const schema = z.strictObject({
   }),
 })
 
-type Settings = z.output<typeof schema>
+/** The values of all keys, nested as these. */
+export type Settings = z.output<typeof schema>
 
 /** The configuration in use: nested and named as the keys; durations in milliseconds. `auth.issuerUrl` is the given or the derived one. */
 export type Config = Omit<Settings, 'auth'> & { auth: Omit<Settings['auth'], 'issuerUrl'> & { issuerUrl: string } }
