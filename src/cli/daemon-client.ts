@@ -1,12 +1,12 @@
 // The running daemon's /status, as other commands read it.
-import { z } from 'zod'
+import { z } from 'zod/mini'
 import type { Config } from '../config/schema.ts'
 import { gateTable, reasonOf, type Gate } from '../reconcile/retry/gates.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
 import type { Io } from './io.ts'
 
 /** Parses a JSON text; undefined for one that does not fit. */
-export function parseAs<S extends z.ZodType>(schema: S, text: string): z.infer<S> | undefined {
+export function parseAs<S extends z.ZodMiniType>(schema: S, text: string): z.infer<S> | undefined {
   try {
     return schema.safeParse(JSON.parse(text)).data
   } catch {
@@ -14,14 +14,14 @@ export function parseAs<S extends z.ZodType>(schema: S, text: string): z.infer<S
   }
 }
 
-const time = z.iso.datetime().nullable()
+const time = z.nullable(z.iso.datetime())
 
 /** The part of /status that other commands need. A daemon of another version may show more, or less of the rest. */
 const gatesSchema = z.looseObject({
   schemaVersion: z.literal(1),
   instance: z.string(),
   now: z.iso.datetime(),
-  paused: z.looseObject({ since: time }).nullable(),
+  paused: z.nullable(z.looseObject({ since: time })),
   holding: z.array(z.string()),
   circuits: z.looseObject({
     list: z.array(z.looseObject({ subscriptionId: z.string(), state: z.string(), pausesForSeconds: z.number() })),
@@ -29,7 +29,7 @@ const gatesSchema = z.looseObject({
 })
 
 /** The part of /status that `status` shows. */
-export const statusSchema = gatesSchema.extend({
+export const statusSchema = z.extend(gatesSchema, {
   version: z.string(),
   summary: z.looseObject({
     level: z.string(),
@@ -40,7 +40,7 @@ export const statusSchema = gatesSchema.extend({
   failed: z.record(z.string(), z.number()),
   awaiting: z.number(),
   inFlight: z.number(),
-  drain: z.looseObject({ recoveredPerMinute: z.number(), seconds: z.number().nullable() }),
+  drain: z.looseObject({ recoveredPerMinute: z.number(), seconds: z.nullable(z.number()) }),
   rate: z.looseObject({ callsPerSecond: z.number() }),
   causes: z.looseObject({
     total: z.number(),
@@ -48,7 +48,7 @@ export const statusSchema = gatesSchema.extend({
       z.looseObject({
         eventType: z.string(),
         subscriptionId: z.string(),
-        responseStatusCode: z.number().nullable(),
+        responseStatusCode: z.nullable(z.number()),
         records: z.number(),
       }),
     ),
@@ -77,7 +77,7 @@ export type AskedDaemon = { url: string; problem: string } | DaemonState
 const statusTimeoutMs = 2000
 
 /** The daemon's /status; rejects only with the signal's reason. */
-async function readAs<S extends z.ZodType>(
+async function readAs<S extends z.ZodMiniType>(
   schema: S,
   url: string,
   io: Pick<Io, 'clock' | 'signal'>,

@@ -1,5 +1,5 @@
 // The commands for the running daemon: `status`, `pause`, `resume`, `probe`. They read server.* and control.* alone.
-import { z } from 'zod'
+import { z } from 'zod/mini'
 import { environmentName } from '../config/key.ts'
 import { loadSections } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
@@ -75,9 +75,9 @@ function tokenOf(control: Config['control']): string {
 
 const pauseSchema = z.object({
   paused: z.boolean(),
-  since: z.iso.datetime().optional(),
+  since: z.optional(z.iso.datetime()),
   changed: z.boolean(),
-  outlivesRestart: z.boolean().optional(),
+  outlivesRestart: z.optional(z.boolean()),
 })
 const refusalSchema = z.object({ error: z.string() })
 const probeSchema = z.object({ circuits: z.number() })

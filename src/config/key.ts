@@ -1,9 +1,9 @@
 // Keys of the configuration: how the schema declares one, with its default, explanation and names.
-import { z } from 'zod'
+import { z } from 'zod/mini'
 import type { Kind } from './kinds.ts'
 
 /** Meta data of a key, next to its schema. */
-interface About extends Omit<Kind<z.ZodType>, 'schema'> {
+interface About extends Omit<Kind<z.ZodMiniType>, 'schema'> {
   explanation: string
   /** As written in YAML; undefined: the key stays unset. */
   default?: unknown
@@ -20,37 +20,41 @@ const registry = z.registry<About>()
 
 type Flags = Pick<About, 'secret' | 'fileTwin'>
 
-function register<S extends z.ZodType>(
+function register<S extends z.ZodMiniType>(
   leaf: S,
-  { type, fromText, shown }: Kind<z.ZodType>,
-  about: Omit<About, keyof Kind<z.ZodType>>,
+  { type, fromText, shown }: Kind<z.ZodMiniType>,
+  about: Omit<About, keyof Kind<z.ZodMiniType>>,
 ): S {
   registry.add(leaf, { type, fromText, shown, ...about })
   return leaf
 }
 
 /** A key with a default, written as in YAML. */
-export function setting<S extends z.ZodType>(
+export function setting<S extends z.ZodMiniType>(
   kind: Kind<S>,
   value: z.core.util.NoUndefined<z.input<S>>,
   explanation: string,
-): z.ZodPrefault<S> {
-  return register(kind.schema.prefault(value), kind, { explanation, default: value })
+): z.ZodMiniPrefault<S> {
+  return register(z.prefault(kind.schema, value), kind, { explanation, default: value })
 }
 
 /** A key that may stay unset. */
-export function optional<S extends z.ZodType>(kind: Kind<S>, explanation: string, flags: Flags = {}): z.ZodOptional<S> {
-  return register(kind.schema.optional(), kind, { explanation, ...flags })
+export function optional<S extends z.ZodMiniType>(
+  kind: Kind<S>,
+  explanation: string,
+  flags: Flags = {},
+): z.ZodMiniOptional<S> {
+  return register(z.optional(kind.schema), kind, { explanation, ...flags })
 }
 
 /** A key that has to be set. */
-export function required<S extends z.ZodType>(kind: Kind<S>, explanation: string): z.ZodNonOptional<S> {
-  return register(kind.schema.nonoptional(), kind, { explanation, required: true })
+export function required<S extends z.ZodMiniType>(kind: Kind<S>, explanation: string): z.ZodMiniNonOptional<S> {
+  return register(z.nonoptional(kind.schema), kind, { explanation, required: true })
 }
 
 /** A key whose default is the host's name. */
-export function hostNamed<S extends z.ZodType>(kind: Kind<S>, explanation: string): z.ZodNonOptional<S> {
-  return register(kind.schema.nonoptional(), kind, { explanation, fallback: 'host name' })
+export function hostNamed<S extends z.ZodMiniType>(kind: Kind<S>, explanation: string): z.ZodMiniNonOptional<S> {
+  return register(z.nonoptional(kind.schema), kind, { explanation, fallback: 'host name' })
 }
 
 /** One key as documents and messages need it. */
@@ -72,7 +76,7 @@ export interface KeyDescription {
 
 /** A key with what is needed to check its value. */
 export interface Key extends KeyDescription {
-  schema: z.ZodType
+  schema: z.ZodMiniType
   /** The default itself, as YAML would give it; undefined when there is none. */
   defaultValue: unknown
   fromText: (text: string) => unknown
@@ -107,7 +111,7 @@ function defaultText(about: About): string | undefined {
   return about.default === undefined ? undefined : JSON.stringify(about.default).replace(/^"(.+)"$/, '$1')
 }
 
-function describe(key: string, leaf: z.ZodType, about: About): Key {
+function describe(key: string, leaf: z.ZodMiniType, about: About): Key {
   const environment = environmentName(key)
   return {
     key,
@@ -127,10 +131,10 @@ function describe(key: string, leaf: z.ZodType, about: About): Key {
 }
 
 /** Every key of a schema whose leaves were made by setting, optional, required or hostNamed, in its order. */
-export function listKeys(section: z.ZodObject, path = ''): readonly Key[] {
+export function listKeys(section: z.ZodMiniObject, path = ''): readonly Key[] {
   return Object.entries(section.shape).flatMap(([name, part]) => {
-    if (part instanceof z.ZodObject) return listKeys(part, `${path}${name}.`)
-    const leaf = part as z.ZodType
+    if (part instanceof z.ZodMiniObject) return listKeys(part, `${path}${name}.`)
+    const leaf = part as z.ZodMiniType
     const about = registry.get(leaf)
     if (about === undefined)
       throw new Error(`${path}${name} has no meta data: declare it with setting, optional or required`)

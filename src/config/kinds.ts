@@ -1,10 +1,10 @@
 // Kinds of values that a key can have: how each is written, what is allowed, and what it is parsed into.
 import { validate as isCron } from 'node-cron'
-import { z } from 'zod'
+import { z } from 'zod/mini'
 import { durationPattern, parseDuration } from './duration.ts'
 
 /** A kind of value. The zod schema parses the value of the YAML file; text of the environment goes through `fromText` first. */
-export interface Kind<S extends z.ZodType> {
+export interface Kind<S extends z.ZodMiniType> {
   schema: S
   /** For people, in tables: `duration, 1s to 6h`. */
   type: string
@@ -25,20 +25,20 @@ function mustBeText(must: string): z.core.$ZodErrorMap {
 }
 
 /** Text that `parse` accepts; it returns undefined to refuse. */
-function parsed<T>(pattern: RegExp, must: string, parse: (text: string) => T | undefined): z.ZodType<T, string> {
-  return z
-    .string({ error: must })
-    .regex(pattern, { error: must })
-    .transform((text, context) => {
+function parsed<T>(pattern: RegExp, must: string, parse: (text: string) => T | undefined): z.ZodMiniType<T, string> {
+  return z.pipe(
+    z.string({ error: must }).check(z.regex(pattern, { error: must })),
+    z.transform((text: string, { issues }) => {
       const value = parse(text)
       if (value !== undefined) return value
-      context.addIssue({ code: 'custom', message: must, input: text })
+      issues.push({ code: 'custom', message: must, input: text })
       return z.NEVER
-    })
+    }),
+  )
 }
 
 /** Becomes milliseconds. The bounds are durations too, both allowed. */
-export function duration(min: string, max: string): Kind<z.ZodType<number, string>> {
+export function duration(min: string, max: string): Kind<z.ZodMiniType<number, string>> {
   const [minMs = 0, maxMs = 0] = [parseDuration(min), parseDuration(max)]
   const must = `must be a duration from ${min} to ${max}, written as a whole number and one unit (ms, s, m, h, d), such as 90s`
   const schema = parsed(durationPattern, must, (text) => {
@@ -53,21 +53,21 @@ function numberFromText(text: string): unknown {
 }
 
 /** A whole number, both bounds allowed. */
-export function integer(min: number, max: number): Kind<z.ZodType<number, number>> {
+export function integer(min: number, max: number): Kind<z.ZodMiniType<number, number>> {
   const error = `must be a whole number from ${min} to ${max}`
-  const schema = z.int({ error }).min(min, { error }).max(max, { error })
+  const schema = z.int({ error }).check(z.minimum(min, { error }), z.maximum(max, { error }))
   return { schema, type: `whole number, ${min} to ${max}`, fromText: numberFromText, shown: true }
 }
 
 /** A number with or without a fraction, both bounds allowed. */
-export function decimal(min: number, max: number): Kind<z.ZodType<number, number>> {
+export function decimal(min: number, max: number): Kind<z.ZodMiniType<number, number>> {
   const error = `must be a number from ${min} to ${max}`
-  const schema = z.number({ error }).min(min, { error }).max(max, { error })
+  const schema = z.number({ error }).check(z.minimum(min, { error }), z.maximum(max, { error }))
   return { schema, type: `number, ${min} to ${max}`, fromText: numberFromText, shown: true }
 }
 
 /** `true` or `false`, in the three spellings of YAML. */
-export function flag(): Kind<z.ZodType<boolean, boolean>> {
+export function flag(): Kind<z.ZodMiniType<boolean, boolean>> {
   const words = new Map([
     ...['true', 'True', 'TRUE'].map((word) => [word, true] as const),
     ...['false', 'False', 'FALSE'].map((word) => [word, false] as const),
@@ -81,7 +81,7 @@ export function flag(): Kind<z.ZodType<boolean, boolean>> {
 }
 
 /** One of a few words. */
-export function choice<const Word extends string>(words: readonly Word[]): Kind<z.ZodType<Word, Word>> {
+export function choice<const Word extends string>(words: readonly Word[]): Kind<z.ZodMiniType<Word, Word>> {
   const schema = z.enum(words, { error: `must be one of ${words.join(', ')}` })
   return { schema, type: words.join(', '), fromText: asText, shown: true }
 }
@@ -89,10 +89,10 @@ export function choice<const Word extends string>(words: readonly Word[]): Kind<
 const plainText = /^(?!\s)[^\x00-\x1f\x7f-\x9f]{1,500}(?<!\s)$/
 
 /** One line of text. */
-export function text(): Kind<z.ZodType<string, string>> {
+export function text(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be one line of text, 1 to 500 characters, without spaces at its ends'
   return {
-    schema: z.string({ error: mustBeText(must) }).regex(plainText, { error: must }),
+    schema: z.string({ error: mustBeText(must) }).check(z.regex(plainText, { error: must })),
     type: 'text',
     fromText: asText,
     shown: false,
@@ -100,50 +100,53 @@ export function text(): Kind<z.ZodType<string, string>> {
 }
 
 /** A word that goes into a URL's path or a protocol field as it stands: no spaces, no characters with a meaning in URLs. */
-export function word(): Kind<z.ZodType<string, string>> {
+export function word(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be 1 to 200 letters, digits or . _ ~ -'
-  const schema = z.string({ error: mustBeText(must) }).regex(/^(?!\.{1,2}$)[\w.~-]{1,200}$/, { error: must })
+  const schema = z.string({ error: mustBeText(must) }).check(z.regex(/^(?!\.{1,2}$)[\w.~-]{1,200}$/, { error: must }))
   return { schema, type: 'text', fromText: asText, shown: false }
 }
 
 /** What RFC 6749 allows as a scope, or nothing. @see RFC 6749 section 3.3 */
-export function scope(): Kind<z.ZodType<string, string>> {
+export function scope(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be scope names with one space between, or empty'
-  const schema = z.string({ error: mustBeText(must) }).regex(/^(?:[!#-[\]-~]+(?: [!#-[\]-~]+)*)?$/, { error: must })
+  const schema = z
+    .string({ error: mustBeText(must) })
+    .check(z.regex(/^(?:[!#-[\]-~]+(?: [!#-[\]-~]+)*)?$/, { error: must }))
   return { schema, type: 'text, may be empty', fromText: asText, shown: false }
 }
 
 /** A file's path. Refuses what is plainly the file's content. */
-export function filePath(): Kind<z.ZodType<string, string>> {
+export function filePath(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be the path of a file (its content does not belong here)'
   const schema = z
     .string({ error: mustBeText(must) })
-    .regex(/^(?!-----)[^\x00-\x1f\x7f-\x9f]{1,4096}$/, { error: must })
+    .check(z.regex(/^(?!-----)[^\x00-\x1f\x7f-\x9f]{1,4096}$/, { error: must }))
   return { schema, type: 'path of a file', fromText: asText, shown: false }
 }
 
 /** A folder's path. */
-export function folderPath(): Kind<z.ZodType<string, string>> {
+export function folderPath(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be the path of a folder'
-  const schema = z.string({ error: mustBeText(must) }).regex(/^[^\x00-\x1f\x7f-\x9f]{1,4096}$/, { error: must })
+  const schema = z
+    .string({ error: mustBeText(must) })
+    .check(z.regex(/^[^\x00-\x1f\x7f-\x9f]{1,4096}$/, { error: must }))
   return { schema, type: 'path of a folder', fromText: asText, shown: true }
 }
 
 /** The name of a Kubernetes object. @see RFC 1123 section 2.1 */
-export function objectName(maxLength: number): Kind<z.ZodType<string, string>> {
+export function objectName(maxLength: number): Kind<z.ZodMiniType<string, string>> {
   const must = `must be a Kubernetes name: up to ${maxLength} lower-case letters, digits, - or . between letters and digits`
   const schema = z
     .string({ error: mustBeText(must) })
-    .max(maxLength, { error: must })
-    .regex(/^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/, { error: must })
+    .check(z.maxLength(maxLength, { error: must }), z.regex(/^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/, { error: must }))
   return { schema, type: 'name of a Kubernetes object', fromText: asText, shown: true }
 }
 
 /** Text that must never be shown. */
-export function secretText(): Kind<z.ZodType<string, string>> {
+export function secretText(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be text and not empty'
   return {
-    schema: z.string({ error: mustBeText(must) }).min(1, { error: must }),
+    schema: z.string({ error: mustBeText(must) }).check(z.minLength(1, { error: must })),
     type: 'text',
     fromText: asText,
     shown: false,
@@ -151,19 +154,15 @@ export function secretText(): Kind<z.ZodType<string, string>> {
 }
 
 /** A PEM private key. Line breaks may be written as `\n`, as they end up in environment variables. */
-export function privateKeyPem(): Kind<z.ZodType<string, string>> {
+export function privateKeyPem(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be a private key in PEM form, from its line -----BEGIN ... PRIVATE KEY----- to its END line'
-  const schema = z
-    .string({ error: must })
-    .regex(/^\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----[^]+-----END (?:[A-Z]+ )*PRIVATE KEY-----(?:\s|\\n)*$/, {
-      error: must,
-    })
-    .transform((pem) => (pem.includes('\n') ? pem : pem.replaceAll('\\n', '\n')))
+  const pattern = /^\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----[^]+-----END (?:[A-Z]+ )*PRIVATE KEY-----(?:\s|\\n)*$/
+  const schema = parsed(pattern, must, (pem) => (pem.includes('\n') ? pem : pem.replaceAll('\\n', '\n')))
   return { schema, type: 'PEM', fromText: asText, shown: false }
 }
 
 /** An IANA time zone; becomes its name as the platform's database writes it. Offsets are refused: they know no daylight saving. */
-export function timeZone(): Kind<z.ZodType<string, string>> {
+export function timeZone(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be an IANA time zone such as UTC or Europe/Berlin'
   const schema = parsed(/^[A-Za-z]/, must, (name) => {
     try {
@@ -179,7 +178,7 @@ export function timeZone(): Kind<z.ZodType<string, string>> {
 const largestSteps = [59, 59, 23]
 
 /** A cron expression of six fields, seconds first. */
-export function cron(): Kind<z.ZodType<string, string>> {
+export function cron(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be a cron expression of 6 fields (second minute hour day month weekday), such as */30 * * * * *'
   const schema = parsed(/^[^\t\r\n]+$/, must, (expression) => {
     const fields = expression.trim().split(/ +/)
@@ -192,7 +191,7 @@ export function cron(): Kind<z.ZodType<string, string>> {
 }
 
 /** A moment with its zone; becomes milliseconds since the epoch. */
-export function instant(): Kind<z.ZodType<number, string>> {
+export function instant(): Kind<z.ZodMiniType<number, string>> {
   const must = 'must be a date, time and zone such as 2026-01-01T00:00:00Z or 2026-01-01T01:00:00+01:00'
   const schema = parsed(/^\d{4}-\d{2}-\d{2}[Tt ]/, must, (moment) => {
     try {
@@ -209,22 +208,26 @@ function listFromText(list: string): string[] {
   return list.split(',').map((entry) => entry.trim())
 }
 
-function list(item: z.ZodType<string, string>, must: string, type: string): Kind<z.ZodType<string[], string[]>> {
-  const schema = z
-    .array(item, { error: must })
-    .max(1000, { error: 'must have at most 1000 entries' })
-    .transform((entries) => [...new Set(entries)])
+function list(
+  item: z.ZodMiniType<string, string>,
+  must: string,
+  type: string,
+): Kind<z.ZodMiniType<string[], string[]>> {
+  const schema = z.pipe(
+    z.array(item, { error: must }).check(z.maxLength(1000, { error: 'must have at most 1000 entries' })),
+    z.transform((entries: string[]) => [...new Set(entries)]),
+  )
   return { schema, type, fromText: listFromText, shown: true }
 }
 
 /** A list of names. Repeated ones are kept once. */
-export function names(): Kind<z.ZodType<string[], string[]>> {
+export function names(): Kind<z.ZodMiniType<string[], string[]>> {
   const must = 'must be a list of names (letters, digits, . _ : / -), such as [one, two]; in the environment: one,two'
-  return list(z.string({ error: must }).regex(/^[\w.:/-]{1,200}$/, { error: must }), must, 'list of names')
+  return list(z.string({ error: must }).check(z.regex(/^[\w.:/-]{1,200}$/, { error: must })), must, 'list of names')
 }
 
 /** A list of UUIDs; they become lower case. */
-export function uuids(): Kind<z.ZodType<string[], string[]>> {
+export function uuids(): Kind<z.ZodMiniType<string[], string[]>> {
   const must =
     'must be a list of UUIDs, such as [123e4567-e89b-12d3-a456-426614174000]; in the environment separated by commas'
   const pattern = /^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
@@ -236,10 +239,10 @@ export function uuids(): Kind<z.ZodType<string[], string[]>> {
 }
 
 /** Host name or address to listen on. */
-export function listenHost(): Kind<z.ZodType<string, string>> {
+export function listenHost(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be a host name or an address to listen on, such as 0.0.0.0 or ::, without brackets and port'
   const schema = z
     .string({ error: must })
-    .regex(/^(?:[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}(?:%\w+)?)$/, { error: must })
+    .check(z.regex(/^(?:[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}(?:%\w+)?)$/, { error: must }))
   return { schema, type: 'host name or address', fromText: asText, shown: true }
 }

@@ -1,5 +1,5 @@
 // The one source of the configuration: every key with its type, default and explanation. Tables, files and checks are generated from it.
-import { z } from 'zod'
+import { z } from 'zod/mini'
 import {
   choice,
   cron,

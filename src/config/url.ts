@@ -1,5 +1,5 @@
 // URLs in the configuration: which forms are accepted. A refused one is never called.
-import { z } from 'zod'
+import { z } from 'zod/mini'
 import type { Kind } from './kinds.ts'
 
 /** True for http URLs whose host is this machine: 127.0.0.0/8, ::1 and localhost. */
@@ -34,31 +34,31 @@ const health: Form = { example: 'http://receiver:8080/healthz', schemes: 'http:/
 
 const withoutTrailingSlashes = (text: string): string => text.replace(/\/+$/, '')
 
-function urlKind(normalize: (text: string) => string, form: Form): Kind<z.ZodType<string, string>> {
+function urlKind(normalize: (text: string) => string, form: Form): Kind<z.ZodMiniType<string, string>> {
   const error = `must be a URL that starts with ${form.schemes}, such as ${form.example}`
-  const schema = z
-    .string({ error })
-    .regex(/^https?:\/\/[^/]/i, { error })
-    .transform((text, context) => {
+  const schema = z.pipe(
+    z.string({ error }).check(z.regex(/^https?:\/\/[^/]/i, { error })),
+    z.transform((text: string, { issues }) => {
       const message = refusal(text, form)
       if (message === undefined) return normalize(text)
-      context.addIssue({ code: 'custom', message, input: text })
+      issues.push({ code: 'custom', message, input: text })
       return z.NEVER
-    })
+    }),
+  )
   return { schema, type: 'URL', fromText: (text) => text, shown: false }
 }
 
 /** A base URL with any path, in the form that URL() gives it, without trailing slash. */
-export function baseUrl(): Kind<z.ZodType<string, string>> {
+export function baseUrl(): Kind<z.ZodMiniType<string, string>> {
   return urlKind((text) => withoutTrailingSlashes(new URL(text).href), api)
 }
 
 /** A URL that the platform compares as text (the audience of assertions): as written, only without trailing slash. */
-export function exactUrl(): Kind<z.ZodType<string, string>> {
+export function exactUrl(): Kind<z.ZodMiniType<string, string>> {
   return urlKind(withoutTrailingSlashes, api)
 }
 
 /** A health address: nothing secret is sent there, so plain http is allowed. Path and query stay as written. */
-export function healthUrl(): Kind<z.ZodType<string, string>> {
+export function healthUrl(): Kind<z.ZodMiniType<string, string>> {
   return urlKind((text) => new URL(text).href, health)
 }

@@ -1,5 +1,5 @@
 // Reads and writes one Lease (coordination.k8s.io/v1) through the Kubernetes API, with the service account of the pod.
-import { z } from 'zod'
+import { z } from 'zod/mini'
 import { createHttpTransport, TransportError, type HttpResponse, type HttpTransport } from '../platform/http/http.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { ConfigurationError } from '../runtime/errors.ts'
@@ -108,18 +108,18 @@ export function clusterAccess(
 
 const leaseSchema = z.looseObject({
   metadata: z.looseObject({
-    resourceVersion: z.string().min(1),
-    annotations: z.record(z.string(), z.string()).nullish(),
+    resourceVersion: z.string().check(z.minLength(1)),
+    annotations: z.nullish(z.record(z.string(), z.string())),
   }),
-  spec: z
-    .looseObject({
-      holderIdentity: z.string().nullish(),
-      leaseDurationSeconds: z.number().positive().nullish(),
-      leaseTransitions: z.number().nullish(),
-      acquireTime: z.string().nullish(),
-      renewTime: z.string().nullish(),
-    })
-    .nullish(),
+  spec: z.nullish(
+    z.looseObject({
+      holderIdentity: z.nullish(z.string()),
+      leaseDurationSeconds: z.nullish(z.number().check(z.positive())),
+      leaseTransitions: z.nullish(z.number()),
+      acquireTime: z.nullish(z.string()),
+      renewTime: z.nullish(z.string()),
+    }),
+  ),
 })
 
 function toLease(object: z.output<typeof leaseSchema>): Lease {

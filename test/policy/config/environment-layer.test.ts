@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { z } from 'zod'
+import { z } from 'zod/mini'
 import { environmentLayer } from '../../../src/config/environment-layer.ts'
 import { listKeys, optional } from '../../../src/config/key.ts'
 import { secretText } from '../../../src/config/kinds.ts'
