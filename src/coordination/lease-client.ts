@@ -106,23 +106,27 @@ export function clusterAccess(
   }
 }
 
-const leaseSchema = z.looseObject({
-  metadata: z.looseObject({
-    resourceVersion: z.string().check(z.minLength(1)),
-    annotations: z.nullish(z.record(z.string(), z.string())),
-  }),
-  spec: z.nullish(
-    z.looseObject({
-      holderIdentity: z.nullish(z.string()),
-      leaseDurationSeconds: z.nullish(z.number().check(z.positive())),
-      leaseTransitions: z.nullish(z.number()),
-      acquireTime: z.nullish(z.string()),
-      renewTime: z.nullish(z.string()),
+/** Made with the first client: an instance that is alone needs none. */
+function createLeaseSchema() {
+  return z.looseObject({
+    metadata: z.looseObject({
+      resourceVersion: z.string().check(z.minLength(1)),
+      annotations: z.nullish(z.record(z.string(), z.string())),
     }),
-  ),
-})
+    spec: z.nullish(
+      z.looseObject({
+        holderIdentity: z.nullish(z.string()),
+        leaseDurationSeconds: z.nullish(z.number().check(z.positive())),
+        leaseTransitions: z.nullish(z.number()),
+        acquireTime: z.nullish(z.string()),
+        renewTime: z.nullish(z.string()),
+      }),
+    ),
+  })
+}
+type LeaseSchema = ReturnType<typeof createLeaseSchema>
 
-function toLease(object: z.output<typeof leaseSchema>): Lease {
+function toLease(object: z.output<LeaseSchema>): Lease {
   const { metadata, spec } = object
   const seconds = spec?.leaseDurationSeconds ?? undefined
   return {
@@ -184,6 +188,7 @@ export function createLeaseClient({ access, clock, leaseName, timeoutMs }: Lease
   const { authorityFile, namespace, origin, tokenFile } = access
   const collection = `${origin}/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`
   const subject = `${namespace}/${leaseName}`
+  const schema = createLeaseSchema()
   let connected: Connected | undefined
 
   async function fileText(path: string): Promise<string> {
@@ -249,7 +254,7 @@ export function createLeaseClient({ access, clock, leaseName, timeoutMs }: Lease
   function leaseOf({ body, status }: HttpResponse, isCreated = false): Lease {
     if (status < 200 || status > 299) throw refusal(status, isCreated)
     try {
-      return toLease(leaseSchema.parse(JSON.parse(body)))
+      return toLease(schema.parse(JSON.parse(body)))
     } catch {
       throw new LeaseFailure('invalid', `${origin} does not answer with a Lease: check KUBERNETES_SERVICE_HOST`)
     }

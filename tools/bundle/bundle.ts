@@ -25,6 +25,22 @@ const withoutHttp2: Plugin = {
   },
 }
 
+/** commander could start a command in a process of its own, and node-cron a task: the program does neither. */
+const withoutChildProcess: Plugin = {
+  name: 'without-child-process',
+  resolveId: {
+    filter: { id: /^(?:node:)?child_process$/ },
+    handler: (id, importer) =>
+      /[\\/]node_modules[\\/](?:commander|node-cron)[\\/]/.test(importer ?? '') ? `\0no-${id}` : null,
+  },
+  load: {
+    filter: { id: /^\0no-(?:node:)?child_process$/ },
+    handler: () => `export function fork() { throw new Error('this build starts no process') }
+      export { fork as spawn }
+      export default { spawn: fork }`,
+  },
+}
+
 /** Paths of all modules that these import statically, and their own. */
 function closure(entries: readonly string[], context: ChunkingContext): ReadonlySet<string> {
   const reached = new Set<string>()
@@ -78,7 +94,7 @@ export async function bundle(root: string): Promise<string[]> {
     resolve: {
       alias: Object.fromEntries(Object.entries(parts).map(([name, file]) => [name, join(import.meta.dirname, file)])),
     },
-    plugins: [withoutHttp2],
+    plugins: [withoutHttp2, withoutChildProcess],
     preserveEntrySignatures: false,
     checks: { ineffectiveDynamicImport: false },
     onLog(_level, { message }) {
