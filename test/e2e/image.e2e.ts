@@ -65,7 +65,7 @@ describe.skipIf(obstacle !== undefined)('image', () => {
   })
 
   test('holds the bundle and no packages', () => {
-    expect(readdirSync(join(image.root, 'app'))).toEqual(['dist'])
+    expect(readdirSync(join(image.root, 'app'))).toEqual(['cache', 'dist'])
   })
 
   test('lists in its SBOM the packages that are in the bundle, with the versions of the lock file', () => {
@@ -106,6 +106,14 @@ describe.skipIf(obstacle !== undefined)('image', () => {
   test('ends with 78 when nothing is configured', async () => {
     await using running = image.start(entry(...image.config.Cmd))
     expect(await ran(running)).toEqual({ code: 78, output: expect.stringContaining('platform.baseUrl') as string })
+  })
+
+  test('starts from the code that its build compiled', async () => {
+    await using running = image.start(entry(...image.config.Cmd), { NODE_DEBUG_NATIVE: 'COMPILE_CACHE' })
+    const { output } = await ran(running)
+    const accepted = Array.from(output.matchAll(/(\w+)\.cjs was accepted/g), ([, file]) => file)
+    expect(accepted, output).toEqual(expect.arrayContaining(['main', 'program', 'config', 'daemon']))
+    expect(output).not.toMatch(/\.cjs was (?:rejected|not)|Cannot create/)
   })
 
   test('can write nowhere', async () => {
