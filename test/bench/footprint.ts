@@ -1,7 +1,8 @@
 // `npm run bench:footprint`: how soon the daemon is ready, and how much CPU and memory it takes, beside a bare Node in the same run.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { loadavg } from 'node:os'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -37,6 +38,8 @@ const targets = {
   ready: { name: 'ready, over bare Node', unit: 'ms', max: 120 },
   cpu: { name: 'CPU until ready', unit: 'ms', max: 160 },
   help: { name: 'plan --help, over bare Node', unit: 'ms', max: 120 },
+  check: { name: 'healthcheck, over bare Node', unit: 'ms', max: 100 },
+  checkRss: { name: 'peak RSS of healthcheck', unit: 'MiB', max: 60 },
   idleRss: { name: `RSS after ${idleSeconds} s idle`, unit: 'MiB', max: 92 },
   idleCpu: { name: 'CPU while idle', unit: '%', max: 0.1 },
   workedRss: { name: `RSS ${idleSeconds} s after ${records} recovered`, unit: 'MiB', max: 110 },
@@ -52,6 +55,7 @@ function median(numbers: readonly number[]): number {
 interface Started {
   child: ChildProcess
   pid: number
+  port: number
   readyMs: number
   readyCpuMs: number
 }
@@ -66,7 +70,7 @@ async function start(args: readonly string[], port: number, env: Record<string, 
       throw new Error(`${args.join(' ')} ended with ${child.exitCode}; run \`npm run build\``)
     await sleep(pollMs)
   }
-  return { child, pid, readyMs: performance.now() - began, readyCpuMs: cpuMs(pid) }
+  return { child, pid, port, readyMs: performance.now() - began, readyCpuMs: cpuMs(pid) }
 }
 
 async function end({ child }: Started): Promise<void> {
@@ -76,12 +80,16 @@ async function end({ child }: Started): Promise<void> {
 }
 
 const keys = await testKeys()
+const folder = mkdtempSync(join(tmpdir(), 'bench-footprint-'))
+/** As in the image, whose build fills it. Here the first start does, which is not counted. */
+const compileCache = join(folder, 'cache')
 
 async function startDaemon(sandbox: Sandbox): Promise<Started> {
   const port = await freePort()
   const nodeOptions = values.node.split(' ').filter((option) => option !== '')
   return start([...nodeOptions, values.script, 'run'], port, {
     NODE_ENV: 'production',
+    NODE_COMPILE_CACHE: compileCache,
     RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
     RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
     RECONCILER_AUTH_REALM: sandbox.realm,
@@ -133,24 +141,62 @@ async function measureStart(): Promise<void> {
     (ours ?? []).map(({ readyCpuMs }) => readyCpuMs),
     `, bare Node ${bareCpu.toFixed(0)} ms`,
   )
+  const ratios = (ours ?? []).map(({ readyCpuMs }, index) => readyCpuMs / (bare?.[index]?.readyCpuMs ?? NaN))
+  process.stdout.write(`  ${'CPU until ready, by bare Node'.padEnd(34)} ${median(ratios).toFixed(1)} times\n`)
 }
 
-function runMs(args: readonly string[]): number {
+/** Each process writes the peak of its RSS into a file, as its parent is not given it. */
+const peakFile = join(folder, 'peak')
+const peakHook = join(folder, 'peak.cjs')
+writeFileSync(
+  peakHook,
+  `process.on('exit', () => require('node:fs').writeFileSync(${JSON.stringify(peakFile)}, String(process.resourceUsage().maxRSS)))`,
+)
+
+interface Ran {
+  ms: number
+  peakMiB: number
+}
+
+function run(args: readonly string[], env: Record<string, string>): Ran {
   const began = performance.now()
-  const { status } = spawnSync(process.execPath, args, { stdio: 'ignore' })
+  const { status } = spawnSync(process.execPath, ['--require', peakHook, ...args], {
+    env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: compileCache, ...env },
+    stdio: 'ignore',
+  })
   if (status !== 0) throw new Error(`${args.join(' ')} ended with ${status}; run \`npm run build\``)
-  return performance.now() - began
+  return { ms: performance.now() - began, peakMiB: Number(readFileSync(peakFile, 'utf8')) / 1024 }
 }
 
-/** A bare Node and the help by turns. */
-function measureHelp(): void {
-  const rounds = Array.from({ length: times + 1 }, () => [runMs(['-e', '0']), runMs([values.script, 'plan', '--help'])])
-  const [bare, ours] = [0, 1].map((index) => rounds.slice(1).map((round) => round[index] ?? NaN))
-  const bareMs = median(bare ?? [])
+/** A bare Node and a command by turns. */
+function measureCommand(words: readonly string[], env: Record<string, string> = {}): { ours: Ran[]; bare: Ran[] } {
+  const rounds = Array.from({ length: times + 1 }, () => ({
+    bare: run(['-e', '0'], {}),
+    ours: run([values.script, ...words], env),
+  })).slice(1)
+  return { ours: rounds.map(({ ours }) => ours), bare: rounds.map(({ bare }) => bare) }
+}
+
+function showMs(target: Target, { bare, ours }: { ours: readonly Ran[]; bare: readonly Ran[] }): void {
+  const bareMs = median(bare.map(({ ms }) => ms))
   show(
-    targets.help,
-    (ours ?? []).map((ms) => ms - bareMs),
+    target,
+    ours.map(({ ms }) => ms - bareMs),
     `, bare Node ${bareMs.toFixed(0)} ms`,
+  )
+}
+
+async function measureHealthcheck(): Promise<void> {
+  await using sandbox = await startSandbox({ clock: systemClock, certificatePem: keys.certificatePem })
+  const daemon = await startDaemon(sandbox)
+  const both = measureCommand(['healthcheck'], { RECONCILER_SERVER_PORT: String(daemon.port) })
+  await end(daemon)
+  showMs(targets.check, both)
+  const barePeak = median(both.bare.map(({ peakMiB }) => peakMiB))
+  show(
+    targets.checkRss,
+    both.ours.map(({ peakMiB }) => peakMiB),
+    `, bare Node ${barePeak.toFixed(0)} MiB`,
   )
 }
 
@@ -202,7 +248,12 @@ async function measureMemory(): Promise<void> {
 }
 
 process.stdout.write(`medians of ${times}; load of this machine ${(loadavg()[0] ?? 0).toFixed(1)}\n`)
-measureHelp()
-await measureStart()
-if (!values['start-only']) await measureMemory()
+try {
+  showMs(targets.help, measureCommand(['plan', '--help']))
+  await measureStart()
+  await measureHealthcheck()
+  if (!values['start-only']) await measureMemory()
+} finally {
+  rmSync(folder, { recursive: true })
+}
 process.stdout.write(`load at the end ${(loadavg()[0] ?? 0).toFixed(1)}\n`)
