@@ -1,6 +1,6 @@
 // The platform client: the webhook operations, authenticated, within the rate, classified. Knows no policy.
 import type { Clock, Random } from '../runtime/clock.ts'
-import { TransportError, type HttpRequest, type Reason, type Transport } from './http/http.ts'
+import { TransportError, type HttpRequest, type HttpResponse, type Reason, type Transport } from './http/http.ts'
 import type { TimeZone } from './time-zone.ts'
 import {
   listOperation,
@@ -136,10 +136,8 @@ function createCall(options: ClientOptions): Call {
     }
   }
 
-  /** One answer, which the server clock learns from. Rejects with TransportError, or with the signal's reason. */
-  async function ask<T>(operation: Operation<T>, token: Token, signal: AbortSignal): Promise<Exchange<T>> {
-    const sentAt = clock.monotonic()
-    const response = await options.transport(toRequest(operation, token, signal))
+  /** Reads an answer; rate limiter and server clock learn from it. */
+  function read<T>(operation: Operation<T>, response: HttpResponse, sentAt: number): Exchange<T> {
     const answer = classify(response)
     const { status } = response
     serverClock.learn(response)
@@ -156,16 +154,24 @@ function createCall(options: ClientOptions): Call {
   }
 
   /** One exchange with one token. Rejects only with the signal's reason. */
-  async function once<T>(kind: TrafficClass, ...asked: Parameters<typeof ask<T>>): Promise<Exchange<T>> {
-    const startedAt = clock.monotonic()
-    const exchange = await ask<T>(...asked).catch((error: unknown): Exchange<T> => {
+  async function once<T>(
+    kind: TrafficClass,
+    operation: Operation<T>,
+    token: Token,
+    signal: AbortSignal,
+  ): Promise<Exchange<T>> {
+    const sentAt = clock.monotonic()
+    let exchange: Exchange<T>
+    try {
+      exchange = read(operation, await options.transport(toRequest(operation, token, signal)), sentAt)
+    } catch (error) {
       if (!(error instanceof TransportError)) throw error
       const { code: transportCode, reason, requestNotSent } = error
-      const answer = { reason, body: undefined, code: undefined, isKnownCode: false }
-      return { ...answer, status: undefined, requestNotSent, transportCode }
-    })
-    if (exchange.reason === 'ok') workingToken = asked[1]
-    const seconds = (clock.monotonic() - startedAt) / 1000
+      const nothing = { body: undefined, code: undefined, isKnownCode: false, status: undefined }
+      exchange = { ...nothing, reason, requestNotSent, transportCode }
+    }
+    if (exchange.reason === 'ok') workingToken = token
+    const seconds = (clock.monotonic() - sentAt) / 1000
     options.emit({ type: 'platform-request', operation: kind, reason: exchange.reason, seconds })
     return exchange
   }

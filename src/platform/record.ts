@@ -65,11 +65,12 @@ function count(value: unknown): number {
 
 /** The payload's data holds the entity under a key named after its kind; other members may have no id. @see docs/platform-api.md "Payload" */
 function entityOf(payload: Record<string, unknown>): string | undefined {
-  return Object.entries(object(payload['data']))
-    .filter(([kind]) => kind !== 'complianceCheck')
-    .map(([, entity]) => object(entity)['id'])
-    .find(isUuid)
-    ?.toLowerCase()
+  const data = object(payload['data'])
+  for (const kind in data) {
+    const id = kind === 'complianceCheck' ? undefined : object(data[kind])['id']
+    if (isUuid(id)) return id.toLowerCase()
+  }
+  return undefined
 }
 
 /** Reads one row of a list, or the record of a retry's answer. Never throws. */
