@@ -287,6 +287,7 @@ export function createReconciler(
     return {
       failed: summary.counts,
       oldestOpenAt: summary.oldestOpenAt,
+      lastDueAt: summary.lastDueAt,
       expiring: summary.expiring,
       awaiting: outcomes.pending().size,
       backlogRecords: backlog.size(),

@@ -7,7 +7,7 @@ import { circuitStates } from '../reconcile/retry/circuits.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/confirm/evidence.ts'
 import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
-import { drainSeconds } from './drain.ts'
+import { drainOf } from './drain.ts'
 import { countedLevels } from './log/log.ts'
 import { addProcessMetrics } from './process-metrics.ts'
 import { expiringDecisions, type Snapshot } from './snapshot.ts'
@@ -114,8 +114,8 @@ export const metricDefinitions = {
   },
   estimated_drain_seconds: {
     type: 'gauge',
-    help: 'Estimated time until all open records (due, held, backing-off, awaiting) have recovered, at the pace of the last minute, or of the last five when none recovered in it. Backoffs are not counted. 0 when none is open, +Inf when none recovers.',
-    read: ({ failed, recoveredPerMs }) => drainSeconds(failed, recoveredPerMs),
+    help: 'Estimated time until all open records (due, held, backing-off, awaiting) have recovered, at the pace of the last minute, or of the last five when none recovered in it, and not before the last backoff ends. 0 when none is open; +Inf when none recovers, and while a gate stops all retries.',
+    read: (snapshot) => ((drainOf(snapshot) ?? Infinity) - snapshot.now) / 1000,
   },
   retries_total: {
     type: 'counter',

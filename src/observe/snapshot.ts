@@ -15,6 +15,8 @@ export interface ReconcilerState {
   failed: Readonly<Record<Decision, number>>
   /** Event time of the oldest one that is neither parked nor excluded. */
   oldestOpenAt: number | undefined
+  /** When the last backoff ends, as far as it is known, by the platform's clock; undefined when none is. */
+  lastDueAt: number | undefined
   /** Those within `window.expiryWarning` of leaving the window. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
   /** Records in memory, and failed records that are only counted. */

@@ -42,8 +42,6 @@ export interface Causes {
   list: Cause[]
   /** How many records are parked, and those with the oldest events, oldest first. */
   parked: { total: number; list: ParkedRecord[] }
-  /** When the last of those that back off may be retried, epoch ms of the platform's clock; undefined when none does. */
-  lastDueAt: number | undefined
 }
 
 export interface CausesOptions {
@@ -143,7 +141,6 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
   const firstCauses = createFirsts(maxCauses, mostFirst)
   const firstParked = createFirsts(maxParked, oldestFirst)
   let [records, parked] = [0, 0]
-  let lastDueAt: number | undefined
   for (const entry of entries) {
     const { decision, dueAt } = decide(entry, policy, { now, gate: gateOf(entry.subscriptionId) })
     if (decision === 'excluded') continue
@@ -154,7 +151,6 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
     cause.oldestAt = Math.min(cause.oldestAt, entry.eventAt)
     if (decision === 'backing-off') {
       cause.nextDueAt = Math.min(cause.nextDueAt ?? Infinity, dueAt)
-      lastDueAt = Math.max(lastDueAt ?? -Infinity, dueAt)
     }
     if (decision === 'parked') {
       parked += 1
@@ -167,7 +163,6 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
     records,
     list: firstCauses.list(),
     parked: { total: parked, list: firstParked.list().map(toParked) },
-    lastDueAt,
   }
 }
 

@@ -1,8 +1,8 @@
 // Makes the status document, a pure function of the state of the parts.
 import type { LeadershipState } from '../coordination/leadership.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
-import { gateTable, type Gate, type ShutGate } from '../reconcile/retry/gates.ts'
-import { estimateDrain } from '../observe/drain.ts'
+import { gateTable, lastsUnforeseeably, type ShutGate } from '../reconcile/retry/gates.ts'
+import { drainOf } from '../observe/drain.ts'
 import type { MinuteState } from '../observe/history.ts'
 import { maxSweeps } from '../observe/progress.ts'
 import { expiringDecisions, type Snapshot } from '../observe/snapshot.ts'
@@ -28,16 +28,6 @@ const maxCircuits = 1000
 /** How many causes and parked records are listed. */
 export const maxCauses = 50
 export const maxParked = 100
-
-/** Gates that stop every retry for an unknown time. */
-const stops: ReadonlySet<Gate> = new Set<Gate>([
-  'disabled',
-  'not-leader',
-  'paused',
-  'receiver-down',
-  'unauthorized',
-  'platform',
-])
 
 /** With one digit; never 0 while something is left. */
 const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10
@@ -68,19 +58,11 @@ function missingOf(failed: StatusState['failed']): number {
   return failed.due + failed.held + failed.awaiting + failed['backing-off'] + failed.parked
 }
 
-function drainOf({ causes, failed, now, recoveredPerMs, skewMs }: StatusState, isHeld: boolean): StatusFacts['drain'] {
-  const estimate = estimateDrain({
-    pending: failed.due + failed.held + failed.awaiting,
-    backingOff: failed['backing-off'],
-    lastDueAt: causes.lastDueAt === undefined ? undefined : causes.lastDueAt - skewMs.api,
-    recoveredPerMs,
-    isHeld,
-    now,
-  })
-  const doneAt = toDate(estimate)
+function toDrain(state: StatusState): StatusFacts['drain'] {
+  const doneAt = toDate(drainOf(state))
   return {
-    recoveredPerMinute: Math.round(recoveredPerMs * 600_000) / 10,
-    seconds: doneAt && Math.ceil(Math.max(0, doneAt.getTime() - now) / 1000),
+    recoveredPerMinute: Math.round(state.recoveredPerMs * 600_000) / 10,
+    seconds: doneAt && Math.ceil(Math.max(0, doneAt.getTime() - state.now) / 1000),
     doneAt,
   }
 }
@@ -98,7 +80,7 @@ function toCausesStatus(state: StatusState, isStopped: boolean): StatusFacts['ca
 
 function factsOf(state: StatusState): StatusFacts {
   const { causes, circuits, expiring, failed, gates, receiver, skewMs, timeOffsetMs } = state
-  const isStopped = gates.some(({ gate }) => stops.has(gate))
+  const isStopped = lastsUnforeseeably(gates)
   const pause = gates.find(({ gate }) => gate === 'paused')
   return {
     instance: state.instance,
@@ -106,7 +88,7 @@ function factsOf(state: StatusState): StatusFacts {
     startedAt: new Date(state.startedAt),
     now: new Date(state.now),
     missing: missingOf(failed),
-    drain: drainOf(state, isStopped),
+    drain: toDrain(state),
     failed: { ...failed },
     oldestOpenEvent: toDate(state.oldestOpenAt),
     expiring: toExpiring(expiring),

@@ -87,7 +87,6 @@ export function incidentCauses(): Causes {
       }),
     ],
     parked: { total: 9, list: Array.from({ length: 9 }, (_, n) => aParkedRecord(n)) },
-    lastDueAt: incidentNow + 9 * minuteMs,
   }
 }
 
@@ -96,6 +95,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     instance: 'payments-eu',
     failed: { due: 4300, 'backing-off': 876, parked: 9, excluded: 40, held: 1791, awaiting: 24 },
     oldestOpenAt: incidentNow - 3 * hourMs,
+    lastDueAt: incidentNow + 9 * minuteMs,
     startedAt: incidentNow - 76 * hourMs,
     awaiting: 16,
     inFlight: 8,

@@ -9,7 +9,6 @@ export const noCauses: Causes = {
   records: 0,
   list: [],
   parked: { total: 0, list: [] },
-  lastDueAt: undefined,
 }
 
 /** A shut gate, with what shows beside it. */
@@ -33,6 +32,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     rateLimit: 20,
     failed: { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },
     oldestOpenAt: undefined,
+    lastDueAt: undefined,
     expiring: { due: 0, 'backing-off': 0, parked: 0, held: 0 },
     awaiting: 0,
     inFlight: 0,

@@ -1,11 +1,12 @@
 // The report of a round before its first retry: decisions, causes, and an estimate of the time.
 import { groupByCause } from '../../ops/causes.ts'
+import { estimateDrain } from '../../observe/drain.ts'
 import { retryResults, type RetryResult } from '../../platform/operations.ts'
 import type { Verdict } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import { sentenceOf } from '../../reconcile/reasons.ts'
 import type { AskedDaemon } from '../daemon-client.ts'
-import { estimateSeconds } from './estimate.ts'
+import { permittedPace, slowStartRounds } from './pace.ts'
 import { gateFor, verdictsOf, type CommandRound } from './look.ts'
 import type { DecidedRecord, ReportedCause, RoundReport } from './report.ts'
 
@@ -57,15 +58,18 @@ function estimateOf(
 ): RoundReport['estimate'] {
   const { circuit, outcome, retry } = config
   const callsPerSecond = reconciler.rate.limit()
-  const seconds = estimateSeconds(records, {
-    callsPerSecond,
-    retriesPerSecond: retry.maxPerSecond,
-    concurrency: retry.concurrency,
-    secondsPerCall,
-    initialLimit: circuit.enabled ? circuit.initialLimit : undefined,
-    secondsPerOutcome: outcome.firstCheck / 1000,
+  const { concurrency, maxPerSecond: retriesPerSecond } = retry
+  const pace = permittedPace({ callsPerSecond, retriesPerSecond, concurrency, secondsPerCall })
+  const rounds = circuit.enabled ? slowStartRounds(records, circuit.initialLimit) : 1
+  const ms = estimateDrain({
+    pending: records,
+    backingOff: 0,
+    notBefore: rounds * outcome.firstCheck,
+    recoveredPerMs: pace / 1000,
+    now: 0,
   })
-  return { records, seconds: Math.round(seconds), callsPerSecond: Math.round(callsPerSecond * 10) / 10 }
+  const seconds = Math.round((ms ?? 0) / 1000)
+  return { records, seconds, callsPerSecond: Math.round(callsPerSecond * 10) / 10 }
 }
 
 function daemonOf(daemon: AskedDaemon): RoundReport['daemon'] {

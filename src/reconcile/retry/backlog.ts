@@ -68,6 +68,8 @@ export interface Summary {
   expiring: Counts
   /** Epoch ms of the oldest event that is neither parked nor excluded; undefined when there is none. */
   oldestOpenAt: number | undefined
+  /** Epoch ms of the last end of a backoff, among the records in memory; undefined when none backs off. */
+  lastDueAt: number | undefined
 }
 
 const youngMs = 600_000
@@ -258,11 +260,13 @@ export function createBacklog(options: BacklogOptions): Backlog {
       const expiring = noCounts()
       const edge = expiringBefore(now, policy.window, zone)
       let oldest = Infinity
+      let lastDueAt: number | undefined
       for (const entry of byId.values()) {
-        const { decision } = decide(entry, policy, { now, gate: gateOf(entry.subscriptionId) })
+        const { decision, dueAt } = decide(entry, policy, { now, gate: gateOf(entry.subscriptionId) })
         counts[decision] += 1
         if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
         if (decision !== 'parked' && decision !== 'excluded') oldest = Math.min(oldest, entry.eventAt)
+        if (decision === 'backing-off') lastDueAt = Math.max(lastDueAt ?? -Infinity, dueAt)
       }
       const outside = {
         counts: leftOut.counts((subscriptionId) => gateOf(subscriptionId) !== undefined),
@@ -274,7 +278,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       }
       const oldestOutside = leftOut.oldestSecond(() => true)
       if (oldestOutside !== undefined) oldest = Math.min(oldest, laterReadingNotAfter(zone, oldestOutside * 1000, now))
-      return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest }
+      return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest, lastDueAt }
     },
     leftOut,
   }

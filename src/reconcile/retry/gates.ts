@@ -71,6 +71,14 @@ export const gateTable = {
 
 export type Gate = keyof typeof gateTable
 
+/** Gates that stop every retry, and open again within minutes. */
+const passing: ReadonlySet<Gate> = new Set<Gate>(['throttled', 'outcomes'])
+
+/** True while a gate stops every retry for an unknown time. */
+export function lastsUnforeseeably(shut: readonly Pick<ShutGate, 'gate'>[]): boolean {
+  return shut.some(({ gate }) => gateTable[gate].blocks === 'everything' && !passing.has(gate))
+}
+
 /** The reason as a part of a sentence. */
 export function reasonOf(gate: Gate): string {
   const { reason } = gateTable[gate]

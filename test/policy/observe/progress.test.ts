@@ -1,10 +1,8 @@
 // What was seen to work: progress and when it is due next, the last sweeps, readiness, and how long the rest takes.
 import { describe, expect, test } from 'vitest'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
-import { drainSeconds } from '../../../src/observe/drain.ts'
 import { createProgress, maxSweeps, type Progress } from '../../../src/observe/progress.ts'
 import { retryResults } from '../../../src/platform/operations.ts'
-import { noCounts } from '../../../src/reconcile/decide.ts'
 import { everyFact, failedSweep, outcomeFact, retryFact, sweepFact, tokenHad } from '../../support/facts.ts'
 
 const minute = 60_000
@@ -165,17 +163,4 @@ test('it is ready once it has had a token and a page of the list', () => {
   progress.observe(tokenHad, 1)
   progress.observe({ ...everyFact['platform-request'], reason: 'ok' }, 2)
   expect(progress.notReady()).toEqual([])
-})
-
-describe('the rest takes', () => {
-  const failed = { due: 1, held: 2, 'backing-off': 3, awaiting: 4, parked: 1000, excluded: 1000 }
-
-  test('as long as the open ones at the present pace, for ever while nothing recovers', () => {
-    expect(drainSeconds(failed, 0.002)).toBe(5)
-    expect(drainSeconds(failed, 0)).toBe(Infinity)
-  })
-
-  test.each([0, 1])('no time when there are none, at any pace (%d)', (pace) => {
-    expect(drainSeconds({ ...noCounts(), parked: 5, excluded: 5 }, pace)).toBe(0)
-  })
 })

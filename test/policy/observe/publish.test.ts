@@ -276,6 +276,7 @@ describe('a snapshot', () => {
       ...empty,
       failed: counts,
       oldestOpenAt: 1_500,
+      lastDueAt: 1_600,
       backlogRecords: 17,
       beyondWindow: 8,
       expiring: { due: 21, 'backing-off': 22, parked: 23, held: 24 },

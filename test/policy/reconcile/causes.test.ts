@@ -37,7 +37,6 @@ test('nothing is no cause', () => {
     records: 0,
     list: [],
     parked: { total: 0, list: [] },
-    lastDueAt: undefined,
   })
 })
 
@@ -83,7 +82,7 @@ test('types and subscriptions are not mixed up by what they consist of', () => {
   ).toEqual(['', '__proto__', 'a', 'a '])
 })
 
-test('a cause tells what is decided of its records, and when the first backoff ends; the whole, when the last does', () => {
+test('a cause tells what is decided of its records, and when the first backoff ends; the summary, when the last does', () => {
   const fields = { eventType: 'a', subscriptionId: second, responseStatusCode: 500 }
   const backlog = backlogOf([
     due({ ...fields, id: idOf(1) }),
@@ -94,13 +93,14 @@ test('a cause tells what is decided of its records, and when the first backoff e
     due({ ...fields, id: idOf(6), subscriptionId: third }),
   ])
   noted(backlog, { ...due({ id: idOf(5) }) }, { result: 'accepted', reason: 'ok', sent: true })
-  const { lastDueAt, list, parked } = group(backlog, { gateOf: (id) => (id === third ? 'circuit' : undefined) })
+  const { list, parked } = group(backlog, { gateOf: (id) => (id === third ? 'circuit' : undefined) })
   expect(list).toHaveLength(2)
   expect(list[0]?.byDecision).toEqual({ due: 1, 'backing-off': 2, parked: 1, excluded: 0, held: 0, awaiting: 1 })
   expect(list[1]?.byDecision).toMatchObject({ held: 1, due: 0 })
   const next = list[0]?.nextDueAt ?? 0
   expect(next - testNow).toBeGreaterThan(minuteMs / 2 - 2000)
   expect(next - testNow).toBeLessThan(minuteMs)
+  const { lastDueAt } = backlog.summary(testNow, () => undefined)
   expect((lastDueAt ?? 0) - testNow).toBeGreaterThan(7 * minuteMs)
   expect(parked).toMatchObject({ total: 1, list: [{ webhookId: idOf(2), attempts: 30, responseStatusCode: 500 }] })
 })

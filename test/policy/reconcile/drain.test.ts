@@ -1,44 +1,61 @@
-// When it will be done: never before it can be, and no number where it would be a guess.
+// When all open records will have arrived: never before it can be, and no number where it would be a guess.
 import { describe, expect, test } from 'vitest'
-import { estimateDrain, type DrainState } from '../../../src/observe/drain.ts'
+import { drainOf, estimateDrain, type DrainState } from '../../../src/observe/drain.ts'
+import { gateNames } from '../../../src/reconcile/retry/gates.ts'
+import { aStatusState, shut } from '../../support/status.ts'
 
 const now = 1_000_000
 
 function estimate(changes: Partial<DrainState>): number | undefined {
-  const at = estimateDrain({
-    pending: 0,
-    backingOff: 0,
-    lastDueAt: undefined,
-    recoveredPerMs: 0,
-    isHeld: false,
-    now,
-    ...changes,
-  })
+  const at = estimateDrain({ pending: 0, backingOff: 0, notBefore: undefined, recoveredPerMs: 0, now, ...changes })
   return at === undefined ? undefined : at - now
 }
 
-test('nothing left is done now, also while all is held', () => {
+test('nothing left is done now', () => {
   expect(estimate({})).toBe(0)
-  expect(estimate({ isHeld: true })).toBe(0)
 })
 
 test('what is left at the present pace', () => {
   expect(estimate({ pending: 600, recoveredPerMs: 0.01 })).toBe(60_000)
-  expect(estimate({ pending: 500, backingOff: 100, lastDueAt: now + 10, recoveredPerMs: 0.01 })).toBe(60_000)
+  expect(estimate({ pending: 500, backingOff: 100, notBefore: now + 10, recoveredPerMs: 0.01 })).toBe(60_000)
 })
 
 test('not before the last backoff has ended', () => {
-  expect(estimate({ pending: 6, backingOff: 1, lastDueAt: now + 3_600_000, recoveredPerMs: 1 })).toBe(3_600_000)
-  expect(estimate({ backingOff: 3, lastDueAt: now + 5000 })).toBe(5000)
+  expect(estimate({ pending: 6, backingOff: 1, notBefore: now + 3_600_000, recoveredPerMs: 1 })).toBe(3_600_000)
+  expect(estimate({ backingOff: 3, notBefore: now + 5000 })).toBe(5000)
 })
 
-describe('nobody can tell', () => {
+describe('no estimate', () => {
   test.each<[string, Partial<DrainState>]>([
     ['while nothing arrives', { pending: 1 }],
-    ['while nothing may be retried', { pending: 1, recoveredPerMs: 1, isHeld: true }],
     ['when backoffs are not known', { backingOff: 1, recoveredPerMs: 1 }],
     ['without a pace', { pending: 1, recoveredPerMs: NaN }],
   ])('%s', (_, changes) => {
     expect(estimate(changes)).toBeUndefined()
+  })
+})
+
+describe('the daemon', () => {
+  const failed = { due: 1, held: 2, 'backing-off': 3, awaiting: 4, parked: 1000, excluded: 1000 }
+  const state = aStatusState({ failed, lastDueAt: 0, recoveredPerMs: 0.002 })
+  const msOf = (changes: Parameters<typeof aStatusState>[0]): number | undefined => {
+    const at = drainOf({ ...state, ...changes })
+    return at === undefined ? undefined : at - state.now
+  }
+
+  test('counts what is open, not what is parked or excluded', () => {
+    expect(msOf({})).toBe(5000)
+    expect(msOf({ failed: { ...failed, due: 0, held: 0, 'backing-off': 0, awaiting: 0 } })).toBe(0)
+  })
+
+  test('has the backoffs on the platform’s clock', () => {
+    expect(msOf({ lastDueAt: state.now + 60_000, skewMs: { auth: 0, api: 20_000 } })).toBe(40_000)
+  })
+
+  test('has no estimate while a gate stops all retries for an unknown time; nothing left is done all the same', () => {
+    const isKnown = gateNames.filter((gate) => msOf(shut(gate)) !== undefined)
+    expect(isKnown).toEqual(['throttled', 'outcomes', 'circuit', 'limit'])
+    const none = { due: 0, held: 0, 'backing-off': 0, awaiting: 0, parked: 1, excluded: 0 }
+    expect(msOf({ ...shut('paused'), failed: none })).toBe(0)
   })
 })
