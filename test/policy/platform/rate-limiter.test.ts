@@ -141,6 +141,37 @@ describe('the bound', () => {
   })
 })
 
+describe('a call without a wait', () => {
+  test('is granted while the bucket holds two and nothing waits, and counts like any other', () => {
+    const { rate } = setUp(10)
+    expect(Array.from({ length: 12 }, () => rate.tryAcquire('retry')).filter(Boolean)).toHaveLength(9)
+  })
+
+  test('is not granted past a call that waits, of whatever class', async () => {
+    const { ask, clock, rate } = setUp(10, 1)
+    await ask('retry')
+    void ask('retry')
+    await clock.settle()
+    expect(rate.tryAcquire('list')).toBe(false)
+    await clock.advance(1100)
+    expect(rate.tryAcquire('list')).toBe(true)
+  })
+
+  test('is not granted in a pause, nor above the maximum of retries', async () => {
+    const { clock, rate, say } = setUp(10, 1)
+    expect([rate.tryAcquire('retry'), rate.tryAcquire('retry'), rate.tryAcquire('confirm')]).toEqual([
+      true,
+      false,
+      true,
+    ])
+    say('throttled', 60_000)
+    await clock.advance(59_000)
+    expect(rate.tryAcquire('confirm')).toBe(false)
+    await clock.advance(2000)
+    expect(rate.tryAcquire('confirm')).toBe(true)
+  })
+})
+
 describe('giving back and giving up', () => {
   test('what is given back goes to who waits, at once', async () => {
     const { clock, rate, grants, askMany } = setUp(2)

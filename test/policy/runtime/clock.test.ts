@@ -14,6 +14,23 @@ describe('the host clock', () => {
     }
   })
 
+  test.each([0, -1, NaN, 1])('a timer of %s ms acts once, and never before the call has returned', async (ms) => {
+    let acted = 0
+    systemClock.timer(ms, () => (acted += 1))
+    expect(acted).toBe(0)
+    await systemClock.sleep(20)
+    expect(acted).toBe(1)
+  })
+
+  test('a timer that is cancelled does not act, and may be cancelled again', async () => {
+    let acted = 0
+    const cancel = systemClock.timer(1, () => (acted += 1))
+    cancel()
+    cancel()
+    await systemClock.sleep(20)
+    expect(acted).toBe(0)
+  })
+
   test.each([0, -1, -Infinity, NaN])('sleeping %s ms ends at once', async (ms) => {
     await systemClock.sleep(ms)
   })
