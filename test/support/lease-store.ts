@@ -64,53 +64,44 @@ export interface CallFaults {
 
 export const noFaults: CallFaults = { wayMs: [0, 0], refused: undefined, cut: false, loseAnswers: false }
 
-export interface Instance {
-  election: Election
-  events: LeadershipEvent[]
+/** Where an instance runs: its clock drifts, its code stands still for a while, and its calls of the Lease go astray. */
+export interface LeaseHost {
+  readonly clock: Clock
+  readonly client: LeaseClient
   faults: CallFaults
   /** Monotonic time goes on, code does not. */
   freeze(): void
   thaw(): void
-  /** Nothing of it goes on; the lease is not released. */
+  /** Nothing of it goes on from now on, and nothing that it waits for comes. */
   kill(): void
-  /** Ends in good order. */
-  stop(): Promise<void>
   isFrozen(): boolean
-  pauses: (number | undefined)[]
+  /** Resolves when its code may go on; never after a kill. */
+  awake(): Promise<void>
 }
 
-export interface InstanceOptions {
-  identity: string
+export interface LeaseHostOptions {
   store: LeaseStore
   clock: VirtualClock
   /** Its clock runs so many times as fast as true time. */
   rate?: number
-  leaseDurationMs?: number
-  renewDeadlineMs?: number
-  retryEveryMs?: number
-  onEvent?: (event: LeadershipEvent) => void
+  /** Of its wall clock; negative: behind. */
+  aheadMs?: number
+  callTimeoutMs: number
 }
 
-export const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryEveryMs: 2000 }
-
-export function startInstance({
+export function createLeaseHost({
+  aheadMs = 0,
+  callTimeoutMs,
   clock: truth,
-  identity,
-  onEvent,
   rate = 1,
   store,
-  ...changes
-}: InstanceOptions): Instance {
-  const all = { ...timings, ...changes }
-  const callTimeoutMs = all.renewDeadlineMs / 2
-  const end = new AbortController()
-  const events: LeadershipEvent[] = []
-  const pauses: Instance['pauses'] = []
-  let awake = Promise.resolve()
+}: LeaseHostOptions): LeaseHost {
+  const never = new Promise<never>(() => undefined)
+  let awake: Promise<void> = Promise.resolve()
   let wake: (() => void) | undefined
 
   const clock: Clock = {
-    now: () => truth.now() * rate,
+    now: () => truth.now() * rate + aheadMs,
     monotonic: () => truth.monotonic() * rate,
     timer: (ms, act) => truth.timer(ms / rate, () => void awake.then(act)),
     async sleep(ms, signal) {
@@ -121,12 +112,11 @@ export function startInstance({
   }
 
   async function exchange<T>(act: () => T, signal: AbortSignal): Promise<T> {
-    const { cut, loseAnswers, refused, wayMs } = instance.faults
+    const { cut, loseAnswers, refused, wayMs } = host.faults
     const late = new AbortController()
     const timeout = clock.sleep(callTimeoutMs, late.signal).then(() => {
       throw new LeaseFailure('unreachable', 'timeout')
     })
-    const never = new Promise<never>(() => undefined)
     const answer = (async () => {
       if (cut) return never
       // A call that has left arrives, also when the instance does not wait for it any more.
@@ -147,29 +137,14 @@ export function startInstance({
     }
   }
 
-  const client: LeaseClient = {
-    subject: 'test/lease',
-    read: (signal) => exchange(() => store.read(), signal),
-    write: (lease, signal) => exchange(() => store.write(lease), signal),
-    close: () => Promise.resolve(),
-  }
-  const election = createElection({
-    client,
-    identity,
-    ...all,
+  const host: LeaseHost = {
     clock,
-    emit(event) {
-      events.push(event)
-      onEvent?.(event)
+    client: {
+      subject: 'test/lease',
+      read: (signal) => exchange(() => store.read(), signal),
+      write: (lease, signal) => exchange(() => store.write(lease), signal),
+      close: () => Promise.resolve(),
     },
-    onPause: (since) => pauses.push(since),
-  })
-  const running = election.run(end.signal)
-  running.catch(() => undefined)
-  const instance: Instance = {
-    election,
-    events,
-    pauses,
     faults: noFaults,
     freeze() {
       if (wake !== undefined) return
@@ -183,6 +158,58 @@ export function startInstance({
       awake = Promise.resolve()
     },
     kill() {
+      awake = never
+    },
+    isFrozen: () => wake !== undefined,
+    awake: () => awake,
+  }
+  return host
+}
+
+export interface Instance extends Pick<LeaseHost, 'faults' | 'freeze' | 'thaw' | 'isFrozen'> {
+  election: Election
+  events: LeadershipEvent[]
+  /** Nothing of it goes on; the lease is not released. */
+  kill(): void
+  /** Ends in good order. */
+  stop(): Promise<void>
+  pauses: (number | undefined)[]
+}
+
+export interface InstanceOptions extends Pick<LeaseHostOptions, 'store' | 'clock' | 'rate'> {
+  identity: string
+  leaseDurationMs?: number
+  renewDeadlineMs?: number
+  retryEveryMs?: number
+  onEvent?: (event: LeadershipEvent) => void
+}
+
+export const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryEveryMs: 2000 }
+
+export function startInstance({ clock, identity, onEvent, rate = 1, store, ...changes }: InstanceOptions): Instance {
+  const all = { ...timings, ...changes }
+  const host = createLeaseHost({ store, clock, rate, callTimeoutMs: all.renewDeadlineMs / 2 })
+  const end = new AbortController()
+  const events: LeadershipEvent[] = []
+  const pauses: Instance['pauses'] = []
+  const election = createElection({
+    client: host.client,
+    identity,
+    ...all,
+    clock: host.clock,
+    emit(event) {
+      events.push(event)
+      onEvent?.(event)
+    },
+    onPause: (since) => pauses.push(since),
+  })
+  const running = election.run(end.signal)
+  running.catch(() => undefined)
+  return Object.assign(host, {
+    election,
+    events,
+    pauses,
+    kill() {
       end.abort(new Error('killed'))
     },
     async stop() {
@@ -190,9 +217,7 @@ export function startInstance({
       await running
       await election.release(new AbortController().signal)
     },
-    isFrozen: () => wake !== undefined,
-  }
-  return instance
+  })
 }
 
 /** Those that would act as the leader now. */

@@ -1,0 +1,183 @@
+// Three daemons that share a Lease, in virtual time with the default durations: one works at a time, and another takes over in time. @see docs/architecture.md "Replicas"
+import { describe, expect, test } from 'vitest'
+import { pauseAnnotation } from '../../src/coordination/leader-election.ts'
+import { noFaults } from '../support/lease-store.ts'
+import { startReplicas, type Replica, type Replicas } from '../support/replicas.ts'
+
+const hourMs = 3_600_000
+const minuteMs = 60_000
+/** `coordination.leaseDuration` and `coordination.retryEvery` by default. */
+const [leaseMs, retryMs] = [15_000, 2000]
+const records = 400
+
+function seed({ clock, sandbox }: Replicas, count = records): void {
+  const now = clock.now()
+  sandbox.seed({ count, from: now - 20 * hourMs, to: now - 2 * hourMs, attempts: 1, subscriptions: 4 })
+}
+
+/** PATCHes that left a replica after another one had taken the lead, and before it led again itself. */
+function strayPatches({ patches, terms }: Replicas): string[] {
+  const stray = patches.filter((patch) => {
+    const last = terms.findLast(({ from }) => from <= patch.at)
+    return last?.by !== patch.by
+  })
+  return stray.map(({ at, by, id }) => `${by.name} sends ${id} at ${at}`)
+}
+
+async function leading(replicas: Replicas): Promise<Replica> {
+  await replicas.until(() => replicas.leader() !== undefined)
+  const leader = replicas.leader()
+  if (leader === undefined) throw new Error('none leads')
+  return leader
+}
+
+/** A leader that has begun to retry. */
+async function inMidRecovery(replicas: Replicas): Promise<Replica> {
+  seed(replicas)
+  const leader = await leading(replicas)
+  await replicas.until(() => replicas.patches.length > 40)
+  return leader
+}
+
+interface Trouble {
+  begin(leader: Replica): void
+  end?(leader: Replica): void
+  /** Until another one leads. */
+  takeoverMs: number
+  /** Retries of the former leader that may be sent again: those in flight. */
+  doubles: number
+}
+
+const troubles: Record<string, Trouble> = {
+  'is killed': { begin: (leader) => leader.kill(), takeoverMs: leaseMs + retryMs, doubles: 8 },
+  'is frozen for a minute': {
+    begin: (leader) => leader.freeze(),
+    end: (leader) => leader.thaw(),
+    takeoverMs: leaseMs + retryMs,
+    doubles: 8,
+  },
+  'is cut off from the Lease': {
+    begin: (leader) => void (leader.faults = { ...noFaults, cut: true }),
+    end: (leader) => void (leader.faults = noFaults),
+    takeoverMs: leaseMs + retryMs,
+    doubles: 0,
+  },
+  'may not write the Lease any more': {
+    begin: (leader) => void (leader.faults = { ...noFaults, refused: 'forbidden' }),
+    end: (leader) => void (leader.faults = noFaults),
+    takeoverMs: leaseMs + retryMs,
+    doubles: 0,
+  },
+  'gets SIGTERM': { begin: (leader) => void leader.stop(), takeoverMs: retryMs + 1000, doubles: 0 },
+}
+
+describe('a leader in mid-recovery', () => {
+  test.each(Object.entries(troubles))(
+    'that %s is followed in time, and each record goes out once',
+    async (_, trouble) => {
+      await using replicas = await startReplicas()
+      const leader = await inMidRecovery(replicas)
+      const before = replicas.patches.length
+      expect(new Set(replicas.patches.map(({ by }) => by))).toEqual(new Set([leader]))
+
+      trouble.begin(leader)
+      const tookMs = await replicas.until(() => (replicas.leader() ?? leader) !== leader)
+      expect(tookMs).toBeLessThanOrEqual(trouble.takeoverMs)
+      await replicas.clock.advance(minuteMs)
+      trouble.end?.(leader)
+      await replicas.clock.advance(3 * minuteMs)
+
+      expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
+      expect(replicas.sandbox.receiver.counts()).toMatchObject({ webhooks: records, repeated: 0 })
+      expect(replicas.patches.length).toBeGreaterThan(before)
+      expect(replicas.patches.length - records).toBeLessThanOrEqual(trouble.doubles)
+      expect(strayPatches(replicas)).toEqual([])
+      expect(replicas.store.lease()?.transitions).toBe(1)
+    },
+  )
+
+  test('is followed at the moment of its expiry, although the next try comes later', async () => {
+    const env = { RECONCILER_COORDINATION_LEASE_DURATION: '17s', RECONCILER_COORDINATION_RETRY_EVERY: '5s' }
+    await using replicas = await startReplicas({ env })
+    const leader = await leading(replicas)
+    const renewal = replicas.store.lease()?.renewTime
+    await replicas.until(() => replicas.store.lease()?.renewTime !== renewal)
+    leader.kill()
+    // The standbys try at the same moments as the leader did: they have seen its last renewal at once.
+    const tookMs = await replicas.until(() => replicas.leader() !== undefined)
+    expect(tookMs).toBeGreaterThan(16_800)
+    expect(tookMs).toBeLessThan(17_200)
+  })
+})
+
+describe('a standby', () => {
+  test('lists nothing and retries nothing for as long as the leader lives', async () => {
+    await using replicas = await startReplicas()
+    const leader = await inMidRecovery(replicas)
+    await replicas.clock.advance(10 * minuteMs)
+    expect(replicas.leader()).toBe(leader)
+    for (const one of replicas.all) {
+      if (one === leader) continue
+      expect(one.facts.filter(({ type }) => type === 'platform-request')).toEqual([])
+      expect(one.ops().status()).toMatchObject({ holding: ['not-leader'] })
+      expect(one.ops().ready()).toEqual([])
+    }
+    expect(replicas.sandbox.counts().successful).toBe(records)
+  })
+
+  test('that may not use the Lease never works, also when none leads', async () => {
+    await using replicas = await startReplicas({
+      prepare(host, index) {
+        if (index > 0) host.faults = { ...noFaults, refused: 'forbidden' }
+      },
+    })
+    const leader = await inMidRecovery(replicas)
+    leader.kill()
+    const sent = replicas.patches.length
+    await replicas.clock.advance(5 * minuteMs)
+    expect(replicas.leader()).toBeUndefined()
+    expect(replicas.patches.length).toBe(sent)
+    expect(replicas.all[1]?.ops().status().leadership?.problem).toBe('refused: forbidden')
+  })
+})
+
+test('into a dead receiver goes what one daemon sends, once for each term', async () => {
+  await using replicas = await startReplicas()
+  replicas.sandbox.receiver.down()
+  seed(replicas, 60)
+  const leader = await leading(replicas)
+  const opened = (replica: Replica): boolean =>
+    replica.facts.some((fact) => fact.type === 'circuit' && fact.to === 'open')
+  await replicas.until(() => opened(leader))
+  leader.kill()
+  await replicas.until(() => replicas.all.some((one) => one !== leader && opened(one)))
+  const subscriptions = Object.keys(replicas.sandbox.countBy('subscriptionId')).length
+  // 2 x 5 - 1 deliveries before the first pause of a circuit.
+  for (const one of replicas.all) {
+    const sent = replicas.patches.filter(({ by }) => by === one).length
+    expect(sent).toBeLessThanOrEqual(9 * subscriptions)
+  }
+})
+
+describe("the operator's pause", () => {
+  test('is taken by a standby, holds the leader, outlives it, and ends by another', async () => {
+    await using replicas = await startReplicas()
+    const leader = await inMidRecovery(replicas)
+    const [one, two] = replicas.all.filter((replica) => replica !== leader)
+    if (one === undefined || two === undefined) throw new Error('there are two standbys')
+    expect(await replicas.clock.run(Promise.resolve(one.ops().control?.pause.pause()))).toBe(true)
+    await replicas.clock.advance(2 * retryMs)
+    expect(leader.ops().status()).toMatchObject({ holding: ['paused'] })
+    const sent = replicas.patches.length
+    await replicas.clock.advance(minuteMs)
+    leader.kill()
+    await replicas.until(() => replicas.leader() !== undefined)
+    await replicas.clock.advance(minuteMs)
+    expect(replicas.patches.length).toBe(sent)
+    expect(replicas.store.lease()?.annotations).toHaveProperty([pauseAnnotation])
+
+    expect(await replicas.clock.run(Promise.resolve(two.ops().control?.pause.resume()))).toBe(true)
+    await replicas.clock.advance(3 * minuteMs)
+    expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
+  })
+})
