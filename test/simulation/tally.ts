@@ -7,6 +7,7 @@ export const promises = [
   'a circuit opens',
   'a circuit opens at exactly the ratio',
   'a last chance before the window ends',
+  'a record retried a moment ago is not stuck',
   'a refused token is not used again',
   'a sweep asks for its pages',
   'an error under 429 is no rejection',

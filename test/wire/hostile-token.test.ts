@@ -146,6 +146,21 @@ describe('a token whose life is not told as it should be', () => {
     expect(await scene.recover()).toEqual([])
   })
 
+  test('a call asks for the next token while this one still lives, and does not wait for it', async () => {
+    await using scene = await startScene()
+    scene.sandbox.faults.set(tokenFault({ kind: 'expires-in', value: 3600 }))
+    await scene.round()
+    expect(scene.calls().token).toBe(1)
+    // From 60 to 70 % of its life on: nothing but a call can ask, as in `once`.
+    await scene.advance(45 * minute)
+    expect(scene.calls().token).toBe(1)
+    await scene.round()
+    expect(scene.calls().token).toBe(2)
+    await scene.advance(30 * minute)
+    await scene.round()
+    expect(scene.calls().token).toBe(2)
+  })
+
   test('a token that dies at once is replaced, within bounds', async () => {
     await using scene = await startScene({ readings: { tokenLivesSeconds: 0.001 } })
     const { sweep } = await scene.round()

@@ -13,6 +13,7 @@ import { createQuietWatcher } from './quiet.ts'
 import { createRateWatcher } from './rate.ts'
 import { createResolvedWatcher } from './resolved.ts'
 import { createRestsWatcher } from './rests.ts'
+import { createStuckWatcher } from './stuck.ts'
 import { createTruthWatcher } from './truth.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 import { createWorkWatcher } from './work.ts'
@@ -32,6 +33,7 @@ const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
   createRateWatcher,
   createResolvedWatcher,
   createRestsWatcher,
+  createStuckWatcher,
   createTruthWatcher,
   createWorkWatcher,
 ]
