@@ -1,4 +1,4 @@
-// Three daemons that share a Lease, in virtual time with the default durations: one works at a time, and another takes over in time. @see docs/architecture.md "Replicas"
+// Three daemons that share a Lease, in virtual time with the default durations: one works at a time, and another takes over in time.
 import { describe, expect, test } from 'vitest'
 import { pauseAnnotation } from '../../src/coordination/leader-election.ts'
 import { noFaults } from '../support/lease-store.ts'
@@ -83,6 +83,9 @@ describe('a leader in mid-recovery', () => {
       trouble.begin(leader)
       const tookMs = await replicas.until(() => (replicas.leader() ?? leader) !== leader)
       expect(tookMs).toBeLessThanOrEqual(trouble.takeoverMs)
+      // The next one does not wait for its schedule, which ticks every half minute.
+      const next = replicas.leader()
+      expect(await replicas.until(() => replicas.patches.some(({ by }) => by === next))).toBeLessThan(3000)
       await replicas.clock.advance(minuteMs)
       trouble.end?.(leader)
       await replicas.clock.advance(3 * minuteMs)
