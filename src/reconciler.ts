@@ -131,38 +131,14 @@ async function retry(parts: Parts, { stop, kill }: RetrySignals, round?: RetryRo
 
 /** While a check is overdue by more than this, checks get as much of the rate as retries. */
 const toleratedLateMs = 10_000
-/** A failure is confirmed after this many times `outcome.firstCheck`. */
-const doubtedChecks = 4
 /** Without a lease an instance always leads. */
 const alone: Leadership = { isLeading: () => true, since: () => 0 }
 
-/** The configuration in the units of the reconcile functions. `periodMs` is the time between two ticks of the schedule. */
-export function toPolicy(config: Config, periodMs: number): Policy {
-  const { circuit, outcome, window, retry, select } = config
-  return {
-    window: {
-      lookbackMs: window.lookback,
-      settleMs: window.settle,
-      notBefore: window.notBefore,
-      expiryWarningMs: window.expiryWarning,
-    },
-    select,
-    backoff: {
-      initialMs: retry.backoff.initial,
-      multiplier: retry.backoff.multiplier,
-      maxMs: retry.backoff.max,
-      jitter: retry.backoff.jitter,
-    },
-    maxAttempts: retry.maxAttempts,
-    orderPerEntity: retry.orderPerEntity,
-    outcome: {
-      firstCheckMs: outcome.firstCheck,
-      doubtMs: doubtedChecks * outcome.firstCheck,
-      giveUpAfterMs: outcome.giveUpAfter,
-      lostAfterMs: Math.min(outcome.giveUpAfter, circuit.probeTimeout),
-    },
-    periodMs,
-  }
+/** The sections that decide of records. `periodMs` is the time between two ticks of the schedule. */
+export function toPolicy({ circuit, outcome, retry, select, window }: Config, periodMs: number): Policy {
+  const { backoff, maxAttempts, orderPerEntity } = retry
+  const { probeTimeout } = circuit
+  return { window, select, backoff, maxAttempts, orderPerEntity, outcome: { ...outcome, probeTimeout }, periodMs }
 }
 
 /** Connections to each origin: enough for retries, a sweep, checks and a probe at the same time. */
@@ -251,7 +227,7 @@ export function createReconciler(
     clock,
     random,
     concurrency: config.sweep.concurrency,
-    firstCheckMs: policy.outcome.firstCheckMs,
+    firstCheckMs: policy.outcome.firstCheck,
   })
   const sweeper = createSweeper({
     client,

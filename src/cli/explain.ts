@@ -45,8 +45,8 @@ export interface ExplainOptions {
 /** A pure function of the record, the policy and the time. */
 export function explain(record: WebhookRecord, { gate, now, policy, zone }: ExplainOptions): Explanation {
   const entry = createFailedRecord(record, { zone, now })
-  const leavesAt = entry.eventAt + policy.window.lookbackMs
-  const settledAt = entry.eventAt + policy.window.settleMs
+  const leavesAt = entry.eventAt + policy.window.lookback
+  const settledAt = entry.eventAt + policy.window.settle
   const lastAt = record.lastAttemptLocal === null ? undefined : entry.lastAt
   const shown = { record, eventAt: entry.eventAt, lastAt, leavesAt, nextAt: undefined }
   if (record.status !== 'failed') return { ...shown, state: record.status, because: record.status }

@@ -29,6 +29,6 @@ export function jitterOf(seed: number, attempts: number): number {
  */
 export function backoffDelayMs(seed: number, n: number, policy: BackoffPolicy): number {
   const attempts = Math.max(1, n)
-  const grown = policy.initialMs * policy.multiplier ** (attempts - 1)
-  return Math.min(policy.maxMs, grown) * (1 - policy.jitter * jitterOf(seed, attempts))
+  const grown = policy.initial * policy.multiplier ** (attempts - 1)
+  return Math.min(policy.max, grown) * (1 - policy.jitter * jitterOf(seed, attempts))
 }

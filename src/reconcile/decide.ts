@@ -71,7 +71,7 @@ export function attemptsOf({ attempts, tries }: Pick<Known, 'attempts' | 'tries'
 export function dueAt(known: Known, policy: Policy): number {
   const last = Math.max(known.lastAt, known.triedAt)
   const due = last + backoffDelayMs(known.jitterSeed, Math.max(1, attemptsOf(known)) + known.refusals, policy.backoff)
-  const leavesAt = known.eventAt + policy.window.lookbackMs
+  const leavesAt = known.eventAt + policy.window.lookback
   // Cut to the second, as the platform's attempt times may be: an attempt at the last chance must not look earlier.
   const lastChance = Math.floor((leavesAt - 2 * policy.periodMs) / 1000) * 1000
   return due > leavesAt && last < lastChance ? lastChance : due
@@ -79,12 +79,12 @@ export function dueAt(known: Known, policy: Policy): number {
 
 /** Whether it leaves the window within `window.expiryWarning`. `now` in epoch ms of the platform's clock. */
 export function isExpiring({ eventAt }: Pick<Known, 'eventAt'>, { window }: Policy, now: number): boolean {
-  return eventAt + window.lookbackMs - now < window.expiryWarningMs
+  return eventAt + window.lookback - now < window.expiryWarning
 }
 
 /** Why a record backs off. */
 function waitOf(known: Known, due: number, { window }: Policy): Rule {
-  if (due > known.eventAt + window.lookbackMs) return 'too-late'
+  if (due > known.eventAt + window.lookback) return 'too-late'
   return known.refusals > 0 ? 'refused' : 'backoff'
 }
 

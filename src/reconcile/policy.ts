@@ -1,10 +1,10 @@
-// The policy: the operator's settings in the units of the reconcile functions. Made once from the configuration.
+// The policy: sections of the configuration as they are, for the reconcile functions. Durations in ms.
 
 /** Backoff between two retries of one record. */
 export interface BackoffPolicy {
-  initialMs: number
+  initial: number
   multiplier: number
-  maxMs: number
+  max: number
   /** 0 to 1: the maximum share of a delay that the jitter cuts. */
   jitter: number
 }
@@ -18,31 +18,22 @@ export interface Selection {
 }
 
 export interface WindowPolicy {
-  lookbackMs: number
-  settleMs: number
+  lookback: number
+  settle: number
   /** Epoch ms: older events are never retried. */
-  notBefore: number | undefined
+  notBefore?: number | undefined
   /** A failed record that leaves the window sooner than this is expiring. */
-  expiryWarningMs: number
+  expiryWarning: number
 }
 
-/** How an outcome is checked. */
+/** How an outcome is checked. @see confirm/evidence.ts */
 export interface OutcomePolicy {
   /** From the PATCH to the first check; each next check comes twice as late. */
-  firstCheckMs: number
-  /**
-   * Time after which a second check confirms a failure. One is not enough: a server may lag behind the others, and a
-   * platform may count an attempt at its start and show the record as failed until it has ended.
-   */
-  doubtMs: number
+  firstCheck: number
   /** A check after this time that shows nothing new makes the outcome unknown. */
-  giveUpAfterMs: number
-  /**
-   * `circuit.probeTimeout`, at most `giveUpAfterMs`. A check after this time without an outcome frees the retry's place in its
-   * circuit. A retry whose answer was lost is then given up as unknown if the check shows nothing new: probably the platform
-   * never accepted it.
-   */
-  lostAfterMs: number
+  giveUpAfter: number
+  /** `circuit.probeTimeout`: a check after this time without an outcome frees the retry's place in its circuit. */
+  probeTimeout: number
 }
 
 export interface Policy {

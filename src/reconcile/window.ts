@@ -39,10 +39,10 @@ function mostUntil(zone: TimeZone, instant: number): number {
  * platform's clock. May be empty.
  */
 export function slidingWindow(now: number, policy: WindowPolicy, zone: TimeZone): Span {
-  const start = Math.max(now - policy.lookbackMs, policy.notBefore ?? -Infinity)
+  const start = Math.max(now - policy.lookback, policy.notBefore ?? -Infinity)
   return {
     from: Math.floor(leastFrom(zone, start) / 1000),
-    to: Math.floor(mostUntil(zone, now - policy.settleMs) / 1000),
+    to: Math.floor(mostUntil(zone, now - policy.settle) / 1000),
   }
 }
 
@@ -52,7 +52,7 @@ export function slidingWindow(now: number, policy: WindowPolicy, zone: TimeZone)
  * then nothing in it is expiring.
  */
 export function expiringBefore(now: number, policy: WindowPolicy, zone: TimeZone): number {
-  return slidingWindow(now + policy.expiryWarningMs, policy, zone).from
+  return slidingWindow(now + policy.expiryWarning, policy, zone).from
 }
 
 /**
@@ -61,7 +61,7 @@ export function expiringBefore(now: number, policy: WindowPolicy, zone: TimeZone
  */
 export function newestHour(now: number, policy: WindowPolicy, zone: TimeZone, seenTo = Infinity): Span {
   const whole = slidingWindow(now, policy, zone)
-  const hour = slidingWindow(now, { ...policy, lookbackMs: policy.settleMs + recentMs }, zone)
+  const hour = slidingWindow(now, { ...policy, lookback: policy.settle + recentMs }, zone)
   return { from: Math.max(whole.from, Math.min(hour.from, seenTo)), to: whole.to }
 }
 

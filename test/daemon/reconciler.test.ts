@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { createConnection, type Connection } from '../../src/platform/connection.ts'
+import { lostAfterMsOf } from '../../src/reconcile/confirm/evidence.ts'
 import { connectionsOf, createReconciler, toPolicy, type Reconciler } from '../../src/reconciler.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { dayMs, hourMs, minuteMs, testNow } from '../support/backlog.ts'
@@ -125,12 +126,12 @@ function due(count: number): ReturnType<typeof failedRecord>[] {
 describe('from the configuration', () => {
   test('the policy is what the defaults say', () => {
     expect(toPolicy(configOf(), 30_000)).toEqual({
-      window: { lookbackMs: 7 * dayMs, settleMs: minuteMs, notBefore: undefined, expiryWarningMs: 6 * hourMs },
+      window: { lookback: 7 * dayMs, settle: minuteMs, expiryWarning: 6 * hourMs },
       select: { eventTypes: [], modules: [], subscriptionIds: [] },
-      backoff: { initialMs: minuteMs, multiplier: 2, maxMs: 6 * hourMs, jitter: 0.5 },
+      backoff: { initial: minuteMs, multiplier: 2, max: 6 * hourMs, jitter: 0.5 },
       maxAttempts: 30,
       orderPerEntity: false,
-      outcome: { firstCheckMs: 500, doubtMs: 2000, giveUpAfterMs: hourMs, lostAfterMs: 2 * minuteMs },
+      outcome: { firstCheck: 500, giveUpAfter: hourMs, stuckAfter: 15 * minuteMs, probeTimeout: 2 * minuteMs },
       periodMs: 30_000,
     })
   })
@@ -140,7 +141,7 @@ describe('from the configuration', () => {
     ['20s', '2m', 20_000],
   ])('given up after %s, probes after %s: a retry that seems not taken is looked for %i ms', (giveUp, probe, ms) => {
     const env = { RECONCILER_OUTCOME_GIVE_UP_AFTER: giveUp, RECONCILER_CIRCUIT_PROBE_TIMEOUT: probe }
-    expect(toPolicy(configOf(env), 30_000).outcome.lostAfterMs).toBe(ms)
+    expect(lostAfterMsOf(toPolicy(configOf(env), 30_000).outcome)).toBe(ms)
   })
 
   test('and what the operator set, subscriptions in the case in which records carry them', () => {

@@ -45,8 +45,8 @@ export const freshMutants: readonly Mutant[] = [
   {
     id: 'F06',
     file: 'reconcile/backoff.ts',
-    text: 'Math.min(policy.maxMs, grown) * (1 - policy.jitter * jitterOf(seed, attempts))',
-    replacement: 'Math.min(policy.maxMs, grown * (1 - policy.jitter * jitterOf(seed, attempts)))',
+    text: 'Math.min(policy.max, grown) * (1 - policy.jitter * jitterOf(seed, attempts))',
+    replacement: 'Math.min(policy.max, grown * (1 - policy.jitter * jitterOf(seed, attempts)))',
     breaks: 'backoffs at the cap have no jitter: what failed together comes back together',
     origin: 'fresh',
   },

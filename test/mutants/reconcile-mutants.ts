@@ -13,7 +13,7 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R02',
     file: 'reconcile/backoff.ts',
-    text: 'Math.min(policy.maxMs, grown)',
+    text: 'Math.min(policy.max, grown)',
     replacement: 'grown',
     breaks: 'ignores retry.backoff.max',
     origin: 'review',

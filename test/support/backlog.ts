@@ -22,12 +22,12 @@ export const testNow = Date.UTC(2026, 0, 15, 12)
 
 /** The defaults of the configuration. */
 export const defaultPolicy: Policy = {
-  window: { lookbackMs: 7 * dayMs, settleMs: minuteMs, notBefore: undefined, expiryWarningMs: 6 * hourMs },
+  window: { lookback: 7 * dayMs, settle: minuteMs, notBefore: undefined, expiryWarning: 6 * hourMs },
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
-  backoff: { initialMs: minuteMs, multiplier: 2, maxMs: 6 * hourMs, jitter: 0.5 },
+  backoff: { initial: minuteMs, multiplier: 2, max: 6 * hourMs, jitter: 0.5 },
   maxAttempts: 30,
   orderPerEntity: false,
-  outcome: { firstCheckMs: 500, doubtMs: 2000, giveUpAfterMs: hourMs, lostAfterMs: 2 * minuteMs },
+  outcome: { firstCheck: 500, giveUpAfter: hourMs, probeTimeout: 2 * minuteMs },
   periodMs: 30_000,
 }
 

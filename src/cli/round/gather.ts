@@ -48,7 +48,7 @@ const beginningOfTime = Date.UTC(2000, 0, 1)
 
 /** A span of event time on the platform's wall clock, widened where daylight saving repeats an hour. */
 function spanOf(from: number, until: number, now: number, zone: TimeZone): Span {
-  const policy = { lookbackMs: now - from, settleMs: now - until, notBefore: undefined, expiryWarningMs: 0 }
+  const policy = { lookback: now - from, settle: now - until, notBefore: undefined, expiryWarning: 0 }
   return slidingWindow(now, policy, zone)
 }
 

@@ -28,6 +28,23 @@ export function verdictOf(outcome: Outcome, responseStatusCode: number | null): 
   return outcome === 'unknown' || refusesRecord ? 'neutral' : 'failed-again'
 }
 
+/**
+ * How long a failure is doubted: from the first check that shows it to the one that confirms it. One is not enough: a server
+ * may lag behind the others, and a platform may count an attempt at its start and show the record as failed until it has
+ * ended. By default 2 s.
+ */
+export function doubtMsOf({ firstCheck }: OutcomePolicy): number {
+  return 4 * firstCheck
+}
+
+/**
+ * A retry whose answer was lost is given up by a check after this time that shows nothing new: probably the platform never
+ * accepted it. By default 2 min.
+ */
+export function lostAfterMsOf({ giveUpAfter, probeTimeout }: OutcomePolicy): number {
+  return Math.min(giveUpAfter, probeTimeout)
+}
+
 export type Shown = PendingOutcome['baseline']
 
 /** True when `after` shows a new attempt that the daemon may have caused. */
@@ -39,9 +56,8 @@ function showsAttempt(after: Shown, before: Shown, mayBeOurs: (lastAttemptLocal:
 
 /**
  * Evidence of a check that was requested at `askedAt` (monotonic ms), or of the PATCH's answer itself. A failed new attempt
- * is `doubtful` at first: a server may lag behind the others, and a platform may count an attempt at its start. A check
- * `doubtMs` later that shows a failure confirms it, also with a still newer attempt, which the platform made on its own.
- * `mayBeOurs` is false for an attempt before the PATCH: then the list of the baseline was stale.
+ * is `doubtful` at first. A check `doubtMs` later that shows a failure confirms it, also with a still newer attempt, which the
+ * platform made on its own. `mayBeOurs` is false for an attempt before the PATCH: then the list of the baseline was stale.
  */
 export function evidenceOf(
   { baseline, failedSince }: Pick<PendingOutcome, 'baseline' | 'failedSince'>,
@@ -60,11 +76,11 @@ export function evidenceOf(
  * five minutes apart. A late or extra check postpones the next one, so that two are never close together.
  */
 export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePolicy): number {
-  const { firstCheckMs } = policy
+  const { firstCheck } = policy
   const elapsed = askedAt - sentAt
-  if (elapsed < firstCheckMs) return sentAt + firstCheckMs
-  const planned = sentAt + firstCheckMs * 2 ** (Math.floor(Math.log2(elapsed / firstCheckMs)) + 1)
-  return Math.min(Math.max(planned, askedAt + Math.max(firstCheckMs, elapsed / 2)), askedAt + maxCheckPauseMs)
+  if (elapsed < firstCheck) return sentAt + firstCheck
+  const planned = sentAt + firstCheck * 2 ** (Math.floor(Math.log2(elapsed / firstCheck)) + 1)
+  return Math.min(Math.max(planned, askedAt + Math.max(firstCheck, elapsed / 2)), askedAt + maxCheckPauseMs)
 }
 
 /** True when a check at `askedAt` without a final result is the last one. */
@@ -75,8 +91,8 @@ export function isGivenUp(
   policy: OutcomePolicy,
 ): boolean {
   const elapsed = askedAt - sentAt
-  const wasNotTaken = lost && evidence === 'unchanged' && elapsed >= policy.lostAfterMs
-  return wasNotTaken || elapsed >= policy.giveUpAfterMs
+  const wasNotTaken = lost && evidence === 'unchanged' && elapsed >= lostAfterMsOf(policy)
+  return wasNotTaken || elapsed >= policy.giveUpAfter
 }
 
 /** Distance of a changed last attempt from the time between the PATCH and the check that saw it. */

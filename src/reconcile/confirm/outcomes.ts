@@ -10,8 +10,10 @@ import type { Circuits, Ticket } from '../retry/circuits.ts'
 import type { Planner } from '../retry/planner.ts'
 import {
   attemptToleranceMs,
+  doubtMsOf,
   evidenceOf,
   isGivenUp,
+  lostAfterMsOf,
   nextCheckAt,
   timeOffsetOf,
   verdictOf,
@@ -96,6 +98,7 @@ function isTry({ lost, result }: RetryAnswer): boolean {
 
 export function createOutcomes(options: OutcomesOptions): Outcomes {
   const { backlog, circuits, clock, planner, policy, zone } = options
+  const [doubtMs, lostAfterMs] = [doubtMsOf(policy), lostAfterMsOf(policy)]
   const pending = new Set<FailedRecord>()
   let firstCheckAt = Infinity
 
@@ -145,7 +148,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const { awaiting } = record
     const { askedAt } = check
     if (awaiting === undefined || !pending.has(record) || askedAt < awaiting.sentAt) return
-    const { doubtMs } = policy
     const evidence =
       shown && evidenceOf(awaiting, shown, askedAt, { doubtMs, mayBeOurs: (last) => mayBeOurs(last, record) })
     if (evidence === 'recovered' || evidence === 'failed-again') {
@@ -156,7 +158,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     if (evidence === 'doubtful') awaiting.failedSince ??= askedAt
     const sureAt = (awaiting.failedSince ?? -Infinity) + doubtMs
     awaiting.checkAt = sureAt > askedAt ? sureAt : nextCheckAt(awaiting.sentAt, askedAt, policy)
-    if (askedAt - awaiting.sentAt >= policy.lostAfterMs) {
+    if (askedAt - awaiting.sentAt >= lostAfterMs) {
       circuits.free(awaiting.ticket)
       options.wake.retry()
     }
@@ -175,7 +177,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         lost: false,
         baseline: { attempts, lastAttemptLocal },
         failedSince: undefined,
-        checkAt: monotonic + policy.firstCheckMs,
+        checkAt: monotonic + policy.firstCheck,
         missedByEvent: false,
       }
       record.tries += 1

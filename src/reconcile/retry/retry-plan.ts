@@ -80,7 +80,7 @@ export function planRetries(records: Iterable<FailedRecord>, options: PlanOption
     if (lane === undefined) due.set(key, [record])
     else lane.push(record)
   }
-  const compare = inLane(now + policy.window.expiryWarningMs - policy.window.lookbackMs)
+  const compare = inLane(now + policy.window.expiryWarning - policy.window.lookback)
   const lanes = new Map<string, Lane>()
   for (const [key, lane] of due) {
     const [first] = lane

@@ -47,7 +47,7 @@ export async function countStuck(options: StuckOptions, signal: AbortSignal): Pr
   const { client, concurrency, monotonic, stuckAfterMs, zone } = options
   const now = client.now()
   // Events since then can't be stuck yet.
-  const span = slidingWindow(now, { ...options.window, settleMs: stuckAfterMs }, zone)
+  const span = slidingWindow(now, { ...options.window, settle: stuckAfterMs }, zone)
   if (isEmpty(span)) return 0
 
   function isStuck(record: WebhookRecord): boolean {

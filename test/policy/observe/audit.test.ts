@@ -113,8 +113,8 @@ describe('what the dispatcher tells', () => {
   })
 
   test('that it was soon to leave the window', async () => {
-    const expiringMs = defaultPolicy.window.expiryWarningMs / 2
-    const records = due(1, { eventLocal: testNow - defaultPolicy.window.lookbackMs + expiringMs })
+    const expiringMs = defaultPolicy.window.expiryWarning / 2
+    const records = due(1, { eventLocal: testNow - defaultPolicy.window.lookback + expiringMs })
     await using world = holding(records, answers)
     void world.start()
     await world.clock.advance(1000)

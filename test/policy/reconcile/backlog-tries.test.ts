@@ -79,7 +79,7 @@ describe('what a PATCH leaves behind', () => {
     return sentAt
   }
 
-  const longWindow = { window: { ...defaultPolicy.window, lookbackMs: 60 * dayMs } }
+  const longWindow = { window: { ...defaultPolicy.window, lookback: 60 * dayMs } }
 
   test.each(['gone', 'already-resolved', 'rejected'] as const)(
     'listed failed for ever after %s: it backs off, and is parked at the limit in the end',

@@ -25,7 +25,7 @@ const now = testNow
 const notHeld = (): undefined => undefined
 const policy: Policy = { ...defaultPolicy, select: { ...defaultPolicy.select, modules: ['accounts'] } }
 const window: Span = { from: (now - 24 * hourMs) / 1000, to: (now - minuteMs) / 1000 }
-const newest = newestHour(now, { ...policy.window, lookbackMs: 24 * hourMs }, createTimeZone('UTC'))
+const newest = newestHour(now, { ...policy.window, lookback: 24 * hourMs }, createTimeZone('UTC'))
 
 const record: fc.Arbitrary<WebhookRecord> = fc
   .record({

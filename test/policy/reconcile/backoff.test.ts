@@ -7,14 +7,14 @@ import { backoffDelayMs, jitterOf, jitterSeed } from '../../../src/reconcile/bac
 import type { BackoffPolicy } from '../../../src/reconcile/policy.ts'
 
 const minute = 60_000
-const policy: BackoffPolicy = { initialMs: minute, multiplier: 2, maxMs: 6 * 60 * minute, jitter: 0.5 }
+const policy: BackoffPolicy = { initial: minute, multiplier: 2, max: 6 * 60 * minute, jitter: 0.5 }
 const id = '3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f'
 const seed = jitterSeed(id)
 
 const policies: fc.Arbitrary<BackoffPolicy> = fc.record({
-  initialMs: fc.integer({ min: 100, max: 30 * 24 * 3_600_000 }),
+  initial: fc.integer({ min: 100, max: 30 * 24 * 3_600_000 }),
   multiplier: fc.double({ min: 1, max: 10, noNaN: true }),
-  maxMs: fc.integer({ min: 100, max: 30 * 24 * 3_600_000 }),
+  max: fc.integer({ min: 100, max: 30 * 24 * 3_600_000 }),
   jitter: fc.double({ min: 0, max: 1, noNaN: true }),
 })
 
@@ -88,9 +88,9 @@ describe('the delay', () => {
     fc.assert(
       fc.property(fc.uuid(), fc.nat(), policies, (any, n, anyPolicy) => {
         const delay = backoffDelayMs(jitterSeed(any), n, anyPolicy)
-        const grown = Math.min(anyPolicy.maxMs, anyPolicy.initialMs * anyPolicy.multiplier ** (Math.max(1, n) - 1))
+        const grown = Math.min(anyPolicy.max, anyPolicy.initial * anyPolicy.multiplier ** (Math.max(1, n) - 1))
         expect(delay).toBeGreaterThan(0)
-        expect(delay).toBeLessThanOrEqual(anyPolicy.maxMs)
+        expect(delay).toBeLessThanOrEqual(anyPolicy.max)
         expect(delay).toBeLessThanOrEqual(grown)
         expect(delay).toBeGreaterThanOrEqual(grown * (1 - anyPolicy.jitter))
       }),

@@ -140,7 +140,7 @@ describe('what is evidence', () => {
       {
         ...atOnce,
         startMs,
-        policy: { window: { lookbackMs: 7 * dayMs, settleMs: 0, notBefore: undefined, expiryWarningMs: 0 } },
+        policy: { window: { lookback: 7 * dayMs, settle: 0, notBefore: undefined, expiryWarning: 0 } },
       },
     )
     void world.start()

@@ -13,12 +13,12 @@ const day = 24 * hour
 const now = Date.UTC(2026, 0, 15, 12)
 
 const policy: Policy = {
-  window: { lookbackMs: 7 * day, settleMs: minute, notBefore: undefined, expiryWarningMs: 6 * hour },
+  window: { lookback: 7 * day, settle: minute, notBefore: undefined, expiryWarning: 6 * hour },
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
-  backoff: { initialMs: minute, multiplier: 2, maxMs: 6 * hour, jitter: 0.5 },
+  backoff: { initial: minute, multiplier: 2, max: 6 * hour, jitter: 0.5 },
   maxAttempts: 30,
   orderPerEntity: false,
-  outcome: { firstCheckMs: 500, doubtMs: 2000, giveUpAfterMs: hour, lostAfterMs: 2 * minute },
+  outcome: { firstCheck: 500, giveUpAfter: hour, probeTimeout: 2 * minute },
   periodMs: 30_000,
 }
 
@@ -217,7 +217,7 @@ describe('when a record becomes due', () => {
         const rules = { ...policy, periodMs, backoff: { ...policy.backoff, jitter } }
         const eventAt = now - age
         let state: Known = { ...record, eventAt, attempts, lastAt: eventAt + Math.min(age, sinceLast) }
-        const leavesAt = eventAt + rules.window.lookbackMs
+        const leavesAt = eventAt + rules.window.lookback
         let cuts = 0
         for (let round = 0; round < 50; round += 1) {
           const due = dueAt(state, rules)

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { nextCheckAt } from '../../../src/reconcile/confirm/evidence.ts'
+import { doubtMsOf, lostAfterMsOf, nextCheckAt } from '../../../src/reconcile/confirm/evidence.ts'
 import {
   awaitedOf,
   dayMs,
@@ -25,6 +25,7 @@ import {
 import { accepted } from '../../support/fake-platform.ts'
 
 const { outcome: policy } = defaultPolicy
+const [doubtMs, lostAfterMs] = [doubtMsOf(policy), lostAfterMsOf(policy)]
 const [t0, t1] = [testNow - hourMs, testNow + 20]
 
 type Shown = Pick<WebhookRecord, 'status' | 'attempts' | 'lastAttemptLocal'>
@@ -214,7 +215,7 @@ const isTellable = ({ meanwhile, counts, stamps }: Reading): boolean =>
 
 describe.each(readings)('meanwhile $meanwhile, counted at the $counts, stamped at the $stamps', (by) => {
   const delivery = fc.record({
-    takesMs: fc.integer({ min: 1, max: isTellable(by) ? 10 * minuteMs : defaultPolicy.outcome.doubtMs }),
+    takesMs: fc.integer({ min: 1, max: isTellable(by) ? 10 * minuteMs : doubtMs }),
     arrives: fc.boolean(),
     answersAfterMs: fc.constantFrom(20, 500, 5000),
     answersRecord: fc.boolean(),
@@ -256,12 +257,10 @@ describe.each(readings)('meanwhile $meanwhile, counted at the $counts, stamped a
         const isGivenUpEarly = lost && by.meanwhile === 'failed' && seenMs < takesMs
         const outcome = isGivenUpEarly ? 'unknown' : arrives ? 'recovered' : 'failed-again'
         expect(settled.map((one) => one.outcome)).toEqual([outcome])
-        if (isGivenUpEarly) expect(seenMs).toBeGreaterThanOrEqual(policy.lostAfterMs)
+        if (isGivenUpEarly) expect(seenMs).toBeGreaterThanOrEqual(lostAfterMs)
         else expect(seenMs).toBeGreaterThanOrEqual(takesMs)
         // A look comes at most as long after the end as it took until then; what is doubtful takes two seconds more.
-        expect(seenMs).toBeLessThanOrEqual(
-          Math.max(2 * takesMs, 4000, 2 * answersAfterMs) + defaultPolicy.outcome.doubtMs,
-        )
+        expect(seenMs).toBeLessThanOrEqual(Math.max(2 * takesMs, 4000, 2 * answersAfterMs) + doubtMs)
       }),
     )
   })
@@ -271,9 +270,9 @@ describe('a retry whose answer was lost', () => {
   test('that every look shows as it was is given up after two minutes, and backs off', () => {
     const { backlog, outcomes, record } = patched(lost)
     const entry = entryOf(backlog, record)
-    looked(backlog, entry, record, policy.lostAfterMs - 1)
+    looked(backlog, entry, record, lostAfterMs - 1)
     expect(outcomes()).toEqual([])
-    looked(backlog, entry, record, policy.lostAfterMs)
+    looked(backlog, entry, record, lostAfterMs)
     expect(outcomes()).toEqual([[record.id, 'unknown']])
     expect(decisionOf(backlog, record, testNow + 2 * minuteMs)).not.toBe('awaiting')
     expect(entry).toMatchObject({ tries: 1, letsPass: true })
@@ -287,9 +286,9 @@ describe('a retry whose answer was lost', () => {
     const { backlog, outcomes, record } = patched(lost)
     const entry = entryOf(backlog, record)
     const shown = status && { ...record, status }
-    looked(backlog, entry, shown, policy.giveUpAfterMs - 1)
+    looked(backlog, entry, shown, policy.giveUpAfter - 1)
     expect(outcomes()).toEqual([])
-    looked(backlog, entry, shown, policy.giveUpAfterMs)
+    looked(backlog, entry, shown, policy.giveUpAfter)
     expect(outcomes()).toEqual([[record.id, 'unknown']])
   })
 
@@ -306,28 +305,28 @@ describe('an accepted retry', () => {
   test('that looks show unchanged is awaited for an hour; its place is free after the first look beyond two minutes', () => {
     const { backlog, freed, outcomes, record } = patched(() => accepted())
     const entry = entryOf(backlog, record)
-    looked(backlog, entry, record, policy.lostAfterMs - 1)
+    looked(backlog, entry, record, lostAfterMs - 1)
     expect(freed).toEqual([])
-    looked(backlog, entry, undefined, policy.lostAfterMs)
+    looked(backlog, entry, undefined, lostAfterMs)
     expect(freed).toEqual([entry.awaiting?.ticket])
-    looked(backlog, entry, record, policy.giveUpAfterMs - 1)
+    looked(backlog, entry, record, policy.giveUpAfter - 1)
     expect(outcomes()).toEqual([])
-    looked(backlog, entry, record, policy.giveUpAfterMs)
+    looked(backlog, entry, record, policy.giveUpAfter)
     expect(outcomes()).toEqual([[record.id, 'unknown']])
   })
 
   test('that is given up by a check which shows a late attempt backs off from that attempt', () => {
     const { backlog, outcomes, record } = patched(() => accepted())
-    const lastAttemptLocal = testNow + policy.giveUpAfterMs - minuteMs
-    looked(backlog, entryOf(backlog, record), { ...record, ...failed(3, lastAttemptLocal) }, policy.giveUpAfterMs)
+    const lastAttemptLocal = testNow + policy.giveUpAfter - minuteMs
+    looked(backlog, entryOf(backlog, record), { ...record, ...failed(3, lastAttemptLocal) }, policy.giveUpAfter)
     expect(outcomes()).toEqual([[record.id, 'unknown']])
     expect(entryOf(backlog, record)).toMatchObject({ attempts: 3, lastAt: lastAttemptLocal })
-    expect(decisionOf(backlog, record, testNow + policy.giveUpAfterMs)).toBe('backing-off')
+    expect(decisionOf(backlog, record, testNow + policy.giveUpAfter)).toBe('backing-off')
   })
 
   test('of unknown outcome holds the later events of its entity up again once a listing shows it as failed', () => {
     const { backlog, record } = patched(() => accepted())
-    looked(backlog, entryOf(backlog, record), undefined, policy.giveUpAfterMs)
+    looked(backlog, entryOf(backlog, record), undefined, policy.giveUpAfter)
     expect(entryOf(backlog, record)).toMatchObject({ letsPass: true })
     learn(backlog, listingOf([record]), testNow)
     expect(entryOf(backlog, record)).toMatchObject({ letsPass: false })
@@ -436,13 +435,13 @@ describe('when to look', () => {
         fc.nat(1e6),
         fc.nat(2 * hourMs),
         fc.integer({ min: 100, max: 30_000 }),
-        (sentAt, gone, firstCheckMs) => {
-          const next = nextCheckAt(sentAt, sentAt + gone, { ...policy, firstCheckMs })
+        (sentAt, gone, firstCheck) => {
+          const next = nextCheckAt(sentAt, sentAt + gone, { ...policy, firstCheck })
           const wait = next - (sentAt + gone)
-          expect(next).toBeGreaterThanOrEqual(sentAt + firstCheckMs)
+          expect(next).toBeGreaterThanOrEqual(sentAt + firstCheck)
           expect(wait).toBeGreaterThan(0)
           expect(wait).toBeLessThanOrEqual(300_000)
-          if (gone >= firstCheckMs) expect(wait).toBeGreaterThanOrEqual(Math.min(300_000, firstCheckMs, gone / 2))
+          if (gone >= firstCheck) expect(wait).toBeGreaterThanOrEqual(Math.min(300_000, firstCheck, gone / 2))
         },
       ),
     )

@@ -22,7 +22,7 @@ describe('time goes on', () => {
   }): Promise<number[]> {
     await using world = reconcile({
       ...options,
-      policy: { window: { ...defaultPolicy.window, lookbackMs: 2 * dayMs } },
+      policy: { window: { ...defaultPolicy.window, lookback: 2 * dayMs } },
     })
     const zone = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(options.zone).timeZoneId
     const toLocal = (ms: number): number =>
@@ -132,8 +132,8 @@ describe('time goes on', () => {
 })
 
 describe('what leaves the window', () => {
-  const lookbackMs = 2 * hourMs
-  const policy = { window: { ...defaultPolicy.window, lookbackMs } }
+  const lookback = 2 * hourMs
+  const policy = { window: { ...defaultPolicy.window, lookback } }
 
   function lapsed(world: Reconcile): number {
     return world.facts.reduce((sum, fact) => sum + (fact.type === 'lapsed' ? fact.records : 0), 0)
@@ -142,7 +142,7 @@ describe('what leaves the window', () => {
   /** Records that nobody retries any more; one leaves the window every 45 s. */
   function leaving(count: number): WebhookRecord[] {
     return Array.from({ length: count }, (_, index) =>
-      failedRecord({ eventLocal: testNow - lookbackMs + 60_000 + index * 45_000, attempts: 30 }),
+      failedRecord({ eventLocal: testNow - lookback + 60_000 + index * 45_000, attempts: 30 }),
     )
   }
 
@@ -171,7 +171,7 @@ describe('what leaves the window', () => {
       let left = 0
       for (let round = 0; round < 200; round += 1) {
         world.sweeper.tick()
-        const start = (testNow - lookbackMs + round * 30_000) / 1000
+        const start = (testNow - lookback + round * 30_000) / 1000
         left = leaving(100).filter(({ eventLocal }) => eventLocal / 1000 < start).length
         // What is only counted by the second is told by the second: no tick is late.
         if (options.latencyMs === 20) expect(lapsed(world)).toBe(left)

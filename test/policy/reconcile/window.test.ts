@@ -8,10 +8,10 @@ import { contains, cut, expiringBefore, isEmpty, newestHour, slidingWindow } fro
 const minute = 60_000
 const hour = 60 * minute
 const policy: WindowPolicy = {
-  lookbackMs: 2 * hour,
-  settleMs: minute,
+  lookback: 2 * hour,
+  settle: minute,
   notBefore: undefined,
-  expiryWarningMs: 30 * minute,
+  expiryWarning: 30 * minute,
 }
 const at = (text: string): number => Temporal.Instant.from(text).epochMilliseconds
 const local = (text: string): number =>
@@ -65,8 +65,8 @@ describe('the edges', () => {
   test.each([
     ['notBefore in the future', { notBefore: at('2027-01-01T00:00:00Z') }],
     ['notBefore within the time to settle', { notBefore: at('2026-01-15T11:59:30Z') }],
-    ['a time to settle as long as the lookback', { settleMs: 2 * hour }],
-    ['a time to settle longer than the lookback', { settleMs: 3 * hour }],
+    ['a time to settle as long as the lookback', { settle: 2 * hour }],
+    ['a time to settle longer than the lookback', { settle: 3 * hour }],
   ])('%s: an empty window', (_, rules) => {
     expect(isEmpty(slidingWindow(at('2026-01-15T12:00:00Z'), { ...policy, ...rules }, createTimeZone('UTC')))).toBe(
       true,
@@ -77,7 +77,7 @@ describe('the edges', () => {
     'in %s every settled event of the lookback is inside, whenever one looks',
     (name) => {
       const zone = createTimeZone(name)
-      const rules = { ...policy, lookbackMs: 3 * 24 * hour }
+      const rules = { ...policy, lookback: 3 * 24 * hour }
       const years = { min: at('2024-01-01T00:00:00Z'), max: at('2027-01-01T00:00:00Z') }
       const near = [...transitions(name)].map((change) =>
         fc.integer({ min: -4 * hour, max: 4 * hour }).map((off) => change + off),
@@ -90,9 +90,9 @@ describe('the edges', () => {
             const span = slidingWindow(now, rules, zone)
             const second = Math.floor(zone.toLocal(now - age) / 1000)
             // The second in which the time to settle ends comes with the next sweep.
-            if (age >= rules.settleMs + 1000 && age <= rules.lookbackMs) expect(contains(span, second)).toBe(true)
+            if (age >= rules.settle + 1000 && age <= rules.lookback) expect(contains(span, second)).toBe(true)
             const seconds = span.to - span.from
-            expect(Math.abs(seconds - rules.lookbackMs / 1000)).toBeLessThanOrEqual(2 * 3600 + 61)
+            expect(Math.abs(seconds - rules.lookback / 1000)).toBeLessThanOrEqual(2 * 3600 + 61)
           },
         ),
         { numRuns: 400 },
@@ -113,7 +113,7 @@ function* transitions(name: string): Generator<number> {
 
 describe('the newest hour', () => {
   const zone = createTimeZone('Europe/Berlin')
-  const week = { ...policy, lookbackMs: 7 * 24 * hour }
+  const week = { ...policy, lookback: 7 * 24 * hour }
 
   test.each([
     ['on an ordinary day', '2026-01-15T12:00:00Z', week, '01-15T11:59:00', '01-15T12:59:00'],
@@ -122,7 +122,7 @@ describe('the newest hour', () => {
     [
       'when the window is shorter',
       '2026-01-15T12:00:00Z',
-      { ...week, lookbackMs: 10 * minute },
+      { ...week, lookback: 10 * minute },
       '01-15T12:50:00',
       '01-15T12:59:00',
     ],
@@ -149,7 +149,7 @@ describe('the newest hour', () => {
   })
 
   test('is never empty the wrong way round', () => {
-    const span = newestHour(at('2026-01-15T12:00:00Z'), { ...week, settleMs: 8 * 24 * hour }, zone)
+    const span = newestHour(at('2026-01-15T12:00:00Z'), { ...week, settle: 8 * 24 * hour }, zone)
     expect(isEmpty(span)).toBe(true)
   })
 })
@@ -161,7 +161,7 @@ describe('what is about to leave', () => {
   test.each([
     ['UTC', '2026-01-15T12:00:00Z', {}, '01-15T10:30:00'],
     ['Asia/Kolkata', '2026-01-15T12:00:00Z', {}, '01-15T16:00:00'],
-    ['UTC', '2026-01-15T12:00:00Z', { expiryWarningMs: 0 }, '01-15T10:00:00'],
+    ['UTC', '2026-01-15T12:00:00Z', { expiryWarning: 0 }, '01-15T10:00:00'],
     // The hour from 02:00 comes twice at the window's start: what lies in it stays until the second time.
     ['Europe/Berlin', '2025-10-26T02:20:00Z', {}, '10-26T02:00:00'],
     ['Europe/Berlin', '2025-10-26T03:20:00Z', {}, '10-26T02:50:00'],
