@@ -34,8 +34,15 @@ const maxSpans = 64
 export function createTimeZone(timeZone: string): TimeZone {
   const name = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(timeZone).timeZoneId
   const spans: OffsetSpan[] = []
+  /** Most times lie in the same span as the one before. */
+  let last: OffsetSpan | undefined
 
   function spanAt(instantMs: number): OffsetSpan {
+    if (last === undefined || instantMs < last.from || instantMs >= last.to) last = findSpan(instantMs)
+    return last
+  }
+
+  function findSpan(instantMs: number): OffsetSpan {
     const known = spans.find((span) => span.from <= instantMs && instantMs < span.to)
     if (known !== undefined) return known
     const at = Temporal.Instant.fromEpochMilliseconds(Math.floor(instantMs)).toZonedDateTimeISO(name)

@@ -72,6 +72,12 @@ export interface Summary {
   lastDueAt: number | undefined
 }
 
+/** A record of a listing that the backlog does not hold, and how it counts. */
+interface Newcomer {
+  entry: FailedRecord
+  row: LeftOutRow
+}
+
 const youngMs = 600_000
 const maxWords = 20_000
 /** Newcomers of one listing can be evicted by later ones of the same only after this many. */
@@ -128,12 +134,12 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** Adds newcomers while there is room or another record can be evicted; the rest is left out. Returns the evicted records. */
-  function admit(newcomers: readonly FailedRecord[], now: number, learned: Learned): LeftOutRow[] {
+  function admit(newcomers: readonly Newcomer[], now: number, learned: Learned): LeftOutRow[] {
     const evicted: LeftOutRow[] = []
     for (let from = 0; from < newcomers.length; from += admittedAtOnce) {
-      const admission = createAdmission(byId.values(), { policy, maxRecords, now })
-      for (const entry of newcomers.slice(from, from + admittedAtOnce)) {
-        const row = rowOf(entry, now)
+      const some = newcomers.slice(from, from + admittedAtOnce)
+      const admission = createAdmission(byId.values(), { policy, maxRecords, now, atMost: byId.size + some.length })
+      for (const { entry, row } of some) {
         const place = admission.placeFor(entry)
         if (place === undefined) {
           learned.leftOut.push(row)
@@ -183,8 +189,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** Updates known records, and returns the new ones. Excluded records are only counted. */
-  function meet(listing: Listing, now: number, learned: Learned): FailedRecord[] {
-    const newcomers: FailedRecord[] = []
+  function meet(listing: Listing, now: number, learned: Learned): Newcomer[] {
+    const newcomers: Newcomer[] = []
     for (const record of listing.records) {
       const key = keyOf(record.id)
       if (changed?.has(key) === true) continue
@@ -198,7 +204,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       const row = rowOf(entry, now)
       if (row.decision === 'parked' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
       if (row.decision === 'excluded') learned.leftOut.push(row)
-      else newcomers.push(entry)
+      else newcomers.push({ entry, row })
     }
     return newcomers
   }
@@ -223,7 +229,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     dropAbsent(listing, learned)
     // Oldest first, in any order of the platform's list: then no record of a listing evicts another one of it.
     const evicted = admit(
-      newcomers.toSorted((a, b) => a.eventAt - b.eventAt),
+      newcomers.sort((a, b) => a.entry.eventAt - b.entry.eventAt),
       now,
       learned,
     )

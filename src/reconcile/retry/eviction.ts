@@ -28,6 +28,8 @@ export interface AdmissionOptions {
   maxRecords: number
   /** Epoch ms of the platform's clock. */
   now: number
+  /** Records that there will be at most: while all have room in any case, no place is counted. */
+  atMost: number
 }
 
 type Age = 'recent' | 'old'
@@ -56,9 +58,10 @@ function byWorth(a: Candidate, b: Candidate): number {
 /** Decides about the newcomers of one listing. `records` are those of the backlog; its counts include earlier decisions. */
 export function createAdmission(
   records: Iterable<FailedRecord>,
-  { policy, maxRecords, now }: AdmissionOptions,
+  { atMost, maxRecords, now, policy }: AdmissionOptions,
 ): Admission {
   const maxOfAge = Math.ceil(maxShare * maxRecords)
+  if (atMost <= maxOfAge) return { placeFor: () => ({ evicted: undefined }) }
   const places: Record<Age, number> = { recent: 0, old: 0 }
   const held = new Map<string, SubscriptionPlaces>()
   const present = [...records]
