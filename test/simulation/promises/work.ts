@@ -178,6 +178,8 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
         const subscription = of(fact.subscriptionId.toLowerCase())
         subscription.state = fact.to
         subscription.changedAt = timeline.now()
+        // Probes of a half-open circuit take no turns: they are chosen by their attempts.
+        subscription.turns = { recent: 0, old: 0 }
       } else if (fact.type === 'sweep') {
         isSweeping = false
       }
