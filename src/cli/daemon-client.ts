@@ -23,6 +23,7 @@ const gatesSchema = z.looseObject({
   now: z.iso.datetime(),
   paused: z.nullable(z.looseObject({ since: time })),
   holding: z.array(z.string()),
+  awaiting: z.number(),
   circuits: z.looseObject({
     list: z.array(z.looseObject({ subscriptionId: z.string(), state: z.string(), pausesForSeconds: z.number() })),
   }),
@@ -38,7 +39,6 @@ export const statusSchema = z.extend(gatesSchema, {
   }),
   missing: z.number(),
   failed: z.record(z.string(), z.number()),
-  awaiting: z.number(),
   inFlight: z.number(),
   drain: z.looseObject({ recoveredPerMinute: z.number(), seconds: z.nullable(z.number()) }),
   rate: z.looseObject({ callsPerSecond: z.number() }),
@@ -67,6 +67,8 @@ export interface DaemonState {
   pausedSince: number | undefined
   /** Gates that are shut, as in /status. */
   holding: readonly string[]
+  /** Retries without a known outcome. */
+  awaiting: number
   /** Seconds until the next probe of each open circuit, by subscription. */
   open: ReadonlyMap<string, number>
 }
@@ -101,13 +103,14 @@ export async function askDaemon(server: Config['server'], io: Pick<Io, 'clock' |
   const url = originOf(server)
   const read = await readAs(gatesSchema, url, io)
   if ('problem' in read) return { url, ...read }
-  const { circuits, holding, instance, now, paused } = read.status
+  const { awaiting, circuits, holding, instance, now, paused } = read.status
   const open = circuits.list.filter(({ state }) => state === 'open')
   return {
     url,
     instance,
     pausedSince: paused === null ? undefined : Date.parse(paused.since ?? now),
     holding,
+    awaiting,
     open: new Map(open.map(({ subscriptionId, pausesForSeconds }) => [subscriptionId, pausesForSeconds])),
   }
 }

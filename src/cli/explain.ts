@@ -128,6 +128,13 @@ function remarks({ foreign, unreadable }: EventRecords): string[] {
   ]
 }
 
+/** The platform shows a record as failed until its retry is delivered; only the daemon knows that it was retried. */
+export function awaitedRemarks(list: readonly Explanation[], daemon: AskedDaemon): string[] {
+  if ('problem' in daemon || daemon.awaiting === 0 || !list.some(({ state }) => state === 'due')) return []
+  const retries = counted(daemon.awaiting, 'retry', 'retries')
+  return [`The daemon awaits the outcome of ${retries}: that of a record that is due may be one of them.`]
+}
+
 const noneFound =
   'The platform shows no record of such an event, and no failed record with such a webhook id. A webhook that was delivered is shown by the id of its event.'
 const inOrder = 'Of one transfer or account the oldest failed event is retried first (retry.orderPerEntity).'
@@ -148,6 +155,7 @@ function printText(list: readonly Explanation[], { daemon, found, id, now }: Exp
     ...(policy.orderPerEntity && list.some(({ state }) => state === 'due') ? [`${inOrder}\n`] : []),
     ...remarks(found).map((remark) => `${remark}\n`),
     ...(list.length > 0 ? [`${inWords(daemon)}\n`] : []),
+    ...awaitedRemarks(list, daemon).map((remark) => `${remark}\n`),
   ]
   print(lines.join('\n'))
 }
@@ -191,7 +199,7 @@ export async function explainCommand(text: string, io: Io, options: SessionOptio
         now: asIso(now),
         eventId: found.records[0]?.eventId ?? null,
         records: list.map(documentOf),
-        remarks: remarks(found),
+        remarks: [...remarks(found), ...awaitedRemarks(list, daemon)],
         exitCode: code,
       })
     return code

@@ -23,6 +23,7 @@ async function startStatus(fields: object, body?: string): Promise<FakeDaemon> {
     now: '2026-01-15T12:00:30.000Z',
     paused: null,
     holding: [],
+    awaiting: 0,
     circuits: { list: [] },
     ...fields,
   }

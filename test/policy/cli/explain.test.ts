@@ -1,6 +1,6 @@
 // Why a record is, or is not, retried: each reason in words, in the order in which the daemon decides, with when it is due next.
 import { describe, expect, test } from 'vitest'
-import { explain, type ExplainOptions, type Explanation } from '../../../src/cli/explain.ts'
+import { awaitedRemarks, explain, type ExplainOptions, type Explanation } from '../../../src/cli/explain.ts'
 import { loadWith } from '../../support/configuration.ts'
 import { toPolicy } from '../../../src/reconciler.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
@@ -40,6 +40,33 @@ describe('a record in another status than failed', () => {
   test.each(['successful', 'processing', 'other'] as const)('%s: nothing is due', (status) => {
     const found = explain(record({ status }), situation({ RECONCILER_SELECT_MODULES: 'other' }))
     expect(found).toMatchObject({ state: status, because: status, nextAt: undefined })
+  })
+})
+
+describe('a running daemon that awaits outcomes', () => {
+  const daemon = {
+    url: 'http://d',
+    instance: 'd',
+    pausedSince: undefined,
+    holding: [],
+    open: new Map<string, number>(),
+  }
+  const due = explain(record(), situation())
+  const parked = explain(record({ attempts: 30 }), situation())
+
+  test('may await that of a record that is due: the platform shows it as failed until then', () => {
+    expect(awaitedRemarks([parked, due], { ...daemon, awaiting: 3 })).toEqual([
+      'The daemon awaits the outcome of 3 retries: that of a record that is due may be one of them.',
+    ])
+    expect(awaitedRemarks([due], { ...daemon, awaiting: 1 })[0]).toContain('of 1 retry:')
+  })
+
+  test.each([
+    ['no record is due', [parked], { ...daemon, awaiting: 3 }],
+    ['it awaits none', [due], { ...daemon, awaiting: 0 }],
+    ['it was not reached', [due], { url: 'http://d', problem: 'ECONNREFUSED' }],
+  ])('no word of it when %s', (_, list, asked) => {
+    expect(awaitedRemarks(list, asked)).toEqual([])
   })
 })
 
