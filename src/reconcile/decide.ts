@@ -1,4 +1,4 @@
-// The decision about one record: a pure function of record, policy and time. @see docs/architecture.md "Backlog and decisions"
+// The decision about one record, and the rule that keeps it from going out: a pure function of record, policy and time. @see docs/architecture.md "Backlog and decisions"
 import { backoffDelayMs } from './backoff.ts'
 import type { Policy } from './policy.ts'
 import type { Because, Rule } from './reasons.ts'

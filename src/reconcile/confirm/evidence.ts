@@ -1,4 +1,4 @@
-// Evidence of a check for the outcome of a retry, and the time of the next check: pure functions. @see docs/architecture.md "Outcomes"
+// When an outcome is known: evidence of a check, how long a failure is doubted, when a lost answer is given up. Pure functions. @see docs/architecture.md "Outcomes"
 import type { TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { FailedRecord, PendingOutcome } from '../failed-record.ts'
