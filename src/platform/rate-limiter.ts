@@ -175,7 +175,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
   }
 
   function pausedForMs(): number {
-    return Math.max(0, pausedUntil - clock.monotonic())
+    return pausedUntil === -Infinity ? 0 : Math.max(0, pausedUntil - clock.monotonic())
   }
 
   function cut(): void {

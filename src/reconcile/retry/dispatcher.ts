@@ -119,20 +119,21 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   /** True when the record itself may be retried now. The plan may be older than its present state. */
-  function isReady(record: FailedRecord): boolean {
+  function isReady(record: FailedRecord, now: number): boolean {
     return (
       backlog.get(record.id) === record &&
       !flights.has(record.id) &&
-      decide(record, policy, { now: now() }).decision === 'due' &&
+      decide(record, policy, { now }).decision === 'due' &&
       !listed.values().some((span) => contains(span, record.localSecond))
     )
   }
 
-  function rulesFor(admits: (subscriptionId: string) => boolean): PickRules {
+  /** The rules at one moment, of both clocks. */
+  function rulesAt(now: number, monotonic: number, admits: PickRules['admits']): PickRules {
     return {
       admits,
-      isReady,
-      isHalfOpen: (subscriptionId) => !circuits.isClosed(subscriptionId, clock.monotonic()),
+      isReady: (record) => isReady(record, now),
+      isHalfOpen: (subscriptionId) => !circuits.isClosed(subscriptionId, monotonic),
       firstProbes: circuits.firstProbes(),
       wasFirstProbe,
       lastProbeType: (subscriptionId) => circuits.lastEventType(subscriptionId),
@@ -142,15 +143,12 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   function pick(): Picked | undefined {
     if (!mayRetry()) return undefined
+    const [at, monotonic] = [now(), clock.monotonic()]
     const isTaken = (subscriptionId: string): boolean => idleOnly() && (bySubscription.get(subscriptionId) ?? 0) > 0
-    plan = planner.plan(now())
-    return pickNext(
-      plan,
-      rulesFor(
-        (subscriptionId) =>
-          !isTaken(subscriptionId) && circuits.blocks(subscriptionId, clock.monotonic()) === undefined,
-      ),
-    )
+    const admits = (subscriptionId: string): boolean =>
+      !isTaken(subscriptionId) && circuits.blocks(subscriptionId, monotonic) === undefined
+    plan = planner.plan(at)
+    return pickNext(plan, rulesAt(at, monotonic, admits))
   }
 
   /** After a platform error the place is kept for a while, so that a failing platform is not called at full rate. */
@@ -222,12 +220,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       if (roundAt === undefined || flights.size > 0) return false
       if (gates.global() === 'disabled' || breaker.trouble() !== undefined) return true
       if (outcomes.pending().size > 0) return false
+      const monotonic = clock.monotonic()
+      const admits = (subscriptionId: string): boolean => !circuits.isOpen(subscriptionId, monotonic)
       return (
-        receiver.up() === false ||
-        pickNext(
-          planner.plan(roundAt),
-          rulesFor((subscriptionId) => !circuits.isOpen(subscriptionId, clock.monotonic())),
-        ) === undefined
+        receiver.up() === false || pickNext(planner.plan(roundAt), rulesAt(roundAt, monotonic, admits)) === undefined
       )
     },
     msUntilChange() {
