@@ -220,6 +220,7 @@ export function createElection(options: ElectionOptions): Election {
     state: () => ({
       kind: 'kubernetes',
       isLeading: isLeading(),
+      lease: client.subject,
       identity,
       leader: leaderNow(),
       since,

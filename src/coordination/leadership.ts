@@ -7,6 +7,8 @@ export interface LeadershipState {
   /** `coordination.kind`. */
   kind: 'none' | 'kubernetes'
   isLeading: boolean
+  /** `namespace/name` of the lease; undefined without one. */
+  lease: string | undefined
   /** Holder identities: of this instance, and of the leader; undefined while no instance is known to lead. */
   identity: string
   leader: string | undefined
@@ -53,6 +55,7 @@ export function leadAlone(identity: string, startedAt: number): Coordination {
     state: () => ({
       kind: 'none',
       isLeading: true,
+      lease: undefined,
       identity,
       leader: identity,
       since: startedAt,

@@ -181,9 +181,10 @@ export const metricDefinitions = {
   },
   leader: {
     type: 'gauge',
-    help: 'Leadership: 1 while this instance works, 0 while it stands by. Only with coordination.kind kubernetes.',
+    help: 'Leadership: 1 while this instance works, 0 while it stands by, by the lease (namespace/name). Only with coordination.kind kubernetes.',
+    labels: { lease: [] },
     presence: 'when-set',
-    read: ({ leadership }) => (leadership.kind === 'none' ? undefined : Number(leadership.isLeading)),
+    read: ({ leadership: { isLeading, lease } }) => (lease === undefined ? undefined : { [lease]: Number(isLeading) }),
   },
   paused: {
     type: 'gauge',
@@ -341,7 +342,7 @@ function create(name: string, definition: MetricDefinition, registry: Registry):
   return new Histogram({ ...settings, buckets: [...(definition.buckets ?? callSeconds)] })
 }
 
-/** Sets a gauge from the snapshot, for the declared values of its label only. */
+/** Sets a gauge from the snapshot, for the declared values of its label only, if any are declared. */
 function showGauge(
   gauge: Instrument | undefined,
   { labels = {}, presence, read }: MetricDefinition,
@@ -358,7 +359,8 @@ function showGauge(
     return
   }
   const [[label, labelValues] = ['', []]] = Object.entries(labels)
-  for (const labelValue of labelValues) gauge.set({ [label]: labelValue }, value[labelValue] ?? 0)
+  for (const labelValue of labelValues.length === 0 ? Object.keys(value) : labelValues)
+    gauge.set({ [label]: labelValue }, value[labelValue] ?? 0)
 }
 
 export interface MetricsOptions {

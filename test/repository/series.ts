@@ -11,7 +11,9 @@ export const due = `${own}progress_due_timestamp_seconds`
 export const oldest = `${own}oldest_failed_event_timestamp_seconds`
 export const receiverUp = `${own}receiver_up`
 export const complete = `${own}last_complete_sweep_timestamp_seconds`
-export const leader = `${own}leader`
+export const leaderOf = (lease: string): string => `${own}leader{lease="${lease}"}`
+/** The lease that replicas share. */
+export const leader = leaderOf('webhooks/webhook-reconciler')
 export const incomplete = `${own}last_incomplete_sweep_timestamp_seconds`
 export const throttledUntil = `${own}throttled_until_timestamp_seconds`
 export const parked = `${own}failed_webhooks{decision="parked"}`

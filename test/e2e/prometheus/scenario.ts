@@ -1,5 +1,6 @@
 // A course of events for promtool: what a healthy daemon exports, what is otherwise, and which alerts fire when.
 import { stringify } from 'yaml'
+import { leader } from '../../repository/series.ts'
 
 /** Values by minute, in promtool's notation (`0+60x100`, `1x30 0x100`, `_x10`), by series without the labels of the target. */
 export type Series = Readonly<Record<string, string>>
@@ -77,7 +78,7 @@ export function healthySeries(minutes: number): Series {
 export function standbySeries(minutes: number): Series {
   return {
     ...healthySeries(minutes),
-    [`${own}leader`]: `0x${minutes}`,
+    [leader]: `0x${minutes}`,
     [`${own}last_progress_timestamp_seconds`]: `0x${minutes}`,
     [`${own}last_complete_sweep_timestamp_seconds`]: `0x${minutes}`,
     [`${own}progress_due_timestamp_seconds`]: `60+60x${minutes}`,

@@ -6,6 +6,7 @@ import {
   complete,
   due,
   leader,
+  leaderOf,
   none,
   oldest,
   own,
@@ -18,6 +19,8 @@ import {
 const leads = { [leader]: '1x500' }
 const paused = `${own}paused`
 const healthy = [{}, {}]
+/** As `leader` is for the others: instances of another namespace in the same job. */
+const otherLease = leaderOf('payments/webhook-reconciler')
 const goneAt60 = { up: '1x60 0x500', [buildInfo]: '1x60 stale', [leader]: '1x60 stale' }
 /** What is known of the backlog and the last sweep, gone with the reconciler that knew it. */
 const standsByFrom60 = {
@@ -79,6 +82,27 @@ export const replicas: Scenario[] = [
     replicas: healthy,
     neighbour: true,
     firing: { 60: none, 62: none, 65: ['NoLeader'], 90: ['NoLeader'], 93: none },
+  },
+  {
+    name: 'two leases in one job: none leads by the first',
+    series: { [leader]: '1x60 0x30 1x200' },
+    replicas: [{}, { [leader]: undefined, [otherLease]: '1x500' }],
+    firing: { 60: none, 62: none, 65: ['NoLeader'], 90: ['NoLeader'], 93: none },
+  },
+  {
+    name: 'two leases in one job: the only instance of the second goes down',
+    series: leads,
+    replicas: [
+      {},
+      {
+        up: '1x60 0x500',
+        [buildInfo]: '1x60 stale',
+        [leader]: undefined,
+        [otherLease]: '1x60 stale',
+        [due]: '180+60x60 stale',
+      },
+    ],
+    firing: { 60: none, 70: ['Down'], 300: ['Down'] },
   },
   {
     name: 'three replicas: an instance that is alone in the same job goes down',

@@ -246,14 +246,14 @@ describe('a snapshot', () => {
     metrics.show(empty)
     expect(await nonZero(metrics)).toEqual({})
     expect(await metrics.text()).not.toMatch(
-      /(?:client_certificate_expiry_timestamp_seconds|receiver_up|key_reload_successful|leader) \d/,
+      /(?:client_certificate_expiry_timestamp_seconds|receiver_up|key_reload_successful|leader)(?:\{.*\})? \d/,
     )
   })
 
   test('of a standby has a series that says so', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    metrics.show({ ...empty, leadership: { ...empty.leadership, kind: 'kubernetes', isLeading: false } })
-    expect(await metrics.text()).toContain(`${metricPrefix}leader 0\n`)
+    metrics.show({ ...empty, leadership: { ...empty.leadership, kind: 'kubernetes', isLeading: false, lease: 'a/b' } })
+    expect(await metrics.text()).toContain(`${metricPrefix}leader{lease="a/b"} 0\n`)
   })
 
   test('of expiring records has no other series than those of the contract', async () => {
@@ -290,7 +290,7 @@ describe('a snapshot', () => {
       rateLimit: 12.5,
       now: 5_000,
       throttledForMs: 500,
-      leadership: { ...empty.leadership, kind: 'kubernetes', isLeading: true },
+      leadership: { ...empty.leadership, kind: 'kubernetes', isLeading: true, lease: 'a/b' },
       tokenExpiresAt: 2_500,
       certificateExpiresAt: 3_500,
       keyReloadSuccessful: true,
@@ -323,7 +323,7 @@ describe('a snapshot', () => {
       'circuits{state="open"}': 43,
       receiver_up: 1,
       'gates{gate="limit"}': 1,
-      leader: 1,
+      'leader{lease="a/b"}': 1,
       paused: 1,
       retries_in_flight: 9,
       platform_request_rate_limit: 12.5,
@@ -348,6 +348,8 @@ describe('a snapshot', () => {
     expect(await metrics.text()).toContain(`${metricPrefix}key_reload_successful 0\n`)
     expect(await metrics.text()).toContain(`${metricPrefix}receiver_up 0\n`)
     expect(await nonZero(metrics)).toEqual({
+      // The lease is the same for as long as the process lives.
+      'leader{lease="a/b"}': 1,
       client_certificate_expiry_timestamp_seconds: 3.5,
       // There is no next one to tell of while the process ends.
       next_sweep_timestamp_seconds: 4.5,

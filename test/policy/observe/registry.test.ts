@@ -70,8 +70,8 @@ describe('names and labels', () => {
   test.each(definitions)('%s has a bounded number of series', (name, definition) => {
     for (const [label, values] of Object.entries(definition.labels ?? {})) {
       expect(new Set(values).size, label).toBe(values.length)
-      // The versions do not change while the process lives.
-      if (name !== 'build_info') expect(values.length, label).toBeGreaterThan(0)
+      // Neither the versions nor the lease change while the process lives.
+      if (!['build_info', 'leader'].includes(name)) expect(values.length, label).toBeGreaterThan(0)
       for (const value of values) expect(value).toMatch(/^[a-z]+(?:-[a-z]+)*$/)
     }
     // 4 operations with 15 reasons are the most.
