@@ -22,7 +22,7 @@ import type { ReadingsInput } from './options.ts'
 import { eventSchema, trafficSchema } from './records/records.ts'
 import { seedSchema, webhookSchema } from './records/seed.ts'
 
-export interface Control {
+export interface ControlApi {
   url: string
   close(): Promise<void>
 }
@@ -30,7 +30,7 @@ export interface Control {
 type Action = (body: unknown, rest: string) => unknown
 
 /** Always on 127.0.0.1: every client that reaches it owns the sandbox. Rejects when the port is taken. */
-export async function startControl(handle: Handle, port: number): Promise<Control> {
+export async function startControl(handle: Handle, port: number): Promise<ControlApi> {
   const actions = createActions(handle)
   const server = createServer((request, response) => {
     act(actions, request).then(

@@ -40,7 +40,7 @@ export const fileSchema = z.strictObject({
     .prefault({}),
 })
 
-type Plan = z.output<typeof fileSchema>
+type SandboxPlan = z.output<typeof fileSchema>
 
 export interface SandboxIo {
   stdout: { write(text: string): unknown }
@@ -77,7 +77,7 @@ export async function runSandbox(args: readonly string[], io: SandboxIo): Promis
 }
 
 /** Flags over the file over the defaults; undefined when help is wanted. */
-function planOf(args: readonly string[], now: number): Plan | undefined {
+function planOf(args: readonly string[], now: number): SandboxPlan | undefined {
   const flags = flagsOf(args)
   if (flags.help === true) return undefined
   const file = flags.config === undefined ? {} : readFile(flags.config)
@@ -103,7 +103,7 @@ function portsFrom(port: number): Record<string, number> {
   return { port, controlPort: next(1), receiverPort: next(2) }
 }
 
-interface Flags {
+interface SandboxFlags {
   config?: string
   port?: string
   records?: string
@@ -111,7 +111,7 @@ interface Flags {
   help?: boolean
 }
 
-function flagsOf(args: readonly string[]): Flags {
+function flagsOf(args: readonly string[]): SandboxFlags {
   const text = { type: 'string' } as const
   const options = {
     config: text,
@@ -140,7 +140,7 @@ function readFile(path: string): Record<string, unknown> {
   }
 }
 
-function checked(value: unknown, where: string): Plan {
+function checked(value: unknown, where: string): SandboxPlan {
   try {
     return parseInput(fileSchema, value)
   } catch (error) {

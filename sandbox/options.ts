@@ -132,7 +132,7 @@ const placeSchema = z.strictObject({
   subscribers: z.record(z.string(), z.url()).default({}),
 })
 
-export type Place = z.output<typeof placeSchema>
+export type SandboxPlace = z.output<typeof placeSchema>
 
 export interface SandboxOptions extends z.input<typeof placeSchema>, ReadingsInput {
   clock: Clock
@@ -154,7 +154,7 @@ function given(options: object, isWanted: (name: string) => boolean): object {
 }
 
 /** @throws SandboxInputError */
-export function placeOf(options: SandboxOptions): Place {
+export function placeOf(options: SandboxOptions): SandboxPlace {
   return parseInput(
     placeSchema,
     given(options, (name) => name in placeSchema.shape),

@@ -6,7 +6,14 @@ import { createGateway, createHttpListener, type Gateway } from './api/gateway.t
 import type { Handle } from './handle.ts'
 import { createSequence, hash, type Sequence } from './records/hash.ts'
 import { closeServer, listen } from './api/http.ts'
-import { changedReadings, placeOf, readingsOf, type Place, type Readings, type SandboxOptions } from './options.ts'
+import {
+  changedReadings,
+  placeOf,
+  readingsOf,
+  type SandboxPlace,
+  type Readings,
+  type SandboxOptions,
+} from './options.ts'
 import { createHttpCourier, type Courier } from './delivery/post.ts'
 import { startReceiver, type Receiver } from './delivery/receiver.ts'
 import { createRecords, type Records } from './records/records.ts'
@@ -109,7 +116,7 @@ function createCore(options: SandboxOptions, newCourier: () => Courier, receiver
   }
 }
 
-function receiverRandom({ seed }: Place): Sequence {
+function receiverRandom({ seed }: SandboxPlace): Sequence {
   return createSequence(hash(seed, 0x72656376))
 }
 
@@ -119,7 +126,7 @@ const keepAliveTimeoutMs = 60_000
 type Address = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'issuerUrl' | 'realm' | 'clientId' | 'timeZone'>
 
 /** State that can change while the sandbox runs. */
-interface State {
+interface SandboxState {
   readonly faults: ReturnType<typeof createFaults>
   readonly subscribers: Map<string, string>
   readings: Readings
@@ -130,7 +137,12 @@ interface State {
   reset: () => Promise<void>
 }
 
-function createState(options: SandboxOptions, place: Place, newCourier: () => Courier, receiver: Receiver): State {
+function createState(
+  options: SandboxOptions,
+  place: SandboxPlace,
+  newCourier: () => Courier,
+  receiver: Receiver,
+): SandboxState {
   const { clock } = options
   const { checkCertificateDates, seed } = place
   const faults = createFaults(createSequence(hash(seed, 0x6661756c)), options.faults)
@@ -138,7 +150,7 @@ function createState(options: SandboxOptions, place: Place, newCourier: () => Co
   let world: World | undefined
   let generation = 0
 
-  const state: State = {
+  const state: SandboxState = {
     faults,
     subscribers: new Map(),
     readings: readingsOf(options),
@@ -185,7 +197,7 @@ function createState(options: SandboxOptions, place: Place, newCourier: () => Co
   return state
 }
 
-function createHandle(state: State, parts: Address & Records & { receiver: Receiver }): Handle {
+function createHandle(state: SandboxState, parts: Address & Records & { receiver: Receiver }): Handle {
   return {
     ...parts,
     faults: state.faults,

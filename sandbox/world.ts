@@ -1,14 +1,14 @@
 // Everything that a reset of the sandbox throws away: records, tokens, counters, faults, deliveries under way.
 import { createDeliveryEngine } from './delivery/delivery.ts'
 import type { Clock } from '../src/runtime/clock.ts'
-import type { Answer } from './api/http.ts'
+import type { SandboxAnswer } from './api/http.ts'
 import { throttleAnswer, type FaultContext } from './api/fault-effects.ts'
 import type { FaultDraw, Faults } from './api/faults.ts'
 import { createSequence, hash, type Sequence } from './records/hash.ts'
 import type { Readings } from './options.ts'
 import type { Courier } from './delivery/post.ts'
 import { createRateGate } from './api/rate-limit.ts'
-import { errorAnswer, type Platform } from './api/routes.ts'
+import { errorAnswer, type SandboxPlatform } from './api/routes.ts'
 import { createStats } from './api/stats.ts'
 import { createStore } from './records/store.ts'
 import { createTokenEndpoint } from './api/tokens.ts'
@@ -31,7 +31,7 @@ export interface WorldOptions {
   urlOf: (subscriptionId: string) => string
 }
 
-export interface World extends Platform {
+export interface World extends SandboxPlatform {
   seed: number
   /** Makes the ids of records. */
   ids: Sequence
@@ -56,11 +56,11 @@ export function createWorld(options: WorldOptions): World {
   const stats = createStats(clock)
   const waitOf = createRateGate(clock)
 
-  const plainError = (status: number, code: string, message: string): Answer =>
+  const plainError = (status: number, code: string, message: string): SandboxAnswer =>
     errorAnswer({ now, zone, readings }, status, { code, message, messageParameters: [] })
   const faultContext = (): FaultContext => ({ now: now(), random, errorAnswer: plainError })
 
-  function throttle(): Answer | undefined {
+  function throttle(): SandboxAnswer | undefined {
     const { rateLimit, errorStatus } = readings()
     const waitSeconds = rateLimit === null ? undefined : waitOf(rateLimit)
     if (rateLimit === null || waitSeconds === undefined) return undefined

@@ -68,7 +68,7 @@ export interface DaemonOptions {
 const heartbeatMs = 900_000
 const certificateCheckMs = 60_000
 /** A loop that has not turned for this long is stuck. */
-const longestBeatMs = 120_000
+const maxBeatMs = 120_000
 
 /** The parts of the daemon, for its loops, its listener and the log. */
 interface DaemonParts {
@@ -213,7 +213,7 @@ function createParts(options: DaemonOptions): DaemonParts {
 /** Reasons why the process does not count as alive; none while it stops, and its loops rest on standby. */
 function notAlive({ coordination, reconciler }: DaemonParts, schedule: Schedule, stopping: boolean): string[] {
   if (stopping) return []
-  const isStuck = coordination.isLeading() && reconciler().dispatcher.silentForMs() > longestBeatMs
+  const isStuck = coordination.isLeading() && reconciler().dispatcher.silentForMs() > maxBeatMs
   return [...(isStuck ? ['the dispatch loop is stuck'] : []), ...(schedule.isLate() ? ['the schedule is stuck'] : [])]
 }
 

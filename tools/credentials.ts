@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { UsageError } from '../src/runtime/errors.ts'
 
 export interface CredentialsOptions {
-  /** Common name of the certificate, 1 to `longestCommonName` characters. */
+  /** Common name of the certificate, 1 to `maxCommonName` characters. */
   commonName: string
   /** Validity, epoch ms. */
   notBefore: number
@@ -29,7 +29,7 @@ export interface Credentials {
 /** @see docs/platform-api.md "Limits" */
 const keyBits = 4096
 /** @see RFC 5280 appendix A.1, ub-common-name */
-export const longestCommonName = 64
+export const maxCommonName = 64
 
 const algorithm = {
   name: 'RSASSA-PKCS1-v1_5',

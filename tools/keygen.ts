@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { systemClock, systemRandom, type Clock, type Random } from '../src/runtime/clock.ts'
 import { exitCode, UsageError } from '../src/runtime/errors.ts'
 import {
-  longestCommonName,
+  maxCommonName,
   makeCredentials,
   prepareFolder,
   writeCredentials,
@@ -41,9 +41,9 @@ function parseDays(text: string): number {
 
 /** @throws UsageError when it doesn't fit into a certificate */
 function checkName(name: string): string {
-  if (name !== '' && name.length <= longestCommonName && !/\p{Cc}/u.test(name)) return name
+  if (name !== '' && name.length <= maxCommonName && !/\p{Cc}/u.test(name)) return name
   throw new UsageError(
-    `--client-id: 1 to ${longestCommonName} characters and no control characters (it is the certificate's name)`,
+    `--client-id: 1 to ${maxCommonName} characters and no control characters (it is the certificate's name)`,
   )
 }
 

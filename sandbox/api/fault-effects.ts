@@ -1,14 +1,14 @@
 // Effects of faults: delay of a call, another answer in its place, or a damaged answer.
 import type { Sequence } from '../records/hash.ts'
 import type { Fault, RetryAfter } from './faults.ts'
-import { textAnswer, type Answer } from './http.ts'
+import { textAnswer, type SandboxAnswer } from './http.ts'
 
 export interface FaultContext {
   /** The server's time, epoch milliseconds. */
   now: number
   random: Sequence
   /** An error body with this code. @see docs/platform-api.md "Errors" */
-  errorAnswer(status: number, code: string, message: string): Answer
+  errorAnswer(status: number, code: string, message: string): SandboxAnswer
 }
 
 const htmlPage =
@@ -24,7 +24,7 @@ export function latencyOf(faults: readonly Fault[], random: Sequence): number {
 }
 
 /** The answer that the first of the faults that gives one gives in place of the call's work. */
-export function answerInstead(faults: readonly Fault[], context: FaultContext): Answer | undefined {
+export function answerInstead(faults: readonly Fault[], context: FaultContext): SandboxAnswer | undefined {
   for (const fault of faults) {
     const answer = instead(fault, context)
     if (answer !== undefined) return answer
@@ -32,7 +32,7 @@ export function answerInstead(faults: readonly Fault[], context: FaultContext): 
   return undefined
 }
 
-function instead(fault: Fault, context: FaultContext): Answer | undefined {
+function instead(fault: Fault, context: FaultContext): SandboxAnswer | undefined {
   switch (fault.kind) {
     case 'status':
       return fault.applied === true ? undefined : statusAnswer(fault, context)
@@ -61,7 +61,7 @@ function instead(fault: Fault, context: FaultContext): Answer | undefined {
 }
 
 /** Applies a fault to an answer. */
-export function spoil(answer: Answer, fault: Fault, context: FaultContext): Answer {
+export function spoil(answer: SandboxAnswer, fault: Fault, context: FaultContext): SandboxAnswer {
   switch (fault.kind) {
     case 'status':
       return fault.applied === true ? statusAnswer(fault, context) : answer
@@ -94,7 +94,7 @@ export function spoil(answer: Answer, fault: Fault, context: FaultContext): Answ
   }
 }
 
-function statusAnswer(fault: Extract<Fault, { kind: 'status' }>, context: FaultContext): Answer {
+function statusAnswer(fault: Extract<Fault, { kind: 'status' }>, context: FaultContext): SandboxAnswer {
   const { status, body = 'error', code = 'sandbox.fault', headers = {} } = fault
   if (body === 'html') return textAnswer(status, htmlPage, { 'content-type': 'text/html', ...headers })
   if (body === 'empty') return { status, headers, body: '', wire: { kind: 'whole' } }
@@ -106,7 +106,7 @@ function statusAnswer(fault: Extract<Fault, { kind: 'status' }>, context: FaultC
 }
 
 /** Also the answer of the rate limit. */
-export function throttleAnswer(status: number, retryAfter: RetryAfter, context: FaultContext): Answer {
+export function throttleAnswer(status: number, retryAfter: RetryAfter, context: FaultContext): SandboxAnswer {
   const answer = context.errorAnswer(status, 'sandbox.throttled', 'Too many requests.')
   if (retryAfter === 'absent') return answer
   const { seconds, form = 'seconds' } = retryAfter
@@ -118,12 +118,15 @@ function refusal({
   error = 'invalid_client',
   description,
   status = 401,
-}: Extract<Fault, { kind: 'refuse-token' }>): Answer {
+}: Extract<Fault, { kind: 'refuse-token' }>): SandboxAnswer {
   const body = { error, error_description: description ?? 'Refused by a fault of the sandbox.' }
   return textAnswer(status, JSON.stringify(body), { 'content-type': 'application/json' })
 }
 
-function withBody(answer: Answer, change: (body: Record<string, unknown>) => Record<string, unknown>): Answer {
+function withBody(
+  answer: SandboxAnswer,
+  change: (body: Record<string, unknown>) => Record<string, unknown>,
+): SandboxAnswer {
   if (answer.status >= 300) return answer
   return { ...answer, body: JSON.stringify(change(JSON.parse(answer.body) as Record<string, unknown>)) }
 }

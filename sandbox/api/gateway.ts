@@ -1,7 +1,7 @@
 // Takes each request through faults and operations to its answer, and counts it.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../../src/runtime/clock.ts'
-import { readBody, send, splitTarget, type Answer, type SandboxRequest } from './http.ts'
+import { readBody, send, splitTarget, type SandboxAnswer, type SandboxRequest } from './http.ts'
 import { answerInstead, latencyOf, spoil } from './fault-effects.ts'
 import { answer, route, type Paths } from './routes.ts'
 import type { World } from '../world.ts'
@@ -25,7 +25,7 @@ export interface IncomingRequest {
 }
 
 /** Hands an answer over. `date` is the value of its `Date` header in epoch milliseconds; undefined: no such header. */
-export type Deliver = (answer: Answer, date: number | undefined) => Promise<void>
+export type Deliver = (answer: SandboxAnswer, date: number | undefined) => Promise<void>
 
 export interface Gateway {
   /** Answers one request. Rejects when the sandbox closes or `deliver` rejects. */
@@ -33,7 +33,7 @@ export interface Gateway {
 }
 
 export function createGateway({ clock, paths, signal, world: worldOfNow }: GatewayOptions): Gateway {
-  async function answered(world: World, request: SandboxRequest): Promise<Answer> {
+  async function answered(world: World, request: SandboxRequest): Promise<SandboxAnswer> {
     const faults = world.faults.forRequest(request)
     const latencyMs = latencyOf(faults, world.random)
     if (latencyMs > 0) await clock.sleep(latencyMs, signal)

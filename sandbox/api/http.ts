@@ -5,10 +5,10 @@ import type { AddressInfo } from 'node:net'
 import type { Clock } from '../../src/runtime/clock.ts'
 
 /** `other` is what the platform does not have. */
-export type Operation = 'token' | 'list' | 'retry' | 'other'
+export type CallKind = 'token' | 'list' | 'retry' | 'other'
 
 export interface SandboxRequest {
-  operation: Operation
+  operation: CallKind
   method: string
   path: string
   query: URLSearchParams
@@ -30,14 +30,14 @@ export type Wire =
   | { kind: 'cut'; share: number }
   | { kind: 'drip'; bytes: number; everyMs: number }
 
-export interface Answer {
+export interface SandboxAnswer {
   status: number
   headers: Record<string, string>
   body: string
   wire: Wire
 }
 
-export function jsonAnswer(status: number, body: unknown, headers: Record<string, string> = {}): Answer {
+export function jsonAnswer(status: number, body: unknown, headers: Record<string, string> = {}): SandboxAnswer {
   return {
     status,
     headers: { 'content-type': 'application/json', ...headers },
@@ -46,7 +46,7 @@ export function jsonAnswer(status: number, body: unknown, headers: Record<string
   }
 }
 
-export function textAnswer(status: number, body: string, headers: Record<string, string> = {}): Answer {
+export function textAnswer(status: number, body: string, headers: Record<string, string> = {}): SandboxAnswer {
   return { status, headers: { 'content-type': 'text/plain', ...headers }, body, wire: { kind: 'whole' } }
 }
 
@@ -58,7 +58,7 @@ export interface Sending {
 }
 
 /** Sends the answer as its `wire` says. Resolves when it has been handed over, or never will be. */
-export async function send(response: ServerResponse, answer: Answer, sending: Sending): Promise<void> {
+export async function send(response: ServerResponse, answer: SandboxAnswer, sending: Sending): Promise<void> {
   const { wire } = answer
   if (response.destroyed || wire.kind === 'hang') return
   if (wire.kind === 'reset') {
@@ -83,7 +83,7 @@ export async function send(response: ServerResponse, answer: Answer, sending: Se
 
 /** Headers of an answer as they go out. */
 export function headersOf(
-  { headers }: Answer,
+  { headers }: SandboxAnswer,
   length: number,
   date: number | undefined,
 ): Record<string, string | number> {

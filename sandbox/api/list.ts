@@ -12,7 +12,7 @@ interface TimeRange {
   to: number
 }
 
-export interface ListQuery {
+export interface ListRequest {
   number: number
   /** Rows of a full page. */
   size: number
@@ -42,7 +42,7 @@ export function isUuid(text: string): boolean {
   return uuidPattern.test(text)
 }
 
-export function parseListQuery(parameters: URLSearchParams, readings: Readings): ListQuery | BadParameter {
+export function parseListQuery(parameters: URLSearchParams, readings: Readings): ListRequest | BadParameter {
   const read = (name: string, ignored: Readings['ignores'][number]): string | null =>
     readings.ignores.includes(ignored) ? null : parameters.get(name)
 
@@ -108,7 +108,7 @@ function badDateTime(parameter: string): BadParameter {
 }
 
 /** The page, and how many records match: one pass over all that may match, without a copy of them. */
-export function pageOf(store: Store, query: ListQuery, order: Readings['order']): ListedPage {
+export function pageOf(store: Store, query: ListRequest, order: Readings['order']): ListedPage {
   const { number, size, statuses } = query
   const { all, end, first } = candidates(store, query, order)
   const isDescending = order === 'event-desc'
@@ -131,7 +131,7 @@ interface Candidates {
 }
 
 /** The records of any status that match, in the order of the list; of `event-desc` the other way round. */
-function candidates(store: Store, { eventId, range }: ListQuery, order: Readings['order']): Candidates {
+function candidates(store: Store, { eventId, range }: ListRequest, order: Readings['order']): Candidates {
   if (eventId === undefined && order.startsWith('event')) {
     const [first, end] = store.positions(range.from, range.to)
     return { all: store.inOrder('event'), first, end }

@@ -9,8 +9,8 @@ import {
   type WireRetryAnswer,
 } from '../../src/platform/wire.ts'
 import type { DeliveryEngine } from '../delivery/delivery.ts'
-import { jsonAnswer, type Answer, type SandboxRequest } from './http.ts'
-import { isUuid, pageOf, parseListQuery, type BadParameter, type ListQuery } from './list.ts'
+import { jsonAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
+import { isUuid, pageOf, parseListQuery, type BadParameter, type ListRequest } from './list.ts'
 import type { Readings } from '../options.ts'
 import { renderRecord } from '../records/render.ts'
 import type { Stats } from './stats.ts'
@@ -44,7 +44,7 @@ function decode(segment: string): string {
   }
 }
 
-export interface Platform {
+export interface SandboxPlatform {
   zone: Zone
   store: Store
   stats: Stats
@@ -54,7 +54,7 @@ export interface Platform {
   /** The API's time, epoch milliseconds. */
   now: () => number
   /** Undefined when the call may pass, else the answer of the rate limit. */
-  throttle: () => Answer | undefined
+  throttle: () => SandboxAnswer | undefined
 }
 
 /** Codes of the errors that the specification does not name: the sandbox's own. */
@@ -65,7 +65,7 @@ export const errorCode = {
 } as const
 
 /** Answers a request that no fault has answered. */
-export async function answer(platform: Platform, request: SandboxRequest): Promise<Answer> {
+export async function answer(platform: SandboxPlatform, request: SandboxRequest): Promise<SandboxAnswer> {
   switch (request.operation) {
     case 'token':
       return platform.tokens.answer(request)
@@ -81,17 +81,17 @@ export async function answer(platform: Platform, request: SandboxRequest): Promi
 
 /** @see docs/platform-api.md "Errors" */
 export function errorAnswer(
-  platform: Pick<Platform, 'now' | 'zone' | 'readings'>,
+  platform: Pick<SandboxPlatform, 'now' | 'zone' | 'readings'>,
   status: number,
   error: Omit<WireError, 'timestamp'>,
-): Answer {
+): SandboxAnswer {
   const timestamp = localText(platform.zone.local(platform.now()), platform.readings().fraction)
   const { code, message, messageParameters } = error
   const body: WireError = { timestamp, code, message, messageParameters }
   return jsonAnswer(status, platform.readings().unknownFields ? { ...body, traceId: '0af7651916cd43dd' } : body)
 }
 
-function gate(platform: Platform, request: SandboxRequest): Answer | undefined {
+function gate(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer | undefined {
   const { authorization } = request.headers
   if (platform.tokens.accepts(typeof authorization === 'string' ? authorization : undefined)) return platform.throttle()
   const { unauthorized } = platform.readings().errorStatus
@@ -100,7 +100,7 @@ function gate(platform: Platform, request: SandboxRequest): Answer | undefined {
   return { ...refusal, headers: { ...refusal.headers, 'www-authenticate': 'Bearer error="invalid_token"' } }
 }
 
-function list(platform: Platform, request: SandboxRequest): Answer {
+function list(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer {
   const readings = platform.readings()
   const query = parseListQuery(request.query, readings)
   if ('problem' in query) return invalidParameter(platform, query)
@@ -112,7 +112,7 @@ function list(platform: Platform, request: SandboxRequest): Answer {
   return jsonAnswer(200, readings.unknownFields ? { ...body, links: { next: null } } : body)
 }
 
-function told(page: WirePage, rows: number, { askedSize }: ListQuery, { totals, pageSizeTold }: Readings): WirePage {
+function told(page: WirePage, rows: number, { askedSize }: ListRequest, { totals, pageSizeTold }: Readings): WirePage {
   const claims: Record<Readings['totals'], number> = {
     exact: page.totalElements,
     absent: page.totalElements,
@@ -126,7 +126,7 @@ function told(page: WirePage, rows: number, { askedSize }: ListQuery, { totals, 
   return { ...page, size, totalElements, totalPages: Math.ceil(totalElements / size) }
 }
 
-async function retry(platform: Platform, request: SandboxRequest): Promise<Answer> {
+async function retry(platform: SandboxPlatform, request: SandboxRequest): Promise<SandboxAnswer> {
   const { store, stats, engine, readings } = platform
   const id = request.webhookId ?? ''
   const problem = retryProblem(request, id)
@@ -150,7 +150,7 @@ async function retry(platform: Platform, request: SandboxRequest): Promise<Answe
   return jsonAnswer(readings().acceptedStatus, readings().unknownFields ? { ...body, links: {} } : body)
 }
 
-function notFailed(platform: Platform, { status }: StoredRecord): Answer {
+function notFailed(platform: SandboxPlatform, { status }: StoredRecord): SandboxAnswer {
   platform.stats.retryRefused('invalidStatus')
   const found = status.charAt(0).toUpperCase() + status.slice(1)
   return errorAnswer(platform, platform.readings().errorStatus.invalidStatus, {
@@ -187,7 +187,7 @@ function parse(body: string): Record<string, unknown> | undefined {
   }
 }
 
-function invalidParameter(platform: Platform, { parameter, problem }: BadParameter): Answer {
+function invalidParameter(platform: SandboxPlatform, { parameter, problem }: BadParameter): SandboxAnswer {
   return errorAnswer(platform, platform.readings().errorStatus.invalidRequest, {
     code: errorCode.invalidRequest,
     message: `${parameter} ${problem}.`,

@@ -1,11 +1,11 @@
 // Counts of the sandbox: the calls and deliveries that a client caused, for tests.
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { AssertionProblem } from './assertion.ts'
-import type { Operation } from './http.ts'
+import type { CallKind } from './http.ts'
 
 export interface StatsSnapshot {
   /** Requests by operation and answered status; a request whose connection was reset or left hanging counts as `none`. */
-  requests: Record<Operation, Record<string, number>>
+  requests: Record<CallKind, Record<string, number>>
   retries: {
     /** Retries that the platform took on, whether or not the answer arrived. */
     accepted: number
@@ -26,7 +26,7 @@ export interface StatsSnapshot {
 export interface LoggedRequest {
   /** Given clock's time, epoch milliseconds. */
   at: number
-  operation: Operation
+  operation: CallKind
   method: string
   /** Path and query as sent. */
   target: string
@@ -37,7 +37,7 @@ export interface Stats {
   snapshot(): StatsSnapshot
   /** The last requests, oldest first. */
   log(): readonly LoggedRequest[]
-  requestArrived(operation: Operation): void
+  requestArrived(operation: CallKind): void
   requestAnswered(request: LoggedRequest): void
   retryAccepted(): void
   retryRefused(why: 'invalidStatus' | 'notFound'): void

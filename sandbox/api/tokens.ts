@@ -1,11 +1,11 @@
 // The token endpoint, and the tokens that the API believes. @see docs/platform-api.md "Token request", RFC 6749 sections 4.4 and 5
 import { clientAssertionType, grantType, type WireToken } from '../../src/platform/wire.ts'
 import { checkAssertion, readSigner, type AssertionProblem } from './assertion.ts'
-import { jsonAnswer, type Answer, type SandboxRequest } from './http.ts'
+import { jsonAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
 import type { Sequence } from '../records/hash.ts'
 import type { Readings } from '../options.ts'
 
-export interface TokenEndpointOptions {
+export interface TokenIssuerOptions {
   clientId: string
   issuerUrl: string
   certificates: readonly string[]
@@ -21,7 +21,7 @@ export interface TokenEndpointOptions {
 }
 
 export interface TokenEndpoint {
-  answer(request: SandboxRequest): Answer
+  answer(request: SandboxRequest): SandboxAnswer
   /** True for a token that was issued here, has not expired and was not revoked. */
   accepts(authorization: string | undefined): boolean
   /** All tokens issued so far are refused from now on. */
@@ -33,13 +33,13 @@ export interface TokenEndpoint {
 const grantedScope = 'api'
 const noStore = { 'cache-control': 'no-store', pragma: 'no-cache' }
 
-export function createTokenEndpoint(options: TokenEndpointOptions): TokenEndpoint {
+export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint {
   const { random, readings } = options
   const lives = new Map<string, number>()
   const usedIds = new Map<string, number>()
   let signers = options.certificates.map(readSigner)
 
-  function issue(): Answer {
+  function issue(): SandboxAnswer {
     const { expiresIn, tokenLivesSeconds, tokenScope, unknownFields } = readings()
     const token = Buffer.from(Array.from({ length: 32 }, () => random.below(256))).toString('base64url')
     const now = options.monotonic()
@@ -52,12 +52,12 @@ export function createTokenEndpoint(options: TokenEndpointOptions): TokenEndpoin
     return jsonAnswer(200, { ...body, ...extra }, noStore)
   }
 
-  function refuse(error: string, description: string): Answer {
+  function refuse(error: string, description: string): SandboxAnswer {
     const status = error === 'invalid_client' ? readings().errorStatus.invalidClient : 400
     return jsonAnswer(status, { error, error_description: description }, noStore)
   }
 
-  function checkForm(form: URLSearchParams): Answer | undefined {
+  function checkForm(form: URLSearchParams): SandboxAnswer | undefined {
     const repeated = [...form.keys()].find((name) => form.getAll(name).length > 1)
     if (repeated !== undefined) return refuse('invalid_request', `${repeated} is given twice.`)
     const grant = form.get('grant_type')

@@ -157,10 +157,10 @@ function resultOf(base: AttemptResult, given: z.infer<typeof partialResultSchema
   return { responseStatusCode, responsePayload, responseHeaders, lastAttemptErrorMessage }
 }
 
-type Plan = z.output<typeof seedSchema>
+type SeedPlan = z.output<typeof seedSchema>
 
 /** Event times in ascending order, epoch milliseconds with microseconds as the fraction. */
-function eventTimes({ count, from, spread, to }: Plan, random: Sequence): number[] {
+function eventTimes({ count, from, spread, to }: SeedPlan, random: Sequence): number[] {
   const micros = Math.max(0, to - from) * 1000
   const at = (offset: number): number => from + Math.floor(offset) / 1000
   let burst = 0
@@ -174,7 +174,7 @@ function eventTimes({ count, from, spread, to }: Plan, random: Sequence): number
 }
 
 /** Exactly `share * count` records of a status (rounded), evenly among the others. */
-function statusesOf({ count, failed, processing }: Plan): string[] {
+function statusesOf({ count, failed, processing }: SeedPlan): string[] {
   const amongOthers = processing / (1 - failed)
   return Array.from({ length: count }, (_, position) => {
     const before = Math.round(position * failed)

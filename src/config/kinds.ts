@@ -175,14 +175,14 @@ export function timeZone(): Kind<z.ZodMiniType<string, string>> {
 }
 
 /** Largest step that means something in seconds, minutes and hours: node-cron takes a larger one as "at 0 only". */
-const largestSteps = [59, 59, 23]
+const maxSteps = [59, 59, 23]
 
 /** A cron expression of six fields, seconds first. */
 export function cron(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be a cron expression of 6 fields (second minute hour day month weekday), such as */30 * * * * *'
   const schema = parsed(/^[^\t\r\n]+$/, must, (expression) => {
     const fields = expression.trim().split(/ +/)
-    const stepsFit = largestSteps.every(
+    const stepsFit = maxSteps.every(
       (largest, index) => Number(/\/(\d+)/.exec(fields[index] ?? '')?.[1] ?? 1) <= largest,
     )
     return fields.length === 6 && stepsFit && isCron(fields.join(' ')) ? fields.join(' ') : undefined

@@ -7,7 +7,7 @@ import { emptyLayer, shownText, unreadable } from './layer.ts'
 import type { KeyDescription } from './key.ts'
 import { nearest } from './suggest.ts'
 
-const largestFile = 1024 * 1024
+const maxFileLength = 1024 * 1024
 
 /** Messages by error code. The library's own messages may quote the file, which may hold a key or a passphrase. */
 const syntaxWords: Record<string, string> = {
@@ -142,7 +142,7 @@ function sectionsOf(keys: Iterable<string>): Set<string> {
 /** The values of a YAML text. Unknown keys, repeated keys, aliases and invalid YAML are problems, each with its line. */
 export function yamlLayer(file: string, text: string, keys: ReadonlyMap<string, KeyDescription>): Layer {
   const layer = emptyLayer()
-  if (text.length > largestFile) {
+  if (text.length > maxFileLength) {
     complain(layer, '--config', file, 'has more than 1 MiB: this can not be the configuration')
     return { ...layer, complete: false }
   }

@@ -132,13 +132,13 @@ function toParked(entry: FailedRecord): ParkedRecord {
 }
 
 const oldestFirst = (a: FailedRecord, b: FailedRecord): number => a.eventAt - b.eventAt
-const mostFirst = (a: Cause, b: Cause): number => b.records - a.records || a.oldestAt - b.oldestAt
+const byCount = (a: Cause, b: Cause): number => b.records - a.records || a.oldestAt - b.oldestAt
 
 /** Groups the records. Those that are excluded are not ours to miss. */
 export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOptions): Causes {
   const { policy, now, gateOf, maxCauses, maxParked } = options
   const groups = createGroups()
-  const firstCauses = createFirsts(maxCauses, mostFirst)
+  const firstCauses = createFirsts(maxCauses, byCount)
   const firstParked = createFirsts(maxParked, oldestFirst)
   let [records, parked] = [0, 0]
   for (const entry of entries) {

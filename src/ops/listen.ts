@@ -40,7 +40,7 @@ export const json = 'application/json; charset=utf-8'
 const requestTimeoutMs = 10_000
 const requestCheckMs = 5_000
 /** A scrape that is read slowly must not hold the end of the process up. */
-const longestLastAnswerMs = 1000
+const maxLastAnswerMs = 1000
 
 export const bugAnswer: Answer = {
   status: 500,
@@ -99,7 +99,7 @@ async function end(server: Server, clock: Clock): Promise<void> {
   })
   server.closeIdleConnections()
   const done = new AbortController()
-  const late = clock.sleep(longestLastAnswerMs, done.signal).then(
+  const late = clock.sleep(maxLastAnswerMs, done.signal).then(
     () => {
       server.closeAllConnections()
     },

@@ -17,18 +17,18 @@ export function contains(span: Span, localSecond: number): boolean {
 }
 
 /** Clocks are set back by at most two hours; this leaves some reserve. */
-const longestRepeatMs = 3 * 3_600_000
+const maxRepeatMs = 3 * 3_600_000
 
 /** Lowest reading of the wall clock at or soon after an instant: a clock that is set back repeats earlier readings. */
-function leastFrom(zone: TimeZone, instant: number): number {
+function minFrom(zone: TimeZone, instant: number): number {
   const change = zone.nextTransition(instant)
   const reading = zone.toLocal(instant)
-  return change === undefined || change > instant + longestRepeatMs ? reading : Math.min(reading, zone.toLocal(change))
+  return change === undefined || change > instant + maxRepeatMs ? reading : Math.min(reading, zone.toLocal(change))
 }
 
 /** Lowest reading above all that the wall clock showed at or shortly before an instant, to the second. */
-function mostUntil(zone: TimeZone, instant: number): number {
-  const change = zone.nextTransition(instant - longestRepeatMs)
+function maxUntil(zone: TimeZone, instant: number): number {
+  const change = zone.nextTransition(instant - maxRepeatMs)
   const reading = zone.toLocal(instant)
   return change === undefined || change > instant ? reading : Math.max(reading, zone.toLocal(change - 1) + 1)
 }
@@ -41,8 +41,8 @@ function mostUntil(zone: TimeZone, instant: number): number {
 export function slidingWindow(now: number, policy: WindowPolicy, zone: TimeZone): Span {
   const start = Math.max(now - policy.lookback, policy.notBefore ?? -Infinity)
   return {
-    from: Math.floor(leastFrom(zone, start) / 1000),
-    to: Math.floor(mostUntil(zone, now - policy.settle) / 1000),
+    from: Math.floor(minFrom(zone, start) / 1000),
+    to: Math.floor(maxUntil(zone, now - policy.settle) / 1000),
   }
 }
 

@@ -23,7 +23,7 @@ export interface Random {
 }
 
 /** Longer timers fire immediately in Node, so a longer one is split. */
-const longestTimerMs = 2 ** 31 - 1
+const maxTimerMs = 2 ** 31 - 1
 
 /** The promise form of a timer. Rejects with the signal's reason itself, without a new error object. */
 export function sleepBy(timer: Clock['timer']): Clock['sleep'] {
@@ -49,7 +49,7 @@ export function sleepBy(timer: Clock['timer']): Clock['sleep'] {
 function systemTimer(ms: number, act: () => void): () => void {
   let timer: NodeJS.Timeout
   const begin = (left: number): void => {
-    timer = left > longestTimerMs ? setTimeout(begin, longestTimerMs, left - longestTimerMs) : setTimeout(act, left)
+    timer = left > maxTimerMs ? setTimeout(begin, maxTimerMs, left - maxTimerMs) : setTimeout(act, left)
   }
   begin(ms)
   return () => {

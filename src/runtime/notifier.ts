@@ -12,7 +12,7 @@ export interface Notifier {
 }
 
 /** A wait without a deadline wakes at this interval, so that its loop shows that it is alive. */
-const longestWaitMs = 30_000
+const maxWaitMs = 30_000
 
 export function createNotifier(clock: Pick<Clock, 'timer'>): Notifier {
   const waiting = new Set<() => void>()
@@ -31,7 +31,7 @@ export function createNotifier(clock: Pick<Clock, 'timer'>): Notifier {
           signal.removeEventListener('abort', end)
           resolve()
         }
-        const cancel = clock.timer(Math.min(ms ?? Infinity, longestWaitMs), end)
+        const cancel = clock.timer(Math.min(ms ?? Infinity, maxWaitMs), end)
         waiting.add(end)
         signal.addEventListener('abort', end, { once: true })
       })

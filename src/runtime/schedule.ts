@@ -122,12 +122,12 @@ export function createSchedule(options: ScheduleOptions, clock: Pick<Clock, 'now
   let onTick = quiet
   let state: 'new' | 'started' | 'stopped' = 'new'
   /** When the next tick is due, on the monotonic clock. */
-  let dueAt = Infinity
+  let tickDueAt = Infinity
 
   const nextAt = (): number | undefined => (state === 'started' ? task.getNextRun()?.getTime() : undefined)
 
   function expectNext(): void {
-    dueAt = clock.monotonic() + (nextAt() ?? Infinity) - clock.now()
+    tickDueAt = clock.monotonic() + (nextAt() ?? Infinity) - clock.now()
   }
 
   /** node-cron swallows the errors of tasks. */
@@ -154,7 +154,7 @@ export function createSchedule(options: ScheduleOptions, clock: Pick<Clock, 'now
 
   return {
     nextAt,
-    isLate: () => clock.monotonic() > dueAt + maxLateMs,
+    isLate: () => clock.monotonic() > tickDueAt + maxLateMs,
     periodMs,
     async start(listener) {
       if (state !== 'new') return

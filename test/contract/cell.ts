@@ -67,14 +67,14 @@ export async function startPlay(cell: PartialCell, more: Aspect = {}, start = st
   return { ...stage, daemon, aspect, lies, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
-const longestRepeatMs = 3_600_000
+const maxRepeatMs = 3_600_000
 
 /** Whether the wall clock is moved near an edge of the window, where records of a repeated hour can't be told apart. */
 export function isBlurred({ timeZone, now }: Place): boolean {
   const zone = createTimeZone(timeZone)
   return [now - windowMs.lookback, now - windowMs.settle].some((edge) => {
-    const change = zone.nextTransition(edge - longestRepeatMs)
-    return change !== undefined && change < edge + longestRepeatMs
+    const change = zone.nextTransition(edge - maxRepeatMs)
+    return change !== undefined && change < edge + maxRepeatMs
   })
 }
 
@@ -210,7 +210,7 @@ const unsureMs = 4000
 function wrongsOfRetry(retry: Retry, record: Planted | undefined, { place }: Aspect): string[] {
   if (record === undefined) return [`retried what nobody planted`]
   const { at, why, fate, notBefore } = record
-  const slackMs = unsureMs + (place !== undefined && isBlurred(place) ? longestRepeatMs : 0)
+  const slackMs = unsureMs + (place !== undefined && isBlurred(place) ? maxRepeatMs : 0)
   return [
     ...(fate === 'untouched' ? [`${why}: was asked for, but is not ours`] : []),
     ...(at < retry.at - windowMs.lookback - slackMs ? [`${why}: had left the window`] : []),

@@ -98,12 +98,9 @@ test.each(Object.keys(mayImport))('%s imports only what comes before it', (folde
   expect(stray).toEqual([])
 })
 
-/** Programs of their own: their types meet none of src. */
-const exceptions = /^(sandbox|tools)\//
-
 test('no type name is declared twice', () => {
   const places = new Map<string, string[]>()
-  for (const file of [...imports.keys()].filter((name) => !exceptions.test(name))) {
+  for (const file of imports.keys()) {
     const text = readFileSync(join(root, file), 'utf8')
     for (const [, name = ''] of text.matchAll(/^(?:export )?(?:interface|type|class) (\w+)/gm)) {
       places.set(name, [...(places.get(name) ?? []), file])
@@ -122,4 +119,12 @@ test.each([...imports.keys()])('%s says in its first line what it is for', (file
   const lines = readFileSync(join(root, file), 'utf8').split('\n')
   const first = lines[0]?.startsWith('#!') === true ? lines[1] : lines[0]
   expect(first).toMatch(/^\/\/ \S.{20,}/)
+})
+
+test('a limit is a max or a min, and not the most, the least, the longest or the largest', () => {
+  const others = /\b(?:const|let|function) ((?:most|least|fewest|longest|shortest|largest|smallest)[A-Z]\w*)/g
+  const stray = [...imports.keys()].flatMap((file) =>
+    [...readFileSync(join(root, file), 'utf8').matchAll(others)].map(([, name]) => `${file}: ${name}`),
+  )
+  expect(stray).toEqual([])
 })

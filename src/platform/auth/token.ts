@@ -335,14 +335,14 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   }
 
   /** Time of the next background renewal, on the monotonic clock. */
-  function dueAt(): number {
+  function refreshDueAt(): number {
     const wantedAt = tryNewKey ? -Infinity : (valid()?.refreshAt ?? -Infinity)
     return Math.max(wantedAt, limiter.openAt())
   }
 
   async function keepFresh(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const wait = dueAt() - clock.monotonic()
+      const wait = refreshDueAt() - clock.monotonic()
       if (wait > 0) await notifier.wait(wait, signal).catch(ignoreAbort(signal))
       else await abortable((request ?? begin()).promise, signal).catch(nothing)
     }

@@ -65,10 +65,9 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
 
   /** Checks of circuits at their limit first, as they block retries; within each group the most overdue first. */
   function inOrderOfUrgency(records: readonly FailedRecord[]): FailedRecord[] {
-    const dueAt = ({ awaiting }: FailedRecord): number => awaiting?.checkAt ?? Infinity
     const ranked = records.map((record) => ({
       record,
-      at: dueAt(record),
+      at: record.awaiting?.checkAt ?? Infinity,
       waits: !options.circuits.isFull(record.subscriptionId),
     }))
     return ranked.sort((a, b) => Number(a.waits) - Number(b.waits) || a.at - b.at).map(({ record }) => record)

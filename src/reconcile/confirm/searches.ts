@@ -77,12 +77,12 @@ function pagesToCome({ page }: Search, { size, total }: ListPage): number {
 /** The searches that follow a page of a span, of which `left` is what no page has shown. */
 function afterSpan(search: Search, answer: ListPage, left: readonly FailedRecord[]): Search[] {
   const own = ownSearches(left)
-  const mostPages = search.span.to - search.span.from > 1 ? maxPages : maxPagesOfSecond
-  const isLast = answer.rows < (answer.size ?? maxPageSize) || search.page + 1 >= mostPages
+  const pageLimit = search.span.to - search.span.from > 1 ? maxPages : maxPagesOfSecond
+  const isLast = answer.rows < (answer.size ?? maxPageSize) || search.page + 1 >= pageLimit
   const barren = left.length < search.records.length ? 0 : search.barren + 1
   const toCome = pagesToCome(search, answer)
   if (isLast || barren >= maxBarren || toCome > own.length) return own
-  if (toCome < mostPages) return [{ ...search, records: left, page: search.page + 1, barren }]
+  if (toCome < pageLimit) return [{ ...search, records: left, page: search.page + 1, barren }]
   const sorted = left.toSorted((a, b) => a.localSecond - b.localSecond)
   const middle = sorted.length >> 1
   return [sorted.slice(0, middle), sorted.slice(middle)].flatMap(searchesOf)

@@ -44,7 +44,7 @@ const maxFailedSlices = 200
 /** After this many failures without any listed slice, the whole platform is the problem, not one record or page. */
 const hopelessAfter = 60
 /** In a span at least this long, the requests for the first and the last second can't cover the same records. */
-const shortestCheckedSeconds = 5
+const minCheckedSeconds = 5
 
 /** Failures against which smaller slices do not help. */
 const wholeSweep = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden', 'throttled'])
@@ -81,7 +81,7 @@ async function answersAtAll({ options, signal }: Context): Promise<boolean> {
  */
 async function checkTotals(span: Span, total: number | undefined, context: Context): Promise<void> {
   const { findings, options, signal } = context
-  if (findings.totalsChecked || span.to - span.from < shortestCheckedSeconds) return
+  if (findings.totalsChecked || span.to - span.from < minCheckedSeconds) return
   findings.totalsChecked = true
   let showsForeignTimes = false
   for (const second of [span.from, span.to - 1]) {

@@ -1,6 +1,6 @@
 // Which calls a fault hits, and what it makes of an answer.
 import { expect, test } from 'vitest'
-import { jsonAnswer, type Operation, type SandboxRequest } from '../../../sandbox/api/http.ts'
+import { jsonAnswer, type CallKind, type SandboxRequest } from '../../../sandbox/api/http.ts'
 import { answerInstead, latencyOf, spoil, type FaultContext } from '../../../sandbox/api/fault-effects.ts'
 import { createFaults, type FaultRule } from '../../../sandbox/api/faults.ts'
 import { createSequence } from '../../../sandbox/records/hash.ts'
@@ -12,7 +12,7 @@ const context: FaultContext = {
 }
 const latency = { kind: 'latency', ms: 5 } as const
 
-function requestOf(operation: Operation, webhookId?: string): SandboxRequest {
+function requestOf(operation: CallKind, webhookId?: string): SandboxRequest {
   return { operation, method: 'GET', path: '/', query: new URLSearchParams(), headers: {}, body: '', webhookId }
 }
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createSequence, hash } from '../../../sandbox/records/hash.ts'
-import { pageOf, parseListQuery, type ListQuery } from '../../../sandbox/api/list.ts'
+import { pageOf, parseListQuery, type ListRequest } from '../../../sandbox/api/list.ts'
 import { readingsSchema, type Readings } from '../../../sandbox/options.ts'
 import { newRecord, seedRecords, type SeedContext } from '../../../sandbox/records/seed.ts'
 import { createStore, type Store, type StoredRecord } from '../../../sandbox/records/store.ts'
@@ -24,7 +24,7 @@ function filled(count: number, overMs: number, seed = 1, shares: { failed?: numb
   return store
 }
 
-function parsed(query: string, readings: Partial<Readings> = {}): ListQuery {
+function parsed(query: string, readings: Partial<Readings> = {}): ListRequest {
   const result = parseListQuery(new URLSearchParams(query), { ...defaultReadings, ...readings })
   if ('problem' in result) throw new Error(`${result.parameter} ${result.problem}`)
   return result
