@@ -113,6 +113,23 @@ describe('a leader in mid-recovery', () => {
   })
 })
 
+test('a second term begins with what it lists, not with what the first one knew', async () => {
+  await using replicas = await startReplicas({ aheadMs: [0, 0] })
+  const first = await inMidRecovery(replicas)
+  first.faults = { ...noFaults, cut: true }
+  await replicas.until(() => (replicas.leader() ?? first) !== first)
+  const second = replicas.leader()
+  first.faults = noFaults
+  await replicas.clock.advance(2 * minuteMs)
+  expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
+
+  second?.kill()
+  await replicas.until(() => replicas.leader() === first)
+  await replicas.clock.advance(2 * minuteMs)
+  expect(replicas.patches.length).toBe(records)
+  expect(first.ops().status().missing).toBe(0)
+})
+
 describe('a standby', () => {
   test('lists nothing and retries nothing for as long as the leader lives', async () => {
     await using replicas = await startReplicas()

@@ -14,7 +14,7 @@ export const replicaMutants: readonly Mutant[] = [
     id: 'L02',
     file: 'coordination/lease-client.ts',
     text: '...(lease.version !== undefined && { resourceVersion: lease.version }),',
-    replacement: '',
+    replacement: 'resourceVersion: undefined,',
     breaks: 'writes the lease without the version that it read',
     origin: 'review',
   },
@@ -85,10 +85,10 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L11',
-    file: 'coordination/leader-election.ts',
-    text: 'leadFrom(askedAt, written)',
-    replacement: 'leadFrom(askedAt, lease ?? written)\n    term?.abort(lost)',
-    breaks: 'each renewal ends the work of the term',
+    file: 'daemon.ts',
+    text: '    if (!signal.aborted) renew()\n',
+    replacement: '',
+    breaks: 'a term begins with what an earlier one knew, although another instance has worked since',
     origin: 'review',
   },
   {

@@ -276,6 +276,14 @@ describe('check --retry', () => {
     expect(sandbox.record(id)?.numberOfAttempts).toBe(2)
   })
 
+  test('waits for its own attempt where a delivery under way is shown as failed', async () => {
+    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600, meanwhile: 'failed' } })
+    const [id = ''] = seedDue(sandbox, 1)
+    const { code, out } = await runCommand(['check', '--retry', id, '--yes'], { env: await envOf(sandbox) })
+    expect(code, out).toBe(0)
+    expect(out).toMatch(/\nok +outcome +delivered, seen after \d+s \(response 200\)\n/)
+  })
+
   test('shows a wrong zone by the time of the attempt', async () => {
     await using sandbox = await startPlatform({ timeZone: 'Asia/Tokyo' })
     const [id = ''] = seedDue(sandbox, 1)

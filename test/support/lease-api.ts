@@ -81,7 +81,9 @@ export async function startLeaseApi(): Promise<LeaseApi> {
     if (stored?.metadata.name !== name) return [404, { kind: 'Status', code: 404 }]
     if (method === 'GET') return [200, stored]
     if (body === undefined || !isValid(body)) return [422, { kind: 'Status', code: 422 }]
-    const isCurrent = body.metadata.resourceVersion === stored.metadata.resourceVersion
+    // Without a version a PUT replaces whatever is there.
+    const given = body.metadata.resourceVersion as string | undefined
+    const isCurrent = given === undefined || given === stored.metadata.resourceVersion
     return isCurrent ? [200, keep(body)] : [409, { kind: 'Status', code: 409 }]
   }
 

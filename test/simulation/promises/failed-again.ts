@@ -9,7 +9,7 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
   const { counts, meanwhile } = scenario.habits
   /** An attempt that is counted and shown as failed while it is under way can't be told from one that has failed. */
   const looksFailed = counts === 'start' && meanwhile === 'failed'
-  /** Records whose retry was told to have failed while it was under way. */
+  /** Records whose retry was reported to have failed while it was under way. */
   const early = new Map<string, number>()
 
   return {
@@ -23,10 +23,14 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
       if (known.last?.view.status === 'successful') {
         violate('untrue', `says that ${id} failed again, which was shown to be successful`)
       }
-      // An attempt that nobody had seen before the retry may have been made before it, too.
-      if (record.failedAt >= known.sentAt - clockToleranceMs || record.attempts > known.baseline) return
-      if (!looksFailed) violate('untrue', `says that ${id} failed again, and nothing has failed since its retry`)
-      early.set(id, timeline.now())
+      if (record.failedAt >= known.sentAt - clockToleranceMs) return
+      if (looksFailed) {
+        early.set(id, timeline.now())
+        return
+      }
+      // An attempt that no list had shown before the retry may have been made before it, too.
+      if (record.attempts > known.baseline) return
+      violate('untrue', `says that ${id} failed again, and nothing has failed since its retry`)
     },
     sent({ id }) {
       early.delete(id)
