@@ -307,7 +307,9 @@ describe('what a command says of the platform', () => {
   test('check: HTML in place of a list', async () => {
     await using sandbox = await startPlatform({ faults: [{ operation: 'list', fault: htmlPage }] })
     const { code, out } = await runCommand(['check'], { env: await envOf(sandbox) })
-    expect(out).toMatch(/FAILED +list call +list: \S+ \(HTTP 200\); GET .*\n +-> a login page or a proxy answers in its place/)
+    expect(out).toMatch(
+      /FAILED +list call +list: \S+ \(HTTP 200\); GET .*\n +-> a login page or a proxy answers in its place/,
+    )
     expect(code).toBe(78)
   })
 
