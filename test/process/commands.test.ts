@@ -1,5 +1,5 @@
 // The commands for the person on call against a real sandbox: what they show, what they touch, and how they end.
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour, missing, seedCauses } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
@@ -9,8 +9,6 @@ import { seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
 import { get, runProgram } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 describe('help', () => {
   test.each([

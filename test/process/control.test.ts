@@ -1,13 +1,11 @@
 // The operator's commands on a real daemon: pause and resume by token, the /status after them, and who is refused.
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
 import { command, token } from '../support/control.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { startLocalDaemon, type LocalDaemon } from '../support/local-daemon.ts'
 import { get, makeFolder, patience } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 const control = { RECONCILER_CONTROL_TOKEN: token }
 

@@ -1,15 +1,13 @@
 // Commands beside a daemon ask it for pauses and circuits; without one they say that they don't know.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { htmlPage } from '../support/planted.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 interface FakeDaemon extends AsyncDisposable {
   env: Record<string, string>

@@ -1,13 +1,11 @@
 // What the daemon's ops server shows: before the first token, while it works, while the platform is down, while it is busy.
 import { connect } from 'node:net'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { metricDefinitions, metricPrefix } from '../../src/observe/metrics.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { startLocalDaemon, type LocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { get, type OpsAnswer, patience } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 const everySecond = { RECONCILER_SCHEDULE_CRON: '* * * * * *' }
 

@@ -1,10 +1,8 @@
 // The output of a command on a pipe: whole for a slow reader, and no obstacle to the end when nobody reads it.
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { envOf } from '../support/causes.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { makeFolder, patience, startProgram } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 /** Their report is many times the 64 KiB that a pipe holds. */
 const records = 2000

@@ -1,12 +1,10 @@
 // What the daemon promises to those who watch it from outside: ticks find what fails later, limits hold, a kill loses nothing.
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { startLocalDaemon, type LocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { patience, startDaemon } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 const hourMs = 3_600_000
 const everySecond = { RECONCILER_SCHEDULE_CRON: '* * * * * *' }

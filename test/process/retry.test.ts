@@ -1,5 +1,5 @@
 // `retry` against a real sandbox: which records it touches and which it never does, how it asks, and how it ends.
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { RoundReport } from '../../src/cli/round/report.ts'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
@@ -7,8 +7,6 @@ import { runCommand } from '../support/command.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
 import { startProgram } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 function reportOf({ out }: { out: string }): RoundReport {
   return JSON.parse(out) as RoundReport
@@ -99,6 +97,17 @@ describe('retry', () => {
       sums: { retried: 1, recovered: 1 },
     })
     expect(ran.code).toBe(1)
+  })
+
+  test('of an event: none that window.notBefore leaves out', async () => {
+    await using sandbox = await startPlatform()
+    const now = systemClock.now()
+    sandbox.addWebhook({ eventId: missing, eventInstant: now - 3 * hour, attempts: 1 })
+    const env = await envOf(sandbox, { RECONCILER_WINDOW_NOT_BEFORE: new Date(now - hour).toISOString() })
+    const ran = await runCommand(['retry', '--event', missing, '--json'], { env })
+    expect(ran.code, ran.err).toBe(1)
+    expect(reportOf(ran)).toMatchObject({ failed: { excluded: 1 }, sums: { retried: 0 } })
+    expect(sandbox.stats.requests.retry).toEqual({})
   })
 
   test('of a span: by type and subscription, beyond the window too, and nothing around it', async () => {

@@ -82,6 +82,12 @@ describe('configuration', () => {
       ],
     ],
     [
+      'a settle time that is longer than the window',
+      { ...nowhere, RECONCILER_WINDOW_SETTLE: '6h', RECONCILER_WINDOW_LOOKBACK: '1h' },
+      undefined,
+      ['window.settle (RECONCILER_WINDOW_SETTLE)', 'window.lookback'],
+    ],
+    [
       'an unknown variable',
       { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: '/nowhere', RECONCILER_RETRY_ENABELD: 'false' },
       undefined,
@@ -175,6 +181,15 @@ test('a file, and the environment over it, is what it starts with', async () => 
     selectedBy: ['modules'],
     retries: 'observe only',
   })
+})
+
+test('beside a Service of Kubernetes with its name it starts, and names the variables that it ignores', async () => {
+  const { privateKeyFile } = await testKeys()
+  const links = { RECONCILER_PORT: 'tcp://10.0.0.1:10964', RECONCILER_SERVICE_HOST: '10.0.0.1' }
+  const own = { RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile, RECONCILER_LOG_LEVEL: 'debug' }
+  const ran = await run([], { ...nowhere, ...links, ...own })
+  expect(ran.code, ran.err).toBe(0)
+  expect(lineOf(ran, 'service_links_ignored')).toMatchObject({ names: Object.keys(links) })
 })
 
 describe('private key', () => {

@@ -1,11 +1,9 @@
 // How the daemon's process ends: in good order, in time, at once, and never by a hang-up.
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { get, makeFolder, startDaemon, startProgram, type Program, patience } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 /** Of three subscriptions one retry each: the last slot is kept for one that has none in flight. */
 const inFlight = 3

@@ -15,7 +15,7 @@ export const mainScript = join(import.meta.dirname, '../../dist/main.cjs')
 /** Long enough for a busy machine, and for a token that may be asked for only twice in 30 s: only a test that fails waits so long. */
 const deadlineMs = 40_000
 /** For `expect.poll`: what is asked for comes soon, or the test fails. */
-export const patience = { timeout: 20_000, interval: 50 }
+export const patience = { timeout: 40_000, interval: 50 }
 /** More would only wait for each other. */
 const processesAtOnce = 3
 
@@ -82,7 +82,7 @@ function parseLine(line: string): LogLine[] {
 export async function within<T>(promise: Promise<T>, what: string, context = (): string => ''): Promise<T> {
   const late = Promise.withResolvers<never>()
   const timer = setTimeout(() => {
-    late.reject(new Error(`waited ${deadlineMs} ms in vain for: ${what}\n${context()}`))
+    late.reject(new Error(`waited ${deadlineMs} ms without success for: ${what}\n${context()}`))
   }, deadlineMs)
   try {
     return await Promise.race([promise, late.promise])
