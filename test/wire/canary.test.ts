@@ -171,5 +171,8 @@ describe('this test can fail', () => {
     })
     log.event('receiver_up', { detail: `${planted.name} ${iban} Bearer ${strayJwt}` })
     expect(findCanaries(written, canaries)).toEqual(['name'])
+    // Each of several, also one that does not look like a token.
+    log.event('receiver_up', { detail: 'Bearer short-one, then Bearer short-two' })
+    expect(written).not.toMatch(/short-(one|two)/)
   })
 })

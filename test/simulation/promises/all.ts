@@ -9,6 +9,7 @@ import { createLapseWatcher } from './lapse.ts'
 import { createOrderWatcher } from './order.ts'
 import { createParkedWatcher } from './parked.ts'
 import { createProbeWatcher } from './probe.ts'
+import { createProgressWatcher } from './progress.ts'
 import { createQuietWatcher } from './quiet.ts'
 import { createRateWatcher } from './rate.ts'
 import { createResolvedWatcher } from './resolved.ts'
@@ -29,6 +30,7 @@ const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
   createOrderWatcher,
   createParkedWatcher,
   createProbeWatcher,
+  createProgressWatcher,
   createQuietWatcher,
   createRateWatcher,
   createResolvedWatcher,
