@@ -1,4 +1,4 @@
-// Table of the daemon's metrics: name, type, help, labels, and how a gauge is read from the snapshot. docs/metrics.md is generated from it.
+// Table of the daemon's metrics: name, type, help, labels, and how a gauge is read from the snapshot. `npm run generate` writes docs/metrics.md from it.
 import { gateNames } from '../reconcile/retry/gates.ts'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { reasons } from '../platform/http/http.ts'

@@ -9,7 +9,7 @@ import type { ProgressState } from './progress.ts'
 /** Decisions that count as expiring: excluded records are not retried anyway, awaited ones may have arrived. */
 export const expiringDecisions = ['due', 'backing-off', 'parked', 'held'] as const satisfies readonly Decision[]
 
-/** State of the reconciler. Times in epoch ms of this host's clock, spans in ms. */
+/** State of the reconciler, read by `state` in reconciler.ts. Times in epoch ms of this host's clock, spans in ms. */
 export interface ReconcilerState {
   /** Failed records of the window by decision, those without room in the backlog too. */
   failed: Readonly<Record<Decision, number>>
@@ -41,7 +41,7 @@ export interface ReconcilerState {
   throttledForMs: number
 }
 
-/** What is known of token, key, certificate and the servers' clocks. Times in epoch ms of this host's clock, spans in ms. */
+/** What is known of token, key, certificate and the servers' clocks, read in daemon.ts. Times in epoch ms of this host's clock, spans in ms. */
 export interface CredentialState {
   tokenExpiresAt: number | undefined
   certificateExpiresAt: number | undefined
@@ -51,6 +51,7 @@ export interface CredentialState {
   skewMs: Readonly<Record<'auth' | 'api', number>>
 }
 
+/** Read in daemon.ts; what was counted so far comes from progress.ts. */
 export interface Snapshot extends ReconcilerState, CredentialState, ProgressState {
   now: number
   leadership: LeadershipState

@@ -1,7 +1,15 @@
-// The table of reasons: each rule of a decision as a sentence. Commands, audit, page, log and docs show these sentences.
+// The table of reasons why a record goes out or not: each rule as a sentence, and where it is decided. Commands, audit, page, log and docs show these sentences.
 import { gateTable, type Gate } from './retry/gates.ts'
 
-/** Sentences by rule. `decide` names the rule; rules from `successful` on apply before it, rules from `probe` on after it. */
+/**
+ * Sentences by rule. Rules are decided in decide.ts, but for those of a record that is not a failed one of the window
+ * (`successful` to `settling`: cli/explain.ts) and the two of a retry (`probe`: retry/dispatcher.ts; `asked-for`: cli/round).
+ * A record that is `held` waits for a gate: the sentence is that of retry/gates.ts.
+ *
+ * A `due` record goes out at its turn. Until then it waits without a reason of its own, for moments: for a slot, or for the
+ * listing of its slice (`mayRetry`, `isReady` in retry/dispatcher.ts), for records that go first (retry/retry-plan.ts), and
+ * with an order per entity for an older event (retry/entity-order.ts).
+ */
 export const ruleTable = {
   'event-type': 'Its event type is not in select.eventTypes.',
   module: 'Its module is not in select.modules.',

@@ -1,4 +1,4 @@
-// Picks the next record that may go and sends its PATCH: one at a time per id, within slots, circuits and order. @see docs/architecture.md "Retry plan"
+// Sends the PATCH of the record that the retry plan has next: one at a time per id, within slots, circuits and order. @see docs/architecture.md "Retry plan"
 import pLimit from 'p-limit'
 import type { Clock } from '../../runtime/clock.ts'
 import { isAbort } from '../../runtime/errors.ts'

@@ -1,4 +1,4 @@
-// Holds the retry plan, and makes it again when records have changed or a backoff has ended. @see docs/architecture.md "Retry plan"
+// Keeps the retry plan of retry-plan.ts, and makes it again when records have changed or a backoff has ended. @see docs/architecture.md "Retry plan"
 import type { Clock } from '../../runtime/clock.ts'
 import { decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
