@@ -5,15 +5,9 @@ import { loadConfig } from '../config/load.ts'
 import { connectionsOf } from '../reconciler.ts'
 import { createLog, type CountedLog, type Log } from '../observe/log/log.ts'
 import { memoryShortfall } from '../runtime/memory.ts'
-import {
-  keyWarnings,
-  loadCertificate,
-  loadKey,
-  type Certificate,
-  type PrivateKeySetting,
-  type Reloadable,
-  type SigningKey,
-} from '../platform/auth/credentials.ts'
+import { keyWarnings, loadKey, type PrivateKeySetting, type SigningKey } from '../platform/auth/private-key.ts'
+import { loadCertificate, type Certificate } from '../platform/auth/certificate.ts'
+import type { Reloadable } from '../platform/auth/reloadable.ts'
 import { proxyFromEnvironment, shownProxies } from '../platform/http/proxy.ts'
 import { createHttpTransport, type HttpTransport } from '../platform/http/http.ts'
 import type { Io, Output } from './io.ts'

@@ -1,6 +1,8 @@
 // Follows the certificate file while the daemon runs, and logs a certificate that belongs to another key.
 import type { Log } from '../observe/log/log.ts'
-import type { Certificate, Reloadable, SigningKey } from '../platform/auth/credentials.ts'
+import type { Certificate } from '../platform/auth/certificate.ts'
+import type { Reloadable } from '../platform/auth/reloadable.ts'
+import type { SigningKey } from '../platform/auth/private-key.ts'
 
 /**
  * Reloads auth.certificateFile when it changes. An unreadable file keeps the last certificate and is logged once. A

@@ -2,7 +2,7 @@
 import type { TelemetryEvent } from './events.ts'
 import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
 import type { SweepReport } from '../reconcile/sweep/sweep-report.ts'
-import type { Metrics } from './metrics.ts'
+import type { Metrics } from './registry.ts'
 
 function publishSweep(metrics: Metrics, report: SweepReport): void {
   metrics.add('sweeps_total', { kind: report.kind, result: report.result })

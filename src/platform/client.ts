@@ -16,7 +16,7 @@ import type { RateLimiter, TrafficClass } from './rate-limiter.ts'
 import { classify, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
 import type { AccessToken } from './auth/token.ts'
-import { TokenError } from './auth/token-endpoint.ts'
+import { TokenError } from './auth/token-answer.ts'
 import { webhooksPath } from './wire.ts'
 
 type Token = Pick<AccessToken, 'value' | 'obtainedAt'>

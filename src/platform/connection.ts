@@ -1,7 +1,8 @@
 // Connection to one platform: its servers' clocks, the token, and the client that uses both.
 import type { Clock, Random } from '../runtime/clock.ts'
 import { createPlatformClient, type PlatformClient, type RequestEvent } from './client.ts'
-import type { Reloadable, SigningKey } from './auth/credentials.ts'
+import type { Reloadable } from './auth/reloadable.ts'
+import type { SigningKey } from './auth/private-key.ts'
 import type { Transport } from './http/http.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import { createServerClock, type ServerClock } from './server-clock.ts'

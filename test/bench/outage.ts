@@ -4,7 +4,7 @@ import { loadConfig } from '../../src/config/load.ts'
 import { createConnection } from '../../src/platform/connection.ts'
 import { createReconciler, toPolicy } from '../../src/reconciler.ts'
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
-import { loadKey } from '../../src/platform/auth/credentials.ts'
+import { loadKey } from '../../src/platform/auth/private-key.ts'
 import { listParameter } from '../../src/platform/wire.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 

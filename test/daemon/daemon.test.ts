@@ -1,7 +1,8 @@
 // The daemon on a clock of its own: ticks that stay away, commands, a receiver that is down, outcomes that are checked.
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../src/runtime/errors.ts'
-import type { Certificate, Reloadable } from '../../src/platform/auth/credentials.ts'
+import type { Certificate } from '../../src/platform/auth/certificate.ts'
+import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
 import { TransportError } from '../../src/platform/http/http.ts'
 import {
   emptyPage,

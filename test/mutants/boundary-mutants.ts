@@ -84,7 +84,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'P11',
-    file: 'platform/auth/token-endpoint.ts',
+    file: 'platform/auth/token-answer.ts',
     text: '408, 425, 429',
     replacement: '408, 425',
     breaks: 'takes a 429 with an OAuth error for a rejection',

@@ -8,7 +8,8 @@ import { keygenCommand } from '../../tools/keygen.ts'
 import { systemRandom } from '../../src/runtime/clock.ts'
 import { UsageError } from '../../src/runtime/errors.ts'
 import { makeCredentials, prepareFolder, writeCredentials } from '../../tools/credentials.ts'
-import { keyWarnings, loadCertificate, loadKey } from '../../src/platform/auth/credentials.ts'
+import { keyWarnings, loadKey } from '../../src/platform/auth/private-key.ts'
+import { loadCertificate } from '../../src/platform/auth/certificate.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const now = Date.UTC(2026, 0, 15, 12, 0, 0, 345)

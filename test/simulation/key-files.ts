@@ -1,6 +1,8 @@
 // The daemon's key and certificate files: they change while it runs, and a key file may hold no key for a while.
 import { ConfigurationError } from '../../src/runtime/errors.ts'
-import type { Certificate, Reloadable, SigningKey } from '../../src/platform/auth/credentials.ts'
+import type { Certificate } from '../../src/platform/auth/certificate.ts'
+import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
+import type { SigningKey } from '../../src/platform/auth/private-key.ts'
 import { assertionHeader } from '../../src/platform/wire.ts'
 import type { Scenario } from './scenario.ts'
 

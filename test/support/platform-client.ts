@@ -6,7 +6,7 @@ import { createHttpTransport, TransportError } from '../../src/platform/http/htt
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { createRateLimiter, type RateLimiter, type RateReport } from '../../src/platform/rate-limiter.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
-import { TokenError } from '../../src/platform/auth/token-endpoint.ts'
+import { TokenError } from '../../src/platform/auth/token-answer.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 export interface Reply {

@@ -1,7 +1,8 @@
 // A token endpoint without a network: a Transport that answers as a test says, in the time of a virtual clock.
 import type { Random } from '../../src/runtime/clock.ts'
 import { TransportError, type HttpRequest, type HttpResponse, type Transport } from '../../src/platform/http/http.ts'
-import type { Reloadable, SigningKey } from '../../src/platform/auth/credentials.ts'
+import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
+import type { SigningKey } from '../../src/platform/auth/private-key.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 
 /** How to answer one request. */

@@ -8,7 +8,7 @@ import {
   type TokenCache,
   type TokenCacheOptions,
 } from '../../src/platform/auth/token.ts'
-import { TokenError } from '../../src/platform/auth/token-endpoint.ts'
+import { TokenError } from '../../src/platform/auth/token-answer.ts'
 import {
   createTokenEndpoint,
   fakeKeySource,

@@ -1,10 +1,10 @@
 // The access token over real HTTP: a real key, a server that verifies, clocks that differ, answers that are none.
 import { expect, test } from 'vitest'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
-import { loadKey } from '../../src/platform/auth/credentials.ts'
+import { loadKey } from '../../src/platform/auth/private-key.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
 import { createTokenCache, type TokenCache, type TokenEvent } from '../../src/platform/auth/token.ts'
-import { TokenError } from '../../src/platform/auth/token-endpoint.ts'
+import { TokenError } from '../../src/platform/auth/token-answer.ts'
 import { createHttpTransport } from '../../src/platform/http/http.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
 import type { Fault } from '../../sandbox/api/faults.ts'

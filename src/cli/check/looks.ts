@@ -4,16 +4,12 @@ import type { TelemetryEvent } from '../../observe/events.ts'
 import { createLog, type Log } from '../../observe/log/log.ts'
 import { createLogReporter } from '../../observe/log/log-reporter.ts'
 import { createConnection, type Connection } from '../../platform/connection.ts'
-import {
-  keyWarnings,
-  loadCertificate,
-  loadKey,
-  type Reloadable,
-  type SigningKey,
-} from '../../platform/auth/credentials.ts'
+import { keyWarnings, loadKey, type SigningKey } from '../../platform/auth/private-key.ts'
+import { loadCertificate } from '../../platform/auth/certificate.ts'
+import type { Reloadable } from '../../platform/auth/reloadable.ts'
 import { TransportError, type HttpTransport, type Transport } from '../../platform/http/http.ts'
 import { createTimeZone } from '../../platform/time-zone.ts'
-import { TokenError } from '../../platform/auth/token-endpoint.ts'
+import { TokenError } from '../../platform/auth/token-answer.ts'
 import { isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
 import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../../reconciler.ts'

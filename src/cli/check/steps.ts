@@ -1,7 +1,8 @@
 // The verdicts of `check`: what was found at each step, and what to do about it. Pure functions.
 import { exitCode, type ConfigurationError, type ExitCode } from '../../runtime/errors.ts'
 import type { LoadedConfig } from '../../config/load.ts'
-import type { Certificate, SigningKey } from '../../platform/auth/credentials.ts'
+import type { Certificate } from '../../platform/auth/certificate.ts'
+import type { SigningKey } from '../../platform/auth/private-key.ts'
 import type { Reason } from '../../platform/http/http.ts'
 import { callAdvice } from '../../platform/http/call-advice.ts'
 import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'

@@ -3,6 +3,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { TelemetryEvent } from '../events.ts'
 import type { LogEventFields } from './log-events.ts'
 import type { Log } from './log.ts'
+import { createCondition, createLimit } from './repetition.ts'
 import type { Reason } from '../../platform/http/http.ts'
 import { callAdvice } from '../../platform/http/call-advice.ts'
 import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
@@ -17,66 +18,6 @@ export interface LogReporter {
 
 type FactOf<Type extends TelemetryEvent['type']> = Extract<TelemetryEvent, { type: Type }>
 type TokenRefreshed = FactOf<'token-refreshed'>
-
-interface Condition {
-  /** Reports a sign of the condition; true for the first one of each key since it began. */
-  begins(key?: string): boolean
-  /** True when it holds and there was no sign for `quietMs`. */
-  isQuiet(): boolean
-  /** Ends it; returns the number of signs, 0 when it did not hold. */
-  ends(): number
-}
-
-/** Maximum number of keys of a condition; further ones count as known. */
-const maxKeys = 1_000
-
-/** A condition that is logged when it begins and when it ends. After `quietMs` without a sign, the next sign begins it again. */
-function createCondition(clock: Pick<Clock, 'monotonic'>, quietMs = Infinity): Condition {
-  const keys = new Set<string>()
-  let signs = 0
-  let lastAt = 0
-  const isQuiet = (): boolean => signs > 0 && clock.monotonic() - lastAt >= quietMs
-
-  function ends(): number {
-    const ended = signs
-    keys.clear()
-    signs = 0
-    return ended
-  }
-
-  return {
-    isQuiet,
-    ends,
-    begins(key = '') {
-      if (isQuiet()) ends()
-      lastAt = clock.monotonic()
-      signs += 1
-      if (keys.has(key) || keys.size >= maxKeys) return false
-      keys.add(key)
-      return true
-    },
-  }
-}
-
-const maxLines = 20
-const limitMs = 600_000
-
-/** Allows 20 lines of a kind in 10 minutes; `suppressed` counts the lines since the last allowed one. */
-function createLimit(clock: Pick<Clock, 'monotonic'>): () => { passes: boolean; suppressed: number | undefined } {
-  let [since, lines, held] = [-Infinity, 0, 0]
-  return () => {
-    const now = clock.monotonic()
-    if (now - since >= limitMs) [since, lines] = [now, 0]
-    lines += 1
-    if (lines > maxLines) {
-      held += 1
-      return { passes: false, suppressed: undefined }
-    }
-    const suppressed = held || undefined
-    held = 0
-    return { passes: true, suppressed }
-  }
-}
 
 /** A larger offset of attempt times means a wrong time zone. */
 const wrongZoneMs = 600_000

@@ -1,19 +1,14 @@
 // The access token: one for the process, fetched once for all callers, renewed before it expires, never in a hot loop.
 import { inspect } from 'node:util'
-import type { Clock, Random } from '../../runtime/clock.ts'
 import { ConfigurationError } from '../../runtime/errors.ts'
 import { abortable, createNotifier } from '../../runtime/notifier.ts'
-import type { Reloadable, SigningKey } from './credentials.ts'
+import { createAttemptLimiter, failureWindowMs } from './attempt-limiter.ts'
+import type { Reloadable } from './reloadable.ts'
+import type { SigningKey } from './private-key.ts'
 import { foreignText } from '../http/foreign-text.ts'
 import type { Reason } from '../http/http.ts'
-import {
-  createTokenEndpoint,
-  explainRefusal,
-  TokenError,
-  type Granted,
-  type Refused,
-  type TokenEndpointOptions,
-} from './token-endpoint.ts'
+import { createTokenEndpoint, type TokenEndpointOptions } from './token-endpoint.ts'
+import { explainRefusal, TokenError, type Granted, type Refused } from './token-answer.ts'
 
 /** Logging it shows when it was obtained, not its value. */
 export interface AccessToken {
@@ -84,11 +79,6 @@ const keyCheckMs = 10_000
 /** A refusal is repeated immediately only when the known server time was wrong by more than this. */
 const clockMatters = 1000
 
-const maxFailures = 2
-const failureWindowMs = 30_000
-const firstDelayMs = 1000
-const maxDelayMs = 300_000
-
 interface CachedToken {
   token: AccessToken
   /** Monotonic clock, ms: renewed in the background from here; not given out any more from here. */
@@ -141,56 +131,6 @@ function missingScopes(requested: string, granted: string | undefined): string[]
   if (granted === undefined) return []
   const scopes = new Set(granted.split(/\s+/))
   return requested.split(/\s+/).filter((scope) => scope !== '' && !scopes.has(scope))
-}
-
-interface AttemptLimiter {
-  /** Time on the monotonic clock from which the next request may be sent. */
-  openAt(): number
-  /** True when one more try is allowed immediately: it ignores the backoff, but not the budget and Retry-After. */
-  allowsImmediateRetry(): boolean
-  /** A try failed. `retryAfterMs`: the server asked for this pause. */
-  failed(retryAfterMs: number | undefined): void
-  /** Takes one failure from the budget, without a backoff. */
-  spend(): void
-  succeeded(): void
-  /** Clears the backoff (after a key change or clock correction); the budget and Retry-After still apply. */
-  resetBackoff(): void
-}
-
-/** Never more than 2 failures in any 30 s; full jitter from 1 s, doubling to 5 min. @see docs/architecture.md "Access token" */
-function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
-  let failures: number[] = []
-  let failedInARow = 0
-  let backoffUntil = -Infinity
-  let pausedUntil = -Infinity
-
-  const budgetAt = (): number => (failures.at(-maxFailures) ?? -Infinity) + failureWindowMs
-
-  function spend(): void {
-    failures = [...failures, clock.monotonic()].slice(-maxFailures)
-  }
-
-  return {
-    openAt: () => Math.max(budgetAt(), backoffUntil, pausedUntil),
-    allowsImmediateRetry: () => Math.max(budgetAt(), pausedUntil) <= clock.monotonic(),
-    failed(retryAfterMs) {
-      spend()
-      const now = clock.monotonic()
-      backoffUntil = now + random.next() * Math.min(maxDelayMs, firstDelayMs * 2 ** failedInARow)
-      pausedUntil = now + (retryAfterMs ?? 0)
-      failedInARow += 1
-    },
-    spend,
-    succeeded() {
-      failedInARow = 0
-      backoffUntil = -Infinity
-      pausedUntil = -Infinity
-    },
-    resetBackoff() {
-      failedInARow = 0
-      backoffUntil = -Infinity
-    },
-  }
 }
 
 /** Makes the token cache (docs/architecture.md "Access token"). It also works without `run`: then callers cause every request. */

@@ -1,7 +1,7 @@
 // Events of sweeps: the report of each at its end, and problems found on the way.
 import type { Reason } from '../../platform/http/http.ts'
 import type { UnreadableRow } from '../../platform/record.ts'
-import { TokenError } from '../../platform/auth/token-endpoint.ts'
+import { TokenError } from '../../platform/auth/token-answer.ts'
 import type { Counts } from '../decide.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 import type { Span } from '../window.ts'

@@ -13,7 +13,7 @@ import {
 } from '../../../src/cli/check/steps.ts'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { loadWith } from '../../support/configuration.ts'
-import type { SigningKey } from '../../../src/platform/auth/credentials.ts'
+import type { SigningKey } from '../../../src/platform/auth/private-key.ts'
 
 const day = 86_400_000
 const now = Date.UTC(2026, 0, 15)

@@ -3,13 +3,8 @@ import { aStatusState } from '../../support/status.ts'
 import { describe, expect, test } from 'vitest'
 import { countedLevels } from '../../../src/observe/log/log.ts'
 import { processMetricNames } from '../../../src/observe/process-metrics.ts'
-import {
-  createMetrics,
-  metricDefinitions,
-  metricPrefix,
-  type MetricDefinition,
-  type Metrics,
-} from '../../../src/observe/metrics.ts'
+import { createMetrics, type Metrics } from '../../../src/observe/registry.ts'
+import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../../src/observe/metrics.ts'
 import { parseExposition, type Family } from '../../support/exposition.ts'
 
 const definitions = Object.entries<MetricDefinition>(metricDefinitions)

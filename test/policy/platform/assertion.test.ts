@@ -1,7 +1,7 @@
 // The assertion: exactly what the specification asks for, checked without jose.
 import { verify } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { loadKey } from '../../../src/platform/auth/credentials.ts'
+import { loadKey } from '../../../src/platform/auth/private-key.ts'
 import { createServerClock } from '../../../src/platform/server-clock.ts'
 import { createTokenEndpoint } from '../../../src/platform/auth/token-endpoint.ts'
 import { testKeys, type TestKeys } from '../../support/keys.ts'

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
-import { loadCertificate, loadKey } from '../../../src/platform/auth/credentials.ts'
+import { loadCertificate } from '../../../src/platform/auth/certificate.ts'
+import { loadKey } from '../../../src/platform/auth/private-key.ts'
 import { testKeys, type TestKeys } from '../../support/keys.ts'
 
 let keys: TestKeys

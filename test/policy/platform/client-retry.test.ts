@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { retryResults, type RetryAnswer, type RetryResult } from '../../../src/platform/operations.ts'
 import type { Reason } from '../../../src/platform/http/http.ts'
-import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
+import { TokenError } from '../../../src/platform/auth/token-answer.ts'
 import { createClientUnderTest, noToken, type ClientUnderTest, type Reply } from '../../support/platform-client.ts'
 import { webhookId, wireInvalidStatus, wireRetried, wireWebhook } from '../../support/webhooks.ts'
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ConfigurationError, type ConfigurationProblem } from '../../../src/runtime/errors.ts'
-import { keyWarnings, loadKey, type PrivateKeySetting } from '../../../src/platform/auth/credentials.ts'
+import { keyWarnings, loadKey, type PrivateKeySetting } from '../../../src/platform/auth/private-key.ts'
 import { testKeys, type TestKeys } from '../../support/keys.ts'
 
 let keys: TestKeys

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { loadCertificate } from '../../../src/platform/auth/credentials.ts'
+import { loadCertificate } from '../../../src/platform/auth/certificate.ts'
 import { testKeys } from '../../support/keys.ts'
 
 interface Scene {

@@ -1,7 +1,7 @@
 // Every answer that a token endpoint, or what stands in its place, may give.
 import { describe, expect, test } from 'vitest'
-import { readTokenResult } from '../../../src/platform/auth/token-endpoint.ts'
-import { explainRefusal } from '../../../src/platform/auth/token-endpoint.ts'
+import { readTokenResult } from '../../../src/platform/auth/token-answer.ts'
+import { explainRefusal } from '../../../src/platform/auth/token-answer.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
 

@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { TransportError } from '../../../src/platform/http/http.ts'
-import type { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
+import type { TokenError } from '../../../src/platform/auth/token-answer.ts'
 import { fakeKey, grant, type TokenEndpoint, type TokenReply } from '../../support/token-endpoint.ts'
 import { errorOf, outage, refusal, refusedAtOnce, tokenWorld, worked } from '../../support/token-world.ts'
 

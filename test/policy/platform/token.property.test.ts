@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { TransportError } from '../../../src/platform/http/http.ts'
 import { createServerClock } from '../../../src/platform/server-clock.ts'
 import { createTokenCache, type AccessToken } from '../../../src/platform/auth/token.ts'
-import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
+import { TokenError } from '../../../src/platform/auth/token-answer.ts'
 import {
   createTokenEndpoint,
   fakeKey,

@@ -1,7 +1,7 @@
 // Looks that fail, and looks that are cut off: nothing is lost, nobody is hammered. @see docs/architecture.md "Outcomes"
 import { describe, expect, test } from 'vitest'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
-import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
+import { TokenError } from '../../../src/platform/auth/token-answer.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { hourMs, learn, listingOf, minuteMs, secondMs } from '../../support/backlog.ts'
 import {

@@ -3,7 +3,7 @@ import { createNotifier } from '../../../src/runtime/notifier.ts'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
-import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
+import { TokenError } from '../../../src/platform/auth/token-answer.ts'
 import {
   createPlatformBreaker,
   type PlatformBreaker,

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
-import { TokenError } from '../../../src/platform/auth/token-endpoint.ts'
+import { TokenError } from '../../../src/platform/auth/token-answer.ts'
 import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 import { reconcile } from '../../support/reconcile.ts'

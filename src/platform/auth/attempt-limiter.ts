@@ -1,0 +1,58 @@
+// Limits token requests that fail: a budget, a backoff and the server's Retry-After. @see docs/architecture.md "Access token"
+import type { Clock, Random } from '../../runtime/clock.ts'
+
+const maxFailures = 2
+/** At most `maxFailures` tries fail in any span of this length. */
+export const failureWindowMs = 30_000
+const firstDelayMs = 1000
+const maxDelayMs = 300_000
+
+export interface AttemptLimiter {
+  /** Time on the monotonic clock from which the next request may be sent. */
+  openAt(): number
+  /** True when one more try is allowed immediately: it ignores the backoff, but not the budget and Retry-After. */
+  allowsImmediateRetry(): boolean
+  /** A try failed. `retryAfterMs`: the server asked for this pause. */
+  failed(retryAfterMs: number | undefined): void
+  /** Takes one failure from the budget, without a backoff. */
+  spend(): void
+  succeeded(): void
+  /** Clears the backoff (after a key change or clock correction); the budget and Retry-After still apply. */
+  resetBackoff(): void
+}
+
+/** Never more than 2 failures in any 30 s; full jitter from 1 s, doubling to 5 min. */
+export function createAttemptLimiter(clock: Clock, random: Random): AttemptLimiter {
+  let failures: number[] = []
+  let failedInARow = 0
+  let backoffUntil = -Infinity
+  let pausedUntil = -Infinity
+
+  const budgetAt = (): number => (failures.at(-maxFailures) ?? -Infinity) + failureWindowMs
+
+  function spend(): void {
+    failures = [...failures, clock.monotonic()].slice(-maxFailures)
+  }
+
+  return {
+    openAt: () => Math.max(budgetAt(), backoffUntil, pausedUntil),
+    allowsImmediateRetry: () => Math.max(budgetAt(), pausedUntil) <= clock.monotonic(),
+    failed(retryAfterMs) {
+      spend()
+      const now = clock.monotonic()
+      backoffUntil = now + random.next() * Math.min(maxDelayMs, firstDelayMs * 2 ** failedInARow)
+      pausedUntil = now + (retryAfterMs ?? 0)
+      failedInARow += 1
+    },
+    spend,
+    succeeded() {
+      failedInARow = 0
+      backoffUntil = -Infinity
+      pausedUntil = -Infinity
+    },
+    resetBackoff() {
+      failedInARow = 0
+      backoffUntil = -Infinity
+    },
+  }
+}

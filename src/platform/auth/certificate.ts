@@ -1,0 +1,56 @@
+// The certificate that is registered with the platform: loads it, and explains what is wrong with it.
+import { createHash, X509Certificate } from 'node:crypto'
+import { pemBlocks, whatElse } from './pem.ts'
+import { createReloadable, readCredentialFile, refuse, type Place, type Reloadable } from './reloadable.ts'
+
+export interface Certificate {
+  /** Validity, epoch ms. */
+  readonly notBefore: number
+  readonly notAfter: number
+  /** SHA-256 of the public key, as in `SigningKey.fingerprint`: where they differ, it is another key's certificate. */
+  readonly keyFingerprint: string
+  /** SHA-256 of the certificate itself, as `openssl x509 -fingerprint -sha256` prints it. */
+  readonly fingerprint: string
+}
+
+const certificateLabels = new Set(['CERTIFICATE', 'X509 CERTIFICATE'])
+
+/** @throws ConfigurationError */
+function parseCertificate(content: Buffer, place: Place): Certificate {
+  const blocks = pemBlocks(content.toString('utf8'))
+  // The first of a chain is the certificate itself; its issuers follow.
+  const block = blocks.find((found) => found !== undefined && certificateLabels.has(found.label))
+  if (block === undefined) {
+    const found = blocks[0]
+    const what =
+      blocks.length === 0
+        ? whatElse(content)
+        : `holds ${found === undefined ? 'a damaged PEM block' : `"${found.label}"`}`
+    throw refuse(place, `${what}; the certificate in PEM is needed (it begins with BEGIN CERTIFICATE)`)
+  }
+  try {
+    const certificate = new X509Certificate(block.pem)
+    const publicKey = certificate.publicKey.export({ type: 'spki', format: 'der' })
+    return {
+      notBefore: certificate.validFromDate.getTime(),
+      notAfter: certificate.validToDate.getTime(),
+      keyFingerprint: createHash('sha256').update(publicKey).digest('hex'),
+      fingerprint: certificate.fingerprint256,
+    }
+  } catch {
+    throw refuse(place, 'holds a certificate that is damaged; copy the file again')
+  }
+}
+
+/**
+ * The certificate that is registered with the platform.
+ * @throws ConfigurationError that names the content found instead
+ */
+export function loadCertificate(file: string): Promise<Reloadable<Certificate>> {
+  const place = { key: 'auth.certificateFile', origin: file }
+  return createReloadable({
+    read: () => readCredentialFile(file, place.key),
+    parse: (content) => parseCertificate(content, place),
+    identity: ({ fingerprint }) => fingerprint,
+  })
+}

@@ -1,0 +1,147 @@
+// The service account's private key: loads it, explains what is wrong with it, and signs with it.
+import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto'
+import { SignJWT } from 'jose'
+import { ConfigurationError, type ConfigurationProblem } from '../../runtime/errors.ts'
+import { assertionHeader } from '../wire.ts'
+import { pemBlocks, whatElse, type PemBlock } from './pem.ts'
+import { createReloadable, readCredentialFile, refuse, type Place, type Reloadable } from './reloadable.ts'
+
+export interface SigningKey {
+  /** Signs the claims, in the order given, into a JWT (RS256). @see docs/platform-api.md "Assertion" */
+  sign(claims: Readonly<Record<string, string | number>>): Promise<string>
+  /** Length of the modulus. */
+  readonly bits: number
+  /** SHA-256 of the public key (SubjectPublicKeyInfo, DER) in hex. Safe to log. */
+  readonly fingerprint: string
+}
+
+/** Source of the key: a file that is reloaded, or a fixed text. */
+export type PrivateKeySetting = (
+  | { file: string }
+  | {
+      pem: string
+      /** Source of the text: the environment variable's name, or the configuration file's path. */
+      origin: string
+    }
+) & { passphrase?: { value: string; origin: string } | undefined }
+
+/** @see docs/platform-api.md "Limits" */
+const specifiedBits = 4096
+/** Minimum key length of RS256. @see RFC 7518 section 3.3 */
+const minBits = 2048
+
+const privateLabels = new Set(['PRIVATE KEY', 'RSA PRIVATE KEY', 'ENCRYPTED PRIVATE KEY'])
+const giveTheKey = 'give the private key that belongs to the certificate registered with the platform'
+const makeOne = 'the platform accepts RSA only; make a pair with openssl or `npm run keygen`'
+
+const otherLabels: Readonly<Record<string, string>> = {
+  CERTIFICATE: `a certificate; ${giveTheKey}`,
+  'X509 CERTIFICATE': `a certificate; ${giveTheKey}`,
+  'TRUSTED CERTIFICATE': `a certificate; ${giveTheKey}`,
+  'CERTIFICATE REQUEST': `a certificate signing request; ${giveTheKey}`,
+  'NEW CERTIFICATE REQUEST': `a certificate signing request; ${giveTheKey}`,
+  'PUBLIC KEY': `a public key; ${giveTheKey}`,
+  'RSA PUBLIC KEY': `a public key; ${giveTheKey}`,
+  'EC PRIVATE KEY': `an EC key; ${makeOne}`,
+  'EC PARAMETERS': `an EC key; ${makeOne}`,
+  'DSA PRIVATE KEY': `a DSA key; ${makeOne}`,
+  'OPENSSH PRIVATE KEY': 'a key in OpenSSH\'s own form; convert a copy of it with `ssh-keygen -p -m PEM -N "" -f FILE`',
+}
+
+function placeOf(setting: PrivateKeySetting): Place {
+  if ('file' in setting) return { key: 'auth.privateKeyFile', origin: setting.file }
+  return { key: 'auth.privateKey', origin: setting.origin }
+}
+
+function refusePassphrase(setting: PrivateKeySetting, message: string): ConfigurationError {
+  const origin = setting.passphrase?.origin ?? 'missing'
+  return new ConfigurationError([{ key: 'auth.privateKeyPassphrase', origin, message }])
+}
+
+/** The one private key among the blocks. @throws ConfigurationError */
+function choose(content: Buffer, place: Place): PemBlock {
+  const blocks = pemBlocks(content.toString('utf8'))
+  const whole = blocks.filter((block) => block !== undefined)
+  const [key, second] = whole.filter((block) => privateLabels.has(block.label))
+  if (second !== undefined) throw refuse(place, 'holds two private keys; leave the one that is to be used')
+  if (key !== undefined) return key
+  if (whole.length < blocks.length) throw refuse(place, 'holds a PEM block that is damaged: not all of it is Base64')
+  const other = whole[0]?.label
+  if (other === undefined) throw refuse(place, `${whatElse(content)}; a private key in PEM is needed`)
+  throw refuse(place, `holds ${otherLabels[other] ?? `"${other}"; ${giveTheKey}`}`)
+}
+
+function decode(block: PemBlock, setting: PrivateKeySetting): KeyObject {
+  const passphrase = setting.passphrase?.value ?? ''
+  if (block.encrypted && passphrase === '') {
+    throw refusePassphrase(setting, `the private key (${placeOf(setting).origin}) is encrypted; give its passphrase`)
+  }
+  try {
+    return createPrivateKey(block.encrypted ? { key: block.pem, passphrase } : block.pem)
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? ''
+    if (!block.encrypted) throw refuse(placeOf(setting), 'holds a private key that is damaged; copy the file again')
+    if (code !== 'ERR_OSSL_EVP_UNSUPPORTED') {
+      throw refusePassphrase(
+        setting,
+        `does not open the private key (${placeOf(setting).origin}): wrong, or the key is damaged`,
+      )
+    }
+    const repair = 'encrypt it again with `openssl pkcs8 -topk8 -v2 aes-256-cbc`'
+    throw refuse(placeOf(setting), `is encrypted in a way that is no longer supported; ${repair}`)
+  }
+}
+
+/** Length in bits of a usable RSA key. @throws ConfigurationError */
+function checkedBits(key: KeyObject, place: Place): number {
+  const type = key.asymmetricKeyType ?? 'unknown'
+  if (type !== 'rsa') throw refuse(place, `holds a key of type ${type}; ${makeOne}`)
+  const bits = key.asymmetricKeyDetails?.modulusLength ?? 0
+  if (bits < minBits) throw refuse(place, `holds an RSA key of ${bits} bits; ${specifiedBits} are needed`)
+  return bits
+}
+
+/** Signs and verifies a sample: a key whose parts don't fit together parses without an error. */
+function isWhole(key: KeyObject, publicKey: KeyObject): boolean {
+  const sample = Buffer.from('webhook-reconciler')
+  try {
+    return verify('sha256', sample, publicKey, sign('sha256', sample, key))
+  } catch {
+    return false
+  }
+}
+
+function parseKey(content: Buffer, setting: PrivateKeySetting): SigningKey {
+  const place = placeOf(setting)
+  const key = decode(choose(content, place), setting)
+  const bits = checkedBits(key, place)
+  const publicKey = createPublicKey(key)
+  if (!isWhole(key, publicKey)) throw refuse(place, 'holds a private key that is damaged; copy the file again')
+  return {
+    sign: (claims) => new SignJWT(claims).setProtectedHeader(assertionHeader).sign(key),
+    bits,
+    fingerprint: createHash('sha256')
+      .update(publicKey.export({ type: 'spki', format: 'der' }))
+      .digest('hex'),
+  }
+}
+
+/**
+ * The private key: RSA, PKCS#8 or PKCS#1 in PEM, optionally encrypted. A key given as text stays as it is.
+ * @throws ConfigurationError that names the content found instead
+ */
+export function loadKey(setting: PrivateKeySetting): Promise<Reloadable<SigningKey>> {
+  const { key } = placeOf(setting)
+  return createReloadable({
+    read: () => ('file' in setting ? readCredentialFile(setting.file, key) : Promise.resolve(Buffer.from(setting.pem))),
+    parse: (content) => parseKey(content, setting),
+    identity: ({ fingerprint }) => fingerprint,
+  })
+}
+
+/** Problem of a key that works: it has fewer than 4096 bits. */
+export function keyWarnings({ bits }: SigningKey, setting: PrivateKeySetting): ConfigurationProblem[] {
+  if (bits >= specifiedBits) return []
+  const advice = `the RSA key has ${bits} bits; the platform asks for ${specifiedBits}: make a new pair with openssl or \`npm run keygen\``
+  return [{ ...placeOf(setting), message: advice }]
+}

@@ -1,0 +1,195 @@
+// How an answer of the token endpoint is read: a token, or a refusal in words that say what to do. @see docs/platform-api.md "Token request", RFC 6749 section 5
+import { callAdvice } from '../http/call-advice.ts'
+import { foreignText } from '../http/foreign-text.ts'
+import type { HttpResponse, Reason } from '../http/http.ts'
+import { classify, property, retryAfterMs } from '../http/response.ts'
+
+export interface Granted {
+  kind: 'granted'
+  value: string
+  /** Assumed lifetime of the token, ms. */
+  lifetimeMs: number
+  /** As returned; undefined means as requested. */
+  scope: string | undefined
+}
+
+/** A failed request. Holds nothing secret. */
+export interface Refused {
+  /** `rejected`: the platform refuses the credentials or the request; an operator has to act. `transient`: it may pass. */
+  kind: 'rejected' | 'transient'
+  reason: Exclude<Reason, 'ok'>
+  /** The OAuth error code, scrubbed. */
+  oauthError?: string
+  /** `error_description`, scrubbed, at most 200 characters. */
+  description?: string
+  /** Cause of a missing answer: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
+  transportCode?: string
+  /** Description of what is wrong with the answer. */
+  detail?: string
+  retryAfterMs?: number
+}
+
+export type TokenResult = Granted | Refused
+
+export interface TokenErrorFields {
+  kind: 'rejected' | 'transient'
+  reason: Exclude<Reason, 'ok'>
+  oauthError?: string | undefined
+  /** Scrubbed, at most 200 characters. */
+  description?: string | undefined
+  /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
+  transportCode?: string | undefined
+  /** Epoch ms on the host's clock; until then callers fail at once. */
+  retryAt?: number | undefined
+}
+
+/** No valid token is available now. `rejected`: an operator has to act; `transient`: it may pass. */
+export class TokenError extends Error {
+  readonly code: 'TOKEN_REJECTED' | 'TOKEN_UNAVAILABLE'
+  readonly kind: 'rejected' | 'transient'
+  readonly reason: Exclude<Reason, 'ok'>
+  readonly oauthError: string | undefined
+  readonly description: string | undefined
+  readonly transportCode: string | undefined
+  readonly retryAt: number | undefined
+
+  constructor(message: string, fields: TokenErrorFields) {
+    super(message)
+    this.name = 'TokenError'
+    this.code = fields.kind === 'rejected' ? 'TOKEN_REJECTED' : 'TOKEN_UNAVAILABLE'
+    this.kind = fields.kind
+    this.reason = fields.reason
+    this.oauthError = fields.oauthError
+    this.description = fields.description
+    this.transportCode = fields.transportCode
+    this.retryAt = fields.retryAt
+  }
+}
+
+const keys = { address: 'auth.authUrl and auth.realm (or auth.issuerUrl)', timeout: 'platform.requestTimeout' }
+const checkPlace = `check ${keys.address}`
+
+const adviceByOauthError: Readonly<Record<string, string>> = {
+  invalid_scope: 'check auth.scope (empty leaves the scope out) and what the service account may do',
+  invalid_request: checkPlace,
+  unsupported_grant_type: checkPlace,
+  access_denied: "have the platform's operator give the service account access to the API",
+}
+
+/**
+ * A refusal as a sentence: the failure, and what to do.
+ * @param fingerprint of the public key that the assertion was signed for
+ */
+export function explainRefusal(refused: Refused, fingerprint: string): string {
+  const { oauthError, description, detail, reason, transportCode } = refused
+  const quotation = description === undefined ? '' : `, "${description}"`
+  if (refused.kind === 'transient') {
+    const why = transportCode === undefined ? reason : `${reason} (${transportCode})`
+    const what = detail ?? (oauthError === undefined ? why : `${reason}, ${oauthError}${quotation}`)
+    const ownAdvice = reason === 'bad-request' ? checkPlace : "ask the platform's operator"
+    const advice = callAdvice({ reason, code: transportCode }, keys) ?? ownAdvice
+    return `no access token: ${what}; it is tried again, if it lasts: ${advice}`
+  }
+  const credentials =
+    `check auth.clientId, that the certificate registered for it is of this key ` +
+    `(SHA-256 of the public key: ${fingerprint}) and has not expired, and auth.authUrl and auth.realm`
+  const advice = adviceByOauthError[oauthError ?? ''] ?? credentials
+  return `the platform rejected the token request: ${oauthError ?? reason}${quotation}; ${advice}`
+}
+
+/** Lifetime when `expires_in` is not usable. */
+const unknownLifetimeMs = 60_000
+/** Maximum lifetime; timers above 2^31-1 ms fire immediately. */
+const maxLifetimeMs = 24 * 60 * 60 * 1000
+/** Minimum lifetime: with a shorter one, every call would request a token of its own. */
+const minLifetimeMs = 1000
+
+/** OAuth errors that say "not now", under any status. @see RFC 6749 section 4.1.2.1, RFC 8628 section 3.5 */
+const passing = new Set(['temporarily_unavailable', 'server_error', 'slow_down'])
+/** Statuses that say "not now", with any body. */
+const passingStatuses = new Set([408, 425, 429])
+
+/** Reasons of OAuth errors under a status of success. */
+const reasonOfOauthError: Readonly<Record<string, Exclude<Reason, 'ok'>>> = {
+  invalid_client: 'unauthorized',
+  unauthorized_client: 'unauthorized',
+  access_denied: 'forbidden',
+  temporarily_unavailable: 'server-error',
+  server_error: 'server-error',
+  slow_down: 'throttled',
+}
+
+/** Keycloak writes this in place of a code when the realm does not exist. */
+const noRealm = 'Realm does not exist'
+
+/**
+ * The code of an OAuth error. Texts of gateways such as `Not Found` are no codes, and say nothing about the credentials.
+ * @see RFC 6749 section 5.2
+ */
+function oauthCode(value: unknown): string | undefined {
+  return typeof value === 'string' && (/^[a-z_]{1,64}$/.test(value) || value === noRealm) ? value : undefined
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value.trim() !== '' ? value : undefined
+}
+
+/** `expires_in` in ms: a number of seconds, or a string of digits. */
+function lifetime(expiresIn: unknown): number {
+  const numeric = typeof expiresIn === 'string' && /^\s*\d+(?:\.\d+)?\s*$/.test(expiresIn)
+  const seconds = numeric ? Number(expiresIn) : expiresIn
+  if (typeof seconds !== 'number' || !(seconds > 0)) return unknownLifetimeMs
+  return Math.min(Math.max(seconds * 1000, minLifetimeMs), maxLifetimeMs)
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300
+}
+
+function refusedWith(error: string, response: HttpResponse, reason: Reason, description: unknown): Refused {
+  const { status } = response
+  const ours = (isSuccess(status) || (status >= 400 && status < 500)) && !passingStatuses.has(status)
+  const message = text(description)
+  return {
+    kind: ours && !passing.has(error) ? 'rejected' : 'transient',
+    reason: isSuccess(status) || reason === 'ok' ? (reasonOfOauthError[error] ?? 'bad-request') : reason,
+    oauthError: foreignText(error, 64),
+    ...(message === undefined ? {} : { description: foreignText(message) }),
+  }
+}
+
+function readGrant(body: unknown): TokenResult {
+  const unusable = (detail: string): Refused => ({ kind: 'transient', reason: 'invalid-body', detail })
+  if (typeof body !== 'object' || body === null) return unusable('the answer is not JSON')
+  const value = property(body, 'access_token')
+  if (typeof value !== 'string' || value === '') return unusable('the answer holds no access_token')
+  // The token goes into a header: visible ASCII only.
+  if (!/^[\x21-\x7e]+$/.test(value)) return unusable('the access_token holds characters that no header may carry')
+  const type = property(body, 'token_type') ?? 'bearer'
+  if (typeof type !== 'string' || type.toLowerCase() !== 'bearer') return unusable('the token_type is not Bearer')
+  return {
+    kind: 'granted',
+    value,
+    lifetimeMs: lifetime(property(body, 'expires_in')),
+    scope: text(property(body, 'scope')),
+  }
+}
+
+/**
+ * Reads an answer of the token endpoint.
+ * @param platformNow the platform's time in epoch ms, for a Retry-After date
+ * @see docs/platform-api.md "Token request"
+ */
+export function readTokenResult(response: HttpResponse, platformNow: number): TokenResult {
+  const { reason, body } = classify(response)
+  const error = oauthCode(property(body, 'error'))
+  const answer =
+    error !== undefined
+      ? refusedWith(error, response, reason, property(body, 'error_description'))
+      : isSuccess(response.status)
+        ? readGrant(body)
+        : ({ kind: 'transient', reason: reason === 'ok' ? 'other' : reason } satisfies Refused)
+  const overloaded = response.status === 429 || response.status === 503
+  const wait = overloaded && answer.kind === 'transient' ? retryAfterMs(response, platformNow) : undefined
+  return answer.kind === 'granted' || wait === undefined ? answer : { ...answer, retryAfterMs: wait }
+}
