@@ -187,6 +187,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const { awaiting } = record
       if (awaiting === undefined) return
       backlog.touch(record)
+      // By the platform's clock as it is known now: the answer may have shown that it was set.
+      record.triedAt = answeredAt - (monotonic - awaiting.sentAt)
       if (isTry(answer)) record.refusals = 0
       else {
         record.tries -= 1

@@ -6,6 +6,7 @@ import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { doubtMsOf, lostAfterMsOf, nextCheckAt } from '../../../src/reconcile/confirm/evidence.ts'
 import {
   awaitedOf,
+  begun,
   dayMs,
   decisionOf,
   defaultPolicy,
@@ -263,6 +264,19 @@ describe.each(readings)('meanwhile $meanwhile, counted at the $counts, stamped a
         expect(seenMs).toBeLessThanOrEqual(Math.max(2 * takesMs, 4000, 2 * answersAfterMs) + doubtMs)
       }),
     )
+  })
+})
+
+describe('a retry whose answer shows that the platform’s clock was set', () => {
+  test.each([hourMs, -hourMs])('by %i ms: its backoff begins when it was sent, by the clock as it is now', (moved) => {
+    const { backlog } = watchedBacklog()
+    const record = due({ lastAttemptLocal: t0 })
+    learn(backlog, listingOf([record]), testNow)
+    const entry = begun(backlog, record)
+    const refused = { result: 'throttled', reason: 'throttled', sent: true } as const
+    backlog.outcomes.note(entry, refused, { answeredAt: testNow + 100 + moved, monotonic: patchedAt + 100 })
+    expect(entry.triedAt).toBe(testNow + moved)
+    expect(decisionOf(backlog, record, testNow + moved + 1000)).toBe('backing-off')
   })
 })
 
