@@ -112,6 +112,8 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   /** Answers that told the platform's time since its clock was last set; three that agree are believed. */
   let answersOfTime = 0
   let hasJumped = false
+  /** ms since the start: since then it can know the platform's time. */
+  let sureSince = -Infinity
   for (const { at } of scenario.platformJumps) {
     timeline.after(at - timeline.now(), () => {
       hasJumped = true
@@ -124,17 +126,25 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const pastOf = (lastAt: number | null): number | null => (lastAt !== null && lastAt > platform.now() ? null : lastAt)
   /** What it could not remember for want of room is not held against it. */
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
+  /**
+   * When its last retry was, by the platform's clock as it is set now; -Infinity when it need not know: it was forgotten, or
+   * answered before the platform's present time could be known.
+   */
+  function lastTryOf({ sentAt, sure: { triedAt }, touchedAt }: Known): number {
+    if (!isRoomy || triedAt === -Infinity || touchedAt < sureSince) return -Infinity
+    return platform.now() - (timeline.now() - sentAt)
+  }
+
   /** The earliest moment that any of what it was shown since its last retry allows, in epoch ms of the platform's clock. */
-  function earliestDue(record: SimulatedRecord, { sure: { refusals, tries, triedAt }, views }: Known): number {
+  function earliestDue(record: SimulatedRecord, known: Known): number {
+    const { sure, views } = known
+    const { refusals, tries } = sure
     const dues = views.map(({ attempts, lastAt }) =>
       expectations.earliestDue(record, {
         attempts: Math.max(attempts, isRoomy ? tries : 0),
         refusals: isRoomy ? refusals : 0,
-        // So does a try of ours that lies ahead. When it was is the daemon's idea of the platform's time too, as now is.
-        lastAt: Math.max(
-          pastOf(lastAt) ?? record.eventAt,
-          ((isRoomy ? pastOf(triedAt) : null) ?? -Infinity) - expectations.clockTolerance,
-        ),
+        // When its last retry was is the daemon's idea of the platform's time, as now is.
+        lastAt: Math.max(pastOf(lastAt) ?? record.eventAt, lastTryOf(known) - expectations.clockTolerance),
       }),
     )
     return Math.min(...dues)
@@ -294,7 +304,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       trace.note(`${name} call ${call.number} answer ${told.kind} ${told.status ?? ''} rows=${told.views.length}`)
       limits.told(call, told)
       listings.told(call, told)
+      const wasSure = isSureOfTime()
       if (told.hasDate && (call.operation === 'list' || call.operation === 'retry')) answersOfTime += 1
+      if (!wasSure && isSureOfTime()) sureSince = timeline.now()
       knowledge.told(call, told)
       if (call.operation === 'retry') toldRetry(call)
       for (const watcher of watchers) watcher.told?.(call, told)

@@ -116,6 +116,8 @@ export interface PlatformOptions {
 
 export function createSimulatedPlatform({ scenario, timeline, sequence, watch }: PlatformOptions): SimulatedPlatform {
   const { habits, receivers, startAt, subscriptions } = scenario
+  /** Receivers are flaky until then: a dead subscription has one probe in five minutes, so a second failure takes hours. */
+  const soundAt = scenario.calmAt + scenario.patienceMs / 4
   const zone: TimeZone = createTimeZone(habits.timeZone)
   const records = new Map<string, SimulatedRecord>()
   /** As JSON, until they change; with ids in lower and in upper case. */
@@ -210,7 +212,8 @@ export function createSimulatedPlatform({ scenario, timeline, sequence, watch }:
     }
     if (record.plan.kind === 'poison') return { code: 500, ms }
     if (record.plan.kind === 'unwanted') return { code: 422, ms }
-    return { code: sequence.chance(receivers[receiver]?.flaky ?? 0) ? 500 : 200, ms }
+    const isFlaky = sequence.chance(receivers[receiver]?.flaky ?? 0)
+    return { code: isFlaky && timeline.now() < soundAt ? 500 : 200, ms }
   }
 
   function countAttempt(record: SimulatedRecord): void {

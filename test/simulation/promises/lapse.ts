@@ -19,6 +19,10 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
   const knownAt = new Map<string, number>()
   /** When the circuit of a subscription last changed. */
   const circuitAt = new Map<string, number>()
+  /** Without a warning nothing goes before others for it: what waits while all slots are taken may leave without a last try. */
+  const goesFirst = config.window.expiryWarning > 3 * scenario.periodMs
+  /** When all slots were last taken. */
+  let fullAt = -Infinity
   /** Records whose last chance has been looked at. */
   const looked = new Set<string>()
 
@@ -54,6 +58,7 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
     if (holds.openGateSince() > since || !holds.isFaultlessSince(since - 60_000) || since < startedAt) return
     if ((circuitAt.get(record.subscriptionId) ?? -Infinity) > since || holds.notClosed().has(record.subscriptionId))
       return
+    if (!goesFirst && fullAt > since) return
     if (known.owed !== undefined || known.isDone || record.busy > 0 || !expectations.isSelected(record)) return
     if (expectations.isParked({ attempts: Math.max(record.attempts, known.tries) })) return
     exercise('a last chance before the window ends')
@@ -64,6 +69,11 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
   }
 
   return {
+    sent(call) {
+      // This one is not counted yet, and the last slot is kept for a subscription that has none.
+      const taken = knowledge.inFlight().size + 2
+      if (call.operation === 'retry' && taken >= config.retry.concurrency) fullAt = timeline.now()
+    },
     told(call, { kind, views }) {
       if (kind !== 'told' || !isSweepPage(call)) return
       for (const { id, status } of views) {

@@ -7,7 +7,7 @@ const boundMs = 45_000
 /** With less room than records: those that were left out are listed again first, at some ticks. */
 const crowdedBoundMs = 2 * 60_000
 const crowdedTicks = 3
-/** Events younger than an hour take turns with the older ones; near the hour nobody knows. */
+/** Events younger than an hour take turns with the older ones; a turn of one near the hour may be either's. */
 const recentMs = 50 * 60_000
 const oldMs = 70 * 60_000
 /** So many turns of one age, and none of the other. */
@@ -20,9 +20,17 @@ interface Subscription {
   /** ms since the start: when a retry last went out, an outcome came, or its circuit changed. */
   changedAt: number
   /** Retries since the last scrape, by the age of the event. */
-  turns: { recent: number; old: number }
+  turns: Turns
   inFlight: number
 }
+
+interface Turns {
+  recent: number
+  old: number
+  either: number
+}
+
+const noTurns = (): Turns => ({ recent: 0, old: 0, either: 0 })
 
 export function createWorkWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
@@ -46,7 +54,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
     const made: Subscription = {
       state: 'closed',
       changedAt: startedAt,
-      turns: { recent: 0, old: 0 },
+      turns: noTurns(),
       inFlight: 0,
     }
     subscriptions.set(id, made)
@@ -132,7 +140,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
           violate('waits', `lets ${any.id} wait for ${bound / 1000} s although its subscription has a place`)
       }
       // What has no room has no turn.
-      if (!isRoomy || state !== 'closed' || now - scrapedAt < 30_000) continue
+      if (!isRoomy || state !== 'closed' || turns.either > 0 || now - scrapedAt < 30_000) continue
       if (recent !== undefined && turns.recent === 0 && turns.old >= manyTurns)
         violate('waits', `lets ${recent.id}, which is recent, wait behind ${turns.old} old ones`)
       if (old !== undefined && turns.old === 0 && turns.recent >= manyTurns)
@@ -152,8 +160,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
       const age = platform.now() - record.eventAt
       subscription.changedAt = timeline.now()
       subscription.inFlight += 1
-      if (!isSweeping && age < recentMs) subscription.turns.recent += 1
-      else if (!isSweeping && age > oldMs) subscription.turns.old += 1
+      if (!isSweeping) subscription.turns[age < recentMs ? 'recent' : age > oldMs ? 'old' : 'either'] += 1
       if (knowledge.inFlight().size + 1 >= concurrency) fullAt = timeline.now()
     },
     told(call, { kind, views }) {
@@ -179,7 +186,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
         subscription.state = fact.to
         subscription.changedAt = timeline.now()
         // Probes of a half-open circuit take no turns: they are chosen by their attempts.
-        subscription.turns = { recent: 0, old: 0 }
+        subscription.turns = noTurns()
       } else if (fact.type === 'sweep') {
         isSweeping = false
       }
@@ -189,7 +196,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
       if (config.retry.enabled && !config.retry.orderPerEntity && scenario.platformJumps.length === 0) check()
       for (const subscription of subscriptions.values()) {
         if (subscription.turns.old > 0 && subscription.turns.recent > 0) exercise('recent and old take turns')
-        subscription.turns = { recent: 0, old: 0 }
+        subscription.turns = noTurns()
       }
       scrapedAt = timeline.now()
     },
