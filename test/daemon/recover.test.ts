@@ -1,62 +1,11 @@
 // Days of the daemon beside a sandbox, in virtual time: what it shows while it observes, ticks without work, and records that keep failing.
 import { describe, expect, test } from 'vitest'
-import type { LogLine } from '../support/process.ts'
-import { createInProcessSandbox, type InProcessSandbox } from '../../sandbox/sandbox.ts'
-import { startDaemon, type RunningDaemon } from '../support/daemon.ts'
-import { testKeys } from '../support/keys.ts'
-import { parseSamples, sumOf } from '../support/samples.ts'
-import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
+import { beginDay } from '../support/day.ts'
 
 const hourMs = 3_600_000
-const minuteMs = 60_000
-
-interface Day extends AsyncDisposable {
-  clock: VirtualClock
-  sandbox: InProcessSandbox
-  /** Lines of the log so far. */
-  log: LogLine[]
-  /** Starts it; the first tick comes with that. */
-  start(env?: Record<string, string>): Promise<void>
-  /** Ticks, and lets time pass. */
-  tick(times?: number): Promise<void>
-  /** Sum of the series of one of our metrics whose labels contain these. */
-  metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
-}
-
-async function begin(): Promise<Day> {
-  const { certificatePem } = await testKeys()
-  const clock = createVirtualClock()
-  const log: LogLine[] = []
-  await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await createInProcessSandbox({ clock, certificatePem, deliveryTimeoutMs: null }))
-  const running = starting.move()
-  let daemon: RunningDaemon | undefined
-
-  return {
-    clock,
-    sandbox,
-    log,
-    async start(env = {}) {
-      const write = (line: string): void => void log.push(JSON.parse(line) as LogLine)
-      daemon = running.use(await startDaemon(sandbox, { clock, env, write }))
-      await clock.advance(minuteMs)
-    },
-    async tick(times = 1) {
-      for (let turn = 0; turn < times; turn += 1) {
-        daemon?.tick()
-        await clock.advance(minuteMs)
-      }
-    },
-    async metric(name, labels) {
-      const { body } = (await daemon?.get('/metrics')) ?? { body: '' }
-      return sumOf(parseSamples(body), `webhook_reconciler_${name}`, labels)
-    },
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
-  }
-}
 
 test('ticks without work go on, and say nothing at info once the recovery is over', async () => {
-  await using day = await begin()
+  await using day = await beginDay()
   const now = day.clock.now()
   day.sandbox.seed({ count: 3, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 })
   await day.start()
@@ -71,7 +20,7 @@ test('ticks without work go on, and say nothing at info once the recovery is ove
 })
 
 test('a record that keeps failing backs off, and is parked at the limit', async () => {
-  await using day = await begin()
+  await using day = await beginDay()
   day.sandbox.receiver.fail({ status: 500 })
   const now = day.clock.now()
   const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 }).ids()
@@ -92,7 +41,7 @@ test('a record that keeps failing backs off, and is parked at the limit', async 
 
 describe('observing only', () => {
   test('retry.enabled: false shows what would be done, and touches nothing', async () => {
-    await using day = await begin()
+    await using day = await beginDay()
     const now = day.clock.now()
     day.sandbox.seed({ count: 50, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
     day.sandbox.seed({ count: 7, from: now - 90 * hourMs, to: now - 80 * hourMs, attempts: 30 })

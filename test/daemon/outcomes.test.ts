@@ -1,0 +1,124 @@
+// Outcomes and gates of the whole daemon beside a sandbox, in virtual time: what becomes of retries that take long, get lost or fail all the time.
+import { expect, test } from 'vitest'
+import { beginDay, type Day } from '../support/day.ts'
+
+const hourMs = 3_600_000
+const minuteMs = 60_000
+
+function seed({ clock, sandbox }: Day, count: number, ageMs = 12 * hourMs): string[] {
+  const now = clock.now()
+  return sandbox.seed({ count, from: now - ageMs - count * 1000, to: now - ageMs, attempts: 1, subscriptions: 1 }).ids()
+}
+
+/** When PATCHes came, in ms of the clock. */
+function patchesOf({ sandbox }: Day): number[] {
+  return sandbox.requestLog().flatMap(({ at, operation }) => (operation === 'retry' ? [at] : []))
+}
+
+test('a retried record that leaves the window still gets its outcome, and has not lapsed', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 10 * minuteMs } })
+  seed(day, 1, hourMs - 5 * minuteMs)
+  await day.start({ RECONCILER_WINDOW_LOOKBACK: '1h' })
+  expect(await day.metric('awaiting_webhooks')).toBe(1)
+  // It leaves the window after five minutes, and is delivered after ten.
+  await day.tick(8)
+  expect(await day.metric('awaiting_webhooks')).toBe(1)
+  await day.tick(10)
+  expect(await day.metric('outcomes_total', { outcome: 'recovered' })).toBe(1)
+  expect(await day.metric('lapsed_webhooks_total')).toBe(0)
+})
+
+test('a retry whose answer was lost is not given up while its delivery is under way', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 8 * minuteMs } })
+  day.sandbox.faults.set({ operation: 'retry', fault: { kind: 'reset', when: 'after' } })
+  seed(day, 1)
+  await day.start()
+  await day.tick(6)
+  expect(await day.metric('retries_total', { result: 'unreachable' })).toBe(1)
+  expect(await day.metric('outcomes_total')).toBe(0)
+  await day.tick(9)
+  expect(await day.metric('outcomes_total', { outcome: 'recovered' })).toBe(1)
+  expect(await day.metric('outcomes_total')).toBe(1)
+})
+
+test('failures become sure while other outcomes are looked for all the time', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 100 } })
+  day.sandbox.receiver.down()
+  seed(day, 600)
+  await day.start({ RECONCILER_CIRCUIT_ENABLED: 'false', RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20' })
+  // A minute has passed, in which retries went out and checks came by the second.
+  expect(patchesOf(day).length).toBeGreaterThan(200)
+  expect(await day.metric('outcomes_total', { outcome: 'failed-again' })).toBeGreaterThan(100)
+})
+
+test('what failed together at the longest backoff does not come back together', async () => {
+  await using day = await beginDay()
+  day.sandbox.receiver.down()
+  seed(day, 20)
+  await day.start({
+    RECONCILER_CIRCUIT_ENABLED: 'false',
+    RECONCILER_RETRY_BACKOFF_INITIAL: '30s',
+    RECONCILER_RETRY_BACKOFF_MULTIPLIER: '4',
+    RECONCILER_RETRY_BACKOFF_MAX: '10m',
+    RECONCILER_RETRY_MAX_ATTEMPTS: '1000',
+  })
+  const first = patchesOf(day).length
+  expect(first).toBe(20)
+  // Backoffs of 2, 8 and then 10 minutes.
+  await day.tick(12)
+  const before = patchesOf(day).length
+  await day.tick(11)
+  const later = patchesOf(day).slice(before)
+  expect(later.length).toBeGreaterThanOrEqual(20)
+  const spreadMs = Math.max(...later.slice(0, 20)) - Math.min(...later)
+  expect(spreadMs).toBeGreaterThan(minuteMs)
+})
+
+test('no more are retried while half of the backlog awaits its outcome', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5 * minuteMs } })
+  seed(day, 100)
+  await day.start({ RECONCILER_CIRCUIT_ENABLED: 'false', RECONCILER_BACKLOG_MAX_RECORDS: '40' })
+  await day.tick(3)
+  // Those in flight when the limit is reached come on top.
+  expect(patchesOf(day).length).toBeGreaterThanOrEqual(20)
+  expect(patchesOf(day).length).toBeLessThan(28)
+  expect(await day.metric('gates', { gate: 'outcomes' })).toBe(1)
+  await day.tick(60)
+  expect(day.sandbox.counts()).toMatchObject({ failed: 0, successful: 100 })
+})
+
+test('the last free slot is for a subscription that has no retry in flight', async () => {
+  const deliveryMs = 9000
+  await using day = await beginDay({ delivery: { mode: 'sync', delayMs: deliveryMs } })
+  const [slow, other] = ['11111111-2222-4333-8444-555555555555', '99999999-2222-4333-8444-555555555555']
+  const now = day.clock.now()
+  for (let index = 0; index < 40; index += 1) {
+    day.sandbox.addWebhook({ subscriptionId: slow, eventInstant: now - 20 * hourMs - index * 1000, attempts: 1 })
+  }
+  // Due 30 s after the start, when slots of the slow one come free 3 s before and 6 s after that.
+  const times = { eventInstant: now - hourMs, lastAttempt: now - 30_000 }
+  const id = day.sandbox.addWebhook({ subscriptionId: other, attempts: 1, ...times })
+  await day.start({
+    RECONCILER_CIRCUIT_ENABLED: 'false',
+    RECONCILER_RETRY_CONCURRENCY: '4',
+    RECONCILER_RETRY_BACKOFF_JITTER: '0',
+  })
+  const sent = day.sandbox.requestLog().find(({ operation, target }) => operation === 'retry' && target.includes(id))
+  // The request is logged with its answer.
+  const lateMs = (sent?.at ?? Infinity) - deliveryMs - (times.lastAttempt + minuteMs)
+  expect(lateMs).toBeGreaterThanOrEqual(-1000)
+  expect(lateMs).toBeLessThan(2500)
+})
+
+test('a platform that lists nothing any more is asked a few times, however many slices there were', async () => {
+  await using day = await beginDay()
+  seed(day, 200, 2 * hourMs)
+  await day.start({ RECONCILER_SWEEP_SLICE_RECORDS: '1', RECONCILER_RETRY_ENABLED: 'false' })
+  await day.tick(2)
+  const listsOf = (): number => day.sandbox.requestLog().filter(({ operation }) => operation === 'list').length
+  day.sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 400 } })
+  const before = listsOf()
+  await day.tick()
+  expect(await day.metric('sweeps_total', { kind: 'full', result: 'failed' })).toBe(1)
+  expect(listsOf() - before).toBeLessThan(150)
+})

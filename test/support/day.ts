@@ -1,0 +1,57 @@
+// A daemon beside a sandbox in virtual time: a test lets it tick, lets time pass, and reads its metrics and its log.
+import type { LogLine } from './process.ts'
+import { createInProcessSandbox, type InProcessSandbox } from '../../sandbox/sandbox.ts'
+import type { ReadingsInput } from '../../sandbox/options.ts'
+import { startDaemon, type RunningDaemon } from './daemon.ts'
+import { testKeys } from './keys.ts'
+import { parseSamples, sumOf } from './samples.ts'
+import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
+
+const minuteMs = 60_000
+
+export interface Day extends AsyncDisposable {
+  clock: VirtualClock
+  sandbox: InProcessSandbox
+  /** Lines of the log so far. */
+  log: LogLine[]
+  /** Starts it; the first tick comes with that. */
+  start(env?: Record<string, string>): Promise<void>
+  /** Ticks, and lets time pass. */
+  tick(times?: number): Promise<void>
+  /** Sum of the series of one of our metrics whose labels contain these. */
+  metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
+}
+
+export async function beginDay(readings: ReadingsInput = {}): Promise<Day> {
+  const { certificatePem } = await testKeys()
+  const clock = createVirtualClock()
+  const log: LogLine[] = []
+  await using starting = new AsyncDisposableStack()
+  const sandbox = starting.use(
+    await createInProcessSandbox({ clock, certificatePem, deliveryTimeoutMs: null, ...readings }),
+  )
+  const running = starting.move()
+  let daemon: RunningDaemon | undefined
+
+  return {
+    clock,
+    sandbox,
+    log,
+    async start(env = {}) {
+      const write = (line: string): void => void log.push(JSON.parse(line) as LogLine)
+      daemon = running.use(await startDaemon(sandbox, { clock, env, write }))
+      await clock.advance(minuteMs)
+    },
+    async tick(times = 1) {
+      for (let turn = 0; turn < times; turn += 1) {
+        daemon?.tick()
+        await clock.advance(minuteMs)
+      }
+    },
+    async metric(name, labels) {
+      const { body } = (await daemon?.get('/metrics')) ?? { body: '' }
+      return sumOf(parseSamples(body), `webhook_reconciler_${name}`, labels)
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
