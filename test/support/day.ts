@@ -2,7 +2,7 @@
 import type { LogLine } from './process.ts'
 import { createInProcessSandbox, type InProcessSandbox } from '../../sandbox/sandbox.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
-import { startDaemon, type RunningDaemon } from './daemon.ts'
+import { startDaemon, type DaemonOptions, type RunningDaemon } from './daemon.ts'
 import { testKeys } from './keys.ts'
 import { parseSamples, sumOf } from './samples.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
@@ -15,7 +15,7 @@ export interface Day extends AsyncDisposable {
   /** Lines of the log so far. */
   log: LogLine[]
   /** Starts it; the first tick comes with that. */
-  start(env?: Record<string, string>): Promise<void>
+  start(env?: Record<string, string>, between?: DaemonOptions['between']): Promise<void>
   /** Ticks, and lets time pass. */
   tick(times?: number): Promise<void>
   /** Sum of the series of one of our metrics whose labels contain these. */
@@ -37,9 +37,9 @@ export async function beginDay(readings: ReadingsInput = {}): Promise<Day> {
     clock,
     sandbox,
     log,
-    async start(env = {}) {
+    async start(env = {}, between) {
       const write = (line: string): void => void log.push(JSON.parse(line) as LogLine)
-      daemon = running.use(await startDaemon(sandbox, { clock, env, write }))
+      daemon = running.use(await startDaemon(sandbox, { clock, env, write, ...(between && { between }) }))
       await clock.advance(minuteMs)
     },
     async tick(times = 1) {

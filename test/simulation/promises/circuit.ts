@@ -25,6 +25,10 @@ interface Subscription {
   usedAt: number
   /** It may have been forgotten since: what it knows is not known. */
   isUnsure: boolean
+  /** The pause of the next opening: it doubles, until the limit has grown back. */
+  nextPauseMs: number
+  /** That of this opening, as it is reported. */
+  pauseMs?: number | undefined
 }
 
 type Outcome = Extract<TelemetryEvent, { type: 'outcome' }>
@@ -36,7 +40,7 @@ function isNeutral({ outcome, responseStatusCode: code }: Outcome): boolean {
 
 export function createCircuitWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, timeline, violate } = options
-  const { enabled, failureRatio, initialLimit, maxLimit } = config.circuit
+  const { cooldown, enabled, failureRatio, initialLimit, maxCooldown, maxLimit } = config.circuit
   const subscriptions = new Map<string, Subscription>()
 
   function fresh(): Subscription {
@@ -50,6 +54,7 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
       opensAt: undefined,
       usedAt: timeline.now(),
       isUnsure: false,
+      nextPauseMs: cooldown,
     }
   }
 
@@ -76,7 +81,10 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
     last.set(fact.id, fact.outcome === 'failed-again')
     subscription.known += 1
     if (last.size > judgedRecords) last.delete(last.keys().next().value ?? '')
-    if (fact.outcome === 'recovered') subscription.limit = Math.min(maxLimit, subscription.limit + 1)
+    if (fact.outcome === 'recovered') {
+      subscription.limit = Math.min(maxLimit, subscription.limit + 1)
+      if (subscription.limit >= initialLimit) subscription.nextPauseMs = cooldown
+    }
     const isJudged = last.size >= Math.min(fewestJudged, subscription.limit)
     const isBad = failedOf(subscription) >= failureRatio * last.size
     if (fact.outcome === 'failed-again' && isJudged && isBad && !subscription.isUnsure)
@@ -96,12 +104,15 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
   }
 
   function open(id: string, subscription: Subscription): void {
-    const { known, last, limit } = subscription
+    const { known, last, limit, pauseMs } = subscription
     const failed = failedOf(subscription)
-    subscriptions.set(id, { ...fresh(), limit: 1, openedAt: timeline.now() })
+    const nextPauseMs = Math.min(maxCooldown, 2 * subscription.nextPauseMs)
+    subscriptions.set(id, { ...fresh(), limit: 1, openedAt: timeline.now(), nextPauseMs })
     if (subscription.isUnsure) return
     exercise('a circuit opens')
     if (failed === failureRatio * last.size) exercise('a circuit opens at exactly the ratio')
+    if (Math.abs((pauseMs ?? 0) - subscription.nextPauseMs) > 1)
+      violate('dead-receiver', `pauses ${id} for ${pauseMs ?? 0} ms, not for ${subscription.nextPauseMs}`)
     if (known < Math.min(fewestJudged, limit)) violate('waits', `opens the circuit of ${id} after ${known} outcomes`)
     if (failed < failureRatio * last.size)
       violate('waits', `opens the circuit of ${id}: ${failed} of ${last.size} failed`)
@@ -115,6 +126,7 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
         const id = fact.subscriptionId.toLowerCase()
         const subscription = of(id)
         if (fact.to !== 'open') return
+        subscription.pauseMs = fact.pauseMs
         if (subscription.mustOpen === undefined) subscription.opensAt = timeline.now()
         else open(id, subscription)
       } else if (fact.type === 'outcome') {
