@@ -161,6 +161,14 @@ describe('a token whose life is not told as it should be', () => {
     expect(scene.calls().token).toBe(2)
   })
 
+  test('its life begins with its request: a slow answer does not lengthen it', async () => {
+    await using scene = await startScene({ readings: { expiresIn: 30 } })
+    scene.sandbox.faults.set(tokenFault({ kind: 'latency', ms: 8000 }))
+    const from = scene.clock.now()
+    expect((await scene.round()).sweep.result).toBe('complete')
+    expect((scene.daemon.connection.tokens.expiresAt() ?? 0) - from).toBeLessThan(30_000)
+  })
+
   test('a token that dies at once is replaced, within bounds', async () => {
     await using scene = await startScene({ readings: { tokenLivesSeconds: 0.001 } })
     const { sweep } = await scene.round()
