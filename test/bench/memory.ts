@@ -23,6 +23,8 @@ const { values } = parseArgs({
     limits: { type: 'string', default: '512,128' },
     /** Failed records. */
     records: { type: 'string', default: '100000' },
+    /** `backlog.maxRecords`. */
+    backlog: { type: 'string', default: '20000' },
     /** In place of the image's NODE_OPTIONS. */
     node: { type: 'string' },
   },
@@ -48,7 +50,10 @@ async function measure(limitMiB: number): Promise<void> {
   using cgroup = makeCgroup(hierarchy, limitMiB)
   const [shell, ...words] = cgroup.enter
   const daemon = spawn(shell, [...words, coldNode(folder), mainScript, 'run'], {
-    env: lightEnvironment({ origin: platform.origin, privateKeyFile: keys.privateKeyFile, port, nodeOptions }),
+    env: {
+      ...lightEnvironment({ origin: platform.origin, privateKeyFile: keys.privateKeyFile, port, nodeOptions }),
+      RECONCILER_BACKLOG_MAX_RECORDS: values.backlog,
+    },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   const kill = (): void => void daemon.kill('SIGKILL')
