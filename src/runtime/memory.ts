@@ -11,9 +11,9 @@ export interface MemoryShortfall {
 const MiB = 1_048_576
 /**
  * Without any record: 60 MiB of Node's own code, which the kernel otherwise drops and reads again all the time. The other
- * 60 MiB are the idle heap, buffers, threads and the kernel's own accounts.
+ * 44 MiB are the idle heap, buffers, threads and the kernel's own accounts.
  */
-const baseMiB = 120
+const baseMiB = 104
 /** One record takes 0.5 kB of heap, and the heap gets 40 % of the limit in the image. */
 const bytesPerRecord = 1250
 

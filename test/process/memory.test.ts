@@ -8,7 +8,7 @@ const hierarchy = findHierarchy()
 
 describe.skipIf(hierarchy === undefined)('run in a cgroup', () => {
   test.each([
-    [128, { limitMiB: 128, maxRecords: 20_000 }],
+    [112, { limitMiB: 112, maxRecords: 20_000 }],
     [512, undefined],
   ])('of %i MiB', async (limitMiB, told) => {
     if (hierarchy === undefined) return

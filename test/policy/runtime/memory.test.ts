@@ -11,10 +11,10 @@ const MiB = 1_048_576
 
 describe('the need', () => {
   test.each([
-    [1, 121],
-    [20_000, 144],
-    [100_000, 240],
-    [1_000_000, 1313],
+    [1, 105],
+    [20_000, 128],
+    [100_000, 224],
+    [1_000_000, 1297],
   ])('%i records', (maxRecords, neededMiB) => {
     expect(neededMemoryMiB(maxRecords)).toBe(neededMiB)
   })
@@ -55,7 +55,7 @@ describe('a limit', () => {
     expect(memoryShortfall(neededMiB * MiB - 1, 20_000)).toMatchObject({ limitMiB: neededMiB - 1, neededMiB })
   })
 
-  test.each([121, 144, 160, 192, 256, 512, 1000])(
+  test.each([105, 128, 160, 192, 256, 512, 1000])(
     '%i MiB: the records that it allows fit, one more does not',
     (limit) => {
       const records = memoryShortfall(limit * MiB, 1_000_000_000)?.maxRecordsForLimit ?? 0
