@@ -42,6 +42,16 @@ test('a retry whose answer was lost is not given up while its delivery is under 
   expect(await day.metric('outcomes_total')).toBe(1)
 })
 
+test('a record whose event id is no UUID is never looked up by it', async () => {
+  await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5000 } })
+  const eventInstant = day.clock.now() - 2 * hourMs
+  day.sandbox.addWebhook({ wire: { eventId: 'order-7' }, eventInstant, attempts: 1 })
+  await day.start()
+  await day.tick(2)
+  expect(await day.metric('outcomes_total', { outcome: 'recovered' })).toBe(1)
+  expect(day.sandbox.requestLog().filter(({ target }) => target.includes('order-7'))).toEqual([])
+})
+
 test('failures become sure while other outcomes are looked for all the time', async () => {
   // Each check shows a page of records, those of other checks among them.
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 100 }, ignores: ['eventId'] })

@@ -108,6 +108,19 @@ describe('no token', () => {
     await expectRecovered(scene)
   })
 
+  test('a platform that refuses the tokens it issues is asked for no more than two in half a minute', async () => {
+    await using scene = await startScene()
+    scene.sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 401 } })
+    for (let turn = 0; turn < 30; turn += 1) {
+      await scene.round()
+      await scene.advance(5000)
+    }
+    const asked = scene.sandbox.requestLog().flatMap(({ at, operation }) => (operation === 'token' ? [at] : []))
+    expect(asked.length).toBeGreaterThan(2)
+    expect(asked.filter((at, index) => at - (asked[index - mostTries] ?? -Infinity) < 29_900)).toEqual([])
+    await expectRecovered(scene)
+  })
+
   test('a wrong host clock is put right with one refusal', async () => {
     await using scene = await startScene({ readings: { skewMs: -3_600_000 } })
     expect(await scene.recover()).toEqual([])
