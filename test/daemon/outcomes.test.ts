@@ -82,6 +82,22 @@ test('what failed together at the longest backoff does not come back together', 
   expect(Math.max(...second) - Math.min(...second)).toBeGreaterThan(minuteMs)
 })
 
+test('the rate is halved once for a burst of calls that are throttled', async () => {
+  await using day = await beginDay()
+  await day.start({
+    RECONCILER_CIRCUIT_ENABLED: 'false',
+    RECONCILER_RETRY_CONCURRENCY: '9',
+    RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '100',
+  })
+  seed(day, 40)
+  day.sandbox.faults.set({ operation: 'retry', fault: { kind: 'throttle', retryAfter: 'absent' }, count: 8 })
+  await day.tick(1, 2000)
+  expect(await day.metric('retries_total', { result: 'throttled' })).toBe(8)
+  // It comes back by 5 a second.
+  expect(await day.metric('platform_request_rate_limit')).toBeGreaterThanOrEqual(50)
+  expect(await day.metric('platform_request_rate_limit')).toBeLessThan(75)
+})
+
 test('no more are retried while half of the backlog awaits its outcome', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5 * minuteMs } })
   seed(day, 100)

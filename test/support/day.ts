@@ -16,8 +16,8 @@ export interface Day extends AsyncDisposable {
   log: LogLine[]
   /** Starts it; the first tick comes with that. */
   start(env?: Record<string, string>, between?: DaemonOptions['between']): Promise<void>
-  /** Ticks, and lets time pass. */
-  tick(times?: number): Promise<void>
+  /** Ticks, and lets time pass after each: a minute by default. */
+  tick(times?: number, gapMs?: number): Promise<void>
   /** Sum of the series of one of our metrics whose labels contain these. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
 }
@@ -42,10 +42,10 @@ export async function beginDay(readings: ReadingsInput = {}): Promise<Day> {
       daemon = running.use(await startDaemon(sandbox, { clock, env, write, ...(between && { between }) }))
       await clock.advance(minuteMs)
     },
-    async tick(times = 1) {
+    async tick(times = 1, gapMs = minuteMs) {
       for (let turn = 0; turn < times; turn += 1) {
         daemon?.tick()
-        await clock.advance(minuteMs)
+        await clock.advance(gapMs)
       }
     },
     async metric(name, labels) {
