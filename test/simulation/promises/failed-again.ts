@@ -5,10 +5,12 @@ import type { Watcher, WatcherOptions } from './watcher.ts'
 const clockToleranceMs = 2000
 
 export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
-  const { exercise, knowledge, platform, scenario, timeline, violate } = options
-  const { counts, meanwhile } = scenario.habits
+  const { config, exercise, knowledge, platform, scenario, timeline, violate } = options
+  const { counts, delivery, deliveryTime, meanwhile, queue } = scenario.habits
   /** An attempt that is counted and shown as failed while it is under way can't be told from one that has failed. */
   const looksFailed = counts === 'start' && meanwhile === 'failed'
+  /** A delivery that ends sooner than a failure is doubted must not be taken for one. */
+  const isQuick = delivery === 'async' && queue[1] + deliveryTime[1] < 4 * config.outcome.firstCheck
   /** Records whose retry was reported to have failed while it was under way. */
   const early = new Map<string, number>()
 
@@ -39,8 +41,6 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
       const toldAt = early.get(id)
       if (toldAt === undefined) return
       early.delete(id)
-      // Deliveries of such a platform end sooner than a failure is doubted.
-      const isQuick = scenario.habits.delivery === 'async'
       if (status === 'successful' && isQuick) violate('untrue', `said that ${id} failed again while it was under way`)
     },
   }
