@@ -1,6 +1,6 @@
 // A platform that refuses or fails for long, then answers: no wait that it caused goes on. The whole daemon on a virtual clock.
 import { expect, test } from 'vitest'
-import { periodMs, startScene, type Reply, type Scene } from '../support/daemon-scene.ts'
+import { metricOf, periodMs, startScene, type Reply, type Scene } from '../support/daemon-scene.ts'
 import { idOf } from '../support/fake-platform.ts'
 
 /** Each of its own subscription, and sent one at a time: the first that is refused leaves the others due. */
@@ -119,5 +119,29 @@ test('an outage: a sweep that was answered closes the platform breaker', async (
   const before = sweepsOf(scene, 'complete')
   for (let ticks = 0; sweepsOf(scene, 'complete') === before && ticks < 20; ticks += 1) await tickFor(scene, 1)
   expect(scene.server().status().holding).toEqual([])
+  await scene.end()
+})
+
+test('a ping that waits for its answer: status, decisions and metric show the gate, and no trouble is reported', async () => {
+  let [hasPatched, hasPinged] = [false, false]
+  const scene: Scene = startScene({
+    env,
+    instead({ method, url }) {
+      if (method === 'POST') return undefined
+      if (method === 'PATCH') {
+        hasPatched = true
+        return outage
+      }
+      if (!hasPatched || hasPinged) return listed(url)
+      hasPinged = true
+      return scene.clock.sleep(5000).then(() => listed(url))
+    },
+  })
+  await scene.clock.advance(3000)
+  expect(scene.server().status()).toMatchObject({ holding: ['platform'], failed: { due: 0 } })
+  expect(await metricOf(scene, 'gates\\{gate="platform"\\}')).toBe(1)
+  await scene.clock.advance(5000)
+  expect(scene.server().status().holding).toEqual([])
+  expect(scene.facts.filter(({ type }) => type === 'trouble')).toEqual([])
   await scene.end()
 })
