@@ -37,6 +37,11 @@ export interface FailedRecord extends Known {
   responseStatusCode: number | null
 }
 
+/** Second of the event on the platform's wall clock, with its fraction: zones differ by whole seconds. */
+export function eventSecondOf({ eventAt, localSecond }: Pick<FailedRecord, 'eventAt' | 'localSecond'>): number {
+  return localSecond + (eventAt - 1000 * Math.floor(eventAt / 1000)) / 1000
+}
+
 /** Number of the attempt that the next retry makes, by the larger count; the first is 1. */
 export function nextAttempt({ attempts, tries }: Pick<FailedRecord, 'attempts' | 'tries'>): number {
   return Math.max(attempts, tries) + 1

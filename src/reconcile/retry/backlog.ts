@@ -3,7 +3,7 @@ import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Gate } from './gates.ts'
 import { decide, decisions, noCounts, type Counts } from '../decide.ts'
-import { createFailedRecord, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
+import { createFailedRecord, eventSecondOf, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import type { Policy } from '../policy.ts'
 import { contains, expiringBefore } from '../window.ts'
@@ -130,7 +130,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
 
   function rowOf(entry: FailedRecord, now: number): LeftOutRow {
     const { localSecond, subscriptionId } = entry
-    return { decision: decide(entry, policy, { now }).decision, localSecond, subscriptionId }
+    const { decision } = decide(entry, policy, { now })
+    return { decision, localSecond, eventSecond: eventSecondOf(entry), subscriptionId }
   }
 
   /** Adds newcomers while there is room or another record can be evicted; the rest is left out. Returns the evicted records. */

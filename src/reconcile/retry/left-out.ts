@@ -7,8 +7,9 @@ import { contains, type Span } from '../window.ts'
 export interface LeftOutRow {
   subscriptionId: string
   decision: Decision
-  /** Second of the event on the platform's wall clock. */
+  /** Second of the event on the platform's wall clock, and the same with its fraction. */
   localSecond: number
+  eventSecond: number
 }
 
 /** The count of a full sweep under way. One of `commit` and `abandon` ends it. */
@@ -41,8 +42,8 @@ export interface LeftOut {
   /** True when some record that is not excluded has no room. */
   any(): boolean
   /**
-   * Local second of the oldest left-out record of these subscriptions, or earlier; undefined when there is none. Parked and
-   * excluded ones do not count.
+   * Local second, with its fraction, of the oldest left-out record of these subscriptions, or earlier; undefined when there
+   * is none. Parked and excluded ones do not count.
    */
   oldestSecond(isMeant: (subscriptionId: string) => boolean): number | undefined
   /** The same for one subscription. */
@@ -89,8 +90,8 @@ function entryOf(tally: LeftOutTally, { decision, subscriptionId }: LeftOutRow):
 }
 
 function noteOldest(oldest: Map<string, number>, row: LeftOutRow): void {
-  const { localSecond, subscriptionId } = row
-  if (isOpen(row)) oldest.set(subscriptionId, Math.min(oldest.get(subscriptionId) ?? Infinity, localSecond))
+  const { eventSecond, subscriptionId } = row
+  if (isOpen(row)) oldest.set(subscriptionId, Math.min(oldest.get(subscriptionId) ?? Infinity, eventSecond))
 }
 
 function change(tally: LeftOutTally, row: LeftOutRow, by: 1 | -1): void {

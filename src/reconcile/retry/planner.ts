@@ -1,7 +1,7 @@
 // Keeps the retry plan of retry-plan.ts, and makes it again when records have changed or a backoff has ended. @see docs/architecture.md "Retry plan"
 import type { Clock } from '../../runtime/clock.ts'
 import { decide } from '../decide.ts'
-import type { FailedRecord } from '../failed-record.ts'
+import { eventSecondOf, type FailedRecord } from '../failed-record.ts'
 import type { Policy } from '../policy.ts'
 import type { Backlog } from './backlog.ts'
 import { firstOfEach } from './entity-order.ts'
@@ -51,7 +51,7 @@ export function createPlanner({ backlog, clock, now, policy, wake }: PlannerOpti
     if (!hasSeenAll) return () => false
     const isFirst = firstOfEach(backlog.entries(), policy)
     return (record) =>
-      record.localSecond <= (backlog.leftOut.oldestOf(record.subscriptionId) ?? Infinity) && isFirst(record)
+      eventSecondOf(record) <= (backlog.leftOut.oldestOf(record.subscriptionId) ?? Infinity) && isFirst(record)
   }
 
   /** Monotonic ms of the next plan. Planning iterates over all records, so it is limited to a twentieth of a core. */

@@ -218,7 +218,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** Lists from the oldest left-out record of a closed circuit, until such a record finds no room. */
   async function sweepLeftOut(current: Sweep): Promise<void> {
     const whole = forget()
-    const from = Math.max(whole.from, backlog.leftOut.oldestSecond(isClosed) ?? whole.to)
+    const from = Math.max(whole.from, Math.floor(backlog.leftOut.oldestSecond(isClosed) ?? whole.to))
     let entered = 0
     const isEnough = (learned: Learned): boolean => {
       entered += learned.entered

@@ -261,11 +261,30 @@ describe('what is not in the backlog', () => {
     const records = chain(3, 1, { subscriptionId: subscription(1) })
     // It is full, so that nothing can be listed again.
     await using world = ordered(records, () => arrives, { maxRecords: 3 })
-    const eventAt = testNow - 6 * dayMs
-    world.backlog.leftOut.evicted({ decision: 'due', localSecond: eventAt / 1000, subscriptionId })
+    const second = (testNow - 6 * dayMs) / 1000
+    world.backlog.leftOut.evicted({ decision: 'due', localSecond: second, eventSecond: second, subscriptionId })
     void world.start()
     await world.clock.advance(minuteMs)
     expect(ids(world.platform.retries)).toEqual(ids(records).slice(0, sent))
+  })
+
+  test('an older event of the same second without room holds it up, and a newer one does not', async () => {
+    const [first] = chain(1, 1, { subscriptionId: subscription(1) })
+    const records = first === undefined ? [] : [{ ...first, eventLocal: testNow - 2 * dayMs + 500 }]
+    for (const [ms, sent] of [
+      [400, 0],
+      [600, 1],
+    ] as const) {
+      await using world = ordered(records, () => arrives, { maxRecords: 1 })
+      const second = (testNow - 2 * dayMs) / 1000
+      world.backlog.leftOut.evicted({
+        ...{ decision: 'due', subscriptionId: subscription(1) },
+        ...{ localSecond: second, eventSecond: second + ms / 1000 },
+      })
+      void world.start()
+      await world.clock.advance(minuteMs)
+      expect(world.platform.retries).toHaveLength(sent)
+    }
   })
 
   test('and newer ones that fill the backlog give way to them: else none would ever go', async () => {
