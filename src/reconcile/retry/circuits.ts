@@ -229,7 +229,8 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
       }
       line.outstanding += 1
       line.lastEventType = eventType
-      const held: TakenPlace = { id, subscriptionId, line, sentAt: now, isFree: false, isSettled: false }
+      // A record counts once, in whatever case the platform writes its id.
+      const held = { id: id.toLowerCase(), subscriptionId, line, sentAt: now, isFree: false, isSettled: false }
       return held
     },
     settle(ticket, verdict, now) {

@@ -24,6 +24,18 @@ function probesUntil(time: number, firstPauseAt: number, takesMs: number): numbe
   return count
 }
 
+test('a record counts once, in whatever case the platform writes its id', () => {
+  const events: CircuitEvent[] = []
+  const circuits = createCircuits({ ...defaultCircuit, failureRatio: 0.6 }, (event) => events.push(event))
+  const outcome = (id: string, verdict: ReceiverVerdict, now: number): void => {
+    circuits.settle(circuits.take({ id, subscriptionId: 's', eventType: 't' }, now), verdict, now)
+  }
+  outcome('a1', 'recovered', 1)
+  outcome('b2', 'recovered', 2)
+  for (let now = 3; now < 30; now += 1) outcome(now % 2 === 0 ? 'c3' : 'C3', 'failed-again', now)
+  expect(events).toEqual([])
+})
+
 describe('a dead receiver', () => {
   test.each([
     { subscriptions: 1, takesMs: 100 },
