@@ -26,7 +26,7 @@ function probesUntil(time: number, firstPauseAt: number, takesMs: number): numbe
 
 test('a record counts once, in whatever case the platform writes its id', () => {
   const events: CircuitEvent[] = []
-  const circuits = createCircuits({ ...defaultCircuit, failureRatio: 0.6 }, (event) => events.push(event))
+  const circuits = createCircuits({ ...defaultCircuit, failureRatio: 0.5 }, (event) => events.push(event))
   const outcome = (id: string, verdict: ReceiverVerdict, now: number): void => {
     circuits.settle(circuits.take({ id, subscriptionId: 's', eventType: 't' }, now), verdict, now)
   }
