@@ -19,6 +19,18 @@ test('ticks without work go on, and say nothing at info once the recovery is ove
   expect(day.log.slice(lines).map(({ event }) => event)).toEqual([])
 })
 
+test('sweeps go on while a thousand retries wait for the rate', async () => {
+  await using day = await beginDay()
+  const now = day.clock.now()
+  day.sandbox.seed({ count: 1500, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
+  await day.start({ RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '4' })
+
+  const sweeps = await day.metric('sweeps_total')
+  await day.tick(3)
+  expect((await day.metric('sweeps_total')) - sweeps).toBeGreaterThanOrEqual(3)
+  expect(await day.metric('failed_webhooks', { decision: 'due' })).toBeGreaterThan(300)
+})
+
 test('a record that keeps failing backs off, and is parked at the limit', async () => {
   await using day = await beginDay()
   day.sandbox.receiver.fail({ status: 500 })
