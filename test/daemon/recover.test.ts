@@ -51,6 +51,22 @@ test('a record that keeps failing backs off, and is parked at the limit', async 
   expect(day.sandbox.record(id)).toMatchObject({ status: 'failed', numberOfAttempts: 4 })
 })
 
+test('a retry that the platform refuses is no try: refusals never park a record', async () => {
+  await using day = await beginDay()
+  const now = day.clock.now()
+  const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 }).ids()
+  day.sandbox.faults.set({ operation: 'retry', count: 6, fault: { kind: 'throttle', retryAfter: 'absent' } })
+  await day.start({
+    RECONCILER_RETRY_MAX_ATTEMPTS: '3',
+    RECONCILER_RETRY_BACKOFF_INITIAL: '10s',
+    RECONCILER_RETRY_BACKOFF_MAX: '1m',
+  })
+  await day.tick(10)
+  expect(await day.metric('retries_total', { result: 'throttled' })).toBe(6)
+  expect(await day.metric('failed_webhooks', { decision: 'parked' })).toBe(0)
+  expect(day.sandbox.record(id)).toMatchObject({ status: 'successful', numberOfAttempts: 2 })
+})
+
 describe('observing only', () => {
   test('retry.enabled: false shows what would be done, and touches nothing', async () => {
     await using day = await beginDay()
