@@ -139,10 +139,7 @@ function textOf(chunks: readonly Buffer[], bytes: number): string {
   return (chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, bytes)).toString('utf8')
 }
 
-/**
- * One exchange, by undici's dispatch interface: its request function adds a stream and an abort signal to each call, which
- * cost as much as all the rest of it.
- */
+/** One exchange, by undici's dispatch interface: its request function adds a stream and signal listeners to each call. */
 function exchange(request: HttpRequest, dispatcher: Dispatcher, clock: Clock): Promise<HttpResponse> {
   const { body, headers, maxBytes, method, signal, timeoutMs, url } = request
   return new Promise((resolve, reject) => {

@@ -129,9 +129,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   function rowOf(entry: FailedRecord, now: number): LeftOutRow {
-    const { localSecond, subscriptionId } = entry
     const { decision } = decide(entry, policy, { now })
-    return { decision, localSecond, eventSecond: eventSecondOf(entry), subscriptionId }
+    return { decision, eventSecond: eventSecondOf(entry), subscriptionId: entry.subscriptionId }
   }
 
   /** Adds newcomers while there is room or another record can be evicted; the rest is left out. Returns the evicted records. */
@@ -234,7 +233,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       now,
       learned,
     )
-    const counted = evicted.filter(({ localSecond }) => contains(listing.span, localSecond))
+    const counted = evicted.filter(({ eventSecond }) => contains(listing.span, eventSecond))
     recount?.add(listing.span, [...learned.leftOut, ...counted])
     leftOut.listed(listing.complete ? listing.span : { from: 0, to: 0 }, [...learned.leftOut, ...evicted])
     learned.changed = learned.changed.filter(isKept)

@@ -7,8 +7,7 @@ import { contains, type Span } from '../window.ts'
 export interface LeftOutRow {
   subscriptionId: string
   decision: Decision
-  /** Second of the event on the platform's wall clock, and the same with its fraction. */
-  localSecond: number
+  /** Second of the event on the platform's wall clock, with its fraction. */
   eventSecond: number
 }
 
@@ -96,18 +95,19 @@ function noteOldest(oldest: Map<string, number>, row: LeftOutRow): void {
 
 function change(tally: LeftOutTally, row: LeftOutRow, by: 1 | -1): void {
   const { edges, expiring, lapsing } = tally
-  const { decision, localSecond } = row
+  const { decision, eventSecond } = row
   const counts = entryOf(tally, row)
   // A record may have been counted while it backed off, and be due when it enters.
   const counted =
     by > 0 || counts[decision] > 0 ? decision : decisions.find((other) => other !== 'excluded' && counts[other] > 0)
   if (counted === undefined) return
   counts[counted] += by
-  if (localSecond < edges.expiring) expiring[counted] = Math.max(0, expiring[counted] + by)
-  if (!isOurs(row) || localSecond >= edges.from + lapsingSeconds) return
-  const rows = (lapsing.get(localSecond) ?? 0) + by
-  if (rows > 0) lapsing.set(localSecond, rows)
-  else lapsing.delete(localSecond)
+  if (eventSecond < edges.expiring) expiring[counted] = Math.max(0, expiring[counted] + by)
+  if (!isOurs(row) || eventSecond >= edges.from + lapsingSeconds) return
+  const second = Math.floor(eventSecond)
+  const rows = (lapsing.get(second) ?? 0) + by
+  if (rows > 0) lapsing.set(second, rows)
+  else lapsing.delete(second)
 }
 
 export function createLeftOut(): LeftOut {
@@ -156,12 +156,12 @@ export function createLeftOut(): LeftOut {
     evicted(row) {
       change(present, row, 1)
       noteOldest(present.oldest, row)
-      if (open === undefined || !covers(open, row.localSecond)) return
+      if (open === undefined || !covers(open, row.eventSecond)) return
       change(open, row, 1)
       noteOldest(open.oldest, row)
     },
     entered(row) {
-      for (const tally of tallies(row.localSecond)) change(tally, row, -1)
+      for (const tally of tallies(row.eventSecond)) change(tally, row, -1)
     },
     listed(span, rows) {
       seenTo = Math.max(seenTo, span.to)

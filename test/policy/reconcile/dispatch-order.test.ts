@@ -262,7 +262,7 @@ describe('what is not in the backlog', () => {
     // It is full, so that nothing can be listed again.
     await using world = ordered(records, () => arrives, { maxRecords: 3 })
     const second = (testNow - 6 * dayMs) / 1000
-    world.backlog.leftOut.evicted({ decision: 'due', localSecond: second, eventSecond: second, subscriptionId })
+    world.backlog.leftOut.evicted({ decision: 'due', eventSecond: second, subscriptionId })
     void world.start()
     await world.clock.advance(minuteMs)
     expect(ids(world.platform.retries)).toEqual(ids(records).slice(0, sent))
@@ -278,8 +278,9 @@ describe('what is not in the backlog', () => {
       await using world = ordered(records, () => arrives, { maxRecords: 1 })
       const second = (testNow - 2 * dayMs) / 1000
       world.backlog.leftOut.evicted({
-        ...{ decision: 'due', subscriptionId: subscription(1) },
-        ...{ localSecond: second, eventSecond: second + ms / 1000 },
+        decision: 'due',
+        eventSecond: second + ms / 1000,
+        subscriptionId: subscription(1),
       })
       void world.start()
       await world.clock.advance(minuteMs)
