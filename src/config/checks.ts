@@ -115,7 +115,7 @@ const minTokenLength = 32
 
 /**
  * A token goes through a header: of visible characters, as spaces and line breaks at its end don't come through, and
- * what isn't ASCII comes through as whatever the client's encoding makes of it. @see RFC 6750 section 2.1
+ * what isn't ASCII comes through as the client's encoding writes it. @see RFC 6750 section 2.1
  */
 const safeToken: Check = (config) => {
   const token = config.value('control.token')

@@ -15,7 +15,7 @@ export interface Search {
   page: number
   /** Number of pages in a row without any of them. */
   barren: number
-  /** Ids that a second has shown: a page without a new one is the end, whatever the totals are. */
+  /** Ids that a second has shown: a page without a new one is the end, also where the totals say otherwise. */
   seen: Set<string>
 }
 

@@ -229,7 +229,7 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
       }
       line.outstanding += 1
       line.lastEventType = eventType
-      // A record counts once, in whatever case the platform writes its id.
+      // A platform may change the case of an id: the record counts once.
       const held = { id: id.toLowerCase(), subscriptionId, line, sentAt: now, isFree: false, isSettled: false }
       return held
     },
