@@ -1,5 +1,5 @@
 // The one estimate of when all open records will have arrived, for the metric, /status and `plan`; none where it would be a guess. Pure functions.
-import { lastsUnforeseeably } from '../reconcile/retry/gates.ts'
+import { stopForUnknownTime } from '../reconcile/retry/gates.ts'
 import type { Snapshot } from './snapshot.ts'
 
 export interface DrainState {
@@ -39,7 +39,7 @@ export function drainOf({
 }: Pick<Snapshot, 'failed' | 'gates' | 'lastDueAt' | 'now' | 'recoveredPerMs' | 'skewMs'>): number | undefined {
   const pending = failed.due + failed.held + failed.awaiting
   const backingOff = failed['backing-off']
-  if (pending + backingOff > 0 && lastsUnforeseeably(gates)) return undefined
+  if (pending + backingOff > 0 && stopForUnknownTime(gates)) return undefined
   const notBefore = lastDueAt === undefined ? undefined : lastDueAt - skewMs.api
   return estimateDrain({ pending, backingOff, notBefore, recoveredPerMs, now })
 }

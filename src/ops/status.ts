@@ -1,7 +1,7 @@
 // Makes the status document, a pure function of the state of the parts.
 import type { LeadershipState } from '../coordination/leadership.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
-import { gateTable, lastsUnforeseeably, type ShutGate } from '../reconcile/retry/gates.ts'
+import { gateTable, stopForUnknownTime, type ShutGate } from '../reconcile/retry/gates.ts'
 import { drainOf } from '../observe/drain.ts'
 import type { MinuteState } from '../observe/history.ts'
 import { maxSweeps } from '../observe/progress.ts'
@@ -80,7 +80,7 @@ function toCausesStatus(state: StatusState, isStopped: boolean): StatusFacts['ca
 
 function factsOf(state: StatusState): StatusFacts {
   const { causes, circuits, expiring, failed, gates, receiver, skewMs, timeOffsetMs } = state
-  const isStopped = lastsUnforeseeably(gates)
+  const isStopped = stopForUnknownTime(gates)
   const pause = gates.find(({ gate }) => gate === 'paused')
   return {
     instance: state.instance,

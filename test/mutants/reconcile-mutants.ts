@@ -261,7 +261,7 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'B05',
     file: 'observe/drain.ts',
-    text: 'pending + backingOff > 0 && lastsUnforeseeably(gates)',
+    text: 'pending + backingOff > 0 && stopForUnknownTime(gates)',
     replacement: 'false',
     breaks: 'estimates an end while a gate stops all retries',
     origin: 'review',

@@ -75,7 +75,7 @@ export type Gate = keyof typeof gateTable
 const passing: ReadonlySet<Gate> = new Set<Gate>(['throttled', 'outcomes'])
 
 /** True while a gate stops every retry for an unknown time. */
-export function lastsUnforeseeably(shut: readonly Pick<ShutGate, 'gate'>[]): boolean {
+export function stopForUnknownTime(shut: readonly Pick<ShutGate, 'gate'>[]): boolean {
   return shut.some(({ gate }) => gateTable[gate].blocks === 'everything' && !passing.has(gate))
 }
 
