@@ -10,6 +10,7 @@ import type { FailedRecord, PendingOutcome } from '../../src/reconcile/failed-re
 import type { Listing } from '../../src/reconcile/sweep/list-slice.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import type { Span } from '../../src/reconcile/window.ts'
+import { finish } from '../../src/runtime/steps.ts'
 import { failedRecord } from './fake-platform.ts'
 
 export const secondMs = 1000
@@ -126,7 +127,7 @@ export function listingOf(records: WebhookRecord[], fields: Partial<Listing> = {
 /** Takes a listing in, and into the outcomes, as a full sweep of nothing else does. */
 export function learn(backlog: TestBacklog, listing: Listing, now: number): Learned {
   const recount = backlog.leftOut.begin({ from: listing.span.from, expiring: -Infinity })
-  const learned = backlog.learn(listing, now, recount)
+  const learned = finish(backlog.learn(listing, now, recount))
   const { askedAt } = listing
   for (const { record, shown } of learned.awaiting) {
     backlog.outcomes.see(record, shown, { askedAt, monotonic: askedAt, seenAt: now })

@@ -8,6 +8,7 @@ import { sweep } from '../../reconcile/sweep/sweep.ts'
 import { slidingWindow, type Span } from '../../reconcile/window.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import type { Session } from '../session.ts'
+import { finish } from '../../runtime/steps.ts'
 import { bareRecord } from './bare-record.ts'
 import { recordsOfEvent } from './event-records.ts'
 import type { RecordSelection } from './select.ts'
@@ -181,7 +182,7 @@ function createTake({ reconciler }: Session): { take: Take; end: () => void } {
       const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
       // Not complete: it says nothing of the records that it does not show.
       const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
-      reconciler.backlog.learn(listing, reconciler.client.now(), recount)
+      finish(reconciler.backlog.learn(listing, reconciler.client.now(), recount))
       reconciler.planner.changed()
     },
     end() {

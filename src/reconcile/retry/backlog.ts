@@ -1,13 +1,14 @@
 // The bounded cache of failed records: a view of the platform, never the truth. @see docs/architecture.md "Backlog and decisions"
 import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
+import type { Steps } from '../../runtime/steps.ts'
 import type { Gate } from './gates.ts'
 import { decide, decisions, noCounts, type Counts } from '../decide.ts'
 import { createFailedRecord, eventSecondOf, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import type { Policy } from '../policy.ts'
 import { contains, expiringBefore } from '../window.ts'
-import { createAdmission } from './eviction.ts'
+import { createAdmission, type Admission } from './eviction.ts'
 import { createLeftOut, type LeftOut, type LeftOutRow, type Recount } from './left-out.ts'
 
 /** Changes of the backlog by a listing. */
@@ -40,8 +41,12 @@ export interface Backlog {
   beginListing(): () => void
   /** Marks a record as changed: by its PATCH, the answer, or the outcome. */
   touch(entry: FailedRecord): void
-  /** Merges a listing. `now` in epoch ms of the platform's clock. In a full sweep, rows that are not kept go into `recount`. */
-  learn(listing: Listing, now: number, recount?: Recount): Learned
+  /**
+   * Merges a listing, in steps of a few hundred rows. One listing is merged at a time; retries and outcomes of other
+   * records may come between two steps. `now` in epoch ms of the platform's clock. In a full sweep, rows that are not kept
+   * go into `recount`.
+   */
+  learn(listing: Listing, now: number, recount?: Recount): Steps<Learned>
   /** Drops a record that has recovered. */
   remove(entry: FailedRecord): void
   /**
@@ -82,6 +87,8 @@ const youngMs = 600_000
 const maxWords = 20_000
 /** Newcomers of one listing can be evicted by later ones of the same only after this many. */
 const admittedAtOnce = 5000
+/** Rows of one step: it takes a few ms. */
+const rowsPerStep = 500
 
 /** Event types and ids repeat in many records: each text is kept once. */
 function createInterner(): (word: string) => string {
@@ -103,6 +110,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
   const leftOut = createLeftOut()
   /** Records that changed while a slice is listed; undefined while none is. */
   let changed: Set<string> | undefined
+  /** Gives newcomers their places; undefined while none enter. */
+  let admission: Admission | undefined
   const intern = createInterner()
   const keyOf = (id: string): string => id.toLowerCase()
   const isKept = (entry: FailedRecord): boolean => byId.get(keyOf(entry.id)) === entry
@@ -110,6 +119,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function drop(entry: FailedRecord): void {
     if (!isKept(entry)) return
     byId.delete(keyOf(entry.id))
+    admission?.left(entry)
   }
 
   function touch(entry: FailedRecord): void {
@@ -133,31 +143,46 @@ export function createBacklog(options: BacklogOptions): Backlog {
     return { decision, eventSecond: eventSecondOf(entry), subscriptionId: entry.subscriptionId }
   }
 
+  function enter({ entry, row }: Newcomer, now: number, places: Admission, learned: Learned): LeftOutRow | undefined {
+    const place = places.placeFor(entry)
+    if (place === undefined) {
+      learned.leftOut.push(row)
+      return undefined
+    }
+    let loser: LeftOutRow | undefined
+    if (place.evicted !== undefined) {
+      drop(place.evicted)
+      loser = rowOf(place.evicted, now)
+      leftOut.evicted(loser)
+      learned.removed.push(place.evicted)
+    }
+    keep(entry)
+    leftOut.entered(row)
+    learned.changed.push(entry)
+    learned.entered += 1
+    return loser
+  }
+
   /** Adds newcomers while there is room or another record can be evicted; the rest is left out. Returns the evicted records. */
-  function admit(newcomers: readonly Newcomer[], now: number, learned: Learned): LeftOutRow[] {
+  function* admit(newcomers: readonly Newcomer[], now: number, learned: Learned): Steps<LeftOutRow[]> {
     const evicted: LeftOutRow[] = []
     for (let from = 0; from < newcomers.length; from += admittedAtOnce) {
       const some = newcomers.slice(from, from + admittedAtOnce)
-      const admission = createAdmission(byId.values(), { policy, maxRecords, now, atMost: byId.size + some.length })
-      for (const { entry, row } of some) {
-        const place = admission.placeFor(entry)
-        if (place === undefined) {
-          learned.leftOut.push(row)
-          continue
-        }
-        if (place.evicted !== undefined) {
-          drop(place.evicted)
-          const loser = rowOf(place.evicted, now)
-          leftOut.evicted(loser)
-          evicted.push(loser)
-          learned.removed.push(place.evicted)
-        }
-        keep(entry)
-        leftOut.entered(row)
-        learned.changed.push(entry)
-        learned.entered += 1
+      const places = createAdmission(byId.values(), {
+        policy,
+        maxRecords,
+        now,
+        atMost: byId.size + some.length,
+      })
+      admission = places
+      for (const [index, newcomer] of some.entries()) {
+        if (index > 0 && index % rowsPerStep === 0) yield
+        const loser = enter(newcomer, now, places, learned)
+        if (loser !== undefined) evicted.push(loser)
       }
+      if (from + admittedAtOnce < newcomers.length) yield
     }
+    admission = undefined
     return evicted
   }
 
@@ -189,9 +214,10 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** Updates known records, and returns the new ones. Excluded records are only counted. */
-  function meet(listing: Listing, now: number, learned: Learned): Newcomer[] {
+  function* meet(listing: Listing, now: number, learned: Learned): Steps<Newcomer[]> {
     const newcomers: Newcomer[] = []
-    for (const record of listing.records) {
+    for (const [index, record] of listing.records.entries()) {
+      if (index > 0 && index % rowsPerStep === 0) yield
       const key = keyOf(record.id)
       if (changed?.has(key) === true) continue
       const known = byId.get(key)
@@ -223,16 +249,15 @@ export function createBacklog(options: BacklogOptions): Backlog {
     }
   }
 
-  function learn(listing: Listing, now: number, recount?: Recount): Learned {
+  function* learn(listing: Listing, now: number, recount?: Recount): Steps<Learned> {
     const learned: Learned = { changed: [], entered: 0, removed: [], awaiting: [], leftOut: [], earlyAtLimit: 0 }
-    const newcomers = meet(listing, now, learned)
+    const newcomers = yield* meet(listing, now, learned)
     dropAbsent(listing, learned)
     // Oldest first, in any order of the platform's list: then no record of a listing evicts another one of it.
-    const evicted = admit(
-      newcomers.sort((a, b) => a.entry.eventAt - b.entry.eventAt),
-      now,
-      learned,
-    )
+    newcomers.sort((a, b) => a.entry.eventAt - b.entry.eventAt)
+    if (newcomers.length > rowsPerStep) yield
+    const evicted = yield* admit(newcomers, now, learned)
+    if (newcomers.length > rowsPerStep) yield
     const counted = evicted.filter(({ eventSecond }) => contains(listing.span, eventSecond))
     recount?.add(listing.span, [...learned.leftOut, ...counted])
     leftOut.listed(listing.complete ? listing.span : { from: 0, to: 0 }, [...learned.leftOut, ...evicted])
@@ -267,8 +292,11 @@ export function createBacklog(options: BacklogOptions): Backlog {
       const edge = expiringBefore(now, policy.window, zone)
       let oldest = Infinity
       let lastDueAt: number | undefined
+      const gates = new Map<string, Gate | undefined>()
       for (const entry of byId.values()) {
-        const { decision, dueAt } = decide(entry, policy, { now, gate: gateOf(entry.subscriptionId) })
+        const { subscriptionId } = entry
+        if (!gates.has(subscriptionId)) gates.set(subscriptionId, gateOf(subscriptionId))
+        const { decision, dueAt } = decide(entry, policy, { now, gate: gates.get(subscriptionId) })
         counts[decision] += 1
         if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
         if (decision !== 'parked' && decision !== 'excluded') oldest = Math.min(oldest, entry.eventAt)

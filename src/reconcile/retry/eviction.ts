@@ -21,6 +21,8 @@ export interface Admission {
    * Finds a place for a newcomer: a free one, or that of a record to evict; undefined when there is neither.
    */
   placeFor(newcomer: FailedRecord): { evicted: FailedRecord | undefined } | undefined
+  /** A record has left the backlog: evicted, or by itself. */
+  left(record: FailedRecord): void
 }
 
 export interface AdmissionOptions {
@@ -46,25 +48,26 @@ interface Candidate {
 interface SubscriptionPlaces {
   id: string
   places: number
-  /** By age, the next one to evict at the end; created when first needed. */
-  candidates: Partial<Record<Age, Candidate[]>>
+  /** By age; heaps with the next one to evict first, created when first needed. */
+  candidates: Partial<Record<Age, TinyQueue<Candidate>>>
 }
 
-/** Negative when `a` is worth more. */
+/** Negative when `a` is worth less: it is evicted first. */
 function byWorth(a: Candidate, b: Candidate): number {
-  return Number(b.isOursOnly) - Number(a.isOursOnly) || b.rank - a.rank || a.at - b.at
+  return Number(a.isOursOnly) - Number(b.isOursOnly) || a.rank - b.rank || b.at - a.at
 }
 
-/** Decides about the newcomers of one listing. `records` are those of the backlog; its counts include earlier decisions. */
+/** Decides about the newcomers of one listing. `records` are those of the backlog; the counts include earlier decisions. */
 export function createAdmission(
   records: Iterable<FailedRecord>,
   { atMost, maxRecords, now, policy }: AdmissionOptions,
 ): Admission {
   const maxOfAge = Math.ceil(maxShare * maxRecords)
-  if (atMost <= maxOfAge) return { placeFor: () => ({ evicted: undefined }) }
+  if (atMost <= maxOfAge) return { placeFor: () => ({ evicted: undefined }), left: () => undefined }
   const places: Record<Age, number> = { recent: 0, old: 0 }
   const held = new Map<string, SubscriptionPlaces>()
   const present = [...records]
+  const gone = new Set<FailedRecord>()
   let bySubscription: Map<string, FailedRecord[]> | undefined
   /** Largest subscription first; one whose count has changed has a second entry. */
   const largest = new TinyQueue<{ one: SubscriptionPlaces; places: number }>([], (a, b) => b.places - a.places)
@@ -90,12 +93,24 @@ export function createAdmission(
     if (bySubscription !== undefined) largest.push({ one, places: one.places })
   }
 
-  function candidatesOf({ candidates, id }: SubscriptionPlaces, age: Age): Candidate[] {
-    candidates[age] ??= (bySubscription?.get(id) ?? [])
-      .filter((record) => record.awaiting === undefined && ageOf(record) === age)
-      .map(candidate)
-      .sort(byWorth)
+  /** Its state may have changed since `records` were counted. */
+  const mayLeave = (record: FailedRecord): boolean => record.awaiting === undefined && !gone.has(record)
+
+  function candidatesOf({ candidates, id }: SubscriptionPlaces, age: Age): TinyQueue<Candidate> {
+    candidates[age] ??= new TinyQueue(
+      (bySubscription?.get(id) ?? []).filter((record) => mayLeave(record) && ageOf(record) === age).map(candidate),
+      byWorth,
+    )
     return candidates[age]
+  }
+
+  /** The next one to evict; others whose state has changed are dropped. */
+  function nextOf(queue: TinyQueue<Candidate>): Candidate | undefined {
+    for (let next = queue.peek(); next !== undefined; next = queue.peek()) {
+      if (mayLeave(next.record)) return next
+      queue.pop()
+    }
+    return undefined
   }
 
   function takeFrom(
@@ -103,15 +118,15 @@ export function createAdmission(
     ages: readonly Age[],
     mayGo: (candidate: Candidate) => boolean,
   ): FailedRecord | undefined {
-    let worst: { list: Candidate[]; last: Candidate } | undefined
+    let worst: { queue: TinyQueue<Candidate>; next: Candidate } | undefined
     for (const age of ages) {
-      const list = candidatesOf(one, age)
-      const last = list.at(-1)
-      if (last !== undefined && (worst === undefined || byWorth(last, worst.last) > 0)) worst = { list, last }
+      const queue = candidatesOf(one, age)
+      const next = nextOf(queue)
+      if (next !== undefined && (worst === undefined || byWorth(next, worst.next) < 0)) worst = { queue, next }
     }
-    if (worst === undefined || !mayGo(worst.last)) return undefined
-    worst.list.pop()
-    return worst.last.record
+    if (worst === undefined || !mayGo(worst.next)) return undefined
+    worst.queue.pop()
+    return worst.next.record
   }
 
   /**
@@ -160,10 +175,13 @@ export function createAdmission(
       if (isAgeFull || places.recent + places.old >= maxRecords) {
         evicted = victimOf(newcomer, isAgeFull ? [age] : ['recent', 'old'])
         if (evicted === undefined) return undefined
-        count(evicted, -1)
       }
       count(newcomer, 1)
       return { evicted }
+    },
+    left(record) {
+      gone.add(record)
+      count(record, -1)
     },
   }
 }

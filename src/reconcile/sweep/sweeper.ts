@@ -1,5 +1,6 @@
 // Makes sweeps, one at a time: lists the window slice by slice and merges each slice into the backlog. @see docs/architecture.md "Sweep"
 import type { Clock, Random } from '../../runtime/clock.ts'
+import { finishInTurns } from '../../runtime/steps.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
@@ -120,10 +121,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return { ...listed, records }
   }
 
-  function merge(whole: Listing, { id: sweepId, tally }: Sweep, recount?: Recount): Learned {
+  async function merge(whole: Listing, { id: sweepId, tally }: Sweep, recount?: Recount): Promise<Learned> {
     const listed = inWindow(whole)
     const now = client.now()
-    const learned = backlog.learn(listed, now, recount)
+    const learned = await finishInTurns(backlog.learn(listed, now, recount), clock)
     if (learned.changed.length > 0) planner.changed()
     const { askedAt } = listed
     for (const { record, shown } of learned.awaiting) {
@@ -159,7 +160,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     for await (const step of sweep([span], how, current.signal)) {
       current.tally.slices += 1
       if ('listed' in step) {
-        if (isEnough(merge(step.listed, current, recount))) return
+        if (isEnough(await merge(step.listed, current, recount))) return
       } else {
         current.tally.skippedSlices += 1
         emit({ type: 'slice-skipped', sweepId: current.id, ...step.skipped })
@@ -257,8 +258,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** Forgets the circuits of subscriptions without a record that could be retried. */
   function forgetCircuits(): void {
     const open = new Set<string>()
+    const now = client.now()
     for (const record of backlog.entries()) {
-      if (decide(record, policy, { now: client.now() }).decision !== 'parked') open.add(record.subscriptionId)
+      if (open.has(record.subscriptionId)) continue
+      if (decide(record, policy, { now }).decision !== 'parked') open.add(record.subscriptionId)
     }
     circuits.forgetIdle((subscriptionId) => open.has(subscriptionId), clock.monotonic())
   }

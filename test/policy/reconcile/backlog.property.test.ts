@@ -8,6 +8,7 @@ import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
 import { contains, cut, newestHour, type Span } from '../../../src/reconcile/window.ts'
+import { finish } from '../../../src/runtime/steps.ts'
 import {
   defaultPolicy,
   hourMs,
@@ -81,7 +82,7 @@ function worldOf({ slices, looks, maxRecords }: How): {
 } {
   const backlog = testBacklog({ policy, maxRecords })
   function list(all: readonly WebhookRecord[], span: Span, recount?: Recount): void {
-    const { changed } = backlog.learn(listingOf(inside(all, span), { span }), now, recount)
+    const { changed } = finish(backlog.learn(listingOf(inside(all, span), { span }), now, recount))
     expect(backlog.size()).toBeLessThanOrEqual(maxRecords)
     for (const entry of changed) expect(backlog.get(entry.id)).toBe(entry)
   }
@@ -180,7 +181,7 @@ test('no open record outside is older than what is known of its subscription: an
       for (const picks of turns) {
         const listed = [...new Set(picks)].flatMap((pick) => all[pick] ?? [])
         for (const one of listed) met.add(one)
-        backlog.learn(listingOf(listed, { complete: false }), now)
+        finish(backlog.learn(listingOf(listed, { complete: false }), now))
         for (const { attempts, eventLocal, id, module, subscriptionId } of met) {
           if (attempts >= 30 || module !== 'accounts' || backlog.get(id) !== undefined) continue
           expect(backlog.leftOut.oldestOf(subscriptionId)).toBeLessThanOrEqual(eventLocal / 1000)
