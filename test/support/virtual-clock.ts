@@ -11,7 +11,7 @@ export interface VirtualClock extends Clock {
   advance(ms: number): Promise<void>
   /**
    * Moves on from sleeper to sleeper until the promise is settled, and gives what it gave.
-   * Rejects when it takes more than `limitMs` of virtual time (default a day), or when nobody sleeps and real I/O
+   * Rejects when it takes more than `limitMs` of virtual time (default a day), or when no sleeper is left and real I/O
    * does not bring it on within a few seconds either.
    */
   run<T>(promise: Promise<T>, limitMs?: number): Promise<T>
@@ -23,11 +23,6 @@ export interface VirtualClock extends Clock {
   sleepers(): number
   /** Milliseconds until the next one wakes up; undefined when nobody sleeps. */
   nextWake(): number | undefined
-}
-
-export interface VirtualClockOptions {
-  /** Turns of the event loop that count as settled. Default 4: enough for promises, immediates and mock agents. */
-  turns?: number
 }
 
 interface Sleeper {
@@ -45,11 +40,7 @@ const defaultLimitMs = 24 * 60 * 60 * 1000
 const patience = 2_000
 
 /** A virtual clock. `startMs` is the wall clock at the start, in epoch ms. */
-export function createVirtualClock(
-  startMs = Date.UTC(2026, 0, 15, 12),
-  options: VirtualClockOptions = {},
-): VirtualClock {
-  const turns = options.turns ?? 4
+export function createVirtualClock(startMs = Date.UTC(2026, 0, 15, 12)): VirtualClock {
   const queue = new TinyQueue<Sleeper>([], (a, b) => a.dueAt - b.dueAt || a.order - b.order)
   let asleep = 0
   // Neither 0 nor the wall clock: who mixes the two clocks up shall be found out.
@@ -68,8 +59,9 @@ export function createVirtualClock(
     monotonic = Math.max(monotonic, time)
   }
 
+  /** All promises that are ready have had their turn when the next round of the event loop begins. */
   async function settle(): Promise<void> {
-    for (let i = 0; i < turns; i++) await turn()
+    await turn()
   }
 
   async function wakeNext(sleeper: Sleeper): Promise<void> {

@@ -91,7 +91,7 @@ function replyOf(mood: Mood, delayMs: number, number: number, now: number): Toke
 
 /** Plays a scenario and gives the requests in order, with whether each was answered with a token. */
 async function play({ steps, dice, background, skewMs }: Scenario): Promise<{ request: SeenRequest; good: boolean }[]> {
-  const clock = createVirtualClock(undefined, { turns: 2 })
+  const clock = createVirtualClock()
   const endpoint = createTokenEndpoint(clock, { skewMs })
   const key = fakeKeySource()
   const seen: { request: SeenRequest; good: boolean }[] = []
