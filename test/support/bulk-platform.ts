@@ -1,6 +1,7 @@
 // A million failed records that cost nothing until they are listed: for counting list calls.
 import type { ListPage, ListQuery } from '../../src/platform/operations.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
+import { firstFrom } from './event-order.ts'
 import { idOf } from './fake-platform.ts'
 
 export interface BulkPlatform extends PlatformClient {
@@ -9,27 +10,15 @@ export interface BulkPlatform extends PlatformClient {
   deepestPage(): number
 }
 
-/** Where in the sorted seconds the first one not below `second` stands. */
-function lowerBound(seconds: Float64Array, second: number): number {
-  let low = 0
-  let high = seconds.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((seconds[middle] ?? Infinity) < second) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
 /** A platform of failed records at these event seconds: oldest first, both bounds inclusive, true totals, pages of 100. */
 export function createBulkPlatform(eventSeconds: Iterable<number>): BulkPlatform {
   const seconds = Float64Array.from(eventSeconds).sort()
+  const indexOf = (second: number): number => firstFrom(second, seconds.length, (at) => seconds[at] ?? Infinity)
   let calls = 0
   let deepest = 0
 
   function page(query: ListQuery): ListPage {
-    const start = lowerBound(seconds, query.from ?? -Infinity)
-    const end = query.to === undefined ? seconds.length : lowerBound(seconds, query.to + 1)
+    const [start, end] = [indexOf(query.from ?? -Infinity), indexOf((query.to ?? Infinity) + 1)]
     const first = Math.min(end, start + query.page * query.size)
     const last = Math.min(end, first + query.size)
     const records = Array.from({ length: last - first }, (_, offset) => ({

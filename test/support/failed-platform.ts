@@ -5,6 +5,7 @@ import type { RateLimiter } from '../../src/platform/rate-limiter.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { subscription } from './dispatching.ts'
+import { firstFrom } from './event-order.ts'
 import { idOf } from './fake-platform.ts'
 
 /** So many records of one subscription, spread evenly over a span of event time in epoch ms. */
@@ -60,57 +61,31 @@ export function createFailedPlatform(
     }
   }
   const calls = { list: 0, confirm: 0, retry: 0 }
-  let failed = [...rows.values()].sort((a, b) => a.record.eventLocal - b.record.eventLocal)
+  const all = [...rows.values()].sort((a, b) => a.record.eventLocal - b.record.eventLocal)
+  let failed = all
   let stale = 0
   let delivered = 0
 
-  /** The first failed row at or after a second. */
-  function indexOf(second: number): number {
-    let [low, high] = [0, failed.length]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if (Math.floor((failed[middle]?.record.eventLocal ?? Infinity) / 1000) < second) low = middle + 1
-      else high = middle
+  /** Rows among which a query looks, in the order of their events. */
+  function rowsFor({ eventId, status }: ListQuery): readonly Row[] {
+    if (eventId !== undefined) {
+      const row = byEvent.get(eventId)
+      return row === undefined ? [] : [row]
     }
-    return low
-  }
-
-  function found(query: ListQuery): WebhookRecord[] {
-    if (query.eventId !== undefined) {
-      const row = byEvent.get(query.eventId)
-      return row === undefined ? [] : [row.record]
-    }
+    if (status === undefined) return all
     if (stale > 0) failed = failed.filter(({ record }) => record.status === 'failed')
     stale = 0
-    if (query.status !== undefined && query.status !== 'failed') return []
-    const [first, end] = [indexOf(query.from ?? -Infinity), indexOf((query.to ?? Infinity) + 1)]
-    const size = query.page * query.size
-    return failed
-      .slice(first, end)
-      .map(({ record }) => record)
-      .slice(size)
+    return status === 'failed' ? failed : []
   }
 
   function page(query: ListQuery): ListPage {
-    if (query.status === undefined && query.eventId === undefined) {
-      const all = [...rows.values()].map(({ record }) => record)
-      const inside = all.filter(({ eventLocal }) => {
-        const second = Math.floor(eventLocal / 1000)
-        return second >= (query.from ?? -Infinity) && second <= (query.to ?? Infinity)
-      })
-      const records = inside.slice(query.page * query.size, (query.page + 1) * query.size)
-      return {
-        records: records.map((record) => ({ ...record })),
-        unreadable: [],
-        rows: records.length,
-        size: query.size,
-        total: inside.length,
-      }
-    }
-    const rest = found(query)
-    const records = rest.slice(0, query.size).map((record) => ({ ...record }))
-    const total = query.page * query.size + rest.length
-    return { records, unreadable: [], rows: records.length, size: query.size, total }
+    const sorted = rowsFor(query)
+    const secondAt = (position: number): number => Math.floor((sorted[position]?.record.eventLocal ?? Infinity) / 1000)
+    const indexOf = (second: number): number => firstFrom(second, sorted.length, secondAt)
+    const [first, end] = [indexOf(query.from ?? -Infinity), indexOf((query.to ?? Infinity) + 1)]
+    const start = Math.min(end, first + query.page * query.size)
+    const records = sorted.slice(start, Math.min(end, start + query.size)).map(({ record }) => ({ ...record }))
+    return { records, unreadable: [], rows: records.length, size: query.size, total: end - first }
   }
 
   return {

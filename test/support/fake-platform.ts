@@ -3,6 +3,7 @@ import type { Clock } from '../../src/runtime/clock.ts'
 import type { ListPage, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../src/platform/record.ts'
+import { firstFrom } from './event-order.ts'
 
 /** How the platform reads what docs/platform-api.md "List webhooks" does not say. */
 export interface Readings {
@@ -100,6 +101,8 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
   const lists: (ListQuery & { at: number })[] = []
   const retries: { id: string; at: number }[] = []
   let sorted: WebhookRecord[] | undefined
+  /** Positions in `sorted` by id. */
+  let positions = new Map<string, number>()
 
   const now = (): number => clock?.now() ?? 0
 
@@ -109,7 +112,6 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
   }
 
   function isInside(record: WebhookRecord, query: ListQuery): boolean {
-    if (query.eventId !== undefined && query.eventId.toLowerCase() !== record.eventId.toLowerCase()) return false
     const at = precision === 'second' ? Math.floor(record.eventLocal / 1000) : record.eventLocal / 1000
     const { from, to } = query
     const afterFrom =
@@ -126,8 +128,26 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
       const byId = [...records.values()].sort(sorts.id)
       return (lists.length % 2 === 0 ? byId : byId.reverse()).sort(sorts.unstable)
     }
-    sorted ??= [...records.values()].sort(sorts[order])
+    if (sorted === undefined) {
+      sorted = [...records.values()].sort(sorts[order])
+      positions = new Map(sorted.map(({ id }, position) => [id, position]))
+    }
     return sorted
+  }
+
+  /** Records that a query asks for, in order. */
+  function found(query: ListQuery): WebhookRecord[] {
+    const all = inOrder()
+    const eventId = query.eventId?.toLowerCase()
+    if (eventId !== undefined) {
+      return all.filter((record) => record.eventId.toLowerCase() === eventId && isInside(record, query))
+    }
+    if (order !== 'event-asc') return all.filter((record) => isInside(record, query))
+    const secondAt = (position: number): number => Math.floor((all[position]?.eventLocal ?? Infinity) / 1000)
+    const { from = -Infinity, to = Infinity } = query
+    const first = ignores.has('from') ? 0 : firstFrom(from, all.length, secondAt)
+    const end = ignores.has('to') ? all.length : firstFrom(to + 1, all.length, secondAt)
+    return all.slice(first, end).filter((record) => isInside(record, query))
   }
 
   function total(found: number): number | undefined {
@@ -136,13 +156,13 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
   }
 
   function page(query: ListQuery): ListPage {
-    const found = inOrder().filter((record) => isInside(record, query))
+    const all = found(query)
     const size = Math.min(query.size, maxPageSize)
     const first = ignores.has('page') ? 0 : query.page * size
-    const rows = found.slice(first, first + size).map((record) => ({ ...record }))
+    const rows = all.slice(first, first + size).map((record) => ({ ...record }))
     const unreadable = options.unreadable?.(query) ?? []
     const told = { own: size, asked: query.size, none: undefined }[options.tellsSize ?? 'own']
-    return { records: rows, unreadable, rows: rows.length + unreadable.length, size: told, total: total(found.length) }
+    return { records: rows, unreadable, rows: rows.length + unreadable.length, size: told, total: total(all.length) }
   }
 
   /** Delivers at once: the answer shows the record as successful. */
@@ -181,8 +201,12 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
     set(id, fields) {
       const record = records.get(id)
       if (record === undefined) throw new Error(`the fake platform has no record ${id}`)
-      records.set(id, { ...record, ...fields })
-      sorted = undefined
+      const changed = { ...record, ...fields }
+      records.set(id, changed)
+      const position = positions.get(id)
+      // The order is by id and event alone: another status leaves it as it is.
+      if (sorted === undefined || position === undefined || changed.eventLocal !== record.eventLocal) sorted = undefined
+      else sorted[position] = changed
     },
     changed() {
       sorted = undefined

@@ -6,6 +6,7 @@ import { createTimeZone, type TimeZone } from '../../src/platform/time-zone.ts'
 import type { RateLimiter } from '../../src/platform/rate-limiter.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import { learn, listingOf, testNow } from './backlog.ts'
+import { firstFrom } from './event-order.ts'
 import { accepted, idOf } from './fake-platform.ts'
 import { reconcile, type Reconcile, type ReconcileOptions } from './reconcile.ts'
 
@@ -75,17 +76,6 @@ export interface Sky extends PlatformClient {
   counts(): Record<SkyCall['kind'], number>
 }
 
-/** Where in sorted times the first one not below `time` stands. */
-function lowerBound(times: Float64Array, time: number): number {
-  let [low, high] = [0, times.length]
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((times[middle] ?? Infinity) < time) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
 /** A row of somebody else's, delivered long ago. */
 function deliveredRow(position: number, eventLocal: number): WebhookRecord {
   const id = idOf(0xd00000000000 + position)
@@ -110,7 +100,8 @@ export function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; 
     ...rows.map((row) => ({ at: row.record.eventLocal, row })),
     ...(options.delivered ?? []).map((at) => ({ at, row: undefined })),
   ].sort((a, b) => a.at - b.at)
-  const times = Float64Array.from(all, ({ at }) => at)
+  const seconds = Float64Array.from(all, ({ at }) => Math.floor(at / 1000))
+  const indexOf = (second: number): number => firstFrom(second, seconds.length, (at) => seconds[at] ?? Infinity)
   const ours = Int32Array.from(all.keys().filter((position) => all[position]?.row !== undefined))
   const calls: SkyCall[] = []
   const hidden = new Set<string>()
@@ -158,9 +149,9 @@ export function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; 
 
   /** Positions of what was asked for. */
   function range(query: ListQuery): [first: number, end: number] {
-    const from = query.from === undefined || ignores.has('from') ? -Infinity : query.from * 1000
-    const to = query.to === undefined || ignores.has('to') ? Infinity : query.to * 1000 + 1000
-    return [lowerBound(times, from), lowerBound(times, to)]
+    const from = query.from === undefined || ignores.has('from') ? -Infinity : query.from
+    const to = query.to === undefined || ignores.has('to') ? Infinity : query.to
+    return [indexOf(from), indexOf(to + 1)]
   }
 
   function rowAt(position: number): WebhookRecord {
@@ -177,9 +168,10 @@ export function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; 
     const records: WebhookRecord[] = []
     for (const position of ours) {
       if (position >= end) break
-      if (position < first) continue
-      const record = rowAt(position)
-      if (record.status === query.status) records.push(record)
+      const row = position < first ? undefined : all[position]?.row
+      if (row === undefined) continue
+      const record = refresh(row)
+      if (record.status === query.status) records.push({ ...record })
     }
     return records
   }
