@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { keygenCommand } from '../../tools/keygen.ts'
 import { systemRandom } from '../../src/runtime/clock.ts'
 import { UsageError } from '../../src/runtime/errors.ts'
-import { makeCredentials, prepareFolder, writeCredentials } from '../../tools/credentials.ts'
+import { prepareFolder, writeCredentials } from '../../tools/credentials.ts'
 import { keyWarnings, loadKey } from '../../src/platform/auth/private-key.ts'
 import { loadCertificate } from '../../src/platform/auth/certificate.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
@@ -202,11 +202,4 @@ describe('writing', () => {
     await rm(folder, { recursive: true })
     await expect(writeCredentials(files, credentials)).rejects.toThrow(/private-key\.pem can't be written \(ENOENT\)/)
   })
-})
-
-test('two pairs have nothing in common', async () => {
-  const options = { commonName: 'x', notBefore: now, notAfter: now + dayMs, serialNumber: '01' }
-  const [one, two] = await Promise.all([makeCredentials(options), makeCredentials(options)])
-  expect(one.keyFingerprint).not.toBe(two.keyFingerprint)
-  expect(one.certificateFingerprint).not.toBe(two.certificateFingerprint)
 })

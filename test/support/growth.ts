@@ -1,8 +1,8 @@
 // How the cost of a piece of work grows with its size, in CPU time of this thread: other work on the machine does not count.
 
-const rounds = 3
+const rounds = 2
 /** The clock of CPU time may tick only every few milliseconds: work is repeated until it takes this long. */
-const measurableMs = 15
+const measurableMs = 8
 
 function threadMs(work: () => void, repeats: number): number {
   const before = process.threadCpuUsage()

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
+import { anyCharacter } from '../../support/any-text.ts'
 import { loadWith, problemsOf, toldOf } from '../../support/configuration.ts'
 
 describe('what is not taken, with its line', () => {
@@ -90,8 +91,8 @@ describe('what is not taken, with its line', () => {
   })
 
   test.each([
-    ['brackets', '['.repeat(200_000)],
-    ['braces', '{a: '.repeat(50_000)],
+    ['brackets', '['.repeat(10_000)],
+    ['braces', '{a: '.repeat(10_000)],
     ['indentation', Array.from({ length: 5000 }, (_, depth) => `${' '.repeat(depth % 200)}a:`).join('\n')],
     ['more than a configuration can be', `# ${'x'.repeat(2 ** 20)}\n`],
     ['binary', String.fromCharCode(...Array.from({ length: 2000 }, (_, n) => (n * 7919) % 256))],
@@ -142,7 +143,7 @@ describe('what is not taken, with its line', () => {
         '?',
         ',',
       ),
-      fc.string({ unit: 'binary', maxLength: 5 }),
+      fc.string({ unit: anyCharacter, maxLength: 5 }),
     )
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {
@@ -152,7 +153,7 @@ describe('what is not taken, with its line', () => {
           return error instanceof ConfigurationError && error.problems.length > 0
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     )
   })
 })

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { escapeHtml, html } from '../../../src/ops/html.ts'
+import { anyCharacter } from '../../support/any-text.ts'
 
 test('texts become text, in content and in attributes', () => {
   const text = `<script>alert("1")</script>'&amp;`
@@ -35,7 +36,7 @@ describe('invisible characters', () => {
 
 test('no text gets out of its place', () => {
   fc.assert(
-    fc.property(fc.string({ unit: 'binary' }), (text) => {
+    fc.property(fc.string({ unit: anyCharacter }), (text) => {
       expect(escapeHtml(text)).not.toMatch(/[<>"'\p{Cc}\p{Cf}]/u)
       expect(escapeHtml(text)).not.toMatch(/&(?!amp;|lt;|gt;|quot;|#39;)/)
     }),

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { foreignText } from '../../../src/platform/http/foreign-text.ts'
-import { growth } from '../../support/growth.ts'
+import { anyCharacter } from '../../support/any-text.ts'
 
 const jwt =
   'eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.eyJqdGkiOiIxIiwiaXNzIjoiYyJ9.c2lnbmF0dXJlLXRoYXQtaXMtbG9uZy1lbm91Z2gtdG8tYmUtb25l'
@@ -77,7 +77,7 @@ describe('a foreign text', () => {
 
   test('any text becomes one well-formed line of at most 200 characters, soon', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 2_000 }), (text) => {
+      fc.property(fc.string({ unit: anyCharacter, maxLength: 2_000 }), (text) => {
         const result = foreignText(text)
         expect([...result].length).toBeLessThanOrEqual(200)
         expect(result).not.toMatch(/[\p{Cc}\p{Cf}]/u)
@@ -86,15 +86,20 @@ describe('a foreign text', () => {
     )
   })
 
+  // The patterns cost the square of a text's length at worst.
   test.each(['a', 'eyJ.', '-----BEGIN ', '-----BEGIN A-----!', 'bearer ', 'DE89 ', '\0', 'a1', '='])(
-    'sixteen times as much of %j costs no more than in proportion',
+    'of endless %j no more is searched than of 4,096 characters',
     (part) => {
-      const [little, much] = [part.repeat(4096 / part.length), part.repeat(65_536 / part.length)]
-      const ratio = growth(
-        () => foreignText(little),
-        () => foreignText(much),
-      )
-      expect(ratio).toBeLessThan(3 * 16)
+      const beginning = `${'word '.repeat(100)}${part.repeat(5000)}`
+      const longer = `${beginning} ${jwt} and more`
+      expect(foreignText(longer, 10_000)).toBe(foreignText(beginning, 10_000))
+      expect(foreignText(longer, 10_000)).toMatch(/^word /)
     },
   )
+
+  test('a text of 4,096 characters is searched to its end', () => {
+    const words = 'word '.repeat(818)
+    expect(foreignText(`${words}123456`, 10_000)).toBe(`${words}123456`)
+    expect(foreignText(`${words}1234567`, 10_000)).toBe(words.trimEnd())
+  })
 })

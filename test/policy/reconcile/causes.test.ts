@@ -132,20 +132,3 @@ test('of many causes the largest are listed, of many parked records the oldest, 
     Array.from({ length: 100 }, (_, at) => 2999 - at),
   )
 })
-
-test('a hundred thousand records are grouped', () => {
-  const types = ['a', 'b', 'c', 'd']
-  const backlog = backlogOf(
-    Array.from({ length: 100_000 }, (_, n) =>
-      due({
-        id: idOf(n),
-        eventType: types[n % 4] ?? '',
-        responseStatusCode: n % 3 === 0 ? null : 500 + (n % 3),
-        attempts: n % 31,
-        eventLocal: testNow - dayMs - (n % 86_400) * 1000,
-      }),
-    ),
-  )
-  const { records } = group(backlog)
-  expect(records).toBe(100_000)
-})

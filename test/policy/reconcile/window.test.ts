@@ -186,15 +186,13 @@ describe('cutting', () => {
         (from, seconds, parts) => {
           const spans = cut({ from, to: from + seconds }, parts)
           expect(spans.length).toBe(Math.max(1, Math.min(parts, seconds)))
-          let edge = from
-          for (const span of spans) {
-            expect(span.from).toBe(edge)
-            expect(Number.isInteger(span.to)).toBe(true)
-            expect(Math.abs(span.to - span.from - seconds / spans.length)).toBeLessThanOrEqual(1)
-            expect(isEmpty(span)).toBe(false)
-            edge = span.to
-          }
-          expect(edge).toBe(from + seconds)
+          const edges = [from, ...spans.map((span) => span.to)]
+          expect(spans.map((span) => span.from)).toEqual(edges.slice(0, -1))
+          expect(edges.at(-1)).toBe(from + seconds)
+          expect(edges.filter((edge) => !Number.isInteger(edge))).toEqual([])
+          expect(spans.filter(isEmpty)).toEqual([])
+          const lengths = spans.map((span) => span.to - span.from)
+          expect(Math.max(...lengths) - Math.min(...lengths)).toBeLessThanOrEqual(1)
         },
       ),
     )

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { anyCharacter } from '../../support/any-text.ts'
 import { growth } from '../../support/growth.ts'
 import { redact, redactedJson } from '../../../src/runtime/redact.ts'
 
@@ -117,8 +118,8 @@ describe('IBANs', () => {
     expect(redact(text)).toBe(text)
   })
 
-  test('a million UUIDs stay, in either case', () => {
-    const changed = Array.from({ length: 500 }, () => Array.from({ length: 1000 }, () => randomUUID()).join(','))
+  test('a hundred thousand UUIDs stay, in either case', () => {
+    const changed = Array.from({ length: 50 }, () => Array.from({ length: 1000 }, () => randomUUID()).join(','))
       .flatMap((ids) => [ids, ids.toUpperCase()])
       .filter((ids) => redact(ids) !== ids)
     expect(changed).toEqual([])
@@ -158,7 +159,7 @@ describe('any text', () => {
       '}',
       ',',
     ),
-    fc.string({ unit: 'binary', maxLength: 8 }),
+    fc.string({ unit: anyCharacter, maxLength: 8 }),
   )
   const text = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''))
 
@@ -192,7 +193,7 @@ describe('any text', () => {
     ['names', (count) => 'authorization: '.repeat(count)],
     ['backslashes', (count) => `password${'\\'.repeat(10 * count)}`],
   ])('%s, eight times as many, cost no more than in proportion', (_, textOf) => {
-    const [small, large] = [textOf(500), textOf(4000)]
+    const [small, large] = [textOf(200), textOf(1600)]
     expect(
       growth(
         () => redact(small),
