@@ -14,8 +14,10 @@ const MiB = 1_048_576
  * 44 MiB are the idle heap, buffers, threads and the kernel's own accounts.
  */
 const baseMiB = 104
-/** One record takes 0.5 kB of heap, and the heap gets 40 % of the limit in the image. */
-const bytesPerRecord = 1250
+/** Share of the limit that the heap gets in the image, by NODE_OPTIONS in the Dockerfile. */
+export const heapPercent = 40
+/** One record takes 0.5 kB of heap. */
+const bytesPerRecord = (500 * 100) / heapPercent
 
 /** The memory that a container needs for this many records in the backlog, in MiB. */
 export function neededMemoryMiB(maxRecords: number): number {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { execForm, isInContext, parseCopy, parseDockerfile, parsePairs } from '../support/dockerfile.ts'
 import { keys } from '../../src/config/schema.ts'
+import { heapPercent } from '../../src/runtime/memory.ts'
 
 const root = join(import.meta.dirname, '../..')
 const text = readFileSync(join(root, 'Dockerfile'), 'utf8')
@@ -118,7 +119,7 @@ describe('what the image starts', () => {
       return Number(run.stdout)
     }
     expect(env['NODE_ENV']).toBe('production')
-    expect(env['NODE_OPTIONS']).toMatch(/^--max-old-space-size-percentage=\d\d$/)
+    expect(env['NODE_OPTIONS']).toBe(`--max-old-space-size-percentage=${heapPercent}`)
     expect(limit(env['NODE_OPTIONS'] ?? '')).not.toBe(limit(''))
   })
 
