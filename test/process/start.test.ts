@@ -5,6 +5,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { runCommand, type Ran } from '../support/command.ts'
+import { startConnectProxy } from '../support/connect-proxy.ts'
 import { startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
@@ -153,6 +154,39 @@ describe('a file that would block, or fill the memory, is refused at once', () =
     const args = variable === '' ? ['--config', path] : []
     const env = variable === '' ? nowhere : { ...nowhere, [variable]: path }
     expectRefused(await run(args, env), [key, 'must be a regular file'])
+  })
+
+  test.concurrent('by the process itself, too', async () => {
+    const { code, stderr, stdout } = await runProgram(['run', '--config', pipe()])
+    expectRefused({ code: code as Ran['code'], err: stderr, out: stdout }, ['must be a regular file'])
+  })
+})
+
+describe('HTTPS_PROXY', () => {
+  const elsewhere = {
+    ...nowhere,
+    RECONCILER_PLATFORM_BASE_URL: 'https://platform.invalid/v1',
+    RECONCILER_AUTH_ISSUER_URL: 'https://id.invalid/auth/realms/main',
+  }
+
+  test.concurrent('is named in the first line, without its password', async () => {
+    const { privateKeyFile } = await testKeys()
+    await using proxy = await startConnectProxy(1, 502)
+    const HTTPS_PROXY = `http://user:${canary}@127.0.0.1:${proxy.port}`
+    const ran = await run([], { ...elsewhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile, HTTPS_PROXY })
+    expect(lineOf(ran, 'daemon_started')).toMatchObject({ proxy: `http://127.0.0.1:${proxy.port}` })
+    expect(ran.out + ran.err).not.toContain(canary)
+  })
+
+  test.concurrent('is the way that calls go, and what it refuses is told with its answer', async () => {
+    const { privateKeyFile } = await testKeys()
+    await using proxy = await startConnectProxy(1, 502)
+    const HTTPS_PROXY = `http://127.0.0.1:${proxy.port}`
+    const env = { ...elsewhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile, HTTPS_PROXY }
+    const { code, out } = await runCommand(['check'], { env })
+    expect(code, out).toBe(69)
+    expect(out).toMatch(/FAILED +token .*POST https:\/\/id\.invalid\/\S+: PROXY_STATUS_502\n/)
+    expect(proxy.tunnels).toEqual([{ to: 'id.invalid:443', authorization: undefined }])
   })
 })
 

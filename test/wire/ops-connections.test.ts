@@ -63,6 +63,23 @@ async function gone(socket: Socket): Promise<void> {
   await new Promise((resolve) => socket.once('close', resolve))
 }
 
+/** Whether the server has ended it by the time that another connection has two more answers: not by a timeout of Node. */
+async function isEndedBeside(other: Socket, socket: Socket): Promise<boolean> {
+  socket.resume()
+  for (let answers = 0; answers < 2; answers += 1) {
+    other.write(get())
+    await once(other, 'data')
+  }
+  return socket.closed
+}
+
+/** Resolves when the server has dropped what the client did not take. A client that reads late would get all, and an orderly end. */
+async function dropped(socket: Socket): Promise<void> {
+  await gone(socket)
+  expect(socket.errored).toMatchObject({ code: 'ECONNRESET' })
+  expect(socket.bytesRead).toBeLessThan(large.length)
+}
+
 /** A client that has got one answer and keeps its connection. */
 async function keep(port: number): Promise<Socket> {
   const socket = dial(port, get())
@@ -145,7 +162,7 @@ describe('an answer that is not taken', () => {
     await scene.clock.advance(4_999)
     expect([scene.clock.sleepers(), socket.closed]).toEqual([1, false])
     await scene.clock.advance(1)
-    await gone(socket)
+    await dropped(socket)
     expect(scene.clock.sleepers()).toBe(0)
   })
 
@@ -167,7 +184,7 @@ describe('bytes that wait to be written', () => {
     await using scene = await open({ maxWaitingBytes }, () => Buffer.alloc(large.length))
     const sockets: Socket[] = []
     for (let n = 0; n < 10; n += 1) sockets.push(await dialAndWait(scene.port, get()))
-    await Promise.all(sockets.slice(0, 6).map(gone))
+    await Promise.all(sockets.slice(0, 6).map(dropped))
     // Each waiting answer has a deadline: four answers are left.
     expect(scene.clock.sleepers()).toBe(4)
     expect(sockets.map((socket) => socket.closed)).toEqual(sockets.map((_, n) => n < 6))
@@ -225,9 +242,9 @@ describe('when all connections are taken', () => {
     a.write(get())
     await once(a, 'data')
     const d = await keep(scene.port)
-    await gone(b)
+    expect(await isEndedBeside(d, b)).toBe(true)
     const e = await keep(scene.port)
-    await gone(c)
+    expect(await isEndedBeside(e, c)).toBe(true)
     expect([a, d, e].map((socket) => socket.closed)).toEqual([false, false, false])
     for (const socket of [a, d, e]) socket.destroy()
   })
@@ -239,15 +256,18 @@ describe('when all connections are taken', () => {
     await once(half, 'connect')
     expect((await ask(scene.port, '/')).status).toBe(200)
     await gone(half)
+    // Not by the timeout of its request, which is answered.
+    expect(half.bytesRead).toBe(0)
     expect(answering.closed).toBe(false)
     answering.destroy()
   })
 
   test('that of the one whose answer has waited longest, when none is idle', async () => {
-    await using scene = await open({ maxOpen: 2 }, (path) => (path === '/large' ? large : 'ok'))
+    const limits = { maxOpen: 2, maxWaitingBytes: 4 * large.length }
+    await using scene = await open(limits, (path) => (path === '/large' ? large : 'ok'))
     const [a, b] = [await dialAndWait(scene.port, get('/large')), await dialAndWait(scene.port, get('/large'))]
     expect((await ask(scene.port, '/')).status).toBe(200)
-    await gone(a)
+    await dropped(a)
     expect(b.closed).toBe(false)
     b.destroy()
   })
@@ -262,5 +282,53 @@ describe('when all connections are taken', () => {
     }
     expect(sockets.filter((socket) => !socket.closed).length).toBeLessThanOrEqual(8)
     for (const socket of sockets) socket.destroy()
+  })
+})
+
+describe('by default', () => {
+  test('a connection ends with its hundredth answer', async () => {
+    await using scene = await open()
+    const socket = await keep(scene.port)
+    for (let answers = 1; answers < 99; answers += 1) {
+      socket.write(get())
+      await once(socket, 'data')
+    }
+    socket.write(get())
+    const [last] = (await once(socket, 'data')) as [Buffer]
+    expect(last.toString()).toMatch(/connection: close/i)
+    await gone(socket)
+    expect(scene.answered).toHaveLength(100)
+  })
+
+  test('256 connections are kept between requests', async () => {
+    await using scene = await open()
+    const sockets: Socket[] = []
+    for (let n = 0; n < 257; n += 1) sockets.push(await keep(scene.port))
+    const last = sockets.pop()
+    if (last !== undefined) await gone(last)
+    expect(sockets.filter(({ closed }) => closed)).toEqual([])
+    for (const socket of sockets) socket.destroy()
+  })
+
+  test('a thousand clients that ask at once are all answered', async () => {
+    await using scene = await open()
+    const answers = await Promise.all(Array.from({ length: 1000 }, () => ask(scene.port, '/metrics')))
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1000)
+  })
+
+  test('no more than 1,024 connections are open: the first of 1,025 that ask nothing is ended', async () => {
+    await using scene = await open()
+    const sockets: Socket[] = []
+    for (let n = 0; n < 1025; n += 1) {
+      const socket = dial(scene.port, '')
+      await once(socket, 'connect')
+      sockets.push(socket)
+    }
+    const [first, ...others] = sockets
+    if (first !== undefined) await gone(first)
+    // Not by the timeout of its request, which is answered.
+    expect(first?.bytesRead).toBe(0)
+    expect(others.filter(({ closed }) => closed)).toEqual([])
+    for (const socket of others) socket.destroy()
   })
 })

@@ -1,6 +1,7 @@
 // The real transport and TLS, directly and through a proxy: which failures never left, and by which code they are known.
 import { once } from 'node:events'
 import { createServer } from 'node:https'
+import { createRequire } from 'node:module'
 import { connect, createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net'
 import { Agent } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -11,6 +12,8 @@ import { startRawServer } from '../support/raw-server.ts'
 import { failureOf, json, says, useTransport } from '../support/transport.ts'
 
 const http = useTransport()
+/** undici's own clock, which a test can move on. */
+const undiciTimers = createRequire(import.meta.url)('undici/lib/util/timers.js') as { tick(ms?: number): void }
 const patch = { method: 'PATCH', body: '{}' } as const
 
 let authority: Authority
@@ -81,6 +84,18 @@ describe('a PATCH never leaves', () => {
     await using server = await startRawServer(says(''))
     const failure = await failureOf(http.request(new URL(`https://127.0.0.1:${server.url.port}/`), patch))
     expect(failure).toMatchObject({ reason: 'timeout', code: 'UND_ERR_CONNECT_TIMEOUT', requestNotSent: true })
+  })
+
+  test('where no connection comes about within 5 s, by default', async () => {
+    await http.reopen({ connections: 1 })
+    await using server = await startRawServer(says(''))
+    const answer = failureOf(http.request(new URL(`https://127.0.0.1:${server.url.port}/`), patch))
+    await server.connected(1)
+    undiciTimers.tick()
+    undiciTimers.tick(5_500)
+    // Ends the request in any case.
+    await http.clock().advance(10_000)
+    expect(await answer).toMatchObject({ code: 'UND_ERR_CONNECT_TIMEOUT', requestNotSent: true })
   })
 
   test('where the deadline comes before the connection', async () => {

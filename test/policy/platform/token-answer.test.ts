@@ -206,6 +206,14 @@ describe('what people are told', () => {
     if (answer.kind === 'granted') throw new Error('granted')
     expect(explainRefusal(answer, 'f00d')).toMatch(message)
   })
+
+  test.each([
+    ['tls', 'CERT_HAS_EXPIRED', /: tls \(CERT_HAS_EXPIRED\); .* its certificate has expired/],
+    ['tls', 'ERR_TLS_CERT_ALTNAME_INVALID', /: tls \(ERR_TLS_CERT_ALTNAME_INVALID\); .* for another host/],
+    ['connection', 'PROXY_STATUS_407', /: connection \(PROXY_STATUS_407\); .* check auth\.authUrl/],
+  ] as const)('of no answer: %s, %s', (reason, transportCode, message) => {
+    expect(explainRefusal({ kind: 'transient', reason, transportCode }, 'f00d')).toMatch(message)
+  })
 })
 
 describe('what a gateway says in its own words is no OAuth error', () => {
