@@ -21,7 +21,8 @@ export interface MetricDefinition {
   /** `when-set`: without a value the metric is absent, instead of a 0 that means nothing. */
   presence?: 'when-set'
   /**
-   * For a gauge: its value, or one for each value of its label; undefined leaves it unchanged. Only `build_info` has none.
+   * For a gauge: its value, or one for each value of its label (a missing one is 0). Undefined leaves it unchanged, or with
+   * `when-set` removes it. Only `build_info` has none. A new field: snapshot.ts says where each is read.
    */
   read?: (snapshot: Snapshot) => number | undefined | Readonly<Record<string, number>>
 }

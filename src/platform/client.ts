@@ -17,7 +17,7 @@ import { classify, PlatformFailure, retryAfterMs } from './http/response.ts'
 import type { ServerClock } from './server-clock.ts'
 import type { AccessToken } from './auth/token.ts'
 import { TokenError } from './auth/token-answer.ts'
-import { webhooksPath } from './wire.ts'
+import { invalidStatusCode, webhooksPath } from './wire.ts'
 
 type Token = Pick<AccessToken, 'value' | 'obtainedAt'>
 
@@ -142,7 +142,7 @@ function createCall(options: ClientOptions): Call {
     const { status } = response
     serverClock.learn(response)
     // A platform that still writes an error body under 503 is not overloaded.
-    const overloaded = status === 503 && !answer.isKnownCode
+    const overloaded = status === 503 && answer.code !== invalidStatusCode
     const kind = answer.reason === 'throttled' ? 'throttled' : overloaded ? 'overloaded' : 'ok'
     const waitMs = kind === 'ok' ? undefined : retryAfterMs(response, serverClock.now())
     rate.reportResponse({ kind, retryAfterMs: waitMs, sentAt })
@@ -167,7 +167,7 @@ function createCall(options: ClientOptions): Call {
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
       const { code: transportCode, reason, requestNotSent } = error
-      const nothing = { body: undefined, code: undefined, isKnownCode: false, status: undefined }
+      const nothing = { body: undefined, code: undefined, status: undefined }
       exchange = { ...nothing, reason, requestNotSent, transportCode }
     }
     if (exchange.reason === 'ok') workingToken = token

@@ -3,7 +3,7 @@ import type { HttpRequest, Reason } from './http/http.ts'
 import { formatLocalSecond, type TimeZone } from './time-zone.ts'
 import { isUnreadable, isUuid, readRecord, type UnreadableRow, type WebhookRecord } from './record.ts'
 import { PlatformFailure, property, type ClassifiedResponse } from './http/response.ts'
-import { listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
+import { invalidStatusCode, listParameter, retryRequestBody, type WebhookStatus } from './wire.ts'
 
 /** A request, and how its answer is read. */
 export interface Operation<T> extends Pick<HttpRequest, 'method' | 'url' | 'body'> {
@@ -110,8 +110,6 @@ export interface RetryAnswer {
   record?: WebhookRecord
   /** True when the platform may have accepted the retry, although its answer does not say so. */
   lost?: true
-  /** With `gone`: true when the answer had no code of the specification, as from a misrouted gateway. */
-  doubtful?: boolean
 }
 
 const resultOfReason = {
@@ -186,7 +184,8 @@ function isAnswerLost(exchange: Exchange<unknown>): boolean {
 /** The platform's answer to a PATCH that was sent. */
 export function readRetryAnswer(exchange: Exchange<WebhookRecord | UnreadableRow>): RetryAnswer {
   const { reason, status } = exchange
-  if (exchange.isKnownCode) return { result: 'already-resolved', reason, sent: true, found: foundStatus(exchange.body) }
+  if (exchange.code === invalidStatusCode)
+    return { result: 'already-resolved', reason, sent: true, found: foundStatus(exchange.body) }
   if (reason === 'ok') {
     const record = exchange.content
     return { result: 'accepted', reason, sent: true, ...(!isUnreadable(record) && { record }) }
@@ -194,5 +193,5 @@ export function readRetryAnswer(exchange: Exchange<WebhookRecord | UnreadableRow
   const isClientError = status !== undefined && status < 500
   const result = reason === 'other' && !isClientError ? 'platform-error' : resultOfReason[reason]
   const lost = isAnswerLost(exchange) && { lost: true as const }
-  return { result, reason, sent: true, ...lost, ...(result === 'gone' && { doubtful: true }) }
+  return { result, reason, sent: true, ...lost }
 }

@@ -24,9 +24,9 @@ export interface Known {
   /** The platform's count, and the last attempt that it shows (the event time when it shows none). */
   attempts: number
   lastAt: number
-  /** PATCHes of this daemon that the platform accepted, or may have accepted. */
+  /** PATCHes of this daemon that the platform answered about the record itself, or whose answer was lost. */
   tries: number
-  /** PATCHes since then that the platform refused, or that were never sent. They lengthen the backoff, and never park. */
+  /** PATCHes since then that were refused for any record (401, 403, 429, 5xx) or never sent. They lengthen the backoff, and never park. */
   refusals: number
   /** When the last PATCH was sent, with any result; 0 when there was none. */
   triedAt: number

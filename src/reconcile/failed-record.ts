@@ -14,7 +14,7 @@ export interface PendingOutcome {
   lost: boolean
   /** The record as it was listed before the PATCH. */
   baseline: Pick<WebhookRecord, 'attempts' | 'lastAttemptLocal'>
-  /** When a new attempt was first shown as failed. */
+  /** When a check, or the PATCH's answer, first showed a new attempt as failed: the doubt (`doubtMsOf`) runs from here. */
   failedSince: number | undefined
   /** When to check next. */
   checkAt: number

@@ -30,7 +30,7 @@ export interface WindowPolicy {
 export interface OutcomePolicy {
   /** From the PATCH to the first check; each next check comes twice as late. */
   firstCheck: number
-  /** A check after this time that shows nothing new makes the outcome unknown. */
+  /** A check after this time without a final outcome makes it unknown. */
   giveUpAfter: number
   /** `circuit.probeTimeout`: a check after this time without an outcome frees the retry's place in its circuit. */
   probeTimeout: number

@@ -2,13 +2,18 @@
 import { gateTable, type Gate } from './retry/gates.ts'
 
 /**
- * Sentences by rule. Rules are decided in decide.ts, but for those of a record that is not a failed one of the window
- * (`successful` to `settling`: cli/explain.ts) and the two of a retry (`probe`: retry/dispatcher.ts; `asked-for`: cli/round).
- * A record that is `held` waits for a gate: the sentence is that of retry/gates.ts.
+ * Sentences by rule, in the order of decide.ts, which decides them. Others decide a few: the daemon lists no records that are
+ * `successful` to `settling` (window.ts; their sentences are for cli/explain.ts), and a retry is a `probe`
+ * (retry/dispatcher.ts) or `asked-for` (cli/round). A record that is `held` waits for the first shut gate of retry/gates.ts,
+ * which has the sentence.
  *
- * A `due` record goes out at its turn. Until then it waits without a reason of its own, for moments: for a slot, or for the
- * listing of its slice (`mayRetry`, `isReady` in retry/dispatcher.ts), for records that go first (retry/retry-plan.ts), and
- * with an order per entity for an older event (retry/entity-order.ts).
+ * A `due` record goes out at its turn. Until then it waits without a reason of its own:
+ * - for a slot (the last one is for a subscription with none in flight), for the listing of its slice, or for the first
+ *   second of a ping (`mayRetry`, `pick`, `isReady` in retry/dispatcher.ts),
+ * - for the rate and for a token (`retryLoop` in reconciler.ts, platform/client.ts),
+ * - for records that go first (retry/retry-plan.ts),
+ * - with an order per entity for the first whole sweep, or for an older event (`candidates` in retry/planner.ts).
+ * A record that a full backlog has left out waits for room (retry/eviction.ts, retry/left-out.ts).
  */
 export const ruleTable = {
   'event-type': 'Its event type is not in select.eventTypes.',

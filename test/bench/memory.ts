@@ -6,7 +6,7 @@ import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { findHierarchy, makeCgroup } from '../support/cgroup.ts'
+import { findHierarchy, makeCgroup, type Cgroup } from '../support/cgroup.ts'
 import { imageOptions } from '../support/image-options.ts'
 import { testKeys } from '../support/keys.ts'
 import { mainScript } from '../support/process.ts'
@@ -25,12 +25,17 @@ const { values } = parseArgs({
     records: { type: 'string', default: '100000' },
     /** `backlog.maxRecords`. */
     backlog: { type: 'string', default: '20000' },
+    /** Seconds between two `healthcheck` processes in the same cgroup, as Docker starts them; 0: none. */
+    healthcheck: { type: 'string', default: '0' },
     /** In place of the image's NODE_OPTIONS. */
     node: { type: 'string' },
   },
 })
 const seconds = Number(values.seconds)
 const records = Number(values.records)
+const healthcheckEvery = Number(values.healthcheck)
+/** Docker's limit in the image. */
+const healthcheckTimeoutMs = 5000
 
 const hierarchy = findHierarchy()
 if (hierarchy === undefined) {
@@ -42,6 +47,19 @@ if (hierarchy === undefined) {
 const keys = await testKeys()
 const nodeOptions = values.node ?? imageOptions()
 const folder = mkdtempSync(join(tmpdir(), 'bench-memory-'))
+
+/** Runs `healthcheck` in the cgroup. Resolves to true when the daemon was alive. */
+async function isHealthy([shell, ...words]: Cgroup['enter'], port: number): Promise<boolean> {
+  const { PATH = '' } = process.env
+  const child = spawn(shell, [...words, coldNode(folder), mainScript, 'healthcheck'], {
+    env: { PATH, NODE_OPTIONS: nodeOptions, RECONCILER_SERVER_PORT: String(port) },
+    stdio: 'ignore',
+    timeout: healthcheckTimeoutMs,
+    killSignal: 'SIGKILL',
+  })
+  const [code] = (await once(child, 'exit')) as [number | null]
+  return code === 0
+}
 
 async function measure(limitMiB: number): Promise<void> {
   if (hierarchy === undefined) return
@@ -61,7 +79,7 @@ async function measure(limitMiB: number): Promise<void> {
   const ended = once(daemon, 'exit')
   const began = performance.now()
   const elapsed = (): number => (performance.now() - began) / 1000
-  let [peakMiB, probes, failedProbes] = [0, 0, 0]
+  let [peakMiB, probes, failedProbes, checks, failedChecks] = [0, 0, 0, 0, 0]
   let counts: LightPlatformCounts = { failed: records, listCalls: 0, retryCalls: 0 }
   while (elapsed() < seconds && daemon.exitCode === null && daemon.signalCode === null && counts.failed > 0) {
     await sleep(1000)
@@ -70,6 +88,10 @@ async function measure(limitMiB: number): Promise<void> {
     probes += 1
     // The first seconds are the start.
     if ((await statusOf(`http://127.0.0.1:${port}/livez`)) !== 200 && probes > 5) failedProbes += 1
+    if (healthcheckEvery > 0 && elapsed() > (checks + 1) * healthcheckEvery) {
+      checks += 1
+      if (!(await isHealthy(cgroup.enter, port))) failedChecks += 1
+    }
     counts = await platform.counts()
   }
   const took = elapsed()
@@ -84,6 +106,7 @@ async function measure(limitMiB: number): Promise<void> {
     `${records} failed, ${limitMiB} MiB: ${recovered} recovered in ${took.toFixed(0)} s (${(recovered / took).toFixed(1)}/s), ` +
       `${counts.listCalls} list calls, peak RSS ${peakMiB.toFixed(0)} MiB, peak of the cgroup ${cgroup.peakMiB().toFixed(0)} MiB, ` +
       `limit hit ${cgroup.limitHits()} times, /livez failed ${failedProbes} of ${probes}` +
+      `${checks > 0 ? `, healthcheck ${failedChecks} of ${checks}` : ''}` +
       `${how === null ? '' : `, ENDED with ${how}`}${cgroup.wasKilled() ? ', OUT OF MEMORY' : ''}\n`,
   )
 }

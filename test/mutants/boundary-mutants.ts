@@ -69,7 +69,7 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'P09',
     file: 'platform/client.ts',
-    text: 'status === 503 && !answer.isKnownCode',
+    text: 'status === 503 && answer.code !== invalidStatusCode',
     replacement: 'false',
     breaks: 'does not slow down after a 503',
     origin: 'review',

@@ -85,7 +85,7 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R14',
     file: 'reconcile/retry/platform-breaker.ts',
-    text: 'answer.doubtful === true ? doubtfulInARow + 1 : 0',
+    text: "answer.result === 'gone' ? goneInARow + 1 : 0",
     replacement: '0',
     breaks: 'takes 404 from a misrouted gateway for records that are gone',
     origin: 'review',

@@ -167,7 +167,7 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
 
   /** Delivers at once: the answer shows the record as successful. */
   function deliver(record: WebhookRecord | undefined): RetryAnswer {
-    if (record === undefined) return { result: 'gone', reason: 'not-found', sent: true, doubtful: true }
+    if (record === undefined) return { result: 'gone', reason: 'not-found', sent: true }
     if (record.status !== 'failed') {
       const found = record.status
       return { result: 'already-resolved', reason: 'conflict', sent: true, found }

@@ -137,7 +137,7 @@ export function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; 
 
   function retried(id: string): RetryAnswer {
     const row = byId.get(id)
-    if (row === undefined) return { result: 'gone', reason: 'not-found', sent: true, doubtful: true }
+    if (row === undefined) return { result: 'gone', reason: 'not-found', sent: true }
     const { status } = refresh(row)
     const isUnderWay = row.ends !== undefined
     if (status !== 'failed') return { result: 'already-resolved', reason: 'conflict', sent: true, found: status }

@@ -9,12 +9,7 @@ export interface ClassifiedResponse {
   body: unknown
   /** The error body's `code`, when there is one. */
   code: string | undefined
-  /** True for a code of the specification: then the platform answered, not a gateway. */
-  isKnownCode: boolean
 }
-
-/** Codes of the specification with their reason, under any HTTP status. */
-const knownCodes: ReadonlyMap<string, Reason> = new Map([[invalidStatusCode, 'conflict']])
 
 const byStatus: Readonly<Record<number, Reason>> = {
   400: 'bad-request',
@@ -93,23 +88,25 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** An error has a `code` and no `data`: a body with data is an answer, unless its code is a known one. */
+/** An error has a `code` and no `data`: a body with data is an answer, unless its code is the one of the specification. */
 function errorCode(body: unknown): string | undefined {
   const [code, data] = [property(body, 'code'), property(body, 'data')]
   if (typeof code !== 'string' || code === '') return undefined
   const hasData = typeof data === 'object' && data !== null
-  return hasData && !knownCodes.has(code) ? undefined : code
+  return hasData && code !== invalidStatusCode ? undefined : code
 }
 
-/** Parses and classifies a response. `ok` means 2xx with a JSON body that is no error; the caller checks its shape. */
+/**
+ * Parses and classifies a response. `ok` means 2xx with a JSON body that is no error; the caller checks its shape. The code
+ * of an invalid status counts under any HTTP status: then the platform answered, not a gateway.
+ */
 export function classify(response: HttpResponse): ClassifiedResponse {
   const body = parseJson(response.body)
   const code = errorCode(body)
-  const known = code === undefined ? undefined : knownCodes.get(code)
-  const reason = known ?? reasonOfStatus(response.status)
-  if (reason !== 'ok') return { reason, body, code, isKnownCode: known !== undefined }
-  if (code !== undefined) return { reason: 'other', body, code, isKnownCode: false }
-  return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code, isKnownCode: false }
+  const reason = code === invalidStatusCode ? 'conflict' : reasonOfStatus(response.status)
+  if (reason !== 'ok') return { reason, body, code }
+  if (code !== undefined) return { reason: 'other', body, code }
+  return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code }
 }
 
 /**

@@ -1,4 +1,4 @@
-// Checks pending outcomes in rounds, at most one a second, the most overdue first. @see docs/architecture.md "Outcomes"
+// Checks pending outcomes in rounds, at most one in twice `outcome.firstCheck`, the most overdue first. @see docs/architecture.md "Outcomes"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'

@@ -38,8 +38,8 @@ export function doubtMsOf({ firstCheck }: OutcomePolicy): number {
 }
 
 /**
- * A retry whose answer was lost is given up by a check after this time that shows nothing new: probably the platform never
- * accepted it. By default 2 min.
+ * A retry whose answer was lost is given up by a check after this time that shows the record unchanged: probably the platform
+ * never accepted it. By default 2 min. One that is not shown, or is processing, waits until `giveUpAfter`.
  */
 export function lostAfterMsOf({ giveUpAfter, probeTimeout }: OutcomePolicy): number {
   return Math.min(giveUpAfter, probeTimeout)

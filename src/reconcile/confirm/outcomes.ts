@@ -1,4 +1,7 @@
 // Retried records without a known outcome, from the PATCH until a check settles them. @see docs/architecture.md "Outcomes"
+// A PATCH whose answer was lost (platform/operations.ts: the platform may have accepted it) is never repeated: it counts as a
+// try, is checked like an accepted one, and after 2 min without a new attempt its outcome is `unknown` (evidence.ts). Then the
+// record backs off (decide.ts), its circuit counts nothing, and with an order later events of its entity no longer wait.
 import type { Clock } from '../../runtime/clock.ts'
 import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
@@ -83,7 +86,7 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** Results that concern the record itself. The others refuse the call for any record. */
+/** Answers about the record itself. The others refuse the call, whatever the record. */
 const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
   'accepted',
   'already-resolved',
@@ -91,7 +94,7 @@ const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
   'rejected',
 ])
 
-/** True when the platform accepted the PATCH, or may have accepted it. */
+/** True when the platform answered about the record, or may have accepted the PATCH. A try counts towards `retry.maxAttempts`. */
 function isTry({ lost, result }: RetryAnswer): boolean {
   return lost === true || triedResults.has(result)
 }

@@ -61,7 +61,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   const { clock, random } = options
   let state: BreakerState = { name: 'closed' }
   let failuresInARow = 0
-  let doubtfulInARow = 0
+  let goneInARow = 0
   const backoff = createPlatformBackoff(clock, random)
   let answeredAt = -Infinity
   let since: number | undefined
@@ -86,7 +86,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     enteredAt = clock.monotonic()
     if (next.name === 'closed') {
       failuresInARow = 0
-      doubtfulInARow = 0
+      goneInARow = 0
       backoff.end()
     }
     if (next.name !== 'open') pingAt = next.name === 'checking' ? enteredAt : undefined
@@ -98,8 +98,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
 
   /** A misrouted gateway answers 404 to every call; a single missing record does not repeat. */
   function isFailure(answer: RetryAnswer): boolean {
-    doubtfulInARow = answer.doubtful === true ? doubtfulInARow + 1 : 0
-    return answer.result === 'unreachable' || answer.result === 'platform-error' || doubtfulInARow >= suspiciousRow
+    goneInARow = answer.result === 'gone' ? goneInARow + 1 : 0
+    return answer.result === 'unreachable' || answer.result === 'platform-error' || goneInARow >= suspiciousRow
   }
 
   /** Returns the failure of a list call; undefined when it was answered. */
@@ -149,7 +149,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         const tellsNothing = failed || answer.result === 'throttled'
         enter(tellsNothing ? { name: 'open', trouble: 'unauthorized' } : { name: 'closed' })
       }
-      if (state.name === 'closed' && (failuresInARow >= suspiciousRow || doubtfulInARow >= suspiciousRow)) {
+      if (state.name === 'closed' && (failuresInARow >= suspiciousRow || goneInARow >= suspiciousRow)) {
         enter({ name: 'checking' })
       }
     },

@@ -182,7 +182,7 @@ describe('everything else', () => {
   ])('%i with %j is gone, but a gateway may have said so', async (status, body) => {
     await using under = createClientUnderTest()
     under.replies({ status, body })
-    expect(await retry(under)).toEqual({ result: 'gone', reason: 'not-found', sent: true, doubtful: true })
+    expect(await retry(under)).toEqual({ result: 'gone', reason: 'not-found', sent: true })
   })
 
   test('every result can come about', () => {

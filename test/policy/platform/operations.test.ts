@@ -29,7 +29,7 @@ function answered(status: number, body: unknown = ''): RetryAnswer {
 /** No whole answer came. */
 function broken(reason: TransportError['reason'], code: string, sent?: { requestNotSent: boolean }): RetryAnswer {
   const { requestNotSent } = new TransportError(reason, code, sent)
-  const answer = { reason, body: undefined, code: undefined, isKnownCode: false }
+  const answer = { reason, body: undefined, code: undefined }
   return readRetryAnswer({ ...answer, status: undefined, requestNotSent })
 }
 

@@ -59,19 +59,18 @@ const statuses: [number, Reason][] = [
 
 describe('status and body', () => {
   test.each(statuses)('HTTP %i without a code is %s', (status, reason) => {
-    expect(read(status, { data: {} })).toMatchObject({ reason, code: undefined, isKnownCode: false })
+    expect(read(status, { data: {} })).toMatchObject({ reason, code: undefined })
   })
 
   test.each(statuses)('HTTP %i with the known code is a conflict: the code decides first', (status) => {
     const body = { timestamp: '2026-01-15T12:00:00.000', code: invalidStatusCode, message: 'm', messageParameters: [] }
-    expect(read(status, body)).toMatchObject({ reason: 'conflict', code: invalidStatusCode, isKnownCode: true })
+    expect(read(status, body)).toMatchObject({ reason: 'conflict', code: invalidStatusCode })
   })
 
   test.each(statuses)('HTTP %i with an unknown code goes by its status, but is never ok', (status, reason) => {
     expect(read(status, { code: 'svc.unheard_of' })).toMatchObject({
       reason: reason === 'ok' ? 'other' : reason,
       code: 'svc.unheard_of',
-      isKnownCode: false,
     })
   })
 
@@ -95,7 +94,6 @@ describe('status and body', () => {
   ])('the code %j is not one that we know', (code) => {
     expect(read(400, JSON.stringify({ x: 1 }).replace('"x":1', `"code":${JSON.stringify(code)}`))).toMatchObject({
       reason: 'bad-request',
-      isKnownCode: false,
     })
     expect(read(200, { code }).reason).toBe('other')
   })
@@ -230,11 +228,11 @@ describe('PlatformFailure', () => {
 describe('an error has a code and no data', () => {
   test('so an answer that carries both is an answer', () => {
     const body = { code: 'success', data: { webhooks: [] } }
-    expect(read(200, body)).toEqual({ reason: 'ok', body, code: undefined, isKnownCode: false })
+    expect(read(200, body)).toEqual({ reason: 'ok', body, code: undefined })
   })
 
   test('unless its code is one of the specification', () => {
-    expect(read(200, { code: invalidStatusCode, data: {} })).toMatchObject({ reason: 'conflict', isKnownCode: true })
+    expect(read(200, { code: invalidStatusCode, data: {} })).toMatchObject({ reason: 'conflict' })
   })
 
   test.each([undefined, null, 'none'])('data that is %j is none', (data) => {

@@ -409,7 +409,7 @@ describe('the platform’s clock', () => {
     expect(offsets('UTC', answer, now - hourMs)).toEqual(expected)
   })
 
-  test('an attempt that is doubtful tells nothing yet', () => {
+  test('an attempt that is doubtful shows nothing yet', () => {
     const { backlog, offsets } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)

@@ -110,9 +110,7 @@ describe('one after the other', () => {
       holding([first, next], {
         policy,
         onRetry: (record, platform, id) =>
-          id === first.id
-            ? { result: 'gone', reason: 'not-found', sent: true, doubtful: true }
-            : onRetry(record, platform, id),
+          id === first.id ? { result: 'gone', reason: 'not-found', sent: true } : onRetry(record, platform, id),
       }),
     )
     void world.start()

@@ -17,7 +17,7 @@ const answer = (result: RetryResult, more: Partial<RetryAnswer> = {}): RetryAnsw
   sent: true,
   ...more,
 })
-const doubtful = answer('gone', { doubtful: true })
+const gone = answer('gone')
 const down = new PlatformFailure('server-error', 500, 'list')
 
 interface World {
@@ -106,7 +106,7 @@ async function refused(random = 0): Promise<World> {
 }
 
 describe('what is no trouble', () => {
-  const other: RetryResult[] = ['accepted', 'already-resolved', 'gone', 'rejected', 'throttled']
+  const other: RetryResult[] = ['accepted', 'already-resolved', 'rejected', 'throttled']
   test.each(other)('%s, however often', async (result) => {
     const { breaker, note, pings } = start()
     await note(...Array.from({ length: 100 }, () => result))
@@ -128,7 +128,7 @@ describe('what is no trouble', () => {
 
   test('404 of records that are gone, among others', async () => {
     const { note, pings } = start()
-    for (let round = 0; round < 50; round += 1) await note(doubtful, doubtful, 'accepted')
+    for (let round = 0; round < 50; round += 1) await note(gone, gone, 'accepted')
     expect(pings).toEqual([])
   })
 })
@@ -138,7 +138,7 @@ describe('three failures in a row', () => {
     ['unreachable', Array.from({ length: 3 }, () => answer('unreachable'))],
     ['platform-error', Array.from({ length: 3 }, () => answer('platform-error'))],
     ['both', [answer('unreachable'), answer('platform-error'), answer('unreachable')]],
-    ['404 that may be a misrouted gateway’s', [doubtful, doubtful, doubtful]],
+    ['404 that may be a misrouted gateway’s', [gone, gone, gone]],
   ]
 
   test.each(rows)(

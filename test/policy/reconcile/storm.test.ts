@@ -25,7 +25,7 @@ const failure = (reason: PlatformFailure['reason']): PlatformFailure => new Plat
 const refused = (reason: 'unauthorized' | 'forbidden'): RetryAnswer => ({ result: 'unauthorized', reason, sent: true })
 const serverError: RetryAnswer = { result: 'platform-error', reason: 'server-error', sent: true }
 const unreachable: RetryAnswer = { result: 'unreachable', reason: 'connection', sent: true }
-const misrouted: RetryAnswer = { result: 'gone', reason: 'not-found', sent: true, doubtful: true }
+const misrouted: RetryAnswer = { result: 'gone', reason: 'not-found', sent: true }
 const noToken: RetryAnswer = { result: 'unauthorized', reason: 'unauthorized', sent: false }
 
 // Seven in flight (the eighth slot is for another subscription), two more until three have failed, and what a pause allows.
