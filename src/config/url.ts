@@ -7,6 +7,12 @@ export function isLoopback(url: URL): boolean {
   return /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname)
 }
 
+/** A URL as it may be shown: its query may hold a token. */
+export function withoutQuery(url: string): string {
+  const { origin, pathname } = new URL(url)
+  return origin + pathname
+}
+
 /** Required form of a key's URL. */
 interface Form {
   example: string

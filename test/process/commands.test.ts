@@ -211,6 +211,7 @@ describe('check', () => {
     const { code, out } = await runCommand(['check'], { env })
     expect(code).toBe(69)
     expect(out).toMatch(/\nFAILED +token +no access token: connection/)
+    expect(out).toMatch(/\n- +clock skew +no answer of the platform has a Date header\n/)
   })
 
   test('a wrong time zone: events of the future: 1', async () => {

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { runCommand } from '../support/command.ts'
+import { startConnectProxy } from '../support/connect-proxy.ts'
 import { token } from '../support/control.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { htmlPage } from '../support/planted.ts'
@@ -235,7 +236,7 @@ describe("retry during an operator's pause", () => {
     await using daemon = await startStatus({})
     const known = await runCommand(['retry', first], { env: await envOf(sandbox, daemon.env) })
     expect(known).toMatchObject({ code: 0, err: '' })
-    expect(known.out).toMatch(/: 1 retry in [\d.]+ s\n/)
+    expect(known.out).toMatch(/: 1 retry in \d+\.\d s\n/)
     expect(known.out).not.toContain('paused')
     const unknown = await runCommand(['retry', second], { env: await envOf(sandbox, { RECONCILER_SERVER_PORT: '1' }) })
     expect(unknown.code).toBe(0)
@@ -324,6 +325,19 @@ describe('what a command says of the platform', () => {
     expect(err).toContain('"event":"token_obtained"')
   })
 
+  test('check: asks the proxy that the environment names for the way to the identity host', async () => {
+    await using sandbox = await startPlatform()
+    await using proxy = await startConnectProxy(1, 502)
+    const env = await envOf(sandbox, {
+      RECONCILER_AUTH_AUTH_URL: 'https://identity.example',
+      HTTPS_PROXY: `http://127.0.0.1:${proxy.port}`,
+    })
+    const { code, out } = await runCommand(['check'], { env })
+    expect(code).toBe(69)
+    expect(out).toMatch(/\nFAILED +token +no access token: connection \(PROXY_STATUS_502\)/)
+    expect(proxy.tunnels.map(({ to }) => to)).toContain('identity.example:443')
+  })
+
   test('once: nothing is known when the sweep failed', async () => {
     await using sandbox = await startPlatform({ faults: [{ operation: 'token', fault: { kind: 'refuse-token' } }] })
     const { code, err, out } = await runCommand(['once'], { env: await envOf(sandbox) })
@@ -346,6 +360,17 @@ describe('what a command says of the platform', () => {
     for (const args of [['print-config'], ['print-config', '--json']]) {
       const { out } = await runCommand(args, { env })
       expect(out).toContain('http://r:8080/healthz?(hidden)')
+      expect(out).not.toContain('CANARY')
+    }
+  })
+
+  test('check: nor there', async () => {
+    await using sandbox = await startPlatform()
+    const { healthUrl } = sandbox.receiver
+    const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: `${healthUrl}?token=CANARY` })
+    for (const args of [['check'], ['check', '--json']]) {
+      const { out } = await runCommand(args, { env })
+      expect(out).toContain(`${healthUrl}: HTTP 200`)
       expect(out).not.toContain('CANARY')
     }
   })

@@ -8,6 +8,7 @@ import { keyWarnings, loadKey, type SigningKey } from '../../platform/auth/priva
 import { loadCertificate } from '../../platform/auth/certificate.ts'
 import type { Reloadable } from '../../platform/auth/reloadable.ts'
 import { TransportError, type HttpTransport, type Transport } from '../../platform/http/http.ts'
+import type { ServerClock } from '../../platform/server-clock.ts'
 import { createTimeZone } from '../../platform/time-zone.ts'
 import { TokenError } from '../../platform/auth/token-answer.ts'
 import { isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
@@ -173,7 +174,8 @@ async function listStep({ io, platform }: CheckState): Promise<Step> {
 
 function skewStep({ platform }: CheckState): Step {
   const { api, auth } = given(platform).connection.serverClocks
-  return verdicts.skewStep(auth.aheadOfHostMs(), api.isKnown() ? api.aheadOfHostMs() : undefined)
+  const ahead = (server: ServerClock): number | undefined => (server.isKnown() ? server.aheadOfHostMs() : undefined)
+  return verdicts.skewStep(ahead(auth), ahead(api))
 }
 
 const hour = 3600

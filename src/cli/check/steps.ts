@@ -1,6 +1,7 @@
 // The verdicts of `check`: what was found at each step, and what to do about it. Pure functions.
 import { exitCode, type ConfigurationError, type ExitCode } from '../../runtime/errors.ts'
 import type { LoadedConfig } from '../../config/load.ts'
+import { withoutQuery } from '../../config/url.ts'
 import type { Certificate } from '../../platform/auth/certificate.ts'
 import type { SigningKey } from '../../platform/auth/private-key.ts'
 import type { Reason } from '../../platform/http/http.ts'
@@ -107,7 +108,7 @@ export function callFailed(step: 'token' | 'list call', trouble: CallTrouble): S
 /** The verdict of the receiver's health address, by its answer. */
 export function receiverStep(healthUrl: string, { detail, failure, up }: ReceiverEvent): Step {
   const step = 'receiver'
-  const found = `${healthUrl}: ${detail}`
+  const found = `${withoutQuery(healthUrl)}: ${detail}`
   if (up) return { step, verdict: 'ok', found }
   const mend = (failure && callAdvice(failure, keysOf.receiver)) ?? 'bring the receiver up, or check receiver.healthUrl'
   const advice = `nothing is retried until it answers 2xx: ${mend}`

@@ -1,6 +1,7 @@
 // The fields of the daemon's own lines: its start and its heartbeat.
 import { formatDuration } from '../../config/duration.ts'
 import type { Config } from '../../config/schema.ts'
+import { withoutQuery } from '../../config/url.ts'
 import type { LogEventFields } from './log-events.ts'
 import type { Snapshot } from '../snapshot.ts'
 
@@ -10,12 +11,6 @@ export interface Identity {
   proxy?: string | undefined
   version: string
   nodeVersion: string
-}
-
-/** A URL without its query, which may hold a token. */
-function withoutQuery(url: string): string {
-  const { origin, pathname } = new URL(url)
-  return origin + pathname
 }
 
 /** Where the daemon points, and what it may do there. */
