@@ -1,7 +1,9 @@
 // `retry` against a real sandbox: which records it touches and which it never does, how it asks, and how it ends.
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
+import type { FaultRule } from '../../sandbox/api/faults.ts'
 import type { RoundReport } from '../../src/cli/round/report.ts'
+import { client } from '../sandbox/client.ts'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
@@ -218,6 +220,30 @@ describe('retry', () => {
     expect(second.code).toBe(0)
     expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 30 })
     expect(reportOf(second).sums.recovered).toBe(first.held)
+  })
+
+  test('the list that another client makes shorter while it is read was read: 0', async () => {
+    for (const command of ['plan', 'once', 'retry']) {
+      const gate = createGate()
+      await using sandbox = await startPlatform({}, gate)
+      const [first = '', second = ''] = seedDue(sandbox, 150)
+      const other = await client(sandbox)
+      // Both readings: a record of the first page recovers before the second page is answered.
+      const isSecondPage: FaultRule['when'] = ({ query }) => query.get('metadata.page.number') === '1'
+      sandbox.faults.set({ ...gate.hold('list'), when: isSecondPage })
+      const args = command === 'retry' ? [command, '--since', '7d', '--yes', '--json'] : [command, '--json']
+      const running = runCommand(args, { env: await envOf(sandbox) })
+      for (const [index, id] of [first, second].entries()) {
+        await gate.arrived(index + 1)
+        await other.retry(id)
+        gate.release()
+      }
+      sandbox.faults.set()
+      gate.open()
+      const ran = await running
+      expect(reportOf(ran).listing, command).toMatchObject({ result: 'complete', moved: true })
+      expect(ran.code, command).toBe(0)
+    }
   })
 
   test('what is asked for wrongly is refused before the platform is asked', async () => {

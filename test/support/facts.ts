@@ -21,6 +21,7 @@ export function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
     listed: 0,
     incompleteSlices: 0,
     skippedSlices: 0,
+    shrunkSlices: 0,
     ...changes,
   }
 }

@@ -193,10 +193,22 @@ function createTake({ reconciler }: Session): { take: Take; end: () => void } {
   }
 }
 
+/** True when nothing but the shrinking of the list kept the sweep from being complete. */
+function isReadUpToShrinking({ incompleteSlices, result, shrunkSlices, skippedSlices }: SweepReport): boolean {
+  return result === 'incomplete' && skippedSlices === 0 && incompleteSlices === shrunkSlices
+}
+
 async function list(selection: RecordSelection, session: Session, onFound: OnFound): Promise<Gathered> {
   if (selection.by === 'due') {
-    const { failure, listed, result } = await session.reconciler.sweeper.make('full', session.stop)
-    return { ...nothing, found: listed, result, ...(failure !== undefined && { failure }) }
+    const report = await session.reconciler.sweeper.make('full', session.stop)
+    const { failure, listed, shrunkSlices } = report
+    return {
+      ...nothing,
+      found: listed,
+      result: isReadUpToShrinking(report) ? 'complete' : report.result,
+      moved: shrunkSlices > 0,
+      ...(failure !== undefined && { failure }),
+    }
   }
   const { end, take } = createTake(session)
   const gathered = await (selection.by === 'ids'

@@ -21,6 +21,8 @@ export interface SweepTally {
   /** Slices that were not seen whole, and slices that could not be listed at all. */
   incompleteSlices: number
   skippedSlices: number
+  /** Incomplete slices that only became shorter while they were read, as other clients retry, too. */
+  shrunkSlices: number
 }
 
 export interface SweepReport extends SweepTally {
