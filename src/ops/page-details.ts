@@ -137,15 +137,17 @@ const causeColumns: readonly Column[] = [
 ]
 
 function causeRow(cause: CauseStatus, now: Date): Part[] {
-  const { circuit, oldestEvent, records } = cause
-  const state = partsOf(cause.byDecision).map(({ text }) => html`<span class="row">${text}</span> `)
+  const { byDecision, circuit, oldestEvent, records } = cause
+  // Parked records wait for no circuit.
+  const isShown = circuit !== 'closed' && byDecision.parked < records
+  const state = partsOf(byDecision).map(({ text }) => html`<span class="row">${text}</span> `)
   return [
     word(cause.eventType),
     html`<code>${word(cause.subscriptionId)}</code>`,
     response(cause.responseStatusCode),
     html`<b>${count(records)}</b>`,
     oldestEvent !== null && span(now.getTime() - oldestEvent.getTime()),
-    [state, circuit !== 'closed' && html`<span class="row ${circuit}">circuit ${circuit}</span>`],
+    [state, isShown && html`<span class="row ${circuit}">circuit ${circuit}</span>`],
     nextAttempt(cause, now),
   ]
 }

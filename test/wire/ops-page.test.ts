@@ -110,6 +110,7 @@ describe('in one look', () => {
 
 describe('the next attempt', () => {
   const held = { ...noDecisions, held: 10 }
+  const parkedOnly = { ...noDecisions, parked: 10 }
   const cause = aCause({ records: 10, byDecision: held })
   const causes = { ...noCauses, total: 1, records: 10, list: [cause] }
   const circuits = [
@@ -125,6 +126,11 @@ describe('the next attempt', () => {
       '10 held circuit half-open after a probe',
     ],
     ['behind a cooldown', { ...shut('circuit'), circuits }, '10 held circuit open a probe in 30 s'],
+    [
+      'of parked records, which wait for no circuit',
+      { ...shut('circuit'), circuits, causes: { ...causes, list: [aCause({ records: 10, byDecision: parkedOnly })] } },
+      '10 parked none',
+    ],
   ])('%s', (_, changes, words) => {
     expect(read(aStatusState({ ...swept, failed: held, causes, ...changes }))).toContain(words)
   })
