@@ -8,12 +8,14 @@ import { z } from 'zod'
 import { systemClock, type Clock } from '../src/runtime/clock.ts'
 import { receiverRuleSchema } from './delivery/receiver.ts'
 import { parseInput, SandboxInputError } from './fields.ts'
-import { optionsSchema } from './options.ts'
+import { maxPort, optionsSchema } from './options.ts'
 import { trafficSchema } from './records/records.ts'
-import { seedSchema } from './records/seed.ts'
+import { maxRecords, seedSchema } from './records/seed.ts'
 import { startSandbox, type Sandbox } from './sandbox.ts'
 
 const defaultPort = 8090
+/** The control API and the receiver take the next two. */
+const maxFirstPort = maxPort - 2
 const defaultRecords = 1000
 const dayMs = 86_400_000
 /** In the folder where it was started. */
@@ -81,8 +83,8 @@ function planOf(args: readonly string[], now: number): SandboxPlan | undefined {
   const flags = flagsOf(args)
   if (flags.help === true) return undefined
   const file = flags.config === undefined ? {} : readFile(flags.config)
-  const port = numberOf('--port', flags.port)
-  const count = numberOf('--records', flags.records)
+  const port = numberOf('--port', flags.port, maxFirstPort)
+  const count = numberOf('--records', flags.records, maxRecords)
   const records = (of: number): unknown => [{ count: of, from: now - 7 * dayMs, to: now }]
   const { receiver, ...plan } = checked(
     {
@@ -92,9 +94,9 @@ function planOf(args: readonly string[], now: number): SandboxPlan | undefined {
       ...(port === undefined ? {} : portsFrom(port)),
       ...(count === undefined ? {} : { records: records(count) }),
     },
-    flags.config === undefined ? 'options' : `--config ${flags.config}`,
+    `--config ${flags.config ?? ''}`,
   )
-  return checked({ ...plan, receiver: { ...receiver, ...(flags.receiver && { state: flags.receiver }) } }, '--receiver')
+  return { ...plan, receiver: { ...receiver, ...stateOf(flags.receiver) } }
 }
 
 /** Ports of API, control and receiver; 0: any. */
@@ -127,9 +129,16 @@ function flagsOf(args: readonly string[]): SandboxFlags {
   }
 }
 
-function numberOf(flag: string, text: string | undefined): number | undefined {
-  if (text === undefined || /^\d+$/.test(text)) return text === undefined ? undefined : Number(text)
-  throw new SandboxInputError(`${flag}: a number, not "${text}"`)
+function numberOf(flag: string, text: string | undefined, max: number): number | undefined {
+  if (text === undefined) return undefined
+  if (/^\d+$/.test(text) && Number(text) <= max) return Number(text)
+  throw new SandboxInputError(`${flag}: a number up to ${max}, not "${text}"`)
+}
+
+function stateOf(text: string | undefined): { state?: 'up' | 'down' } {
+  if (text === undefined) return {}
+  if (text === 'up' || text === 'down') return { state: text }
+  throw new SandboxInputError(`--receiver: up or down, not "${text}"`)
 }
 
 function readFile(path: string): Record<string, unknown> {
@@ -140,6 +149,7 @@ function readFile(path: string): Record<string, unknown> {
   }
 }
 
+/** Only the file can hold what the schema refuses: the flags have been checked. */
 function checked(value: unknown, where: string): SandboxPlan {
   try {
     return parseInput(fileSchema, value)

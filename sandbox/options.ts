@@ -4,7 +4,8 @@ import type { Clock } from '../src/runtime/clock.ts'
 import { faultRuleSchema, type FaultRule } from './api/faults.ts'
 import { httpStatus, milliseconds, parseInput } from './fields.ts'
 
-const port = z.number().int().min(0).max(65_535)
+export const maxPort = 65_535
+const port = z.number().int().min(0).max(maxPort)
 const inclusion = z.enum(['inclusive', 'exclusive'])
 
 /** HTTP status of each error of the API and of the token endpoint. */

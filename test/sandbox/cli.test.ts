@@ -86,10 +86,11 @@ test('makes its key in a folder of its own, for its owner alone', async () => {
 })
 
 test.each([
-  [['--port', 'eighty'], /--port.*number.*eighty/],
-  [['--port', '99999'], /port/],
+  [['--port', 'eighty'], /^--port: a number up to 65533, not "eighty"$/],
+  [['--port', '65534'], /^--port: a number up to 65533, not "65534"$/],
   [['--records', 'many'], /--records.*number/],
-  [['--receiver', 'broken'], /receiver\.state/],
+  [['--records', '1000001'], /^--records: a number up to 1000000, not "1000001"$/],
+  [['--receiver', 'broken'], /^--receiver: up or down, not "broken"$/],
   [['--order', 'id'], /--order/],
   [['--config', '/nowhere/file.yaml'], /--config.*nowhere.*ENOENT/],
 ])('%o is refused and named', async (options, message) => {
