@@ -1,8 +1,12 @@
-// The output of a command on a pipe: whole for a slow reader, and no obstacle to the end when nobody reads it.
+// The output on a pipe: a report is whole for a slow reader, and no obstacle to the end when nobody reads it; a daemon's log is bounded.
 import { expect, test } from 'vitest'
 import { envOf } from '../support/causes.ts'
+import { runCommand } from '../support/command.ts'
+import { token } from '../support/control.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
+import { startLocalDaemon } from '../support/local-daemon.ts'
 import { makeFolder, patience, startProgram } from '../support/process.ts'
+import { sandboxEnv } from '../support/reconciler.ts'
 
 /** Their report is many times the 64 KiB that a pipe holds. */
 const records = 2000
@@ -87,4 +91,27 @@ test('a socket and a timer that are left over do not keep a command alive', asyn
   await using program = startProgram(['--version'], { nodeArgs })
 
   expect(await program.ended()).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('a daemon whose output nobody reads drops lines of log and audit, counts them, and says how many', async () => {
+  await using sandbox = await startPlatform()
+  const [id = ''] = seedDue(sandbox, 1)
+  let queued = 0
+  const held = { ...(await sandboxEnv(sandbox)), RECONCILER_CONTROL_TOKEN: token, RECONCILER_AUDIT_ENABLED: 'true' }
+  await using daemon = await startLocalDaemon(held, { queued: () => queued })
+  const own = { ...held, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
+  const dropped = async (): Promise<number> => (await daemon.metrics()).sum('log_lines_dropped_total')
+  await daemon.said('retry_outcome', { webhookId: id })
+  expect(await dropped()).toBe(0)
+
+  queued = 2_000_000
+  await runCommand(['pause'], { env: own })
+  expect(await dropped()).toBeGreaterThan(0)
+  queued = 0
+  await runCommand(['resume'], { env: own })
+  const { lines } = await daemon.said('log_lines_dropped', { level: 'warn' })
+
+  expect(lines).toBe(await dropped())
+  const { out } = await daemon.stop()
+  expect(Array.from(out.matchAll(/"action":"(pause|resume)"/g), ([, action]) => action)).toEqual(['resume'])
 })

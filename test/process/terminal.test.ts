@@ -1,7 +1,8 @@
-// Commands on a real terminal (a pseudo-terminal of `script`): lines fit its width, progress disappears, and Ctrl-C ends them with 130.
+// Commands on a real terminal (a pseudo-terminal of `script`, or its flag): lines fit its width, progress disappears, and Ctrl-C ends them with 130.
 import { spawn, spawnSync } from 'node:child_process'
 import { describe, expect, test, vi } from 'vitest'
 import { envOf } from '../support/causes.ts'
+import { runCommand } from '../support/command.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { mainScript, within } from '../support/process.ts'
 
@@ -98,5 +99,32 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     expect(await session.ended, session.screen()).toBe(130)
     expect(linesOf(session.screen()).join('\n')).toContain('Interrupted before the end. Nothing was changed.')
     gate.open()
+  })
+})
+
+describe('the progress line is taken away', () => {
+  const terminal = { isTTY: true, columns: 200 }
+
+  test('before the reason why nothing is known', async () => {
+    // The list of the newest hour is answered, the rest of the window is not.
+    await using sandbox = await startPlatform({
+      faults: [{ operation: 'list', fault: { kind: 'status', status: 503 }, skip: 2 }],
+    })
+    const { code, err } = await runCommand(['plan'], { env: await envOf(sandbox), ...terminal })
+    expect(code).toBe(69)
+    expect(err).toMatch(/ so far \.\.\.\r\u001b\[Ktest at \S+: nothing is known, /)
+  })
+
+  test('before the last line of a command that was interrupted', async () => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({ faults: [gate.hold('list', { skip: 2 })] }, gate)
+    const stop = new AbortController()
+    const running = runCommand(['plan'], { env: await envOf(sandbox), ...terminal, signal: stop.signal })
+    await gate.arrived(1)
+    stop.abort(new Error('SIGINT'))
+    const { code, err } = await running
+    gate.open()
+    expect(code).toBe(130)
+    expect(err).toMatch(/ so far \.\.\.\r\u001b\[KInterrupted before the end\. /)
   })
 })

@@ -1,5 +1,5 @@
 // `run` in this process, with sockets, files and time of the host: a process is only started where signals and exits of the process count.
-import { runCommand, type Ran } from './command.ts'
+import { runCommand, type CommandOptions, type Ran } from './command.ts'
 import { keepOutput, readMetrics, type DaemonMetrics, type LogLine } from './process.ts'
 import type { LogEventId } from '../../src/observe/log/log-events.ts'
 
@@ -18,10 +18,14 @@ export interface LocalDaemon extends AsyncDisposable {
 const own = { RECONCILER_SERVER_HOST: '127.0.0.1', RECONCILER_SERVER_PORT: '0', RECONCILER_LOG_LEVEL: 'debug' }
 
 /** Starts `run` with its ops server on a free port of this host, and waits until it listens. */
-export async function startLocalDaemon(env: Readonly<Record<string, string>>): Promise<LocalDaemon> {
+export async function startLocalDaemon(
+  env: Readonly<Record<string, string>>,
+  options: Pick<CommandOptions, 'queued'> = {},
+): Promise<LocalDaemon> {
   const end = new AbortController()
   const output = keepOutput()
   const running = runCommand(['run'], {
+    ...options,
     env: { ...own, ...env },
     signal: end.signal,
     onOut: (text) => {

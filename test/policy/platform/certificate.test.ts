@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { loadCertificate } from '../../../src/platform/auth/certificate.ts'
 import { loadKey } from '../../../src/platform/auth/private-key.ts'
+import { redact } from '../../../src/runtime/redact.ts'
 import { testKeys, type TestKeys } from '../../support/keys.ts'
 
 let keys: TestKeys
@@ -57,6 +58,9 @@ test.each([
   await expect(loadCertificate(file)).rejects.toThrow(ConfigurationError)
   await expect(loadCertificate(file)).rejects.toThrow(message)
   await expect(loadCertificate(file)).rejects.toThrow(`auth.certificateFile (${file})`)
+  // Nothing of it is redacted where it is written.
+  const text = await loadCertificate(file).then(() => '', String)
+  expect(redact(text)).toBe(text)
 })
 
 test('a missing file is told by name', async () => {

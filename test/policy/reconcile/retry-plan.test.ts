@@ -77,6 +77,14 @@ describe('between lanes', () => {
     expect(send(plan([...crowd, recent, other]), {}, 3)).toEqual([crowd[0], recent, other])
   })
 
+  test('a recent record that has become old goes among the old ones', () => {
+    const crowd = Array.from({ length: 5 }, (_, index) => record(2 * dayMs - index))
+    const aged = record(59 * minuteMs)
+    const before = plan([...crowd, aged])
+    const later = { policy: defaultPolicy, now: testNow + hourMs, previous: before }
+    expect(send(planRetries([...crowd, aged], later))).toEqual([...crowd, aged])
+  })
+
   test('the next plan goes on after the lane that was served last', () => {
     const records = ['a', 'b', 'c'].flatMap((subscriptionId) =>
       Array.from({ length: 5 }, (_, index) => record(2 * dayMs - index, { subscriptionId })),
