@@ -10,6 +10,7 @@ import type { Courier } from './delivery/post.ts'
 import { createRateGate } from './api/rate-limit.ts'
 import { errorAnswer, type SandboxPlatform } from './api/routes.ts'
 import { createStats } from './api/stats.ts'
+import { createRowTexts } from './records/row-texts.ts'
 import { createStore } from './records/store.ts'
 import { createTokenEndpoint } from './api/tokens.ts'
 import { createZone } from './records/zone.ts'
@@ -98,6 +99,7 @@ export function createWorld(options: WorldOptions): World {
     ids: createSequence(hash(seed, 0x696473)),
     zone,
     store,
+    rows: createRowTexts(),
     stats,
     tokens,
     engine,

@@ -38,12 +38,12 @@ export interface SandboxAnswer {
 }
 
 export function jsonAnswer(status: number, body: unknown, headers: Record<string, string> = {}): SandboxAnswer {
-  return {
-    status,
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-    wire: { kind: 'whole' },
-  }
+  return jsonTextAnswer(status, JSON.stringify(body), headers)
+}
+
+/** The same with a body that is JSON already. */
+export function jsonTextAnswer(status: number, body: string, headers: Record<string, string> = {}): SandboxAnswer {
+  return { status, headers: { 'content-type': 'application/json', ...headers }, body, wire: { kind: 'whole' } }
 }
 
 export function textAnswer(status: number, body: string, headers: Record<string, string> = {}): SandboxAnswer {

@@ -9,10 +9,11 @@ import {
   type WireRetryAnswer,
 } from '../../src/platform/wire.ts'
 import type { DeliveryEngine } from '../delivery/delivery.ts'
-import { jsonAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
+import { jsonAnswer, jsonTextAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
 import { isUuid, pageOf, parseListQuery, type BadParameter, type ListRequest } from './list.ts'
 import type { Readings } from '../options.ts'
 import { renderRecord } from '../records/render.ts'
+import type { RowTexts } from '../records/row-texts.ts'
 import type { Stats } from './stats.ts'
 import type { Store, StoredRecord } from '../records/store.ts'
 import type { TokenEndpoint } from './tokens.ts'
@@ -47,6 +48,7 @@ function decode(segment: string): string {
 export interface SandboxPlatform {
   zone: Zone
   store: Store
+  rows: RowTexts
   stats: Stats
   tokens: TokenEndpoint
   engine: DeliveryEngine
@@ -105,11 +107,12 @@ function list(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer
   const query = parseListQuery(request.query, readings)
   if ('problem' in query) return invalidParameter(platform, query)
   const { records, page } = pageOf(platform.store, query, readings.order)
-  const webhooks = records.map((record) => renderRecord(record, readings))
-  const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, query, readings) }
+  const webhooks = records.map((record) => platform.rows.text(record, readings)).join()
   // Without `page` this is no WireList: that is what the reading is about.
-  const body = { workflow: {}, data: { webhooks }, connect: {}, metadata }
-  return jsonAnswer(200, readings.unknownFields ? { ...body, links: { next: null } } : body)
+  const metadata = readings.totals === 'absent' ? {} : { page: told(page, records.length, query, readings) }
+  const links = readings.unknownFields ? ',"links":{"next":null}' : ''
+  const rest = `"connect":{},"metadata":${JSON.stringify(metadata)}${links}`
+  return jsonTextAnswer(200, `{"workflow":{},"data":{"webhooks":[${webhooks}]},${rest}}`)
 }
 
 function told(page: WirePage, rows: number, { askedSize }: ListRequest, { totals, pageSizeTold }: Readings): WirePage {

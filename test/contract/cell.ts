@@ -169,15 +169,19 @@ function retries(sandbox: Handle): Retry[] {
     .map(({ target, at }) => ({ id: target.split('/').at(-1)?.toLowerCase() ?? '', at }))
 }
 
-function outcomesOf(play: Play, id: string): number {
-  const facts = play.daemon.facts.filter((fact) => fact.type === 'outcome')
-  return facts.filter((fact) => fact.id.toLowerCase() === id.toLowerCase()).length
+/** Outcomes told so far, by id. */
+function outcomesOf({ daemon }: Play): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const fact of daemon.facts) {
+    const id = fact.type === 'outcome' ? fact.id.toLowerCase() : undefined
+    if (id !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1)
+  }
+  return counts
 }
 
 /** Each retry that the platform took has one outcome; those of somebody else have none. */
-function wrongsOfOutcomes(play: Play, { id, why, raced }: Planted): string[] {
-  const told = outcomesOf(play, id)
-  const taken = Math.max(0, play.sandbox.acceptedRetries(id) - (raced === true ? 1 : 0))
+function wrongsOfOutcomes(sandbox: Handle, told: number, { id, why, raced }: Planted): string[] {
+  const taken = Math.max(0, sandbox.acceptedRetries(id) - (raced === true ? 1 : 0))
   return told === taken ? [] : [`${why}: ${told} outcomes told of ${taken} retries`]
 }
 
@@ -185,10 +189,11 @@ function violationsOf(play: Play, planted: readonly Planted[]): string[] {
   const { daemon, lies, sandbox } = play
   const awaiting = daemon.reconciler.outcomes.pending().size
   const byId = new Map(planted.map((record) => [record.id.toLowerCase(), record]))
+  const outcomes = outcomesOf(play)
   const others = count(sandbox, 'other')
   return [
     ...planted.flatMap((record) => wrongsOfRecord(sandbox, record)),
-    ...planted.flatMap((record) => wrongsOfOutcomes(play, record)),
+    ...planted.flatMap((record) => wrongsOfOutcomes(sandbox, outcomes.get(record.id.toLowerCase()) ?? 0, record)),
     ...lies.map((id) => `told as recovered, and was not: ${id}`),
     ...(awaiting > 0 ? [`${awaiting} outcomes never told`] : []),
     ...retries(sandbox).flatMap((retry) => wrongsOfRetry(retry, byId.get(retry.id), play.aspect)),
