@@ -1,5 +1,5 @@
 // `npm run keygen -- --out <folder>`: makes the key pair of the service account and says which file goes where.
-import { Command } from 'commander'
+import { Command, CommanderError } from 'commander'
 import { systemClock, systemRandom, type Clock, type Random } from '../src/runtime/clock.ts'
 import { exitCode, UsageError } from '../src/runtime/errors.ts'
 import {
@@ -99,10 +99,13 @@ export function keygenCommand(io: KeygenIo): Command {
 if (import.meta.main) {
   const { stdout, stderr } = process
   try {
-    await keygenCommand({ stdout, stderr, clock: systemClock, random: systemRandom }).parseAsync()
+    const command = keygenCommand({ stdout, stderr, clock: systemClock, random: systemRandom })
+    await command.exitOverride().parseAsync()
   } catch (error) {
-    if (!(error instanceof UsageError)) throw error
-    stderr.write(`${error.message}\n`)
-    process.exitCode = exitCode.usage
+    const isOfParser = error instanceof CommanderError
+    if (!isOfParser && !(error instanceof UsageError)) throw error
+    // The parser has written its own messages; asking for help is one of its errors.
+    if (!isOfParser) stderr.write(`${error.message}\n`)
+    process.exitCode = isOfParser && error.exitCode === 0 ? exitCode.done : exitCode.usage
   }
 }

@@ -157,6 +157,15 @@ describe('what stands in the way is told, and nothing is made', () => {
     await expect(keygen()).rejects.toThrow(/--out/)
   })
 
+  test.each([
+    ['an unknown option', ['--bits', '2048'], /unknown option '--bits'/],
+    ['an option without its value', ['--days'], /'--days <number>' argument missing/],
+    ['an argument', ['my-client'], /too many arguments/],
+  ])('%s', async (_, wrong, message) => {
+    await expect(keygen('--out', folder, ...wrong)).rejects.toThrow(message)
+    await expect(stat(folder)).rejects.toThrow('ENOENT')
+  })
+
   test.each(['private-key.pem', 'certificate.pem'])('%s exists', async (name) => {
     await mkdir(folder)
     await writeFile(join(folder, name), 'mine')

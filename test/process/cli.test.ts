@@ -77,14 +77,19 @@ describe('usage errors', () => {
 })
 
 describe('beside the program', () => {
-  test.concurrent('the demo has a help', async () => {
-    const { code, stderr, stdout } = await runProgram(['--help'], { script: join(repository, 'sandbox/demo.ts') })
+  test.concurrent.each([
+    ['demo', { script: join(repository, 'sandbox/demo.ts') }, '--keep'],
+    ['keygen', keygen, '--client-id <id>'],
+    ['sandbox', sandboxProgram, '--receiver <state>'],
+  ])('%s has a help', async (_name, script, words) => {
+    const { code, stderr, stdout } = await runProgram(['--help'], script)
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(stdout).toContain('--keep')
+    expect(stdout).toContain(words)
   })
 
   test.concurrent.each([
     ['keygen for no days', keygen, ['--out', '/nowhere', '--days', '0'], '--days: a whole number from 1 to 3650'],
+    ['keygen with an unknown option', keygen, ['--out', '/nowhere', '--bits', '2048'], "unknown option '--bits'"],
     ['sandbox with nonsense', sandboxProgram, ['--records', 'many'], '--records'],
   ])('%s: 2', async (_name, script, args, words) => {
     const { code, stdout, stderr } = await runProgram(args, script)

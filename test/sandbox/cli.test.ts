@@ -1,5 +1,5 @@
 // `npm run sandbox`: from nothing, four flags and a file to a running platform, and clear refusals.
-import { readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { parse } from 'yaml'
@@ -85,13 +85,22 @@ test('makes its key in a folder of its own, for its owner alone', async () => {
   expect(statSync(key).mode & 0o777).toBe(0o600)
 })
 
+test.each(['--help', '-h'])('%s names every option, and starts nothing', async (option) => {
+  const { ended, output } = await run(option, '--port', '1')
+  await ended
+  const named = [...output.matchAll(/^ {2}(--\w+) /gm)].map(([, name]) => name)
+  expect(named).toEqual(['--config', '--port', '--records', '--receiver'])
+  expect(existsSync(join(folder.path, 'sandbox-keys/config.yaml'))).toBe(false)
+})
+
 test.each([
   [['--port', 'eighty'], /^--port: a number up to 65533, not "eighty"$/],
   [['--port', '65534'], /^--port: a number up to 65533, not "65534"$/],
   [['--records', 'many'], /--records.*number/],
   [['--records', '1000001'], /^--records: a number up to 1000000, not "1000001"$/],
   [['--receiver', 'broken'], /^--receiver: up or down, not "broken"$/],
-  [['--order', 'id'], /--order/],
+  [['--order', 'id'], /--order.*\n\nUsage: npm run sandbox/],
+  [['7'], /Unexpected argument '7'.*\n\nUsage: npm run sandbox/],
   [['--config', '/nowhere/file.yaml'], /--config.*nowhere.*ENOENT/],
 ])('%o is refused and named', async (options, message) => {
   await expect(run('--port', '0', ...options)).rejects.toThrow(message)
