@@ -49,9 +49,9 @@ const nodeOptions = values.node ?? imageOptions()
 const folder = mkdtempSync(join(tmpdir(), 'bench-memory-'))
 
 /** Runs `healthcheck` in the cgroup. Resolves to true when the daemon was alive. */
-async function isHealthy([shell, ...words]: Cgroup['enter'], port: number): Promise<boolean> {
+async function isHealthy([shell, ...words]: Cgroup['enter'], node: string, port: number): Promise<boolean> {
   const { PATH = '' } = process.env
-  const child = spawn(shell, [...words, coldNode(folder), mainScript, 'healthcheck'], {
+  const child = spawn(shell, [...words, node, mainScript, 'healthcheck'], {
     env: { PATH, NODE_OPTIONS: nodeOptions, RECONCILER_SERVER_PORT: String(port) },
     stdio: 'ignore',
     timeout: healthcheckTimeoutMs,
@@ -67,7 +67,8 @@ async function measure(limitMiB: number): Promise<void> {
   const port = await freePort()
   using cgroup = makeCgroup(hierarchy, limitMiB)
   const [shell, ...words] = cgroup.enter
-  const daemon = spawn(shell, [...words, coldNode(folder), mainScript, 'run'], {
+  const node = coldNode(folder)
+  const daemon = spawn(shell, [...words, node, mainScript, 'run'], {
     env: {
       ...lightEnvironment({ origin: platform.origin, privateKeyFile: keys.privateKeyFile, port, nodeOptions }),
       RECONCILER_BACKLOG_MAX_RECORDS: values.backlog,
@@ -90,7 +91,7 @@ async function measure(limitMiB: number): Promise<void> {
     if ((await statusOf(`http://127.0.0.1:${port}/livez`)) !== 200 && probes > 5) failedProbes += 1
     if (healthcheckEvery > 0 && elapsed() > (checks + 1) * healthcheckEvery) {
       checks += 1
-      if (!(await isHealthy(cgroup.enter, port))) failedChecks += 1
+      if (!(await isHealthy(cgroup.enter, node, port))) failedChecks += 1
     }
     counts = await platform.counts()
   }
