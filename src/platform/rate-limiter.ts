@@ -112,6 +112,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
 
   /** The class that is served next; undefined when none may be, or when the last call is kept for the class just served. */
   function nextKind(): TrafficClass | undefined {
+    forgiveLateChecks()
     const isKept = all.level < 2 && lastServed !== undefined && clock.monotonic() < lastServed.at + keptPlaceMs
     const keptFor = isKept ? lastServed?.kind : undefined
     const [first] = kinds
@@ -120,11 +121,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     return first !== undefined && queues[first].length > 0 ? first : undefined
   }
 
-  function shareOf(kind: TrafficClass): number {
-    return kind === 'confirm' && areChecksLate() ? share.retry : share[kind]
-  }
-
-  /** Late checks start without debt from their small share: otherwise the next one would wait for many retries. */
+  /** Late checks owe nothing for their small share, so they get as much as retries. */
   function forgiveLateChecks(): void {
     if (areChecksLate()) used.confirm = Math.min(used.confirm, usedByNow + 1 / share.retry)
   }
@@ -134,7 +131,7 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
     if (kind === 'retry' && retries !== undefined) retries.level -= 1
     // Retries that their own maximum holds back use less than their share: they don't reset this.
     usedByNow = Math.max(usedByNow, used[kind])
-    used[kind] += 1 / shareOf(kind)
+    used[kind] += 1 / share[kind]
     lastServed = { kind, at: clock.monotonic() }
   }
 
@@ -149,7 +146,6 @@ export function createRateLimiter(options: RateLimiterOptions): RateLimiter {
 
   function pump(): void {
     refill()
-    forgiveLateChecks()
     if (clock.monotonic() >= pausedUntil) {
       for (let kind = nextKind(); kind !== undefined && all.level >= 1; kind = nextKind()) {
         take(kind)
