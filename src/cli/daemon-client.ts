@@ -30,7 +30,7 @@ const gatesSchema = z.looseObject({
 })
 
 /** The part of /status that `status` shows. */
-export const statusSchema = z.extend(gatesSchema, {
+const statusSchema = z.extend(gatesSchema, {
   version: z.string(),
   summary: z.looseObject({
     level: z.string(),

@@ -140,7 +140,7 @@ function sectionsOf(keys: Iterable<string>): Set<string> {
 }
 
 /** The values of a YAML text. Unknown keys, repeated keys, aliases and invalid YAML are problems, each with its line. */
-export function yamlLayer(file: string, text: string, keys: ReadonlyMap<string, KeyDescription>): Layer {
+function yamlLayer(file: string, text: string, keys: ReadonlyMap<string, KeyDescription>): Layer {
   const layer = emptyLayer()
   if (text.length > maxFileLength) {
     complain(layer, '--config', file, 'has more than 1 MiB: this can not be the configuration')

@@ -22,17 +22,15 @@ export interface Lease {
   object: object
 }
 
-export const leaseFailures = [
-  'conflict',
-  'unauthorized',
-  'forbidden',
-  'throttled',
-  'server-error',
-  'invalid',
-  'unreachable',
-  'credentials',
-] as const
-export type LeaseFailureReason = (typeof leaseFailures)[number]
+export type LeaseFailureReason =
+  | 'conflict'
+  | 'unauthorized'
+  | 'forbidden'
+  | 'throttled'
+  | 'server-error'
+  | 'invalid'
+  | 'unreachable'
+  | 'credentials'
 
 /** The Lease could not be read or written. The message says why, and what to do. */
 export class LeaseFailure extends Error {

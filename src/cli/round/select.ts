@@ -36,7 +36,7 @@ export interface SelectOptions {
  * The backoff of a selection. Without any, a record that fails again could be due once more in the same round, as the
  * learned clock of the platform moves a little with each answer.
  */
-export const justTriedMs = 2000
+const justTriedMs = 2000
 
 const ways = 'give webhook ids, or --event ID, or --since TIME'
 

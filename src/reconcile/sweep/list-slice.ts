@@ -55,7 +55,7 @@ export class FiltersIgnored extends PlatformFailure {
 }
 
 /** A slice of a few seconds is read whole up to this many rows, a single second to no more than these. */
-export const maxRowsPerSlice = 100_000
+const maxRowsPerSlice = 100_000
 
 /**
  * Slices are not cut shorter than this many seconds without need: the extra second on either side then costs little, even
