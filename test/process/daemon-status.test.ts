@@ -5,7 +5,6 @@ import { describe, expect, test } from 'vitest'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { runCommand } from '../support/command.ts'
-import { startConnectProxy } from '../support/connect-proxy.ts'
 import { token } from '../support/control.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { htmlPage } from '../support/planted.ts'
@@ -323,19 +322,6 @@ describe('what a command says of the platform', () => {
     const order = ['configuration', 'key', 'certificate', 'token', 'list call', 'clock skew', 'time zone', 'receiver']
     expect(steps).toEqual(order)
     expect(err).toContain('"event":"token_obtained"')
-  })
-
-  test('check: asks the proxy that the environment names for the way to the identity host', async () => {
-    await using sandbox = await startPlatform()
-    await using proxy = await startConnectProxy(1, 502)
-    const env = await envOf(sandbox, {
-      RECONCILER_AUTH_AUTH_URL: 'https://identity.example',
-      HTTPS_PROXY: `http://127.0.0.1:${proxy.port}`,
-    })
-    const { code, out } = await runCommand(['check'], { env })
-    expect(code).toBe(69)
-    expect(out).toMatch(/\nFAILED +token +no access token: connection \(PROXY_STATUS_502\)/)
-    expect(proxy.tunnels.map(({ to }) => to)).toContain('identity.example:443')
   })
 
   test('once: nothing is known when the sweep failed', async () => {
