@@ -175,11 +175,18 @@ function parkedNotices({ expiring, parked }: StatusFacts): NoticeReason[] {
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
 const worstFirst = (a: Notice, b: Notice): number => rank[a.level] - rank[b.level]
 
+/** True when the last full sweep saw the whole window. Else more may be missing: what it did not list, it did not count. */
+export function isWholeKnown({ lastCompleteSweep, lastFullSweep }: StatusFacts): boolean {
+  return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
+}
+
 /** How many are missing; parked ones by that name when there are no others. */
 function missingText(status: StatusFacts): string {
   const { failed, lastFullSweep, missing } = status
   const are = counted(missing, 'delivery is', 'deliveries are')
-  if (lastFullSweep === null) return missing === 0 ? 'Nothing is known yet.' : `At least ${are} missing.`
+  if (missing > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
+  if (lastFullSweep === null) return 'Nothing is known yet.'
+  if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
   if (missing === 0) return 'Nothing is missing.'
   return missing === failed.parked ? `${are} parked, nothing else is missing.` : `${are} missing.`
 }

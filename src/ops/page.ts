@@ -1,6 +1,7 @@
 // The status page: the status document as HTML, rendered here without any script. A pure function.
 import { html, section, type Html, type Part } from './html.ts'
 import { causes, missingChart, parked, partsOf, sub, sweeps, time } from './page-details.ts'
+import { isWholeKnown } from './notices.ts'
 import { icon, mark, styleElement } from './page-styles.ts'
 import type { StatusDocument } from './status-document.ts'
 import { clockTime, count, fromNow, pace, span, word } from './words.ts'
@@ -67,8 +68,9 @@ function figure(name: string, big: Part, below: Part): Html {
 
 function missingFigure(status: StatusDocument): Html {
   const { lastFullSweep, missing } = status
-  const atLeast = missing === 0 ? 'Not known yet' : `at least ${count(missing)}`
-  return figure('Missing', lastFullSweep === null ? atLeast : count(missing), shares(status))
+  const none = lastFullSweep === null ? 'Not known yet' : 'None known'
+  const atLeast = missing === 0 ? none : `at least ${count(missing)}`
+  return figure('Missing', isWholeKnown(status) ? count(missing) : atLeast, shares(status))
 }
 
 function oldestFigure({ lastFullSweep, now, oldestOpenEvent, parked }: StatusDocument): Html {
@@ -78,9 +80,13 @@ function oldestFigure({ lastFullSweep, now, oldestOpenEvent, parked }: StatusDoc
   return figure('Oldest', age, sub(html`since ${time(event, now)}${oldestOpenEvent === null && ', parked'}`))
 }
 
-function doneFigure({ drain, failed, lastFullSweep, missing, now }: StatusDocument): Html {
+function doneFigure(status: StatusDocument): Html {
+  const { drain, failed, lastFullSweep, missing, now } = status
   const show = (big: string, text: Part): Html => figure('Done', big, sub(text))
   if (lastFullSweep === null) return show('Not known yet', 'No full sweep has ended.')
+  if (missing === 0 && !isWholeKnown(status)) {
+    return show('Not known', 'The last full sweep did not see the whole window.')
+  }
   if (missing === 0) return show('Now', 'Everything has arrived.')
   if (missing === failed.parked) return show('Not by itself', 'Parked deliveries are not retried.')
   if (drain.doneAt === null) {

@@ -102,6 +102,14 @@ describe('in one look', () => {
     expect(text).toContain(uuid(1008))
   })
 
+  test('after a sweep that did not see the whole window nothing is said to have arrived', () => {
+    const incomplete = { ...swept, lastCompleteSweepAt: incidentNow - minuteMs }
+    const nothing = read(aStatusState(incomplete))
+    expect(nothing).toContain('Missing None known')
+    expect(nothing).toContain('Done Not known The last full sweep did not see the whole window.')
+    expect(read(anIncident(incomplete))).toContain('Missing at least 7,000')
+  })
+
   test('nothing arrives, or nothing is retried: the time is unknown', () => {
     expect(read(anIncident({ recoveredPerMs: 0 }))).toContain('Done Unknown No delivery arrives at present.')
     expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries wait at present.')

@@ -9,6 +9,7 @@ import { aStatusState, shut } from '../../support/status.ts'
 
 const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
+const incomplete = { lastCompleteSweepAt: incidentNow - 60_000 }
 const held = { ...noDecisions, held: 10 }
 
 function summaryOf(changes: Partial<StatusState>): StatusSummary {
@@ -94,7 +95,18 @@ describe('the headline', () => {
       'trouble',
       "The platform's list cannot be read. 10 deliveries are missing.",
     ],
-    ['an incomplete sweep', { sweeps: [aSweep('incomplete')] }, 'waiting', 'Nothing is missing.'],
+    [
+      'an incomplete sweep',
+      { ...incomplete, sweeps: [aSweep('incomplete')] },
+      'waiting',
+      'No missing delivery is known, but the window was not seen whole.',
+    ],
+    [
+      'an incomplete sweep that saw some',
+      { ...incomplete, failed: { ...noDecisions, due: 1, parked: 1 } },
+      'working',
+      'Retries are under way. At least 2 deliveries are missing.',
+    ],
     [
       'notices beside what goes on',
       { failed: { ...noDecisions, due: 1 }, beyondWindow: 3 },
