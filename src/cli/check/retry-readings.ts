@@ -138,7 +138,7 @@ async function boundsStep(record: WebhookRecord, { client, signal }: RetryReadin
   const second = Math.floor(record.eventLocal / 1000)
   const shows = async (from: number, to: number): Promise<boolean> => {
     const page = await client.list({ eventId: record.eventId, from, to, page: 0, size: 100 }, signal)
-    return page.records.some(({ id }) => id === record.id)
+    return page.records.some(({ id }) => id.toLowerCase() === record.id.toLowerCase())
   }
   const word = (isIn: boolean): string => (isIn ? 'inclusive' : 'exclusive')
   const isAround = await shows(second - 1, second + 1)
