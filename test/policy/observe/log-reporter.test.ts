@@ -165,6 +165,15 @@ describe('sweeps', () => {
     ])
   })
 
+  test('that fail for two codes of TLS are two lines: each needs another remedy', () => {
+    const tls = (code: string): FactOf<'sweep'> =>
+      failedSweep({}, { reason: 'tls', code, message: `list: tls (${code})` })
+    expect(told(['CERT_HAS_EXPIRED', 'CERT_HAS_EXPIRED', 'HOSTNAME_MISMATCH'].map(tls), 'info')).toMatchObject([
+      { fields: { problem: 'list: tls (CERT_HAS_EXPIRED)', advice: expect.stringContaining('expired') as string } },
+      { fields: { problem: 'list: tls (HOSTNAME_MISMATCH)', advice: expect.stringContaining('host') as string } },
+    ])
+  })
+
   test('that fail in two ways by turns are two lines', () => {
     const other = failedSweep({}, { reason: 'connection', message: 'list: connection' })
     expect(messages(times(20, (i) => (i % 2 === 0 ? other : failedSweep())))).toHaveLength(2)
@@ -246,6 +255,16 @@ describe('access tokens', () => {
     expect(messages([passing, passing, tokenRefused(), passing])).toEqual([
       'warn: token_unavailable',
       'error: token_rejected',
+    ])
+  })
+
+  test('a code of TLS is in the line, and another one has its own: each needs another remedy', () => {
+    const tls = (transportCode: string): TelemetryEvent =>
+      tokenRefused({ result: 'transient', reason: 'tls', transportCode })
+    const [expired, otherHost] = ['CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID']
+    expect(told([expired, expired, otherHost].map(tls), 'info')).toMatchObject([
+      { event: 'token_unavailable', fields: { reason: 'tls', code: expired } },
+      { event: 'token_unavailable', fields: { reason: 'tls', code: otherHost } },
     ])
   })
 })
