@@ -26,7 +26,7 @@ export interface RoundResult {
 }
 
 /** Everything that a daemon may need to end a round, on a busy machine. */
-const patienceMs = 120_000
+const patienceMs = 300_000
 const pollMs = 100
 
 /** The daemon's pace: no limit but the sandbox's speed, waits of a second where the defaults have a minute. */
