@@ -64,7 +64,7 @@ interface Row {
   ends?: { at: number; wall: number; delivery: Delivery }
 }
 
-export interface Sky extends PlatformClient {
+interface Sky extends PlatformClient {
   calls: SkyCall[]
   /** Ids that no list shows, as if they were not there. */
   hidden: Set<string>
@@ -89,7 +89,7 @@ function shifted<T>(items: readonly T[], by: number): T[] {
   return [...items.slice(start), ...items.slice(0, start)]
 }
 
-export function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; rate: RateLimiter }): Sky {
+function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; rate: RateLimiter }): Sky {
   const { latencyMs = 20, maxPageSize = 100, meanwhile = 'processing', tellsSize = 'own', totals = 'true' } = options
   const zone: TimeZone = createTimeZone(options.zone ?? 'UTC')
   const ignores = new Set(options.ignores)

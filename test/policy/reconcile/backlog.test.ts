@@ -307,6 +307,15 @@ describe('when there is no room', () => {
     expect(backlog.leftOut.oldestOf(a)).toBe((now - 2 * dayMs) / 1000)
   })
 
+  test('the oldest record that was left out stays known when the next sweep is incomplete', () => {
+    const backlog = testBacklog({ maxRecords: 1 })
+    learn(backlog, listingOf([kinds.due(2 * dayMs), kinds.due(3 * dayMs)]), now)
+    const oldest = backlog.leftOut.oldestOf(a)
+    expect(oldest).toBeDefined()
+    learn(backlog, listingOf([], { complete: false }), now)
+    expect(backlog.leftOut.oldestOf(a)).toBe(oldest)
+  })
+
   test('of its own subscription one that can only go out later gives way', () => {
     expect(givesWay([kinds.due(2 * dayMs), kinds.parked(3 * dayMs)], kinds.due(dayMs))).toEqual([1])
   })

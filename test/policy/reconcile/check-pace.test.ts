@@ -17,7 +17,7 @@ interface Death {
 /** Seconds from the receiver's death until its circuit opens, and the PATCHes of that time. */
 async function die({ everyMs, othersEveryMs, takesMs, wellMs }: Death): Promise<{ seconds: number; retries: number }> {
   const diesAt = testNow + wellMs
-  const count = 4000
+  const count = 2000
   await using world = holdingUnder(
     {
       records: records(count, everyMs),
@@ -37,11 +37,8 @@ async function die({ everyMs, othersEveryMs, takesMs, wellMs }: Death): Promise<
 }
 
 test.each<Death & { name: string }>([
-  { name: 'answered with the delivery', wellMs: 3 * minuteMs, takesMs: 0, everyMs: secondMs },
-  { name: 'delivered soon', wellMs: 3 * minuteMs, takesMs: 300, everyMs: secondMs },
-  { name: 'delivered after five seconds', wellMs: 3 * minuteMs, takesMs: 5000, everyMs: secondMs },
-  { name: 'delivered after half a minute', wellMs: 3 * minuteMs, takesMs: 30_000, everyMs: secondMs },
-  { name: 'among many of others', wellMs: 3 * minuteMs, takesMs: 300, everyMs: 5 * secondMs, othersEveryMs: 250 },
+  { name: 'delivered soon', wellMs: minuteMs, takesMs: 300, everyMs: secondMs },
+  { name: 'among many of others', wellMs: minuteMs, takesMs: 300, everyMs: 5 * secondMs, othersEveryMs: 250 },
 ])('a receiver dies, $name: its circuit opens within a minute, after 400 deliveries at most', async (death) => {
   const { retries, seconds } = await die(death)
   expect(retries).toBeLessThanOrEqual(400)

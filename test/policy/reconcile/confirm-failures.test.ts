@@ -94,7 +94,7 @@ describe('failures', () => {
         throw failure(500)
       }
       const calls = await expectRecovered(
-        { records: records(5000, 100), deliver: after(30_000), before },
+        { records: records(2000, 100), deliver: after(30_000), before },
         10 * minuteMs,
       )
       expect(failed).toBe(failing >= 0)
