@@ -59,6 +59,12 @@ describe('when', () => {
     expect(first).toMatchObject({ kind: 'recent', seconds: 2 })
     expect(later.find(({ kind }) => kind === 'full')?.seconds).toBeGreaterThan(60)
     expect(skipped(world)).toContain('overlap')
+    // One listing of the newest hour has other slices before and after it.
+    const slices = world.platform.lists.filter(({ from, status }) => status === 'failed' && from !== undefined)
+    const areNewest = slices.map(({ at, to = 0 }) => at - 1000 * to < 3 * minuteMs)
+    const between = areNewest.indexOf(true, areNewest.indexOf(false))
+    expect(between).toBeGreaterThan(0)
+    expect(areNewest.slice(between)).toContain(false)
   })
 
   test('a recent sweep that a tick asked for comes even if the full one has no slice left', async () => {
