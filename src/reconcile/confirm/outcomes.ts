@@ -1,7 +1,8 @@
 // Retried records without a known outcome, from the PATCH until a check settles them. @see docs/architecture.md "Outcomes"
-// A PATCH whose answer was lost (platform/operations.ts: the platform may have accepted it) is never repeated: it counts as a
-// try, is checked like an accepted one, and after 2 min without a new attempt its outcome is `unknown` (evidence.ts). Then the
-// record backs off (decide.ts), its circuit counts nothing, and with an order later events of its entity no longer wait.
+// A PATCH whose answer was lost (platform/operations.ts: the platform may have accepted it) is not sent again while its outcome
+// is open: it counts as a try, and is checked like an accepted one. A check after 2 min that shows the record unchanged makes the
+// outcome `unknown`; otherwise that waits until `giveUpAfter` (evidence.ts). Then the record backs off like any other (decide.ts),
+// its circuit counts nothing, and with an order later events of its entity no longer wait.
 import type { Clock } from '../../runtime/clock.ts'
 import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'

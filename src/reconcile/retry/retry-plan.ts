@@ -1,4 +1,5 @@
 // The retry plan: which record is retried next. Pure functions of (records, policy, now). @see docs/architecture.md "Retry plan"
+// `pickNext`, for the dispatcher: a trial PATCH; then first probes, by turns with the rest; then the lanes in turn, each by `inLane`.
 import TinyQueue from 'tinyqueue'
 import { attemptsOf, decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
