@@ -23,14 +23,7 @@ export interface Lease {
 }
 
 export type LeaseFailureReason =
-  | 'conflict'
-  | 'unauthorized'
-  | 'forbidden'
-  | 'throttled'
-  | 'server-error'
-  | 'invalid'
-  | 'unreachable'
-  | 'credentials'
+  'conflict' | 'unauthorized' | 'forbidden' | 'throttled' | 'server-error' | 'invalid' | 'unreachable' | 'credentials'
 
 /** The Lease could not be read or written. The message says why, and what to do. */
 export class LeaseFailure extends Error {
