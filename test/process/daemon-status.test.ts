@@ -45,8 +45,9 @@ describe('plan', () => {
   test('does not call records of an open circuit due', async () => {
     await using sandbox = await startPlatform()
     seedCauses(sandbox)
-    const circuit = { subscriptionId: missing, state: 'open', pausesForSeconds: 21.4 }
-    await using daemon = await startStatus({ holding: ['circuit'], circuits: { list: [circuit] } })
+    const open = { subscriptionId: missing, state: 'open', pausesForSeconds: 21.4 }
+    const halfOpen = { subscriptionId: team, state: 'half-open', pausesForSeconds: 0 }
+    await using daemon = await startStatus({ holding: ['circuit'], circuits: { list: [open, halfOpen] } })
     const env = await envOf(sandbox, daemon.env)
     const { code, err, out } = await runCommand(['plan'], { env })
     expect({ code, err }).toEqual({ code: 0, err: '' })

@@ -108,6 +108,27 @@ describe('time goes on', () => {
     expect(newest?.from).toBeGreaterThan(seenTo - 620)
   })
 
+  test('a newest part that could not be listed does not count as seen', async () => {
+    let isDown = false
+    await using world = reconcile({
+      latencyMs: 20,
+      onList: () => (isDown ? Promise.reject(new PlatformFailure('server-error', 500, 'list')) : undefined),
+    })
+    await world.sweep()
+    const seenTo = (testNow - minuteMs) / 1000
+    await world.clock.advance(3 * hourMs)
+    isDown = true
+    world.sweeper.tick()
+    await world.swept()
+    expect(world.sweeps().at(-1)).toMatchObject({ result: 'failed' })
+    isDown = false
+    await world.clock.advance(3 * hourMs)
+    world.platform.lists.length = 0
+    world.sweeper.tick()
+    await world.swept()
+    expect(world.platform.lists[0]?.from).toBeLessThanOrEqual(seenTo)
+  })
+
   test('nothing before notBefore is ever touched; it is counted as beyond the window', async () => {
     const notBefore = testNow - dayMs
     const [old, young] = [due(20, { eventLocal: notBefore - 1000 }), due(20, { eventLocal: notBefore })]
