@@ -27,6 +27,17 @@ const tellsWhenIdle = `import { writeSync } from 'node:fs'
   setImmediate(look)
   process.on('exit', () => writeSync(2, 'ends\\n'))`
 
+/** Writes a line to stdout when the last line of stderr was written, or when the program ends before that. */
+const tellsAfterErrors = `import { writeSync } from 'node:fs'
+  let isOver
+  const write = process.stderr.write.bind(process.stderr)
+  process.stderr.write = (...args) => {
+    clearImmediate(isOver)
+    isOver = setImmediate(() => writeSync(1, 'only output is left\\n'))
+    return write(...args)
+  }
+  process.on('exit', () => writeSync(1, 'ends\\n'))`
+
 const leavesTimerAndSocket = `import { createServer } from 'node:net'
   setInterval(() => undefined, 1000)
   createServer().listen(0, '127.0.0.1')`
@@ -39,7 +50,7 @@ test('a report of over 64 KiB arrives whole, though its reader begins late', asy
   seedDue(sandbox, records)
   const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
   await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
-  const read = program.stall()
+  const read = program.stall('stdout')
   await expect.poll(() => program.stderr(), patience).toMatch(/only output is left|ends/)
   read()
 
@@ -50,13 +61,29 @@ test('a report of over 64 KiB arrives whole, though its reader begins late', asy
   expect((JSON.parse(stdout) as { records: unknown[] }).records).toHaveLength(records)
 })
 
+test('so do problems of over 64 KiB on stderr', async () => {
+  await using folder = await makeFolder()
+  const config = await folder.write('config.yaml', Array.from({ length: records }, (_, n) => `key${n}: 1\n`).join(''))
+  const nodeArgs = ['--import', await folder.write('idle.mjs', tellsAfterErrors)]
+  await using program = startProgram(['run', '--config', config], { nodeArgs })
+  const read = program.stall('stderr')
+  await expect.poll(() => program.stdout(), patience).toMatch(/only output is left|ends/)
+  read()
+
+  const { code, stderr } = await program.ended()
+
+  expect(code).toBe(78)
+  expect(stderr.length).toBeGreaterThan(2 * 65_536)
+  expect(stderr).toMatch(new RegExp(`key${records - 1} [^]*docs/configuration\\.md\\.\\n$`))
+})
+
 test('a reader that leaves in the middle of a report ends the program, without a word', async () => {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
   seedDue(sandbox, records)
   const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
   await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
-  program.stall()
+  program.stall('stdout')
   await expect.poll(() => program.stderr(), patience).toContain('only output is left')
   program.deafen('stdout')
 
@@ -72,7 +99,7 @@ test.each([
   seedDue(sandbox, records)
   const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
   await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
-  const read = program.stall()
+  const read = program.stall('stdout')
   await expect.poll(() => program.stderr(), patience).toContain('only output is left')
   for (const signal of signals) program.kill(signal)
   await expect.poll(() => program.stderr(), patience).toContain('ends')

@@ -59,8 +59,8 @@ export interface Program extends AsyncDisposable {
   kill(signal: NodeJS.Signals): void
   /** Stops reading one of its streams: what it writes there then fails. */
   deafen(stream: 'stdout' | 'stderr'): void
-  /** Reads nothing of its stdout, as a slow reader does, until the function that it returns is called. */
-  stall(): () => void
+  /** Reads nothing of one of its streams, as a slow reader does, until the function that it returns is called. */
+  stall(stream: 'stdout' | 'stderr'): () => void
   /** Resolves when it has ended and its output is whole; rejects when the deadline passes before. */
   ended(): Promise<Ended>
 }
@@ -195,9 +195,9 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
     deafen(stream) {
       child[stream]?.destroy()
     },
-    stall() {
-      child.stdout?.pause()
-      return () => child.stdout?.resume()
+    stall(stream) {
+      child[stream]?.pause()
+      return () => child[stream]?.resume()
     },
     ended: () => within(closed.promise, 'the end of the program', output.all),
     async [Symbol.asyncDispose]() {
