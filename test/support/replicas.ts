@@ -185,8 +185,11 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
     all,
     patches,
     terms,
-    leader: () =>
-      all.find((one) => !one.isGone() && !one.isFrozen() && one.ops().status().leadership?.leading === true),
+    leader() {
+      // A status costs something, and is asked for twenty times a second: one that never led does not lead.
+      const former = all.filter((one) => terms.some(({ by }) => by === one))
+      return former.find((one) => !one.isGone() && !one.isFrozen() && one.ops().status().leadership?.leading === true)
+    },
     async until(isSo) {
       const from = clock.monotonic()
       while (!isSo()) {
