@@ -39,7 +39,7 @@ function cpuMicroseconds(): number {
 export interface Run {
   records: number
   concurrency: number
-  /** Whether circuits limit what is without an outcome. */
+  /** True when circuits limit what is without an outcome. */
   circuits: boolean
   /** It is done with the last retry that was accepted, or with the last record that was seen to be recovered. */
   until: 'accepted' | 'recovered'

@@ -60,7 +60,7 @@ function drawBlow(random: Sequence, records: number): Blow {
   return { kind, atRetry }
 }
 
-/** The first blow of three rounds in a row is a kill, a freeze and a SIGTERM, whatever else is drawn. */
+/** The first blow of three rounds in a row is a kill, a freeze and a SIGTERM, no matter what else is drawn. */
 export function drawRound(seed: number, records: number): RoundPlan {
   const random = createSequence(hash(seed, 0x6368616f))
   const first = drawBlow(random, records)

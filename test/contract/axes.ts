@@ -1,4 +1,4 @@
-// The readings of what the specification leaves open (docs/platform-api.md "Open points"), each by a name that a failing test can be told by.
+// The readings of what the specification leaves open (docs/platform-api.md "Open points"), each by a name that identifies it in a failing test.
 import type { Readings, ReadingsInput } from '../../sandbox/options.ts'
 
 /** What one value of an axis means. */

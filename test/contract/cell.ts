@@ -13,7 +13,7 @@ export type PartialCell = Readonly<Partial<Record<AxisName, string>>>
 export interface Play extends Stage {
   daemon: ReconcilerUnderTest
   aspect: Aspect
-  /** Ids that were told as recovered in a moment in which the platform did not hold them as successful. */
+  /** Ids that were reported as recovered in a moment in which the platform did not hold them as successful. */
   lies: readonly string[]
 }
 
@@ -69,7 +69,7 @@ export async function startPlay(cell: PartialCell, more: Aspect = {}, start = st
 
 const maxRepeatMs = 3_600_000
 
-/** Whether the wall clock is moved near an edge of the window, where records of a repeated hour can't be told apart. */
+/** True when the wall clock is moved near an edge of the window, where records of a repeated hour can't be distinguished. */
 export function isBlurred({ timeZone, now }: Place): boolean {
   const zone = createTimeZone(timeZone)
   return [now - windowMs.lookback, now - windowMs.settle].some((edge) => {
@@ -116,7 +116,7 @@ export async function recoverAll(play: Play): Promise<Verdict> {
     sweeps.push(result)
     rounds += 1
     if (last) {
-      // Of a slice that was not seen whole, it can't know what has been resolved by somebody else.
+      // Of a slice that was not seen whole, it can't know what has been resolved by others.
       const knew = result === 'complete'
       if (knew && retries(sandbox).length > retriedBefore) violations.push('retried when nothing was left to do')
       break
@@ -131,7 +131,7 @@ export async function recoverAll(play: Play): Promise<Verdict> {
   return { violations, missing, sweeps, rounds, listCalls: listCallsOf(daemon.facts), facts: daemon.facts }
 }
 
-/** One sweep and what is due after it; in between, somebody else has the given records retried. */
+/** One sweep and what is due after it; in between, another client has the given records retried. */
 export function round({ sandbox, daemon, run }: Play, raced: readonly Planted[] = []): Promise<SweepReport> {
   const { reconciler } = daemon
   const { signal } = new AbortController()
@@ -169,7 +169,7 @@ function retries(sandbox: Handle): Retry[] {
     .map(({ target, at }) => ({ id: target.split('/').at(-1)?.toLowerCase() ?? '', at }))
 }
 
-/** Outcomes told so far, by id. */
+/** Outcomes reported so far, by id. */
 function outcomesOf({ daemon }: Play): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
   for (const fact of daemon.facts) {
@@ -179,10 +179,10 @@ function outcomesOf({ daemon }: Play): ReadonlyMap<string, number> {
   return counts
 }
 
-/** Each retry that the platform took has one outcome; those of somebody else have none. */
+/** Each retry that the platform took has one outcome; those of others have none. */
 function wrongsOfOutcomes(sandbox: Handle, told: number, { id, why, raced }: Planted): string[] {
   const taken = Math.max(0, sandbox.acceptedRetries(id) - (raced === true ? 1 : 0))
-  return told === taken ? [] : [`${why}: ${told} outcomes told of ${taken} retries`]
+  return told === taken ? [] : [`${why}: ${told} outcomes reported of ${taken} retries`]
 }
 
 function violationsOf(play: Play, planted: readonly Planted[]): string[] {
@@ -194,8 +194,8 @@ function violationsOf(play: Play, planted: readonly Planted[]): string[] {
   return [
     ...planted.flatMap((record) => wrongsOfRecord(sandbox, record)),
     ...planted.flatMap((record) => wrongsOfOutcomes(sandbox, outcomes.get(record.id.toLowerCase()) ?? 0, record)),
-    ...lies.map((id) => `told as recovered, and was not: ${id}`),
-    ...(awaiting > 0 ? [`${awaiting} outcomes never told`] : []),
+    ...lies.map((id) => `reported as recovered, and was not: ${id}`),
+    ...(awaiting > 0 ? [`${awaiting} outcomes never reported`] : []),
     ...retries(sandbox).flatMap((retry) => wrongsOfRetry(retry, byId.get(retry.id), play.aspect)),
     ...(others > 0 ? [`${others} requests to a path that the platform does not have`] : []),
     ...(sandbox.receiver.counts().repeated > 0 ? ['delivered again what had arrived'] : []),
@@ -209,11 +209,11 @@ function wrongsOfRecord(sandbox: Handle, { id, why, fate, accepted }: Planted): 
   return times <= most ? [] : [`${why}: accepted ${times} times, not ${most}`]
 }
 
-/** Date headers tell whole seconds, so the daemon knows the time to about half of one; on a busy host less well. */
+/** Date headers give whole seconds, so the daemon knows the time to about half of one; on a busy host less well. */
 const unsureMs = 4000
 
 function wrongsOfRetry(retry: Retry, record: Planted | undefined, { place }: Aspect): string[] {
-  if (record === undefined) return [`retried what nobody planted`]
+  if (record === undefined) return [`retried what was not planted`]
   const { at, why, fate, notBefore } = record
   const slackMs = unsureMs + (place !== undefined && isBlurred(place) ? maxRepeatMs : 0)
   return [

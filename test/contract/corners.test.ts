@@ -1,4 +1,4 @@
-// Corners of the matrix that no cross reaches: clocks that nobody can know, pages that are not what they say, a platform that retries by itself.
+// Corners of the matrix that no cross reaches: clocks that can not be known, pages that are not what they say, a platform that retries by itself.
 import { describe, expect, test } from 'vitest'
 import { only, type Aspect } from './axes.ts'
 import { recoverAll, round, startPlay } from './cell.ts'
@@ -87,7 +87,7 @@ describe('a platform that retries by itself', () => {
     },
   )
 
-  test('young records at the limit are told, not retried', async () => {
+  test('young records at the limit are reported, not retried', async () => {
     await using play = await startPlay({}, { env: { RECONCILER_WINDOW_SETTLE: '0s' } })
     const { clock, daemon, sandbox } = play
     const id = sandbox.addWebhook({ eventInstant: clock.now() - 120_000, attempts: maxAttempts })

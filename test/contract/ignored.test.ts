@@ -21,7 +21,7 @@ const everything: [string, Readings['ignores']][] = [
 const listings = product({ ...only('order'), totals: ['exact', 'absent'] })
 /** The whole window is one slice. */
 const small = { RECONCILER_SWEEP_SLICE_RECORDS: '5000' }
-/** List calls of one sweep, whatever is ignored: the population would do with some twenty. */
+/** List calls of one sweep, no matter what is ignored: the population would do with some twenty. */
 const mostCalls = 60
 
 describe.each([...times, ...pages, ...everything])('%s, more than one slice holds', (_, ignores) => {

@@ -1,4 +1,4 @@
-// What is told of retries, beside the platform's own books, under every reading of delivery: each that was taken has its outcome, and the right one.
+// What is reported of retries, beside the platform's own books, under every reading of delivery: each that was taken has its outcome, and the right one.
 import { describe, expect, test } from 'vitest'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
@@ -23,7 +23,7 @@ interface Scenario {
 }
 
 interface Books {
-  /** By id: the outcomes that were told, in their order. */
+  /** By id: the outcomes that were reported, in their order. */
   told: Map<string, Outcome[]>
   ids: readonly string[]
   play: Play
@@ -149,7 +149,7 @@ describe('answers are lost, and the retries were taken', () => {
 })
 
 describe('answers are lost, and the retries were not taken', () => {
-  test.each(product(only('delivery')))('$delivery: nobody knows, then it is tried again', async ({ delivery }) => {
+  test.each(product(only('delivery')))('$delivery: not known, then it is tried again', async ({ delivery }) => {
     const faults: FaultRule[] = [{ operation: 'retry', fault: { kind: 'reset', when: 'before' }, count: 5 }]
     // As long is a retry looked for that seems not to have been taken.
     const env = { RECONCILER_CIRCUIT_PROBE_TIMEOUT: '1s' }

@@ -1,4 +1,4 @@
-// The cover itself: a hole in it would be a reading that nobody plays.
+// The cover itself: a hole in it would be a reading that is not played.
 import { expect, test } from 'vitest'
 import { axes } from './axes.ts'
 import { pairwise, product } from './pairwise.ts'

@@ -15,7 +15,7 @@ export interface Planted {
   accepted: number
   /** Not to be retried before this moment of the true time, epoch ms. */
   notBefore?: number
-  /** Between the first sweep and its retries, somebody else has it retried. */
+  /** Between the first sweep and its retries, another client has it retried. */
   raced?: true
 }
 
@@ -30,7 +30,7 @@ const hour = 3_600_000
 /** The daemon knows the time to about half a second, on a busy host less well. */
 const edgeMs = 8000
 
-/** One type of each entity with its module, and one that nobody specified. */
+/** One type of each entity with its module, and one that is not specified. */
 const modules: Readonly<Record<string, string>> = {
   'incoming-transfer-completed': 'incoming-transfers',
   'outgoing-transfer-released': 'outgoing-transfers',
@@ -128,7 +128,7 @@ export async function populate({ clock, run, sandbox }: Stage, population: Popul
   for (let index = 0; index < 3; index += 1) {
     const id = add('fails once more', inside + index, selected, { accepted: 2 })
     sandbox.receiver.fail({ webhookIds: [id], status: 503, count: 1 })
-    add('is retried by somebody else', inside + index, selected, { raced: true })
+    add('is retried by another client', inside + index, selected, { raced: true })
   }
 
   sandbox.receiver.down()

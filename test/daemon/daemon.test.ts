@@ -226,7 +226,7 @@ test('a certificate of the platform that has expired is named in log and status,
   await scene.end()
 })
 
-test('a certificate that was exchanged, and is not of the key, is told when two looks show it', async () => {
+test('a certificate that was exchanged, and is not of the key, is reported when two looks show it', async () => {
   let keyFingerprint = 'none'
   const certificate: Reloadable<Certificate> = {
     current: () => ({ notBefore: 0, notAfter: Infinity, keyFingerprint, fingerprint: 'f' }),

@@ -1,4 +1,4 @@
-// The time of grace: told once, over in time, and nothing of it is left behind.
+// The time of grace: reported once, over in time, and nothing of it is left behind.
 import { expect, test } from 'vitest'
 import { createGrace, type Grace } from '../../src/lifecycle/grace.ts'
 import { untilAborted } from '../../src/runtime/notifier.ts'
@@ -64,7 +64,7 @@ test('without retries in flight its end is not worth a line', async () => {
   ])
 })
 
-test('an end in good order leaves nobody asleep, and counts nothing', async () => {
+test('an end in good order leaves no sleeper, and counts nothing', async () => {
   const scene = begin()
   scene.stop.abort(new Error('SIGINT'))
   await scene.clock.advance(1000)
@@ -75,7 +75,7 @@ test('an end in good order leaves nobody asleep, and counts nothing', async () =
   expect(scene.lines).toHaveLength(1)
 })
 
-test('a wish to stop that comes after the end is not told', () => {
+test('a wish to stop that comes after the end is not reported', () => {
   const scene = begin()
   scene.grace.end()
   scene.stop.abort(new Error('SIGTERM'))

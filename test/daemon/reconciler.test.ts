@@ -174,7 +174,7 @@ describe('from the configuration', () => {
 })
 
 describe('at work', () => {
-  test('everything that is due is delivered, with one token; the state tells it', async () => {
+  test('everything that is due is delivered, with one token; the state shows it', async () => {
     const { clock, connection, reconciler, http, platform, start, tickEvery } = world({ records: due(150) })
     start()
     await tickEvery(1000, 2000)
@@ -230,7 +230,7 @@ describe('at work', () => {
 })
 
 describe('outcomes', () => {
-  /** Takes a retry on, and delivers it two seconds later; `arrives` tells whether the receiver takes it. */
+  /** Takes a retry on, and delivers it two seconds later; `arrives` says whether the receiver takes it. */
   function later(setting: Omit<Setting, 'onRetry'>, arrives: () => boolean): World {
     const made = world({
       ...setting,
@@ -251,7 +251,7 @@ describe('outcomes', () => {
     return facts.flatMap((fact) => (fact.type === 'outcome' ? [fact.outcome] : []))
   }
 
-  test('an accepted retry is awaited, shown as such, and told once when the platform shows what became of it', async () => {
+  test('an accepted retry is awaited, shown as such, and reported once when the platform shows what became of it', async () => {
     const made = later({ records: due(5) }, () => true)
     const { clock, reconciler, start, tickEvery } = made
     start()
@@ -312,7 +312,7 @@ describe('outcomes', () => {
     expect(platform.failedIds()).toEqual([])
   })
 
-  test('circuit.enabled: false sends everything, whatever comes of it', async () => {
+  test('circuit.enabled: false sends everything, no matter what comes of it', async () => {
     const made = later({ records: due(200), env: { RECONCILER_CIRCUIT_ENABLED: 'false' } }, () => false)
     made.start()
     await made.tickEvery(1000, 20_000)

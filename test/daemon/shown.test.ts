@@ -106,7 +106,7 @@ describe('what it shows', () => {
     await scene.end()
   })
 
-  test('a first line that tells of the receiver, and of a circuit that is off', async () => {
+  test('a first line that names the receiver, and a circuit that is off', async () => {
     const first = async (env: Record<string, string>): Promise<Line['fields'] | undefined> => {
       const scene = startScene({ env })
       await scene.clock.settle()

@@ -1,4 +1,4 @@
-// All mutants, in the order in which they are tried and told.
+// All mutants, in the order in which they are tried and reported.
 import { boundaryMutants } from './boundary-mutants.ts'
 import { freshMutants } from './fresh-mutants.ts'
 import { invariantMutants } from './invariant-mutants.ts'

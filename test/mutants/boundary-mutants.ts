@@ -127,7 +127,7 @@ export const boundaryMutants: readonly Mutant[] = [
     file: 'platform/http/http.ts',
     text: 'bytes > maxBytes',
     replacement: 'false',
-    breaks: 'reads an answer of any size that does not tell its length',
+    breaks: 'reads an answer of any size that does not say its length',
     origin: 'review',
   },
   {

@@ -1,4 +1,4 @@
-// Mutants chosen from the source and its promises alone, by somebody who had not seen the tests.
+// Mutants chosen from the source and its promises alone, by an author who had not seen the tests.
 import type { Mutant } from './mutant.ts'
 
 export const freshMutants: readonly Mutant[] = [
@@ -15,7 +15,7 @@ export const freshMutants: readonly Mutant[] = [
     file: 'reconcile/retry/backlog.ts',
     text: 'entry.localSecond < localSecond && entry.awaiting === undefined',
     replacement: 'entry.localSecond < localSecond',
-    breaks: 'a retried record that leaves the window is forgotten and told as lapsed, its outcome is never seen',
+    breaks: 'a retried record that leaves the window is forgotten and reported as lapsed, its outcome is never seen',
     origin: 'fresh',
   },
   {
@@ -39,7 +39,7 @@ export const freshMutants: readonly Mutant[] = [
     file: 'reconcile/confirm/evidence.ts',
     text: "evidence === 'unchanged'",
     replacement: "evidence !== 'doubtful'",
-    breaks: 'a lost PATCH is unknown after two minutes although its delivery is under way, or nobody saw it',
+    breaks: 'a lost PATCH is unknown after two minutes although its delivery is under way, or was not seen',
     origin: 'fresh',
   },
   {
@@ -199,7 +199,7 @@ export const freshMutants: readonly Mutant[] = [
     file: 'observe/progress.ts',
     text: "event.type === 'outcome' && event.outcome !== 'unknown'",
     replacement: "event.type === 'outcome'",
-    breaks: 'outcomes that nobody saw count as progress: the alert on a daemon that gets nowhere is silent',
+    breaks: 'outcomes that were not seen count as progress: the alert on a daemon that gets nowhere is silent',
     origin: 'fresh',
   },
   {

@@ -28,7 +28,7 @@ survives that test/mutants/record.json has as caught.
   --sample MINUTES      mutants drawn by --seed from those that are recorded as caught, for at most so long,
                         each in the layer that caught it, and in the others only when that does not
   --seed TEXT           what decides the sample: the hash of a commit
-  --minutes N           stops after so long; what was not tried to the end is told (default: no end)
+  --minutes N           stops after so long; what was not tried to the end is reported (default: no end)
   --patience FACTOR     multiplies all time limits: for a machine that has other work to do (default 1)
   --record              writes what came of it into record.json
   --list                prints the mutants
@@ -143,7 +143,7 @@ async function tryAll(trees: readonly Tree[], work: Work): Promise<Trial[]> {
   return work.mutants.flatMap(({ id }) => trials.get(id) ?? [])
 }
 
-/** Ends when somebody interrupts it, or its time is over; then the copies go, and what was found is told. */
+/** Ends when it is interrupted, or its time is over; then the copies go, and what was found is reported. */
 function endOfTime(minutes: number | undefined): AbortController {
   const ended = new AbortController()
   const end = (): void => {

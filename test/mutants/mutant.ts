@@ -4,7 +4,7 @@ import type { Invariant } from '../simulation/trace.ts'
 
 /**
  * Who chose it: `review` a reader of the source and of the tests, `invariant` the author of the simulation for the
- * invariant that it names, `fresh` somebody who knew the source alone.
+ * invariant that it names, `fresh` an author who knew the source alone.
  */
 export const origins = ['review', 'invariant', 'fresh'] as const
 export type Origin = (typeof origins)[number]
@@ -23,7 +23,7 @@ export interface Mutant {
   origin: Origin
   /** Only with the origin `invariant`: the simulation must catch it by this one. */
   invariant?: Invariant
-  /** Why no test can tell it from the daemon as it is. It counts as one that survives. */
+  /** Why no test can distinguish it from the daemon as it is. It counts as one that survives. */
   equivalent?: string
 }
 

@@ -51,7 +51,7 @@ const odd = String.raw`'1 > 0? "100 %" $& \\ ^'`
 const path = String.raw`test/one.test.ts: of odd (names) [x] a+b > 1 > 0? "100 %" $& \ ^`
 
 describe.concurrent('a test', { timeout: 120_000 }, () => {
-  test('that fails once does not, and is told', async () => {
+  test('that fails once does not, and is reported', async () => {
     const { outcome, unsteady } = await runTest(odd, 'expect(runs).toBeGreaterThan(1)')
     expect(outcome).toEqual({ end: 'passed' })
     expect(unsteady).toEqual([`${path}: AssertionError: expected 1 to be greater than 1`])
@@ -71,7 +71,7 @@ describe.concurrent('a test', { timeout: 120_000 }, () => {
     expect(outcome).toMatchObject({ end: 'failed' })
   })
 
-  test('that leaves a promise nobody waits for catches, as the runner fails', async () => {
+  test('that leaves a promise that is not awaited catches, as the runner fails', async () => {
     const { outcome } = await runTest(odd, "void Promise.reject(new Error('lost'))")
     expect(outcome).toEqual({ end: 'failed', by: expect.stringMatching(/^the test runner, exit code 1: /) as string })
   })

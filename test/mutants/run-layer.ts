@@ -38,7 +38,7 @@ function killGroup(pid: number | undefined): void {
   }
 }
 
-/** Runs Node with these arguments in the copy; whatever it leaves behind ends with it. */
+/** Runs Node with these arguments in the copy; all that it leaves behind ends with it. */
 export async function runNode(tree: Tree, { args, signal, timeoutMs }: Process): Promise<Ended> {
   if (signal.aborted) return { end: 'stopped', code: null, output: '' }
   const child = spawn(process.execPath, args, {
@@ -116,7 +116,7 @@ async function readReport(path: string): Promise<TestReport | undefined> {
   }
 }
 
-/** True when a test ran: none does where its name tells a port or a time, which is another one now. */
+/** True when a test ran: none does where its name says a port or a time, which is another one now. */
 export function ranAny(report: Pick<TestReport, 'numFailedTests' | 'numPassedTests'> | undefined): boolean {
   return report !== undefined && report.numPassedTests + report.numFailedTests > 0
 }
@@ -131,7 +131,7 @@ export interface RunOptions {
   signal: AbortSignal
   /** All time limits are multiplied by it. */
   patience: number
-  /** Told of a failure that did not come again. */
+  /** Called with a failure that did not come again. */
   unsteady: (by: string) => void
 }
 
@@ -170,7 +170,7 @@ async function runAgain({ file, test }: Failure, options: RunOptions, limits: Om
   return (await runTests(options, { ...limits, args: [file] })).run
 }
 
-/** Whether the simulation's last failed seed tells of this invariant. */
+/** True when the simulation's last failed seed says something of this invariant. */
 export function violates(output: string, invariant: Invariant): string | undefined {
   const last = output.split('\n').findLast((line) => /^seed \d+: /.test(line))
   return last?.includes(`"${invariant}"`) === true ? last : undefined

@@ -10,7 +10,7 @@ export interface SampleOptions {
   records: Records
 }
 
-/** Starting the test runner and mending the source, on top of what the record tells. */
+/** Starting the test runner and mending the source, on top of what the record says. */
 const overheadSeconds = 3
 
 function rankOf(id: string, seed: string): string {

@@ -76,7 +76,7 @@ describe('a process in the copy', () => {
   const run = (code: string, timeoutMs: number, signal = never): ReturnType<typeof runNode> =>
     runNode(tree, { args: ['-e', code], timeoutMs, signal })
 
-  test('tells its exit code and what it said', async () => {
+  test('says its exit code and what it said', async () => {
     const code = "process.stdout.write(process.cwd()); process.stderr.write(' err'); process.exitCode = 3"
     expect(await run(code, 20_000)).toEqual({ end: 'exited', code: 3, output: `${tree.folder} err` })
   })

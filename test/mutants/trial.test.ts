@@ -53,7 +53,7 @@ describe('trying a mutant', () => {
     ['a layer that passes lets the next one try', [passed, failed], false, ['daemon', 'simulation']],
     ['a hang ends it like a failure', [passed, hung], false, ['daemon', 'simulation']],
     ['with all layers, those behind a catch try too', [failed, passed, hung], true, names],
-    ['a stop ends it whatever was asked for', [passed, stopped], true, ['daemon', 'simulation']],
+    ['a stop ends it no matter what was asked for', [passed, stopped], true, ['daemon', 'simulation']],
   ])('%s', async (_, outcomes, allLayers, ran) => {
     const { tried } = await tryWith(outcomes, allLayers)
     expect(tried.map(({ layer }) => layer)).toEqual(ran)
@@ -78,7 +78,7 @@ describe('trying a mutant', () => {
     expect(isFinished({ mutant: mutantOf('T01'), tried: [] })).toBe(false)
   })
 
-  test('each layer is told how long it took', async () => {
+  test('the time of each layer is reported', async () => {
     const { tried } = await tryWith([passed, failed])
     expect(tried.map(({ seconds }) => seconds)).toEqual([0.5, 0.5])
   })
@@ -125,7 +125,7 @@ describe('a failure where real sockets and times take part', () => {
     expect(settling).toEqual({ outcome: { end: 'failed', by: 'x: y' }, ran: ['first failure', 'y'], told: [] })
   })
 
-  test('that does not come again is told, and hides none of those behind it', async () => {
+  test('that does not come again is reported, and hides none of those behind it', async () => {
     const settling = await settle(fails(one('y')), passes, fails(one('y'), one('z')), passes, fails(one('z')))
     const ran = ['first failure', 'y', 'end', 'y', 'z']
     expect(settling).toEqual({ outcome: { end: 'failed', by: 'x: z' }, ran, told: ['x: y', 'x: y'] })
@@ -161,11 +161,11 @@ describe('a sample', () => {
     expect(draw('abc')).not.toEqual(draw('abd'))
   })
 
-  test('keeps its order whatever the order of the mutants is', () => {
+  test('keeps its order for any order of the mutants', () => {
     expect(draw('abc', 60, many.toReversed())).toEqual(draw('abc'))
   })
 
-  test('never costs more than the budget by what the record tells, and leaves nothing out that fits', () => {
+  test('never costs more than the budget by what the record says, and leaves nothing out that fits', () => {
     fc.assert(
       fc.property(fc.string(), fc.integer({ min: 0, max: 400 }), (seed, budgetSeconds) => {
         const drawn = draw(seed, budgetSeconds)
@@ -192,7 +192,7 @@ describe('a sample', () => {
 const caught = { mutant: mutantOf('T01'), tried: [triedIn('daemon', passed), triedIn('simulation', failed)] }
 const hanging = { mutant: mutantOf('T02', { file: 'engine.ts', origin: 'fresh' }), tried: [triedIn('daemon', hung)] }
 const surviving = {
-  mutant: mutantOf('T03', { equivalent: 'nobody reads it' }),
+  mutant: mutantOf('T03', { equivalent: 'it is not read' }),
   tried: names.map((name) => triedIn(name, passed)),
 }
 const unfinished = { mutant: mutantOf('T04'), tried: [triedIn('daemon', stopped)] }
@@ -228,7 +228,7 @@ describe('the report', () => {
   test.each([
     ['names the test that caught it', caught, 'caught in simulation (4 s): x.test.ts: holds'],
     ['names a hang', hanging, 'caught in daemon (2 s): a hang'],
-    ['says why one survives', surviving, 'SURVIVES daemon, simulation, contract (6 s), as expected: nobody reads it'],
+    ['says why one survives', surviving, 'SURVIVES daemon, simulation, contract (6 s), as expected: it is not read'],
     ['says that one was stopped', unfinished, 'stopped after 2 s (daemon)'],
   ])('%s', (_, trial, end) => {
     expect(line(trial)).toBe(`${trial.mutant.id} ${trial.mutant.file} errs\n    ${end}`)

@@ -9,7 +9,7 @@ export type Outcome =
   | { end: 'failed'; by: string }
   /** It did not end in time. */
   | { end: 'hung' }
-  /** Somebody ended it before: it says nothing. */
+  /** It was ended before: it says nothing. */
   | { end: 'stopped' }
 
 export interface Tried {
@@ -42,7 +42,7 @@ export function caughtIn({ tried }: Trial): Tried | undefined {
   return tried.find(({ outcome }) => isCatch(outcome))
 }
 
-/** Whether it is known to be caught or to survive: a trial that was stopped says neither. */
+/** True when it is known to be caught or to survive: a trial that was stopped says neither. */
 export function isFinished(trial: Trial): boolean {
   return (
     caughtIn(trial) !== undefined ||
@@ -88,7 +88,7 @@ export interface Run {
 
 /**
  * Where real sockets and times take part, a failure counts when it comes again. After one that does not, all tests run to
- * the end: one that fails by chance must not hide those behind it. What came once only is told to `unsteady`.
+ * the end: one that fails by chance must not hide those behind it. What came once only is reported to `unsteady`.
  */
 export async function settled(run: Run, unsteady: (by: string) => void): Promise<Outcome> {
   for (const until of ['first failure', 'end'] as const) {

@@ -1,4 +1,4 @@
-// keygen: a pair that fits together, files that nobody else can read, nothing overwritten, errors that help.
+// keygen: a pair that fits together, files that only their owner can read, nothing overwritten, errors that help.
 import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -127,7 +127,7 @@ describe('keygen', () => {
   })
 })
 
-describe('what stands in the way is told, and nothing is made', () => {
+describe('what stands in the way is reported, and nothing is made', () => {
   test.each([
     ['0', /--days: a whole number from 1 to 3650, not "0"/],
     ['3651', /--days/],
@@ -206,7 +206,7 @@ describe('writing', () => {
     await expect(stat(join(root, 'elsewhere'))).rejects.toThrow('ENOENT')
   })
 
-  test('into a folder that is gone is told', async () => {
+  test('into a folder that is gone is reported', async () => {
     const files = await prepareFolder(folder)
     await rm(folder, { recursive: true })
     await expect(writeCredentials(files, credentials)).rejects.toThrow(/private-key\.pem can't be written \(ENOENT\)/)

@@ -7,7 +7,7 @@ import { get, makeFolder, startDaemon, startProgram } from '../support/process.t
 const canary = 'canary-77ab'
 const secret = `Bearer eyJhbGciOiJSUzI1NiJ9.${canary}.sig DE89370400440532013000 ${canary}`
 
-/** Thrown where nobody catches: by a listener that the test's signal calls. */
+/** Thrown without a handler: by a listener that the test's signal calls. */
 const thrown = `process.on('SIGUSR2', () => { throw Object.assign(new TypeError(${JSON.stringify(secret)}), { body: ${JSON.stringify(secret)} }) })`
 const rejected = `process.on('SIGUSR2', () => { void Promise.reject(new RangeError(${JSON.stringify(secret)}, { cause: new Error(${JSON.stringify(secret)}) })) })`
 const noError = `process.on('SIGUSR2', () => { void Promise.reject(${JSON.stringify(secret)}) })`
@@ -41,8 +41,8 @@ function toldOf(stderr: string): Told {
 
 describe.concurrent('run ends with 70', () => {
   test.each([
-    ['an exception that nobody catches', thrown, 'TypeError'],
-    ['a rejection that nobody handles', rejected, 'RangeError'],
+    ['an exception without a handler', thrown, 'TypeError'],
+    ['a rejection without a handler', rejected, 'RangeError'],
     ['a rejection with something that is no error', noError, 'thrown string'],
   ])('%s', async (_name, code, errorName) => {
     await using sandbox = await startPlatform()

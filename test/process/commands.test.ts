@@ -71,7 +71,7 @@ describe('plan', () => {
     expect(document.records.map(({ webhookId }) => webhookId)).toEqual(expect.arrayContaining(due))
   })
 
-  test('tells that the receiver holds all back, and that retries are not enabled', async () => {
+  test('says that the receiver holds all back, and that retries are not enabled', async () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 7)
     const health = { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl }
@@ -380,7 +380,7 @@ describe('pause and resume', () => {
     for (const { out, err } of [paused, resumed, wrong, without]) expect(out + err).not.toContain(token)
   })
 
-  test('no token: 78; nobody there: 1; no port: 2', async () => {
+  test('no token: 78; no daemon there: 1; no port: 2', async () => {
     const env = {
       RECONCILER_PLATFORM_BASE_URL: 'https://api.example.com',
       RECONCILER_AUTH_ISSUER_URL: 'https://id.example.com/auth/realms/main',

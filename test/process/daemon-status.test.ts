@@ -86,7 +86,7 @@ describe('plan', () => {
     expect(out).toContain('Would be retried now: 7')
   })
 
-  test('says that nobody answers there', async () => {
+  test('says that there is no answer', async () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 7)
     const { out } = await runCommand(['plan'], { env: await envOf(sandbox, { RECONCILER_SERVER_PORT: '1' }) })
@@ -256,7 +256,7 @@ describe('retry --type and --subscription choose', () => {
     expect(due.map((id) => sandbox.record(id)?.status)).toEqual(due.map(() => 'failed'))
   })
 
-  test('what is excluded by select.* is told still', async () => {
+  test('what is excluded by select.* is reported still', async () => {
     await using sandbox = await startPlatform()
     seedCauses(sandbox)
     const env = await envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: missing })

@@ -115,7 +115,7 @@ describe.concurrent('touches nothing', () => {
   })
 })
 
-describe.concurrent('tells what became of its retries', () => {
+describe.concurrent('says what became of its retries', () => {
   const asynchronous = { delivery: { mode: 'async', delayMs: 300 } } as const
 
   test('accepted is not recovered: it waits until the deliveries are seen', async () => {
@@ -151,7 +151,7 @@ describe.concurrent('tells what became of its retries', () => {
     expect(sandbox.retriedMoreThanOnce()).toEqual([])
   })
 
-  test('one that was not taken, and whose answer is lost: nobody knows, 1', async () => {
+  test('one that was not taken, and whose answer is lost: not known, 1', async () => {
     await using sandbox = await startPlatform({
       faults: [{ operation: 'retry', fault: { kind: 'reset', when: 'before' }, count: 1 }],
     })
@@ -162,7 +162,7 @@ describe.concurrent('tells what became of its retries', () => {
     expect(reportOf(ended)).toMatchObject({ sums: { recovered: 24, 'failed-again': 0, unknown: 1 }, held: 0 })
   })
 
-  test('what somebody else has resolved meanwhile is done: 0', async () => {
+  test('what another client has resolved meanwhile is done: 0', async () => {
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold('retry', { count: 1 })] }, gate)
     const [first = ''] = seedDue(sandbox, 5)
@@ -245,7 +245,7 @@ describe.concurrent('a receiver that is down', () => {
     })
   })
 
-  test('told so by its health address: nothing is retried, and it ends with 1 at once', async () => {
+  test('as its health address says: nothing is retried, and it ends with 1 at once', async () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 25)
     sandbox.receiver.down()

@@ -51,7 +51,7 @@ describe('an answer', () => {
     expect(headers.connection).toBe(status === 405 ? 'close' : 'keep-alive')
   })
 
-  test('that nobody fetches does not hold the end up', async () => {
+  test('that is not fetched does not hold the end up', async () => {
     await using own = await startLocalDaemon(await sandboxEnv(sandbox))
     const { port } = new URL(own.url)
     const half = connect(Number(port), '127.0.0.1')

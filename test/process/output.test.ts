@@ -1,4 +1,4 @@
-// The output on a pipe: a report is whole for a slow reader, and no obstacle to the end when nobody reads it; a daemon's log is bounded.
+// The output on a pipe: a report is whole for a slow reader, and no obstacle to the end when it is not read; a daemon's log is bounded.
 import { expect, test } from 'vitest'
 import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
@@ -120,7 +120,7 @@ test('a socket and a timer that are left over do not keep a command alive', asyn
   expect(await program.ended()).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('a daemon whose output nobody reads drops lines of log and audit, counts them, and says how many', async () => {
+test('a daemon whose output is not read drops lines of log and audit, counts them, and says how many', async () => {
   await using sandbox = await startPlatform()
   const [id = ''] = seedDue(sandbox, 1)
   let queued = 0

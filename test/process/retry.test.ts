@@ -256,7 +256,7 @@ describe('retry', () => {
     }
   })
 
-  test('the audit tells each retry and outcome on stderr', async () => {
+  test('the audit says each retry and outcome on stderr', async () => {
     await using sandbox = await startPlatform()
     const [id] = seedDue(sandbox, 1)
     const env = await envOf(sandbox, { RECONCILER_AUDIT_ENABLED: 'true' })

@@ -1,4 +1,4 @@
-// What keeps the daemon from starting is said by name, all at once, without secrets; the exit code tells whose turn it is.
+// What keeps the daemon from starting is said by name, all at once, without secrets; the exit code says whose turn it is.
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type AddressInfo } from 'node:net'
@@ -13,7 +13,7 @@ import { makeFolder, runProgram, type Folder } from '../support/process.ts'
 
 const canary = 'canary-4c1d0f'
 
-/** Where nobody listens: what is wrong is found before anything is sent. */
+/** Where no server listens: what is wrong is found before anything is sent. */
 const nowhere = {
   RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:9',
   RECONCILER_AUTH_ISSUER_URL: 'http://127.0.0.1:9/auth/realms/main',
@@ -178,7 +178,7 @@ describe('HTTPS_PROXY', () => {
     expect(ran.out + ran.err).not.toContain(canary)
   })
 
-  test.concurrent('is the way that calls go, and what it refuses is told with its answer', async () => {
+  test.concurrent('is the way that calls go, and what it refuses is reported with its answer', async () => {
     const { privateKeyFile } = await testKeys()
     await using proxy = await startConnectProxy(1, 502)
     const HTTPS_PROXY = `http://127.0.0.1:${proxy.port}`

@@ -1,4 +1,4 @@
-// The dashboard keeps the rules that make it work in anybody's Grafana: no data source of its own, every panel told and measured.
+// The dashboard keeps the rules that make it work in anybody's Grafana: no data source of its own, every panel described and measured.
 import { describe, expect, test } from 'vitest'
 import { fillIn, panelsOf, readDashboard, type Dashboard, type GridPosition, type Panel } from './dashboard.ts'
 

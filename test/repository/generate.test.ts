@@ -44,7 +44,7 @@ describe('generate', () => {
     ['no end mark', { 'README.md': '<!-- generated: x -->\n' }],
     ['the end before the beginning', { 'README.md': '<!-- /generated -->\n<!-- generated: x -->\n' }],
     ['marks of another part', { 'README.md': '<!-- generated: y -->\n<!-- /generated -->\n' }],
-  ])('%s: told, and wrong only for --check', (_, initial: Record<string, string>) => {
+  ])('%s: reported, and wrong only for --check', (_, initial: Record<string, string>) => {
     const files = memory({ 'a.txt': 'new\n', ...initial })
     const written = generate(list, files, false)
     expect(written).toMatchObject({ ok: true, lines: [expect.stringMatching(/^README\.md: left as it is: /)] })

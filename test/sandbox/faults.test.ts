@@ -11,7 +11,7 @@ interface RawAnswer {
   status: number
   headers: IncomingMessage['headers']
   body: string
-  /** Whether the HTTP message came whole. */
+  /** True when the HTTP message came whole. */
   complete: boolean
 }
 
@@ -224,7 +224,7 @@ test.each<[Fault, number, string]>([
   expect(await answer.text()).toContain(body)
 })
 
-test('answers can carry headers of somebody between, such as Age', async () => {
+test('answers can carry headers of a proxy between, such as Age', async () => {
   await using sandbox = await start()
   const platform = await raw(sandbox)
   const date = 'Thu, 01 Jan 1970 00:00:00 GMT'
@@ -246,7 +246,7 @@ test('a predicate picks the calls that are hit', async () => {
   expect(statuses).toEqual([200, 200, 500])
 })
 
-test('deliveries can be slow, or never end: then the record stays processing and nobody waits', async () => {
+test('deliveries can be slow, or never end: then the record stays processing and no call waits', async () => {
   await using sandbox = await start()
   const id = sandbox.addWebhook()
   sandbox.faults.set({ operation: 'delivery', webhookIds: [id], fault: { kind: 'stuck' } })

@@ -6,7 +6,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 import { client, start, token } from './client.ts'
 
-/** Whether somebody listens at this origin. */
+/** True when a server listens at this origin. */
 async function answers(origin: string): Promise<boolean> {
   return fetch(origin).then(
     () => true,
@@ -68,7 +68,7 @@ test('closing twice is closing once', async () => {
   await expect(sandbox.close()).resolves.toBeUndefined()
 })
 
-test('a taken port is told, and what was started before ends', async () => {
+test('a taken port is reported, and what was started before ends', async () => {
   const other = createServer()
   const port = await new Promise<number>((resolve) => {
     other.listen(0, '127.0.0.1', () => {
@@ -108,7 +108,7 @@ test('public origin: the issuer is what clients see, not where it listens', asyn
   expect(sandbox.issuerUrl).toBe('http://sandbox:8090/auth/realms/demo')
 })
 
-test('the log of requests tells what was asked, and no secret', async () => {
+test('the log of requests says what was asked, and no secret', async () => {
   await using sandbox = await start()
   const platform = await client(sandbox)
   await platform.get('data.webhook.status=failed')

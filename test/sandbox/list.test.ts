@@ -91,7 +91,7 @@ test('totals absent: metadata is empty', async () => {
 test.each([
   ['actual', 7],
   ['asked', 100],
-] as const)('pages may be shorter than asked; the %s size is told', async (pageSizeTold, size) => {
+] as const)('pages may be shorter than asked; the %s size is shown', async (pageSizeTold, size) => {
   await using sandbox = await start({ maxPageSize: 7, pageSizeTold })
   sandbox.seed({ count: 10, from, to })
   const { list } = await client(sandbox)

@@ -58,7 +58,7 @@ test('refuses a parameter given twice, JSON, and every method but POST', async (
   expect(sandbox.stats.tokens.issued).toBe(0)
 })
 
-test('tells why assertions were refused, by reason', async () => {
+test('says why assertions were refused, by reason', async () => {
   await using sandbox = await start()
   const replayed = formOf(await sign(claimsFor(sandbox)))
   await postForm(sandbox, replayed)

@@ -17,16 +17,16 @@ export interface CallLimitsOptions {
   /** ms since the start. */
   now: () => number
   violate: (what: string) => void
-  /** Told whenever a limit may hold the process up. */
+  /** Called whenever a limit may hold the process up. */
   onHold: () => void
-  /** Told whenever a gate holds all retries, until a moment if that is known. */
+  /** Called whenever a gate holds all retries, until a moment if that is known. */
   onShut: (until?: number) => void
 }
 
 const tokenFailures = 3
 const tokenFailuresSpanMs = 30_000
 const longestRetryAfterMs = 300_000
-/** What is so near to its end may hold somebody up. */
+/** What is so near to its end may hold others up. */
 const nearlyEmpty = 0.2
 
 export function createCallLimits({ config, now, onHold, onShut, violate }: CallLimitsOptions): CallLimits {
@@ -95,7 +95,7 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
     sent({ operation }) {
       if (operation === 'token') {
         tokenAskedAt = now()
-        if (now() < tokenWaitsUntil) violate('asks for a token although it was told to wait')
+        if (now() < tokenWaitsUntil) violate('asks for a token although it was asked to wait')
       }
       if (operation !== 'list' && operation !== 'retry') return
       if (!calls.take(now())) violate('calls the platform faster than allowed')
@@ -103,7 +103,7 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
       if (operation === 'retry') checkRetry()
       if (now() >= waitsUntil) return
       sentInWait += 1
-      if (sentInWait > mostWaiting) violate('goes on calling although it was told to wait')
+      if (sentInWait > mostWaiting) violate('goes on calling although it was asked to wait')
     },
     told({ operation }, told) {
       if (operation === 'token') toldToken(told)

@@ -33,7 +33,7 @@ function drawnIn(scenario: Scenario): [what: string, times: number][] {
     ['clock of the host is set', jumps.length],
     ['clock of the platform is set', platformJumps.length],
     ['key changes', keys.file.length],
-    ['somebody else retries', others.length],
+    ['another client retries', others.length],
     ['operator pauses', pauses.length],
     ['tokens are revoked', revocations.length],
   ]

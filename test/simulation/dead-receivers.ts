@@ -1,4 +1,4 @@
-// Counts what a process has delivered to receivers that have been dead since it started, and tells when it is too much.
+// Counts what a process has delivered to receivers that have been dead since it started, and says when it is too much.
 import type { Config } from '../../src/config/schema.ts'
 import type { Expectations } from './expectations.ts'
 import type { SimulatedPlatform } from './platform.ts'

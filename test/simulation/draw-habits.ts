@@ -10,7 +10,7 @@ function plainHabits(draw: Draw, timeZone: string): Habits {
   const delivery = draw.pick(['sync', 'async'])
   const meanwhile = draw.chance(0.7) ? 'processing' : 'failed'
   const counts = draw.pick(['start', 'end'])
-  // An attempt that is counted and shown as failed while it is under way can't be told from one that has failed, but by waiting.
+  // An attempt that is counted and shown as failed while it is under way can't be distinguished from one that has failed, but by waiting.
   const looksFailed = delivery === 'async' && meanwhile === 'failed' && counts === 'start'
   return {
     timeZone,

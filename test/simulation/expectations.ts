@@ -18,7 +18,7 @@ export interface Expectations {
   latestDue(record: SimulatedRecord, known: Attempts): number
   isSelected(record: SimulatedRecord): boolean
   isParked(known: Pick<Attempts, 'attempts'>): boolean
-  /** Whether its event has left the window at `now`, or will within `marginMs`. */
+  /** True when its event has left the window at `now`, or will within `marginMs`. */
   isLapsed(record: SimulatedRecord, now: number, marginMs: number): boolean
   isSettled(record: SimulatedRecord, now: number): boolean
   /**
@@ -35,7 +35,7 @@ export interface Expectations {
 const slowFactor = 20
 const hourMs = 3_600_000
 
-/** Whether the platform's clock is put back by an hour about the time of the run. */
+/** True when the platform's clock is put back by an hour about the time of the run. */
 function isPutBack({ habits, startAt }: Scenario): boolean {
   const zone = createTimeZone(habits.timeZone)
   const offset = (at: number): number => zone.toLocal(at) - at

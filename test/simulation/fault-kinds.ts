@@ -25,7 +25,7 @@ export const faultKinds = [
 ] as const
 
 /**
- * `-before`: the platform never heard of the call; `-after`: it did what was asked, but nobody hears of it.
+ * `-before`: the platform never heard of the call; `-after`: it did what was asked, but no answer arrives.
  * `coded-error`: the platform's own word; `token-throttled`: an OAuth error under 429; `misrouted`: a gateway answers 404 to each PATCH; `health-404`: the
  * receiver's health address is not there.
  */

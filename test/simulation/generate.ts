@@ -131,7 +131,7 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
     ...(draw.chance(0.15) && { RECONCILER_RETRY_MAX_PER_SECOND: String(draw.pick([0.5, 3])) }),
     ...(draw.chance(0.15) && { RECONCILER_RETRY_ORDER_PER_ENTITY: 'true' }),
     ...(draw.chance(0.15) && { RECONCILER_SELECT_EVENT_TYPES: 'account-activated' }),
-    // Near a change of daylight saving, nobody could tell whether an event lies before it.
+    // Near a change of daylight saving, an event may lie before it or behind it.
     ...(startAt !== putBackAt &&
       draw.chance(0.12) && {
         RECONCILER_WINDOW_NOT_BEFORE: new Date(startAt - draw.pick([minuteMs, 5 * minuteMs, hourMs])).toISOString(),
@@ -162,7 +162,7 @@ function pausesOf(draw: Draw, troubledMs: number): Scenario['pauses'] {
   return [{ from, to: Math.min(troubledMs, from + draw.within(secondMs, 5 * minuteMs)) }]
 }
 
-/** The platform's clock; near a change of daylight saving, nobody could tell one from the other. */
+/** The platform's clock; near a change of daylight saving, one could not be distinguished from the other. */
 function platformJumpsOf(draw: Draw, timeZone: string, troubledMs: number): Scenario['platformJumps'] {
   if (timeZone === 'Europe/Berlin' || draw.chance(0.88)) return []
   const ms = draw.pick([-1, 1]) * draw.pick([2 * secondMs, 40 * secondMs, hourMs])

@@ -19,7 +19,7 @@ export interface IdentityAnswer {
 export interface SimulatedIdentity {
   /** `now` in epoch ms of this host's clock, `registered` the key whose certificate is registered now. */
   token(form: string, now: number, registered: number): IdentityAnswer
-  /** Whether the platform takes this token now; `now` as above. */
+  /** True when the platform takes this token now; `now` as above. */
   takes(authorization: string | undefined, now: number): boolean
   /** Every token that was given becomes void. */
   revoke(): void

@@ -1,4 +1,4 @@
-// The invariants, checked as it runs: watches one process of the daemon from outside, every call, every answer, every fact that it tells.
+// The invariants, checked as it runs: watches one process of the daemon from outside, every call, every answer, every fact that it emits.
 import type { Config } from '../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createCallLimits } from './call-limits.ts'
@@ -57,7 +57,7 @@ interface Sweep {
   startedAt: number
 }
 
-/** Ids as they are written here, whatever the platform wrote. */
+/** Ids as they are written here, in any case of the platform's. */
 function inLowerCase(fact: TelemetryEvent): TelemetryEvent {
   if (fact.type !== 'retry' && fact.type !== 'outcome') return fact
   return { ...fact, id: fact.id.toLowerCase() }
@@ -109,7 +109,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   const notClosed = new Set<string>()
   let hasTrouble = false
   let isPaused = false
-  /** Answers that told the platform's time since its clock was last set; three that agree are believed. */
+  /** Answers that reported the platform's time since its clock was last set; three that agree are believed. */
   let answersOfTime = 0
   let hasJumped = false
   /** ms since the start: since then it can know the platform's time. */
@@ -186,7 +186,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (isFull()) held()
   }
 
-  /** Whether a circuit's limit may hold it: half of an initial one is used up. */
+  /** True when a circuit's limit may hold it: half of an initial one is used up. */
   function isFull(): boolean {
     const places = knowledge.owed().size + knowledge.inFlight().size + knowledge.failedRetries().length
     return places >= Math.max(1, config.circuit.initialLimit / 2)
@@ -205,10 +205,10 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (fact.outcome === 'recovered' && record?.status !== 'successful') {
       violate('untrue', `says that ${fact.id} is recovered, which is ${record?.status ?? 'unknown'}`)
     }
-    if (!knowledge.owed().has(fact.id)) violate('books', `tells an outcome of ${fact.id} that it does not owe`)
+    if (!knowledge.owed().has(fact.id)) violate('books', `reports an outcome of ${fact.id} that it does not owe`)
   }
 
-  /** A record that was due, free to go and known, and that nobody retried through two whole sweeps. */
+  /** A record that was due, free to go and known, and that was not retried through two whole sweeps. */
   function isOverdue(record: SimulatedRecord, since: number): boolean {
     const { owed, refusals = 0, tries = 0, triedAt = -Infinity } = knowledge.get(record.id) ?? {}
     if (record.status !== 'failed' || record.busy > 0 || record.changedAt > since || owed !== undefined) return false
@@ -238,17 +238,17 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     }
   }
 
-  /** Whether anything holds retries now. */
+  /** True when anything holds retries now. */
   function isHeld(): boolean {
     return isPaused || hasTrouble || isFull() || limits.isReceiverDown() || notClosed.size > 0
   }
 
-  /** Whether no fault of the scenario touches the time since then. */
+  /** True when no fault of the scenario touches the time since then. */
   function isFaultlessSince(at: number): boolean {
     return !scenario.faults.some(({ from, to }) => from <= timeline.now() && to > at)
   }
 
-  /** Whether nothing outside held it up since then. */
+  /** True when nothing outside held it up since then. */
   function isCalmSince(at: number): boolean {
     const isOut = ({ from, to }: Outage): boolean => from <= timeline.now() && to > at
     return isFaultlessSince(at) && !scenario.receivers.some(({ outages }) => outages.some(isOut))
@@ -287,7 +287,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (shown !== accepted) violate('books', `counts ${shown} accepted retries, there were ${accepted}`)
     for (const kind of ['recovered', 'failed-again', 'unknown'] as const) {
       const counted = metrics.get(`outcomes_total{outcome="${kind}"}`) ?? 0
-      if (counted !== books[kind]) violate('books', `counts ${counted} ${kind}, it told ${books[kind]}`)
+      if (counted !== books[kind]) violate('books', `counts ${counted} ${kind}, it reported ${books[kind]}`)
     }
   }
 

@@ -34,7 +34,7 @@ export interface Known extends Tries {
   inFlight: Call | undefined
   /** Since its retry was answered, or its answer given up. */
   owed: { kind: 'accepted' | 'lost'; why: 'answer' | 'timeout' | 'cut'; at: number } | undefined
-  /** It need not be waited for any more by those behind it: it is gone, or nobody knows what became of it. */
+  /** It need not be waited for any more by those behind it: it is gone, or its end is not known. */
   letsPass: boolean
   /** The platform refused the token: the call may be made once more, as the same retry. */
   mayReplay: boolean
@@ -147,7 +147,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     if (told.kind === 'given-up') return
     known.touchedAt = timeline.now()
     known.mayReplay = told.status === 401
-    // A refused token is replayed first: the fact of the retry tells when that is over.
+    // A refused token is replayed first: the fact of the retry says when that is over.
     if (known.mayReplay) return
     if (isRefusal(told)) {
       refuse(known)
@@ -234,7 +234,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         known.views = known.views.slice(-1)
         if (fact.outcome === 'unknown') known.letsPass = true
         if (fact.outcome !== 'recovered') return
-        // What is recovered is forgotten: a list that still shows it as failed brings back a record that nobody knows.
+        // What is recovered is forgotten: a list that still shows it as failed brings back a record that is not known.
         Object.assign(known, {
           ...untried,
           sure: { ...untried },

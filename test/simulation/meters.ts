@@ -1,4 +1,4 @@
-// Small instruments that tell when something goes beyond its limit.
+// Small instruments that say when something goes beyond its limit.
 
 /** A token bucket seen from outside: it holds what one second gives, at least one. */
 export interface Bucket {

@@ -37,13 +37,13 @@ export interface Told {
   status: number | undefined
   views: readonly View[]
   retryAfterMs: number | undefined
-  /** Of a list: all that was asked for, on whatever page. */
+  /** Of a list: all that was asked for, on any page. */
   total?: number | undefined
   /** Of an error body of the platform. */
   code?: string | undefined
   /** Of the refusal of what is not failed: what it is. */
   found?: WebhookStatus | undefined
-  /** Whether the answer tells the time of who gave it. */
+  /** True when the answer gives the time of who gave it. */
   hasDate: boolean
   /** Of `nothing`: whether the time was up, and not the connection broken. */
   isTimeout?: boolean
@@ -60,7 +60,7 @@ export interface Process {
   number: number
   /** False once it has died: nothing reaches it any more, and nothing that it does counts. */
   isAlive(): boolean
-  /** Told when its n-th call comes to the other side, and when it took effect there. It may die of it. */
+  /** Called when its n-th call comes to the other side, and when it took effect there. It may die of it. */
   reached(call: Call, when: 'arrived' | 'applied'): void
 }
 
@@ -100,7 +100,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
   const { habits } = scenario
   const identityNow = (): number => scenario.startAt + Math.floor(timeline.now()) + habits.identityAheadMs
 
-  /** Whether a list of several rows asks for a span that holds the platform's second of this moment. */
+  /** True when a list of several rows asks for a span that holds the platform's second of this moment. */
   function asksFor(call: Call, at: number): boolean {
     const { from, to } = call.asked ?? {}
     if (isQuestion(call) || from === undefined || to === undefined) return false
@@ -140,7 +140,7 @@ export function createNetwork(options: NetworkOptions): (process: Process, watch
     return { ...base, headers: { 'retry-after': header }, retryAfterMs: seconds * 1000 }
   }
 
-  /** What somebody says in the platform's place, so that it never hears of the call. */
+  /** What is said in the platform's place, so that it never hears of the call. */
   function inItsPlace(fault: FaultKind | undefined): Reply | undefined {
     switch (fault) {
       case 'server-error':

@@ -12,7 +12,7 @@ export interface OpenListings {
 interface Reading {
   from: number
   to: number
-  /** Pages after the first that are still to come; undefined until the first has told. */
+  /** Pages after the first that are still to come; undefined until the first has reported. */
   left: number | undefined
 }
 

@@ -52,7 +52,7 @@ export interface Answer {
   found?: WebhookStatus
 }
 
-/** Who had it delivered: a process of the daemon by its number, somebody else, or the platform itself. */
+/** Who had it delivered: a process of the daemon by its number, another client, or the platform itself. */
 export type Actor = number | 'other' | 'platform'
 
 export interface PlatformWatch {
@@ -67,7 +67,7 @@ export interface SimulatedPlatform {
   readonly records: ReadonlyMap<string, SimulatedRecord>
   /** Epoch ms of the platform's clock. */
   now(): number
-  /** Whether a record's event lies between these bounds of a list call, on the platform's wall clock. */
+  /** True when a record's event lies between these bounds of a list call, on the platform's wall clock. */
   isBetween(record: SimulatedRecord, from: number, to: number): boolean
   /** The same for a moment, epoch ms of the platform's clock. */
   isInstantBetween(instant: number, from: number, to: number): boolean

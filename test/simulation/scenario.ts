@@ -103,7 +103,7 @@ export interface Scenario {
   faults: readonly FaultWindow[]
   /** When every token becomes void, ms since the start. */
   revocations: readonly number[]
-  /** When somebody else retries some failed records, how many, ms since the start. */
+  /** When another client retries some failed records, how many, ms since the start. */
   others: readonly { at: number; records: number }[]
   /** Host clock: how far it is ahead of the platform's at first, and how it is set later. */
   hostAheadMs: number

@@ -1,4 +1,4 @@
-// Runs one scenario from its start until all is calm and recovered, and tells what was violated.
+// Runs one scenario from its start until all is calm and recovered, and says what was violated.
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { createSequence } from '../../sandbox/records/hash.ts'
@@ -206,7 +206,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     if (own.waiting() > 0) trace.violate('alive', `the process has ended, and still waits for ${own.waiting()} things`)
   }
 
-  /** In the order of events of its entity, it waits for one that nobody can deliver. */
+  /** In the order of events of its entity, it waits for one that can not be delivered. */
   function waitsForOdd(record: SimulatedRecord): boolean {
     if (!config.retry.orderPerEntity) return false
     return [...platform.records.values()].some(

@@ -27,7 +27,7 @@ export const promises = [
   'recent and old take turns',
   'recent sweeps rest',
   'refusals are counted',
-  'resolved by somebody else',
+  'resolved by another client',
   'the certificate that is in use is shown',
   'the key that is in the file is used',
   'the least tried record is the probe',

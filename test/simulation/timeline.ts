@@ -10,7 +10,7 @@ export interface Timeline {
   after(ms: number, act: () => void): () => void
   /**
    * Goes on until `isOver` says so, nothing is left to happen, or the time is up; then the time stands there.
-   * Whatever an event sets free in promises is done before the next one.
+   * All that an event sets free in promises is done before the next one.
    */
   run(until: number, isOver: () => boolean): Promise<void>
   /** How much is still to happen. */

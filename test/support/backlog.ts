@@ -105,7 +105,7 @@ export function watchedBacklog(options: TestBacklogOptions = {}): WatchedBacklog
   }
 }
 
-/** A place in an allowance that nobody counts. */
+/** A place in an allowance that is not counted. */
 export function ticketOf({ id, subscriptionId }: Pick<WebhookRecord, 'id' | 'subscriptionId'>): Ticket {
   return { id, subscriptionId }
 }

@@ -8,7 +8,7 @@ import { chromium, type Browser, type BrowserContextOptions, type Page } from 'p
 /** Where pictures are put: git passes it over. */
 const artifacts = join(import.meta.dirname, '../../test-artifacts')
 const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
-/** It asks nobody on the network for anything. */
+/** It makes no request to the network. */
 const args = [
   '--no-sandbox',
   '--disable-gpu',
@@ -19,7 +19,7 @@ const args = [
   '--disable-sync',
 ]
 
-/** Starts Chromium. Rejects, saying what to do, when there is none: a page that nobody looked at is not tested. */
+/** Starts Chromium. Rejects, saying what to do, when there is none: a page that was not looked at is not tested. */
 export async function startBrowser(): Promise<Browser> {
   try {
     return await chromium.launch({ executablePath, args })

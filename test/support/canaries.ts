@@ -18,7 +18,7 @@ export function linesOfPem(name: string, pem: string): [string, string][] {
   return lines.map((line, index) => [`${name}, line ${index + 1}`, line])
 }
 
-/** The private exponent and the primes, as a JWK tells them. */
+/** The private exponent and the primes, as a JWK holds them. */
 export function numbersOfKey(pem: string, passphrase?: string): [string, string][] {
   const jwk = createPrivateKey({ key: pem, ...(passphrase === undefined ? {} : { passphrase }) }).export({
     format: 'jwk',
@@ -52,7 +52,7 @@ function formsOf(value: string): string[] {
   ]
 }
 
-/** Names of the canaries that stand in the text, in whatever form. */
+/** Names of the canaries that stand in the text, in any form. */
 export function findCanaries(text: string, canaries: Canaries): string[] {
   // Pages and metrics repeat most of their lines: each is searched once.
   const small = [...new Set(text.toLowerCase().split('\n'))].join('\n')

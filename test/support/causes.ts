@@ -6,10 +6,10 @@ import { sandboxEnv } from './reconciler.ts'
 export const hour = 3_600_000
 /** Of the subscription that is ours, and of anything that is looked for. */
 export const missing = '11111111-2222-4333-8444-555555555555'
-/** Somebody else's subscription. */
+/** Another's subscription. */
 export const team = '77777777-2222-4333-8444-555555555555'
 
-/** Commands don't wait for the rate, and find no daemon beside them that somebody else may run on this machine. */
+/** Commands don't wait for the rate, and find no other daemon that may run on this machine. */
 const ofItsOwn = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', RECONCILER_SERVER_PORT: '1' }
 
 /** The environment of a command beside which no daemon runs. */

@@ -25,7 +25,7 @@ export function others(count: number, everyMs: number): number[] {
   return Array.from({ length: count }, (_, index) => testNow - dayMs - minuteMs + index * everyMs)
 }
 
-/** Every `recovered` that was told is true. */
+/** Every `recovered` that was reported is true. */
 export function expectTruth(world: World): void {
   for (const fact of world.facts) {
     if (fact.type === 'outcome' && fact.outcome === 'recovered') {

@@ -1,4 +1,4 @@
-// A real HTTP proxy on loopback that tunnels by CONNECT: whatever host is asked for, the tunnel ends at one port of this machine.
+// A real HTTP proxy on loopback that tunnels by CONNECT: for any host, the tunnel ends at one port of this machine.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'

@@ -101,13 +101,13 @@ export async function startDaemon(sandbox: InProcessSandbox, options: DaemonOpti
   }
 }
 
-/** The key as it was loaded; it is the test key, whatever form it came in. */
+/** The key as it was loaded; it is the test key, in any form. */
 async function signingAtOnce(source: Reloadable<SigningKey>): Promise<Reloadable<SigningKey>> {
   const { sign } = inProcessKey((await testKeys()).privateKeyPem).current()
   return { ...source, current: () => ({ ...source.current(), sign }) }
 }
 
-/** Tells the port of the ops server, which stands in the first line. */
+/** Says the port of the ops server, which stands in the first line. */
 function listeningTo(log: CountedLog, tell: (port: number) => void): CountedLog {
   return {
     ...log,

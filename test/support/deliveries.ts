@@ -19,7 +19,7 @@ export const defaultCircuit: CircuitPolicy = {
   probeTimeout: 120_000,
 }
 
-/** What becomes of a retry, and after how long; undefined: nobody ever hears of it. */
+/** What becomes of a retry, and after how long; undefined: its outcome never becomes known. */
 export type Fate = { afterMs: number; verdict: ReceiverVerdict } | undefined
 
 export interface Line {

@@ -64,7 +64,7 @@ export interface Delivery {
 
 /**
  * A platform that answers a PATCH at once with `processing` and delivers by itself, or with `waits` answers when it has
- * delivered. `of` tells how, when the PATCH comes; undefined for a delivery that never ends.
+ * delivered. `of` says how, when the PATCH comes; undefined for a delivery that never ends.
  */
 export function delivering(
   of: (record: WebhookRecord) => Delivery | undefined,

@@ -1,4 +1,4 @@
-// The platform in memory behind its HTTP: a transport that answers in the platform's JSON, and tells the platform's time.
+// The platform in memory behind its HTTP: a transport that answers in the platform's JSON, and gives the platform's time.
 import type { HttpRequest, HttpResponse, Transport } from '../../src/platform/http/http.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import { invalidStatusCode, listParameter, webhookStatuses, type WireWebhook } from '../../src/platform/wire.ts'
@@ -16,7 +16,7 @@ export interface FakeHttpOptions {
   monotonic: () => number
   /** The server's clock in epoch ms, for `Date`. */
   serverNow: () => number
-  /** Another answer than the platform's, for whatever the test wants to go wrong. */
+  /** Another answer than the platform's, for what the test wants to go wrong. */
   instead?: (request: HttpRequest) => { status: number; body?: unknown } | undefined
 }
 

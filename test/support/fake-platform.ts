@@ -1,4 +1,4 @@
-// The platform in memory, as a PlatformClient: every reading of what the specification leaves open, and whatever trouble a test wants.
+// The platform in memory, as a PlatformClient: every reading of what the specification leaves open, and any trouble a test wants.
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { ListPage, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
@@ -9,18 +9,18 @@ import { firstFrom } from './event-order.ts'
 export interface Readings {
   /** `unstable`: by event second, ties in another order on every page. Default `event-asc`. */
   order?: 'event-asc' | 'event-desc' | 'id' | 'inserted' | 'unstable'
-  /** Whether the bounds belong to what is asked for. Default both. */
+  /** True when the bounds belong to what is asked for. Default both. */
   fromInclusive?: boolean
   toInclusive?: boolean
-  /** Whether event times are compared with their fraction of a second. Default without. */
+  /** True when event times are compared with their fraction of a second. Default without. */
   precision?: 'second' | 'fraction'
   /** Parameters that a gateway drops. */
   ignores?: readonly ('status' | 'from' | 'to' | 'page')[]
-  /** Rows on a page at most, whatever was asked. Default 100. */
+  /** Rows on a page at most, no matter what was asked. Default 100. */
   maxPageSize?: number
   /** The page size in the answer: its own, an echo of the question, or none. Default `own`. */
   tellsSize?: 'own' | 'asked' | 'none'
-  /** `all`: of all records, whatever was asked. `huge`: a number that has nothing to do with them. Default `true`. */
+  /** `all`: of all records, no matter what was asked. `huge`: a number that has nothing to do with them. Default `true`. */
   totals?: 'true' | 'none' | 'all' | 'zero' | 'double' | 'huge'
 }
 
@@ -29,7 +29,7 @@ export interface FakePlatformOptions extends Readings {
   /** For the platform's time, and how long calls take. Without it the time stands still and calls take none. */
   clock?: Clock
   latencyMs?: number
-  /** Whether an answer has told the platform's time. Default yes. */
+  /** True when an answer has given the platform's time. Default yes. */
   knowsTime?: () => boolean
   /** Called when a list call has arrived, before it is answered: may change the records, or throw what the call rejects with. */
   onList?: (query: ListQuery, platform: FakePlatform) => void | Promise<void>
@@ -59,7 +59,7 @@ export interface FakePlatform extends PlatformClient {
 
 let made = 0
 
-/** A uuid that tells its number. */
+/** A UUID that shows its number. */
 export function idOf(number: number): string {
   return `00000000-0000-4000-8000-${number.toString(16).padStart(12, '0')}`
 }

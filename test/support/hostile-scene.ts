@@ -39,7 +39,7 @@ export interface Scene extends AsyncDisposable {
   /** How the calls of an operation ended, as the daemon classified them. */
   reasons(operation: 'token' | 'list' | 'retry'): Partial<Record<Reason, number>>
   failures(): NonNullable<SweepReport['failure']>[]
-  /** Time passes, and rounds are made, until all is recovered; at most `rounds` (default 6). Tells what is wrong then. */
+  /** Time passes, and rounds are made, until all is recovered; at most `rounds` (default 6). Says what is wrong then. */
   recover(rounds?: number): Promise<string[]>
 }
 
@@ -59,7 +59,7 @@ const env = {
 /** Faults of the connection itself. Those that take time are played on the virtual clock; http-failure.test.ts has them over sockets. */
 const socketFaults: ReadonlySet<Fault['kind']> = new Set(['reset', 'cut', 'redirect'])
 
-/** Whether a scene needs sockets for this fault. */
+/** True when a scene needs sockets for this fault. */
 export function wireFor(fault: Fault): Pick<SceneOptions, 'http'> {
   return { http: socketFaults.has(fault.kind) }
 }

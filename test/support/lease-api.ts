@@ -41,7 +41,7 @@ export interface LeaseApi extends AsyncDisposable {
   fault: (call: { method: string; token: string | undefined }) => Fault | undefined
   /** The only valid token; written where the pods read it. */
   rotate(token: string): Promise<void>
-  /** A folder like `folder`, with a token of its own: the calls of one pod can be told apart. */
+  /** A folder like `folder`, with a token of its own: the calls of one pod can be distinguished. */
   podFolder(token: string): Promise<string>
 }
 
@@ -81,7 +81,7 @@ export async function startLeaseApi(): Promise<LeaseApi> {
     if (stored?.metadata.name !== name) return [404, { kind: 'Status', code: 404 }]
     if (method === 'GET') return [200, stored]
     if (body === undefined || !isValid(body)) return [422, { kind: 'Status', code: 422 }]
-    // Without a version a PUT replaces whatever is there.
+    // Without a version a PUT replaces what is there.
     const given = body.metadata.resourceVersion as string | undefined
     const isCurrent = given === undefined || given === stored.metadata.resourceVersion
     return isCurrent ? [200, keep(body)] : [409, { kind: 'Status', code: 409 }]

@@ -12,7 +12,7 @@ export const passphrase = 'passphrase-canary-Xk27'
 /** Of the sender in every payload; valid, so that it is known by its looks. */
 export const iban = ibanOf('0532013000')
 const otherIban = ibanOf('0648489890')
-/** Looks like an assertion, and is nobody's. */
+/** Looks like an assertion, and belongs to no client. */
 export const strayJwt = [
   '{"alg":"RS256","typ":"JWT"}',
   '{"jti":"canary-jti","iss":"canary-client"}',
@@ -87,7 +87,7 @@ const json = (body: unknown): { text: string } => ({ text: JSON.stringify(body) 
 const page = `<html><body>${planted['text of a page']} ${planted.name} ${iban}</body></html>`
 const headers = { 'x-canary': planted['a header of the platform'], 'www-authenticate': `Bearer ${strayJwt}` }
 
-/** The token endpoint tells the assertion back. */
+/** The token endpoint repeats the assertion. */
 export const refusedAssertion: Fault = {
   kind: 'refuse-token',
   description: `Assertion ${strayJwt} of account ${otherIban} is refused`,

@@ -54,7 +54,7 @@ export interface ClientUnderTest extends AsyncDisposable {
   sent: SentRequest[]
   /** Lays out answers, in the order in which they will be given. */
   replies(...replies: Reply[]): void
-  /** Gives this one to whatever is asked from now on. */
+  /** Gives this one to all that is asked from now on. */
   always(reply: Reply): void
 }
 

@@ -1,4 +1,4 @@
-// A TCP server that answers with whatever bytes a test gives it: what no HTTP server would send.
+// A TCP server that answers with any bytes a test gives it: what no HTTP server would send.
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 
@@ -26,7 +26,7 @@ function requestLength(text: string): number | undefined {
   return text.length >= length ? length : undefined
 }
 
-/** Listens on loopback, on any free port. `greeting` is written as soon as somebody has connected. */
+/** Listens on loopback, on any free port. `greeting` is written as soon as a client has connected. */
 export async function startRawServer(onRequest: OnRequest, greeting?: string): Promise<RawServer> {
   const requests: string[] = []
   const open = new Set<Socket>()

@@ -1,4 +1,4 @@
-// A real reconciler against a sandbox, over real HTTP or in this process, with everything it tells kept for the test.
+// A real reconciler against a sandbox, over real HTTP or in this process, with everything it emits kept for the test.
 import { every, systemClock, systemRandom, type Clock } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
@@ -41,7 +41,7 @@ export interface ReconcilerTestOptions {
   periodMs?: number
   /** How the sandbox is reached without HTTP. Default: over HTTP, with real deadlines. */
   inProcess?: { transport: Transport; key: Reloadable<SigningKey> }
-  /** Told of every fact in the moment in which it is told. */
+  /** Called with every fact in the moment in which it is reported. */
   hear?: (fact: TelemetryEvent) => void
 }
 
@@ -64,7 +64,7 @@ interface Way {
   close?: () => Promise<void>
 }
 
-/** Deadlines are real, whatever clock the reconciler lives by. */
+/** Deadlines are real, for any clock of the reconciler. */
 async function overHttp(config: Config, clock: Clock): Promise<Way> {
   const key = await loadKey({ file: config.auth.privateKeyFile ?? '' })
   const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })

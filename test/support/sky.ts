@@ -76,7 +76,7 @@ interface Sky extends PlatformClient {
   counts(): Record<SkyCall['kind'], number>
 }
 
-/** A row of somebody else's, delivered long ago. */
+/** A row of another's, delivered long ago. */
 function deliveredRow(position: number, eventLocal: number): WebhookRecord {
   const id = idOf(0xd00000000000 + position)
   const known = { subscriptionId: '', eventType: '', module: '', responseStatusCode: 200, lastAttemptLocal: eventLocal }
@@ -277,7 +277,7 @@ export function holdingUnder(options: SkyOptions, more: ReconcileOptions = {}): 
   return world
 }
 
-/** How many outcomes of each kind were told. */
+/** How many outcomes of each kind were reported. */
 export function outcomesOf(world: World): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const fact of world.facts) {

@@ -15,7 +15,7 @@ export interface EngineOptions {
   env: Readonly<Record<string, string>>
   /** How far the daemon's host is ahead of the true time, in milliseconds; default 0. */
   hostAheadMs?: number | undefined
-  /** Told of every fact in the moment in which it is told. */
+  /** Called with every fact in the moment in which it is reported. */
   hear?: ((fact: TelemetryEvent) => void) | undefined
   /** In this process only: stands between the reconciler and the platform. */
   between?: ((transport: Transport) => Transport) | undefined

@@ -48,7 +48,7 @@ function parseClaims(assertion: string): Record<string, unknown> {
   return JSON.parse(Buffer.from(assertion.split('.')[1] ?? '', 'base64url').toString()) as Record<string, unknown>
 }
 
-/** Answers with a good token until told otherwise. */
+/** Answers with a good token until a test says otherwise. */
 export function createTokenEndpoint(clock: VirtualClock, { skewMs = 0 } = {}): TokenEndpoint {
   const seen: SeenRequest[] = []
   let serverOffset = clock.now() + skewMs - clock.monotonic()
@@ -125,7 +125,7 @@ export function fakeKeySource(): Reloadable<SigningKey> & { next: SigningKey | E
   }
 }
 
-/** Counts its UUIDs, and is as random as it is told. */
+/** Counts its UUIDs, and is as random as the test says. */
 export function fakeRandom(next: () => number = () => 0.5): Random {
   let uuids = 0
   return { next, uuid: () => `00000000-0000-4000-8000-${String(++uuids).padStart(12, '0')}` }

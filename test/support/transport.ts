@@ -20,7 +20,7 @@ export const ok = `${json}Content-Length: 2\r\n\r\n{}`
 
 export interface TransportUnderTest {
   clock(): VirtualClock
-  /** A GET with the time and size limits above, unless told otherwise. */
+  /** A GET with the time and size limits above, unless a test says otherwise. */
   request(url: URL, changes?: Partial<HttpRequest>): Promise<HttpResponse>
   /** Puts another transport in its place, on the same clock. */
   reopen(options: Omit<HttpTransportOptions, 'clock'>): Promise<void>

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { createVirtualClock } from './virtual-clock.ts'
 
 describe('virtual clock', () => {
-  test('starts where it is told and moves only when told', async () => {
+  test('starts where the test says and moves only when asked', async () => {
     const clock = createVirtualClock(1_000)
     const monotonic = clock.monotonic()
     await clock.advance(250.5)
@@ -48,7 +48,7 @@ describe('virtual clock', () => {
     await expect(createVirtualClock().sleep(ms)).resolves.toBeUndefined()
   })
 
-  test('an abort rejects with its reason, before or during the sleep, and leaves nobody behind', async () => {
+  test('an abort rejects with its reason, before or during the sleep, and leaves no sleeper', async () => {
     const clock = createVirtualClock()
     const controller = new AbortController()
     const reason = new Error('enough')
@@ -71,7 +71,7 @@ describe('virtual clock', () => {
     await sleeping
   })
 
-  test('a hot loop is told, not endless', async () => {
+  test('a hot loop is reported, not endless', async () => {
     const clock = createVirtualClock()
     const loop = async (): Promise<never> => {
       for (;;) await clock.sleep(0)

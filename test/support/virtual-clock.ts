@@ -21,7 +21,7 @@ export interface VirtualClock extends Clock {
   jump(ms: number): void
   /** How many are asleep: 0 after everything was stopped, or something leaked. */
   sleepers(): number
-  /** Milliseconds until the next one wakes up; undefined when nobody sleeps. */
+  /** Milliseconds until the next one wakes up; undefined when no sleeper is left. */
   nextWake(): number | undefined
 }
 
@@ -114,7 +114,7 @@ export function createVirtualClock(startMs = Date.UTC(2026, 0, 15, 12)): Virtual
     for (let idle = 0; !settled;) {
       const first = next()
       if (first === undefined) {
-        if (++idle > patience) throw new Error('the promise is not settled, and nobody sleeps')
+        if (++idle > patience) throw new Error('the promise is not settled, and no sleeper is left')
         await settle()
         await new Promise((resolve) => setTimeout(resolve, 1))
         continue

@@ -29,7 +29,7 @@ vi.setConfig({ testTimeout: 90_000 })
 const events: Readonly<Record<string, LogEvent>> = logEvents
 const everyLine = ['level', 'time', 'instance', 'event', 'msg']
 
-/** What is told that the closed set does not know. */
+/** What is reported that the closed set does not know. */
 function strangeIn(lines: readonly LogLine[]): string[] {
   return lines.flatMap(({ event, ...fields }) => {
     const known = [...everyLine, ...Object.keys(events[event]?.fields ?? {})]
@@ -167,7 +167,7 @@ describe('the commands for the person on call', () => {
   })
 })
 
-test('the report would tell a secret of the environment, were it not told to leave that out', async () => {
+test('the report would show a secret of the environment, did it not leave that out', async () => {
   // This test can fail: what is searched above does hold the environment by default.
   const { spawnSync } = await import('node:child_process')
   const script = 'process.stdout.write(JSON.stringify(process.report.getReport()))'

@@ -1,4 +1,4 @@
-// The whole daemon through a bad day: whatever the platform does, it stays up, answers its probes, counts what it sees, and goes on.
+// The whole daemon through a bad day: with any trouble of the platform it stays up, answers its probes, counts what it sees, and goes on.
 import { describe, expect, test } from 'vitest'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { createInProcessSandbox, type InProcessSandbox } from '../../sandbox/sandbox.ts'
@@ -124,7 +124,7 @@ describe('from the start', () => {
   })
 })
 
-test('not ready before a token and a page were seen, whatever else was answered', async () => {
+test('not ready before a token and a page were seen, no matter what else was answered', async () => {
   await using day = await begin()
   const { daemon, sandbox } = day
   sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 200, body: { text: '{"data":{}}' } } })

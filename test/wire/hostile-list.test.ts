@@ -14,7 +14,7 @@ const text = (body: string, contentType = 'application/json'): Fault => ({
   body: { text: body, contentType },
 })
 
-/** Whatever the list answers to all calls, the first sweep makes no more of them than this. */
+/** With any answer of the list to all calls, the first sweep makes no more of them than this. */
 const mostCalls = 4
 
 async function expectRecovered(scene: Scene): Promise<void> {
@@ -129,7 +129,7 @@ describe('some list calls', () => {
     const lists = scene.sandbox.requestLog().filter(({ operation }) => operation === 'list')
     const refused = lists.findIndex(({ status }) => status === 429)
     const waited = (lists[refused + 1]?.at ?? 0) - (lists[refused]?.at ?? 0)
-    // The date tells whole seconds.
+    // The date gives whole seconds.
     expect(waited).toBeGreaterThanOrEqual(10_500 + least)
     expect(waited).toBeLessThan(60_000)
   })
@@ -166,7 +166,7 @@ describe('some list calls', () => {
   })
 })
 
-/** Whether what a call asks for takes in the second of this record. */
+/** True when what a call asks for takes in the second of this record. */
 function asksFor(query: URLSearchParams, eventDateTime: string): boolean {
   const second = eventDateTime.slice(0, 19)
   const [from, to] = [query.get(listParameter.from), query.get(listParameter.to)]
@@ -179,7 +179,7 @@ describe('a part of the list', () => {
     ['HTML', { kind: 'status', status: 200, body: 'html' }],
     ['too large', { kind: 'huge-body', mebibytes: 9 }],
     ['no answer', { kind: 'hang' }],
-  ])('that can never be listed (%s): the rest is recovered, and it is told what is left out', async (_, fault) => {
+  ])('that can never be listed (%s): the rest is recovered, and the log says what is left out', async (_, fault) => {
     await using scene = await startScene({
       ...wireFor(fault),
       env: { RECONCILER_WINDOW_LOOKBACK: '11h' },

@@ -23,12 +23,12 @@ function retryFacts(
   )
 }
 
-/** Calls of an operation, as the daemon told them: a look after a retry is no sweep. */
+/** Calls of an operation, as the daemon reported them: a look after a retry is no sweep. */
 function callsTold(scene: Scene, operation: 'list' | 'confirm'): number {
   return scene.daemon.facts.filter((fact) => fact.type === 'platform-request' && fact.operation === operation).length
 }
 
-/** Nobody knows whether these retries were taken; so long they are looked for. */
+/** Unknown whether these retries were taken; so long they are looked for. */
 const lostFor = { RECONCILER_CIRCUIT_PROBE_TIMEOUT: '20s' }
 
 /** A call under way takes less, in the scene's fast time. */
@@ -84,7 +84,7 @@ describe('every retry is refused', () => {
       // Nine for two sweeps, and a question now and then whether the platform answers at all.
       expect(callsTold(scene, 'list')).toBeLessThanOrEqual(9 + scene.ids.length / 3)
       expect(scene.calls().token).toBe(1)
-      // Checked until nobody can know; their events lie far apart, so each check is a call of its own: at 0.5, 1, 2 ... 64 s.
+      // Checked until it can not be known; their events lie far apart, so each check is a call of its own: at 0.5, 1, 2 ... 64 s.
       expect(first.outcomes).toEqual(lost > 0 ? { unknown: lost } : {})
       expect(callsTold(scene, 'confirm')).toBeLessThanOrEqual(8 * lost)
       await expectRecovered(scene)
@@ -129,7 +129,7 @@ describe('every retry is refused', () => {
     ['429 without a time', { kind: 'throttle', retryAfter: 'absent' }, 0],
     ['425', { kind: 'throttle', status: 425, retryAfter: { seconds: 2 } }, 0],
     ['503', { kind: 'throttle', status: 503, retryAfter: { seconds: 20 } }, 20_000],
-  ])('%s: everything waits as long as it was told to', async (_, fault, pauseMs) => {
+  ])('%s: everything waits as long as it was asked to', async (_, fault, pauseMs) => {
     await using scene = await startScene()
     scene.sandbox.faults.set(retryFault(fault, { count: 4 }))
 
@@ -213,7 +213,7 @@ describe('the record is not failed any more', () => {
     message: 'Webhook status must be Failed.',
   }
 
-  test.each(statuses)('told under HTTP %i: nobody is to blame', async (status) => {
+  test.each(statuses)('under HTTP %i: no side is to blame', async (status) => {
     await using scene = await startScene({ records: 5 })
     const body = { ...error, messageParameters: ['Failed', 'Processing'] }
     scene.sandbox.faults.set(retryFault(text(status, body)))
@@ -277,7 +277,7 @@ describe('a few bad records among many good ones', () => {
     ['break off', { kind: 'reset', when: 'before' }, 'unreachable'],
     ['are gone', { kind: 'status', status: 404 }, 'gone'],
     ['are refused', { kind: 'status', status: 400 }, 'rejected'],
-  ])('ten that always %s keep nobody else waiting', async (_, fault, result) => {
+  ])('ten that always %s keep no other record waiting', async (_, fault, result) => {
     await using scene = await startScene({
       records: 510,
       env: { RECONCILER_RETRY_CONCURRENCY: '8' },

@@ -46,7 +46,7 @@ const refusals: [string, Fault, Reason, 'rejected' | 'transient'][] = [
   ['reset', { kind: 'reset', when: 'before' }, 'connection', 'transient'],
 ]
 
-/** Whatever happens, no more failed tries than this go out in 30 seconds. @see docs/architecture.md "Access token" */
+/** In any case, no more failed tries than this go out in 30 seconds. @see docs/architecture.md "Access token" */
 const mostTries = 2
 
 async function expectRecovered(scene: Scene): Promise<void> {
@@ -128,7 +128,7 @@ describe('no token', () => {
   })
 })
 
-describe('a token whose life is not told as it should be', () => {
+describe('a token whose life is not given as it should be', () => {
   const minute = 60_000
   test.each<[string, unknown, number]>([
     ['no expires_in', undefined, minute],
@@ -192,7 +192,7 @@ describe('a token whose life is not told as it should be', () => {
     expect(await scene.recover()).toEqual([])
   })
 
-  test('an odd scope is told, and used all the same', async () => {
+  test('an odd scope is reported, and used all the same', async () => {
     await using scene = await startScene({ readings: { tokenScope: 'openid profile' } })
     expect((await scene.round()).sweep.result).toBe('complete')
     expect(scene.daemon.facts).toContainEqual({

@@ -21,7 +21,7 @@ describe('a connection that breaks', () => {
     ['reset between chunks', (socket) => socket.write(chunk, () => socket.resetAndDestroy())],
     ['closed between chunks', (socket) => socket.end(chunk)],
     ['closed right after the head', (socket) => socket.end(`${json}Content-Length: 100\r\n\r\n`)],
-  ])('%s is a failure, told once and not repeated', async (_, onRequest) => {
+  ])('%s is a failure, reported once and not repeated', async (_, onRequest) => {
     await using server = await startRawServer(onRequest)
     const failure = await failureOf(http.request(server.url, { method: 'PATCH', body: '{}' }))
     expect(failure.reason).toBe('connection')

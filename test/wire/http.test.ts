@@ -85,7 +85,7 @@ describe('what is sent', () => {
   })
 
   test.each(['a\r\nX-Evil: 1', 'a\nb', 'a\0b', '\u{1F600}'])(
-    'a header value %j never goes out, and is not told',
+    'a header value %j never goes out, and is not reported',
     async (value) => {
       await using server = await startRawServer(says(ok))
       const failure = await failureOf(http.request(server.url, { headers: { authorization: `Bearer CANARY${value}` } }))
@@ -112,10 +112,10 @@ describe('the size', () => {
   })
 
   test.each<[string, string]>([
-    ['told in advance, before a byte of it is read', `${json}Content-Length: ${maxBytes + 1}\r\n\r\n`],
-    ['told as beyond all bounds', `${json}Content-Length: 9007199254740991\r\n\r\n`],
-    ['not told in advance', chunked(maxBytes + 1)],
-    ['not told, in small pieces', `${chunked(maxBytes)}1\r\nx\r\n`],
+    ['announced, before a byte of it is read', `${json}Content-Length: ${maxBytes + 1}\r\n\r\n`],
+    ['announced as beyond all bounds', `${json}Content-Length: 9007199254740991\r\n\r\n`],
+    ['not announced', chunked(maxBytes + 1)],
+    ['not announced, in small pieces', `${chunked(maxBytes)}1\r\nx\r\n`],
   ])('above the limit, %s, ends the connection', async (_, bytes) => {
     await using server = await startRawServer(says(bytes))
     expect((await failureOf(http.request(server.url))).reason).toBe('too-large')

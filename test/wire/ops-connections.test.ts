@@ -63,7 +63,7 @@ async function gone(socket: Socket): Promise<void> {
   await new Promise((resolve) => socket.once('close', resolve))
 }
 
-/** Whether the server has ended it by the time that another connection has two more answers: not by a timeout of Node. */
+/** True when the server has ended it by the time that another connection has two more answers: not by a timeout of Node. */
 async function isEndedBeside(other: Socket, socket: Socket): Promise<boolean> {
   socket.resume()
   for (let answers = 0; answers < 2; answers += 1) {

@@ -118,7 +118,7 @@ describe('a PATCH never leaves', () => {
   )
 })
 
-describe('nobody knows whether a PATCH was taken', () => {
+describe('it is not known whether a PATCH was taken', () => {
   test('when TLS breaks after the request was written', async () => {
     let client: Socket | undefined
     await using server = await startTlsServer(good, () => client?.write('no TLS record at all'))
@@ -182,7 +182,7 @@ describe('through a proxy', () => {
     await http.close()
   })
 
-  test.each([403, 407, 502])('that refuses with %i a PATCH never leaves, and the code tells it', async (status) => {
+  test.each([403, 407, 502])('that refuses with %i a PATCH never leaves, and the code says it', async (status) => {
     await using proxy = await startConnectProxy(1, status)
     const HTTPS_PROXY = `http://127.0.0.1:${proxy.port}`
     await http.reopen({ connections: 2, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })

@@ -101,7 +101,7 @@ test.each<[string, Fault, Partial<TokenError>]>([
   ['2 MiB', { kind: 'huge-body', mebibytes: 2 }, { kind: 'transient', reason: 'too-large' }],
   ['another place', { kind: 'redirect', location: 'http://127.0.0.1:1/' }, { kind: 'transient', reason: 'redirect' }],
   ['429', { kind: 'throttle', retryAfter: { seconds: 60 } }, { kind: 'transient', reason: 'throttled' }],
-])('an endpoint that answers %s is told by name, and left alone for a while', async (_, fault, expected) => {
+])('an endpoint that answers %s is named, and left alone for a while', async (_, fault, expected) => {
   await using it = await scene({ faults: [{ operation: 'token', fault }] })
   expect(await refusalOf(it.manager)).toMatchObject(expected)
   for (let i = 0; i < 50; i++) await refusalOf(it.manager)

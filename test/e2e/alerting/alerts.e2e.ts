@@ -14,7 +14,7 @@ import { keepWatching, watch } from './watch.ts'
 
 /**
  * Minutes of the rules take four seconds here: every `for`, range and offset is divided by this. Not more: the daemon asks
- * for a token at most twice in 30 s whatever it is told, and a rule wants to see a try within its 10 minutes (40 s here).
+ * for a token at most twice in 30 s in any case, and a rule wants to see a try within its 10 minutes (40 s here).
  */
 const timesFaster = 15
 const scrapeMs = 1000

@@ -1,4 +1,4 @@
-// What is broken, one thing for each instance, which alert has to tell of it, and how it is put right.
+// What is broken, one thing for each instance, which alert has to report it, and how it is put right.
 import { systemClock } from '../../../src/runtime/clock.ts'
 import { client } from '../../sandbox/client.ts'
 import { testKeys } from '../../support/keys.ts'
@@ -6,7 +6,7 @@ import type { Scene, SceneOptions } from './scene.ts'
 import { watch } from './watch.ts'
 
 export interface Incident extends SceneOptions {
-  /** The one alert that has to tell of it, without its prefix. */
+  /** The one alert that has to report it, without its prefix. */
   alert: string
   severity: 'critical' | 'warning'
   /**
@@ -19,7 +19,7 @@ export interface Incident extends SceneOptions {
   mend: (scene: Scene) => void | Promise<void>
 }
 
-/** Retries again after a moment, whatever came before. */
+/** Retries again after a moment, no matter what came before. */
 const eager = { RECONCILER_RETRY_BACKOFF_INITIAL: '2s', RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1' }
 
 function takeReceiverDown({ sandbox, fail }: Scene): void {
@@ -143,7 +143,7 @@ export const incidents: readonly Incident[] = [
     mend: bringReceiverUp,
   },
   {
-    // Nobody has told the daemon of a health address: it learns by the retries.
+    // The daemon has no health address: it learns by the retries.
     instance: 'receiver-down-unasked',
     alert: 'CircuitOpen',
     severity: 'warning',

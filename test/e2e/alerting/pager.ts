@@ -1,4 +1,4 @@
-// The end of the line: an HTTP server to which Alertmanager sends, in the place of whoever is paged. Keeps all that arrives.
+// The end of the line: an HTTP server to which Alertmanager sends, in the place of the person on call. Keeps all that arrives.
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

@@ -9,7 +9,7 @@ function serve(port: number): string[] {
   return ['-e', `require('node:http').createServer((_, answer) => answer.end()).listen(${port}, '127.0.0.1')`]
 }
 
-test('a program that is missing is told of, with the package that has it', async () => {
+test('a program that is missing is reported, with the package that has it', async () => {
   const starting = startService({
     program: '/nowhere/prometheus',
     packageName,
@@ -19,7 +19,7 @@ test('a program that is missing is told of, with the package that has it', async
   await expect(starting).rejects.toThrow(/missing: install Debian's package a-package/)
 })
 
-test('a program that ends before it is ready is told of with its output', async () => {
+test('a program that ends before it is ready is reported with its output', async () => {
   const args = ['-e', 'console.error("the file is wrong"); process.exitCode = 3']
   const readyUrl = `http://127.0.0.1:${await freePort()}`
   const starting = startService({ program: process.execPath, packageName, args, readyUrl })

@@ -24,7 +24,7 @@ export interface Scene extends AsyncDisposable {
   readonly sandbox: Sandbox
   /** Failed records that are due: some days old, last tried half a day ago. Their ids. */
   fail(count: number): string[]
-  /** One that failed long ago and is not due for hours: it stays missing, whatever the daemon does. Its id. */
+  /** One that failed long ago and is not due for hours: it stays missing, no matter what the daemon does. Its id. */
   failForHours(): string
   /** Puts the key of this name (see testKeys) into the daemon's key file. */
   useKey(name: string): Promise<void>

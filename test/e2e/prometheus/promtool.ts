@@ -1,4 +1,4 @@
-// Runs promtool, which Debian's package `prometheus` brings; whoever has none is told so.
+// Runs promtool, which Debian's package `prometheus` brings; a missing one is reported.
 import { execFile } from 'node:child_process'
 
 /** The shell's code for a command that is not there. */

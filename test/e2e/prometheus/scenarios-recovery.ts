@@ -87,7 +87,7 @@ export const recovery: Scenario[] = [
     firing: { 60: none, 70: ['Expiring'], 125: none },
   },
   {
-    name: 'parked ones that expire wake nobody up',
+    name: 'parked ones that expire page no one',
     series: { [`${own}expiring_webhooks{decision="parked"}`]: '0x60 9x500' },
     firing: { 100: none },
   },

@@ -1,4 +1,4 @@
-// What happens to a daemon, and which alert comes of it: each fires, does not fire, resolves, and stays quiet when another tells the cause.
+// What happens to a daemon, and which alert comes of it: each fires, does not fire, resolves, and stays quiet when another says the cause.
 import type { Scenario } from './scenario.ts'
 import { recovery } from './scenarios-recovery.ts'
 import { replicas } from './scenarios-replicas.ts'

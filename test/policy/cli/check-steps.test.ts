@@ -20,7 +20,7 @@ const now = Date.UTC(2026, 0, 15)
 const key: SigningKey = { bits: 4096, fingerprint: 'abc', sign: () => Promise.resolve('') }
 const show = (ms: number): string => new Date(ms).toISOString()
 
-test('a configuration problem tells key, origin and what is allowed', () => {
+test('a configuration problem says key, origin and what is allowed', () => {
   const error = new ConfigurationError([{ key: 'a.b', origin: 'config.yaml:3', message: 'must be 1' }])
   expect(configurationFailed('configuration', error)).toMatchObject({
     verdict: 'failed',

@@ -28,7 +28,7 @@ interface Behaviour {
   answers?: [RetryAnswer, RetryAnswer?]
   /** The record at the time of a look-up, in ms after the retry; undefined: not shown. */
   shown?: (afterMs: number) => Partial<WebhookRecord> | undefined
-  /** Whether a span shows the event; `from` and `to` in seconds relative to the event's. */
+  /** True when a span shows the event; `from` and `to` in seconds relative to the event's. */
   shows?: (from: number, to: number) => boolean
   status?: number
 }

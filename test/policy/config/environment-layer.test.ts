@@ -24,7 +24,7 @@ describe('a _FILE twin', () => {
     expect(passphrase(content)).toBe(value)
   })
 
-  test('is told as the origin, and goes before the file', () => {
+  test('is reported as the origin, and goes before the file', () => {
     const yaml = 'auth:\n  privateKeyPassphrase: other'
     const { config, origins } = loadWith({ yaml, env: { [twinVariable]: '/run/p' }, files: { '/run/p': 'hunter2' } })
     expect(config.auth.privateKeyPassphrase).toBe('hunter2')
@@ -198,7 +198,7 @@ describe('secrets', () => {
     ['on a line of its own', {}, `auth:\n  privateKeyPassphrase:\n${secret}\n`],
     ['as the path of its twin', { RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE_FILE: secret }, undefined],
     ['as the client id, cut in lines', { RECONCILER_AUTH_CLIENT_ID: `x\n${secret}` }, undefined],
-  ])('%s are not told', (_, env, yaml) => {
+  ])('%s are not reported', (_, env, yaml) => {
     const told = toldOf(() => loadWith({ env, yaml }))
     expect(told.join('\n')).not.toContain(secret)
   })

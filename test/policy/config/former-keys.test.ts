@@ -33,7 +33,7 @@ test('the environment goes before the file, by whichever name', () => {
 })
 
 test('the log says so at the start', async () => {
-  // It ends as there is no such key file: what is to be renamed was told before.
+  // It ends as there is no such key file: what is to be renamed was reported before.
   const { code, err } = await runCommand(['once'], { env: { ...requiredEnv, RECONCILER_OUTCOME_FIRST_LOOK: '1s' } })
   expect(code).toBe(78)
   expect(err).toContain(renamed)

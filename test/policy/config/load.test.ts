@@ -225,7 +225,7 @@ describe('a file that can not be read', () => {
     expect(first).toMatchObject({ key: '--config', origin: '/etc/config.yaml' })
     expect(first?.message).toMatch(message)
     expect(first?.message).not.toContain('secret')
-    // What may stand in that file is not missing; what is wrong in the environment is still told.
+    // What may stand in that file is not missing; what is wrong in the environment is still reported.
     expect(second).toMatchObject({ key: 'log.level', origin: 'RECONCILER_LOG_LEVEL' })
     expect(others).toEqual([])
   })

@@ -37,7 +37,7 @@ function problemsOf(act: () => unknown): readonly { key: string; origin: string;
 }
 
 describe('sections', () => {
-  test('are loaded whatever the others are', () => {
+  test('are loaded with any values of the others', () => {
     const env = { RECONCILER_CONFIG: '/c.yaml', RECONCILER_CONTROL_TOKEN: token, RECONCILER_RETRY_TYPO: '1' }
     expect(loadSections(input(env), ['server', 'control'])).toEqual({
       config: {
@@ -65,12 +65,12 @@ describe('sections', () => {
     ['a value', { RECONCILER_SERVER_PORT: 'x' }, 'server.port'],
     ['a variable that is not known', { RECONCILER_SERVER_PRT: '1' }, 'RECONCILER_SERVER_PRT'],
     ['a file that is not there', { RECONCILER_CONFIG: '/none.yaml' }, 'RECONCILER_CONFIG'],
-  ])('%s of their own that is wrong is told, and nothing else', (_name, env, key) => {
+  ])('%s of their own that is wrong is reported, and nothing else', (_name, env, key) => {
     const told = problemsOf(() => loadSections(input({ ...env, RECONCILER_RETRY_CONCURRENCY: 'x' }), ['server']))
     expect(told.map((problem) => problem.key)).toEqual([key])
   })
 
-  test('a token that is too short is told', () => {
+  test('a token that is too short is reported', () => {
     const told = problemsOf(() => loadSections(input({ RECONCILER_CONTROL_TOKEN: 'short' }), ['control']))
     expect(told).toMatchObject([{ key: 'control.token', origin: 'RECONCILER_CONTROL_TOKEN' }])
   })

@@ -112,7 +112,7 @@ describe('what is not taken, with its line', () => {
     expect(problem?.key).toBe('a?log.level (config.yaml:1)?[2J')
   })
 
-  test('whatever stands in the file, it is taken or refused', () => {
+  test('no matter what stands in the file, it is taken or refused', () => {
     const piece = fc.oneof(
       fc.constantFrom(
         'log:',

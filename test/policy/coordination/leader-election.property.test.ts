@@ -1,4 +1,4 @@
-// Whatever happens to instances, clocks and answers: never two that lead at one moment, and one again when all is well.
+// With any trouble of instances, clocks and answers: never two that lead at one moment, and one again when all is well.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createLeaseStore, leadersOf, noFaults, startInstance, timings } from '../../support/lease-store.ts'

@@ -44,7 +44,7 @@ describe('a line', () => {
     })
   })
 
-  test('of a retry that somebody else had made, and of one whose answer was lost', () => {
+  test('of a retry that another client had made, and of one whose answer was lost', () => {
     const resolved = retryFact({ result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' })
     expect(auditLine(resolved)).toMatchObject({ result: 'already-resolved', found: 'successful' })
     const lost = retryFact({ result: 'unreachable', reason: 'timeout', sent: true, lost: true })
@@ -83,7 +83,7 @@ test('the record of an answer is not in it, nor what its texts may hold', () => 
   expect(JSON.parse(line)).toMatchObject({ audit: true, webhookId: subject.webhookId })
 })
 
-test('whoever asked for a retry is told as its reason', () => {
+test('the reason of a retry is who asked for it', () => {
   const lines: string[] = []
   const clock = { now: () => 0 }
   const audit = createAudit({ instance: 'x', clock, why: 'asked-for', write: (line) => lines.push(line) })
@@ -94,7 +94,7 @@ test('whoever asked for a retry is told as its reason', () => {
   expect(JSON.parse(lines[1] ?? '')).not.toHaveProperty('why')
 })
 
-describe('what the dispatcher tells', () => {
+describe('what the dispatcher says', () => {
   const answers = { onRetry: () => ({ result: 'rejected', reason: 'bad-request', sent: true }) as const }
   const retries = (world: Reconcile): ({ attempt: number; why: string } | undefined)[] =>
     world.facts

@@ -6,7 +6,7 @@ import { TransportError } from '../../../src/platform/http/http.ts'
 
 const secret = 'hunter2'
 
-describe('our own errors tell their message', () => {
+describe('our own errors say their message', () => {
   test.each([
     [new UsageError('no such option'), 'UsageError', 'USAGE', 'no such option'],
     [
@@ -31,14 +31,14 @@ describe('our own errors tell their message', () => {
     expect(errorFields(error)).toMatchObject({ errorName, errorCode, errorMessage })
   })
 
-  test('tell the HTTP status of an answer, where one came', () => {
+  test('say the HTTP status of an answer, where one came', () => {
     expect(errorFields(new PlatformFailure('throttled', 429, 'list'))).toMatchObject({ errorStatus: 429 })
     expect(errorFields(new PlatformFailure('timeout', undefined, 'list'))).not.toHaveProperty('errorStatus')
   })
 })
 
 describe('errors of others', () => {
-  test('tell name, code, causes and places, not messages', () => {
+  test('say name, code, causes and places, not messages', () => {
     const cause = Object.assign(new TypeError(`cause ${secret}`), {
       code: 'ECONNREFUSED',
       cause: new RangeError(secret),

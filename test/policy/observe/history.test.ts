@@ -107,7 +107,7 @@ test('a clock that is set moves the times, not what lies between', async () => {
   expect(minutes.at(-1)?.at).toEqual(new Date(start - 3 * 3_600_000 + 30_000))
 })
 
-test('minutes begin at second 0, whatever fraction of a millisecond lies between the two clocks', async () => {
+test('minutes begin at second 0, for any fraction of a millisecond between the two clocks', async () => {
   const { clock: whole } = scene()
   let fraction = 0
   const clock = { now: () => whole.now(), monotonic: () => whole.monotonic() + fraction }

@@ -1,4 +1,4 @@
-// A log that nobody reads: what waits is bounded, what is dropped is counted and told of. With a stream, and with a real pipe.
+// A log without a reader: what waits is bounded, what is dropped is counted and reported. With a stream, and with a real pipe.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { createLogOutput } from '../../../src/observe/log/log-output.ts'
 
 const mebibyte = 1_048_576
 
-test('lines are dropped while a mebibyte waits, counted, and told of before the next one', () => {
+test('lines are dropped while a mebibyte waits, counted, and reported before the next one', () => {
   const stream = { writableLength: 0, written: [] as string[], write: (text: string) => stream.written.push(text) }
   const output = createLogOutput(stream)
   const told: (string | number)[] = []
@@ -39,7 +39,7 @@ test('a stream in which nothing can wait loses nothing', () => {
   expect(written).toHaveLength(1000)
 })
 
-test('a real pipe that nobody reads: the writer goes on, and little waits', async () => {
+test('a real pipe without a reader: the writer goes on, and little waits', async () => {
   const script = `
     import { createLogOutput } from ${JSON.stringify(join(import.meta.dirname, '../../../src/observe/log/log-output.ts'))}
     const output = createLogOutput(process.stdout)

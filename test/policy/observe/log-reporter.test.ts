@@ -182,13 +182,13 @@ describe('sweeps', () => {
   test.each<[string, TelemetryEvent[], number]>([
     ['not with the other kind', [failedSweep(), sweepFact({ kind: 'recent' }), failedSweep()], 0],
     ['with the kind that failed', [failedSweep({ kind: 'recent' }), sweepFact({ kind: 'recent' })], 1],
-    ['with a full one, whatever failed', [failedSweep(), failedSweep({ kind: 'recent' }), sweepFact()], 1],
+    ['with a full one, no matter what failed', [failedSweep(), failedSweep({ kind: 'recent' }), sweepFact()], 1],
   ])('succeed again: %s', (_, facts, count) => {
     expect(messages(facts).filter((line) => line === 'error: sweep_failed')).toHaveLength(1)
     expect(messages(facts).filter((line) => line === 'info: sweep_recovered')).toHaveLength(count)
   })
 
-  test('without a token are one failure, whatever the other side says of it, and bring its advice along', () => {
+  test('without a token are one failure, no matter what the other side says of it, and bring its advice along', () => {
     const facts = times(20, (i) =>
       failedSweep({}, { stage: 'token', reason: 'server-error', message: `no access token: trace ${i}` }),
     )

@@ -27,7 +27,7 @@ function capture(options: Partial<LogOptions> = {}): { log: CountedLog; lines: s
 
 const parsed = (line: string | undefined): Record<string, unknown> => JSON.parse(line ?? '') as Record<string, unknown>
 
-/** A text, or whatever a cast lets through, in a line. */
+/** A text, or what a cast lets through, in a line. */
 const textFields = (detail: unknown): LogEventFields['receiver_up'] => ({ detail }) as LogEventFields['receiver_up']
 
 describe('a line', () => {
@@ -85,7 +85,7 @@ describe('a line', () => {
     ['an endless number', -Infinity, '-Infinity'],
     ['a list of objects', [{ a: 1 }, 'b'], ['[object]', 'b']],
     ['something that makes its own JSON', { toJSON: () => 'secret' }, '[object]'],
-  ])('holds no more than the kind of %s, whatever a cast lets through', (_, value, written) => {
+  ])('holds no more than the kind of %s, no matter what a cast lets through', (_, value, written) => {
     const { log, lines } = capture()
     log.event('receiver_up', textFields(value))
     expect(parsed(lines[0])['detail']).toEqual(written)

@@ -76,7 +76,7 @@ describe('progress is due', () => {
     setNow(start + 10)
     progress.observe(sweepFact(), start + 10)
     expect(progress.state().progressDueAt).toBe(start + expected)
-    // It stays there while nothing comes, whatever ticks.
+    // It stays there while nothing comes, no matter what ticks.
     setNow(start + 9_000 * minute)
     progress.ticked(start + 9_000 * minute, -1)
     expect(progress.state().progressDueAt).toBe(start + expected)

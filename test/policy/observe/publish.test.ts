@@ -264,7 +264,7 @@ describe('a snapshot', () => {
     expect(Object.keys(await nonZero(metrics))).toHaveLength(4)
   })
 
-  test('of which nobody can tell the end is shown as such', async () => {
+  test('without a known end is shown as such', async () => {
     const metrics = createMetrics({ processMetrics: false })
     metrics.show({ ...empty, failed: { ...noCounts(), due: 1 } })
     expect(await metrics.text()).toContain(`${metricPrefix}estimated_drain_seconds +Inf\n`)
@@ -352,7 +352,7 @@ describe('a snapshot', () => {
       // The lease is the same for as long as the process lives.
       'leader{lease="a/b"}': 1,
       client_certificate_expiry_timestamp_seconds: 3.5,
-      // There is no next one to tell of while the process ends.
+      // There is no next one to report while the process ends.
       next_sweep_timestamp_seconds: 4.5,
     })
   })

@@ -26,7 +26,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true })
 })
 
-test('tells validity and fingerprints', async () => {
+test('says validity and fingerprints', async () => {
   const certificate = (await loadCertificate(keys.certificateFile)).current()
   const key = (await loadKey({ file: keys.privateKeyFile })).current()
   expect(certificate).toEqual({
@@ -53,7 +53,7 @@ test.each([
   ['DER', () => new X509Certificate(keys.certificatePem).raw, /binary/],
   ['a damaged block', () => keys.certificatePem.replace(/\n.{5}/, '\n*****'), /damaged PEM block/],
   ['a shortened certificate', () => keys.certificatePem.replace(/\n.{64}\n/, '\n'), /certificate that is damaged/],
-])('%s is told by name', async (_, content, message) => {
+])('%s is named', async (_, content, message) => {
   await writeFile(file, content())
   await expect(loadCertificate(file)).rejects.toThrow(ConfigurationError)
   await expect(loadCertificate(file)).rejects.toThrow(message)
@@ -63,7 +63,7 @@ test.each([
   expect(redact(text)).toBe(text)
 })
 
-test('a missing file is told by name', async () => {
+test('a missing file is named', async () => {
   await expect(loadCertificate(join(folder, 'nowhere'))).rejects.toThrow(/does not exist/)
 })
 

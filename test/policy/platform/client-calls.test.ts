@@ -110,7 +110,7 @@ describe('401 that lasts', () => {
     expect(under.tokens.voided).toEqual(age === 0 ? ['token-1'] : ['token-1', 'token-2'])
   })
 
-  test('a list is replayed once in all, whatever its tries', async () => {
+  test('a list is replayed once in all, for any number of tries', async () => {
     await using under = createClientUnderTest()
     under.always(refused)
     await expect(call(under, 'list')).rejects.toMatchObject({ reason: 'unauthorized', status: 401 })

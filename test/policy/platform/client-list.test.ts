@@ -59,7 +59,7 @@ describe('what is asked', () => {
 })
 
 describe('a page', () => {
-  test('gives its records and what it tells of itself', async () => {
+  test('gives its records and what it says of itself', async () => {
     await using under = createClientUnderTest()
     const other = wireWebhook({ id: webhookId.replace('1', 'A') })
     under.replies({
@@ -93,7 +93,7 @@ describe('a page', () => {
     expect(await list(under)).toEqual({ records: [], unreadable: [], rows: 0, size: undefined, total: undefined })
   })
 
-  test('an unreadable row is told, the rest goes on', async () => {
+  test('an unreadable row is reported, the rest goes on', async () => {
     await using under = createClientUnderTest()
     const rows = [
       null,
@@ -146,13 +146,13 @@ describe('what is no page', () => {
     expect(failure).toBeInstanceOf(PlatformFailure)
     expect(failure).toMatchObject({ reason, status })
     expect(String(failure)).not.toMatch(/CANARY|api\.test|token-1/)
-    // The metric tells the same reason as the failure, once for every exchange.
+    // The metric says the same reason as the failure, once for every exchange.
     expect(under.facts).toEqual(under.sent.map(() => expect.objectContaining({ operation: 'list', reason }) as object))
   })
 })
 
 describe('without a token', () => {
-  test('nothing is sent, nothing of the rate is used up, and the reason is told', async () => {
+  test('nothing is sent, nothing of the rate is used up, and the reason is reported', async () => {
     await using under = createClientUnderTest()
     under.tokens.error = noToken
     await expect(list(under)).rejects.toBe(noToken)

@@ -1,4 +1,4 @@
-// Retrying: what is sent, and what every answer means, whatever HTTP status it comes under.
+// Retrying: what is sent, and what every answer means, under any HTTP status.
 import { describe, expect, test } from 'vitest'
 import { retryResults, type RetryAnswer, type RetryResult } from '../../../src/platform/operations.ts'
 import type { Reason } from '../../../src/platform/http/http.ts'
@@ -92,7 +92,7 @@ describe('accepted', () => {
     await using under = createClientUnderTest()
     under.replies({ body })
     expect(await retry(under)).toEqual({ result: 'platform-error', reason: 'invalid-body', sent: true, lost: true })
-    // The metric tells the same.
+    // The metric says the same.
     expect(under.facts).toMatchObject([{ operation: 'retry', reason: 'invalid-body' }])
   })
 })

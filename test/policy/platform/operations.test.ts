@@ -1,4 +1,4 @@
-// What came of a PATCH, and above all whether it may have been taken although nobody said so.
+// What came of a PATCH, and above all whether it may have been taken although no answer said so.
 import { describe, expect, test } from 'vitest'
 import { classify } from '../../../src/platform/http/response.ts'
 import { TransportError } from '../../../src/platform/http/http.ts'
@@ -33,7 +33,7 @@ function broken(reason: TransportError['reason'], code: string, sent?: { request
   return readRetryAnswer({ ...answer, status: undefined, requestNotSent })
 }
 
-describe('nobody knows whether it was taken', () => {
+describe('it is not known whether it was taken', () => {
   test.each<[string, TransportError['reason'], string, RetryResult]>([
     ['no answer in time', 'timeout', 'UND_ERR_HEADERS_TIMEOUT', 'unreachable'],
     ['half an answer in time', 'timeout', 'UND_ERR_BODY_TIMEOUT', 'unreachable'],
@@ -41,7 +41,7 @@ describe('nobody knows whether it was taken', () => {
     ['a reset', 'connection', 'ECONNRESET', 'unreachable'],
     ['a closed connection', 'connection', 'UND_ERR_SOCKET', 'unreachable'],
     ['a pipe that broke', 'connection', 'EPIPE', 'unreachable'],
-    ['an error that nobody knows', 'connection', 'E_NEW', 'unreachable'],
+    ['an error that is not known', 'connection', 'E_NEW', 'unreachable'],
     ['TLS that broke half way', 'tls', 'EPROTO', 'unreachable'],
     ['too much of an answer', 'too-large', 'TOO_LARGE', 'platform-error'],
   ])('after %s', (_, reason, code, result) => {
@@ -71,7 +71,7 @@ describe('nobody knows whether it was taken', () => {
 
 describe('it was not taken', () => {
   test.each<[string, TransportError['reason'], string]>([
-    ['nobody listened', 'connection', 'ECONNREFUSED'],
+    ['no server listened', 'connection', 'ECONNREFUSED'],
     ['the name is not known', 'connection', 'ENOTFOUND'],
     ['the name server did not answer', 'connection', 'EAI_AGAIN'],
     ['no way to the host', 'connection', 'EHOSTUNREACH'],

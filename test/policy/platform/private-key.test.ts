@@ -46,7 +46,7 @@ async function problemsOf(promise: Promise<unknown>): Promise<ConfigurationProbl
   if (!(error instanceof ConfigurationError)) throw new Error('expected a ConfigurationError', { cause: error })
   expect(error.problems).toHaveLength(1)
   const [problem] = error.problems
-  if (problem === undefined) throw new Error('no problem told')
+  if (problem === undefined) throw new Error('no problem reported')
   return problem
 }
 
@@ -150,7 +150,7 @@ function pemOf(der: Buffer): string {
   return `-----BEGIN PRIVATE KEY-----\n${der.toString('base64')}\n-----END PRIVATE KEY-----\n`
 }
 
-describe('what is no usable key is told by name', () => {
+describe('what is no usable key is named', () => {
   const label = (name: string): string => `-----BEGIN ${name}-----\nAAAA\n-----END ${name}-----\n`
   const whole = pem(small)
   test.each<[string, string | (() => string | Buffer), RegExp]>([
@@ -195,7 +195,7 @@ describe('what is no usable key is told by name', () => {
     expect(problem.message).not.toMatch(/MII|AAAA|changeme/)
   })
 
-  test('in a variable it is told of the variable', async () => {
+  test('in a variable the variable is named', async () => {
     expect(await problemsOf(loadKey(inline('oops')))).toMatchObject({
       key: 'auth.privateKey',
       origin: 'RECONCILER_AUTH_PRIVATE_KEY',
@@ -203,7 +203,7 @@ describe('what is no usable key is told by name', () => {
   })
 })
 
-describe('a file that can not be read is told by name', () => {
+describe('a file that can not be read is named', () => {
   test.each<[string, () => Promise<string> | string, RegExp]>([
     ['missing', () => join(folder, 'nowhere.pem'), /does not exist.*mounted/],
     ['below a file', () => join(keys.certificateFile, 'key.pem'), /not a directory/],
@@ -248,7 +248,7 @@ describe('a file that can not be read is told by name', () => {
       () => createPrivateKey(keys.privateKeyPem).export({ type: 'pkcs8', format: 'der' }).toString('base64'),
     ],
     ['Base64 of its PEM', () => Buffer.from(keys.privateKeyPem).toString('base64')],
-  ])('the key itself where its path belongs (%s) is not told back', async (_, content) => {
+  ])('the key itself where its path belongs (%s) is not repeated', async (_, content) => {
     const problem = await problemsOf(loadKey({ file: content() }))
     expect(problem).toEqual({
       key: 'auth.privateKeyFile',
@@ -318,7 +318,7 @@ describe('a key that changes', () => {
     expect(await source.reload()).toBe(false)
   })
 
-  test('a new content that can not be used leaves the old key, and is told once', async () => {
+  test('a new content that can not be used leaves the old key, and is reported once', async () => {
     const { path, swap } = await volume()
     const source = await loadKey({ file: path })
     await swap(keys.certificatePem)
@@ -331,7 +331,7 @@ describe('a key that changes', () => {
     expect(await source.reload()).toBe(true)
   })
 
-  test('a file that is gone for a while leaves the old key, and is told once', async () => {
+  test('a file that is gone for a while leaves the old key, and is reported once', async () => {
     await writeFile(file, keys.privateKeyPem)
     const source = await loadKey({ file })
     await rm(file)

@@ -1,4 +1,4 @@
-// Who gets how much of the rate: shares while all wait, all of it for who waits alone, nobody starved, and no hot loop.
+// Who gets how much of the rate: shares while all wait, all of it for one that waits alone, no class starved, and no hot loop.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/runtime/clock.ts'
@@ -91,7 +91,7 @@ describe('while all wait', () => {
     const { clock, granted, keepAsking } = setUp(max)
     for (const kind of ['retry', 'list', 'confirm'] as const) keepAsking(kind, 20)
     await clock.settle()
-    // What the first burst was spent on does not count: then nobody had to wait.
+    // What the first burst was spent on does not count: then no call had to wait.
     Object.assign(granted, { retry: 0, list: 0, confirm: 0 })
     await clock.advance(seconds * 1000)
     const { retry, list, confirm } = shares(granted)
@@ -171,8 +171,8 @@ describe('after a rest', () => {
   })
 })
 
-describe('nobody starves', () => {
-  test('whoever waits, with whatever answers, everybody gets something', async () => {
+describe('no class starves', () => {
+  test('whichever calls wait, with any answers, each class gets something', async () => {
     const load = fc.record({
       askers: fc.record({
         retry: fc.integer({ min: 1, max: 10 }),
@@ -224,7 +224,7 @@ describe('no hot loop', () => {
     expect(timers()).toBeLessThan(4 * (granted.retry + granted.list + granted.confirm))
   })
 
-  test('with nobody waiting nothing sleeps', async () => {
+  test('without a waiting call nothing sleeps', async () => {
     const { clock, rate } = setUp(5)
     for (let i = 0; i < 5; i += 1) await rate.acquire('list')
     rate.reportResponse({ kind: 'throttled', retryAfterMs: 5_000, sentAt: clock.monotonic() })

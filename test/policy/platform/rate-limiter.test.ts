@@ -1,4 +1,4 @@
-// The rate by itself: never above its bound, halved once per burst, back slowly, paused as told, and nobody's grant is lost.
+// The rate by itself: never above its bound, halved once per burst, back slowly, paused as asked, and no grant is lost.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -81,7 +81,7 @@ describe('the bound', () => {
     expect(grants).toHaveLength(5)
   })
 
-  test('whatever is asked, cancelled, given back and answered, no span holds more', async () => {
+  test('no matter what is asked, cancelled, given back and answered, no span holds more', async () => {
     const kind = fc.constantFrom<TrafficClass>('retry', 'list', 'confirm')
     const step = fc.oneof(
       {
@@ -147,7 +147,7 @@ describe('a call without a wait', () => {
     expect(Array.from({ length: 12 }, () => rate.tryAcquire('retry')).filter(Boolean)).toHaveLength(9)
   })
 
-  test('is not granted past a call that waits, of whatever class', async () => {
+  test('is not granted past a call that waits, of any class', async () => {
     const { ask, clock, rate } = setUp(10, 1)
     await ask('retry')
     void ask('retry')
@@ -349,7 +349,7 @@ describe('answers', () => {
     expect(rate.pausedForMs()).toBe(1_000)
   })
 
-  test('it tells how long it has been paused in all, up to now', async () => {
+  test('it says how long it has been paused in all, up to now', async () => {
     const { clock, rate, say } = setUp(10)
     expect(rate.pausedMs()).toBe(0)
     say('throttled', 60_000)

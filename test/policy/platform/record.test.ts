@@ -114,7 +114,7 @@ describe('rows that can not be acted on', () => {
         { ...row, status: ['failed'] },
       ],
     ],
-  ] as const)('%s: each is told with its id, if that may be shown', (field, rows) => {
+  ] as const)('%s: each is reported with its id, if that may be shown', (field, rows) => {
     for (const odd of rows) {
       const expected = { unreadable: true, field, id: field === 'row' || field === 'id' ? undefined : id }
       expect(readRecord(odd, zone)).toEqual(expected)
@@ -165,7 +165,7 @@ describe('isUuid', () => {
   })
 })
 
-test('whatever a row holds, reading it never throws, and a record can be decided on', () => {
+test('no matter what a row holds, reading it never throws, and a record can be decided on', () => {
   const odd = fc.anything({ withBigInt: true, withNullPrototype: true, withDate: true })
   const rows = fc.oneof(
     odd,

@@ -106,7 +106,7 @@ describe('status and body', () => {
   )
 
   test.each([{}, [], { code: '' }, { code: null }, { code: 0 }, { code: ['x'] }, { code: { x: 1 } }, [{ code: 'x' }]])(
-    'HTTP 200 with %j tells no error',
+    'HTTP 200 with %j shows no error',
     (body) => {
       expect(read(200, body)).toMatchObject({ reason: 'ok', code: undefined, body })
     },
@@ -121,7 +121,7 @@ describe('status and body', () => {
     expect(read(200, '['.repeat(1e6)).reason).toBe('invalid-body')
   })
 
-  test('whatever comes, the reason is one of the list', () => {
+  test('no matter what comes, the reason is one of the list', () => {
     const known = new Set<unknown>(reasons)
     const bodies = fc.oneof(
       fc.json(),
@@ -198,7 +198,7 @@ describe('Retry-After', () => {
     expect(wait(value)).toBeUndefined()
   })
 
-  test('whatever a server writes there, it is nothing or 0 to 5 minutes', () => {
+  test('no matter what a server writes there, it is nothing or 0 to 5 minutes', () => {
     const values = fc.oneof(fc.string(), fc.integer().map(String), fc.date().map(String), fc.double().map(String))
     fc.assert(
       fc.property(values, fc.option(values, { nil: undefined }), (value, date) => {

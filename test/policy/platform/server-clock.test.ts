@@ -177,7 +177,7 @@ describe('many answers', () => {
   })
 })
 
-describe('whatever the network does', () => {
+describe('for any behaviour of the network', () => {
   const exchanges = fc.array(
     fc.record({
       rest: fc.integer({ min: 0, max: 900_000 }),

@@ -35,7 +35,7 @@ describe('a clock that is put back reads an hour twice', () => {
     expect(zone.toLocal(first + hours * hour)).toBe(at(local))
   })
 
-  test('its first and last millisecond are told from their neighbours', () => {
+  test('its first and last millisecond are distinguished from their neighbours', () => {
     const zone = createTimeZone('Europe/Berlin')
     expect(zone.toInstants(at('2026-10-25T01:59:59.999'))).toEqual([
       at('2026-10-24T23:59:59.999'),
@@ -172,7 +172,7 @@ describe('parseLocal', () => {
     ['2026-10-25T02:30:00', '2026-10-25T02:30:00'],
     ['2026-03-29T02:30:00', '2026-03-29T02:30:00'],
     ['0001-01-01T00:00:00', '0001-01-01T00:00:00'],
-  ])('%s is a local time, whatever the zone', (text, local) => {
+  ])('%s is a local time, for any zone', (text, local) => {
     for (const name of ['UTC', 'Europe/Berlin', 'Pacific/Kiritimati']) {
       expect(parseLocal(text, createTimeZone(name))).toBe(at(local))
     }

@@ -186,7 +186,7 @@ describe('Retry-After', () => {
   })
 })
 
-describe('what people are told', () => {
+describe('what people read', () => {
   test.each([
     [
       401,

@@ -27,7 +27,7 @@ describe('a failed refresh', () => {
     await stop()
   })
 
-  test('is told to all who wait, and at once to all who come until the next try', async () => {
+  test('is reported to all who wait, and at once to all who come until the next try', async () => {
     const { manager, endpoint, clock } = tokenWorld()
     endpoint.reply({ ...refusal, delayMs: 100 })
     const errors = await clock.run(Promise.all(Array.from({ length: 20 }, () => errorOf(manager.get()))))
@@ -79,7 +79,7 @@ describe('a failed refresh', () => {
     expect(facts).toHaveLength(2)
   })
 
-  test('to sign is told, backed off, and no request', async () => {
+  test('to sign is reported, backed off, and no request', async () => {
     const key = { ...fakeKey(), sign: () => Promise.reject(new Error('key material 123')) }
     const { manager, endpoint, facts } = tokenWorld({
       key: { current: () => key, reload: () => Promise.resolve(false), lastReloadOk: () => undefined },

@@ -1,11 +1,11 @@
-// The token manager and a key file that changes: tried at once, told by name, never against the limit.
+// The token manager and a key file that changes: tried at once, named, never against the limit.
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { fakeKey, grant } from '../../support/token-endpoint.ts'
 import { refusal, tokenWorld } from '../../support/token-world.ts'
 
 describe('a key that changes', () => {
-  test('is found by looking every 10 s, told, and tried at once while the old token works', async () => {
+  test('is found by looking every 10 s, reported, and tried at once while the old token works', async () => {
     const { manager, endpoint, clock, key, facts, start } = tokenWorld()
     const stop = start()
     await clock.advance(15_000)
@@ -110,7 +110,7 @@ describe('a key that changes', () => {
     await stop()
   })
 
-  test('and can not be used is told by name; strange errors are told without their text', async () => {
+  test('and can not be used is named; strange errors are reported without their text', async () => {
     const { clock, key, facts, start } = tokenWorld()
     const stop = start()
     key.next = new ConfigurationError([{ key: 'auth.privateKeyFile', origin: '/keys/key.pem', message: 'is empty' }])

@@ -1,4 +1,4 @@
-// Whatever the token endpoint answers and whatever happens around it: never a hot loop, never two at once, never a hang.
+// With any answers of the token endpoint, and any events around it: never a hot loop, never two at once, never a hang.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { TransportError } from '../../../src/platform/http/http.ts'
@@ -164,14 +164,14 @@ async function play({ steps, dice, background, skewMs }: Scenario): Promise<{ re
   for (const next of steps) await (happens[next.do] as (step: Step) => Promise<void> | void)(next)
   controller.abort(new Error('stopping'))
   await clock.run(running, 1)
-  // Two tries and their deadlines: by then everybody has an answer.
+  // Two tries and their deadlines: by then each caller has an answer.
   await clock.advance(2 * requestTimeoutMs)
   await Promise.all(asked)
   expect(clock.sleepers()).toBe(0)
   return seen
 }
 
-test('at most 2 failed tries in any 30 s, one at a time, and everybody gets an answer', async () => {
+test('at most 2 failed tries in any 30 s, one at a time, and each caller gets an answer', async () => {
   await fc.assert(
     fc.asyncProperty(scenario, async (played) => {
       const seen = await play(played)

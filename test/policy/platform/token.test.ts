@@ -1,4 +1,4 @@
-// The token manager: one request for all, renewed in time, silent about secrets, gone when told.
+// The token manager: one request for all, renewed in time, silent about secrets, gone when asked.
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import type { AccessToken } from '../../../src/platform/auth/token.ts'
@@ -164,7 +164,7 @@ describe('a life', () => {
     expect(manager.expiresAt()).toBe(sentAt + 90_000)
   })
 
-  test('is told on the host clock, also after a jump of it', async () => {
+  test('is shown on the host clock, also after a jump of it', async () => {
     const { manager, clock } = tokenWorld()
     expect(manager.expiresAt()).toBeUndefined()
     const token = await manager.get()
@@ -235,7 +235,7 @@ describe('a life', () => {
   })
 })
 
-describe('what is told', () => {
+describe('what is reported', () => {
   test('a request and a refresh, with their times', async () => {
     const { manager, endpoint, clock, facts } = tokenWorld()
     endpoint.reply((_, number) => ({ ...grant(number), delayMs: 250 }))
@@ -265,7 +265,7 @@ describe('what is told', () => {
     expect(told).toEqual(missing ? [{ type: 'token-scope-missing', requested: scope, granted: returned }] : [])
   })
 
-  test('holds no token, no assertion and no key, whatever the platform sends back', async () => {
+  test('holds no token, no assertion and no key, no matter what the platform sends back', async () => {
     const { manager, endpoint, clock, facts, start } = tokenWorld()
     const stop = start()
     await clock.settle()

@@ -196,7 +196,7 @@ describe('what a PATCH leaves behind', () => {
     expect(entry.awaiting).toMatchObject({ checkAt: patchedAt + lookAfterMs })
   })
 
-  test('an answer to a retry that nobody sent changes nothing', () => {
+  test('an answer to a retry that was not sent changes nothing', () => {
     const { backlog, outcomes } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
@@ -351,7 +351,7 @@ describe('the last attempt', () => {
 })
 
 describe('the platform’s clock', () => {
-  /** Retries a record at `now` with that answer, then checks it twice a minute later; gives what the answer and the checks tell. */
+  /** Retries a record at `now` with that answer, then checks it twice a minute later; gives what the answer and the checks say. */
   function offsets(
     zone: string,
     answer: (record: WebhookRecord) => RetryAnswer,
@@ -373,7 +373,7 @@ describe('the platform’s clock', () => {
 
   test.each([
     ['in between', now + 30_000, 0],
-    ['at the PATCH, told to the second', now - 999, 0],
+    ['at the PATCH, given to the second', now - 999, 0],
     ['at the look', now + minuteMs, 0],
     ['an hour early: the zone is wrong', now - hourMs, -hourMs],
     ['two hours late', now + 2 * hourMs, 2 * hourMs - minuteMs],
@@ -384,7 +384,7 @@ describe('the platform’s clock', () => {
   test.each([
     ['unchanged', before],
     ['none', null],
-  ])('a last attempt that is %s tells nothing', (_, shown) => {
+  ])('a last attempt that is %s says nothing', (_, shown) => {
     expect(offsets('UTC', answered, shown)).toEqual([undefined, undefined])
   })
 
@@ -395,7 +395,7 @@ describe('the platform’s clock', () => {
       () => ({ result: 'unreachable', reason: 'timeout', sent: true, lost: true }) as const,
     ],
     ['a retry that was never sent', () => ({ result: 'unauthorized', reason: 'unauthorized', sent: false }) as const],
-  ])('%s: the attempt that is seen then is somebody else’s', (_, answer) => {
+  ])('%s: the attempt that is seen then is another’s', (_, answer) => {
     expect(offsets('UTC', answer, now - hourMs)).toEqual([undefined, undefined])
   })
 
@@ -437,7 +437,7 @@ describe('the platform’s clock', () => {
     expect(offsets()).toEqual([0])
   })
 
-  test('records that nobody retried tell nothing', () => {
+  test('records that were not retried say nothing', () => {
     const { backlog, offsets } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)

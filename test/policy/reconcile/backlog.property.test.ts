@@ -110,7 +110,7 @@ const how = fc.record({
   looks: fc.integer({ min: 0, max: 6 }),
   maxRecords: fc.integer({ min: 1, max: 20 }),
 })
-/** Worlds are large: the first that fails is told as it is, and not made smaller for minutes. */
+/** Worlds are large: the first that fails is reported as it is, and not made smaller for minutes. */
 const asFound = { endOnFailure: true }
 
 test('after each full sweep, and recent ones during and after it, what is held and left out is the truth', () => {

@@ -1,4 +1,4 @@
-// The backlog: what a listing may change, who gives way, and what the summary tells.
+// The backlog: what a listing may change, who gives way, and what the summary says.
 import type { Gate } from '../../../src/reconcile/retry/gates.ts'
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
@@ -166,11 +166,11 @@ describe('learning from a listing', () => {
     const backlog = testBacklog()
     const record = due({ eventLocal: now - minutes * minuteMs, attempts: 30 })
     expect(learn(backlog, listingOf([record]), now).earlyAtLimit).toBe(early)
-    // Told once for each record.
+    // Reported once for each record.
     expect(learn(backlog, listingOf([record], { askedAt: 2000 }), now).earlyAtLimit).toBe(0)
   })
 
-  test('what has left the window is dropped, and told', () => {
+  test('what has left the window is dropped, and reported', () => {
     const backlog = testBacklog()
     const records = [due({ eventLocal: now - 2 * dayMs }), due({ eventLocal: now - hourMs })]
     learn(backlog, listingOf(records), now)
@@ -202,7 +202,7 @@ describe('learning from a listing', () => {
 describe('a record in flight', () => {
   const done = { answeredAt: now + 10_000, monotonic: 12_000 }
 
-  test('is neither dropped, nor changed, nor decided otherwise, whatever is listed and seen meanwhile', () => {
+  test('is neither dropped, nor changed, nor decided otherwise, no matter what is listed and seen meanwhile', () => {
     const { backlog, outcomes } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
@@ -338,7 +338,7 @@ describe('when there is no room', () => {
   test.each([
     ['in flight', false],
     ['awaited', true],
-  ])('a record that is %s stays, whoever comes', (_, isAnswered) => {
+  ])('a record that is %s stays, in any case', (_, isAnswered) => {
     const backlog = testBacklog({ maxRecords: 1 })
     const record = due({ attempts: 29 })
     learn(backlog, listingOf([record]), now)
@@ -361,7 +361,7 @@ describe('when there is no room', () => {
     expect(backlog.get(rests.id)).toBeUndefined()
   })
 
-  test('what is told as changed is held', () => {
+  test('what is reported as changed is held', () => {
     const backlog = testBacklog({ maxRecords: 1 })
     const [rests, other] = [kinds.backingOff(dayMs), kinds.due(10 * minuteMs)]
     learn(backlog, listingOf([rests]), now)
@@ -371,7 +371,7 @@ describe('when there is no room', () => {
 })
 
 describe('the summary', () => {
-  test('tells held instead of due in trouble, and the oldest event that is neither parked nor excluded', () => {
+  test('says held instead of due in trouble, and the oldest event that is neither parked nor excluded', () => {
     const backlog = testBacklog({ policy: { select: { ...defaultPolicy.select, modules: ['accounts'] } } })
     expect(backlog.summary(now, notHeld).oldestOpenAt).toBeUndefined()
     const records = [
@@ -404,7 +404,7 @@ describe('the summary', () => {
     expect(backlog.summary(now, gateOf).counts).toMatchObject({ due: 1, held: 2 })
   })
 
-  test('tells what is expiring of all that may be lost: parked and held ones too, but not awaited ones', () => {
+  test('says what is expiring of all that may be lost: parked and held ones too, but not awaited ones', () => {
     const backlog = testBacklog()
     const edge = now - 7 * dayMs + 6 * hourMs
     const ages = { inside: edge - 1000, outside: edge }

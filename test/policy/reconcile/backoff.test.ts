@@ -84,7 +84,7 @@ describe('the delay', () => {
     expect(sum / 86_400_000).toBeLessThan(5.5)
   })
 
-  test('whatever the policy: positive, finite, never above the maximum nor under what the jitter leaves', () => {
+  test('for any policy: positive, finite, never above the maximum nor under what the jitter leaves', () => {
     fc.assert(
       fc.property(fc.uuid(), fc.nat(), policies, (any, n, anyPolicy) => {
         const delay = backoffDelayMs(jitterSeed(any), n, anyPolicy)

@@ -82,7 +82,7 @@ test('types and subscriptions are not mixed up by what they consist of', () => {
   ).toEqual(['', '__proto__', 'a', 'a '])
 })
 
-test('a cause tells what is decided of its records, and when the first backoff ends; the summary, when the last does', () => {
+test('a cause says what is decided of its records, and when the first backoff ends; the summary, when the last does', () => {
   const fields = { eventType: 'a', subscriptionId: second, responseStatusCode: 500 }
   const backlog = backlogOf([
     due({ ...fields, id: idOf(1) }),

@@ -1,4 +1,4 @@
-// The circuits's books: no place is lost, none counted twice, every change of state told once, and only so much is kept.
+// The circuits's books: no place is lost, none counted twice, every change of state reported once, and only so much is kept.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -75,7 +75,7 @@ describe('a retry without outcome', () => {
 })
 
 describe('a pause', () => {
-  test('is over when its time has come, whether that was told or not', () => {
+  test('is over when its time has come, whether that was reported or not', () => {
     const { circuits, facts } = allowanceOf()
     kill(circuits, 'a', 0)
     expect([circuits.blocks('a', 29_999) === undefined, circuits.isOpen('a', 29_999)]).toEqual([false, true])
@@ -101,7 +101,7 @@ describe('a pause', () => {
     ]).toEqual([false, true, false])
     expect(circuits.nextChangeAt(30_000)).toBe(31_000)
     expect(circuits.blocks('well', 30_000) === undefined).toBe(true)
-    // The second probe of one that has begun to recover waits for nobody.
+    // The second probe of one that has begun to recover waits for no other.
     circuits.settle(probe, 'recovered', 30_500)
     expect([...circuits.firstProbes()]).toEqual(['b', 'c'])
     expect(circuits.blocks('a', 30_500) === undefined).toBe(true)
@@ -150,7 +150,7 @@ describe('a cooldown that the operator ends', () => {
 })
 
 describe('settling', () => {
-  test('twice does nothing the second time, whatever it says', () => {
+  test('twice does nothing the second time, no matter what it says', () => {
     const { circuits, facts } = allowanceOf()
     kill(circuits, 'a', 0)
     circuits.turn(30_000)
@@ -275,7 +275,7 @@ describe('the books', () => {
     { initialLimit: 2, maxLimit: 5 },
     { initialLimit: 20, maxLimit: 4 },
     { failureRatio: 0.3 },
-  ])('hold whatever happens: %o', (policy) => {
+  ])('hold in any case: %o', (policy) => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
         runAgainstBooks(steps, policy)
@@ -286,7 +286,7 @@ describe('the books', () => {
 })
 
 describe('changes of state', () => {
-  test('are told once each, with how long it pauses and why', () => {
+  test('are reported once each, with how long it pauses and why', () => {
     const upAt = 4 * minuteMs
     const world = deliveries(
       linesOf(3, 200, (_, at) => ({ afterMs: 100, verdict: at < upAt ? 'failed-again' : 'recovered' })),
@@ -321,7 +321,7 @@ describe('changes of state', () => {
     expect(world.circuits.isClosed('well-0', hourMs)).toBe(true)
   })
 
-  test('views tell how long a pause goes on', () => {
+  test('views say how long a pause goes on', () => {
     const { circuits } = allowanceOf()
     kill(circuits, 'a', 1000)
     const of = (now: number): number | undefined =>
@@ -397,7 +397,7 @@ describe('what is kept', () => {
 })
 
 describe('switched off', () => {
-  test('everything is allowed, nothing is told or kept', () => {
+  test('everything is allowed, nothing is reported or kept', () => {
     const { circuits, facts } = allowanceOf({ enabled: false })
     for (let count = 0; count < 1000; count += 1) {
       const ticket = take(circuits, 'a', 0)

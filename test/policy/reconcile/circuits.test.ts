@@ -24,7 +24,7 @@ function probesUntil(time: number, firstPauseAt: number, takesMs: number): numbe
   return count
 }
 
-test('a record counts once, in whatever case the platform writes its id', () => {
+test('a record counts once, in upper or lower case', () => {
   const events: CircuitEvent[] = []
   const circuits = createCircuits({ ...defaultCircuit, failureRatio: 0.5 }, (event) => events.push(event))
   const outcome = (id: string, verdict: ReceiverVerdict, now: number): void => {
@@ -82,7 +82,7 @@ describe('a dead receiver', () => {
     expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1)
   })
 
-  test('whatever the order and time of outcomes, and however many subscriptions', () => {
+  test('for any order and time of outcomes, and however many subscriptions', () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: 1, max: 60_000 }), { minLength: 1, maxLength: 40 }),
@@ -224,7 +224,7 @@ describe('poison records', () => {
     return world.facts.filter(({ to }) => to === 'open').length
   }
 
-  test('ten among two hundred cost one pause, and one for each of five that become probes, whatever the order', () => {
+  test('ten among two hundred cost one pause, and one for each of five that become probes, for any order', () => {
     fc.assert(
       fc.property(
         fc.oneof(

@@ -1,4 +1,4 @@
-// Looks that fail, and looks that are cut off: nothing is lost, nobody is hammered. @see docs/architecture.md "Outcomes"
+// Looks that fail, and looks that are cut off: nothing is lost, no host is hammered. @see docs/architecture.md "Outcomes"
 import { describe, expect, test } from 'vitest'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { TokenError } from '../../../src/platform/auth/token-answer.ts'

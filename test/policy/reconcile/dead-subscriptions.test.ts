@@ -1,4 +1,4 @@
-// Many dead subscriptions beside healthy ones, at the default rate: they hold nobody up, and few deliveries go into each. @see docs/architecture.md "Circuits"
+// Many dead subscriptions beside healthy ones, at the default rate: they hold no other up, and few deliveries go into each. @see docs/architecture.md "Circuits"
 import { expect, test } from 'vitest'
 import { minuteMs, secondMs } from '../../support/backlog.ts'
 import { records } from '../../support/confirming.ts'

@@ -187,8 +187,8 @@ describe('when a record becomes due', () => {
   })
 
   test.each([
-    ['told to the millisecond', 250, 1],
-    ['told to the second, so that it seems to lie before its own due time', 250, 1000],
+    ['given to the millisecond', 250, 1],
+    ['given to the second, so that it seems to lie before its own due time', 250, 1000],
     ['within a minute of the event’s fraction', 999, 1000],
   ])('only once: after an attempt then, %s, the backoff stands', (_, fraction, precision) => {
     const known = { ...leaving(hour), eventAt: now - 6 * day + fraction }
@@ -204,7 +204,7 @@ describe('when a record becomes due', () => {
     expect(dueAt(known, rules)).toBeGreaterThan(known.lastAt)
   })
 
-  test('whatever the record: retried when due, it is due again later, and the cut happens once', () => {
+  test('for any record: retried when due, it is due again later, and the cut happens once', () => {
     const known = fc.record({
       age: fc.integer({ min: 0, max: 8 * day }),
       sinceLast: fc.integer({ min: 0, max: 8 * day }),

@@ -205,7 +205,7 @@ describe('a bug', () => {
     expect(world.dispatcher.inFlight()).toBe(0)
   })
 
-  test('is told at once, although others in flight take long and the rate is paused', async () => {
+  test('is reported at once, although others in flight take long and the rate is paused', async () => {
     const records = due(20)
     await using world = holding(records, {
       latencyMs: 0,

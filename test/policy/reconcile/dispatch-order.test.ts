@@ -32,7 +32,7 @@ function ordered(
 
 const ids = (records: readonly { id: string }[]): string[] => records.map(({ id }) => id)
 
-/** When an outcome of a record was told, in the order of facts; and when its PATCH was answered. */
+/** When an outcome of a record was reported, in the order of facts; and when its PATCH was answered. */
 function events(world: Reconcile): string[] {
   return world.facts.flatMap((fact) => {
     if (fact.type === 'retry') return [`PATCH ${fact.id}`]
@@ -102,7 +102,7 @@ describe('one after the other', () => {
   test.each([
     ['and is listed all the same holds them up', false],
     ['and is not listed any more lets them go', true],
-  ])('one that a PATCH was told to be gone %s', async (_, isGone) => {
+  ])('one that a PATCH found gone %s', async (_, isGone) => {
     const [first, next] = chain(2)
     if (first === undefined || next === undefined) throw new Error('no record')
     const { bind, onRetry } = delivering(() => arrives)

@@ -235,7 +235,7 @@ describe('what goes out', () => {
     })
   })
 
-  test('what somebody else has resolved is retried once, however late the next sweep comes, and keeps nothing waiting', async () => {
+  test('what another client has resolved is retried once, however late the next sweep comes, and keeps nothing waiting', async () => {
     const records = due(1100)
     await using world = holding(records, { maxPerSecond: 5 })
     for (const { id } of records.slice(0, 1000)) world.platform.set(id, { status: 'successful' })

@@ -25,14 +25,14 @@ const listed = failed(1, t0)
 const longAfter = patchedAt + minuteMs
 const soonAfter = patchedAt + 500
 
-describe('what a look tells', () => {
+describe('what a look says', () => {
   /** [what it is, as listed, since when a failure was seen, as seen, asked for at, evidence] */
   const cases: [string, Shown, number | undefined, Shown, number, Evidence][] = [
     ['successful', listed, undefined, successful(1, t0), soonAfter, 'recovered'],
     ['successful, after a doubt', listed, patchedAt, successful(2, t1), longAfter, 'recovered'],
     ['processing', listed, undefined, processing(2, t1), soonAfter, 'processing'],
     ['processing, after a doubt', listed, patchedAt, processing(2, t1), longAfter, 'processing'],
-    ['a status that nobody knows', listed, patchedAt, { ...failed(2, t1), status: 'other' }, longAfter, 'unchanged'],
+    ['an unknown status', listed, patchedAt, { ...failed(2, t1), status: 'other' }, longAfter, 'unchanged'],
     ['failed as it was', listed, undefined, listed, longAfter, 'unchanged'],
     ['failed as it was, by a server that lags', listed, patchedAt, listed, longAfter, 'unchanged'],
     ['fewer attempts, an earlier time', failed(7, t0), undefined, failed(1, t0 - 1), longAfter, 'unchanged'],
@@ -73,7 +73,7 @@ const shownAs = fc.record({
   lastAttemptLocal: fc.option(fc.integer({ min: t0, max: t1 })),
 })
 
-test('what was shown before the PATCH is never evidence, whatever came between', () => {
+test('what was shown before the PATCH is never evidence, no matter what came between', () => {
   const stands = shownAs.filter(({ status }) => status !== 'processing')
   fc.assert(
     fc.property(stands, fc.option(fc.nat(hourMs), { nil: undefined }), fc.nat(hourMs), (before, since, after) => {

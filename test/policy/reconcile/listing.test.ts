@@ -165,7 +165,7 @@ describe('rows that cannot be read', () => {
       field: number === undefined ? 'row' : 'status',
     }) as const
 
-  test('the rest of their page goes on, and each is told once', async () => {
+  test('the rest of their page goes on, and each is reported once', async () => {
     const platform = createFakePlatform({
       records: failed(25),
       maxPageSize: 10,
@@ -288,7 +288,7 @@ describe('a list that changes while it is read', () => {
     expect(platform.failedIds().every((id) => ids(result).includes(id))).toBe(true)
   })
 
-  test('one that never comes to rest is told as incomplete', async () => {
+  test('one that never comes to rest is reported as incomplete', async () => {
     const records = failed(95)
     const platform = createFakePlatform({
       records,
@@ -334,7 +334,7 @@ describe('too many', () => {
     expect(result.records).toHaveLength(500)
   })
 
-  test('a second with more than 100,000 records is read up to there, and told as incomplete', async () => {
+  test('a second with more than 100,000 records is read up to there, and reported as incomplete', async () => {
     const platform = createBulkPlatform(Array.from({ length: 130_000 }, () => start))
     const result = await list(platform, { span: { from: start, to: start + 1 }, maxRecords: 10_000 })
     expect(result).toMatchObject({ complete: false })

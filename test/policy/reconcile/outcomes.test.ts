@@ -54,7 +54,7 @@ function patched(
 }
 
 describe('a page that was asked for before the PATCH', () => {
-  test('is no look at it: the attempt that it shows is somebody else’s', () => {
+  test('is no look at it: the attempt that it shows is another’s', () => {
     const { backlog, outcomes, record } = patched(() => accepted())
     looked(backlog, entryOf(backlog, record), { ...record, ...failed(2, t0 + minuteMs) }, -1)
     expect(outcomes()).toEqual([])
@@ -103,9 +103,9 @@ describe('a platform that counts an attempt when it begins, and shows the record
 
   // The answer comes 100 ms after the PATCH, the first look after 500; two seconds after one of them it is sure.
   test.each<[string, (record: WebhookRecord) => RetryAnswer, number]>([
-    ['and tells so in its answer', (record) => accepted(begun(record)), 2100],
+    ['and says so in its answer', (record) => accepted(begun(record)), 2100],
     ['and shows the record as it was in its answer', (record) => accepted(record), 2500],
-    ['and tells nothing in its answer', () => accepted(), 2500],
+    ['and says nothing in its answer', () => accepted(), 2500],
     ['and whose answer was lost', () => lost(), 2500],
   ])(
     '%s: a delivery of a second and a half is recovered, and one that fails has failed again two seconds later',
@@ -120,7 +120,7 @@ describe('a platform that counts an attempt when it begins, and shows the record
     },
   )
 
-  test('whatever is seen of it before two seconds are over is no outcome', () => {
+  test('no matter what is seen of it before two seconds are over is no outcome', () => {
     const { backlog, outcomes, record } = patched((one) => accepted(begun(one)))
     const entry = entryOf(backlog, record)
     for (const afterMs of [100, 500, 1000, 2099]) {
@@ -306,7 +306,7 @@ describe('a retry whose answer was lost', () => {
     expect(outcomes()).toEqual([[record.id, 'unknown']])
   })
 
-  test('tells nothing of the platform’s clock: the attempt that is seen may be anybody’s', () => {
+  test('says nothing of the platform’s clock: the attempt that is seen may be anybody’s', () => {
     const { backlog, offsets, outcomes, record } = patched(lost)
     const seen = { ...record, attempts: 2, lastAttemptLocal: testNow - 2 * hourMs + 1 }
     for (const afterMs of [2000, 4000]) looked(backlog, entryOf(backlog, record), seen, afterMs)
@@ -352,7 +352,7 @@ describe('an accepted retry', () => {
     expect(outcomes()).toEqual([[record.id, 'recovered']])
   })
 
-  test('has one outcome: later looks and listings don’t tell it again', () => {
+  test('has one outcome: later looks and listings don’t say it again', () => {
     const { backlog, outcomes, record, settled } = patched(delivers)
     const entry = entryOf(backlog, record)
     const seen = { ...record, attempts: 2, lastAttemptLocal: t1, responseStatusCode: 500 }

@@ -391,7 +391,7 @@ describe('we are refused', () => {
 })
 
 describe('the loop', () => {
-  test('ends with its signal, whatever it waits for', async () => {
+  test('ends with its signal, no matter what it waits for', async () => {
     for (const prepare of [
       () => Promise.resolve(start()),
       () => refused(),

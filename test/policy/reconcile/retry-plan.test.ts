@@ -57,7 +57,7 @@ describe('within a lane', () => {
     expect(send(plan([old, tried, expiring, older]))).toEqual([expiring, older, old, tried])
   })
 
-  test('of expiring records the one that leaves next, whatever was tried before', () => {
+  test('of expiring records the one that leaves next, no matter what was tried before', () => {
     const [next, later] = [record(7 * dayMs - hourMs, { attempts: 9 }), record(7 * dayMs - 2 * hourMs)]
     expect(send(plan([later, next]))).toEqual([next, later])
   })
@@ -105,7 +105,7 @@ describe('between lanes', () => {
     expect(send(made)).toEqual([one])
   })
 
-  test('whatever is held, each due record goes exactly once, and nobody waits for more than one round', () => {
+  test('no matter what is held, each due record goes exactly once, and no lane waits for more than one round', () => {
     const one = fc.record({ of: fc.constantFrom('a', 'b', 'c'), age: fc.integer({ min: 1, max: 100 }) })
     fc.assert(
       fc.property(fc.array(one, { maxLength: 40 }), (drawn) => {
@@ -180,7 +180,7 @@ describe('with an order per entity', () => {
   test.each([
     ['parked', { attempts: 30 }, {}],
     ['of unknown outcome', {}, { letsPass: true }],
-  ])('one that is %s holds nobody up', (_, fields, ours) => {
+  ])('one that is %s holds no other up', (_, fields, ours) => {
     const first = { ...record(3 * dayMs, { entityId: 't', ...fields }), ...ours }
     const second = record(2 * dayMs, { entityId: 't' })
     expect(send(plan([first, second], undefined, ordered))).toContain(second)

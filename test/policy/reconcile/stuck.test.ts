@@ -71,7 +71,7 @@ describe('since when', () => {
     ['its last attempt', { lastAttemptLocal: testNow - 15 * minuteMs - 1 }, 1],
     ['its last attempt, just not yet', { lastAttemptLocal: testNow - 15 * minuteMs }, 0],
     ['its event, when it has no attempt', { lastAttemptLocal: null }, 1],
-    ['its event, when the attempt is told to be in the future', { lastAttemptLocal: testNow + hourMs }, 1],
+    ['its event, when the attempt is shown to be in the future', { lastAttemptLocal: testNow + hourMs }, 1],
     ['an attempt a moment ahead of the clock', { lastAttemptLocal: testNow + 30 * secondMs }, 0],
     ['an event long ago and an attempt just now', { eventLocal: testNow - 6 * dayMs, lastAttemptLocal: testNow }, 0],
     ['an event too young for it', { eventLocal: testNow - 14 * minuteMs, lastAttemptLocal: null }, 0],

@@ -1,4 +1,4 @@
-// Whatever the records, the cuts and the platform's readings: a sweep lists every failed record once, or says that it may not have.
+// For any records, cuts and readings of the platform: a sweep lists every failed record once, or says that it may not have.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
@@ -79,7 +79,7 @@ function ownedIds(platform: FakePlatform, span: Span): string[] {
     .map(({ id }) => id)
 }
 
-/** Totals and page sizes that tell the truth: all else is as the platform likes it. */
+/** Totals and page sizes that are true: all else is as the platform likes it. */
 const truthful: fc.Arbitrary<Readings> = readings.map((how) => ({ ...how, totals: 'true', tellsSize: 'own' }))
 
 describe('without concurrent change', () => {
@@ -125,7 +125,7 @@ describe('without concurrent change', () => {
 })
 
 describe('with changes under way', () => {
-  /** What somebody else does to the list just before a call is answered. */
+  /** What another client does to the list just before a call is answered. */
   const change = fc.record({
     kind: fc.constantFrom('resolve', 'fail', 'none'),
     pick: fc.nat(),
@@ -139,7 +139,7 @@ describe('with changes under way', () => {
   })
   const span = { from: start, to: start + 60 }
 
-  // Equal numbers that leave and come within one reading can't be told from a list at rest: with both kinds of change at
+  // Equal numbers that leave and come within one reading can't be distinguished from a list at rest: with both kinds of change at
   // once a record can hide from one sweep. To hide from two it needs a second one that leaves.
   test.each([
     ['others are resolved', { resolved: Infinity, failed: 0 }],

@@ -65,7 +65,7 @@ describe('parameters that are ignored', () => {
   )('both bounds, %s: the sweep fails by name, after few calls', async (_, readings) => {
     const platform = createFakePlatform({ records: failed(500), maxPageSize: 10, ...readings })
     await expect(run(platform)).rejects.toBeInstanceOf(FiltersIgnored)
-    // Where totals are told, the first and the last second of the slice give it away.
+    // Where totals are shown, the first and the last second of the slice give it away.
     const tells = readings.totals === 'true' || readings.totals === 'all' || readings.totals === 'huge'
     expect(platform.lists.length).toBeLessThanOrEqual(tells ? 3 : 200)
   })
@@ -298,7 +298,7 @@ describe('the fence', () => {
     expect(open.size).toBe(0)
   })
 
-  test('is taken down when nobody wants more slices', async () => {
+  test('is taken down when no more slices are wanted', async () => {
     const { fence, open } = book()
     const platform = createFakePlatform({ records: failed(600), maxPageSize: 10 })
     const options = { client: platform, monotonic: () => 0, concurrency: 4, sliceRecords: 100, fence }

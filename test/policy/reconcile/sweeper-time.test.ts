@@ -1,4 +1,4 @@
-// Days of ticks: the window moves on, clocks are changed, records leave, and what is told of it.
+// Days of ticks: the window moves on, clocks are changed, records leave, and what is reported of it.
 import { describe, expect, test } from 'vitest'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
@@ -160,7 +160,7 @@ describe('what leaves the window', () => {
     return world.facts.reduce((sum, fact) => sum + (fact.type === 'lapsed' ? fact.records : 0), 0)
   }
 
-  /** Records that nobody retries any more; one leaves the window every 45 s. */
+  /** Records that are not retried any more; one leaves the window every 45 s. */
   function leaving(count: number): WebhookRecord[] {
     return Array.from({ length: count }, (_, index) =>
       failedRecord({ eventLocal: testNow - lookback + 60_000 + index * 45_000, attempts: 30 }),
@@ -175,7 +175,7 @@ describe('what leaves the window', () => {
     ['sweeps are slow, of many slices', { maxRecords: 5, latencyMs: 7000, sliceRecords: 4 }],
     ['sweeps are slow, and some fail', { maxRecords: 5, latencyMs: 7000, sliceRecords: 4, fails: true }],
   ])(
-    'is told once, when %s',
+    'is reported once, when %s',
     async (_, { fails = false, ...options }: Partial<ReconcileOptions> & { fails?: boolean }) => {
       let calls = 0
       await using world = reconcile({
@@ -194,7 +194,7 @@ describe('what leaves the window', () => {
         world.sweeper.tick()
         const start = (testNow - lookback + round * 30_000) / 1000
         left = leaving(100).filter(({ eventLocal }) => eventLocal / 1000 < start).length
-        // What is only counted by the second is told by the second: no tick is late.
+        // What is only counted by the second is reported by the second: no tick is late.
         if (options.latencyMs === 20) expect(lapsed(world)).toBe(left)
         await world.clock.advance(30_000)
       }
@@ -204,7 +204,7 @@ describe('what leaves the window', () => {
     },
   )
 
-  test('of what was retried and not seen since nothing is told: its outcome will be', async () => {
+  test('of what was retried and not seen since nothing is reported: its outcome will be', async () => {
     const [failed, other] = [...leaving(1), ...leaving(1)]
     if (failed === undefined || other === undefined) throw new Error('no records')
     const awaited = { ...other, attempts: 1 }
@@ -262,7 +262,7 @@ describe('what leaves the window', () => {
   })
 })
 
-describe('what is told', () => {
+describe('what is reported', () => {
   test('unreadable rows, rows that were not asked for, records early at the limit, and offsets', async () => {
     const row = { unreadable: true, id: idOf(999_999), field: 'status' } as const
     const early = failedRecord({ eventLocal: testNow - 5 * minuteMs, attempts: 30 })
@@ -310,7 +310,7 @@ describe('a host clock that is wrong', () => {
   test.each([
     ['behind', -2 * hourMs],
     ['ahead', 2 * hourMs],
-  ])('%s does not move the window: the first answer tells the time before anything is listed', async (_, wrongMs) => {
+  ])('%s does not move the window: the first answer gives the time before anything is listed', async (_, wrongMs) => {
     let isKnown = false
     await using world = reconcile({
       records: [
@@ -332,7 +332,7 @@ describe('a host clock that is wrong', () => {
     expect(world.platform.lists[0]?.from).toBeUndefined()
   })
 
-  test('a platform that never tells the time is asked for it once', async () => {
+  test('a platform that never gives the time is asked for it once', async () => {
     await using world = reconcile({ knowsTime: () => false })
     for (let round = 0; round < 3; round += 1) await world.sweep()
     expect(world.platform.lists.filter(({ from, to }) => from === undefined && to === undefined)).toHaveLength(1)

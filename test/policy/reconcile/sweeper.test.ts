@@ -121,7 +121,7 @@ describe('while a Retry-After is to pass', () => {
     expect(world.facts).toContainEqual({ type: 'lapsed', records: 1 })
   })
 
-  test('a sweep that had to wait does not rest for it, but tells how long it took', async () => {
+  test('a sweep that had to wait does not rest for it, but says how long it took', async () => {
     let isThrottled = false
     await using world = reconcile({
       latencyMs: 1000,
@@ -187,7 +187,7 @@ describe('a slice that takes very long to list', () => {
 })
 
 describe('a failing platform', () => {
-  test('sweeps back off to five minutes whatever the schedule, and come back at once when one works', async () => {
+  test('sweeps back off to five minutes for any schedule, and come back at once when one works', async () => {
     let failing = true
     await using world = reconcile({
       onList: () => {
@@ -281,7 +281,7 @@ describe('a failing platform', () => {
     expect(world.platform.lists.length).toBeLessThan(200)
   })
 
-  test('a platform that ignores eventDateTimeFrom/To is told by name', async () => {
+  test('a platform that ignores eventDateTimeFrom/To is named', async () => {
     await using world = reconcile({ records: due(400), sliceRecords: 100, ignores: ['from', 'to'] })
     const report = await world.sweep()
     expect(report.failure).toMatchObject({ reason: 'other', stage: 'list', rejected: false })

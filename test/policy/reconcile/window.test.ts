@@ -177,7 +177,7 @@ describe('what is about to leave', () => {
 })
 
 describe('cutting', () => {
-  test('whatever the span: the parts are whole, in order, without gap or overlap, none empty, about equal', () => {
+  test('for any span: the parts are whole, in order, without gap or overlap, none empty, about equal', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: -1e9, max: 2e9 }),

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { systemClock, systemRandom } from '../../../src/runtime/clock.ts'
 
 describe('the host clock', () => {
-  test('tells the wall time, and durations that never run backwards', () => {
+  test('gives the wall time, and durations that never run backwards', () => {
     expect(Math.abs(systemClock.now() - Date.now())).toBeLessThan(1_000)
     let last = systemClock.monotonic()
     for (let i = 0; i < 10_000; i += 1) {

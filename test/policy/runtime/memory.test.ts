@@ -50,7 +50,7 @@ describe('a limit', () => {
     expect(memoryShortfall(undefined, 1_000_000)).toBeUndefined()
   })
 
-  test('one byte below the need is told with it', () => {
+  test('one byte below the need is reported with it', () => {
     const neededMiB = neededMemoryMiB(20_000)
     expect(memoryShortfall(neededMiB * MiB - 1, 20_000)).toMatchObject({ limitMiB: neededMiB - 1, neededMiB })
   })

@@ -1,4 +1,4 @@
-// The ticks: at once, then by cron, whatever the zone, the load and the host's clock do; and none after the end.
+// The ticks: at once, then by cron, for any zone, load and host clock; and none after the end.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { createSchedule, periodOf, type Schedule } from '../../../src/runtime/schedule.ts'

@@ -37,12 +37,12 @@ describe.each(readers)('%s', (_name, read) => {
     expect(await read(at(name))).toBe(text)
   })
 
-  test('reads a file that tells no size', async () => {
+  test('reads a file of unknown size', async () => {
     expect(await read('/proc/self/status')).toContain('Pid:')
   })
 
   test.each([
-    ['a pipe that nobody writes to', () => at('pipe'), 'NOT_REGULAR'],
+    ['a pipe without a writer', () => at('pipe'), 'NOT_REGULAR'],
     ['a device without end', () => '/dev/zero', 'NOT_REGULAR'],
     ['a directory', () => folder, 'EISDIR'],
     ['a huge file', () => at('huge'), 'TOO_LARGE'],
@@ -52,6 +52,6 @@ describe.each(readers)('%s', (_name, read) => {
   })
 })
 
-test('a file that tells no size and has too much is refused', async () => {
+test('a file of unknown size that has too much is refused', async () => {
   await expect(readSmallFile('/proc/self/status', 10)).rejects.toMatchObject({ code: 'TOO_LARGE' })
 })

@@ -134,7 +134,7 @@ test('a bare public key is taken too, at any time; nonsense is not', async () =>
   }
 })
 
-test('what is told of a refusal holds nothing of the assertion', async () => {
+test('what is reported of a refusal holds nothing of the assertion', async () => {
   const refusal = checkAssertion(await sign(claims({ iss: 'secret-client' })), policy)
   expect(JSON.stringify(refusal)).not.toContain('secret-client')
 })

@@ -49,7 +49,7 @@ test('a probability hits about its share', () => {
   expect(share).toBeLessThan(0.25)
 })
 
-test('a rule for certain webhooks hits these alone, whatever the case of the id', () => {
+test('a rule for certain webhooks hits these alone, in upper and lower case', () => {
   const rule = { operation: 'retry', webhookIds: ['abc'] } as const
   expect(hitsOf(rule, [requestOf('retry', 'ABC'), requestOf('retry', 'abd'), requestOf('retry')])).toEqual([
     true,
@@ -86,7 +86,7 @@ test.each([
   [{ seconds: 30 }, '30'],
   [{ seconds: 30, form: 'date' }, 'Tue, 04 Mar 2025 05:06:37 GMT'],
   ['absent', undefined],
-] as const)('Retry-After %o is told as %s', (retryAfter, header) => {
+] as const)('Retry-After %o is written as %s', (retryAfter, header) => {
   const answer = answerInstead([{ kind: 'throttle', retryAfter }], context)
   expect(answer?.status).toBe(429)
   expect(answer?.headers['retry-after']).toBe(header)

@@ -106,7 +106,7 @@ test('seeding twice keeps the first records, the order and the ids apart', () =>
   expect(new Set([...older, ...first].flatMap(({ id, eventId }) => [id, eventId])).size).toBe(400)
 })
 
-test('a record as told is kept as told, ids in any case', () => {
+test('a record as given is kept as given, ids in any case', () => {
   const store = createStore()
   const id = 'ABCDEF01-0000-4000-8000-000000000001'
   const record = newRecord({ id, eventId: id, wire: { numberOfAttempts: 'three', status: undefined } }, contextOf())

@@ -24,7 +24,7 @@ test('one zone answers in any order of instants', () => {
   expect(offsets).toEqual([2 * hour, hour, 2 * hour, hour, 2 * hour])
 })
 
-test('a zone that nobody knows is refused', () => {
+test('a zone that is not known is refused', () => {
   expect(() => createZone('Mars/Olympus')).toThrow(RangeError)
 })
 

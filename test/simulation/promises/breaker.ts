@@ -1,4 +1,4 @@
-// Trouble of the platform stops retries: a list tells whether it answers, and single trials whether they are allowed. @see docs/architecture.md "Retry plan"
+// Trouble of the platform stops retries: a list says whether it answers, and single trials whether they are allowed. @see docs/architecture.md "Retry plan"
 import { isQuestion } from '../asked.ts'
 import type { Call, Told } from '../network.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'

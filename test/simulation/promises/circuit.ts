@@ -17,11 +17,11 @@ interface Subscription {
   limit: number
   /** ms since the start: outcomes of retries that were sent before count for nothing. */
   openedAt: number
-  /** ms since the start: it has to open with an outcome that was told then. */
+  /** ms since the start: it has to open with an outcome that was reported then. */
   mustOpen: number | undefined
-  /** The same: it opens with an outcome that is told then. */
+  /** The same: it opens with an outcome that is reported then. */
   opensAt: number | undefined
-  /** ms since the start: when an outcome was last told. */
+  /** ms since the start: when an outcome was last reported. */
   usedAt: number
   /** It may have been forgotten since: what it knows is not known. */
   isUnsure: boolean
@@ -91,7 +91,7 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
       subscription.mustOpen = timeline.now()
   }
 
-  /** Told in either order, at the same moment: the outcome, and that the circuit opens of it. */
+  /** Reported in either order, at the same moment: the outcome, and that the circuit opens of it. */
   function checkOpened(): void {
     for (const [id, subscription] of subscriptions) {
       const { mustOpen, opensAt } = subscription

@@ -1,4 +1,4 @@
-// "Failed again" is told only of what has failed again, and of what is not known to have arrived. @see docs/architecture.md "Outcomes"
+// "Failed again" is reported only of what has failed again, and of what is not known to have arrived. @see docs/architecture.md "Outcomes"
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** An attempt may be dated up to so long before the PATCH that caused it. */
@@ -7,7 +7,7 @@ const clockToleranceMs = 2000
 export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, platform, scenario, timeline, violate } = options
   const { counts, delivery, deliveryTime, meanwhile, queue } = scenario.habits
-  /** An attempt that is counted and shown as failed while it is under way can't be told from one that has failed. */
+  /** An attempt that is counted and shown as failed while it is under way can't be distinguished from one that has failed. */
   const looksFailed = counts === 'start' && meanwhile === 'failed'
   /** A delivery that ends sooner than a failure is doubted must not be taken for one. */
   const isQuick = delivery === 'async' && queue[1] + deliveryTime[1] < 4 * config.outcome.firstCheck

@@ -17,7 +17,7 @@ export function createParkedWatcher(options: WatcherOptions): Watcher {
       if (attempts >= maxAttempts) violate('premature', `retries ${id}, which is parked: ${attempts} attempts`)
     },
     scraped({ metrics }) {
-      // Records that nobody but the daemon has touched: it was shown all of their attempts.
+      // Records that the daemon alone has touched: it was shown all of their attempts.
       let most = 0
       for (const [id, known] of knowledge.entries()) {
         const record = platform.records.get(id)

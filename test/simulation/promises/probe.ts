@@ -1,4 +1,4 @@
-// A probe tells of the receiver, not of a poisoned record: fewest attempts first, of these the newest event. @see docs/architecture.md "Circuits"
+// A probe says something of the receiver, not of a poisoned record: fewest attempts first, of these the newest event. @see docs/architecture.md "Circuits"
 import type { Call } from '../network.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import { isSweepPage } from '../asked.ts'
@@ -13,7 +13,7 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
   const listedAt = new Map<string, number>()
   /** When a retry, or a page of a sweep, was last answered. */
   let answeredAt = -Infinity
-  /** Nobody but the daemon changes records, so that what was listed is what it knows. */
+  /** The daemon alone changes records, so that what was listed is what it knows. */
   const isQuiet = scenario.habits.ownRetriesAfterRetry === 0 && scenario.platformJumps.length === 0
 
   /**

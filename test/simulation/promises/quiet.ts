@@ -3,7 +3,7 @@ import type { Known } from '../knowledge.ts'
 import type { SimulatedRecord } from '../platform.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
-/** Near the edges of the window nobody can tell, to the second, on which side of it a record lies. */
+/** Near the edges of the window it is not known to the second on which side of it a record lies. */
 const edgeMs = 90_000
 
 export function createQuietWatcher(options: WatcherOptions): Watcher {

@@ -10,7 +10,7 @@ const tolerance = 0.02
 
 export function createRateWatcher({ config, exercise, timeline, violate }: WatcherOptions): Watcher {
   const most = config.platform.maxRequestsPerSecond
-  /** As low and as high as it can be: where the rate stands still, nobody knows for sure. */
+  /** As low and as high as it can be: where the rate stands still, it is not known for sure. */
   let low = most
   let high = most
   let at = timeline.now()

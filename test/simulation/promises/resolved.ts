@@ -4,7 +4,7 @@ import type { Watcher, WatcherOptions } from './watcher.ts'
 export function createResolvedWatcher({ exercise, knowledge, violate }: WatcherOptions): Watcher {
   return {
     told({ id, operation }) {
-      if (operation === 'retry' && knowledge.get(id)?.isDone === true) exercise('resolved by somebody else')
+      if (operation === 'retry' && knowledge.get(id)?.isDone === true) exercise('resolved by another client')
     },
     sent({ id, operation }) {
       if (operation !== 'retry' || knowledge.get(id)?.isDone !== true) return

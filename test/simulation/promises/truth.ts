@@ -37,7 +37,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     if (shown !== value) violate('books', `shows ${series} ${shown ?? 'not at all'}, it is ${value}`)
   }
 
-  /** A call that is replayed with another token is told with its last answer. */
+  /** A call that is replayed with another token is reported with its last answer. */
   function retried(fact: Extract<TelemetryEvent, { type: 'retry' }>): void {
     const id = fact.id.toLowerCase()
     const told = results.get(id)
