@@ -47,19 +47,16 @@ class TimeoutReached extends Error {}
 /** Rejects only with the signal's reason; everything that goes wrong with the subscriber is a result. */
 export async function post(courier: Courier, order: Post): Promise<AttemptResult> {
   const exchange = new AbortController()
-  const watch = new AbortController()
   const stop = (): void => {
     exchange.abort(order.signal.reason)
   }
   order.signal.addEventListener('abort', stop)
-  if (order.timeoutMs !== null) {
-    order.clock.sleep(order.timeoutMs, watch.signal).then(
-      () => {
-        exchange.abort(new TimeoutReached())
-      },
-      () => undefined,
-    )
-  }
+  const endTime =
+    order.timeoutMs === null
+      ? undefined
+      : order.clock.timer(order.timeoutMs, () => {
+          exchange.abort(new TimeoutReached())
+        })
   try {
     return await courier.deliver(order, exchange.signal)
   } catch (error) {
@@ -70,7 +67,7 @@ export async function post(courier: Courier, order: Post): Promise<AttemptResult
     }
   } finally {
     order.signal.removeEventListener('abort', stop)
-    watch.abort()
+    endTime?.()
   }
 }
 

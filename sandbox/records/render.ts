@@ -25,6 +25,7 @@ export function renderRecord(record: StoredRecord, { fraction, unknownFields }: 
 
 /** The body that is sent to the subscriber. */
 export function renderPayload(record: StoredRecord): Record<string, unknown> {
+  if (record.requestPayload !== undefined) return record.requestPayload
   const eventDate = localText(record.eventMicros, 'micro').slice(0, 10)
-  return record.requestPayload ?? payloadOf(record.eventType, record.random, eventDate)
+  return payloadOf(record.eventType, record.random, eventDate)
 }

@@ -10,6 +10,8 @@ import { headersOf } from '../../sandbox/api/http.ts'
 
 /** Each way takes this long, in milliseconds of the clock. */
 const wayMs = 1
+/** One for all: an error of its own for each exchange costs more than the exchange. */
+const isOver = new Error('the exchange is over')
 
 /** `hostClock` is the daemon's: it stamps the answers. */
 export function inProcessTransport({ gateway }: InProcessSandbox, hostClock: Clock): Transport {
@@ -57,7 +59,7 @@ export function inProcessTransport({ gateway }: InProcessSandbox, hostClock: Clo
       throw error
     } finally {
       signal?.removeEventListener('abort', cancel)
-      ended.abort(new Error('the exchange is over'))
+      ended.abort(isOver)
     }
   }
 }

@@ -13,6 +13,8 @@ export interface TestKeys {
   certificateFile: string
 }
 
+/** Of this worker. */
+const known = new Map<string, Promise<TestKeys>>()
 const privateKeyName = 'private-key.pem'
 const certificateName = 'certificate.pem'
 
@@ -20,7 +22,13 @@ const certificateName = 'certificate.pem'
  * The key pair of this name; the same files for every test worker. The first call on a machine makes it (seconds), later ones read it.
  * Another name gives another key pair.
  */
-export async function testKeys(name = 'default'): Promise<TestKeys> {
+export function testKeys(name = 'default'): Promise<TestKeys> {
+  const keys = known.get(name) ?? readOrMake(name)
+  known.set(name, keys)
+  return keys
+}
+
+async function readOrMake(name: string): Promise<TestKeys> {
   const folder = join(tmpdir(), `webhook-reconciler-test-keys-${process.getuid?.() ?? 'any'}-${name}`)
   const cached = await read(folder)
   if (cached !== undefined) return cached
