@@ -35,10 +35,9 @@ export interface SweepSchedule {
   begin(target: SweepTarget): void
   /** The sweep has ended, with the failure of a call or without. */
   end(target: SweepTarget, failure?: unknown): void
-  /** A tick requested a recent sweep during another sweep: it comes between two slices. */
-  isRecentWanted(): boolean
-  /** The listing of the newest part begins, and has ended; it is part of a full sweep, too. */
-  beginRecent(): void
+  /** True when a tick requested a recent sweep during another sweep, where it comes between two slices; clears the request. */
+  takeRecent(): boolean
+  /** The newest part was listed; it is part of a full sweep, too. */
   recentDone(workedMs: number): void
   fullDone(workedMs: number): void
   /** Left-out records were listed again; `entered` of them found room. */
@@ -134,11 +133,14 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
       failedAt = clock.monotonic()
       backoff.failed(failure)
     },
-    isRecentWanted: () => isRecentWanted,
-    beginRecent() {
+    takeRecent() {
+      const wasWanted = isRecentWanted
       isRecentWanted = false
+      return wasWanted
     },
     recentDone(workedMs) {
+      // A tick that came meanwhile has what it asked for.
+      isRecentWanted = false
       rest('recent', workedMs)
     },
     fullDone(workedMs) {

@@ -172,7 +172,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** The newest hour, extended back to the end of the last such listing; a full sweep begins with it, too. */
   async function listNewest(current: Sweep, recount?: Recount): Promise<Span> {
     const span = newestHour(client.now(), window, zone, newestSeenTo)
-    schedule.beginRecent()
     await list(span, current, recount && { recount })
     newestSeenTo = span.to
     schedule.recentDone(current.worked())
@@ -237,7 +236,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   async function sweepRecentIfWanted(signal: AbortSignal): Promise<void> {
-    if (schedule.isRecentWanted()) await make('recent', signal)
+    if (schedule.takeRecent()) await make('recent', signal)
   }
 
   function reportOf({ id, tally, target }: Sweep, seconds: number, failure: SweepReport['failure']): SweepReport {

@@ -67,6 +67,14 @@ describe('when', () => {
     expect(areNewest.slice(between)).toContain(false)
   })
 
+  test('a tick while a full sweep lists the newest hour does not have it listed again', async () => {
+    await using world = reconcile({ records: due(40), sliceRecords: 10, latencyMs: 5000, pages: 1 })
+    await runningFor(world, hourMs)
+    await ticks(world, 1000, 12_000)
+    const [first, second] = world.platform.lists.map(isRecent)
+    expect([first, second]).toEqual([true, false])
+  })
+
   test('a recent sweep that a tick asked for comes even if the full one has no slice left', async () => {
     let isSlow = false
     await using world = reconcile({
