@@ -40,28 +40,38 @@ function joinLines(comments: readonly { text: string; line: number; isLine: bool
 
 const isMessage = (text: string): boolean => /\w+ \w+ \w+/.test(text)
 
-/** Comments and messages (string literals of three words and more) of TypeScript. */
-function ofTypeScript(file: string, code: string): string[] {
-  const source = ts.createSourceFile(file, code, ts.ScriptTarget.Latest, true)
-  const comments = new Map<number, { text: string; line: number; isLine: boolean }>()
+/** Where texts of the code begin and end: strings, regular expressions, and the parts of templates. */
+function literalsOf(source: ts.SourceFile): { ranges: [start: number, end: number][]; messages: string[] } {
+  const ranges: [number, number][] = []
   const messages: string[] = []
   const visit = (node: ts.Node): void => {
-    for (const range of [
-      ...(ts.getLeadingCommentRanges(code, node.getFullStart()) ?? []),
-      ...(ts.getTrailingCommentRanges(code, node.getEnd()) ?? []),
-    ]) {
-      const { line } = source.getLineAndCharacterOfPosition(range.pos)
-      const isLine = range.kind === ts.SyntaxKind.SingleLineCommentTrivia
-      comments.set(range.pos, { text: code.slice(range.pos, range.end), line, isLine })
-    }
+    if (ts.isLiteralExpression(node) || ts.isTemplateHead(node) || ts.isTemplateMiddleOrTemplateTail(node))
+      ranges.push([node.getStart(source), node.end])
     if (ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node)) messages.push(node.text)
     if (ts.isTemplateExpression(node))
       messages.push([node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join('X'))
-    for (const child of node.getChildren(source)) visit(child)
+    ts.forEachChild(node, visit)
   }
   visit(source)
-  const inOrder = [...comments].toSorted(([a], [b]) => a - b).map(([, comment]) => comment)
-  return [...joinLines(inOrder), ...messages.filter(isMessage)]
+  return { ranges, messages }
+}
+
+/** Comments and messages (string literals of three words and more) of TypeScript. */
+function ofTypeScript(file: string, code: string): string[] {
+  const source = ts.createSourceFile(file, code, ts.ScriptTarget.Latest)
+  const { messages, ranges } = literalsOf(source)
+  const comments: { text: string; line: number; isLine: boolean }[] = []
+  const next = /\/\/[^\n]*|\/\*[^]*?\*\//g
+  for (let found = next.exec(code); found !== null; found = next.exec(code)) {
+    const { 0: text, index } = found
+    const around = ranges.find(([start, end]) => start <= index && index < end)
+    if (around !== undefined) next.lastIndex = around[1]
+    else {
+      const { line } = source.getLineAndCharacterOfPosition(index)
+      comments.push({ text, line, isLine: text.startsWith('//') })
+    }
+  }
+  return [...joinLines(comments), ...messages.filter(isMessage)]
 }
 
 /** Prose of Markdown: without fenced code; each paragraph, list item and table cell is a text. */

@@ -4,10 +4,15 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 /** Vitest learns durations as it runs. In a fresh clone it goes by the size of the files, and these are small. */
 const longest = [
   'test/simulation/simulation.test.ts',
-  'test/contract/listing.test.ts',
-  'test/wire/canary-logs.test.ts',
-  'test/process/cli.test.ts',
+  'test/contract/recovery.test.ts',
   'test/process/ops.test.ts',
+  'test/process/once.test.ts',
+  'test/contract/listing.test.ts',
+  'test/wire/canary.test.ts',
+  'test/wire/canary-logs.test.ts',
+  'test/wire/hostile-retry.test.ts',
+  'test/process/replicas.test.ts',
+  'test/process/cli.test.ts',
 ]
 
 export class LongestFirst extends BaseSequencer {
