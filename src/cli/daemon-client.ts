@@ -40,7 +40,11 @@ const statusSchema = z.extend(gatesSchema, {
   missing: z.number(),
   failed: z.record(z.string(), z.number()),
   inFlight: z.number(),
-  drain: z.looseObject({ recoveredPerMinute: z.number(), seconds: z.nullable(z.number()) }),
+  drain: z.looseObject({
+    recoveredPerMinute: z.number(),
+    seconds: z.nullable(z.number()),
+    limitedBy: z.optional(z.nullable(z.enum(['pace', 'backoff']))),
+  }),
   rate: z.looseObject({ callsPerSecond: z.number() }),
   causes: z.looseObject({
     total: z.number(),

@@ -42,7 +42,8 @@ function missingText({ failed, missing }: DaemonStatus): string {
 function numbers(status: DaemonStatus): [string, string][] {
   const { awaiting, drain, inFlight, lastFullSweep, missing, nextTick, now, rate } = status
   const secondsTo = (iso: string): number => (Date.parse(iso) - Date.parse(now)) / 1000
-  const done = drain.seconds === null || missing === 0 ? '' : `, done in about ${showSpan(drain.seconds)}`
+  const when = drain.limitedBy === 'backoff' ? ' (last backoff)' : ''
+  const done = drain.seconds === null || missing === 0 ? '' : `, done in about ${showSpan(drain.seconds)}${when}`
   return [
     ['missing', missingText(status)],
     ['recovering', `${drain.recoveredPerMinute} a minute${done}`],

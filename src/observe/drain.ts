@@ -15,17 +15,23 @@ export interface DrainState {
   now: number
 }
 
-/**
- * Epoch ms at which the last one arrives, if each arrives at its next retry. `now` when nothing is left. Undefined when
- * records are due and none recovers, or when the end of the backoffs is not known.
- */
-export function estimateDrain({ backingOff, notBefore, now, pending, recoveredPerMs }: DrainState): number | undefined {
+export interface Drain {
+  /** Epoch ms at which the last one arrives, if each arrives at its next retry; `now` when nothing is left. */
+  doneAt: number
+  /** Whether the pace decides, or `notBefore`. */
+  limitedBy: 'pace' | 'backoff'
+}
+
+/** Undefined when records are due and none recovers, or when the end of the backoffs is not known. */
+export function estimateDrain({ backingOff, notBefore, now, pending, recoveredPerMs }: DrainState): Drain | undefined {
   const open = pending + backingOff
-  if (open === 0) return now
+  if (open === 0) return { doneAt: now, limitedBy: 'pace' }
   if (backingOff > 0 && notBefore === undefined) return undefined
   if (pending > 0 && !(recoveredPerMs > 0)) return undefined
   const atPace = recoveredPerMs > 0 ? now + open / recoveredPerMs : now
-  return Math.max(atPace, notBefore ?? now)
+  return notBefore !== undefined && notBefore > atPace
+    ? { doneAt: notBefore, limitedBy: 'backoff' }
+    : { doneAt: atPace, limitedBy: 'pace' }
 }
 
 /** The daemon's estimate, at its present pace; also undefined while a gate stops all retries for an unknown time. */
@@ -36,7 +42,7 @@ export function drainOf({
   now,
   recoveredPerMs,
   skewMs,
-}: Pick<Snapshot, 'failed' | 'gates' | 'lastDueAt' | 'now' | 'recoveredPerMs' | 'skewMs'>): number | undefined {
+}: Pick<Snapshot, 'failed' | 'gates' | 'lastDueAt' | 'now' | 'recoveredPerMs' | 'skewMs'>): Drain | undefined {
   const pending = failed.due + failed.held + failed.awaiting
   const backingOff = failed['backing-off']
   if (pending + backingOff > 0 && stopForUnknownTime(gates)) return undefined

@@ -95,7 +95,7 @@ function doneFigure(status: StatusDocument): Html {
       drain.recoveredPerMinute > 0 ? 'Retries wait at present.' : 'No delivery arrives at present.',
     )
   }
-  const basis = drain.recoveredPerMinute > 0 ? 'at this pace' : 'when backoffs end'
+  const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
   // To the minute: it is an estimate.
   const at = clockTime(drain.doneAt, now).slice(0, -':00'.length)
   const rest = failed.parked > 0 ? ', without parked ones' : ''

@@ -72,6 +72,8 @@ export interface StatusFacts {
     seconds: number | null
     /** When that is. */
     doneAt: Date | null
+    /** Whether that is at the present pace, or when the last backoff ends; null when unknown. */
+    limitedBy: 'pace' | 'backoff' | null
   }
   /** Failed records of the window by their present decision, as in `failed_webhooks`. */
   failed: Readonly<Record<Decision, number>>

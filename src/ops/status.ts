@@ -59,11 +59,13 @@ function missingOf(failed: StatusState['failed']): number {
 }
 
 function toDrain(state: StatusState): StatusFacts['drain'] {
-  const doneAt = toDate(drainOf(state))
+  const drain = drainOf(state)
+  const doneAt = toDate(drain?.doneAt)
   return {
     recoveredPerMinute: Math.round(state.recoveredPerMs * 600_000) / 10,
     seconds: doneAt && Math.ceil(Math.max(0, doneAt.getTime() - state.now) / 1000),
     doneAt,
+    limitedBy: drain?.limitedBy ?? null,
   }
 }
 

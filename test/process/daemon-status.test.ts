@@ -128,7 +128,7 @@ describe('status', () => {
     failed: { due: 0, held: 3, parked: 2, excluded: 9 },
     awaiting: 0,
     inFlight: 0,
-    drain: { recoveredPerMinute: 12.5, seconds: 300 },
+    drain: { recoveredPerMinute: 12.5, seconds: 300, limitedBy: 'backoff' },
     rate: { callsPerSecond: 20 },
     causes: {
       total: 12,
@@ -147,7 +147,7 @@ describe('status', () => {
 waiting  Retries are paused by an operator. 5 deliveries are missing.
 
 missing          5 (2 parked, 3 held)
-recovering       12.5 a minute, done in about 5m
+recovering       12.5 a minute, done in about 5m (last backoff)
 retries          0 in flight, 0 without an outcome, 20 calls/s
 last full sweep  30s ago
 next tick        in 25s

@@ -67,6 +67,8 @@ describe('in one look', () => {
     expect(text).toContain('Recovered 95 a minute 8 in flight, 24 awaiting outcome')
     // 6,991 at 95 a minute.
     expect(text).toContain('Done in 1 h 13 min about 13:13, at this pace, without parked ones')
+    const later = read(anIncident({ lastDueAt: incidentNow + 120 * minuteMs }))
+    expect(later).toContain('Done in 2 h about 14:00, when the last backoff ends, without parked ones')
   })
 
   test('the sentences are those of /status, the level is that of its summary', () => {

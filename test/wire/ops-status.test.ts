@@ -40,7 +40,7 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     startedAt: '2026-01-15T11:00:00.000Z',
     now: '2026-01-15T12:00:00.000Z',
     missing: 0,
-    drain: { recoveredPerMinute: 0, seconds: 0, doneAt: '2026-01-15T12:00:00.000Z' },
+    drain: { recoveredPerMinute: 0, seconds: 0, doneAt: '2026-01-15T12:00:00.000Z', limitedBy: 'pace' },
     failed: { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },
     oldestOpenEvent: null,
     expiring: { total: 0, byDecision: { due: 0, 'backing-off': 0, parked: 0, held: 0 } },
@@ -204,7 +204,12 @@ describe('causes', () => {
 
   test('an incident: the pace, and when it will be done by it', () => {
     const { causes, drain, parked } = toStatus(anIncident())
-    expect(drain).toEqual({ recoveredPerMinute: 95, seconds: 4416, doneAt: new Date('2026-01-15T13:13:35.368Z') })
+    expect(drain).toEqual({
+      recoveredPerMinute: 95,
+      seconds: 4416,
+      doneAt: new Date('2026-01-15T13:13:35.368Z'),
+      limitedBy: 'pace',
+    })
     expect(causes).toMatchObject({ total: 3, more: { causes: 0, records: 0 }, onlyCounted: 0 })
     expect(parked).toMatchObject({ total: 9, list: { length: 9 } })
     expect(parked.list[0]).toEqual({
@@ -229,7 +234,12 @@ describe('causes', () => {
         unauthorized: shut('unauthorized'),
         platform: shut('platform'),
       }
-      expect(toStatus(anIncident(held[hold])).drain).toEqual({ recoveredPerMinute: 95, seconds: null, doneAt: null })
+      expect(toStatus(anIncident(held[hold])).drain).toEqual({
+        recoveredPerMinute: 95,
+        seconds: null,
+        doneAt: null,
+        limitedBy: null,
+      })
     },
   )
 })

@@ -61,14 +61,14 @@ function estimateOf(
   const { concurrency, maxPerSecond: retriesPerSecond } = retry
   const pace = permittedPace({ callsPerSecond, retriesPerSecond, concurrency, secondsPerCall })
   const rounds = circuit.enabled ? slowStartRounds(records, circuit.initialLimit) : 1
-  const ms = estimateDrain({
+  const drain = estimateDrain({
     pending: records,
     backingOff: 0,
     notBefore: rounds * outcome.firstCheck,
     recoveredPerMs: pace / 1000,
     now: 0,
   })
-  const seconds = Math.round((ms ?? 0) / 1000)
+  const seconds = Math.round((drain?.doneAt ?? 0) / 1000)
   return { records, seconds, callsPerSecond: Math.round(callsPerSecond * 10) / 10 }
 }
 

@@ -7,8 +7,8 @@ import { aStatusState, shut } from '../../support/status.ts'
 const now = 1_000_000
 
 function estimate(changes: Partial<DrainState>): number | undefined {
-  const at = estimateDrain({ pending: 0, backingOff: 0, notBefore: undefined, recoveredPerMs: 0, now, ...changes })
-  return at === undefined ? undefined : at - now
+  const drain = estimateDrain({ pending: 0, backingOff: 0, notBefore: undefined, recoveredPerMs: 0, now, ...changes })
+  return drain && drain.doneAt - now
 }
 
 test('nothing left is done now', () => {
@@ -25,6 +25,12 @@ test('not before the last backoff has ended', () => {
   expect(estimate({ backingOff: 3, notBefore: now + 5000 })).toBe(5000)
 })
 
+test('it says whether the pace or a backoff decides', () => {
+  const state = { pending: 6, backingOff: 1, recoveredPerMs: 0.001, now }
+  expect(estimateDrain({ ...state, notBefore: now + 7000 })?.limitedBy).toBe('pace')
+  expect(estimateDrain({ ...state, notBefore: now + 7001 })?.limitedBy).toBe('backoff')
+})
+
 describe('no estimate', () => {
   test.each<[string, Partial<DrainState>]>([
     ['while nothing arrives', { pending: 1 }],
@@ -39,8 +45,8 @@ describe('the daemon', () => {
   const failed = { due: 1, held: 2, 'backing-off': 3, awaiting: 4, parked: 1000, excluded: 1000 }
   const state = aStatusState({ failed, lastDueAt: 0, recoveredPerMs: 0.002 })
   const msOf = (changes: Parameters<typeof aStatusState>[0]): number | undefined => {
-    const at = drainOf({ ...state, ...changes })
-    return at === undefined ? undefined : at - state.now
+    const drain = drainOf({ ...state, ...changes })
+    return drain && drain.doneAt - state.now
   }
 
   test('counts what is open, not what is parked or excluded', () => {
