@@ -103,7 +103,7 @@ describe('a dead receiver', () => {
           }
         },
       ),
-      { numRuns: 200 },
+      { numRuns: 100 },
     )
   })
 
@@ -238,7 +238,7 @@ describe('poison records', () => {
           expect(pauses).toBeLessThanOrEqual(6)
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 100 },
     )
   })
 

@@ -105,7 +105,7 @@ describe('without concurrent change', () => {
         expect(swept.skipped).toBe(0)
         if (canBeComplete(how)) expect(swept.complete).toBe(true)
       }),
-      { numRuns: 600 },
+      { numRuns: 200 },
     )
   })
 
@@ -119,7 +119,7 @@ describe('without concurrent change', () => {
         const missing = ownedIds(platform, span).filter((id) => !swept.ids.includes(id))
         if (swept.complete) expect(missing).toEqual([])
       }),
-      { numRuns: 600 },
+      { numRuns: 200 },
     )
   })
 })
@@ -174,7 +174,7 @@ describe('with changes under way', () => {
         if (sweeps.every(({ complete }) => complete)) expect(missing).toEqual([])
         for (const { ids } of sweeps) expect(new Set(ids).size).toBe(ids.length)
       }),
-      { numRuns: 600 },
+      { numRuns: 200 },
     )
   })
 })

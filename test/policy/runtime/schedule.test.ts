@@ -98,7 +98,7 @@ describe('the period is the shortest gap', () => {
     ['0 0,1,5,10,15,20,25,30,35,40,45,50,55 * * * *', 60],
     ['0 */10 8-17 * * 1-5', 10 * 60],
   ])('%s: %i s, whenever the process starts', (cron, seconds) => {
-    for (const hours of [0, 5.75, 10.5, 22.2, 60, 100]) {
+    for (const hours of [0, 5.75, 22.2, 100]) {
       vi.setSystemTime(start + hours * 3_600_000)
       expect(periodOf({ cron, timeZone: 'UTC' })).toBe(seconds * 1000)
     }
