@@ -196,7 +196,7 @@ function violationsOf(play: Play, planted: readonly Planted[]): string[] {
     ...planted.flatMap((record) => wrongsOfOutcomes(sandbox, outcomes.get(record.id.toLowerCase()) ?? 0, record)),
     ...lies.map((id) => `reported as recovered, and was not: ${id}`),
     ...(awaiting > 0 ? [`${awaiting} outcomes never reported`] : []),
-    ...retries(sandbox).flatMap((retry) => wrongsOfRetry(retry, byId.get(retry.id), play.aspect)),
+    ...retries(sandbox).flatMap((retry) => wrongsOfRetry(retry, byId.get(retry.id), play)),
     ...(others > 0 ? [`${others} requests to a path that the platform does not have`] : []),
     ...(sandbox.receiver.counts().repeated > 0 ? ['delivered again what had arrived'] : []),
     ...(sandbox.stats.tokens.issued === 1 ? [] : [`${sandbox.stats.tokens.issued} tokens issued`]),
@@ -209,13 +209,10 @@ function wrongsOfRecord(sandbox: Handle, { id, why, fate, accepted }: Planted): 
   return times <= most ? [] : [`${why}: accepted ${times} times, not ${most}`]
 }
 
-/** Date headers give whole seconds, so the daemon knows the time to about half of one; on a busy host less well. */
-const unsureMs = 4000
-
-function wrongsOfRetry(retry: Retry, record: Planted | undefined, { place }: Aspect): string[] {
+function wrongsOfRetry(retry: Retry, record: Planted | undefined, { aspect: { place }, lateByMs }: Play): string[] {
   if (record === undefined) return [`retried what was not planted`]
   const { at, why, fate, notBefore } = record
-  const slackMs = unsureMs + (place !== undefined && isBlurred(place) ? maxRepeatMs : 0)
+  const slackMs = lateByMs + (place !== undefined && isBlurred(place) ? maxRepeatMs : 0)
   return [
     ...(fate === 'untouched' ? [`${why}: was asked for, but is not ours`] : []),
     ...(at < retry.at - windowMs.lookback - slackMs ? [`${why}: had left the window`] : []),

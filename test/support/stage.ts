@@ -23,6 +23,8 @@ export interface EngineOptions {
 
 export interface Stage extends AsyncDisposable {
   clock: Clock
+  /** A call may reach the platform so much later than the daemon decided it, by the platform's clock. */
+  lateByMs: number
   sandbox: Handle
   /** Resolves as the promise does, while the clock goes on. */
   run<T>(work: Promise<T>): Promise<T>
@@ -44,6 +46,8 @@ export async function startStage({ sandbox: options, startAt }: StageOptions = {
   const sandbox = await createInProcessSandbox({ ...completed(clock, publicKeyPem), ...options })
   return {
     clock,
+    // Date headers give whole seconds, so the daemon knows the time to about half of one.
+    lateByMs: 4000,
     sandbox,
     run: (work) => clock.run(work),
     advance: (ms) => clock.advance(ms),
@@ -77,6 +81,8 @@ export async function startHttpStage(given: StageOptions & { speed?: number | un
   const sandbox = await startSandbox({ ...completed(clock, certificatePem), ...options })
   return {
     clock,
+    // On a busy host any time may pass; the stage without sockets is exact.
+    lateByMs: 120_000,
     sandbox,
     run: (work) => work,
     advance(ms) {
