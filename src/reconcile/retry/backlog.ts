@@ -252,7 +252,9 @@ export function createBacklog(options: BacklogOptions): Backlog {
   function* learn(listing: Listing, now: number, recount?: Recount): Steps<Learned> {
     const learned: Learned = { changed: [], entered: 0, removed: [], awaiting: [], leftOut: [], earlyAtLimit: 0 }
     const newcomers = yield* meet(listing, now, learned)
+    if (listing.records.length > rowsPerStep) yield
     dropAbsent(listing, learned)
+    if (listing.records.length > rowsPerStep) yield
     // Oldest first, in any order of the platform's list: then no record of a listing evicts another one of it.
     newcomers.sort((a, b) => a.entry.eventAt - b.entry.eventAt)
     if (newcomers.length > rowsPerStep) yield
