@@ -18,7 +18,7 @@ export interface DrainState {
 export interface Drain {
   /** Epoch ms at which the last one arrives, if each arrives at its next retry; `now` when nothing is left. */
   doneAt: number
-  /** Whether the pace decides, or `notBefore`. */
+  /** What decides: the pace, or `notBefore`, which for the daemon is the end of the last backoff. */
   limitedBy: 'pace' | 'backoff'
 }
 

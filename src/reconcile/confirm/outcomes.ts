@@ -87,7 +87,7 @@ export interface Outcomes {
   overdueMs(): number
 }
 
-/** Answers about the record itself. The others refuse the call, whatever the record. */
+/** Answers about the record itself. The others refuse any call. */
 const triedResults: ReadonlySet<RetryResult> = new Set<RetryResult>([
   'accepted',
   'already-resolved',

@@ -87,7 +87,7 @@ const youngMs = 600_000
 const maxWords = 20_000
 /** Newcomers of one listing can be evicted by later ones of the same only after this many. */
 const admittedAtOnce = 5000
-/** Rows of one step: it takes a few ms. */
+/** Rows of one step, which takes a few milliseconds. */
 const rowsPerStep = 500
 
 /** Event types and ids repeat in many records: each text is kept once. */
@@ -168,12 +168,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     const evicted: LeftOutRow[] = []
     for (let from = 0; from < newcomers.length; from += admittedAtOnce) {
       const some = newcomers.slice(from, from + admittedAtOnce)
-      const places = createAdmission(byId.values(), {
-        policy,
-        maxRecords,
-        now,
-        atMost: byId.size + some.length,
-      })
+      const places = createAdmission(byId.values(), { policy, maxRecords, now, atMost: byId.size + some.length })
       admission = places
       for (const [index, newcomer] of some.entries()) {
         if (index > 0 && index % rowsPerStep === 0) yield
