@@ -1,8 +1,8 @@
 // The copy in which a mutant is made, and the processes that run in it: nothing of either remains.
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Mutant } from './mutant.ts'
 import { runNode } from './run-layer.ts'
 import { copyTree, type Tree } from './tree.ts'
@@ -55,6 +55,19 @@ describe('the copy', () => {
     await mend()
     expect(inTree('src/area/three.ts')).toBe(source)
     expect(inTree('dist/main.cjs')).toContain('three = 3')
+  })
+
+  test('has a whole program at each moment of a build: a new one takes its place in one step', async () => {
+    const changes: string[] = []
+    const watcher = watch(join(tree.folder, 'dist'), (kind, file) => {
+      if (file === 'main.cjs') changes.push(kind)
+    })
+    onTestFinished(() => {
+      watcher.close()
+    })
+    const mend = await tree.apply(mutant)
+    await mend()
+    await expect.poll(() => changes).toEqual(['rename', 'rename'])
   })
 
   test('stays whole when a mutant does not apply', async () => {

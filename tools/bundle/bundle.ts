@@ -4,6 +4,7 @@ import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeMaterials } from './materials.ts'
 import { rolldown, type ChunkingContext, type Plugin } from 'rolldown'
+import { createStaging } from './staging.ts'
 
 const mainModule = 'src/main.ts'
 /** Loaded only for an error that no part expected. */
@@ -101,9 +102,9 @@ export async function bundle(root: string): Promise<string[]> {
       throw new Error(`${message}\nThe bundle must be made without a warning: see tools/bundle/bundle.ts.`)
     },
   })
+  await using staging = await createStaging(join(root, 'dist'))
   const { output } = await build.write({
-    dir: join(root, 'dist'),
-    cleanDir: true,
+    dir: staging.path,
     format: 'cjs',
     entryFileNames: '[name].cjs',
     chunkFileNames: '[name].cjs',
@@ -116,11 +117,12 @@ export async function bundle(root: string): Promise<string[]> {
       groups: [{ debugName: 'files', name: createSorter(root) }],
     },
   })
-  await chmod(join(root, 'dist/main.cjs'), 0o755)
+  await chmod(join(staging.path, 'main.cjs'), 0o755)
   const modules = output.flatMap((file) => {
     const entries = file.type === 'chunk' ? Object.entries(file.modules) : []
     return entries.flatMap(([id, { renderedLength }]) => (renderedLength > 0 ? [id] : []))
   })
-  await writeMaterials(root, modules)
+  await writeMaterials(root, staging.path, modules)
+  await staging.publish()
   return modules
 }

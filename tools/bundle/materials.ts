@@ -1,4 +1,4 @@
-// Third-party content of the bundle: an SBOM (CycloneDX) and the texts of the licences, both beside it in dist/.
+// Third-party content of the bundle: an SBOM (CycloneDX) and the texts of the licences, both beside it.
 import { readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -69,8 +69,8 @@ async function licenceText(root: string, { license, name, path, version }: Mater
   return `${name} ${version} (${license ?? 'licence not named'})\n\n${texts.join('\n')}\n`
 }
 
-/** Writes dist/sbom.cdx.json and dist/THIRD-PARTY-LICENSES.txt for a bundle of these modules. */
-export async function writeMaterials(root: string, modules: readonly string[]): Promise<void> {
+/** Writes sbom.cdx.json and THIRD-PARTY-LICENSES.txt for a bundle of these modules into `dir`. */
+export async function writeMaterials(root: string, dir: string, modules: readonly string[]): Promise<void> {
   const materials = await materialsOf(root, modules)
   const { name, version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as Record<string, string>
   const sbom = {
@@ -82,7 +82,7 @@ export async function writeMaterials(root: string, modules: readonly string[]): 
   }
   const licences = await Promise.all(materials.map((material) => licenceText(root, material)))
   await Promise.all([
-    writeFile(join(root, 'dist/sbom.cdx.json'), `${JSON.stringify(sbom, undefined, 2)}\n`),
-    writeFile(join(root, 'dist/THIRD-PARTY-LICENSES.txt'), licences.join(`${'-'.repeat(80)}\n\n`)),
+    writeFile(join(dir, 'sbom.cdx.json'), `${JSON.stringify(sbom, undefined, 2)}\n`),
+    writeFile(join(dir, 'THIRD-PARTY-LICENSES.txt'), licences.join(`${'-'.repeat(80)}\n\n`)),
   ])
 }
