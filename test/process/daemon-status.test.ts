@@ -325,6 +325,14 @@ describe('what a command says of the platform', () => {
     expect(err).toContain('"event":"token_obtained"')
   })
 
+  test('plan: where nothing listens, what to check', async () => {
+    await using sandbox = await startPlatform()
+    const env = { ...(await envOf(sandbox)), RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:1/v1' }
+    const { code, err, out } = await runCommand(['plan'], { env })
+    expect({ code, out }).toEqual({ code: 69, out: '' })
+    expect(err).toContain('list: connection (ECONNREFUSED); nothing listens there: check platform.baseUrl')
+  })
+
   test('once: nothing is known when the sweep failed', async () => {
     await using sandbox = await startPlatform({ faults: [{ operation: 'token', fault: { kind: 'refuse-token' } }] })
     const { code, err, out } = await runCommand(['once'], { env: await envOf(sandbox) })

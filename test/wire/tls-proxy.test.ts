@@ -191,13 +191,37 @@ describe('through a proxy', () => {
     await http.close()
   })
 
+  test.each([
+    ['where nothing listens', 'http://127.0.0.1:1', 'connection', 'PROXY_ECONNREFUSED'],
+    ['that DNS does not know', 'http://proxy.invalid:3128', 'connection', /^PROXY_(?:ENOTFOUND|EAI_AGAIN)$/],
+  ])('%s a PATCH never leaves, and the code says that it is the proxy', async (_, HTTPS_PROXY, reason, code) => {
+    await http.reopen({ connections: 2, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
+    const failure = await failureOf(http.request(platform, patch))
+    expect(failure).toMatchObject({ reason, requestNotSent: true })
+    expect(failure.code).toMatch(code)
+    await http.close()
+  })
+
+  test('whose certificate is for another host a PATCH never leaves, and the code says that it is the proxy', async () => {
+    await using server = await startTlsServer(forOther)
+    const HTTPS_PROXY = `https://localhost:${server.port}`
+    await http.reopen({ connections: 2, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
+    const failure = await failureOf(http.request(platform, patch))
+    expect(failure).toMatchObject({
+      reason: 'tls',
+      code: 'PROXY_ERR_TLS_CERT_ALTNAME_INVALID',
+      requestNotSent: true,
+    })
+    await http.close()
+  })
+
   test('that does not answer a PATCH never leaves either, and its place is free again', async () => {
     await using proxy = await startConnectProxy(1, 'nothing')
     const HTTPS_PROXY = `http://127.0.0.1:${proxy.port}`
     await http.reopen({ connections: 1, connectTimeoutMs: 50, proxy: proxyFromEnvironment({ HTTPS_PROXY }) })
     for (let i = 0; i < 2; i += 1) {
       const failure = await failureOf(http.request(platform, patch))
-      expect(failure).toMatchObject({ reason: 'timeout', requestNotSent: true })
+      expect(failure).toMatchObject({ reason: 'timeout', code: 'PROXY_UND_ERR_HEADERS_TIMEOUT', requestNotSent: true })
     }
     expect(proxy.tunnels).toHaveLength(2)
     await http.close()

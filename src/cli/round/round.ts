@@ -141,7 +141,7 @@ export async function roundCommand(
       io.stderr.write('Nothing was retried.\n')
       return exitCode.incomplete
     }
-    const { failure } = report.listing
+    const { failure } = round.gathered
     if (options.json === true) session.printJson(report)
     else if (failure === undefined) session.print(toText(report, { ...session, daemon: round.daemon }))
     else {

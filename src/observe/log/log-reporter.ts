@@ -26,7 +26,7 @@ const calmMs = 300_000
 /** A warning that has not occurred for this long is logged again when it does. */
 const forgottenAfterMs = 3_600_000
 
-/** Advice when the platform refuses a list call, by reason. Failures of the token have advice of their own. */
+/** When the platform refuses a list call, by reason. Failures of the token have advice of their own. */
 const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
   unauthorized: 'the platform refuses the tokens that it issues: ask its operator, or check platform.baseUrl',
   forbidden: "have the platform's operator give the service account access to the webhooks",
@@ -35,7 +35,8 @@ const generalAdvice = "if it lasts, ask the platform's operator"
 
 const platformKeys = { address: 'platform.baseUrl', timeout: 'platform.requestTimeout' }
 
-function adviceFor(failure: Pick<NonNullable<SweepReport['failure']>, 'code' | 'reason'>): string {
+/** Advice for a list call that failed. */
+export function listAdvice(failure: Pick<NonNullable<SweepReport['failure']>, 'code' | 'reason'>): string {
   return callAdvice(failure, platformKeys) ?? adviceByReason[failure.reason] ?? generalAdvice
 }
 
@@ -205,7 +206,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
       stage: failure?.stage,
       reason: failure?.reason,
       problem: failure?.message,
-      ...(failure?.stage === 'list' && { advice: adviceFor(failure) }),
+      ...(failure?.stage === 'list' && { advice: listAdvice(failure) }),
     }
     log.event('sweep_failed', fields, isNew ? 'error' : 'debug')
   }

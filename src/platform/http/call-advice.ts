@@ -1,5 +1,5 @@
 // Advice for a call that got no usable answer, by its reason and the code of Node, OpenSSL or undici.
-import type { Reason } from './http.ts'
+import { proxyCodePrefix, type Reason } from './http.ts'
 
 /** Configuration keys that a call depends on. */
 export interface CallKeys {
@@ -39,6 +39,25 @@ const causeByCode: Readonly<Record<string, string>> = {
   ENETUNREACH: 'there is no route to its network',
 }
 
+const proxyVariables = 'HTTPS_PROXY (or HTTP_PROXY), and NO_PROXY'
+
+/** @param code of Node, OpenSSL or undici, or `STATUS_407` */
+function proxyAdvice(code: string, reason: Reason, { address }: CallKeys): string {
+  const [, status] = /^STATUS_(\d+)$/.exec(code) ?? []
+  if (status === '407') {
+    return 'the proxy wants a user and password: put them into the URL of HTTPS_PROXY (or HTTP_PROXY), or name the host in NO_PROXY'
+  }
+  if (status?.startsWith('5') === true) {
+    return `the proxy does not reach the host (${status}): check ${address}, then ask the proxy's operator, or check ${proxyVariables}`
+  }
+  if (status !== undefined) {
+    return `the proxy refuses (${status}): have its operator allow the host, or check ${proxyVariables}`
+  }
+  const cause =
+    reason === 'tls' ? tlsAdvice(code) : reason === 'timeout' ? 'no answer in time' : (causeByCode[code] ?? code)
+  return `the proxy cannot be used: ${cause}: check ${proxyVariables}`
+}
+
 type Advise = (keys: CallKeys, code: string | undefined) => string
 
 const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
@@ -57,5 +76,6 @@ export function callAdvice(
   { code, reason }: { reason: Reason; code?: string | undefined },
   keys: CallKeys,
 ): string | undefined {
+  if (code?.startsWith(proxyCodePrefix) === true) return proxyAdvice(code.slice(proxyCodePrefix.length), reason, keys)
   return adviceByReason[reason]?.(keys, code)
 }

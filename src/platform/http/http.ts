@@ -106,13 +106,16 @@ const timeoutCodes = new Set([
 ])
 const tlsCode = /^(ERR_TLS|ERR_SSL|CERT_|CRL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/
 
+/** Begins the codes of a proxy: it refused a tunnel (`PROXY_STATUS_407`), or it was not reached (`PROXY_ECONNREFUSED`). */
+export const proxyCodePrefix = 'PROXY_'
+
 /** undici shows a proxy's refusal of a tunnel only in the message. */
 const tunnelRefused = /^Proxy response \((\d{3})\)/
 
 function codeOf(error: unknown): string {
   for (let at = error; at instanceof Error; at = at.cause) {
     const [, status] = tunnelRefused.exec(at.message) ?? []
-    if (status !== undefined) return `PROXY_STATUS_${status}`
+    if (status !== undefined) return `${proxyCodePrefix}STATUS_${status}`
     if ('code' in at && typeof at.code === 'string') return at.code
   }
   return error instanceof Error ? error.name : 'UNKNOWN'
@@ -120,7 +123,8 @@ function codeOf(error: unknown): string {
 
 function toTransportError(error: unknown, isSent: boolean): TransportError {
   const code = codeOf(error)
-  const reason = timeoutCodes.has(code) ? 'timeout' : tlsCode.test(code) ? 'tls' : 'connection'
+  const cause = code.startsWith(proxyCodePrefix) ? code.slice(proxyCodePrefix.length) : code
+  const reason = timeoutCodes.has(cause) ? 'timeout' : tlsCode.test(cause) ? 'tls' : 'connection'
   return new TransportError(reason, code, { requestNotSent: !isSent })
 }
 
@@ -205,6 +209,17 @@ function exchange(request: HttpRequest, dispatcher: Dispatcher, clock: Clock): P
   })
 }
 
+/** Connections to a proxy. Their failures get codes of their own, as they have nothing to do with the address of the call. */
+function createProxyPool(origin: URL, options: Pool.Options): Pool {
+  const pool = new Pool(origin, options)
+  const connect = pool.connect.bind<(tunnel: Dispatcher.ConnectOptions) => Promise<Dispatcher.ConnectData>>(pool)
+  const connectOrSayProxy: typeof connect = (tunnel) =>
+    connect(tunnel).catch((cause: unknown) => {
+      throw Object.assign(new Error('no tunnel', { cause }), { code: `${proxyCodePrefix}${codeOf(cause)}` })
+    })
+  return Object.assign(pool, { connect: connectOrSayProxy })
+}
+
 /** The same without a proxy. */
 function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: Dispatcher } {
   const { ca, connections, connectTimeoutMs = defaultConnectTimeoutMs, dispatcher, proxy } = options
@@ -220,7 +235,7 @@ function agentsOf(options: HttpTransportOptions): { usual: Dispatcher; direct: D
     ...bounds,
     ...{ httpProxy: proxy.http, httpsProxy: proxy.https, noProxy: proxy.none },
     // For connections to the proxy itself: a CONNECT without an answer would hold its place for five minutes.
-    clientFactory: (origin, given) => new Pool(origin, { ...given, headersTimeout: connectTimeoutMs }),
+    clientFactory: (origin, given) => createProxyPool(origin, { ...given, headersTimeout: connectTimeoutMs }),
   })
   return { usual, direct }
 }

@@ -29,6 +29,19 @@ test.each([
   expect(callAdvice({ reason: 'connection', code }, keys)).toMatch(advice)
 })
 
+test.each([
+  ['PROXY_STATUS_407', /^the proxy wants a user and password: put them into the URL of HTTPS_PROXY/],
+  ['PROXY_STATUS_403', /^the proxy refuses \(403\): .*HTTPS_PROXY.*NO_PROXY/],
+  ['PROXY_STATUS_502', /^the proxy does not reach the host \(502\): check platform\.baseUrl/],
+  ['PROXY_ECONNREFUSED', /^the proxy cannot be used: nothing listens there: check HTTPS_PROXY.*NO_PROXY/],
+  ['PROXY_ENOTFOUND', /^the proxy cannot be used: DNS does not know its host: check HTTPS_PROXY/],
+  ['PROXY_UND_ERR_HEADERS_TIMEOUT', /^the proxy cannot be used: no answer in time: check HTTPS_PROXY/],
+  ['PROXY_CERT_HAS_EXPIRED', /^the proxy cannot be used: its certificate has expired.*HTTPS_PROXY/],
+])('the proxy, %s: its variables, not the address of the call', (code, advice) => {
+  const reason = code.includes('TIMEOUT') ? 'timeout' : code.includes('CERT') ? 'tls' : 'connection'
+  expect(callAdvice({ reason, code }, keys)).toMatch(advice)
+})
+
 test('a deadline names its key; an address that is wrong names that one', () => {
   expect(callAdvice({ reason: 'timeout' }, keys)).toContain('platform.requestTimeout')
   for (const reason of ['redirect', 'not-found', 'invalid-body'] as const) {

@@ -210,7 +210,7 @@ describe('what people read', () => {
   test.each([
     ['tls', 'CERT_HAS_EXPIRED', /: tls \(CERT_HAS_EXPIRED\); .* its certificate has expired/],
     ['tls', 'ERR_TLS_CERT_ALTNAME_INVALID', /: tls \(ERR_TLS_CERT_ALTNAME_INVALID\); .* for another host/],
-    ['connection', 'PROXY_STATUS_407', /: connection \(PROXY_STATUS_407\); .* check auth\.authUrl/],
+    ['connection', 'PROXY_STATUS_407', /: connection \(PROXY_STATUS_407\); .* HTTPS_PROXY/],
   ] as const)('of no answer: %s, %s', (reason, transportCode, message) => {
     expect(explainRefusal({ kind: 'transient', reason, transportCode }, 'f00d')).toMatch(message)
   })
