@@ -1,13 +1,14 @@
 // `npm run bench:footprint`: how soon the daemon is ready, and how much CPU and memory it takes, beside a bare Node in the same run.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import { writeCodeCache } from '../../tools/image/code-cache.ts'
 import { testKeys } from '../support/keys.ts'
 import { cpuMs, freePort, memoryOf, statusOf } from './process-figures.ts'
 
@@ -15,8 +16,8 @@ const { values } = parseArgs({
   options: {
     /** How many times each is measured; the medians count. */
     times: { type: 'string', default: '7' },
-    /** The daemon's script; another build can be measured so. */
-    script: { type: 'string', default: join(import.meta.dirname, '../../dist/main.cjs') },
+    /** The script of another build, measured as it is. Without it dist/ is, with a code cache as in the image. */
+    script: { type: 'string' },
     /** Options of Node for the daemon: those of the image, where they have to do with memory or start. */
     node: { type: 'string', default: '' },
     /** Only how soon it is ready, in seconds instead of minutes. */
@@ -81,15 +82,20 @@ async function end({ child }: Started): Promise<void> {
 
 const keys = await testKeys()
 const folder = mkdtempSync(join(tmpdir(), 'bench-footprint-'))
-/** As in the image, whose build fills it. Here the first start does, which is not counted. */
-const compileCache = join(folder, 'cache')
+
+async function makeProgram(): Promise<string> {
+  const dist = join(folder, 'dist')
+  cpSync(join(import.meta.dirname, '../../dist'), dist, { recursive: true })
+  await writeCodeCache(dist)
+  return join(dist, 'main.cjs')
+}
+const script = values.script ?? (await makeProgram())
 
 async function startDaemon(sandbox: Sandbox): Promise<Started> {
   const port = await freePort()
   const nodeOptions = values.node.split(' ').filter((option) => option !== '')
-  return start([...nodeOptions, values.script, 'run'], port, {
+  return start([...nodeOptions, script, 'run'], port, {
     NODE_ENV: 'production',
-    NODE_COMPILE_CACHE: compileCache,
     RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
     RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
     RECONCILER_AUTH_REALM: sandbox.realm,
@@ -161,7 +167,7 @@ interface Ran {
 function run(args: readonly string[], env: Record<string, string>): Ran {
   const began = performance.now()
   const { status } = spawnSync(process.execPath, ['--require', peakHook, ...args], {
-    env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: compileCache, ...env },
+    env: { PATH: process.env['PATH'], ...env },
     stdio: 'ignore',
   })
   if (status !== 0) throw new Error(`${args.join(' ')} ended with ${status}; run \`npm run build\``)
@@ -172,7 +178,7 @@ function run(args: readonly string[], env: Record<string, string>): Ran {
 function measureCommand(words: readonly string[], env: Record<string, string> = {}): { ours: Ran[]; bare: Ran[] } {
   const rounds = Array.from({ length: times + 1 }, () => ({
     bare: run(['-e', '0'], {}),
-    ours: run([values.script, ...words], env),
+    ours: run([script, ...words], env),
   })).slice(1)
   return { ours: rounds.map(({ ours }) => ours), bare: rounds.map(({ bare }) => bare) }
 }

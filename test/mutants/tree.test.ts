@@ -42,7 +42,7 @@ const inTree = (path: string): string => readFileSync(join(tree.folder, path), '
 describe('the copy', () => {
   test('has the source, the packages, and a dist of its own', () => {
     expect(inTree('src/area/three.ts')).toBe(source)
-    expect(inTree('dist/main.cjs')).toContain('three = 3')
+    expect(inTree('dist/start.cjs')).toContain('three = 3')
     expect(existsSync(join(tree.folder, 'node_modules/package'))).toBe(true)
     for (const path of ['.git', 'dist/stale.js']) expect(existsSync(join(tree.folder, path))).toBe(false)
   })
@@ -50,17 +50,17 @@ describe('the copy', () => {
   test('is broken and mended, in src and in dist, while the checkout stays as it is', async () => {
     const mend = await tree.apply(mutant)
     expect(inTree('src/area/three.ts')).toContain('two - 1')
-    expect(inTree('dist/main.cjs')).toContain('three = 1')
+    expect(inTree('dist/start.cjs')).toContain('three = 1')
     expect(readFileSync(join(root, 'src/area/three.ts'), 'utf8')).toBe(source)
     await mend()
     expect(inTree('src/area/three.ts')).toBe(source)
-    expect(inTree('dist/main.cjs')).toContain('three = 3')
+    expect(inTree('dist/start.cjs')).toContain('three = 3')
   })
 
   test('has a whole program at each moment of a build: a new one takes its place in one step', async () => {
     const changes: string[] = []
     const watcher = watch(join(tree.folder, 'dist'), (kind, file) => {
-      if (file === 'main.cjs') changes.push(kind)
+      if (file === 'start.cjs') changes.push(kind)
     })
     onTestFinished(() => {
       watcher.close()

@@ -1,6 +1,7 @@
 // A bug ends the program with 70, and says where it is without what it carries. Broken from outside, so that it is a real one.
 import { describe, expect, test } from 'vitest'
 import { seedDue, startPlatform } from '../support/gate.ts'
+import { whenLoaded } from '../support/loading.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { get, makeFolder, startDaemon, startProgram } from '../support/process.ts'
 
@@ -14,17 +15,15 @@ const noError = `process.on('SIGUSR2', () => { void Promise.reject(${JSON.string
 
 /** Puts a function that throws in place of one of ours, when the daemon's part of the bundle is loaded. */
 function broken(file: string, name: string): string {
-  return `import { registerHooks } from 'node:module'
-    registerHooks({ load(url, context, next) {
-      const loaded = next(url, context)
-      if (!url.endsWith('/dist/daemon.cjs')) return loaded
-      const [before, after] = String(loaded.source).split('// src/${file}\\n')
+  return whenLoaded(
+    'daemon.cjs',
+    `const [before, after] = source.split('// src/${file}\\n')
       // The bundler numbers names that stand in several files.
       const throwing = 'function $1() { throw new TypeError(${JSON.stringify(secret)}) }; function whole$1('
-      const source = after.replace(/function (${name}(?:\\$\\d+)?)\\(/, throwing)
-      if (source === after) throw new Error('no function ${name} in ${file}')
-      return { ...loaded, source: before + source }
-    } })`
+      const changed = after.replace(/function (${name}(?:\\$\\d+)?)\\(/, throwing)
+      if (changed === after) throw new Error('no function ${name} in ${file}')
+      return script(before + changed)`,
+  )
 }
 
 interface Told {

@@ -1,6 +1,7 @@
 // How the daemon's process ends: in good order, in time, at once, and never by a hang-up.
 import { describe, expect, test } from 'vitest'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { whenLoaded } from '../support/loading.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { get, makeFolder, startDaemon, startProgram, type Program, patience } from '../support/process.ts'
@@ -127,11 +128,11 @@ describe.concurrent('before it works', () => {
     // Comes with the first module that the entry point loads: as early as a signal can be answered for.
     const early = await folder.write(
       'early.mjs',
-      `import { registerHooks } from 'node:module'
-       registerHooks({ load(url, context, next) {
-         if (url.endsWith('/dist/daemon.cjs')) process.kill(process.pid, 'SIGTERM')
-         return next(url, context)
-       } })`,
+      whenLoaded(
+        'daemon.cjs',
+        `process.kill(process.pid, 'SIGTERM')
+        return script(source)`,
+      ),
     )
     await using program = startProgram(['run'], {
       env: { ...(await sandboxEnv(sandbox)), RECONCILER_SERVER_PORT: '0', RECONCILER_SERVER_HOST: '127.0.0.1' },

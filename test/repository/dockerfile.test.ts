@@ -76,7 +76,7 @@ test('the sandbox is a target of its own, and none of the program', () => {
   expect(last?.name).toBeUndefined()
   expect(stages.find(({ name }) => name === 'sandbox')?.image).toBe('build')
   const sources = last?.instructions.filter(({ name }) => name === 'COPY').map(({ rest }) => parseCopy(rest))
-  expect(sources?.map(({ from }) => from)).toEqual(['build', 'compiled', 'build'])
+  expect(sources?.map(({ from }) => from)).toEqual(['compiled', 'build'])
 })
 
 describe('what the image starts', () => {

@@ -1,6 +1,6 @@
-// Bundles the program into dist/: main.cjs, program.cjs with the command line, daemon.cjs with all that `run` needs, and
-// commands.cjs for the other commands.
-import { chmod } from 'node:fs/promises'
+// Bundles the program into dist/: main.cjs, which loads the others, start.cjs, program.cjs with the command line, daemon.cjs
+// with all that `run` needs, and commands.cjs for the other commands.
+import { chmod, copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeMaterials } from './materials.ts'
 import { rolldown, type ChunkingContext, type Plugin } from 'rolldown'
@@ -17,12 +17,51 @@ const healthcheckModule = 'src/cli/daemon-call.ts'
 /** Packages of which the program uses a part, and the file here that stands in their place. */
 const parts = { undici: 'undici.js', 'prom-client': 'prom-client.js' }
 
-/** undici's HTTP/2 client loads node:http2, and is never called: the program asks for HTTP/1.1 (`allowH2: false`). */
-const withoutHttp2: Plugin = {
-  name: 'without-http2',
+/** Modules that packages load at once and the program never uses, and the reason that a call of one gives. */
+const absent: readonly { path: RegExp; reason: string }[] = [
+  // Loads node:http2. The program asks for HTTP/1.1 (`allowH2: false`).
+  { path: /[\\/]undici[\\/]lib[\\/]dispatcher[\\/]client-h2\.js$/, reason: 'this build speaks HTTP/1.1 only' },
+  // A second parser, experimental: 165 kB for who asks by UNDICI_USE_MILO.
+  { path: /[\\/]undici[\\/]lib[\\/]milo[\\/](?:no-)?simd\.js$/, reason: 'this build parses HTTP by llhttp only' },
+  // pino's transports. The program writes its lines itself.
+  { path: /[\\/]thread-stream[\\/]index\.js$/, reason: 'this build starts no worker thread' },
+]
+
+const withoutAbsent: Plugin = {
+  name: 'without-absent',
   load: {
-    filter: { id: /[\\/]undici[\\/]lib[\\/]dispatcher[\\/]client-h2\.js$/ },
-    handler: () => `module.exports = () => { throw new Error('this build speaks HTTP/1.1 only') }`,
+    filter: { id: absent.map(({ path }) => path) },
+    handler(id) {
+      const reason = absent.find(({ path }) => path.test(id))?.reason
+      return `module.exports = () => { throw new Error(${JSON.stringify(reason)}) }`
+    },
+  },
+}
+
+/** Schedules are counted in UTC where the zone makes no difference (src/runtime/schedule.ts), so most of them. */
+const utcWithoutIntl: Plugin = {
+  name: 'utc-without-intl',
+  transform: {
+    filter: { id: /[\\/]node_modules[\\/]node-cron[\\/]/, code: /new Intl\.DateTimeFormat\(/ },
+    handler: (code) =>
+      `import { dateTimeFormat } from ${JSON.stringify(join(import.meta.dirname, 'date-time-format.ts'))};
+        ${code.replaceAll('new Intl.DateTimeFormat(', 'dateTimeFormat(')}`,
+  },
+}
+
+/** One character beyond ASCII would make V8 keep a whole file in two bytes a character. */
+const inAscii: Plugin = {
+  name: 'in-ascii',
+  generateBundle(_options, files) {
+    for (const file of Object.values(files)) {
+      if (file.type !== 'chunk') continue
+      if (/\\[^\0-\x7f]/.test(file.code))
+        throw new Error(`${file.fileName}: a backslash stands before a character beyond ASCII`)
+      file.code = file.code.replaceAll(
+        /[^\0-\x7f]/g,
+        (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+      )
+    }
   },
 }
 
@@ -88,14 +127,14 @@ function createSorter(root: string): (id: string, context: ChunkingContext) => s
  */
 export async function bundle(root: string): Promise<string[]> {
   await using build = await rolldown({
-    input: { main: join(root, mainModule) },
+    input: { start: join(root, mainModule) },
     cwd: root,
     platform: 'node',
     tsconfig: false,
     resolve: {
       alias: Object.fromEntries(Object.entries(parts).map(([name, file]) => [name, join(import.meta.dirname, file)])),
     },
-    plugins: [withoutHttp2, withoutChildProcess],
+    plugins: [withoutAbsent, withoutChildProcess, utcWithoutIntl, inAscii],
     preserveEntrySignatures: false,
     checks: { ineffectiveDynamicImport: false },
     onLog(_level, { message }) {
@@ -117,6 +156,7 @@ export async function bundle(root: string): Promise<string[]> {
       groups: [{ debugName: 'files', name: createSorter(root) }],
     },
   })
+  await copyFile(join(import.meta.dirname, 'launcher.cjs'), join(staging.path, 'main.cjs'))
   await chmod(join(staging.path, 'main.cjs'), 0o755)
   const modules = output.flatMap((file) => {
     const entries = file.type === 'chunk' ? Object.entries(file.modules) : []

@@ -1,0 +1,29 @@
+// Stands in for `new Intl.DateTimeFormat` in node-cron: the first one takes 17 ms and 5 MiB, and in UTC none is needed.
+
+interface Formatter {
+  formatToParts(date: Date): Intl.DateTimeFormatPart[]
+}
+
+/** The parts of a date in UTC as node-cron asks for them: in English, short, with two digits. */
+const inUtc: Formatter = {
+  formatToParts(date) {
+    const [weekday = '', , , year = '', time = ''] = date.toUTCString().split(/,? /)
+    const [hour = '', minute = '', second = ''] = time.split(':')
+    const [month = '', day = ''] = date.toISOString().slice(-19, -14).split('-')
+    return [
+      { type: 'weekday', value: weekday },
+      { type: 'month', value: month },
+      { type: 'day', value: day },
+      { type: 'year', value: year },
+      { type: 'hour', value: hour },
+      { type: 'minute', value: minute },
+      { type: 'second', value: second },
+      { type: 'timeZoneName', value: 'GMT+0' },
+    ]
+  },
+}
+
+/** For the locale en-US and the options of node-cron. */
+export function dateTimeFormat(locale: string, options: Intl.DateTimeFormatOptions): Formatter {
+  return options.timeZone === 'UTC' ? inUtc : new Intl.DateTimeFormat(locale, options)
+}
