@@ -107,7 +107,7 @@ function createLeaseSchema() {
     spec: z.nullish(
       z.looseObject({
         holderIdentity: z.nullish(z.string()),
-        leaseDurationSeconds: z.nullish(z.number().check(z.positive())),
+        leaseDurationSeconds: z.nullish(z.number()),
         leaseTransitions: z.nullish(z.number()),
         acquireTime: z.nullish(z.string()),
         renewTime: z.nullish(z.string()),
@@ -119,11 +119,11 @@ type LeaseSchema = ReturnType<typeof createLeaseSchema>
 
 function toLease(object: z.output<LeaseSchema>): Lease {
   const { metadata, spec } = object
-  const seconds = spec?.leaseDurationSeconds ?? undefined
+  const seconds = spec?.leaseDurationSeconds ?? 0
   return {
     version: metadata.resourceVersion,
     holder: spec?.holderIdentity ?? '',
-    durationMs: seconds === undefined ? undefined : seconds * 1000,
+    durationMs: seconds > 0 ? seconds * 1000 : undefined,
     transitions: spec?.leaseTransitions ?? 0,
     acquireTime: spec?.acquireTime ?? undefined,
     renewTime: spec?.renewTime ?? undefined,
@@ -183,11 +183,16 @@ export function createLeaseClient({ access, clock, leaseName, timeoutMs }: Lease
   let connected: Connected | undefined
 
   async function fileText(path: string): Promise<string> {
-    try {
-      return (await readSmallFile(path, maxFileBytes)).toString('utf8').trim()
-    } catch {
-      throw new LeaseFailure('credentials', `${path} can't be read: mount the service account's token and ca.crt there`)
-    }
+    const text = await readSmallFile(path, maxFileBytes).then(
+      (bytes) => bytes.toString('utf8').trim(),
+      () => '',
+    )
+    // Without an authority of the cluster, TLS would trust every public one.
+    if (text !== '') return text
+    throw new LeaseFailure(
+      'credentials',
+      `${path} can't be read, or is empty: mount the service account's token and ca.crt there`,
+    )
   }
 
   /** The authority may be exchanged while the pod runs. */

@@ -101,6 +101,17 @@ test('labels and annotations of other programs go back unchanged', async () => {
   expect(scene.api.lease()?.metadata).toMatchObject({ labels: { team: 'a' }, annotations: { other: 'x', ours: 'y' } })
 })
 
+test.each([0, -1, undefined])('a duration of %s seconds is none', async (seconds) => {
+  await using scene = await startScene()
+  await scene.client.write(draft, never)
+  scene.api.edit(({ spec }) => {
+    delete spec.leaseDurationSeconds
+    if (seconds !== undefined) spec.leaseDurationSeconds = seconds
+  })
+  const read = await scene.client.read(never)
+  expect(read).toMatchObject({ holder: 'one_1', durationMs: undefined })
+})
+
 test('a token that was rotated is used at once, and the old one never again', async () => {
   await using scene = await startScene()
   await scene.client.write(draft, never)
@@ -144,6 +155,14 @@ describe('a refusal', () => {
     await rm(`${scene.api.folder}/token`)
     const failure = await failureOf(scene.client.read(never))
     expect([failure.reason, failure.message]).toEqual(['credentials', expect.stringContaining('/token')])
+  })
+
+  test.each(['token', 'ca.crt'])('an empty %s is named too: nothing is sent by it', async (file) => {
+    await using scene = await startScene()
+    await writeFile(`${scene.api.folder}/${file}`, '\n')
+    const failure = await failureOf(scene.client.read(never))
+    expect([failure.reason, failure.message]).toEqual(['credentials', expect.stringContaining(`/${file} `)])
+    expect(scene.api.calls).toEqual([])
   })
 
   test('another authority is a failure of TLS, and the right one works again', async () => {
