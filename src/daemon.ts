@@ -293,7 +293,7 @@ async function work(
     // The lease is held for as long as retries are in flight.
     electing.abort()
     await running
-    await coordination.release(grace)
+    await coordination.release()
   } finally {
     ending.abort()
     electing.abort()

@@ -42,6 +42,8 @@ interface Observed {
 
 /** Another instance may write between our read and our write, but hardly so often. */
 const maxConflicts = 5
+/** The end of the process does not wait longer for the API. A lease that is not released expires. */
+const maxReleaseMs = 5000
 
 const lost = new Error('the lease is lost')
 
@@ -233,15 +235,23 @@ export function createElection(options: ElectionOptions): Election {
       }
     },
     run: (signal) => runTogether([keepTrying, watchDeadline], signal),
-    async release(signal) {
+    async release() {
       if (term === undefined) return
       standBy('released')
-      await attempt(async () => {
-        const lease = await client.read(signal)
-        if (lease?.holder !== identity) return
-        const renewTime = new Date(clock.now()).toISOString()
-        observe(await client.write({ ...lease, holder: '', durationMs: 1000, renewTime }, signal), false)
+      const late = new AbortController()
+      const cancel = clock.timer(maxReleaseMs, () => {
+        late.abort(new LeaseFailure('unreachable', 'the lease could not be released in time: it expires'))
       })
+      try {
+        await attempt(async () => {
+          const lease = await client.read(late.signal)
+          if (lease?.holder !== identity) return
+          const renewTime = new Date(clock.now()).toISOString()
+          observe(await client.write({ ...lease, holder: '', durationMs: 1000, renewTime }, late.signal), false)
+        })
+      } finally {
+        cancel()
+      }
     },
     setPause: (pausedSince, signal = never) =>
       oneByOne(() =>

@@ -44,8 +44,8 @@ export interface Coordination {
   lead(work: (term: AbortSignal) => Promise<void>, stop: AbortSignal): Promise<void>
   /** Keeps the lease, or waits for it. Rejects with the signal's reason. */
   run(signal: AbortSignal): Promise<void>
-  /** Gives the lease to the others, at once. */
-  release(signal: AbortSignal): Promise<void>
+  /** Gives the lease to the others, at once; gives up after 5 s without an answer. */
+  release(): Promise<void>
 }
 
 /** `coordination.kind: none`: one term, from the start to the end. */

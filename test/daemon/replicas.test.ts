@@ -113,6 +113,26 @@ describe('a leader in mid-recovery', () => {
   })
 })
 
+describe('SIGTERM', () => {
+  test('when its grace ends before the retries do: the lease is released all the same', async () => {
+    await using replicas = await startReplicas({ env: { RECONCILER_SHUTDOWN_GRACE: '0s' } })
+    const leader = await inMidRecovery(replicas)
+    await replicas.clock.run(leader.stop())
+    expect(replicas.store.lease()).toMatchObject({ holder: '' })
+    const tookMs = await replicas.until(() => (replicas.leader() ?? leader) !== leader)
+    expect(tookMs).toBeLessThanOrEqual(retryMs)
+  })
+
+  test('while the API does not answer: the daemon ends in good order, within 5 s', async () => {
+    await using replicas = await startReplicas({ env: { RECONCILER_SHUTDOWN_GRACE: '1s' } })
+    const leader = await leading(replicas)
+    leader.faults = { ...noFaults, cut: true }
+    const from = replicas.clock.monotonic()
+    await replicas.clock.run(leader.stop())
+    expect(replicas.clock.monotonic() - from).toBeLessThanOrEqual(5000)
+  })
+})
+
 test('a second term begins with what it lists, not with what the first one knew', async () => {
   await using replicas = await startReplicas({ aheadMs: [0, 0] })
   const first = await inMidRecovery(replicas)

@@ -29,7 +29,7 @@ export const replicaMutants: readonly Mutant[] = [
   {
     id: 'L04',
     file: 'daemon.ts',
-    text: '    await coordination.release(grace)\n',
+    text: '    await coordination.release()\n',
     replacement: '',
     breaks: 'does not release the lease at SIGTERM',
     origin: 'review',

@@ -215,7 +215,7 @@ export function startInstance({ clock, identity, onEvent, rate = 1, store, ...ch
     async stop() {
       end.abort(new Error('stopped'))
       await running
-      await election.release(new AbortController().signal)
+      await election.release()
     },
   })
 }

@@ -117,6 +117,17 @@ describe('the lease', () => {
     end(scene)
   })
 
+  test('is left to expire by a leader that stops while the API is away: it does not wait for it', async () => {
+    const scene = await startScene(2)
+    first(scene).faults = { ...noFaults, cut: true }
+    const from = scene.clock.monotonic()
+    await scene.clock.run(first(scene).stop())
+    expect(scene.clock.monotonic() - from).toBeLessThanOrEqual(5000)
+    expect(typesOf(first(scene)).slice(-2)).toEqual(['standing-by', 'lease-unavailable'])
+    expect(scene.store.lease()?.holder).toBe('one_0')
+    end(scene)
+  })
+
   test('of a standby that stops stays as it is', async () => {
     const scene = await startScene(2)
     const before = scene.store.lease()
