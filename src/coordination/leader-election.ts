@@ -31,12 +31,12 @@ export interface Election extends Coordination {
 /** Holds the operator's pause, so that it outlives the leader: ISO 8601, and absent while retries go on. */
 export const pauseAnnotation = 'webhook-reconciler/paused-since'
 
-/** The lease as this instance saw it change last. Its age counts on the local monotonic clock: hosts' clocks differ. */
+/** The lease as this instance saw it last. */
 interface Observed {
+  lease: Lease
   /** Changes with each renewal, and not with an annotation. */
   renewal: string
-  holder: string
-  /** Monotonic ms. */
+  /** Monotonic ms. The age of a renewal counts on the local monotonic clock: hosts' clocks differ. */
   expiresAt: number
 }
 
@@ -80,8 +80,8 @@ export function createElection(options: ElectionOptions): Election {
 
   function leaderNow(): string | undefined {
     if (isLeading()) return identity
-    const isHeldByAnother = observed !== undefined && !['', identity].includes(observed.holder) && !isExpired()
-    return isHeldByAnother ? observed?.holder : undefined
+    const holder = observed?.lease.holder ?? ''
+    return ['', identity].includes(holder) || isExpired() ? undefined : holder
   }
 
   function standBy(cause: 'released' | 'taken' | 'expired'): void {
@@ -91,7 +91,7 @@ export function createElection(options: ElectionOptions): Election {
     leadsUntil = -Infinity
     since = clock.now()
     ended.abort(lost)
-    const leader = cause === 'taken' ? observed?.holder : undefined
+    const leader = cause === 'taken' ? observed?.lease.holder : undefined
     const problem = cause === 'expired' && failure !== undefined ? { problem: failure.message } : {}
     emit({ type: 'standing-by', cause, leader, ...problem })
     changed.notify()
@@ -111,14 +111,26 @@ export function createElection(options: ElectionOptions): Election {
   function observe(lease: Lease, isOurs: boolean): void {
     const { acquireTime, durationMs = leaseDurationMs, holder, renewTime, transitions } = lease
     const renewal = [holder, acquireTime, renewTime, transitions].join(' ')
-    if (renewal !== observed?.renewal) {
-      observed = { renewal, holder, expiresAt: clock.monotonic() + durationMs }
-    }
+    const expiresAt = observed?.renewal === renewal ? observed.expiresAt : clock.monotonic() + durationMs
+    observed = { lease, renewal, expiresAt }
     onPause(pauseOf(lease, clock.now()), isOurs)
   }
 
+  /**
+   * A lease that was deleted counts as it was seen last, and is made again so: with its holder, which renews it, and with
+   * the operator's pause. Undefined when none was ever seen.
+   */
+  async function readLease(signal: AbortSignal, isOurs: boolean): Promise<Lease | undefined> {
+    const lease = await client.read(signal)
+    if (lease !== undefined) observe(lease, isOurs)
+    if (lease !== undefined || observed === undefined) return lease
+    // A person deletes a lease that would hold for years.
+    observed.expiresAt = Math.min(observed.expiresAt, clock.monotonic() + leaseDurationMs)
+    return { ...observed.lease, version: undefined, durationMs: leaseDurationMs, object: {} }
+  }
+
   function noteLeader(): void {
-    const holder = observed?.holder ?? ''
+    const holder = observed?.lease.holder ?? ''
     if (holder !== '' && holder !== identity && holder !== seenLeader) emit({ type: 'leader-seen', leader: holder })
     seenLeader = holder
   }
@@ -139,14 +151,13 @@ export function createElection(options: ElectionOptions): Election {
     }
   }
 
-  /** Free, ours, or expired. A lease that was deleted counts as it was seen last. */
+  /** Free, ours, or expired. */
   function mayTake(): boolean {
-    return observed === undefined || observed.holder === '' || observed.holder === identity || isExpired()
+    return ['', identity, undefined].includes(observed?.lease.holder) || isExpired()
   }
 
   async function acquireOrRenew(signal: AbortSignal): Promise<void> {
-    const lease = await client.read(signal)
-    if (lease !== undefined) observe(lease, false)
+    const lease = await readLease(signal, false)
     if (!mayTake()) {
       standBy('taken')
       noteLeader()
@@ -256,16 +267,14 @@ export function createElection(options: ElectionOptions): Election {
     setPause: (pausedSince, signal = never) =>
       oneByOne(() =>
         againOnConflict(async () => {
-          const lease = await client.read(signal)
-          const known = lease && pauseOf(lease, clock.now())
-          if (lease !== undefined && (known === undefined) === (pausedSince === undefined)) {
-            observe(lease, true)
-            return false
-          }
           const free = { ...claimOf(undefined), holder: '', acquireTime: undefined, renewTime: undefined }
-          const from = lease ?? free
-          observe(await client.write({ ...from, annotations: withPause(from, pausedSince) }, signal), true)
-          return true
+          const lease = (await readLease(signal, true)) ?? free
+          const isPaused = pauseOf(lease, clock.now()) !== undefined
+          const isChange = isPaused !== (pausedSince !== undefined)
+          if (!isChange && lease.version !== undefined) return false
+          const annotations = isChange ? withPause(lease, pausedSince) : lease.annotations
+          observe(await client.write({ ...lease, annotations }, signal), true)
+          return isChange
         }),
       ),
   }

@@ -21,8 +21,8 @@ export const replicaMutants: readonly Mutant[] = [
   {
     id: 'L03',
     file: 'coordination/leader-election.ts',
-    text: 'expiresAt: clock.monotonic() + durationMs',
-    replacement: "expiresAt: clock.monotonic() + durationMs + Date.parse(renewTime ?? '') - clock.now()",
+    text: ': clock.monotonic() + durationMs',
+    replacement: ": clock.monotonic() + durationMs + Date.parse(renewTime ?? '') - clock.now()",
     breaks: "counts the lease's age by the wall clock of the instance that wrote it",
     origin: 'review',
   },
@@ -78,8 +78,8 @@ export const replicaMutants: readonly Mutant[] = [
   {
     id: 'L10',
     file: 'coordination/leader-election.ts',
-    text: "observed.holder === '' || observed.holder === identity ||",
-    replacement: "observed.holder === '' ||",
+    text: "['', identity, undefined].includes(observed?.lease.holder)",
+    replacement: "['', undefined].includes(observed?.lease.holder)",
     breaks: 'a leader never renews the lease that it holds',
     origin: 'review',
   },

@@ -170,6 +170,44 @@ describe('the lease', () => {
     end(scene)
   })
 
+  test('that was deleted stays with its holder, also when another one writes it first', async () => {
+    const scene = await startScene(1)
+    await scene.clock.advance(100)
+    const { clock, store } = scene
+    for (const identity of ['one_1', 'one_2']) scene.instances.push(startInstance({ identity, store, clock }))
+    // The others try before the holder renews it.
+    await clock.advance(timings.retryEveryMs - 50)
+    store.remove()
+    expect(await scene.instances[1]?.election.setPause(Date.UTC(2026, 0, 15))).toBe(true)
+    for (let step = 0; step < 50; step++) {
+      expect(leadersOf(scene.instances)).toEqual([first(scene)])
+      await clock.advance(100)
+    }
+    expect(store.lease()).toMatchObject({ holder: 'one_0', transitions: 0 })
+    end(scene)
+  })
+
+  test('that would hold for years is taken when a person has deleted it, after the duration of ours', async () => {
+    const clock = createVirtualClock()
+    const store = createLeaseStore()
+    store.write({
+      ...{ version: undefined, holder: 'gone', durationMs: 1e12, transitions: 0, acquireTime: undefined },
+      ...{ renewTime: undefined, annotations: {}, object: { metadata: { resourceVersion: '7' } } },
+    })
+    const one = startInstance({ identity: 'one', store, clock })
+    await clock.advance(3_600_000)
+    expect(one.election.isLeading()).toBe(false)
+    store.remove()
+    await clock.advance(timings.leaseDurationMs - 10)
+    expect(one.election.isLeading()).toBe(false)
+    await clock.advance(timings.retryEveryMs + 20)
+    expect(one.election.isLeading()).toBe(true)
+    // Nothing of the old object: the API refuses to make one that has a version.
+    expect(store.lease()).toMatchObject({ holder: 'one', durationMs: timings.leaseDurationMs, object: {} })
+    expect(store.lease()?.object).toEqual({})
+    one.kill()
+  })
+
   test('that a person gave to another ends the lead at the next renewal', async () => {
     const scene = await startScene(1)
     scene.store.edit({ holder: 'stranger', renewTime: '2026-01-01T00:00:00Z' })
@@ -326,6 +364,21 @@ describe("the operator's pause", () => {
     await takeoverMs(scene, first(scene))
     expect(two?.pauses.at(-1)).toBe(since)
     expect(scene.store.lease()?.annotations).toHaveProperty([pauseAnnotation])
+    end(scene)
+  })
+
+  test('outlives a person who deletes the lease, and is no change when it is sent again', async () => {
+    const scene = await startScene(2)
+    const one = first(scene)
+    await one.election.setPause(since)
+    const before = one.pauses.length
+    scene.store.remove()
+    await scene.clock.advance(timings.retryEveryMs)
+    expect(scene.store.lease()?.annotations).toEqual({ [pauseAnnotation]: '2026-01-15T12:00:00.000Z' })
+    scene.store.remove()
+    expect(await one.election.setPause(since + 1000)).toBe(false)
+    expect(scene.store.lease()?.annotations).toEqual({ [pauseAnnotation]: '2026-01-15T12:00:00.000Z' })
+    expect(new Set(one.pauses.slice(before))).toEqual(new Set([since]))
     end(scene)
   })
 
