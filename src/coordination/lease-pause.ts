@@ -12,7 +12,7 @@ export interface LeasePauseOptions {
   emit: (event: { type: 'operator'; command: 'pause' | 'resume'; changed: boolean }) => void
 }
 
-/** Nothing is paused or resumed unless the lease says so: a command that can't write it changes nothing. */
+/** Nothing is paused or resumed unless the lease says so: a command that can't write it is refused. */
 export interface LeasePause {
   pause(): Promise<boolean | CommandRefusal>
   resume(): Promise<boolean | CommandRefusal>
@@ -28,7 +28,8 @@ export function createLeasePause({ election, emit, now, since }: LeasePauseOptio
       return changed
     } catch (error) {
       if (!(error instanceof LeaseFailure)) throw error
-      return { problem: `Nothing was changed: ${error.message}. Then send the command again.` }
+      // The answer alone may be lost.
+      return { problem: `Not confirmed: ${error.message}. Then send the command again.` }
     }
   }
 

@@ -1,7 +1,7 @@
 // Three daemons that share a Lease, in virtual time with the default durations: one works at a time, and another takes over in time.
 import { describe, expect, test } from 'vitest'
 import { pauseAnnotation } from '../../src/coordination/leader-election.ts'
-import { noFaults } from '../support/lease-store.ts'
+import { noFaults, type CallFaults } from '../support/lease-store.ts'
 import { startReplicas, type Replica, type Replicas } from '../support/replicas.ts'
 
 const hourMs = 3_600_000
@@ -37,6 +37,17 @@ async function inMidRecovery(replicas: Replicas): Promise<Replica> {
   const leader = await leading(replicas)
   await replicas.until(() => replicas.patches.length > 40)
   return leader
+}
+
+/** The next call is a read, and passes; the answers of those after it are lost. */
+function faultsOfWrite(): CallFaults {
+  let calls = 0
+  return {
+    ...noFaults,
+    get loseAnswers() {
+      return (calls += 1) > 1
+    },
+  }
 }
 
 interface Trouble {
@@ -219,5 +230,23 @@ describe("the operator's pause", () => {
     expect(await replicas.clock.run(Promise.resolve(two.ops().control?.pause.resume()))).toBe(true)
     await replicas.clock.advance(3 * minuteMs)
     expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
+  })
+
+  test.each([
+    ['is refused', (): CallFaults => ({ ...noFaults, refused: 'forbidden' }), []],
+    // The command was done, and is followed as that of another instance.
+    ['loses the answer of its write', faultsOfWrite, ['paused']],
+  ] as const)('whose command %s is not confirmed', async (_, faults, holding) => {
+    await using replicas = await startReplicas({ aheadMs: [0, 0] })
+    const leader = await leading(replicas)
+    const standby = replicas.all.find((one) => one !== leader)
+    if (standby === undefined) throw new Error('there is a standby')
+    standby.faults = faults()
+    expect(await replicas.clock.run(Promise.resolve(standby.ops().control?.pause.pause()))).toEqual({
+      problem: expect.stringMatching(/^Not confirmed: .+ Then send the command again\.$/) as string,
+    })
+    expect(standby.facts.filter(({ type }) => type === 'operator')).toEqual([])
+    await replicas.clock.advance(retryMs)
+    expect(leader.ops().status().holding).toEqual(holding)
   })
 })
