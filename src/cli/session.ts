@@ -5,7 +5,7 @@ import { createConnection } from '../platform/connection.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../reconciler.ts'
 import { exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
-import { createLogReporter, listAdvice } from '../observe/log/log-reporter.ts'
+import { createLogReporter } from '../observe/log/log-reporter.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { failureOf, type SweepReport } from '../reconcile/sweep/sweep-report.ts'
 import { periodOf } from '../runtime/schedule.ts'
@@ -65,16 +65,13 @@ export function interrupted(io: Pick<Io, 'stderr'>): ExitCode {
 
 /** Says why nothing is known, and returns the exit code. */
 export function unavailable(
-  failure: NonNullable<SweepReport['failure']>,
+  { advice, message, rejected }: NonNullable<SweepReport['failure']>,
   target: string,
   io: Pick<Io, 'stderr'>,
 ): ExitCode {
-  const { message, rejected, stage } = failure
-  // The message of a token that was not obtained has its advice in it.
-  const problem = stage === 'list' ? `${message}; ${listAdvice(failure)}` : message
   io.stderr.write(
     redact(
-      `${target}: nothing is known, because the list call failed: ${problem}\nTo check each step on the way: webhook-reconciler check\n`,
+      `${target}: nothing is known, because the list call failed: ${message}\n-> ${advice}\nTo check each step on the way: webhook-reconciler check\n`,
     ),
   )
   return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable

@@ -11,6 +11,8 @@ export interface SweepEnd {
   listed: number
   /** With `failed`: why, such as `list: tls (CERT_HAS_EXPIRED)`. */
   problem?: string | undefined
+  /** With `failed`: the thing to do about it. */
+  advice?: string | undefined
 }
 
 /** Times in epoch ms of this host's clock; undefined before the first. */
@@ -96,9 +98,10 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     const problem =
       failure && `${failure.stage}: ${failure.reason}${failure.code === undefined ? '' : ` (${failure.code})`}`
     const isWhole = kind === 'full' && !continued
+    const ended = { kind, result, endedAt: new Date(now), seconds, listed, problem, advice: failure?.advice }
     known = {
       ...known,
-      sweeps: [...known.sweeps, { kind, result, endedAt: new Date(now), seconds, listed, problem }].slice(-maxSweeps),
+      sweeps: [...known.sweeps, ended].slice(-maxSweeps),
       ...(result !== 'failed' && { lastSweepAt: now }),
       ...(isWhole && result !== 'failed' && { lastFullSweepAt: now }),
       ...(isWhole && { [result === 'complete' ? 'lastCompleteSweepAt' : 'lastIncompleteSweepAt']: now }),

@@ -1,7 +1,7 @@
 // The sentences of /status, which page, terminal and bots show: a headline that says why, and notices with advice.
 import type { Gate } from '../reconcile/retry/gates.ts'
 import type { GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
-import { clockTime, counted, span } from './words.ts'
+import { clockTime, counted, sentence, span } from './words.ts'
 
 /** `why`: the same in short, for the headline. */
 interface NoticeReason extends Notice {
@@ -88,7 +88,7 @@ function sweepReasons({ lastFullSweep, now, sweeps }: StatusFacts): NoticeReason
       {
         level: 'trouble',
         text: `The last sweep failed${problem}. ${known}`,
-        advice: 'See the log; the daemon tries again by itself.',
+        advice: `${sentence(last.advice ?? 'see the log')} The daemon tries again by itself.`,
         why: "The platform's list cannot be read.",
       },
     ]

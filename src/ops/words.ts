@@ -27,6 +27,11 @@ export function span(ms: number): string {
   return whole < 2 * dayMs ? with_(hourMs, 'h', minuteMs, 'min') : with_(dayMs, 'd', hourMs, 'h')
 }
 
+/** A clause as a sentence of its own. */
+export function sentence(clause: string): string {
+  return `${clause.charAt(0).toUpperCase()}${clause.slice(1)}.`
+}
+
 /** `11:57:00` for a time of the same day, else `2026-01-14 11:57:00`. */
 export function clockTime(at: Date, now: Date): string {
   const [day = '', time = ''] = at.toISOString().split('T')

@@ -197,11 +197,13 @@ describe('check', () => {
     await using sandbox = await startPlatform()
     const client = await runCommand(['check'], { env: await envOf(sandbox, { RECONCILER_AUTH_CLIENT_ID: 'stranger' }) })
     expect(client.code).toBe(4)
-    expect(client.out).toMatch(/\nFAILED +token +the platform rejected the token request/)
+    expect(client.out).toMatch(
+      /\nFAILED +token +the platform rejected the token request: invalid_client[^\n;]*; POST \S+\n +-> check/,
+    )
     sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 403 } })
     const list = await runCommand(['check'], { env: await envOf(sandbox) })
     expect(list.code).toBe(4)
-    expect(list.out).toMatch(/\nok +token [^\n]*\nFAILED +list call +list: forbidden/)
+    expect(list.out).toMatch(/\nok +token [^\n]*\nFAILED +list call +list: forbidden[^\n;]*; GET \S+\n +-> have/)
   })
 
   test('a platform that is not there: 69', async () => {
@@ -210,7 +212,8 @@ describe('check', () => {
     await sandbox.close()
     const { code, out } = await runCommand(['check'], { env })
     expect(code).toBe(69)
-    expect(out).toMatch(/\nFAILED +token +no access token: connection/)
+    expect(out).toMatch(/\nFAILED +token +no access token: connection \(ECONNREFUSED\); POST \S+\n +-> nothing listens/)
+    expect(out.match(/nothing listens/g)).toHaveLength(1)
     expect(out).toMatch(/\n- +clock skew +no answer of the platform has a Date header\n/)
   })
 

@@ -317,7 +317,7 @@ describe('what a command says of the platform', () => {
     const env = { ...(await envOf(sandbox)), RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:1/v1' }
     const { code, err, out } = await runCommand(['check', '--verbose'], { env })
     expect(code).toBe(69)
-    expect(out).toContain('GET http://127.0.0.1:1/v1/webhooks: ECONNREFUSED\n')
+    expect(out).toContain('list: connection (ECONNREFUSED); GET http://127.0.0.1:1/v1/webhooks\n')
     expect(out).toMatch(/clock skew .*platform unknown\n/)
     const steps = [...out.matchAll(/^(?:ok|warning|FAILED|-) +([a-z]+(?: [a-z]+)?) {2}/gm)].map(([, step]) => step)
     const order = ['configuration', 'key', 'certificate', 'token', 'list call', 'clock skew', 'time zone', 'receiver']
@@ -330,7 +330,7 @@ describe('what a command says of the platform', () => {
     const env = { ...(await envOf(sandbox)), RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:1/v1' }
     const { code, err, out } = await runCommand(['plan'], { env })
     expect({ code, out }).toEqual({ code: 69, out: '' })
-    expect(err).toContain('list: connection (ECONNREFUSED); nothing listens there: check platform.baseUrl')
+    expect(err).toContain('list: connection (ECONNREFUSED)\n-> nothing listens there: check platform.baseUrl')
   })
 
   test('once: nothing is known when the sweep failed', async () => {

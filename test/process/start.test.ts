@@ -185,7 +185,7 @@ describe('HTTPS_PROXY', () => {
     const env = { ...elsewhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile, HTTPS_PROXY }
     const { code, out } = await runCommand(['check'], { env })
     expect(code, out).toBe(69)
-    expect(out).toMatch(/FAILED +token .*POST https:\/\/id\.invalid\/\S+: PROXY_STATUS_502\n/)
+    expect(out).toMatch(/FAILED +token .*\(PROXY_STATUS_502\); POST https:\/\/id\.invalid\/\S+\n +-> the proxy/)
     expect(proxy.tunnels).toEqual([{ to: 'id.invalid:443', authorization: undefined }])
   })
 })

@@ -35,7 +35,14 @@ export function failedSweep(
   changes: Partial<SweepReport> = {},
   failure: Partial<SweepReport['failure']> = {},
 ): FactOf<'sweep'> {
-  const why = { reason: 'timeout', stage: 'list', rejected: false, message: 'list: timeout', ...failure } as const
+  const why = {
+    reason: 'timeout',
+    stage: 'list',
+    rejected: false,
+    message: 'list: timeout',
+    advice: 'wait',
+    ...failure,
+  } as const
   return sweepFact({ result: 'failed', failure: why, ...changes })
 }
 

@@ -88,7 +88,7 @@ describe('no token', () => {
     const { sweep } = await scene.round()
 
     expect(sweep.failure).toMatchObject({ stage: 'token', reason: 'redirect', rejected: false })
-    expect(sweep.failure?.message).toContain('redirects are not followed')
+    expect(sweep.failure?.advice).toContain('redirects are not followed')
     expect(trap.visits).toEqual([])
     expect(scene.calls().token).toBeLessThanOrEqual(mostTries)
     await expectRecovered(scene)

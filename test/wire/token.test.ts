@@ -112,7 +112,7 @@ test('the key of another certificate is rejected, once, and the message says wha
   await using it = await scene({}, 'other')
   const error = await refusalOf(it.manager)
   expect(error).toMatchObject({ kind: 'rejected', oauthError: 'invalid_client' })
-  expect(error.message).toMatch(/auth\.clientId.*certificate registered for it is of this key/)
+  expect(error.advice).toMatch(/auth\.clientId.*certificate registered for it is of this key/)
   expect(it.facts.filter(({ type }) => type === 'token-request')).toHaveLength(1)
 })
 

@@ -7,11 +7,11 @@ import { createConnection, type Connection } from '../../platform/connection.ts'
 import { keyWarnings, loadKey, type SigningKey } from '../../platform/auth/private-key.ts'
 import { loadCertificate } from '../../platform/auth/certificate.ts'
 import type { Reloadable } from '../../platform/auth/reloadable.ts'
-import { TransportError, type HttpTransport, type Transport } from '../../platform/http/http.ts'
+import type { HttpTransport, Transport } from '../../platform/http/http.ts'
 import type { ServerClock } from '../../platform/server-clock.ts'
 import { createTimeZone } from '../../platform/time-zone.ts'
-import { TokenError } from '../../platform/auth/token-answer.ts'
 import { isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
+import { failureOf } from '../../reconcile/sweep/sweep-report.ts'
 import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../../reconciler.ts'
 import { periodOf } from '../../runtime/schedule.ts'
@@ -34,7 +34,6 @@ export interface CheckOptions extends ConfigOption {
 /** The last request that went out, and how it ended. */
 interface LastCall {
   call: string
-  errorCode: string | undefined
   status: number | undefined
 }
 
@@ -69,16 +68,10 @@ export function given<T>(value: T | undefined): T {
 function watched(transport: Transport, last: LastCall): Transport {
   return async (request) => {
     last.call = `${request.method} ${request.url.origin}${request.url.pathname}`
-    last.errorCode = undefined
     last.status = undefined
-    try {
-      const response = await transport(request)
-      last.status = response.status
-      return response
-    } catch (error) {
-      if (error instanceof TransportError) last.errorCode = error.code
-      throw error
-    }
+    const response = await transport(request)
+    last.status = response.status
+    return response
   }
 }
 
@@ -90,7 +83,7 @@ function openPlatform({ io, key, loaded, options }: CheckState): Platform {
   const reporter = createLogReporter(log, clock)
   const events: TelemetryEvent[] = []
   const answered = Promise.withResolvers<ReceiverEvent>()
-  const last: LastCall = { call: '', errorCode: undefined, status: undefined }
+  const last: LastCall = { call: '', status: undefined }
   const http = openTransport(config, io)
   const transport = watched(http.transport, last)
   function emit(event: TelemetryEvent): void {
@@ -105,12 +98,10 @@ function openPlatform({ io, key, loaded, options }: CheckState): Platform {
 }
 
 /** The step of a call to the platform that failed. */
-export function troubleStep(step: 'token' | 'list call', error: unknown, { call, errorCode }: LastCall): Step {
-  if (!isPlatformTrouble(error)) throw error
-  const { message, reason } = error
-  const isRejected =
-    error instanceof TokenError ? error.kind === 'rejected' : reason === 'unauthorized' || reason === 'forbidden'
-  return verdicts.callFailed(step, { message, reason, isRejected, call, errorCode })
+export function troubleStep(step: 'token' | 'list call', error: unknown, { call }: LastCall): Step {
+  const failure = failureOf(error)
+  if (failure === undefined) throw error
+  return verdicts.callFailed(step, failure, call)
 }
 
 function loadStep(checked: CheckState): Step {

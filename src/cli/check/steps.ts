@@ -6,6 +6,7 @@ import type { Certificate } from '../../platform/auth/certificate.ts'
 import type { SigningKey } from '../../platform/auth/private-key.ts'
 import type { Reason } from '../../platform/http/http.ts'
 import { callAdvice } from '../../platform/http/call-advice.ts'
+import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'
 import { showSpan } from '../format.ts'
 
@@ -65,44 +66,23 @@ export function configurationFailed(step: 'configuration' | 'key' | 'certificate
   }
 }
 
-/** Failure of a call, with its address: an operator needs it in `check`, but no log line may hold it. */
-export interface CallTrouble {
-  message: string
-  reason: Exclude<Reason, 'ok'>
-  /** The platform itself says no to the account. */
-  isRejected: boolean
-  /** `GET https://api.example.com/v1/webhooks`, without query. */
-  call: string
-  /** The system's error code, such as `ECONNREFUSED`; undefined when an answer came. */
-  errorCode: string | undefined
-}
-
 /** Answers that come from something else than the platform. */
 const elsewhere: ReadonlySet<Reason> = new Set<Reason>(['not-found', 'invalid-body', 'redirect'])
 
-const keysOf = {
-  token: { address: 'auth.authUrl and auth.realm (or auth.issuerUrl)', timeout: 'platform.requestTimeout' },
-  'list call': { address: 'platform.baseUrl', timeout: 'platform.requestTimeout' },
-  receiver: { address: 'receiver.healthUrl', timeout: 'receiver.timeout' },
-} as const
+const receiverKeys = { address: 'receiver.healthUrl', timeout: 'receiver.timeout' }
 
-/** The verdict of a call that did not give what was asked. */
-export function callFailed(step: 'token' | 'list call', trouble: CallTrouble): Step {
-  const { call, errorCode, isRejected, message, reason } = trouble
-  const failed = { step, verdict: 'failed' } as const
-  const found = `${message}; ${call}${errorCode === undefined ? '' : `: ${errorCode}`}`
-  if (errorCode === undefined && elsewhere.has(reason)) {
-    const advice = callAdvice({ reason }, keysOf[step]) ?? ''
-    return { ...failed, found, advice, exitCode: exitCode.configuration }
-  }
-  if (isRejected) {
-    const advice = "if the settings are right, ask the platform's operator what the service account may do"
-    return { ...failed, found, advice, exitCode: exitCode.authenticationRejected }
-  }
-  const advice =
-    callAdvice({ reason, code: errorCode }, keysOf[step]) ??
-    "the platform fails: if it lasts, ask the platform's operator"
-  return { ...failed, found, advice, exitCode: exitCode.platformUnreachable }
+/**
+ * The verdict of a call that did not give what was asked.
+ * @param call `GET https://api.example.com/v1/webhooks`, without query: an operator needs it, but no log line may hold it
+ */
+export function callFailed(
+  step: 'token' | 'list call',
+  { advice, message, reason, rejected }: NonNullable<SweepReport['failure']>,
+  call: string,
+): Step {
+  const failed = { step, verdict: 'failed', found: `${message}; ${call}`, advice } as const
+  if (elsewhere.has(reason)) return { ...failed, exitCode: exitCode.configuration }
+  return { ...failed, exitCode: rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable }
 }
 
 /** The verdict of the receiver's health address, by its answer. */
@@ -110,7 +90,7 @@ export function receiverStep(healthUrl: string, { detail, failure, up }: Receive
   const step = 'receiver'
   const found = `${withoutQuery(healthUrl)}: ${detail}`
   if (up) return { step, verdict: 'ok', found }
-  const mend = (failure && callAdvice(failure, keysOf.receiver)) ?? 'bring the receiver up, or check receiver.healthUrl'
+  const mend = (failure && callAdvice(failure, receiverKeys)) ?? 'bring the receiver up, or check receiver.healthUrl'
   const advice = `nothing is retried until it answers 2xx: ${mend}`
   return { step, verdict: 'failed', found, advice, exitCode: exitCode.incomplete }
 }

@@ -160,7 +160,7 @@ export interface RoundReport {
     result: SweepReport['result']
     found: number
     moved: boolean
-    failure?: { stage: 'token' | 'list'; reason: string; rejected: boolean; message: string }
+    failure?: { stage: 'token' | 'list'; reason: string; rejected: boolean; message: string; advice: string }
   }
   /** When decisions were made, on the platform's clock. */
   decidedAt: string | null

@@ -80,8 +80,8 @@ function daemonOf(daemon: AskedDaemon): RoundReport['daemon'] {
 
 function listingOf({ failure, found, moved, result }: CommandRound['gathered']): RoundReport['listing'] {
   if (failure === undefined) return { result, found, moved }
-  const { message, reason, rejected, stage } = failure
-  return { result, found, moved, failure: { stage, reason, rejected, message } }
+  const { advice, message, reason, rejected, stage } = failure
+  return { result, found, moved, failure: { stage, reason, rejected, message, advice } }
 }
 
 export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {

@@ -4,8 +4,6 @@ import type { TelemetryEvent } from '../events.ts'
 import type { LogEventFields } from './log-events.ts'
 import type { Log } from './log.ts'
 import { createCondition, createLimit } from './repetition.ts'
-import type { Reason } from '../../platform/http/http.ts'
-import { callAdvice } from '../../platform/http/call-advice.ts'
 import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
 import { sentenceOf } from '../../reconcile/reasons.ts'
 import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
@@ -25,20 +23,6 @@ const wrongZoneMs = 600_000
 const calmMs = 300_000
 /** A warning that has not occurred for this long is logged again when it does. */
 const forgottenAfterMs = 3_600_000
-
-/** When the platform refuses a list call, by reason. Failures of the token have advice of their own. */
-const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
-  unauthorized: 'the platform refuses the tokens that it issues: ask its operator, or check platform.baseUrl',
-  forbidden: "have the platform's operator give the service account access to the webhooks",
-}
-const generalAdvice = "if it lasts, ask the platform's operator"
-
-const platformKeys = { address: 'platform.baseUrl', timeout: 'platform.requestTimeout' }
-
-/** Advice for a list call that failed. */
-export function listAdvice(failure: Pick<NonNullable<SweepReport['failure']>, 'code' | 'reason'>): string {
-  return callAdvice(failure, platformKeys) ?? adviceByReason[failure.reason] ?? generalAdvice
-}
 
 /**
  * Key by which two failures count as the same. Messages of the token quote the identity host and may differ each time, and
@@ -206,7 +190,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
       stage: failure?.stage,
       reason: failure?.reason,
       problem: failure?.message,
-      ...(failure?.stage === 'list' && { advice: listAdvice(failure) }),
+      advice: failure?.advice,
     }
     log.event('sweep_failed', fields, isNew ? 'error' : 'debug')
   }

@@ -1,5 +1,5 @@
 // How an answer of the token endpoint is read: a token, or a refusal in words that say what to do. @see docs/platform-api.md "Token request", RFC 6749 section 5
-import { callAdvice } from '../http/call-advice.ts'
+import { callAdvice, generalAdvice } from '../http/call-advice.ts'
 import { foreignText } from '../http/foreign-text.ts'
 import type { HttpResponse, Reason } from '../http/http.ts'
 import { classify, property, retryAfterMs } from '../http/response.ts'
@@ -41,6 +41,8 @@ export interface TokenErrorFields {
   transportCode?: string | undefined
   /** Epoch ms on the host's clock; until then callers fail at once. */
   retryAt?: number | undefined
+  /** The thing to do about it. Default: to ask the platform's operator, if it lasts. */
+  advice?: string | undefined
 }
 
 /** No valid token is available now. `rejected`: an operator has to act; `transient`: it may pass. */
@@ -52,6 +54,7 @@ export class TokenError extends Error {
   readonly description: string | undefined
   readonly transportCode: string | undefined
   readonly retryAt: number | undefined
+  readonly advice: string
 
   constructor(message: string, fields: TokenErrorFields) {
     super(message)
@@ -63,6 +66,7 @@ export class TokenError extends Error {
     this.description = fields.description
     this.transportCode = fields.transportCode
     this.retryAt = fields.retryAt
+    this.advice = fields.advice ?? generalAdvice
   }
 }
 
@@ -77,24 +81,24 @@ const adviceByOauthError: Readonly<Record<string, string>> = {
 }
 
 /**
- * A refusal as a sentence: the failure, and what to do.
+ * A refusal in words: the failure, and what to do.
  * @param fingerprint of the public key that the assertion was signed for
  */
-export function explainRefusal(refused: Refused, fingerprint: string): string {
+export function explainRefusal(refused: Refused, fingerprint: string): { message: string; advice: string } {
   const { oauthError, description, detail, reason, transportCode } = refused
   const quotation = description === undefined ? '' : `, "${description}"`
   if (refused.kind === 'transient') {
     const why = transportCode === undefined ? reason : `${reason} (${transportCode})`
     const what = detail ?? (oauthError === undefined ? why : `${reason}, ${oauthError}${quotation}`)
-    const ownAdvice = reason === 'bad-request' ? checkPlace : "ask the platform's operator"
+    const ownAdvice = reason === 'bad-request' ? checkPlace : generalAdvice
     const advice = callAdvice({ reason, code: transportCode }, keys) ?? ownAdvice
-    return `no access token: ${what}; it is tried again, if it lasts: ${advice}`
+    return { message: `no access token: ${what}`, advice }
   }
   const credentials =
     `check auth.clientId, that the certificate registered for it is of this key ` +
     `(SHA-256 of the public key: ${fingerprint}) and has not expired, and auth.authUrl and auth.realm`
   const advice = adviceByOauthError[oauthError ?? ''] ?? credentials
-  return `the platform rejected the token request: ${oauthError ?? reason}${quotation}; ${advice}`
+  return { message: `the platform rejected the token request: ${oauthError ?? reason}${quotation}`, advice }
 }
 
 /** Lifetime when `expires_in` is not usable. */

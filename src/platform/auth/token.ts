@@ -162,10 +162,10 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     const retryAt = onHostClock(Math.max(limiter.openAt(), clock.monotonic()))
     if (refused !== undefined) {
       const { answer, fingerprint } = refused
-      return new TokenError(explainRefusal(answer, fingerprint), { ...answer, retryAt })
+      const { advice, message } = explainRefusal(answer, fingerprint)
+      return new TokenError(message, { ...answer, retryAt, advice })
     }
-    const message =
-      "no access token: the API refuses tokens as soon as they are issued; it is tried again, if it lasts: ask the platform's operator"
+    const message = 'no access token: the API refuses tokens as soon as they are issued'
     return new TokenError(message, { kind: 'rejected', reason: 'unauthorized', retryAt })
   }
 

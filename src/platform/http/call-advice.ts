@@ -71,6 +71,9 @@ const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
   'invalid-body': ({ address }) => `a login page or a proxy answers in its place: check ${address}`,
 }
 
+/** When there is none of its own. */
+export const generalAdvice = "if it lasts, ask the platform's operator"
+
 /** The advice; undefined for an answer of the server itself, such as a refusal or an error. */
 export function callAdvice(
   { code, reason }: { reason: Reason; code?: string | undefined },

@@ -1,4 +1,5 @@
 // Classifies an answer once: the body's `code` first, the HTTP status second. @see docs/platform-api.md "Errors", "Open points"
+import { callAdvice, generalAdvice } from './call-advice.ts'
 import type { HttpResponse, Reason } from './http.ts'
 import { invalidStatusCode } from '../wire.ts'
 
@@ -135,6 +136,13 @@ export function retryAfterMs(response: HttpResponse, platformNow: number): numbe
   return Math.min(Math.max(0, until - from), maxRetryAfterMs)
 }
 
+const keys = { address: 'platform.baseUrl', timeout: 'platform.requestTimeout' }
+
+const adviceByReason: Readonly<Partial<Record<Reason, string>>> = {
+  unauthorized: 'the platform refuses the tokens that it issues: ask its operator, or check platform.baseUrl',
+  forbidden: "have the platform's operator give the service account access to the webhooks",
+}
+
 /** A call to the platform failed. Holds no URL, header or body, so that logging it can't leak them. */
 export class PlatformFailure extends Error {
   readonly code = 'PLATFORM_FAILURE'
@@ -143,6 +151,8 @@ export class PlatformFailure extends Error {
   readonly status: number | undefined
   /** Cause of a missing answer: a code of Node, OpenSSL or undici, such as `CERT_HAS_EXPIRED`. */
   readonly transportCode: string | undefined
+  /** The thing to do about it. */
+  readonly advice: string
 
   constructor(reason: Exclude<Reason, 'ok'>, status: number | undefined, what: string, transportCode?: string) {
     const detail = status === undefined ? transportCode : `HTTP ${status}`
@@ -151,5 +161,6 @@ export class PlatformFailure extends Error {
     this.reason = reason
     this.status = status
     this.transportCode = transportCode
+    this.advice = callAdvice({ reason, code: transportCode }, keys) ?? adviceByReason[reason] ?? generalAdvice
   }
 }

@@ -41,6 +41,8 @@ export interface SweepReport extends SweepTally {
     stage: 'token' | 'list'
     rejected: boolean
     message: string
+    /** The thing to do about it. */
+    advice: string
     /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
     code?: string | undefined
   }
@@ -59,7 +61,8 @@ export type SweeperEvent =
 /** The reason why a sweep failed; undefined for a bug. */
 export function failureOf(error: unknown): SweepReport['failure'] {
   if (!isPlatformTrouble(error)) return undefined
-  const { message, reason, transportCode: code } = error
-  if (error instanceof TokenError) return { reason, stage: 'token', rejected: error.kind === 'rejected', message, code }
-  return { reason, stage: 'list', rejected: reason === 'unauthorized' || reason === 'forbidden', message, code }
+  const { advice, message, reason, transportCode: code } = error
+  const common = { reason, message, advice, code }
+  if (error instanceof TokenError) return { ...common, stage: 'token', rejected: error.kind === 'rejected' }
+  return { ...common, stage: 'list', rejected: reason === 'unauthorized' || reason === 'forbidden' }
 }

@@ -103,8 +103,14 @@ const listing = (changes: Partial<RoundReport['listing']>): Partial<RoundReport>
 const failed = (changes: Partial<RoundReport['failed']>): Partial<RoundReport> => ({
   failed: { ...good.failed, ...changes },
 })
-const tokenRefused = { stage: 'token', reason: 'unauthorized', rejected: true, message: 'refused' } as const
-const timedOut = { stage: 'list', reason: 'timeout', rejected: false, message: 'timeout' } as const
+const tokenRefused = {
+  stage: 'token',
+  reason: 'unauthorized',
+  rejected: true,
+  message: 'refused',
+  advice: 'wait',
+} as const
+const timedOut = { stage: 'list', reason: 'timeout', rejected: false, message: 'timeout', advice: 'wait' } as const
 
 describe('the exit code', () => {
   test.each<[string, Partial<RoundReport>, number]>([

@@ -124,6 +124,15 @@ describe('progress is due', () => {
 })
 
 describe('sweeps', () => {
+  test('that failed say why in our own words, and what to do', () => {
+    const { progress } = progressOf(minute)
+    const quotes = { stage: 'token', reason: 'unauthorized', message: 'rejected: "words from outside"' } as const
+    progress.observe(failedSweep({}, { ...quotes, advice: 'check the key' }), start)
+    const [last] = progress.state().sweeps
+    expect(last).toMatchObject({ problem: 'token: unauthorized', advice: 'check the key' })
+    expect(JSON.stringify(last)).not.toContain('words from outside')
+  })
+
   test('that ended, of which no more are kept than are shown', () => {
     const { progress } = progressOf(minute)
     for (let at = 1; at <= 1000; at += 1) progress.observe(sweepFact({ listed: at }), at)

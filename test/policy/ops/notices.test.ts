@@ -155,7 +155,8 @@ describe('the headline', () => {
 })
 
 function aSweep(result: 'failed' | 'incomplete'): StatusState['sweeps'][number] {
-  return { kind: 'full', result, endedAt: new Date(incidentNow), seconds: 1, listed: 0, problem: 'list: timeout' }
+  const failure = { problem: 'list: timeout', advice: 'raise the timeout' }
+  return { kind: 'full', result, endedAt: new Date(incidentNow), seconds: 1, listed: 0, ...failure }
 }
 
 describe('notices', () => {
@@ -198,6 +199,12 @@ describe('notices', () => {
     expect(notices).toHaveLength(1)
     expect(notices[0]?.text).toMatch(text)
     expect(notices[0]?.advice).toMatch(/^[A-Z].*[^ ]$/)
+  })
+
+  test('a sweep that failed has the advice for its failure', () => {
+    expect(summaryOf({ sweeps: [aSweep('failed')] }).notices).toMatchObject([
+      { advice: 'Raise the timeout. The daemon tries again by itself.' },
+    ])
   })
 
   test('none without a reason', () => {

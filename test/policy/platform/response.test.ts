@@ -221,7 +221,16 @@ describe('PlatformFailure', () => {
       name: 'PlatformFailure',
       reason: 'server-error',
       status: 503,
+      advice: "if it lasts, ask the platform's operator",
     })
+  })
+
+  test.each([
+    ['connection', 'ECONNREFUSED', 'nothing listens there: check platform.baseUrl'],
+    ['timeout', undefined, 'raise platform.requestTimeout'],
+    ['forbidden', undefined, 'access to the webhooks'],
+  ] as const)('%s (%s) has advice of its own', (reason, transportCode, advice) => {
+    expect(new PlatformFailure(reason, undefined, 'list', transportCode).advice).toContain(advice)
   })
 })
 

@@ -1,7 +1,6 @@
 // Every answer that a token endpoint, or what stands in its place, may give.
 import { describe, expect, test } from 'vitest'
-import { readTokenResult } from '../../../src/platform/auth/token-answer.ts'
-import { explainRefusal } from '../../../src/platform/auth/token-answer.ts'
+import { explainRefusal, readTokenResult, type Refused } from '../../../src/platform/auth/token-answer.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
 
@@ -187,6 +186,11 @@ describe('Retry-After', () => {
 })
 
 describe('what people read', () => {
+  const inWords = (refused: Refused): string => {
+    const { advice, message } = explainRefusal(refused, 'f00d')
+    return `${message}; ${advice}`
+  }
+
   test.each([
     [
       401,
@@ -199,20 +203,20 @@ describe('what people read', () => {
     [302, '', /redirects are not followed: check auth\.authUrl/],
     [404, '', /not-found.*check auth\.authUrl/],
     [200, '<html>', /not JSON.*login page or a proxy/],
-    [500, { error: 'unknown_error' }, /server-error, unknown_error; it is tried again/],
+    [500, { error: 'unknown_error' }, /server-error, unknown_error; if it lasts, ask/],
     [418, '', /other.*ask the platform's operator/],
   ])('of %s %j', (status, body, message) => {
     const answer = read(status, body)
     if (answer.kind === 'granted') throw new Error('granted')
-    expect(explainRefusal(answer, 'f00d')).toMatch(message)
+    expect(inWords(answer)).toMatch(message)
   })
 
   test.each([
-    ['tls', 'CERT_HAS_EXPIRED', /: tls \(CERT_HAS_EXPIRED\); .* its certificate has expired/],
-    ['tls', 'ERR_TLS_CERT_ALTNAME_INVALID', /: tls \(ERR_TLS_CERT_ALTNAME_INVALID\); .* for another host/],
-    ['connection', 'PROXY_STATUS_407', /: connection \(PROXY_STATUS_407\); .* HTTPS_PROXY/],
+    ['tls', 'CERT_HAS_EXPIRED', /: tls \(CERT_HAS_EXPIRED\); .*its certificate has expired/],
+    ['tls', 'ERR_TLS_CERT_ALTNAME_INVALID', /: tls \(ERR_TLS_CERT_ALTNAME_INVALID\); .*for another host/],
+    ['connection', 'PROXY_STATUS_407', /: connection \(PROXY_STATUS_407\); .*HTTPS_PROXY/],
   ] as const)('of no answer: %s, %s', (reason, transportCode, message) => {
-    expect(explainRefusal({ kind: 'transient', reason, transportCode }, 'f00d')).toMatch(message)
+    expect(inWords({ kind: 'transient', reason, transportCode })).toMatch(message)
   })
 })
 
