@@ -3,22 +3,23 @@ import type { Gate } from '../reconcile/retry/gates.ts'
 import type { GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
 import { clockTime, counted, sentence, span } from './words.ts'
 
-/** `why`: the same in short, for the headline. */
+/** `why`: the same in short, for the headline. `also`: of a shut gate, behind the `why` of another one. */
 interface NoticeReason extends Notice {
   why?: string
+  also?: string | undefined
 }
 
-/** A shut gate in the headline, and whether it needs a person. */
-const gateReasons: Readonly<Record<Gate, readonly [Notice['level'], string]>> = {
-  disabled: ['waiting', 'Retries are switched off.'],
+/** A shut gate in the headline, alone and behind another one, and whether it needs a person. */
+const gateReasons: Readonly<Record<Gate, readonly [Notice['level'], why: string, also?: string]>> = {
+  disabled: ['waiting', 'Retries are switched off.', 'Retries are switched off, too.'],
   'not-leader': ['waiting', 'This instance stands by.'],
-  paused: ['waiting', 'Retries are paused by an operator.'],
-  'receiver-down': ['trouble', 'The receiver is down: retries wait for it.'],
-  unauthorized: ['trouble', 'The platform refuses access: retries wait.'],
-  platform: ['trouble', 'The platform does not answer: retries wait.'],
-  throttled: ['waiting', 'The platform asked for a pause: retries wait.'],
+  paused: ['waiting', 'Retries are paused by an operator.', 'An operator has paused them, too.'],
+  'receiver-down': ['trouble', 'The receiver is down: retries wait for it.', 'The receiver is down, too.'],
+  unauthorized: ['trouble', 'The platform refuses access: retries wait.', 'The platform refuses access, too.'],
+  platform: ['trouble', 'The platform does not answer: retries wait.', 'The platform does not answer, either.'],
+  throttled: ['waiting', 'The platform asked for a pause: retries wait.', 'The platform asked for a pause, too.'],
   outcomes: ['working', 'Retries wait for outcomes.'],
-  circuit: ['trouble', 'The receiver is failing: retries are paused.'],
+  circuit: ['trouble', 'The receiver is failing: retries are paused.', 'The receiver is failing, too.'],
   limit: ['working', 'Retries are under way.'],
 }
 
@@ -28,7 +29,10 @@ const maxOffsetSeconds = 600
 
 const openOf = ({ failed, missing }: StatusFacts): number => missing - failed.parked
 
-function circuitReason({ advice, subscriptions }: GateStatus, { circuits, failed }: StatusFacts): NoticeReason {
+function circuitReason(
+  { advice, subscriptions }: GateStatus,
+  { circuits, failed, holding }: StatusFacts,
+): NoticeReason {
   const blocked = subscriptions ?? circuits.notClosed
   const which = counted(blocked, 'subscription', 'subscriptions')
   const pauses = circuits.list.map(({ pausesForSeconds }) => pausesForSeconds).filter((seconds) => seconds > 0)
@@ -41,12 +45,14 @@ function circuitReason({ advice, subscriptions }: GateStatus, { circuits, failed
     }
   }
   const isAll = failed.due + failed.awaiting === 0
-  const [level, why] = gateReasons.circuit
+  const [level, why, also] = gateReasons.circuit
   return {
     level,
     text: `Nearly all retries of ${which} failed again, so they are paused. A probe goes out in ${span(Math.min(...pauses) * 1000 + 999)}.`,
     advice,
     why: isAll ? why : `A receiver is failing: retries of ${which} are paused.`,
+    // Its health address has said so already.
+    also: holding.includes('receiver-down') ? undefined : also,
   }
 }
 
@@ -63,11 +69,11 @@ function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const { advice, gate, reason, since } = shut
   if (gate === 'circuit') return circuitReason(shut, status)
   if (gate === 'not-leader') return standbyReason(shut, status)
-  const [level, why] = gateReasons[gate]
+  const [level, why, also] = gateReasons[gate]
   const { throttledForSeconds } = status.rate
   const more = gate === 'throttled' ? ` It goes on for ${span(throttledForSeconds * 1000 + 999)}.` : ''
   const from = since === null ? '' : ` Since ${clockTime(since, status.now)} UTC.`
-  return { level, text: `${reason}${more}${from}`, advice, why }
+  return { level, text: `${reason}${more}${from}`, advice, why, also }
 }
 
 function gateReasonsOf(status: StatusFacts): NoticeReason[] {
@@ -191,11 +197,19 @@ function missingText(status: StatusFacts): string {
   return missing === failed.parked ? `${are} parked, nothing else is missing.` : `${are} missing.`
 }
 
+/** The worst reason in short, and behind it each gate that is shut besides. */
+function whyOf(reasons: readonly NoticeReason[]): string {
+  const [worst, ...others] = reasons.filter(({ why }) => why !== undefined)
+  const gates = others.filter(({ also }) => also !== undefined)
+  const isGate = worst?.also !== undefined
+  return [worst?.why, ...gates.map(({ also, why }, index) => (isGate || index > 0 ? also : why))].join(' ')
+}
+
 /** The headline's level and beginning: of the worst reason that has one, else of what goes on. */
 function headOf(reasons: readonly NoticeReason[], status: StatusFacts): readonly [Level, string] {
   const { failed, inFlight, lastFullSweep, missing } = status
   const first = reasons.find(({ why }) => why !== undefined)
-  if (first?.why !== undefined) return [first.level, first.why]
+  if (first !== undefined) return [first.level, whyOf(reasons)]
   if (lastFullSweep === null) return ['working', 'The first sweep is under way.']
   if (missing === 0) return [reasons[0]?.level ?? 'well', '']
   if (openOf(status) === 0) return ['waiting', '']

@@ -20,6 +20,11 @@ function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
   return { subscriptionId: 'one', state: 'open', limit: 1, outstanding: 0, pausesForMs: 30_000, ...changes }
 }
 
+/** Two states of gates in one. */
+function both(first: Partial<StatusState>, second: Partial<StatusState>): Partial<StatusState> {
+  return { ...first, ...second, gates: [...(first.gates ?? []), ...(second.gates ?? [])] }
+}
+
 describe('the headline', () => {
   const open = { ...shut('circuit'), circuits: [aCircuit()] }
   const halfOpen = { ...shut('circuit'), circuits: [aCircuit({ state: 'half-open', pausesForMs: 0 })] }
@@ -85,15 +90,49 @@ describe('the headline', () => {
     ['a circuit that has no records any more', { ...open }, 'well', 'Nothing is missing.'],
     [
       'the platform is down, and a circuit open',
-      { failed: held, circuits: [aCircuit()], gates: [...(shut('platform').gates ?? []), ...(open.gates ?? [])] },
+      { failed: held, ...both(shut('platform'), open) },
       'trouble',
-      'The platform does not answer: retries wait. 10 deliveries are missing.',
+      'The platform does not answer: retries wait. The receiver is failing, too. 10 deliveries are missing.',
+    ],
+    [
+      'paused, and a circuit open',
+      { failed: held, ...both(shut('paused', incidentNow), open) },
+      'trouble',
+      'The receiver is failing: retries are paused. An operator has paused them, too. 10 deliveries are missing.',
+    ],
+    [
+      'paused, and one of several receivers fails',
+      { failed: { ...held, due: 5 }, ...both(shut('paused', incidentNow), open) },
+      'trouble',
+      'A receiver is failing: retries of 1 subscription are paused. An operator has paused them, too. 15 deliveries are missing.',
+    ],
+    [
+      'paused, and a circuit at its limit',
+      { failed: held, ...both(shut('paused', incidentNow), shut('limit')) },
+      'waiting',
+      'Retries are paused by an operator. 10 deliveries are missing.',
+    ],
+    [
+      'the receiver is down, and its circuit open: one cause',
+      { failed: held, ...both(shut('receiver-down'), open) },
+      'trouble',
+      'The receiver is down: retries wait for it. 10 deliveries are missing.',
+    ],
+    [
+      'paused, and some leave the window',
+      {
+        failed: held,
+        ...shut('paused', incidentNow),
+        expiring: { due: 0, held: 3, parked: 0, 'backing-off': 0 },
+      },
+      'trouble',
+      'Deliveries leave the window soon. Retries are paused by an operator. 10 deliveries are missing.',
     ],
     [
       'paused, and a sweep failed',
       { failed: held, ...shut('paused', incidentNow), sweeps: [aSweep('failed')] },
       'trouble',
-      "The platform's list cannot be read. 10 deliveries are missing.",
+      "The platform's list cannot be read. Retries are paused by an operator. 10 deliveries are missing.",
     ],
     [
       'an incomplete sweep',
