@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { parse, stringify } from 'yaml'
 import { z } from 'zod'
-import { systemClock, type Clock } from '../src/runtime/clock.ts'
+import { systemClock, systemRandom, type Clock, type Random } from '../src/runtime/clock.ts'
 import { receiverRuleSchema } from './delivery/receiver.ts'
 import { parseInput, SandboxInputError } from './fields.ts'
 import { maxPort, optionsSchema } from './options.ts'
@@ -20,11 +20,13 @@ const defaultRecords = 1000
 const dayMs = 86_400_000
 /** In the folder where it was started. */
 export const keyFolder = 'sandbox-keys'
+/** In that folder: the `control.token` of the daemon. */
+export const tokenFileName = 'control-token'
 
 const help = `Usage: npm run sandbox -- [options]
 
 Plays the platform on this machine: token endpoint, webhook records, deliveries, and a receiver.
-Makes ${keyFolder}/ with a private key and the daemon's configuration.
+Makes ${keyFolder}/ with a private key, a control token and the daemon's configuration.
 
   --config <file>     YAML with all that can be played; sandbox/config.yaml has every key
   --port <number>     of API and identity host (${defaultPort}); control API and receiver take the next two; 0: any
@@ -47,6 +49,7 @@ type SandboxPlan = z.output<typeof fileSchema>
 export interface SandboxIo {
   stdout: { write(text: string): unknown }
   clock: Clock
+  random: Random
   /** Where the key folder is made. */
   folder: string
   /** Ends the sandbox when it is aborted. */
@@ -63,13 +66,15 @@ export async function runSandbox(args: readonly string[], io: SandboxIo): Promis
   const { receiver, records = [], traffic, ...options } = plan
   const privateKeyFile = join(io.folder, keyFolder, 'private-key.pem')
   const certificatePem = publicKeyOf(privateKeyFile, io)
+  const token = controlToken(io)
   await using sandbox = await open({ ...options, clock: io.clock, certificatePem })
   for (const seed of records) sandbox.seed(seed)
   for (const rule of receiver.fail) sandbox.receiver.fail(rule)
   if (receiver.state === 'down') sandbox.receiver.down()
   if (traffic !== undefined && traffic.perSecond > 0) sandbox.startTraffic(traffic)
-  writeFileSync(join(io.folder, keyFolder, 'config.yaml'), configurationFor(sandbox, privateKeyFile))
-  io.stdout.write(explanationOf(sandbox))
+  const configuration = configurationFor(sandbox, privateKeyFile, token)
+  writeFileSync(join(io.folder, keyFolder, 'config.yaml'), configuration, { mode: 0o600 })
+  io.stdout.write(explanationOf(sandbox, token))
   await new Promise<void>((resolve) => {
     if (io.signal.aborted) resolve()
     io.signal.addEventListener('abort', () => {
@@ -170,6 +175,13 @@ function publicKeyOf(privateKeyFile: string, { folder, stdout }: SandboxIo): str
   return createPublicKey(readFileSync(privateKeyFile)).export({ type: 'spki', format: 'pem' }).toString()
 }
 
+/** The one that is there, so that a daemon that still runs takes it; else a new one. */
+function controlToken({ folder, random }: SandboxIo): string {
+  const file = join(folder, keyFolder, tokenFileName)
+  if (!existsSync(file)) writeFileSync(file, `${random.uuid()}\n`, { mode: 0o600 })
+  return readFileSync(file, 'utf8').trim()
+}
+
 async function open(options: Parameters<typeof startSandbox>[0]): Promise<Sandbox> {
   try {
     return await startSandbox(options)
@@ -184,18 +196,19 @@ async function open(options: Parameters<typeof startSandbox>[0]): Promise<Sandbo
   }
 }
 
-function configurationFor(sandbox: Sandbox, privateKeyFile: string): string {
+function configurationFor(sandbox: Sandbox, privateKeyFile: string, token: string): string {
   const { authUrl, baseUrl, clientId, realm, receiver, timeZone } = sandbox
   const configuration = {
     platform: { baseUrl, timeZone },
     auth: { authUrl, realm, clientId, privateKeyFile },
     receiver: { healthUrl: receiver.healthUrl },
     server: { host: '127.0.0.1' },
+    control: { token },
   }
   return `# The daemon against the sandbox: written at each start of \`npm run sandbox\`.\n${stringify(configuration)}`
 }
 
-function explanationOf(sandbox: Sandbox): string {
+function explanationOf(sandbox: Sandbox, token: string): string {
   const { processing, successful, failed } = sandbox.counts()
   return `The platform, played on this machine. Not for production: everything in it is made up. Ctrl-C ends it.
   API       ${sandbox.baseUrl}
@@ -206,6 +219,8 @@ function explanationOf(sandbox: Sandbox): string {
 
 In another terminal, the daemon against it; its status page is at http://127.0.0.1:10964/
   npm start -- run --config ${keyFolder}/config.yaml
+In a third one, what an operator does, such as status, plan, pause, resume and probe; control.token ${token}
+  npm start -- pause --config ${keyFolder}/config.yaml
 `
 }
 
@@ -216,7 +231,13 @@ if (import.meta.main) {
       stop.abort(new Error(name))
     })
   }
-  const io = { stdout: process.stdout, clock: systemClock, folder: process.cwd(), signal: stop.signal }
+  const io = {
+    stdout: process.stdout,
+    clock: systemClock,
+    random: systemRandom,
+    folder: process.cwd(),
+    signal: stop.signal,
+  }
   try {
     await runSandbox(process.argv.slice(2), io)
   } catch (error) {

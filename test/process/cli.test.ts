@@ -138,6 +138,11 @@ describe('sandbox', () => {
       RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
     })
     await expect.poll(counts, patience).toEqual({ processing: 0, successful: 40, failed: 0 })
+    const env = {
+      RECONCILER_CONFIG: join(folder.path, 'sandbox-keys/config.yaml'),
+      RECONCILER_SERVER_PORT: new URL(daemon.url).port,
+    }
+    expect(await runCommand(['pause'], { env })).toMatchObject({ code: 0 })
     expect((await daemon.metrics()).sum('retries_total', { result: 'accepted' })).toBe(40)
 
     daemon.kill('SIGTERM')

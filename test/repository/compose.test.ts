@@ -4,7 +4,7 @@ import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse, parseDocument } from 'yaml'
 import { z } from 'zod'
-import { fileSchema, keyFolder } from '../../sandbox/main.ts'
+import { fileSchema, keyFolder, tokenFileName } from '../../sandbox/main.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { parseDockerfile } from '../support/dockerfile.ts'
 import { readDashboard } from './dashboard.ts'
@@ -122,6 +122,8 @@ test('what it builds are stages of the Dockerfile: the sandbox, and the last one
     expect(mountsOf(name).find(({ source }) => source === 'sandbox-keys')?.target).toBe(workdir)
   }
   expect(config.auth.privateKeyFile).toBe(`${workdir ?? ''}/${keyFolder}/private-key.pem`)
+  const tokenFile = compose.services['daemon']?.environment?.['RECONCILER_CONTROL_TOKEN_FILE']
+  expect(tokenFile).toBe(`${workdir ?? ''}/${keyFolder}/${tokenFileName}`)
 })
 
 test('all ports are open on this machine alone', () => {

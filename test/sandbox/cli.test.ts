@@ -1,11 +1,11 @@
 // `npm run sandbox`: from nothing, four flags and a file to a running platform, and clear refusals.
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { readingsSchema } from '../../sandbox/options.ts'
 import { runSandbox } from '../../sandbox/main.ts'
-import { systemClock } from '../../src/runtime/clock.ts'
+import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import { makeFolder, type Folder } from '../support/process.ts'
 import { testKeys } from '../support/keys.ts'
 
@@ -35,7 +35,10 @@ async function run(...args: string[]): Promise<Run> {
       started.resolve(text)
     },
   }
-  const ended = runSandbox(args, { stdout, clock: systemClock, folder: folder.path, signal: stop.signal })
+  const ended = runSandbox(args, {
+    ...{ stdout, clock: systemClock, random: systemRandom },
+    ...{ folder: folder.path, signal: stop.signal },
+  })
   const output = await Promise.race([started.promise, ended.then(() => '')])
   return {
     output,
@@ -45,6 +48,10 @@ async function run(...args: string[]): Promise<Run> {
       stop.abort()
     },
   }
+}
+
+interface Configuration {
+  control: { token: string }
 }
 
 async function stateOf({ controlUrl }: Run): Promise<unknown> {
@@ -71,6 +78,26 @@ test('runs until it is stopped, and writes the configuration of the daemon', asy
   running.stop()
   await running.ended
   await expect(fetch(running.controlUrl)).rejects.toThrow()
+})
+
+test('makes a control token, for its owner alone, and keeps it', async () => {
+  const start = async (): Promise<[token: unknown, output: string]> => {
+    const { ended, output, stop } = await run('--port', '0', '--records', '0')
+    stop()
+    await ended
+    const { control } = parse(readFileSync(join(folder.path, 'sandbox-keys/config.yaml'), 'utf8')) as Configuration
+    return [control.token, output]
+  }
+  const [token, output] = await start()
+  expect(token).toMatch(/^[\x21-\x7e]{32,}$/)
+  expect(output).toContain(`control.token ${String(token)}`)
+  expect(output).toContain('npm start -- pause --config sandbox-keys/config.yaml')
+  expect((await start())[0]).toBe(token)
+  for (const file of ['control-token', 'config.yaml']) {
+    expect(statSync(join(folder.path, 'sandbox-keys', file)).mode & 0o777).toBe(0o600)
+  }
+  rmSync(join(folder.path, 'sandbox-keys/control-token'))
+  expect((await start())[0]).not.toBe(token)
 })
 
 test('makes its key in a folder of its own, for its owner alone', async () => {
