@@ -123,7 +123,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     backlog.touch(record)
     pending.delete(record)
     if (shown !== undefined) updateFailedRecord(record, shown, { zone, now: seenAt })
-    if (outcome === 'unknown') record.letsPass = true
+    record.letsPass = outcome === 'unknown'
     if (outcome === 'recovered') backlog.remove(record)
     // The time is now, not askedAt: retries sent in between count as sent before the circuit opened.
     circuits.settle(awaiting.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())

@@ -166,12 +166,17 @@ export function createLeftOut(): LeftOut {
     listed(span, rows) {
       seenTo = Math.max(seenTo, span.to)
       const first = new Map<string, number>()
-      for (const row of rows) noteOldest(first, row)
-      // The oldest of this span is now the next one that the listing showed, or the span's end: a lower bound.
+      const inSpan = new Map<string, number>()
+      for (const row of rows) {
+        noteOldest(first, row)
+        if (contains(span, row.eventSecond)) noteOldest(inSpan, row)
+      }
+      // The oldest of this span is now the next one that the listing showed, or the span's end: a lower bound. An evicted
+      // record beyond the span says nothing of what lies between.
       for (const { oldest } of [present, ...(open === undefined ? [] : [open])]) {
         for (const [id, second] of oldest) {
           if (!contains(span, second)) continue
-          const next = first.get(id) ?? span.to
+          const next = inSpan.get(id) ?? span.to
           if (next < seenTo) oldest.set(id, next)
           else oldest.delete(id)
         }

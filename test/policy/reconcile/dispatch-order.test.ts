@@ -99,6 +99,27 @@ describe('one after the other', () => {
     expect(world.platform.failedIds()).toEqual([first?.id])
   })
 
+  test('one that was lost and then failed again holds the others up again', async () => {
+    const [first, next, last] = chain(3)
+    if (first === undefined || next === undefined || last === undefined) throw new Error('no record')
+    const lost: RetryAnswer = { result: 'unreachable', reason: 'timeout', sent: true, lost: true }
+    let tries = 0
+    const { bind, onRetry } = delivering(({ id }) => (id === first.id && tries < 4 ? fails : arrives))
+    await using world = bind(
+      holding([first, next, last], {
+        policy,
+        onRetry: (record, platform, id) => {
+          if (id === first.id) tries += 1
+          return id === first.id && tries === 1 ? lost : onRetry(record, platform, id)
+        },
+      }),
+    )
+    void world.start()
+    await world.clock.advance(hourMs)
+    expect(ids(world.platform.retries)).toEqual(ids([first, first, next, first, first, last]))
+    expect(world.platform.failedIds()).toEqual([])
+  })
+
   test.each([
     ['and is listed all the same holds them up', false],
     ['and is not listed any more lets them go', true],

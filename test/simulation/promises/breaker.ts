@@ -15,6 +15,13 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
   /** Since the first refusal by 403: when it came, refused trials since, when the last of these came. */
   let block: { from: number; trials: number; at: number } | undefined
   let trial: Call | undefined
+  let isForbidden = false
+
+  function forgetRow(): void {
+    sentSince = undefined
+    failures = 0
+    misrouted = 0
+  }
 
   function learnTrouble({ code, kind, status = 0 }: Told): void {
     misrouted = status === 404 ? misrouted + 1 : 0
@@ -53,11 +60,7 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
 
   return {
     sent(call) {
-      if (isQuestion(call)) {
-        sentSince = undefined
-        failures = 0
-        misrouted = 0
-      }
+      if (isQuestion(call)) forgetRow()
       if (call.operation === 'token') block = undefined
       if (call.operation !== 'retry' || knowledge.get(call.id)?.mayReplay === true) return
       checkTrial(call)
@@ -67,14 +70,16 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
         violate('limits', 'goes on after three failures in a row without asking')
     },
     told(call, told) {
-      if (isQuestion(call)) {
-        sentSince = undefined
-        failures = 0
-        misrouted = 0
-      }
+      if (isQuestion(call)) forgetRow()
       if (call.operation !== 'retry' || told.kind === 'given-up') return
       learnTrouble(told)
       learnRefusal(call, told)
+    },
+    fact(fact) {
+      if (fact.type !== 'trouble') return
+      // Answers of retries that were sent before a refusal: a trial of one retry has shown that the platform answers.
+      if (isForbidden && fact.trouble === undefined) forgetRow()
+      isForbidden = fact.trouble === 'unauthorized'
     },
   }
 }

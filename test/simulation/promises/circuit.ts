@@ -106,13 +106,16 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
   function open(id: string, subscription: Subscription): void {
     const { known, last, limit, pauseMs } = subscription
     const failed = failedOf(subscription)
-    const nextPauseMs = Math.min(maxCooldown, 2 * subscription.nextPauseMs)
+    const isAsLong = (ms: number): boolean => Math.abs((pauseMs ?? 0) - ms) <= 1
+    // The first pause again, if it was forgotten.
+    const isForgotten = subscription.isUnsure && isAsLong(cooldown)
+    const nextPauseMs = Math.min(maxCooldown, 2 * (isForgotten ? cooldown : subscription.nextPauseMs))
     subscriptions.set(id, { ...fresh(), limit: 1, openedAt: timeline.now(), nextPauseMs })
+    if (!isForgotten && !isAsLong(subscription.nextPauseMs))
+      violate('dead-receiver', `pauses ${id} for ${pauseMs ?? 0} ms, not for ${subscription.nextPauseMs}`)
     if (subscription.isUnsure) return
     exercise('a circuit opens')
     if (failed === failureRatio * last.size) exercise('a circuit opens at exactly the ratio')
-    if (Math.abs((pauseMs ?? 0) - subscription.nextPauseMs) > 1)
-      violate('dead-receiver', `pauses ${id} for ${pauseMs ?? 0} ms, not for ${subscription.nextPauseMs}`)
     if (known < Math.min(fewestJudged, limit)) violate('waits', `opens the circuit of ${id} after ${known} outcomes`)
     if (failed < failureRatio * last.size)
       violate('waits', `opens the circuit of ${id}: ${failed} of ${last.size} failed`)
