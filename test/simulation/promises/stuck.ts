@@ -37,7 +37,8 @@ export function createStuckWatcher(options: WatcherOptions): Watcher {
       if (fact.type !== 'sweep' || fact.report.kind !== 'full' || fact.report.continued) return
       const startedAt = timeline.now() - fact.report.seconds * 1000
       // A count that could not be had leaves the one before.
-      most = Math.max(count(startedAt), holds.isFaultlessSince(startedAt) ? 0 : most)
+      const isCounted = fact.report.failure === undefined && holds.isFaultlessSince(startedAt)
+      most = Math.max(count(startedAt), isCounted ? 0 : most)
     },
     scraped({ metrics }) {
       if (scenario.platformJumps.length > 0) return
