@@ -21,8 +21,8 @@ export const freshMutants: readonly Mutant[] = [
   {
     id: 'F03',
     file: 'reconcile/confirm/outcomes.ts',
-    text: 'awaiting.failedSince ??= askedAt',
-    replacement: 'awaiting.failedSince = askedAt',
+    text: 'awaiting.failedSince ??= check.monotonic',
+    replacement: 'awaiting.failedSince = check.monotonic',
     breaks: 'each look by the way begins the doubt anew: under load no failure ever becomes sure, no circuit opens',
     origin: 'fresh',
   },

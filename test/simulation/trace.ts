@@ -11,7 +11,8 @@ import { createHash } from 'node:crypto'
  * - `limits`: retries in flight, calls per second, waits that were asked for, failed tries to get a token;
  * - `dead-receiver`: a dead receiver gets, for each subscription, at most `2 * initialLimit - 1` deliveries before the
  *   first pause of that subscription, then one per pause;
- * - `untrue`: `recovered` is reported only of what the platform holds as successful;
+ * - `untrue`: `recovered` is reported only of what the platform holds as successful, `failed-again` only after two checks
+ *   at least two seconds apart;
  * - `bounds`: what is held in memory;
  * - `books`: what was accepted or lost is recovered, failed again, unknown or awaited; metrics say what happened;
  * - `alive`: no bug ends the daemon, its loops turn, it ends when asked to and leaves nothing behind.

@@ -159,7 +159,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       return
     }
     const before = awaiting.checkAt
-    if (evidence === 'doubtful') awaiting.failedSince ??= askedAt
+    // Not from `askedAt`: the call may have waited for the rate since then.
+    if (evidence === 'doubtful') awaiting.failedSince ??= check.monotonic
     const sureAt = (awaiting.failedSince ?? -Infinity) + doubtMs
     awaiting.checkAt = sureAt > askedAt ? sureAt : nextCheckAt(awaiting.sentAt, askedAt, policy)
     if (askedAt - awaiting.sentAt >= lostAfterMs) {

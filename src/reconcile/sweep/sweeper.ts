@@ -128,7 +128,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (learned.changed.length > 0) planner.changed()
     const { askedAt } = listed
     for (const { record, shown } of learned.awaiting) {
-      outcomes.see(record, shown, { askedAt, monotonic: askedAt, seenAt: now })
+      outcomes.see(record, shown, { askedAt, monotonic: clock.monotonic(), seenAt: now })
     }
     tally.listed += listed.records.length
     if (!listed.complete) tally.incompleteSlices += 1

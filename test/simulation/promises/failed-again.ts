@@ -1,8 +1,13 @@
 // "Failed again" is reported only of what has failed again, and of what is not known to have arrived. @see docs/architecture.md "Outcomes"
+import { isSweepPage } from '../asked.ts'
+import type { Call } from '../network.ts'
+import type { View } from '../platform.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** An attempt may be dated up to so long before the PATCH that caused it. */
 const clockToleranceMs = 2000
+/** The first call that shows a failure may have waited before it went out. */
+const reserveMs = 3000
 
 export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, platform, scenario, timeline, violate } = options
@@ -14,9 +19,51 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
   /** Records whose retry was reported to have failed while it was under way. */
   const early = new Map<string, number>()
 
+  /** When a new attempt of what is owed was shown as failed: in the first and in the last call, ms since the start. */
+  const shown = new Map<string, { firstAt: number; lastAt: number }>()
+  const doubtMs = 4 * config.outcome.firstCheck
+  /** Where calls may wait for the rate, it is not seen from outside when a check was asked for. */
+  const isPrompt = config.platform.maxRequestsPerSecond >= 20 && scenario.faults.length === 0
+  let mustBeKnown: string | undefined
+  let mustBeKnownAt = Infinity
+
+  function checkKnown(): void {
+    const id = mustBeKnown
+    if (id === undefined || timeline.now() <= mustBeKnownAt) return
+    mustBeKnown = undefined
+    if (knowledge.get(id)?.owed !== undefined)
+      violate('waits', `does not say that ${id} failed again, which checks have shown for long enough`)
+  }
+
+  function show(call: Call, view: View): void {
+    const known = knowledge.get(view.id)
+    if (known?.owed === undefined || view.status !== 'failed') return
+    const askedAt = call.operation === 'retry' ? timeline.now() : call.sentAt
+    const mayBeNew = view.attempts > known.baseline || (view.lastAt ?? 0) >= known.triedAt - clockToleranceMs
+    if (askedAt < known.sentAt || !mayBeNew) return
+    const { firstAt } = shown.get(view.id) ?? { firstAt: askedAt }
+    shown.set(view.id, { firstAt, lastAt: askedAt })
+    const isSurelyNew = view.attempts > Math.max(0, ...known.views.map(({ attempts }) => attempts))
+    if (!isPrompt || !isSurelyNew || isSweepPage(call) || mustBeKnown !== undefined) return
+    if (askedAt - firstAt < doubtMs + reserveMs) return
+    mustBeKnown = view.id
+    mustBeKnownAt = timeline.now()
+  }
+
   return {
+    told(call, { kind, views }) {
+      checkKnown()
+      if (call.operation === 'retry') shown.delete(call.id)
+      if (kind === 'told') for (const view of views) show(call, view)
+    },
+    scraped: checkKnown,
     fact(fact) {
-      if (fact.type !== 'outcome' || fact.outcome !== 'failed-again') return
+      if (fact.type !== 'outcome') return
+      const { firstAt, lastAt } = shown.get(fact.id) ?? { firstAt: NaN, lastAt: NaN }
+      shown.delete(fact.id)
+      if (fact.outcome !== 'failed-again') return
+      if (!(lastAt - firstAt >= doubtMs - 1))
+        violate('untrue', `says that ${fact.id} failed again after checks within ${Math.round(lastAt - firstAt)} ms`)
       exercise('failed again is true')
       const { id } = fact
       const record = platform.records.get(id)
