@@ -1,7 +1,9 @@
 // All promises that are watched beside the invariants.
+import { createAttemptWatcher } from './attempt.ts'
 import { createBreakerWatcher } from './breaker.ts'
 import { createCallsWatcher } from './calls.ts'
 import { createCircuitWatcher } from './circuit.ts'
+import { createClockWatcher } from './clock.ts'
 import { createFailedAgainWatcher } from './failed-again.ts'
 import { createIdentityWatcher } from './identity.ts'
 import { createLateChecksWatcher } from './late-checks.ts'
@@ -20,9 +22,11 @@ import type { Watcher, WatcherOptions } from './watcher.ts'
 import { createWorkWatcher } from './work.ts'
 
 const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
+  createAttemptWatcher,
   createBreakerWatcher,
   createCallsWatcher,
   createCircuitWatcher,
+  createClockWatcher,
   createFailedAgainWatcher,
   createIdentityWatcher,
   createLateChecksWatcher,

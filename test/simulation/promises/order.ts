@@ -7,6 +7,8 @@ const takenInMs = 5000
 
 export function createOrderWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
+  const startedAt = timeline.now()
+  const platformStartedAt = platform.now()
 
   /** Open as far as this process knows: the state that it was last shown still holds. */
   function isKnownToBeOpen(record: SimulatedRecord): boolean {
@@ -22,6 +24,15 @@ export function createOrderWatcher(options: WatcherOptions): Watcher {
     )
   }
 
+  /** Open since before this process began, and never shown to it: retries wait until the whole window was listed. */
+  function isUnseen(record: SimulatedRecord): boolean {
+    if (record.status !== 'failed' || knowledge.get(record.id)?.firstShownAt !== undefined) return false
+    if (scenario.platformJumps.length > 0 || !expectations.isSettled(record, platformStartedAt)) return false
+    if (record.changedAt > Math.max(0, startedAt - scenario.habits.lagMs)) return false
+    if (expectations.isLapsed(record, platform.now(), 60_000) || !expectations.isSelected(record)) return false
+    return !expectations.isParked(record)
+  }
+
   function check(call: Call, record: SimulatedRecord): void {
     for (const other of platform.records.values()) {
       if (other.entityId !== record.entityId || other.subscriptionId !== record.subscriptionId) continue
@@ -29,6 +40,8 @@ export function createOrderWatcher(options: WatcherOptions): Watcher {
       exercise('order')
       if (isKnownToBeOpen(other))
         violate('order', `retries ${call.id} before ${other.id}, an older event of its entity`)
+      if (isUnseen(other))
+        violate('order', `retries ${call.id} before it has listed ${other.id}, an older event of its entity`)
     }
   }
 

@@ -11,6 +11,8 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
   const listedAt = new Map<string, number>()
+  /** Event type of the last retry, by subscription. */
+  const lastTypes = new Map<string, string>()
   /** When a retry, or a page of a sweep, was last answered. */
   let answeredAt = -Infinity
   /** The daemon alone changes records, so that what was listed is what it knows. */
@@ -23,6 +25,12 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
   function mayWaitForListing(id: string): boolean {
     if (answeredAt === timeline.now()) return true
     return platform.records.values().some((other) => other.id !== id && knowledge.get(other.id)?.inFlight !== undefined)
+  }
+
+  function mayCheck({ id, subscriptionId }: SimulatedRecord): boolean {
+    if (!isRoomy || !isQuiet || config.retry.orderPerEntity || knowledge.get(id)?.mayReplay === true) return false
+    if (mayWaitForListing(id)) return false
+    return holds.notClosed().has(subscriptionId) && holds.isFaultlessSince(timeline.now() - takenInMs)
   }
 
   /** At most so many attempts, by the platform's count or its own, of a record that it could have chosen; undefined when it could not. */
@@ -41,27 +49,34 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
   }
 
   function check({ id }: Call, chosen: SimulatedRecord): void {
-    const views = knowledge.get(id)?.views ?? []
-    const attempts = Math.min(chosen.attempts, ...views.map((view) => view.attempts))
+    const known = knowledge.get(id)
+    const shown = [chosen.attempts, ...(known?.views ?? []).map((view) => view.attempts)]
+    const attempts = Math.min(...shown)
+    const most = Math.max(...shown, known?.tries ?? 0)
+    const { eventType } = chosen.plan
     for (const other of platform.records.values()) {
       if (other.subscriptionId !== chosen.subscriptionId || other.id === id) continue
-      // Of another type than the last probe is better still.
-      if (other.plan.eventType !== chosen.plan.eventType) continue
       const free = attemptsIfFree(other)
       if (free === undefined) continue
+      if (other.plan.eventType !== eventType) {
+        exercise('a probe is of another type than the last one')
+        if (lastTypes.get(chosen.subscriptionId) === eventType)
+          violate('waits', `probes with ${id}, of the same type as the last one; ${other.id} is of another`)
+        continue
+      }
       exercise('the least tried record is the probe')
       if (free < attempts) violate('waits', `probes with ${id} after ${attempts} attempts, ${other.id} has ${free}`)
+      if (free <= attempts && most === attempts && expectations.isBefore(chosen, other))
+        violate('waits', `probes with ${id}, ${other.id} has as few attempts and is newer`)
     }
   }
 
   return {
     sent(call) {
       const record = platform.records.get(call.id)
-      if (call.operation !== 'retry' || record === undefined || !isRoomy || !isQuiet) return
-      if (config.retry.orderPerEntity || knowledge.get(call.id)?.mayReplay === true) return
-      if (mayWaitForListing(record.id)) return
-      if (holds.notClosed().has(record.subscriptionId) && holds.isFaultlessSince(timeline.now() - takenInMs))
-        check(call, record)
+      if (call.operation !== 'retry' || record === undefined) return
+      if (mayCheck(record)) check(call, record)
+      lastTypes.set(record.subscriptionId, record.plan.eventType)
     },
     told(call, { kind, views }) {
       if (call.operation === 'retry' || isSweepPage(call)) answeredAt = timeline.now()

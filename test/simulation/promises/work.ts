@@ -159,6 +159,9 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
         exercise(isRoomy ? 'no subscription waits while it may go' : 'healthy records behind a full backlog')
       const age = platform.now() - record.eventAt
       subscription.changedAt = timeline.now()
+      if (subscription.inFlight >= Math.max(1, concurrency - 1)) {
+        violate('waits', `takes the last slot for ${call.id}, whose subscription has all the others`)
+      }
       subscription.inFlight += 1
       if (!isSweeping) subscription.turns[age < recentMs ? 'recent' : age > oldMs ? 'old' : 'either'] += 1
       if (knowledge.inFlight().size + 1 >= concurrency) fullAt = timeline.now()

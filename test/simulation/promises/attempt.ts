@@ -1,0 +1,30 @@
+// A retry is reported with the number of its attempt: PATCHes that were refused, or never left, are not counted. @see docs/architecture.md "Backlog and decisions"
+import type { Watcher, WatcherOptions } from './watcher.ts'
+
+export function createAttemptWatcher(options: WatcherOptions): Watcher {
+  const { config, exercise, knowledge, scenario, violate } = options
+  /** What it could not remember for want of room is not held against it. */
+  const isRoomy = config.backlog.maxRecords >= scenario.records.length
+  /** Of the retries that wait for their answer: as low and as high as it can be. */
+  const numbers = new Map<string, { least: number; most: number }>()
+
+  return {
+    sent({ id, operation }) {
+      const known = knowledge.get(id)
+      if (operation !== 'retry' || known === undefined || known.mayReplay || known.views.length === 0) return
+      const shown = known.views.map(({ attempts }) => attempts)
+      const least = 1 + Math.max(Math.min(...shown), isRoomy ? known.sure.tries : 0)
+      numbers.set(id, { least, most: 1 + Math.max(...shown, known.tries) })
+      if (known.refusals > 0) exercise('a refused retry is no attempt')
+    },
+    fact(fact) {
+      if (fact.type !== 'retry') return
+      const { attempt, id } = fact
+      const number = numbers.get(id)
+      numbers.delete(id)
+      if (number === undefined) return
+      if (attempt < number.least) violate('books', `says attempt ${attempt} of ${id}, it is at least ${number.least}`)
+      if (attempt > number.most) violate('books', `says attempt ${attempt} of ${id}, it is at most ${number.most}`)
+    },
+  }
+}
