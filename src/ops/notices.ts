@@ -181,17 +181,25 @@ function parkedNotices({ expiring, parked }: StatusFacts): NoticeReason[] {
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
 const worstFirst = (a: Notice, b: Notice): number => rank[a.level] - rank[b.level]
 
-/** True when the last full sweep saw the whole window. Else more may be missing: what it did not list, it did not count. */
-export function isWholeKnown({ lastCompleteSweep, lastFullSweep }: StatusFacts): boolean {
+/** True when the last sweep of any kind failed: what has happened since is not known. */
+export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
+  return sweeps[0]?.result === 'failed'
+}
+
+/** True when the last full sweep saw the whole window, and none has failed since. Else more may be missing than was counted. */
+export function isWholeKnown(status: StatusFacts): boolean {
+  const { lastCompleteSweep, lastFullSweep } = status
+  if (isLastSweepFailed(status)) return false
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }
 
 /** How many are missing; parked ones by that name when there are no others. */
 function missingText(status: StatusFacts): string {
-  const { failed, lastFullSweep, missing } = status
+  const { failed, lastFullSweep, missing, now } = status
   const are = counted(missing, 'delivery is', 'deliveries are')
   if (missing > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
+  if (isLastSweepFailed(status)) return `Nothing is missing of what was listed at ${clockTime(lastFullSweep, now)} UTC.`
   if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
   if (missing === 0) return 'Nothing is missing.'
   return missing === failed.parked ? `${are} parked, nothing else is missing.` : `${are} missing.`

@@ -1,7 +1,7 @@
 // The status page: the status document as HTML, rendered here without any script. A pure function.
 import { html, section, type Html, type Part } from './html.ts'
 import { causes, missingChart, parked, partsOf, sub, sweeps, time } from './page-details.ts'
-import { isWholeKnown } from './notices.ts'
+import { isLastSweepFailed, isWholeKnown } from './notices.ts'
 import { icon, mark, styleElement } from './page-styles.ts'
 import type { StatusDocument } from './status-document.ts'
 import { clockTime, count, fromNow, pace, span, word } from './words.ts'
@@ -85,7 +85,10 @@ function doneFigure(status: StatusDocument): Html {
   const show = (big: string, text: Part): Html => figure('Done', big, sub(text))
   if (lastFullSweep === null) return show('Not known yet', 'No full sweep has ended.')
   if (missing === 0 && !isWholeKnown(status)) {
-    return show('Not known', 'The last full sweep did not see the whole window.')
+    const why = isLastSweepFailed(status)
+      ? 'The last sweep failed.'
+      : 'The last full sweep did not see the whole window.'
+    return show('Not known', why)
   }
   if (missing === 0) return show('Now', 'Everything has arrived.')
   if (missing === failed.parked) return show('Not by itself', 'Parked deliveries are not retried.')

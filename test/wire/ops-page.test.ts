@@ -112,6 +112,15 @@ describe('in one look', () => {
     expect(read(anIncident(incomplete))).toContain('Missing at least 7,000')
   })
 
+  test('nor after a sweep that failed: what it would have seen is not known', () => {
+    const failed = { kind: 'recent', result: 'failed', endedAt: new Date(incidentNow), seconds: 1, listed: 0 } as const
+    const nothing = read(aStatusState({ ...swept, sweeps: [failed] }))
+    expect(nothing).toContain('Nothing is missing of what was listed at 11:59:48 UTC.')
+    expect(nothing).toContain('Missing None known')
+    expect(nothing).toContain('Done Not known The last sweep failed.')
+    expect(read(anIncident({ sweeps: [failed] }))).toContain('Missing at least 7,000')
+  })
+
   test('nothing arrives, or nothing is retried: the time is unknown', () => {
     expect(read(anIncident({ recoveredPerMs: 0 }))).toContain('Done Unknown No delivery arrives at present.')
     expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries wait at present.')

@@ -132,7 +132,19 @@ describe('the headline', () => {
       'paused, and a sweep failed',
       { failed: held, ...shut('paused', incidentNow), sweeps: [aSweep('failed')] },
       'trouble',
-      "The platform's list cannot be read. Retries are paused by an operator. 10 deliveries are missing.",
+      "The platform's list cannot be read. Retries are paused by an operator. At least 10 deliveries are missing.",
+    ],
+    [
+      'nothing was missing, and now a sweep failed',
+      { sweeps: [aSweep('failed')] },
+      'trouble',
+      "The platform's list cannot be read. Nothing is missing of what was listed at 11:59:48 UTC.",
+    ],
+    [
+      'parked records alone, and now a sweep failed',
+      { failed: { ...noDecisions, parked: 2 }, sweeps: [aSweep('failed')] },
+      'trouble',
+      "The platform's list cannot be read. At least 2 deliveries are missing.",
     ],
     [
       'an incomplete sweep',
