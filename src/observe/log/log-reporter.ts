@@ -134,7 +134,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     })
   }
 
-  function logCircuit({ failedAgain, judged, pauseMs, subscriptionId, to }: FactOf<'circuit'>): void {
+  function logCircuit({ failedAgain, judged, pauseMs: exactMs, subscriptionId, to }: FactOf<'circuit'>): void {
     if (to === 'open') {
       const isFirst = !openCircuits.has(subscriptionId)
       const { passes, suppressed } = isFirst ? limits.opened() : { passes: false, suppressed: undefined }
@@ -142,6 +142,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
         openCircuits.set(subscriptionId, passes)
         since.circuitsOpened += 1
       }
+      const pauseMs = exactMs === undefined ? undefined : Math.round(exactMs)
       const fields = { subscriptionId, pauseMs, failedAgain, judged, suppressed }
       log.event('circuit_opened', fields, passes ? 'warn' : 'debug')
     } else if (to === 'closed') {

@@ -287,6 +287,11 @@ describe('circuits', () => {
     ])
   })
 
+  test('pause for whole milliseconds', () => {
+    const [line] = told([{ ...circuit('open'), pauseMs: 29_999.999_999_999_996 }])
+    expect(line?.fields['pauseMs']).toBe(30_000)
+  })
+
   test('that open again and again are so at debug, until they have been closed', () => {
     const dead = times(200, () => [circuit('open'), circuit('half-open')]).flat()
     expect(messages(dead)).toEqual(['warn: circuit_opened'])
