@@ -17,6 +17,10 @@ Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentica
 
 const programName = 'webhook-reconciler'
 
+/** The last line of a usage error. */
+const seeHelp = (command: string | undefined): string =>
+  `See ${[programName, ...(command === undefined ? [] : [command]), '--help'].join(' ')}.`
+
 type Run = (action: () => Promise<ExitCode>) => Promise<void>
 
 function withConfig(command: Command): Command {
@@ -147,7 +151,8 @@ function createProgram(io: Io, run: Run): Command {
     .addHelpText('after', exitCodesHelp)
   for (const command of commands) root.addCommand(command)
   for (const command of [root, ...commands]) {
-    command.exitOverride().configureOutput({
+    command.exitOverride().showHelpAfterError(seeHelp(command === root ? undefined : command.name()))
+    command.configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
     })
@@ -166,8 +171,7 @@ function printProblems(error: ConfigurationError, io: Io): void {
 async function reportError(error: unknown, command: string | undefined, io: Io): Promise<ExitCode> {
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.done : exitCode.usage
   if (error instanceof UsageError) {
-    const help = [programName, ...(command === undefined ? [] : [command]), '--help'].join(' ')
-    io.stderr.write(`error: ${redact(error.message)}\nSee ${help}.\n`)
+    io.stderr.write(`error: ${redact(error.message)}\n${seeHelp(command)}\n`)
     return exitCode.usage
   }
   if (error instanceof ConfigurationError) {

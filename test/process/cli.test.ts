@@ -60,6 +60,8 @@ describe('usage errors', () => {
     ['once with an unknown option', ['once', '--dry'], "unknown option '--dry'"],
     ['once with an option without its value', ['once', '--config'], 'argument missing'],
     ['once with an argument too many', ['once', 'now'], 'too many arguments'],
+    ['explain of nothing', ['explain'], 'See webhook-reconciler explain --help.'],
+    ['an unknown command, with where the help is', ['rum'], 'See webhook-reconciler --help.'],
     ['once as a dry run, which is plan', ['once', '--dry-run'], "unknown option '--dry-run'"],
   ]
   test.concurrent.each(cases)('%s: 2', async (_name, args, words) => {
