@@ -119,12 +119,14 @@ async function send(
   return { code: exitCode.incomplete, problem }
 }
 
+const resumed = 'the pause is over; if anything else holds retries, webhook-reconciler status shows it'
+
 function controlText(name: ControlName, answer: ControlAnswer, show: (iso: string) => string): string {
   if ('circuits' in answer) {
     return answer.circuits === 0 ? 'no circuit was open' : `cooldowns ended: ${counted(answer.circuits, 'circuit')}`
   }
   const { changed, outlivesRestart, since } = answer
-  if (name === 'resume') return changed ? 'retries continue' : 'was not paused'
+  if (name === 'resume') return changed ? resumed : 'was not paused'
   const atRestart = outlivesRestart === true ? 'a restart does not end the pause' : 'a restart ends the pause too'
   if (changed) return `no retries from now on; to continue: webhook-reconciler resume (${atRestart})`
   return `paused already${since === undefined ? '' : ` since ${show(since)}`}`

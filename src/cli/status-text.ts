@@ -32,11 +32,13 @@ function levelLine(level: string, text: string, { paint, width }: StatusShown): 
   return paint(colours[level] ?? 'bold', lines.slice(0, level.length)) + lines.slice(level.length)
 }
 
-function missingText({ failed, missing }: DaemonStatus): string {
+function missingText({ failed, lastFullSweep, missing }: DaemonStatus): string {
+  if (lastFullSweep === null && missing === 0) return 'not known yet'
   const parts = decisions
     .filter((decision) => decision !== 'excluded' && (failed[decision] ?? 0) > 0)
     .map((decision) => `${failed[decision] ?? 0} ${decision}`)
-  return parts.length === 0 ? String(missing) : `${missing} (${parts.join(', ')})`
+  const count = lastFullSweep === null ? `at least ${missing}` : String(missing)
+  return parts.length === 0 ? count : `${count} (${parts.join(', ')})`
 }
 
 function numbers(status: DaemonStatus): [string, string][] {

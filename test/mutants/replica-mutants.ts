@@ -166,9 +166,9 @@ export const replicaMutants: readonly Mutant[] = [
   {
     id: 'K04',
     file: 'cli/daemon-commands.ts',
-    text: "if (name === 'resume') return changed ? 'retries continue' : 'was not paused'",
-    replacement: "if (name === 'resume') return 'retries continue'",
-    breaks: 'resume says that retries continue where nothing was paused',
+    text: "if (name === 'resume') return changed ? resumed : 'was not paused'",
+    replacement: "if (name === 'resume') return resumed",
+    breaks: 'resume says that a pause is over where nothing was paused',
     origin: 'review',
   },
   {

@@ -362,6 +362,11 @@ describe('pause and resume', () => {
     expect(paused.out).toMatch(/^test: no retries from now on; to continue: webhook-reconciler resume/)
     expect((await runCommand(['pause'], { env: own })).out).toMatch(/^test: paused already since \d{4}-\S+Z\n$/)
     expect(JSON.parse((await get(`${daemon.url}/status`)).body)).toMatchObject({ holding: ['paused'] })
+    const over = await runCommand(['resume'], { env: own })
+    expect(over.out).toBe(
+      'test: the pause is over; if anything else holds retries, webhook-reconciler status shows it\n',
+    )
+    await runCommand(['pause'], { env: own })
     const resumed = await runCommand(['resume', '--json', '--port', port], { env })
     expect(JSON.parse(resumed.out)).toEqual({ schemaVersion: 1, instance: 'test', paused: false, changed: true })
     expect((await runCommand(['resume'], { env: own })).out).toBe('test: was not paused\n')

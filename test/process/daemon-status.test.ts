@@ -138,6 +138,15 @@ describe('status', () => {
     nextTick: '2026-01-15T12:00:55.000Z',
   }
 
+  test.each([
+    [0, {}, 'not known yet'],
+    [2, { parked: 2 }, 'at least 2 (2 parked)'],
+  ])('before the first full sweep %s missing deliveries are no final number', async (count, failed, shown) => {
+    await using daemon = await startStatus({ ...whole, missing: count, failed, lastFullSweep: null })
+    const { out } = await runCommand(['status'], { env: daemon.env })
+    expect(out).toContain(`missing          ${shown}\n`)
+  })
+
   test('shows the sentences of the daemon, its numbers and causes', async () => {
     await using daemon = await startStatus(whole)
     const { code, err, out } = await runCommand(['status', '--zone', 'Europe/Riga'], { env: daemon.env })
