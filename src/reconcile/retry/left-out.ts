@@ -26,13 +26,13 @@ export interface LeftOut {
   begin(edges: { from: number; expiring: number }): Recount
   /** A record of the backlog was evicted. */
   evicted(row: LeftOutRow): void
-  /** A record entered the backlog that a full sweep may have counted. */
+  /** A record entered the backlog that may have been counted. */
   entered(row: LeftOutRow): void
-  /** A slice was listed whole; these of its rows are not kept, or were evicted by others of it. */
+  /** A slice was listed whole; these of its rows are not kept, or were evicted by others of it. Where no full sweep was yet, they count. */
   listed(span: Span, rows: readonly LeftOutRow[]): void
   /** Returns how many have left the window since then, without excluded ones. */
   forgetBefore(localSecond: number): number
-  /** Counts of the last full sweep; `isHeld`: a due record of that subscription counts as held. */
+  /** Counts of the last full sweep, and of listings beyond it since; `isHeld`: a due record of that subscription counts as held. */
   counts(isHeld?: (subscriptionId: string) => boolean): Counts
   /** How many of them are selected, and so missing. */
   missing(): number
@@ -55,8 +55,10 @@ interface LeftOutTally {
   edges: { from: number; expiring: number }
   /** Rows by second, for those that leave the window first. */
   lapsing: Map<number, number>
-  /** Parts of the window that were listed so far. */
+  /** Parts of the window that were listed whole so far; they do not touch. */
   covered: Span[]
+  /** Rows beyond them that were evicted, by `keyOf`: counted until they enter again or their part of the window is listed. */
+  strays: Map<string, LeftOutRow[]>
   oldest: Map<string, number>
 }
 
@@ -67,11 +69,31 @@ const maxSubscriptions = 10_000
 const others = ''
 
 function newTally(edges: LeftOutTally['edges']): LeftOutTally {
-  return { bySubscription: new Map(), expiring: noCounts(), edges, lapsing: new Map(), covered: [], oldest: new Map() }
+  return {
+    bySubscription: new Map(),
+    expiring: noCounts(),
+    edges,
+    lapsing: new Map(),
+    covered: [],
+    strays: new Map(),
+    oldest: new Map(),
+  }
 }
 
 function covers({ covered }: LeftOutTally, second: number): boolean {
   return covered.some((span) => contains(span, second))
+}
+
+function cover(tally: LeftOutTally, span: Span): void {
+  if (span.from >= span.to) return
+  let { from, to } = span
+  const apart = tally.covered.filter((other) => {
+    if (other.to < from || other.from > to) return true
+    from = Math.min(from, other.from)
+    to = Math.max(to, other.to)
+    return false
+  })
+  tally.covered = [...apart, { from, to }]
 }
 
 /** Excluded records cannot lapse. */
@@ -110,6 +132,31 @@ function change(tally: LeftOutTally, row: LeftOutRow, by: 1 | -1): void {
   else lapsing.delete(second)
 }
 
+const keyOf = ({ eventSecond, subscriptionId }: LeftOutRow): string => `${eventSecond} ${subscriptionId}`
+
+function addStray(tally: LeftOutTally, row: LeftOutRow): void {
+  change(tally, row, 1)
+  const same = tally.strays.get(keyOf(row))
+  if (same === undefined) tally.strays.set(keyOf(row), [row])
+  else same.push(row)
+}
+
+function takeStray(tally: LeftOutTally, row: LeftOutRow): void {
+  const same = tally.strays.get(keyOf(row))
+  const stray = same?.pop()
+  if (stray !== undefined) change(tally, stray, -1)
+  if (same?.length === 0) tally.strays.delete(keyOf(row))
+}
+
+/** A part of the window was listed whole: what is left out beyond the parts before it is known from now on. */
+function extend(tally: LeftOutTally, span: Span, rows: readonly LeftOutRow[]): void {
+  for (const row of [...tally.strays.values()].flat()) if (contains(span, row.eventSecond)) takeStray(tally, row)
+  for (const row of rows) {
+    if (contains(span, row.eventSecond) && !covers(tally, row.eventSecond)) change(tally, row, 1)
+  }
+  cover(tally, span)
+}
+
 export function createLeftOut(): LeftOut {
   let present = newTally({ from: -Infinity, expiring: -Infinity })
   let open: LeftOutTally | undefined
@@ -130,9 +177,7 @@ export function createLeftOut(): LeftOut {
       open = own
       return {
         add(span, rows) {
-          const last = own.covered.at(-1)
-          if (last?.to === span.from) last.to = span.to
-          else own.covered.push({ ...span })
+          cover(own, span)
           for (const row of rows) {
             change(own, row, 1)
             noteOldest(own.oldest, row)
@@ -144,6 +189,8 @@ export function createLeftOut(): LeftOut {
             for (const [id, second] of present.oldest)
               own.oldest.set(id, Math.min(own.oldest.get(id) ?? Infinity, second))
           }
+          // Evicted since, beyond what this sweep has listed.
+          for (const row of [...present.strays.values()].flat()) if (!covers(own, row.eventSecond)) addStray(own, row)
           present = own
         },
         abandon() {
@@ -154,7 +201,8 @@ export function createLeftOut(): LeftOut {
       }
     },
     evicted(row) {
-      change(present, row, 1)
+      if (covers(present, row.eventSecond)) change(present, row, 1)
+      else addStray(present, row)
       noteOldest(present.oldest, row)
       if (open === undefined || !covers(open, row.eventSecond)) return
       change(open, row, 1)
@@ -162,6 +210,7 @@ export function createLeftOut(): LeftOut {
     },
     entered(row) {
       for (const tally of tallies(row.eventSecond)) change(tally, row, -1)
+      takeStray(present, row)
     },
     listed(span, rows) {
       seenTo = Math.max(seenTo, span.to)
@@ -182,6 +231,7 @@ export function createLeftOut(): LeftOut {
         }
       }
       for (const [id, second] of first) present.oldest.set(id, Math.min(present.oldest.get(id) ?? Infinity, second))
+      extend(present, span, rows)
     },
     forgetBefore(localSecond) {
       let lapsed = 0

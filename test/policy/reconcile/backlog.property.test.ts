@@ -220,3 +220,24 @@ test('nor when a record of another slice gives way', () => {
     { numRuns: 200, ...asFound },
   )
 })
+
+test('whatever gives way and comes back where no full sweep has been yet, each record is counted once', () => {
+  const areBackingOff = fc.array(fc.boolean(), { minLength: 20, maxLength: 20 })
+  const turns = fc.array(areBackingOff, { minLength: 2, maxLength: 6 })
+  const recent = fc.array(record, { minLength: 20, maxLength: 20 }).map((all) => inside(all, newest))
+  fc.assert(
+    fc.property(recent, turns, how, (all, times, setting) => {
+      const { backlog, list, recentSweep } = worldOf(setting)
+      const recount = backlog.leftOut.begin({ from: window.from, expiring: window.from })
+      list([], { from: window.from, to: newest.from }, recount)
+      recount.commit(true)
+      const selected = all.filter(({ module }) => module === 'accounts').length
+      for (const one of times) {
+        recentSweep(all.map((row, index) => (one[index] === true ? { ...row, lastAttemptLocal: now - 1000 } : row)))
+        const { counts } = backlog.summary(now, notHeld)
+        expect(Object.values({ ...counts, excluded: 0 }).reduce((sum, count) => sum + count)).toBe(selected)
+      }
+    }),
+    { numRuns: 200, ...asFound },
+  )
+})
