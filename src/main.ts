@@ -112,10 +112,15 @@ async function start(): Promise<void> {
   }
   process.on('uncaughtException', onBug)
   process.on('unhandledRejection', onBug)
-  // stdout is closed (EPIPE): stop without a message. A closed stderr is ignored.
-  let onOutputLost = (): void => process.exit(exitCode.incomplete)
-  process.stdout.on('error', () => {
-    onOutputLost()
+  // A closed stderr is ignored.
+  let onOutputLost = (problem?: string): void => {
+    // A reader that has left (EPIPE) wants to hear no more.
+    if (problem !== undefined && problem !== 'EPIPE')
+      process.stderr.write(`The output could not be written: ${problem}\n`)
+    process.exit(exitCode.incomplete)
+  }
+  process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+    onOutputLost(code)
   })
   process.stderr.on('error', () => undefined)
 

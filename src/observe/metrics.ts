@@ -272,7 +272,7 @@ export const metricDefinitions = {
   },
   log_lines_dropped_total: {
     type: 'counter',
-    help: 'Lines of log and audit that were dropped because the reader of stdout was too slow: more than 1 MiB waited.',
+    help: 'Lines of log and audit that stdout did not take: its reader was too slow (more than 1 MiB waited), or its disk was full.',
   },
   build_info: {
     type: 'gauge',

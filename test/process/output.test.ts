@@ -1,11 +1,13 @@
 // The output on a pipe: a report is whole for a slow reader, and no obstacle to the end when it is not read; a daemon's log is bounded.
+import { spawnSync } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
-import { makeFolder, patience, startProgram } from '../support/process.ts'
+import { mainScript, makeFolder, patience, startProgram } from '../support/process.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 
 /** Their report is many times the 64 KiB that a pipe holds. */
@@ -110,6 +112,16 @@ test.each([
 
   expect(code).toBe(1)
   expect(stdout.length).toBeLessThan(3 * 65_536)
+})
+
+test('a report that a full disk does not take ends the program with 1, and says why', () => {
+  const full = openSync('/dev/full', 'w')
+  const { status, stderr } = spawnSync(process.execPath, [mainScript, '--version'], {
+    stdio: ['ignore', full, 'pipe'],
+    encoding: 'utf8',
+  })
+  closeSync(full)
+  expect({ status, stderr }).toEqual({ status: 1, stderr: 'The output could not be written: ENOSPC\n' })
 })
 
 test('a socket and a timer that are left over do not keep a command alive', async () => {

@@ -380,9 +380,10 @@ export const logEvents = {
   },
   log_lines_dropped: {
     levels: ['warn'],
-    message: 'log lines dropped, the output was not read',
+    message: 'log lines dropped, the output did not take them',
     fields: { lines: 'number' },
-    meaning: 'The reader of stdout was too slow. The daemon did not wait for it.',
+    meaning:
+      'The reader of stdout was too slow, or stdout could not be written, as on a full disk. The daemon did not wait.',
   },
   unexpected_error: {
     levels: ['fatal'],

@@ -32,6 +32,34 @@ test('lines are dropped while a mebibyte waits, counted, and reported before the
   expect(stream.written).toEqual(['a', 'b', 'notice', 'e'])
 })
 
+test('lines that the stream could not write, as on a full disk, are dropped lines too', () => {
+  let isDiskFull = false
+  const written: string[] = []
+  const output = createLogOutput({
+    write(text, done) {
+      if (!isDiskFull) written.push(text)
+      done(isDiskFull ? new Error('ENOSPC') : null)
+    },
+  })
+  const told: (string | number)[] = []
+  output.listen({
+    dropped: () => told.push('dropped'),
+    resumed(lines) {
+      told.push(lines)
+      output.write('notice')
+    },
+  })
+  output.write('a')
+  isDiskFull = true
+  for (const line of ['b', 'c', 'd']) output.write(line)
+  expect(told).toEqual(['dropped', 'dropped', 'dropped'])
+  isDiskFull = false
+  output.write('e')
+  output.write('f')
+  expect(told).toEqual(['dropped', 'dropped', 'dropped', 3])
+  expect(written).toEqual(['a', 'e', 'notice', 'f'])
+})
+
 test('a stream in which nothing can wait loses nothing', () => {
   const written: string[] = []
   const output = createLogOutput({ write: (text) => written.push(text) })
