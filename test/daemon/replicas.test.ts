@@ -1,6 +1,7 @@
 // Three daemons that share a Lease, in virtual time with the default durations: one works at a time, and another takes over in time.
 import { describe, expect, test } from 'vitest'
 import { pauseAnnotation } from '../../src/coordination/leader-election.ts'
+import { parseExposition } from '../support/exposition.ts'
 import { noFaults, type CallFaults } from '../support/lease-store.ts'
 import { startReplicas, type Replica, type Replicas } from '../support/replicas.ts'
 
@@ -22,6 +23,13 @@ function strayPatches({ patches, terms }: Replicas): string[] {
     return last?.by !== patch.by
   })
   return stray.map(({ at, by, id }) => `${by.name} sends ${id} at ${at}`)
+}
+
+/** The value of its only series. */
+async function metric(replica: Replica, name: string): Promise<number> {
+  const { text } = await replica.ops().metrics()
+  const samples = parseExposition(text).get(`webhook_reconciler_${name}`)?.samples
+  return [...(samples?.values() ?? [])][0] ?? NaN
 }
 
 async function leading(replicas: Replicas): Promise<Replica> {
@@ -49,6 +57,9 @@ function faultsOfWrite(): CallFaults {
     },
   }
 }
+
+/** Retries that take longer than a lease does without a renewal. */
+const slowPlatform = { RECONCILER_PLATFORM_REQUEST_TIMEOUT: '30s' }
 
 interface Trouble {
   begin(leader: Replica): void
@@ -125,6 +136,22 @@ describe('a leader in mid-recovery', () => {
 })
 
 describe('SIGTERM', () => {
+  test('while retries are in flight: the lease is kept and renewed until they have ended', async () => {
+    await using replicas = await startReplicas({ env: slowPlatform })
+    replicas.sandbox.faults.set({ operation: 'retry', fault: { kind: 'latency', ms: 20_000 } })
+    seed(replicas)
+    const leader = await leading(replicas)
+    await replicas.until(() => replicas.patches.length > 0)
+    const stopping = leader.stop()
+    // Longer than a lease lasts that nobody renews.
+    await replicas.clock.advance(leaseMs + 2 * retryMs)
+    expect(replicas.store.lease()?.holder).toContain(leader.name)
+    expect(new Set(replicas.patches.map(({ by }) => by))).toEqual(new Set([leader]))
+    await replicas.clock.run(stopping)
+    expect(replicas.store.lease()?.holder).toBe('')
+    expect(strayPatches(replicas)).toEqual([])
+  })
+
   test('when its grace ends before the retries do: the lease is released all the same', async () => {
     await using replicas = await startReplicas({ env: { RECONCILER_SHUTDOWN_GRACE: '0s' } })
     const leader = await inMidRecovery(replicas)
@@ -144,6 +171,14 @@ describe('SIGTERM', () => {
   })
 })
 
+test('instances of one name are told apart', async () => {
+  await using replicas = await startReplicas({ env: { RECONCILER_INSTANCE_NAME: 'same' } })
+  const leader = await inMidRecovery(replicas)
+  await replicas.clock.advance(minuteMs)
+  expect(new Set(replicas.patches.map(({ by }) => by))).toEqual(new Set([leader]))
+  expect(replicas.terms).toHaveLength(1)
+})
+
 test('a second term begins with what it lists, not with what the first one knew', async () => {
   await using replicas = await startReplicas({ aheadMs: [0, 0] })
   const first = await inMidRecovery(replicas)
@@ -153,6 +188,8 @@ test('a second term begins with what it lists, not with what the first one knew'
   first.faults = noFaults
   await replicas.clock.advance(2 * minuteMs)
   expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
+  // A standby shows nothing of its own term: it would grow old.
+  expect(first.ops().status()).toMatchObject({ sweeps: [], lastCompleteSweep: null })
 
   second?.kill()
   await replicas.until(() => replicas.leader() === first)
@@ -171,7 +208,10 @@ describe('a standby', () => {
       if (one === leader) continue
       expect(one.facts.filter(({ type }) => type === 'platform-request')).toEqual([])
       expect(one.ops().status()).toMatchObject({ holding: ['not-leader'] })
-      expect(one.ops().ready()).toEqual([])
+      expect([one.ops().ready(), one.ops().live()]).toEqual([[], []])
+      expect(one.facts).toContainEqual({ type: 'tick-skipped', reason: 'standby' })
+      // The alert for a sweep that is overdue is the leader's alone.
+      expect(await metric(one, 'progress_due_timestamp_seconds')).toBeGreaterThan(one.clock.now() / 1000)
     }
     expect(replicas.sandbox.counts().successful).toBe(records)
   })
@@ -219,6 +259,8 @@ describe("the operator's pause", () => {
     expect(await replicas.clock.run(Promise.resolve(one.ops().control?.pause.pause()))).toBe(true)
     await replicas.clock.advance(2 * retryMs)
     expect(leader.ops().status()).toMatchObject({ holding: ['paused'] })
+    const followed = replicas.all.filter(({ facts }) => facts.some(({ type }) => type === 'pause-followed'))
+    expect(new Set(followed)).toEqual(new Set([leader, two]))
     const sent = replicas.patches.length
     await replicas.clock.advance(minuteMs)
     leader.kill()
@@ -230,6 +272,24 @@ describe("the operator's pause", () => {
     expect(await replicas.clock.run(Promise.resolve(two.ops().control?.pause.resume()))).toBe(true)
     await replicas.clock.advance(3 * minuteMs)
     expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
+  })
+
+  test('holds from the first moment of a term, also when the retries of the last one ended after it began', async () => {
+    await using replicas = await startReplicas({ aheadMs: [0], env: slowPlatform })
+    replicas.sandbox.faults.set({ operation: 'retry', fault: { kind: 'latency', ms: 20_000 } })
+    seed(replicas)
+    const leader = await leading(replicas)
+    await replicas.until(() => replicas.patches.length > 0)
+    expect(await replicas.clock.run(Promise.resolve(leader.ops().control?.pause.pause()))).toBe(true)
+    const sent = replicas.patches.length
+    leader.faults = { ...noFaults, cut: true }
+    await replicas.until(() => replicas.leader() === undefined)
+    leader.faults = noFaults
+    await replicas.until(() => replicas.terms.length === 2)
+    replicas.sandbox.faults.clear()
+    await replicas.clock.advance(minuteMs)
+    expect(replicas.patches.length).toBe(sent)
+    expect(leader.ops().status().holding).toEqual(['paused'])
   })
 
   test.each([

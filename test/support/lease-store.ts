@@ -9,7 +9,7 @@ import {
 } from '../../src/coordination/lease-client.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { abortable } from '../../src/runtime/notifier.ts'
-import type { VirtualClock } from './virtual-clock.ts'
+import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 export interface LeaseStore {
   lease(): Lease | undefined
@@ -223,4 +223,40 @@ export function startInstance({ clock, identity, onEvent, rate = 1, store, ...ch
 /** Those that would act as the leader now. */
 export function leadersOf(instances: readonly Instance[]): Instance[] {
   return instances.filter(({ election }) => election.isLeading())
+}
+
+export interface Scene {
+  clock: VirtualClock
+  store: LeaseStore
+  instances: Instance[]
+}
+
+/** So many instances on one clock, of which the first leads. */
+export async function startScene(count: number): Promise<Scene> {
+  const clock = createVirtualClock()
+  const store = createLeaseStore()
+  const instances: Instance[] = []
+  for (let index = 0; index < count; index++) {
+    instances.push(startInstance({ identity: `one_${index}`, store, clock }))
+    await clock.settle()
+  }
+  return { clock, store, instances }
+}
+
+/** Virtual ms until another one leads. */
+export async function takeoverMs({ clock, instances }: Scene, former: Instance): Promise<number> {
+  const from = clock.monotonic()
+  const others = instances.filter((one) => one !== former)
+  while (leadersOf(others).length === 0 && clock.monotonic() - from < 60_000) await clock.advance(10)
+  return clock.monotonic() - from
+}
+
+export function first({ instances }: Scene): Instance {
+  const [instance] = instances
+  if (instance === undefined) throw new Error('the scene is empty')
+  return instance
+}
+
+export function end({ instances }: Scene): void {
+  for (const instance of instances) instance.kill()
 }

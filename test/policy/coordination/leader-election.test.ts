@@ -1,57 +1,22 @@
 // One leads: who takes the lease, when it is taken over, and when a leader stops by itself.
 import { describe, expect, test } from 'vitest'
-import { pauseAnnotation } from '../../../src/coordination/leader-election.ts'
 import type { LeadershipEvent } from '../../../src/coordination/leadership.ts'
-import { LeaseFailure } from '../../../src/coordination/lease-client.ts'
 import {
   createLeaseStore,
+  end,
+  first,
   leadersOf,
   noFaults,
   startInstance,
+  startScene,
+  takeoverMs,
   timings,
   type Instance,
-  type LeaseStore,
 } from '../../support/lease-store.ts'
-import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
-
-interface Scene {
-  clock: VirtualClock
-  store: LeaseStore
-  instances: Instance[]
-}
-
-/** The first leads. */
-async function startScene(count: number): Promise<Scene> {
-  const clock = createVirtualClock()
-  const store = createLeaseStore()
-  const instances: Instance[] = []
-  for (let index = 0; index < count; index++) {
-    instances.push(startInstance({ identity: `one_${index}`, store, clock }))
-    await clock.settle()
-  }
-  return { clock, store, instances }
-}
+import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 function typesOf({ events }: Instance): LeadershipEvent['type'][] {
   return events.map(({ type }) => type)
-}
-
-/** Virtual ms until another one leads. */
-async function takeoverMs({ clock, instances }: Scene, former: Instance): Promise<number> {
-  const from = clock.monotonic()
-  const others = instances.filter((one) => one !== former)
-  while (leadersOf(others).length === 0 && clock.monotonic() - from < 60_000) await clock.advance(10)
-  return clock.monotonic() - from
-}
-
-function first({ instances }: Scene): Instance {
-  const [instance] = instances
-  if (instance === undefined) throw new Error('the scene is empty')
-  return instance
-}
-
-function end({ instances }: Scene): void {
-  for (const instance of instances) instance.kill()
 }
 
 describe('the lease', () => {
@@ -69,9 +34,10 @@ describe('the lease', () => {
   test('is renewed every retryEvery, for as long as the leader lives', async () => {
     const scene = await startScene(2)
     const before = scene.store.calls()
+    const acquireTime = scene.store.lease()?.acquireTime
     await scene.clock.advance(60_000)
     expect(leadersOf(scene.instances)).toEqual([first(scene)])
-    expect(scene.store.lease()?.transitions).toBe(0)
+    expect(scene.store.lease()).toMatchObject({ transitions: 0, acquireTime })
     // A read and a write of the leader, and a read of the standby, each 2 s.
     expect(scene.store.calls() - before).toBe(90)
     end(scene)
@@ -114,6 +80,14 @@ describe('the lease', () => {
     expect(scene.store.lease()).toMatchObject({ holder: '', durationMs: 1000 })
     expect(await takeoverMs(scene, first(scene))).toBeLessThanOrEqual(timings.retryEveryMs)
     expect(one?.events.at(-1)).toMatchObject({ type: 'standing-by', cause: 'released' })
+    end(scene)
+  })
+
+  test('that another one has taken meanwhile is not given away by a leader that stops', async () => {
+    const scene = await startScene(1)
+    scene.store.edit({ holder: 'stranger' })
+    await scene.clock.run(first(scene).stop())
+    expect(scene.store.lease()).toMatchObject({ holder: 'stranger', durationMs: 15_000 })
     end(scene)
   })
 
@@ -313,6 +287,24 @@ describe('a leader that was frozen', () => {
     end(scene)
   })
 
+  test('in the middle of a renewal does not take its answer for a new lead', async () => {
+    const scene = await startScene(2)
+    await scene.clock.advance(100)
+    // The renewal reaches the store, and its answer waits in the socket.
+    first(scene).faults = { ...noFaults, wayMs: [0, 50] }
+    const renewal = scene.store.lease()?.version
+    while (scene.store.lease()?.version === renewal) await scene.clock.advance(10)
+    first(scene).freeze()
+    await scene.clock.advance(timings.leaseDurationMs + timings.retryEveryMs)
+    expect(scene.instances[1]?.election.isLeading()).toBe(true)
+    first(scene).thaw()
+    for (let step = 0; step < 20; step++) {
+      await scene.clock.advance(10)
+      expect(leadersOf(scene.instances)).toEqual([scene.instances[1]])
+    }
+    end(scene)
+  })
+
   test('works in a new term after it', async () => {
     const scene = await startScene(1)
     const stop = new AbortController()
@@ -335,75 +327,6 @@ describe('a leader that was frozen', () => {
     stop.abort()
     await leading
     expect(terms.map(({ aborted }) => aborted)).toEqual([true, true])
-    end(scene)
-  })
-})
-
-describe("the operator's pause", () => {
-  const since = Date.UTC(2026, 0, 15, 12)
-
-  test('is written by any instance, and seen by all', async () => {
-    const scene = await startScene(2)
-    const [one, two] = scene.instances
-    expect(await two?.election.setPause(since)).toBe(true)
-    expect(await two?.election.setPause(since)).toBe(false)
-    expect(scene.store.lease()?.annotations).toEqual({ [pauseAnnotation]: '2026-01-15T12:00:00.000Z' })
-    await scene.clock.advance(timings.retryEveryMs)
-    expect([one?.pauses.at(-1), two?.pauses.at(-1)]).toEqual([since, since])
-    expect(leadersOf(scene.instances)).toEqual([one])
-    expect(await one?.election.setPause(undefined)).toBe(true)
-    expect(scene.store.lease()?.annotations).toEqual({})
-    end(scene)
-  })
-
-  test('outlives its leader, and is known to the next one before it leads', async () => {
-    const scene = await startScene(2)
-    await first(scene).election.setPause(since)
-    first(scene).kill()
-    const two = scene.instances[1]
-    await takeoverMs(scene, first(scene))
-    expect(two?.pauses.at(-1)).toBe(since)
-    expect(scene.store.lease()?.annotations).toHaveProperty([pauseAnnotation])
-    end(scene)
-  })
-
-  test('outlives a person who deletes the lease, and is no change when it is sent again', async () => {
-    const scene = await startScene(2)
-    const one = first(scene)
-    await one.election.setPause(since)
-    const before = one.pauses.length
-    scene.store.remove()
-    await scene.clock.advance(timings.retryEveryMs)
-    expect(scene.store.lease()?.annotations).toEqual({ [pauseAnnotation]: '2026-01-15T12:00:00.000Z' })
-    scene.store.remove()
-    expect(await one.election.setPause(since + 1000)).toBe(false)
-    expect(scene.store.lease()?.annotations).toEqual({ [pauseAnnotation]: '2026-01-15T12:00:00.000Z' })
-    expect(new Set(one.pauses.slice(before))).toEqual(new Set([since]))
-    end(scene)
-  })
-
-  test('is written before there is any lease', async () => {
-    const clock = createVirtualClock()
-    const store = createLeaseStore()
-    const one = startInstance({ identity: 'one', store, clock })
-    one.kill()
-    store.remove()
-    expect(await one.election.setPause(since)).toBe(true)
-    expect(store.lease()).toMatchObject({ holder: '' })
-  })
-
-  test('that a person wrote in words is a pause', async () => {
-    const scene = await startScene(1)
-    scene.store.edit({ annotations: { [pauseAnnotation]: 'incident 7' } })
-    await scene.clock.advance(timings.retryEveryMs)
-    expect(first(scene).pauses.at(-1)).toBeDefined()
-    end(scene)
-  })
-
-  test('that cannot be written is refused', async () => {
-    const scene = await startScene(1)
-    first(scene).faults = { ...noFaults, refused: 'forbidden' }
-    await expect(first(scene).election.setPause(since)).rejects.toThrow(LeaseFailure)
     end(scene)
   })
 })
