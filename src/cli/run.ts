@@ -13,8 +13,7 @@ function openLease({ coordination }: Config, { clock, env, readFile }: Io): Leas
   if (coordination.kind === 'none') return undefined
   const { leaseName, renewDeadline } = coordination
   const access = clusterAccess(coordination, { env, readFile })
-  // A call that hangs must leave the time for another one.
-  return createLeaseClient({ access, leaseName, timeoutMs: renewDeadline / 2, clock })
+  return createLeaseClient({ access, leaseName, renewDeadlineMs: renewDeadline, clock })
 }
 
 /** Runs `run`; resolves after SIGTERM or SIGINT. */

@@ -165,8 +165,8 @@ function toObject(lease: Lease, identity: { name: string; namespace: string }): 
 export interface LeaseClientOptions {
   access: ClusterAccess
   leaseName: string
-  /** Deadline of one call. */
-  timeoutMs: number
+  /** Deadline of one call: half of it, so that one that hangs leaves the time for another. */
+  renewDeadlineMs: number
   clock: Clock
 }
 
@@ -175,7 +175,7 @@ interface Connected {
   http: HttpTransport
 }
 
-export function createLeaseClient({ access, clock, leaseName, timeoutMs }: LeaseClientOptions): LeaseClient {
+export function createLeaseClient({ access, clock, leaseName, renewDeadlineMs }: LeaseClientOptions): LeaseClient {
   const { authorityFile, namespace, origin, tokenFile } = access
   const collection = `${origin}/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`
   const subject = `${namespace}/${leaseName}`
@@ -220,7 +220,7 @@ export function createLeaseClient({ access, clock, leaseName, timeoutMs }: Lease
     }
     const text = body === undefined ? {} : { body: JSON.stringify(body) }
     try {
-      const limits = { timeoutMs, maxBytes: maxAnswerBytes, direct: true, signal }
+      const limits = { timeoutMs: renewDeadlineMs / 2, maxBytes: maxAnswerBytes, signal }
       return await transport({ method, url: new URL(url), headers, ...text, ...limits })
     } catch (error) {
       if (!(error instanceof TransportError)) throw error

@@ -10,7 +10,7 @@ import {
   type LeaseClient,
   type LeaseFailureReason,
 } from '../../src/coordination/lease-client.ts'
-import { systemClock } from '../../src/runtime/clock.ts'
+import { systemClock, type Clock } from '../../src/runtime/clock.ts'
 import { startLeaseApi, type LeaseApi } from '../support/lease-api.ts'
 import { toldOf } from '../support/configuration.ts'
 
@@ -32,11 +32,11 @@ interface Scene extends AsyncDisposable {
   client: LeaseClient
 }
 
-async function startScene(timeoutMs = 20_000): Promise<Scene> {
+async function startScene(renewDeadlineMs = 40_000, clock = systemClock): Promise<Scene> {
   const api = await startLeaseApi()
   const settings = { serviceAccountDirectory: api.folder }
   const access = clusterAccess(settings, { env: api.env, readFile: (path) => readFileSync(path, 'utf8') })
-  const client = createLeaseClient({ access, leaseName: 'shared', timeoutMs, clock: systemClock })
+  const client = createLeaseClient({ access, leaseName: 'shared', renewDeadlineMs, clock })
   return {
     api,
     client,
@@ -88,17 +88,19 @@ test('the version that was read decides: of two writers one wins, and the other 
   expect(await scene.client.read(never)).toEqual(won)
 })
 
-test('labels and annotations of other programs go back unchanged', async () => {
+test('labels, annotations and fields of other programs go back unchanged', async () => {
   await using scene = await startScene()
   await scene.client.write(draft, never)
-  scene.api.edit(({ metadata }) => {
+  scene.api.edit(({ metadata, spec }) => {
     metadata.labels = { team: 'a' }
     metadata.annotations = { other: 'x' }
+    Object.assign(spec, { strategy: 'OldestEmulationVersion' })
   })
   const read = await scene.client.read(never)
   if (read === undefined) throw new Error('there is a lease')
   await scene.client.write({ ...read, annotations: { ...read.annotations, ours: 'y' } }, never)
   expect(scene.api.lease()?.metadata).toMatchObject({ labels: { team: 'a' }, annotations: { other: 'x', ours: 'y' } })
+  expect(scene.api.lease()?.spec).toHaveProperty('strategy', 'OldestEmulationVersion')
 })
 
 test.each([0, -1, undefined])('a duration of %s seconds is none', async (seconds) => {
@@ -138,9 +140,39 @@ describe('a refusal', () => {
   })
 
   test.each(['silent', 'lost'] as const)('no answer is unreachable: %s', async (fault) => {
-    await using scene = await startScene(300)
+    await using scene = await startScene(600)
     scene.api.fault = () => fault
     expect((await failureOf(scene.client.read(never))).reason).toBe('unreachable')
+  })
+
+  test('a Lease that is gone when it is written is a conflict, a namespace that is not there is a wrong setting', async () => {
+    await using scene = await startScene()
+    const created = await scene.client.write(draft, never)
+    scene.api.fault = () => 404
+    expect((await failureOf(scene.client.write(created, never))).reason).toBe('conflict')
+    const { message, reason } = await failureOf(scene.client.write(draft, never))
+    expect([reason, message]).toEqual(['invalid', expect.stringContaining('coordination.namespace')])
+  })
+
+  test('an answer that is no Lease is invalid', async () => {
+    await using scene = await startScene()
+    scene.api.fault = () => 200
+    const { message, reason } = await failureOf(scene.client.read(never))
+    expect([reason, message]).toEqual(['invalid', expect.stringContaining('KUBERNETES_SERVICE_HOST')])
+  })
+
+  test('a call that hangs leaves half of the deadline for another one', async () => {
+    const asked: number[] = []
+    const clock: Clock = {
+      ...systemClock,
+      timer(ms, act) {
+        asked.push(ms)
+        return systemClock.timer(ms, act)
+      },
+    }
+    await using scene = await startScene(40_000, clock)
+    await scene.client.read(never)
+    expect(asked).toContain(20_000)
   })
 
   test('a lost answer may hide a write', async () => {
@@ -179,9 +211,9 @@ describe('a refusal', () => {
 
 describe('the access of a pod', () => {
   const files = { '/sa/token': 'token', '/sa/ca.crt': 'ca', '/sa/namespace': 'mine\n' }
-  const access = (env: Record<string, string>, known: Record<string, string> = files): unknown =>
+  const access = (env: Record<string, string>, known: Record<string, string> = files, namespace?: string): unknown =>
     clusterAccess(
-      { serviceAccountDirectory: '/sa' },
+      { serviceAccountDirectory: '/sa', namespace },
       {
         env,
         readFile(path) {
@@ -199,12 +231,20 @@ describe('the access of a pod', () => {
     expect(access(env)).toMatchObject({ origin, namespace: 'mine' })
   })
 
+  test('another namespace may be set', () => {
+    expect(access({ KUBERNETES_SERVICE_HOST: 'h' }, files, 'theirs')).toMatchObject({ namespace: 'theirs' })
+  })
+
   test('outside of a pod it is a problem of the configuration', () => {
     expect(toldOf(() => access({}))).toEqual([
       expect.stringMatching(/^coordination\.kind .*KUBERNETES_SERVICE_HOST is not set/),
     ])
-    expect(toldOf(() => access({ KUBERNETES_SERVICE_HOST: 'h' }, {}))).toEqual([
-      expect.stringMatching(/^coordination\.serviceAccountDirectory .*no readable file token/),
+  })
+
+  test.each(['token', 'ca.crt', 'namespace'])('without its file %s too', (name) => {
+    const known = Object.fromEntries(Object.entries(files).filter(([path]) => path !== `/sa/${name}`))
+    expect(toldOf(() => access({ KUBERNETES_SERVICE_HOST: 'h' }, known))).toEqual([
+      expect.stringMatching(new RegExp(`^coordination\\.serviceAccountDirectory .*no readable file ${name}:`)),
     ])
   })
 })
