@@ -135,6 +135,13 @@ describe('a leader in mid-recovery', () => {
   })
 })
 
+test('a leader that is cut off stops at the deadline of its configuration', async () => {
+  await using replicas = await startReplicas({ aheadMs: [0], env: { RECONCILER_COORDINATION_RENEW_DEADLINE: '5s' } })
+  const leader = await leading(replicas)
+  leader.faults = { ...noFaults, cut: true }
+  expect(await replicas.until(() => replicas.leader() === undefined)).toBeLessThanOrEqual(5000)
+})
+
 describe('SIGTERM', () => {
   test('while retries are in flight: the lease is kept and renewed until they have ended', async () => {
     await using replicas = await startReplicas({ env: slowPlatform })
@@ -257,6 +264,8 @@ describe("the operator's pause", () => {
     const [one, two] = replicas.all.filter((replica) => replica !== leader)
     if (one === undefined || two === undefined) throw new Error('there are two standbys')
     expect(await replicas.clock.run(Promise.resolve(one.ops().control?.pause.pause()))).toBe(true)
+    // For log and audit, of the instance that it came to.
+    expect(one.facts).toContainEqual({ type: 'operator', command: 'pause', changed: true })
     await replicas.clock.advance(2 * retryMs)
     expect(leader.ops().status()).toMatchObject({ holding: ['paused'] })
     const followed = replicas.all.filter(({ facts }) => facts.some(({ type }) => type === 'pause-followed'))

@@ -282,6 +282,16 @@ describe('checks over several keys', () => {
       { ...key, ...issuer, RECONCILER_OUTCOME_FIRST_CHECK: '2s', RECONCILER_OUTCOME_GIVE_UP_AFTER: '1s' },
       ['outcome.firstCheck RECONCILER_OUTCOME_FIRST_CHECK'],
     ],
+    [
+      'renewDeadline above nine tenths of leaseDuration',
+      { ...key, ...issuer, RECONCILER_COORDINATION_LEASE_DURATION: '11s' },
+      ['coordination.renewDeadline default'],
+    ],
+    [
+      'retryEvery above half of renewDeadline',
+      { ...key, ...issuer, RECONCILER_COORDINATION_RETRY_EVERY: '5001ms' },
+      ['coordination.retryEvery RECONCILER_COORDINATION_RETRY_EVERY'],
+    ],
     ['max < initial', { ...key, ...issuer, RECONCILER_RETRY_BACKOFF_MAX: '30s' }, ['retry.backoff.initial default']],
     [
       'a wrong max says nothing of initial',
