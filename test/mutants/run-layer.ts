@@ -178,7 +178,7 @@ export function violates(output: string, invariant: Invariant): string | undefin
 
 /** Scenarios until one violates the invariant that the mutant was made for; others do not count. */
 async function simulate(tree: Tree, invariant: Invariant, options: Omit<Process, 'args'>): Promise<Outcome> {
-  const args = ['test/simulation/main.ts', '--seeds', String(invariantSeeds), '--until', invariant]
+  const args = ['test/simulation/main.ts', '--at-once', '1', '--seeds', String(invariantSeeds), '--until', invariant]
   const { end, output } = await runNode(tree, { ...options, args })
   if (end !== 'exited') return { end }
   const by = violates(output, invariant)

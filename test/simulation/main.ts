@@ -1,21 +1,27 @@
 // `npm run simulate`: runs scenarios by their seeds, prints totals, what was drawn and exercised, and what replays a failure.
+import { once } from 'node:events'
+import { availableParallelism } from 'node:os'
 import { performance } from 'node:perf_hooks'
 import { parseArgs } from 'node:util'
+import { Worker } from 'node:worker_threads'
 import { createCensus } from './census.ts'
 import { generate } from './generate.ts'
 import { simulate, type Simulated } from './simulate.ts'
 
-const usage = `npm run simulate -- [--seeds N] [--from S] [--until I]   runs seeds S to S+N-1 (default: 300 from 1),
+const usage = `npm run simulate -- [--seeds N] [--from S] [--until I]   runs seeds S to S+N-1 (default: 10000 from 1),
                                                         or until one violates the invariant I
 npm run simulate -- --seed S [--verbose]               runs one; --verbose prints everything that happens
+
+--at-once N (default: one for each core) plays so many seeds side by side.
 `
 
 const { values } = parseArgs({
   options: {
-    seeds: { type: 'string', default: '300' },
+    seeds: { type: 'string', default: '10000' },
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
     until: { type: 'string' },
+    'at-once': { type: 'string', default: String(availableParallelism()) },
     verbose: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -32,6 +38,42 @@ function tellFailure(seed: number, { last, violation }: Simulated): void {
   print(`again: npm run simulate -- --seed ${seed} --verbose\n`)
 }
 
+interface Played {
+  simulated: Simulated
+  ms: number
+}
+
+interface Player extends AsyncDisposable {
+  play(seed: number): Promise<Played>
+}
+
+/** Plays in this thread. */
+function createPlayer(): Player {
+  return {
+    async play(seed) {
+      const startedAt = performance.now()
+      const simulated = await simulate(generate(seed), values.verbose ? { tell: print } : {})
+      return { simulated, ms: performance.now() - startedAt }
+    },
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  }
+}
+
+/** Plays in a thread of its own. */
+function startPlayer(): Player {
+  const worker = new Worker(new URL('worker.ts', import.meta.url))
+  return {
+    async play(seed) {
+      worker.postMessage(seed)
+      const [played] = (await once(worker, 'message')) as [Played]
+      return played
+    },
+    async [Symbol.asyncDispose]() {
+      await worker.terminate()
+    },
+  }
+}
+
 async function main(): Promise<void> {
   if (values.help) {
     print(usage)
@@ -39,34 +81,46 @@ async function main(): Promise<void> {
   }
   const first = Number(values.seed ?? values.from)
   const count = values.seed === undefined ? Number(values.seeds) : 1
+  const atOnce = Math.min(count, Number(values['at-once']))
   const failed: number[] = []
-  const totals = { ms: 0, calls: 0, deliveries: 0, recovered: 0, processes: 0 }
+  const totals = { seeds: 0, ms: 0, calls: 0, deliveries: 0, recovered: 0, processes: 0 }
   const census = createCensus()
+  const startedAt = performance.now()
   let slowest = { seed: 0, ms: 0 }
   let seed = first
-  for (let isCaught = false; seed < first + count && !isCaught; seed += 1) {
-    const startedAt = performance.now()
-    const scenario = generate(seed)
-    const result = await simulate(scenario, values.verbose ? { tell: print } : {})
-    const ms = performance.now() - startedAt
-    if (ms > slowest.ms) slowest = { seed, ms }
+  let isCaught = false
+
+  function take(played: number, { ms, simulated }: Played): void {
+    if (ms > slowest.ms) slowest = { seed: played, ms }
+    totals.seeds += 1
     totals.ms += ms
-    totals.calls += result.calls
-    totals.deliveries += result.deliveries
-    totals.recovered += result.recovered
-    totals.processes += result.processes
-    census.add(scenario, result)
-    if (result.violation === undefined) continue
-    failed.push(seed)
-    tellFailure(seed, result)
-    isCaught = result.violation.invariant === values.until
+    totals.calls += simulated.calls
+    totals.deliveries += simulated.deliveries
+    totals.recovered += simulated.recovered
+    totals.processes += simulated.processes
+    census.add(generate(played), simulated)
+    if (simulated.violation === undefined) return
+    failed.push(played)
+    tellFailure(played, simulated)
+    isCaught ||= simulated.violation.invariant === values.until
   }
-  const ran = seed - first
-  const each = (totals.ms / ran).toFixed(0)
+
+  async function playAll(): Promise<void> {
+    await using player = atOnce > 1 ? startPlayer() : createPlayer()
+    while (seed < first + count && !isCaught) {
+      const next = seed
+      seed += 1
+      take(next, await player.play(next))
+    }
+  }
+
+  await Promise.all(Array.from({ length: atOnce }, playAll))
+  failed.sort((a, b) => a - b)
   print(
-    `${ran} seeds from ${first}: ${failed.length} failed${failed.length > 0 ? ` (${failed.join(' ')})` : ''}; ` +
+    `${totals.seeds} seeds from ${first}: ${failed.length} failed${failed.length > 0 ? ` (${failed.join(' ')})` : ''}; ` +
       `${totals.processes} processes, ${totals.calls} calls, ${totals.deliveries} deliveries, ${totals.recovered} recovered; ` +
-      `${each} ms a seed, slowest ${slowest.ms.toFixed(0)} ms (seed ${slowest.seed})`,
+      `${(totals.ms / totals.seeds).toFixed(0)} ms a seed, slowest ${slowest.ms.toFixed(0)} ms (seed ${slowest.seed}); ` +
+      `${((performance.now() - startedAt) / 1000).toFixed(0)} s`,
   )
   for (const line of census.lines()) print(line)
   process.exitCode = failed.length > 0 ? 1 : 0
