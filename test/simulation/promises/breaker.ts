@@ -41,7 +41,8 @@ export function createBreakerWatcher({ config, exercise, knowledge, timeline, vi
     else if (status === 403) {
       block ??= { from: now, trials: 0, at: now }
       if (isTrial) block = { ...block, trials: block.trials + 1, at: now }
-    } else if (isTrial && kind === 'told' && status !== 429 && status < 500) {
+    } else if (isTrial && (kind === 'told' || status === 404) && status !== 429 && status < 500) {
+      // A gateway's 404 can't be told from that of a record that is gone.
       block = undefined
     }
   }
