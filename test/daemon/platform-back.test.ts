@@ -145,3 +145,26 @@ test('a ping that waits for its answer: status, decisions and metric show the ga
   expect(scene.facts.filter(({ type }) => type === 'trouble')).toEqual([])
   await scene.end()
 })
+
+test('a refusal that comes during an outage: after it one PATCH shows whether retries are allowed again', async () => {
+  let isMended = false
+  let sent = 0
+  const scene: Scene = startScene({
+    env: { RECONCILER_RETRY_CONCURRENCY: '4' },
+    instead({ method, url }) {
+      if (method === 'POST') return undefined
+      if (method === 'GET') return sent === 0 || isMended ? listed(url) : outage
+      sent += 1
+      if (isMended) return { status: 403 }
+      return sent < 4 ? outage : scene.clock.sleep(5000).then(() => ({ status: 403 }))
+    },
+  })
+  await scene.clock.advance(4000)
+  expect(scene.server().status().holding).toContain('platform')
+  await scene.clock.advance(60_000)
+  expect(sent).toBe(4)
+  isMended = true
+  expect(await msUntil(scene, () => sent > 4)).toBeLessThan(300_000)
+  expect(sent).toBe(5)
+  await scene.end()
+})
