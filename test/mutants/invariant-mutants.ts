@@ -95,7 +95,7 @@ export const invariantMutants: readonly Mutant[] = [
     replacement: '    askedAt: options.monotonic(),\n',
     breaks: 'dates a listing by its end',
     origin: 'invariant',
-    invariant: 'premature',
+    invariant: 'untrue',
   },
   {
     id: 'I11',

@@ -26,6 +26,8 @@ export interface CallLimitsOptions {
 const tokenFailures = 3
 const tokenFailuresSpanMs = 30_000
 const longestRetryAfterMs = 300_000
+/** A call whose token was refused is replayed with another one, or after a second with the same. */
+const replayMs = 2000
 /** What is so near to its end may hold others up. */
 const nearlyEmpty = 0.2
 
@@ -36,6 +38,10 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
   const failedTokens: number[] = []
   /** Calls that may wait for a token at once, with their place in the rate: nothing stops them any more. */
   const mostWaiting = concurrency + 2 * config.sweep.concurrency + 4
+  /** When a token last came, and when calls were last refused for theirs: these are replayed. */
+  let tokenAt = -Infinity
+  const refusedAt: number[] = []
+  let waitsSince = -Infinity
   let waitsUntil = -Infinity
   let sentInWait = 0
   /** The identity host is another one: its Retry-After is for token requests alone, and theirs alone. */
@@ -44,12 +50,19 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
   let throttledInARow = 0
   let isPaused = false
   let isDown = config.receiver.healthUrl !== undefined
+  let heldSince = -Infinity
   let sentWhileHeld = 0
+
+  /** Calls that nothing stops any more since then: those that waited for a token, and those that are replayed with another one. */
+  function unstoppable(since: number, waiting: number): number {
+    const replayed = refusedAt.filter((at) => at >= since - replayMs).length
+    return (tokenAt >= since ? waiting : 0) + replayed
+  }
 
   function checkHeld(): void {
     if (!isPaused && !isDown) return
     sentWhileHeld += 1
-    if (sentWhileHeld > concurrency) {
+    if (sentWhileHeld > unstoppable(heldSince, concurrency)) {
       violate(isPaused ? 'goes on retrying although it is paused' : 'retries although the receiver is not well')
     }
   }
@@ -70,7 +83,10 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
       if (throttledInARow > 0) onShut(now() + Math.min(longestRetryAfterMs, 1000 * 2 ** (throttledInARow - 1)))
       return
     }
-    if (now() >= waitsUntil) sentInWait = 0
+    if (now() >= waitsUntil) {
+      sentInWait = 0
+      waitsSince = now()
+    }
     waitsUntil = Math.max(waitsUntil, endOfWait(retryAfterMs))
     onShut(now() + retryAfterMs)
   }
@@ -79,6 +95,7 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
     if (kind === 'given-up') return
     if (retryAfterMs !== undefined) tokenWaitsUntil = endOfWait(retryAfterMs)
     if (kind === 'told' && status === 200) {
+      tokenAt = now()
       // Who waited for the token had its place in the rate before.
       calls.allow(mostWaiting, now())
       retries?.allow(((now() - tokenAskedAt) / 1000) * (maxPerSecond ?? 0), now())
@@ -103,14 +120,18 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
       if (operation === 'retry') checkRetry()
       if (now() >= waitsUntil) return
       sentInWait += 1
-      if (sentInWait > mostWaiting) violate('goes on calling although it was asked to wait')
+      if (sentInWait > unstoppable(waitsSince, mostWaiting)) violate('goes on calling although it was asked to wait')
     },
     told({ operation }, told) {
       if (operation === 'token') toldToken(told)
       else learnWait(told)
+      if (told.status === 401 && operation !== 'token') refusedAt.push(now())
       if (operation !== 'health') return
       const isWell = told.kind === 'told' && told.status === 200
-      if (isDown && isWell) sentWhileHeld = 0
+      if (!isDown && !isWell) {
+        sentWhileHeld = 0
+        heldSince = now()
+      }
       if (isDown || !isWell) onShut()
       isDown = !isWell
       onHold()
@@ -118,6 +139,7 @@ export function createCallLimits({ config, now, onHold, onShut, violate }: CallL
     paused(is) {
       isPaused = is
       sentWhileHeld = 0
+      heldSince = now()
       onHold()
     },
     isReceiverDown: () => isDown,

@@ -42,6 +42,22 @@ function crowdOf(draw: Draw, { places, subscriptions }: Shape): PlannedRecord[] 
   ]
 }
 
+/** At the first second of the newest hour as the first sweeps see it: the older part is listed up to and with it. */
+function edgeRecords(): PlannedRecord[] {
+  const settles = [0, 5 * secondMs, minuteMs]
+  return settles.flatMap((settle) =>
+    [1, 2, 3, 4].map((second) => ({
+      at: second * secondMs - settle - hourMs,
+      subscription: 0,
+      kind: 'plain' as const,
+      attempts: 1,
+      lastAttemptAt: -hourMs / 2,
+      entity: 0,
+      eventType: 'account-activated',
+    })),
+  )
+}
+
 export function recordsOf(draw: Draw, troubledMs: number, shape: Shape): PlannedRecord[] {
   if (shape.theme === 'crowded') return crowdOf(draw, shape)
   const odd = shape.theme === 'lapse' ? 0.3 : draw.pick([0, 0, 0.03, 0.15])
@@ -67,5 +83,5 @@ export function recordsOf(draw: Draw, troubledMs: number, shape: Shape): Planned
     attempts: 0,
     lastAttemptAt: 0,
   }))
-  return [...old, ...coming]
+  return [...old, ...coming, ...(shape.theme === 'long-lists' ? edgeRecords() : [])]
 }

@@ -71,9 +71,9 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     },
     latestDue: (record, known) =>
       Math.max(known.lastAt + longest(known) + (hasRepeatedHour ? hourMs : 0), record.eventAt + settle),
-    isSelected: ({ eventAt, plan }) =>
-      (config.select.eventTypes.length === 0 || config.select.eventTypes.includes(plan.eventType)) &&
-      (notBefore === undefined || eventAt >= notBefore),
+    isSelected: (record) =>
+      (config.select.eventTypes.length === 0 || config.select.eventTypes.includes(record.plan.eventType)) &&
+      (notBefore === undefined || shownAt(record) >= notBefore),
     isParked: ({ attempts }) => attempts >= maxAttempts,
     isLapsed: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
     isSettled: ({ eventAt }, now) => eventAt + settle <= now,

@@ -121,7 +121,9 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
     RECONCILER_WINDOW_LOOKBACK: ms(lookback),
     RECONCILER_WINDOW_SETTLE: ms(draw.pick([0, 5 * secondMs, minuteMs])),
     RECONCILER_RETRY_CONCURRENCY: String(narrow ? draw.pick([1, 2]) : draw.pick([2, 8, 32])),
-    RECONCILER_RETRY_MAX_ATTEMPTS: String(theme === 'identity' ? draw.pick([3, 6]) : draw.pick([6, 30, 30])),
+    RECONCILER_RETRY_MAX_ATTEMPTS: String(
+      theme === 'identity' || theme === 'gateway' ? draw.pick([3, 6]) : draw.pick([6, 30, 30]),
+    ),
     RECONCILER_RETRY_BACKOFF_INITIAL: ms(initial),
     RECONCILER_RETRY_BACKOFF_MULTIPLIER: String(draw.pick([1, 2, 3])),
     RECONCILER_RETRY_BACKOFF_MAX: ms(
@@ -129,12 +131,15 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
     ),
     RECONCILER_RETRY_BACKOFF_JITTER: String(draw.pick([0, 0.3, 0.5])),
     ...(draw.chance(0.15) && { RECONCILER_RETRY_MAX_PER_SECOND: String(draw.pick([0.5, 3])) }),
-    ...(draw.chance(0.15) && { RECONCILER_RETRY_ORDER_PER_ENTITY: 'true' }),
+    ...(draw.chance(theme === 'gateway' ? 0.4 : 0.15) && { RECONCILER_RETRY_ORDER_PER_ENTITY: 'true' }),
     ...(draw.chance(0.15) && { RECONCILER_SELECT_EVENT_TYPES: 'account-activated' }),
     // Near a change of daylight saving, an event may lie before it or behind it.
     ...(startAt !== putBackAt &&
       draw.chance(0.12) && {
-        RECONCILER_WINDOW_NOT_BEFORE: new Date(startAt - draw.pick([minuteMs, 5 * minuteMs, hourMs])).toISOString(),
+        // Not a whole second: what is before it in that second is listed, and not retried.
+        RECONCILER_WINDOW_NOT_BEFORE: new Date(
+          startAt - draw.pick([minuteMs, 5 * minuteMs, hourMs]) + 500,
+        ).toISOString(),
       }),
     RECONCILER_WINDOW_EXPIRY_WARNING: ms(draw.pick([0, 10 * minuteMs, 6 * hourMs])),
     RECONCILER_OUTCOME_STUCK_AFTER: ms(draw.pick([minuteMs, 15 * minuteMs])),
@@ -240,6 +245,15 @@ function ages(draw: Draw, scenario: Scenario): Scenario {
   }
 }
 
+/** With `window.notBefore`, a record of the same second before it. */
+function justBefore({ env, startAt }: Scenario): PlannedRecord[] {
+  const notBefore = env['RECONCILER_WINDOW_NOT_BEFORE']
+  if (notBefore === undefined) return []
+  const at = Date.parse(notBefore) - startAt - 1
+  const common = { subscription: 0, kind: 'plain', entity: 0, eventType: 'account-activated' } as const
+  return [{ ...common, at, attempts: 1, lastAttemptAt: at + secondMs }]
+}
+
 /** The scenario of this seed. */
 export function generate(seed: number): Scenario {
   const draw = drawOf(seed)
@@ -297,5 +311,6 @@ export function generate(seed: number): Scenario {
     pauses: isCalm ? [] : pausesOf(draw, troubledMs),
     lives: livesOf(draw, theme, troubledMs),
   }
-  return theme === 'calm' && draw.chance(0.4) ? ages(draw, scenario) : scenario
+  const whole = { ...scenario, records: [...records, ...justBefore(scenario)] }
+  return theme === 'calm' && draw.chance(0.4) ? ages(draw, whole) : whole
 }

@@ -1,6 +1,7 @@
 // The invariants, checked as it runs: watches one process of the daemon from outside, every call, every answer, every fact that it emits.
 import type { Config } from '../../src/config/schema.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
+import { isSweepPage } from './asked.ts'
 import { createCallLimits } from './call-limits.ts'
 import { createDeadReceivers, type DeadReceivers } from './dead-receivers.ts'
 import type { Expectations } from './expectations.ts'
@@ -177,6 +178,17 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     }
   }
 
+  /** A retried record leaves the list between two of its pages, and shifts others out of sight. */
+  function checkListing(call: Call): void {
+    const { from, page, status, to } = call.asked ?? {}
+    if (!isSweepPage(call) || status !== 'failed' || page !== 0 || from === undefined || to === undefined) return
+    for (const id of knowledge.inFlight().keys()) {
+      const record = platform.records.get(id)
+      if (record === undefined || !platform.isBetween(record, from, to)) continue
+      violate('premature', `begins the list that ${id} stands in while its retry is in flight`)
+    }
+  }
+
   function sendRetry(call: Call): void {
     if (!knowledge.of(call.id).mayReplay) checkRetry(call)
     knowledge.sent(call)
@@ -296,6 +308,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     sent(call) {
       trace.note(`${name} call ${call.number} ${call.operation} ${call.id.slice(0, 8)}`)
       limits.sent(call)
+      checkListing(call)
       listings.sent(call)
       for (const watcher of watchers) watcher.sent?.(call)
       if (call.operation === 'retry') sendRetry(call)

@@ -21,6 +21,7 @@ export const promises = [
   'failed again is true',
   'full sweeps rest',
   'healthy records behind a full backlog',
+  'no more than a second is skipped',
   'no subscription waits while it may go',
   'not parked for refusals',
   'one trial after each pause',
@@ -38,8 +39,10 @@ export const promises = [
   'the rate is cut once in a burst',
   'three failures are asked about',
   'tokens are renewed early',
+  'what is about to leave the window is shown',
   'what is shown in quiet times is what the platform holds',
   'what lapses is counted',
+  'what lies beyond the window is counted',
 ] as const
 
 export type PromiseName = (typeof promises)[number]

@@ -1,4 +1,6 @@
 // What the daemon's questions cost: checks of outcomes are few for each retry, and a sweep asks for no more pages than there are. @see docs/architecture.md "Sweep", "Outcomes"
+import type { TelemetryEvent } from '../../../src/observe/events.ts'
+import type { Span } from '../../../src/reconcile/window.ts'
 import type { Call } from '../network.ts'
 import { isSweepPage } from '../asked.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
@@ -12,15 +14,23 @@ const lostPages = 12
 /** Cut slices are asked for twice, and each has a page of its own at its end. */
 const pagesPerSlice = 6
 const questions = 20
+/** Of the rate: somewhat less than what sweeps get while retries wait. */
+const leastShare = 0.15
+/** A sweep that failed so often cuts no more. */
+const maxFailedSlices = 200
+
+type SweepReport = Extract<TelemetryEvent, { type: 'sweep' }>['report']
 
 export function createCallsWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, platform, scenario, timeline, violate } = options
-  const { eventIdFilter, lagMs, withoutEventId } = scenario.habits
+  const { delivery, deliveryTime, deliveryTimeout, eventIdFilter, lagMs, latency, withoutEventId } = scenario.habits
   const first = config.outcome.firstCheck
   /** Records without an id of their event, and a filter that does not work, cost what they cost. */
   const isPlain = withoutEventId === 0 && eventIdFilter === 'works' && lagMs === 0 && scenario.faults.length === 0
   /** Look-ups of each event whose outcome is owed. */
   const lookUps = new Map<string, number>()
+  /** Failed lists since the last sweep ended. */
+  let failedLists = 0
   let checks = 0
   /** What the retries so far may have cost in checks. */
   let allowed = 0
@@ -53,7 +63,36 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
     if (checks > 20) exercise('checks are few')
   }
 
+  /** In ms: each page has its part of the rate, a fifth, and each slice waits for the retries in flight there. */
+  function longestSweep(slices: number): number {
+    const pageMs = latency[1] + 1000 / (leastShare * config.platform.maxRequestsPerSecond)
+    const retryMs = latency[1] + (delivery === 'sync' ? Math.max(deliveryTime[1], deliveryTimeout) : 0)
+    return 10_000 + pages * pageMs + slices * retryMs
+  }
+
+  function checkSweep({ listed, result, seconds, slices }: SweepReport): void {
+    if (result !== 'complete' || scenario.faults.length > 0) return
+    const most = Math.ceil((3 * listed) / 100) + pagesPerSlice * slices + questions
+    exercise('a sweep asks for its pages')
+    if (pages > most) violate('limits', `asked for ${pages} pages of ${listed} records, ${most} are enough`)
+    const longest = longestSweep(slices)
+    if (1000 * seconds > longest)
+      violate(
+        'waits',
+        `needs ${Math.round(seconds)} s for a sweep of ${pages} pages, ${Math.round(longest / 1000)} s are enough`,
+      )
+  }
+
+  /** What can not be listed is cut in two until a second is left, or until so many parts have failed. */
+  function checkSkipped({ from, to }: Span): void {
+    exercise('no more than a second is skipped')
+    if (to - from > 1 && failedLists <= maxFailedSlices) violate('waits', `skips ${to - from} s that it can not list`)
+  }
+
   return {
+    told(call, { kind, status }) {
+      if (isSweepPage(call) && (kind !== 'told' || status !== 200)) failedLists += 1
+    },
     sent(call) {
       if (call.operation !== 'list') return
       if (isSweepPage(call)) pages += 1
@@ -70,13 +109,11 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
         if (![...knowledge.owed()].some((id) => id !== fact.id && platform.records.get(id)?.eventId === eventId))
           lookUps.delete(eventId)
       } else if (fact.type === 'sweep') {
-        const { listed, slices } = fact.report
-        const most = Math.ceil((3 * listed) / 100) + pagesPerSlice * slices + questions
-        if (fact.report.result === 'complete' && scenario.faults.length === 0) {
-          exercise('a sweep asks for its pages')
-          if (pages > most) violate('limits', `asked for ${pages} pages of ${listed} records, ${most} are enough`)
-        }
+        checkSweep(fact.report)
         pages = 0
+        failedLists = 0
+      } else if (fact.type === 'slice-skipped') {
+        checkSkipped(fact.span)
       }
     },
     scraped() {

@@ -13,15 +13,18 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   let sweptAt: number | undefined
   const startedAt = timeline.now()
 
-  const { notBefore = -Infinity } = config.window
+  const { expiryWarning, notBefore = -Infinity } = config.window
+  /** What is listed is cut to the second. */
+  const listedFrom = Math.floor(notBefore / 1000) * 1000
   const isOut = (record: SimulatedRecord): boolean =>
-    expectations.isLapsed(record, platform.now(), 0) || record.eventAt < notBefore
+    expectations.isLapsed(record, platform.now(), 0) || record.eventAt < listedFrom
   const isNearEdge = (record: SimulatedRecord): boolean => {
     const { lookback, settle } = config.window
     const age = platform.now() - record.eventAt
     // What has left is forgotten by the next sweep.
     const hasLeft = age > lookback && age - lookback < timeline.now() - (sweptAt ?? 0) + edgeMs
-    return hasLeft || Math.abs(age - lookback) < edgeMs || age < settle + edgeMs
+    const isNear = Math.abs(age - lookback) < edgeMs || Math.abs(age - lookback + expiryWarning) < edgeMs
+    return hasLeft || isNear || age < settle + edgeMs
   }
 
   /** Nothing has changed since that sweep began, and nothing is under way. */
@@ -41,12 +44,35 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
     if (shown !== value) violate('books', `shows ${series} ${shown ?? 'not at all'}, the platform has ${value}`)
   }
 
+  /** What is beyond the window, about to leave it, and open for longest. */
+  function checkOthers({ status }: Sight, ours: readonly SimulatedRecord[]): void {
+    const failed = [...platform.records.values()].filter((record) => record.status === 'failed')
+    // Bounds of a list may be exclusive.
+    const isUnsure = failed.some(({ eventAt }) => Math.abs(eventAt - listedFrom) < 3000)
+    const beyond = failed.filter(isOut).length
+    if (beyond > 0 && !isUnsure) exercise('what lies beyond the window is counted')
+    if (status.beyondWindow !== beyond && !isUnsure)
+      violate('books', `/status has ${status.beyondWindow} records beyond the window, the platform ${beyond}`)
+    const expiring = ours.filter((record) => expectations.isLapsed(record, platform.now(), expiryWarning)).length
+    if (expiring > 0) exercise('what is about to leave the window is shown')
+    if (status.expiring.total !== expiring)
+      violate('books', `/status has ${status.expiring.total} records expiring, there are ${expiring}`)
+    const open = ours.filter((record) => !expectations.isParked({ attempts: mostAttempts(record) }))
+    const oldest = Math.min(...open.map(({ eventAt }) => eventAt))
+    const shown = status.oldestOpenEvent?.getTime() ?? Infinity
+    const isSame = shown === oldest || Math.abs(shown - oldest) < 1000
+    if (!isSame) violate('books', `/status has ${shown} as the oldest open event, it is ${oldest}`)
+  }
+
+  const mostAttempts = ({ attempts, id }: SimulatedRecord): number => Math.max(attempts, knowledge.get(id)?.tries ?? 0)
+
   function check(sight: Sight): void {
     const failed = [...platform.records.values()].filter((record) => record.status === 'failed' && !isOut(record))
     const ours = failed.filter((record) => expectations.isSelected(record))
     if (sight.status.missing !== ours.length)
       violate('books', `/status says that ${sight.status.missing} are missing, the platform has ${ours.length}`)
     expect(sight, 'failed_webhooks{decision="excluded"}', failed.length - ours.length)
+    checkOthers(sight, ours)
     const parkedBy = (triesOf: (known: Known) => number): number =>
       ours.filter((record) => {
         const known = knowledge.get(record.id)
