@@ -251,7 +251,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
     dropAbsent(listing, learned)
     if (listing.records.length > rowsPerStep) yield
     // Oldest first, in any order of the platform's list: then no record of a listing evicts another one of it.
-    newcomers.sort((a, b) => a.entry.eventAt - b.entry.eventAt)
+    newcomers.sort((a, b) => a.row.eventSecond - b.row.eventSecond)
     if (newcomers.length > rowsPerStep) yield
     const evicted = yield* admit(newcomers, now, learned)
     if (newcomers.length > rowsPerStep) yield

@@ -1,7 +1,7 @@
 // Eviction when the backlog is full: a record of the subscription that holds the most places gives way. @see docs/architecture.md "Backlog and decisions"
 import TinyQueue from 'tinyqueue'
 import { decide, type Decision } from '../decide.ts'
-import type { FailedRecord } from '../failed-record.ts'
+import { eventSecondOf, type FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 
 /** Maximum share of places for the newest hour, and for older records. */
@@ -41,7 +41,7 @@ interface Candidate {
   record: FailedRecord
   rank: number
   isOursOnly: boolean
-  /** Among equals the larger value is evicted: the due time of a backing-off record, else the event time. */
+  /** Among equals the larger value is evicted: the due time of a backing-off record, else the event's second. */
   at: number
 }
 
@@ -76,8 +76,10 @@ export function createAdmission(
 
   function candidate(record: FailedRecord): Candidate {
     const { decision, dueAt } = decide(record, policy, { now })
-    const at = decision === 'backing-off' ? dueAt : record.eventAt
-    return { record, rank: ranks[decision], isOursOnly: record.tries > record.attempts, at }
+    const at = decision === 'backing-off' ? dueAt : eventSecondOf(record)
+    // With an order, a due one that waits for what was left out has to give way to it.
+    const mayWait = policy.orderPerEntity && decision === 'due'
+    return { record, rank: ranks[decision], isOursOnly: record.tries > record.attempts && !mayWait, at }
   }
 
   function heldBy(id: string): SubscriptionPlaces {
@@ -157,7 +159,9 @@ export function createAdmission(
       for (const one of held.values()) largest.push({ one, places: one.places })
     }
     const own = heldBy(newcomer.subscriptionId)
-    const isLater = ({ eventAt }: FailedRecord): boolean => policy.orderPerEntity && eventAt > newcomer.eventAt
+    // By the wall clock, as what was left out is known: where the clock repeats an hour, instants have another order.
+    const isLater = (other: FailedRecord): boolean =>
+      policy.orderPerEntity && eventSecondOf(other) > eventSecondOf(newcomer)
     return (
       takeFromLargest(own.places, rank, ages) ??
       // Within its own subscription: only a record that can be retried later, or a later event with an order per entity.

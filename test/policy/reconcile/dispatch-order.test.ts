@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { ListQuery, RetryAnswer } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
+import { dayMs, due, hourMs, learn, listingOf, minuteMs, noted, testBacklog, testNow } from '../../support/backlog.ts'
 import { delivering, holding, subscription, type Delivery } from '../../support/dispatching.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
 import { reconcile, ticks, type Reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
@@ -219,6 +219,28 @@ describe('what is not in the backlog', () => {
     await world.clock.advance(minuteMs)
     expect(ids(world.platform.retries)).toEqual(ids([...inside, ...older, ...inside]))
     expect(world.platform.failedIds()).toEqual([])
+  })
+
+  // Berlin: 02:00 to 03:00 came twice on 2026-10-25, at 00:00 and at 01:00 UTC.
+  test.each([
+    ['was never tried', 1],
+    ['was tried, as the daemon alone counts', 0],
+  ])('of an hour that the clock repeats, the latest gives way: one that %s', (_, attempts) => {
+    const fields = { lastAttemptLocal: null, entityId: entity(1) }
+    const at = (minute: number): WebhookRecord => due({ ...fields, eventLocal: Date.UTC(2026, 9, 25, 2, minute) })
+    const [first, older, latest] = [at(5), at(10), { ...at(50), attempts }]
+    const backlog = testBacklog({ policy, zone: 'Europe/Berlin', maxRecords: 2 })
+    const list = (records: WebhookRecord[], now: number): void => {
+      learn(backlog, listingOf(records, { span: { from: 0, to: 2e9 }, complete: false }), now)
+    }
+    // Listed before the hour is repeated: its event lies before those of the others by UTC.
+    const [before, after] = [Date.UTC(2026, 9, 25, 0, 55), Date.UTC(2026, 9, 25, 4)]
+    list([latest], before)
+    if (attempts === 0) noted(backlog, latest, { result: 'rejected', reason: 'bad-request', sent: true }, 2000, before)
+    list([first], after)
+    list([older], after)
+    // By the wall clock it lies behind what was left out: it would hold the others up and never go itself.
+    expect([first, older, latest].map(({ id }) => backlog.get(id) !== undefined)).toEqual([true, true, false])
   })
 
   test('nothing goes before a full sweep has seen the whole window: one that failed is not enough', async () => {
