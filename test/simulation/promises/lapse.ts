@@ -1,6 +1,7 @@
 // What leaves the window unrecovered had its last chance, and is counted. @see docs/architecture.md "Backlog and decisions"
 import type { SimulatedRecord } from '../platform.ts'
 import { isSweepPage } from '../asked.ts'
+import { heldPlaces } from './places.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** A listing begins with forgetting; the longest rest between two, and a slow sweep. */
@@ -10,6 +11,7 @@ const slackMs = 5000
 
 export function createLapseWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
+  const { enabled, initialLimit, maxLimit } = config.circuit
   const { lookback } = config.window
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
   const startedAt = timeline.now()
@@ -23,6 +25,8 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
   const goesFirst = config.window.expiryWarning > 3 * scenario.periodMs
   /** When all slots were last taken. */
   let fullAt = -Infinity
+  /** When all places in the circuit of a subscription were last taken, as far as can be seen: a closed circuit's limit may be higher. */
+  const noPlaceAt = new Map<string, number>()
   /** Records whose last chance has been looked at. */
   const looked = new Set<string>()
 
@@ -49,6 +53,12 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
     return { least, most }
   }
 
+  /** Looked at with each retry, and with each outcome before its place is free again. */
+  function notePlaces(subscriptionId: string, inFlight: number): void {
+    const places = heldPlaces(options, subscriptionId, timeline.now()) + inFlight
+    if (enabled && places >= Math.min(initialLimit, maxLimit)) noPlaceAt.set(subscriptionId, timeline.now())
+  }
+
   /** Free to go from three periods before it left until it left. */
   function checkChance(record: SimulatedRecord): void {
     const leftMs = platform.now() - (record.eventAt + lookback)
@@ -59,6 +69,9 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
     if ((circuitAt.get(record.subscriptionId) ?? -Infinity) > since || holds.notClosed().has(record.subscriptionId))
       return
     if (!goesFirst && fullAt > since) return
+    // Places come free as outcomes do: it may leave before its turn for one has come.
+    notePlaces(record.subscriptionId, 0)
+    if ((noPlaceAt.get(record.subscriptionId) ?? -Infinity) > since) return
     if (known.owed !== undefined || known.isDone || record.busy > 0 || !expectations.isSelected(record)) return
     if (expectations.isParked({ attempts: Math.max(record.attempts, known.tries) })) return
     exercise('a last chance before the window ends')
@@ -72,7 +85,10 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
     sent(call) {
       // This one is not counted yet, and the last slot is kept for a subscription that has none.
       const taken = knowledge.inFlight().size + 2
-      if (call.operation === 'retry' && taken >= config.retry.concurrency) fullAt = timeline.now()
+      if (call.operation !== 'retry') return
+      if (taken >= config.retry.concurrency) fullAt = timeline.now()
+      const subscriptionId = platform.records.get(call.id)?.subscriptionId
+      if (subscriptionId !== undefined) notePlaces(subscriptionId, taken - 1)
     },
     told(call, { kind, views }) {
       if (kind !== 'told' || !isSweepPage(call)) return
@@ -84,6 +100,7 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
     },
     fact(fact) {
       if (fact.type === 'circuit') circuitAt.set(fact.subscriptionId.toLowerCase(), timeline.now())
+      else if (fact.type === 'outcome') notePlaces(fact.subscriptionId.toLowerCase(), knowledge.inFlight().size)
     },
     scraped({ metrics }) {
       // One whose event lies an hour back or forward by the wall clock is left aside.

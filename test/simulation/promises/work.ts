@@ -1,6 +1,7 @@
 // No subscription waits while it may go: places come free, and slots and turns are shared. @see docs/architecture.md "Retry plan", "Circuits"
 import type { SimulatedRecord } from '../platform.ts'
 import { isSweepPage } from '../asked.ts'
+import { heldPlaces } from './places.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const boundMs = 45_000
@@ -35,7 +36,7 @@ const noTurns = (): Turns => ({ recent: 0, old: 0, either: 0 })
 export function createWorkWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
   const { concurrency } = config.retry
-  const { enabled, initialLimit, maxLimit, probeTimeout } = config.circuit
+  const { enabled, initialLimit, maxLimit } = config.circuit
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
   const bound = isRoomy ? boundMs : crowdedBoundMs + crowdedTicks * scenario.periodMs
   const startedAt = timeline.now()
@@ -83,18 +84,10 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
     return due + expectations.clockTolerance < platform.now() - ms
   }
 
-  /** Retries that hold a place: a check after `probeTimeout` frees it, and checks are at most as far apart as they are late. */
-  function heldPlaces(id: string): number {
-    const since = timeline.now() - bound - 2 * probeTimeout - 15_000
-    const isHeld = (owed: string): boolean => (knowledge.get(owed)?.sentAt ?? 0) > since
-    const places = [...[...knowledge.owed()].filter(isHeld), ...knowledge.failedRetries()]
-    return places.filter((place) => platform.records.get(place)?.subscriptionId === id).length
-  }
-
   function hasPlace(id: string, { state }: Subscription): boolean {
     if (!enabled) return true
     if (state === 'open') return false
-    return heldPlaces(id) < (state === 'closed' ? Math.min(initialLimit, maxLimit) : 1)
+    return heldPlaces(options, id, timeline.now() - bound) < (state === 'closed' ? Math.min(initialLimit, maxLimit) : 1)
   }
 
   /** The first that should have gone, by subscription and age. */
