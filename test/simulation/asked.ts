@@ -41,3 +41,8 @@ export function isQuestion({ asked }: MayAsk): boolean {
 export function isSweepPage(call: MayAsk): boolean {
   return call.asked?.status !== undefined && !isQuestion(call)
 }
+
+/** The seconds that a page of a sweep is for: it asks for one more on either side, whose rows are another slice's, or come later. */
+export function ownSpan({ asked }: MayAsk): { from: number; to: number } {
+  return { from: (asked?.from ?? -Infinity) + 1, to: (asked?.to ?? Infinity) - 1 }
+}

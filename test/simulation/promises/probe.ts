@@ -1,7 +1,7 @@
 // A probe says something of the receiver, not of a poisoned record: fewest attempts first, of these the newest event. @see docs/architecture.md "Circuits"
 import type { Call } from '../network.ts'
 import type { SimulatedRecord } from '../platform.ts'
-import { isSweepPage } from '../asked.ts'
+import { isSweepPage, ownSpan } from '../asked.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 /** A slice is taken in when its last page is there. */
@@ -15,6 +15,8 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
   const lastTypes = new Map<string, string>()
   /** When a retry, or a page of a sweep, was last answered. */
   let answeredAt = -Infinity
+  /** From a sweep's first page to its report: a slice is held back also while its next page waits for the rate. */
+  let isSweeping = false
   /** The daemon alone changes records, so that what was listed is what it knows. */
   const isQuiet = scenario.habits.ownRetriesAfterRetry === 0 && scenario.platformJumps.length === 0
 
@@ -23,7 +25,7 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
    * there.
    */
   function mayWaitForListing(id: string): boolean {
-    if (answeredAt === timeline.now()) return true
+    if (isSweeping || answeredAt === timeline.now()) return true
     return platform.records.values().some((other) => other.id !== id && knowledge.get(other.id)?.inFlight !== undefined)
   }
 
@@ -73,6 +75,7 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
 
   return {
     sent(call) {
+      if (isSweepPage(call)) isSweeping = true
       const record = platform.records.get(call.id)
       if (call.operation !== 'retry' || record === undefined) return
       if (mayCheck(record)) check(call, record)
@@ -81,7 +84,15 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
     told(call, { kind, views }) {
       if (call.operation === 'retry' || isSweepPage(call)) answeredAt = timeline.now()
       if (kind !== 'told' || !isSweepPage(call)) return
-      for (const { id, status } of views) if (status === 'failed') listedAt.set(id, call.sentAt)
+      const { from, to } = ownSpan(call)
+      for (const { id, status } of views) {
+        const record = platform.records.get(id)
+        if (status === 'failed' && record !== undefined && platform.isBetween(record, from, to))
+          listedAt.set(id, call.sentAt)
+      }
+    },
+    fact(fact) {
+      if (fact.type === 'sweep') isSweeping = false
     },
   }
 }

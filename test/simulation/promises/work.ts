@@ -1,6 +1,6 @@
 // No subscription waits while it may go: places come free, and slots and turns are shared. @see docs/architecture.md "Retry plan", "Circuits"
 import type { SimulatedRecord } from '../platform.ts'
-import { isSweepPage } from '../asked.ts'
+import { isSweepPage, ownSpan } from '../asked.ts'
 import { heldPlaces } from './places.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
@@ -41,7 +41,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
   const bound = isRoomy ? boundMs : crowdedBoundMs + crowdedTicks * scenario.periodMs
   const startedAt = timeline.now()
   const subscriptions = new Map<string, Subscription>()
-  /** When a page of a sweep first showed a record as failed, as it is since it last changed. */
+  /** When a sweep first took a record in as failed, as it is since it last changed. */
   const listedAt = new Map<string, number>()
   /** When all slots were last taken. */
   let fullAt = -Infinity
@@ -168,9 +168,11 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
         }
         if (knowledge.inFlight().size + 1 >= concurrency) fullAt = timeline.now()
       } else if (kind === 'told' && isSweepPage(call)) {
+        const { from, to } = ownSpan(call)
         for (const { id, status } of views) {
-          const changedAt = (platform.records.get(id)?.changedAt ?? 0) + scenario.habits.lagMs
-          if (status === 'failed' && (listedAt.get(id) ?? -Infinity) < changedAt) listedAt.set(id, call.sentAt)
+          const record = platform.records.get(id)
+          if (status !== 'failed' || record === undefined || !platform.isBetween(record, from, to)) continue
+          if ((listedAt.get(id) ?? -Infinity) < record.changedAt + scenario.habits.lagMs) listedAt.set(id, call.sentAt)
         }
       }
     },
