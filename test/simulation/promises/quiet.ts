@@ -11,6 +11,8 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
   /** When the last full sweep that saw all began, ms since the start. */
   let sweptAt: number | undefined
+  /** When the outcome of a record that had left the window was last reported, ms since the start: the next sweep forgets it. */
+  let lateOutcomeAt = -Infinity
   const startedAt = timeline.now()
 
   const { expiryWarning, notBefore = -Infinity } = config.window
@@ -29,7 +31,8 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
 
   /** Nothing has changed since that sweep began, and nothing is under way. */
   function isQuiet(): boolean {
-    if (sweptAt === undefined || !isRoomy || knowledge.owed().size > 0 || knowledge.inFlight().size > 0) return false
+    if (sweptAt === undefined || sweptAt < lateOutcomeAt || !isRoomy) return false
+    if (knowledge.owed().size > 0 || knowledge.inFlight().size > 0) return false
     const since = sweptAt - scenario.habits.lagMs
     if (!holds.isFaultlessSince(startedAt) || scenario.platformJumps.length > 0) return false
     // Near a change of daylight saving the window is an hour wider.
@@ -86,6 +89,8 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
 
   return {
     fact(fact) {
+      const record = fact.type === 'outcome' ? platform.records.get(fact.id) : undefined
+      if (record !== undefined && isOut(record)) lateOutcomeAt = timeline.now()
       if (fact.type !== 'sweep') return
       const { continued, kind, result, seconds } = fact.report
       if (kind === 'full' && !continued && result === 'complete') sweptAt = timeline.now() - seconds * 1000
