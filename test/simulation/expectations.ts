@@ -1,7 +1,7 @@
 // What the daemon owes each record by its configuration: computed here once more, and not by the daemon's own code.
 import type { Config } from '../../src/config/schema.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
-import type { Scenario } from './scenario.ts'
+import { soundAtOf, type Scenario } from './scenario.ts'
 import type { SimulatedRecord } from './platform.ts'
 
 /** What is known of a record's attempts; times in epoch ms of the platform's clock. */
@@ -26,6 +26,8 @@ export interface Expectations {
    * that its clock repeats has no order.
    */
   isBefore(record: SimulatedRecord, other: SimulatedRecord): boolean
+  /** When everything is to have arrived, ms since the start. */
+  endAt: number
   /** Pauses of a circuit that can have ended within `ms`. */
   probesWithin(ms: number): number
   /** How far the daemon's idea of the platform's time may be off, ms. */
@@ -34,12 +36,19 @@ export interface Expectations {
 
 const slowFactor = 20
 const hourMs = 3_600_000
+const maxCheckPauseMs = 300_000
 
 /** True when the platform's clock is put back by an hour about the time of the run. */
 function isPutBack({ habits, startAt }: Scenario): boolean {
   const zone = createTimeZone(habits.timeZone)
   const offset = (at: number): number => zone.toLocal(at) - at
   return offset(startAt + hourMs) < offset(startAt - hourMs)
+}
+
+/** The most records that have to be delivered one after the other, with an order per entity. */
+function longestChain({ records }: Scenario): number {
+  const chains = Map.groupBy(records, ({ entity, subscription }) => `${subscription} ${entity}`)
+  return Math.max(0, ...chains.values().map(({ length }) => length))
 }
 
 export function createExpectations(scenario: Scenario, config: Config): Expectations {
@@ -51,6 +60,13 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     habits.latency[1] * (isSlow ? slowFactor : 1) + (habits.delivery === 'sync' ? habits.deliveryTime[1] : 0)
   const hasRepeatedHour = isPutBack(scenario)
   const clockTolerance = (1000 + roundTrip) / 2 + (habits.timePrecision === 'second' ? 1000 : 0) + 200
+
+  /** Each record of a chain is delivered once when receivers are sound. The check that shows it comes at most as much later, or 5 min. */
+  function orderedEndAt(): number {
+    const deliveryMs = habits.queue[1] + habits.deliveryTime[1] + roundTrip
+    const outcomeMs = deliveryMs + Math.min(deliveryMs, maxCheckPauseMs)
+    return soundAtOf(scenario) + backoff.max + longestChain(scenario) * outcomeMs
+  }
 
   function longest({ attempts, refusals }: Attempts): number {
     return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (Math.max(1, attempts) + refusals - 1))
@@ -76,6 +92,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
       (notBefore === undefined || shownAt(record) >= notBefore),
     isParked: ({ attempts }) => attempts >= maxAttempts,
     isLapsed: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
+    endAt: Math.max(scenario.calmAt + scenario.patienceMs, config.retry.orderPerEntity ? orderedEndAt() : 0),
     isSettled: ({ eventAt }, now) => eventAt + settle <= now,
     isBefore: (record, other) => shownAt(record) + (hasRepeatedHour ? hourMs : 0) < shownAt(other),
     probesWithin(ms) {

@@ -3,7 +3,7 @@ import { createTimeZone, formatLocalSecond, type TimeZone } from '../../src/plat
 import { invalidStatusCode, maxPageSize, type WebhookStatus } from '../../src/platform/wire.ts'
 import type { Sequence } from '../../sandbox/records/hash.ts'
 import type { Asked } from './asked.ts'
-import type { Outage, PlannedRecord, Scenario } from './scenario.ts'
+import { soundAtOf, type Outage, type PlannedRecord, type Scenario } from './scenario.ts'
 import type { Timeline } from './timeline.ts'
 
 /** A record as the platform holds it; times in epoch ms of the platform's clock. */
@@ -116,8 +116,7 @@ export interface PlatformOptions {
 
 export function createSimulatedPlatform({ scenario, timeline, sequence, watch }: PlatformOptions): SimulatedPlatform {
   const { habits, receivers, startAt, subscriptions } = scenario
-  /** Receivers are flaky until then: a dead subscription has one probe in five minutes, so a second failure takes hours. */
-  const soundAt = scenario.calmAt + scenario.patienceMs / 4
+  const soundAt = soundAtOf(scenario)
   const zone: TimeZone = createTimeZone(habits.timeZone)
   const records = new Map<string, SimulatedRecord>()
   /** As JSON, until they change; with ids in lower and in upper case. */

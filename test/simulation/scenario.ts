@@ -91,7 +91,7 @@ export interface Scenario {
   startAt: number
   /** When the last trouble is over, ms since the start. */
   calmAt: number
-  /** The most that everything may take after that, ms. */
+  /** The most that everything may take after that, ms; events of one entity that go one after the other may take longer. */
   patienceMs: number
   periodMs: number
   env: Readonly<Record<string, string>>
@@ -121,4 +121,9 @@ export interface Scenario {
   /** When the operator pauses and resumes, ms since the start. */
   pauses: readonly { from: number; to: number }[]
   lives: readonly PlannedLife[]
+}
+
+/** When receivers are sound, ms since the start. A dead subscription has one probe in five minutes, so a second failure takes hours. */
+export function soundAtOf({ calmAt, patienceMs }: Scenario): number {
+  return calmAt + patienceMs / 4
 }

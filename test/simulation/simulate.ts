@@ -245,7 +245,7 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
   }
 
   async function goOn(): Promise<void> {
-    const end = scenario.calmAt + scenario.patienceMs
+    const end = expectations.endAt
     const isFound = (): boolean => trace.violation() !== undefined
     while (!isFound() && timeline.now() < end) {
       await timeline.run(Math.min(end, timeline.now() + scrapeEveryMs), isFound)
