@@ -176,7 +176,7 @@ test.concurrent('a refused assertion: stays up, says why once, and asks at most 
     .toBeGreaterThanOrEqual(4)
 
   expect(told).toMatchObject({ oauthError: 'invalid_client', description: 'No such client.', result: 'rejected' })
-  expect(daemon.log().find(({ event }) => event === 'sweep_failed')?.['problem']).toContain('auth.clientId')
+  expect(daemon.log().find(({ event }) => event === 'sweep_failed')?.['advice']).toContain('auth.clientId')
   expect(messages(daemon, 'warn', 'error')).toEqual([told.event, 'sweep_failed'])
   expect(sandbox.requestLog().filter(({ operation }) => operation === 'token')).toHaveLength(2)
   expect(sandbox.stats.requests.list).toEqual({})
