@@ -1,5 +1,7 @@
 // Progress of the daemon: readiness, the last sweeps, the last progress, and when the next is due.
 import type { TelemetryEvent } from './events.ts'
+import type { Reason } from '../platform/http/http.ts'
+import type { RetryAnswer } from '../platform/operations.ts'
 import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/sweep-report.ts'
 
 /** A sweep that has ended. */
@@ -28,6 +30,8 @@ export interface ProgressState {
   lastIncompleteSweepAt: number | undefined
   progressAt: number | undefined
   progressDueAt: number
+  /** How many retries in a row the platform did not accept, and the last one's reason. */
+  notAccepted: { inARow: number; reason?: Reason }
   /** How far attempts of retried records lay outside the time in which they were made, as last seen; in ms. */
   timeOffsetMs: number | undefined
 }
@@ -63,6 +67,7 @@ const nothingSeen: Omit<ProgressState, 'startedAt' | 'progressDueAt'> = {
   lastCompleteSweepAt: undefined,
   lastIncompleteSweepAt: undefined,
   progressAt: undefined,
+  notAccepted: { inARow: 0 },
   timeOffsetMs: undefined,
 }
 
@@ -74,6 +79,9 @@ const maxSlackMs = 300_000
 
 /** Answers that concern the record itself: the platform works. */
 const tellingResults: ReadonlySet<string> = new Set(['accepted', 'already-resolved', 'gone', 'rejected'])
+
+/** Refusals of one retry. Others have a gate that says so: `throttled`, `unauthorized`. */
+const refusals: ReadonlySet<string> = new Set(['rejected', 'platform-error', 'unreachable'])
 
 /** True for events that show the platform at work: a list, an answer about a record, or an outcome. */
 function isProgress(event: TelemetryEvent): boolean {
@@ -108,6 +116,11 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     }
   }
 
+  function observeRetry({ reason, result }: RetryAnswer): void {
+    if (refusals.has(result)) known.notAccepted = { inARow: known.notAccepted.inARow + 1, reason }
+    else if (tellingResults.has(result)) known.notAccepted = { inARow: 0 }
+  }
+
   return {
     begin(now) {
       tickAt = now
@@ -117,6 +130,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
       if (event.type === 'token-refreshed' && event.result === 'success') hasToken = true
       if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') hasPage = true
       if (event.type === 'sweep') observeSweep(event.report, now)
+      if (event.type === 'retry') observeRetry(event.answer)
       if (event.type === 'outcome' && event.timeOffsetMs !== undefined) known.timeOffsetMs = event.timeOffsetMs
       if (!isProgress(event)) return
       known.progressAt = now

@@ -1,7 +1,7 @@
 // The sentences of /status, which page, terminal and bots show: a headline that says why, and notices with advice.
 import type { Gate } from '../reconcile/retry/gates.ts'
 import type { GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
-import { clockTime, counted, sentence, span } from './words.ts'
+import { clockTime, count, counted, sentence, span } from './words.ts'
 
 /** `why`: the same in short, for the headline. `also`: of a shut gate, behind the `why` of another one. */
 interface NoticeReason extends Notice {
@@ -103,6 +103,22 @@ function sweepReasons({ lastFullSweep, now, sweeps }: StatusFacts): NoticeReason
   if (lastFull?.result !== 'incomplete') return []
   const text = 'The last full sweep did not see the whole window.'
   return [{ level: 'waiting', text, advice: 'Nothing to do unless it stays so: the next sweep lists again.' }]
+}
+
+/** Fewer in a row may be the trouble of these records alone. */
+const minNotAccepted = 10
+
+function refusalReasons(status: StatusFacts): NoticeReason[] {
+  const { inARow, reason } = status.notAccepted ?? { inARow: 0 }
+  if (inARow < minNotAccepted || openOf(status) === 0) return []
+  return [
+    {
+      level: 'trouble',
+      text: `None of the last ${count(inARow)} retries was accepted (${reason}).`,
+      advice: "If it lasts, ask the platform's operator. Each record is retried after its backoff.",
+      why: 'The platform accepts no retry.',
+    },
+  ]
 }
 
 function recordReasons({ beyondWindow, expiring, stuckProcessing }: StatusFacts): NoticeReason[] {
@@ -229,6 +245,7 @@ export function summaryOf(status: StatusFacts): StatusSummary {
   const open = [
     ...gateReasonsOf(status),
     ...sweepReasons(status),
+    ...refusalReasons(status),
     ...recordReasons(status),
     ...surroundingReasons(status),
   ].toSorted(worstFirst)

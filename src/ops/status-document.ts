@@ -1,5 +1,6 @@
 // The status document: the types of the answer to GET /status, which the page shows too.
 import type { MinuteState } from '../observe/history.ts'
+import type { Reason } from '../platform/http/http.ts'
 import type { SweepEnd } from '../observe/progress.ts'
 import type { Snapshot } from '../observe/snapshot.ts'
 import type { Decision } from '../reconcile/decide.ts'
@@ -105,6 +106,8 @@ export interface StatusFacts {
   rate: { callsPerSecond: number; throttledForSeconds: number }
   /** The last sweeps that ended, newest first (at most 10). */
   sweeps: SweepEnd[]
+  /** How many retries in a row the platform did not accept, and the last one's reason; null when it accepted the last. */
+  notAccepted: { inARow: number; reason: Reason } | null
   /** When a full sweep last ended without failing; null before the first. */
   lastFullSweep: Date | null
   /** When a full sweep last saw the whole window; null before the first. */

@@ -53,6 +53,10 @@ function toExpiring(expiring: Snapshot['expiring']): StatusFacts['expiring'] {
   return { total, byDecision: byDecision as Snapshot['expiring'] }
 }
 
+function toNotAccepted({ inARow, reason }: StatusState['notAccepted']): StatusFacts['notAccepted'] {
+  return reason === undefined ? null : { inARow, reason }
+}
+
 /** An excluded record is not missing: the operator does not want it. */
 function missingOf(failed: StatusState['failed']): number {
   return failed.due + failed.held + failed.awaiting + failed['backing-off'] + failed.parked
@@ -112,6 +116,7 @@ function factsOf(state: StatusState): StatusFacts {
       .slice(-maxSweeps)
       .reverse()
       .map((sweep) => ({ ...sweep, seconds: Math.round(sweep.seconds * 1000) / 1000 })),
+    notAccepted: toNotAccepted(state.notAccepted),
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
     nextTick: toDate(state.nextTickAt),

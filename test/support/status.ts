@@ -40,6 +40,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     beyondWindow: 0,
     circuits: [],
     sweeps: [],
+    notAccepted: { inARow: 0 },
     lastFullSweepAt: undefined,
     lastCompleteSweepAt: undefined,
     nextTickAt: undefined,

@@ -123,6 +123,28 @@ describe('progress is due', () => {
   })
 })
 
+describe('retries that the platform does not take', () => {
+  const refused = retryFact({ result: 'platform-error', reason: 'server-error', sent: true })
+  const countAfter = (...facts: TelemetryEvent[]): unknown => {
+    const { progress } = progressOf(minute)
+    for (const fact of facts) progress.observe(fact, start)
+    return progress.state().notAccepted
+  }
+
+  test('are counted in a row, with the last reason', () => {
+    const lost = retryFact({ result: 'unreachable', reason: 'timeout', sent: true })
+    expect(countAfter(refused, refused, lost)).toEqual({ inARow: 3, reason: 'timeout' })
+  })
+
+  test.each(['accepted', 'already-resolved', 'gone'] as const)('are forgotten with one that is %s', (result) => {
+    expect(countAfter(refused, retryFact({ result, reason: 'ok', sent: true }))).toEqual({ inARow: 0 })
+  })
+
+  test.each(['throttled', 'unauthorized'] as const)('do not count when %s: a gate says so', (result) => {
+    expect(countAfter(refused, retryFact({ result, reason: 'other', sent: true }))).toMatchObject({ inARow: 1 })
+  })
+})
+
 describe('sweeps', () => {
   test('that failed say why in our own words, and what to do', () => {
     const { progress } = progressOf(minute)

@@ -147,6 +147,24 @@ describe('the headline', () => {
       "The platform's list cannot be read. At least 2 deliveries are missing.",
     ],
     [
+      'the platform takes no retry, though it can be listed',
+      { failed: held, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
+      'trouble',
+      'The platform accepts no retry. 10 deliveries are missing.',
+    ],
+    [
+      'the platform did not take some',
+      { failed: { ...noDecisions, due: 1 }, notAccepted: { inARow: 9, reason: 'server-error' } },
+      'working',
+      'Retries are under way. 1 delivery is missing.',
+    ],
+    [
+      'the platform took no retry, and nothing is left to retry',
+      { failed: { ...noDecisions, parked: 1 }, notAccepted: { inARow: 10, reason: 'server-error' } },
+      'waiting',
+      '1 delivery is parked, nothing else is missing.',
+    ],
+    [
       'an incomplete sweep',
       { ...incomplete, sweeps: [aSweep('incomplete')] },
       'waiting',
@@ -224,6 +242,11 @@ describe('notices', () => {
       /^3 deliveries leave the window soon/,
     ],
     ['those beyond the window', { beyondWindow: 1 }, /^1 failed delivery is older than the window/],
+    [
+      'retries that are not accepted',
+      { failed: { ...noDecisions, due: 1 }, notAccepted: { inARow: 1500, reason: 'server-error' } },
+      /^None of the last 1,500 retries was accepted \(server-error\)\.$/,
+    ],
     ['stuck ones', { stuckProcessing: 2 }, /^2 deliveries have been processing for too long/],
     [
       'a wrong zone',
