@@ -98,8 +98,10 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
       const age = platform.now() - record.eventAt
       const known = found.get(record.subscriptionId) ?? {}
       known.any ??= record
-      if (age < recentMs) known.recent ??= record
-      else if (age > oldMs) known.old ??= record
+      // Since the first of the turns that are counted.
+      const isPassedOver = isWaiting(record, Math.max(bound, timeline.now() - scrapedAt))
+      if (isPassedOver && age < recentMs) known.recent ??= record
+      else if (isPassedOver && age > oldMs) known.old ??= record
       found.set(record.subscriptionId, known)
     }
     return found
