@@ -123,12 +123,14 @@ describe('what the image starts', () => {
     expect(limit(env['NODE_OPTIONS'] ?? '')).not.toBe(limit(''))
   })
 
-  test('names itself and its version', () => {
+  test('names itself, its version, revision and source', () => {
     const labels = parsePairs(only('LABEL'))
     const { name, version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, string>
     expect(labels['org.opencontainers.image.title']).toBe(name)
-    expect(labels['org.opencontainers.image.version']).toBe('${VERSION}')
-    expect(last?.instructions).toContainEqual({ name: 'ARG', rest: `VERSION=${version}` })
+    const told = ['version', 'revision', 'source'].map((label) => labels[`org.opencontainers.image.${label}`])
+    expect(told).toEqual(['${VERSION}', '${REVISION}', '${SOURCE}'])
+    const defaults = last?.instructions.filter(({ name: instruction }) => instruction === 'ARG').map(({ rest }) => rest)
+    expect(defaults).toEqual(['BASE', `VERSION=${version}`, 'REVISION=unknown', 'SOURCE=unknown'])
   })
 })
 

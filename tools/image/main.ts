@@ -64,11 +64,14 @@ if (engine === undefined) {
 }
 
 const modified = git('status', '--porcelain') === '' ? '' : '-modified'
+const revision = git('rev-parse', 'HEAD')
+const source = withoutUser(git('remote', 'get-url', 'origin'))
+/** What is not known here keeps the Dockerfile's default. */
 const buildArguments = {
   ...(values.base !== undefined && { BASE: values.base }),
   VERSION: version,
-  REVISION: `${git('rev-parse', 'HEAD')}${modified}`,
-  SOURCE: withoutUser(git('remote', 'get-url', 'origin')),
+  ...(revision !== '' && { REVISION: `${revision}${modified}` }),
+  ...(source !== '' && { SOURCE: source }),
 }
 const tag = values.tag ?? `${name}${values.target === undefined ? '' : `-${values.target}`}:${version}`
 const { status } = spawnSync(
