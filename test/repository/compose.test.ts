@@ -65,12 +65,14 @@ function at(value: unknown, ...path: (string | number)[]): unknown {
 }
 
 const all = Object.keys(compose.services)
-const daemonFile = compose.services['daemon']?.environment?.['RECONCILER_CONFIG'] ?? ''
+const environment = compose.services['daemon']?.environment ?? {}
+const tokenFile = environment['RECONCILER_CONTROL_TOKEN_FILE'] ?? ''
 const { config, warnings } = loadConfig({
-  file: daemonFile,
-  env: {},
+  // A variable that is no key is refused.
+  env: environment,
   hostName: 'daemon',
-  readFile: (path) => fileIn('daemon', path),
+  // The sandbox makes the token at its start.
+  readFile: (path) => (path === tokenFile ? 'ab'.repeat(32) : fileIn('daemon', path)),
 })
 const sandbox = fileSchema.parse(parse(fileIn('sandbox', String(compose.services['sandbox']?.command?.[1]))) as unknown)
 const prometheus: unknown = parse(fileIn('prometheus', '/etc/prometheus/prometheus.yml'))
@@ -122,7 +124,6 @@ test('what it builds are stages of the Dockerfile: the sandbox, and the last one
     expect(mountsOf(name).find(({ source }) => source === 'sandbox-keys')?.target).toBe(workdir)
   }
   expect(config.auth.privateKeyFile).toBe(`${workdir ?? ''}/${keyFolder}/private-key.pem`)
-  const tokenFile = compose.services['daemon']?.environment?.['RECONCILER_CONTROL_TOKEN_FILE']
   expect(tokenFile).toBe(`${workdir ?? ''}/${keyFolder}/${tokenFileName}`)
 })
 

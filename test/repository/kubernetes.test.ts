@@ -7,13 +7,19 @@ import { z } from 'zod'
 import { fileVariable } from '../../src/config/key.ts'
 import { loadConfig, loadSections, type ConfigInput } from '../../src/config/load.ts'
 import { keys } from '../../src/config/schema.ts'
+import { neededMemoryMiB } from '../../src/runtime/memory.ts'
 import { problemsOfManifest } from '../support/kubernetes-schemas.ts'
 import { readManifests, renderOverlay, type Manifest } from '../support/kustomize.ts'
 
 const root = join(import.meta.dirname, '../..')
 const folder = join(root, 'config/kubernetes')
 
-const probe = z.object({ httpGet: z.object({ path: z.string(), port: z.string() }) })
+const probe = z.object({
+  httpGet: z.object({ path: z.string(), port: z.string() }),
+  periodSeconds: z.int(),
+  timeoutSeconds: z.int().default(1),
+  failureThreshold: z.int().default(3),
+})
 const container = z.object({
   name: z.string(),
   image: z.string(),
@@ -83,6 +89,7 @@ const podMonitor = z.object({
       z.object({
         port: z.string(),
         path: z.string(),
+        interval: z.string(),
         relabelings: z.array(
           z.object({
             sourceLabels: z.array(z.string()),
@@ -171,6 +178,17 @@ describe.each(overlays)('overlay %s', (name) => {
     expect(warnings).toEqual([])
   })
 
+  test('what its config map has as a comment can be used', () => {
+    const text = settings.data['config.yaml'] ?? ''
+    const used = text.replace(/^# (receiver:|  \w+:)/gm, '$1')
+    const { config: changed } = loadConfig({
+      ...input,
+      readFile: (path) => (path === input.env[fileVariable] ? used : input.readFile(path)),
+    })
+    expect(config.receiver.healthUrl).toBeUndefined()
+    expect(changed.receiver.healthUrl).toMatch(/^http:.*\.svc:/)
+  })
+
   test('its variables are keys', () => {
     const variables = new Set([fileVariable, ...keys.flatMap(({ environment, fileTwin }) => [environment, fileTwin])])
     expect(daemon.env.filter((variable) => !variables.has(variable.name))).toEqual([])
@@ -190,9 +208,9 @@ describe.each(overlays)('overlay %s', (name) => {
   })
 
   test('liveness is asked of it, with time to start', () => {
-    const asked = { httpGet: { path: '/livez', port: 'reconciler' } }
-    expect(daemon.startupProbe).toEqual(asked)
-    expect(daemon.livenessProbe).toEqual(asked)
+    const httpGet = { path: '/livez', port: 'reconciler' }
+    expect(daemon.startupProbe).toEqual({ httpGet, periodSeconds: 2, timeoutSeconds: 1, failureThreshold: 30 })
+    expect(daemon.livenessProbe).toEqual({ httpGet, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 3 })
   })
 
   test('the pod waits longer than the daemon takes to stop', () => {
@@ -252,7 +270,8 @@ describe.each(overlays)('overlay %s', (name) => {
   test('it is scraped under a job that the alert for a target that was never up knows', () => {
     const [endpoint] = monitor.podMetricsEndpoints
     expect(monitor.podMetricsEndpoints).toHaveLength(1)
-    expect(endpoint).toMatchObject({ port: 'reconciler', path: '/metrics' })
+    // The rules look back by minutes.
+    expect(endpoint).toMatchObject({ port: 'reconciler', path: '/metrics', interval: '30s' })
     const found = { __meta_kubernetes_namespace: 'webhooks', __meta_kubernetes_pod_name: 'pod-1' }
     const target = Object.fromEntries(
       (endpoint?.relabelings ?? []).map(({ replacement, sourceLabels, targetLabel }) => [
@@ -286,7 +305,7 @@ describe('overlay deployment', () => {
   })
 
   test('its readiness is asked', () => {
-    expect(daemon.readinessProbe).toEqual({ httpGet: { path: '/readyz', port: 'reconciler' } })
+    expect(daemon.readinessProbe).toMatchObject({ httpGet: { path: '/readyz', port: 'reconciler' } })
   })
 
   test('it reaches names and HTTPS, nothing else', () => {
@@ -357,6 +376,18 @@ describe('secret.example.yaml', () => {
     expect(files).toEqual(secretKeys)
     expect(command).toContain(`generic ${secret.metadata.name} --namespace ${secret.metadata.namespace ?? ''} `)
   })
+})
+
+test('the least memory that the manifests and the documents name is the one that the daemon warns below', () => {
+  const read = (path: string): string => readFileSync(join(root, path), 'utf8').replace(/\s+#?\s*/g, ' ')
+  const { backlog } = loadConfig(inputOf(readOverlay('deployment'))).config
+  const [least, hundred, million] = [backlog.maxRecords, 100_000, 1_000_000].map(neededMemoryMiB)
+  expect(read('config/kubernetes/base/container.yaml')).toContain(
+    `${least}Mi is the least with backlog.maxRecords at its default of ${backlog.maxRecords}, ${hundred}Mi with 100000`,
+  )
+  expect(read('docs/operations.md')).toContain(
+    `${least} MiB with the default of 20,000 records, ${hundred} MiB with 100,000, ${million?.toLocaleString('en')} MiB with a million`,
+  )
 })
 
 describe('the check of manifests finds', () => {
