@@ -178,7 +178,8 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     if (view.status !== 'failed' || askedAt < known.touchedAt) return
     known.firstShownAt ??= timeline.now()
     known.isDone = false
-    if (call.operation === 'list' && known.owed === undefined) known.letsPass = false
+    // A check that shows it beside others is not taken in.
+    if (isSweepPage(call) && known.owed === undefined) known.letsPass = false
     const before = known.views.at(-1)
     // A last attempt that lies ahead was made before the platform's clock was put back: it counts as none, until it is shown again.
     const lastAt = view.lastAt !== null && view.lastAt > platform.now() ? null : view.lastAt
