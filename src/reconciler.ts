@@ -272,7 +272,7 @@ export function createReconciler(
       stuckProcessing: sweeper.stuckProcessing(),
       circuitCounts: circuits.counts(clock.monotonic()),
       gates: gates.shut(),
-      receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up() },
+      receiver: config.receiver.healthUrl === undefined ? undefined : { up: receiver.up(), detail: receiver.detail() },
       pausedSince: pause.since(),
       trouble: breaker.trouble(),
       inFlight: dispatcher.inFlight(),

@@ -31,8 +31,8 @@ export interface ReconcilerState {
   circuitCounts: Readonly<Record<CircuitState, number>>
   /** Gates that are shut now, in the table's order. */
   gates: readonly ShutGate[]
-  /** Undefined without `receiver.healthUrl`; `up` is undefined before the first answer. */
-  receiver: { up: boolean | undefined } | undefined
+  /** Undefined without `receiver.healthUrl`; both are undefined before the first answer. */
+  receiver: { up: boolean | undefined; detail?: string | undefined } | undefined
   pausedSince: number | undefined
   trouble: Trouble | undefined
   /** Current limit of calls per second. */

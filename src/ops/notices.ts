@@ -65,13 +65,19 @@ function standbyReason({ advice, reason }: GateStatus, { leadership }: StatusFac
   return { level, text, advice, why: `This instance stands by. ${known}` }
 }
 
+/** The part of a gate's sentence that only this moment knows. */
+function detailOf(gate: Gate, { rate, receiver }: StatusFacts): string {
+  if (gate === 'throttled') return ` It goes on for ${span(rate.throttledForSeconds * 1000 + 999)}.`
+  const last = receiver?.detail ?? null
+  return gate === 'receiver-down' && last !== null ? ` The last check: ${last}.` : ''
+}
+
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
   const { advice, gate, reason, since } = shut
   if (gate === 'circuit') return circuitReason(shut, status)
   if (gate === 'not-leader') return standbyReason(shut, status)
   const [level, why, also] = gateReasons[gate]
-  const { throttledForSeconds } = status.rate
-  const more = gate === 'throttled' ? ` It goes on for ${span(throttledForSeconds * 1000 + 999)}.` : ''
+  const more = detailOf(gate, status)
   const from = since === null ? '' : ` Since ${clockTime(since, status.now)} UTC.`
   return { level, text: `${reason}${more}${from}`, advice, why, also }
 }

@@ -98,8 +98,8 @@ export interface StatusFacts {
   holding: Gate[]
   /** The same, with since when, what they block, and what to do. */
   gates: GateStatus[]
-  /** Null without `receiver.healthUrl`; `up` is null before the first answer. */
-  receiver: { up: boolean | null } | null
+  /** Null without `receiver.healthUrl`. The last answer and its words, `HTTP 503`; null before the first. */
+  receiver: { up: boolean | null; detail: string | null } | null
   /** Circuits that are not closed: how many, and the first of them (at most 1000). */
   circuits: { notClosed: number; list: CircuitStatus[] }
   /** The rate of calls to the platform. `throttledForSeconds`: how long its Retry-After goes on; 0 without one. */

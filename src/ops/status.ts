@@ -106,7 +106,7 @@ function factsOf(state: StatusState): StatusFacts {
     paused: pause === undefined ? null : { since: toDate(pause.since) },
     holding: gates.map(({ gate }) => gate),
     gates: gates.map(toGate),
-    receiver: receiver === undefined ? null : { up: receiver.up ?? null },
+    receiver: receiver === undefined ? null : { up: receiver.up ?? null, detail: receiver.detail ?? null },
     circuits: { notClosed: circuits.length, list: circuits.slice(0, maxCircuits).map(toCircuit) },
     rate: {
       callsPerSecond: Math.round(state.rateLimit * 10) / 10,

@@ -350,7 +350,7 @@ describe('the health address of the receiver', () => {
     start()
     await tickEvery(30_000, 5 * minuteMs)
     expect(platform.retries).toEqual([])
-    expect(reconciler.state()).toMatchObject({ receiver: { up: false } })
+    expect(reconciler.state()).toMatchObject({ receiver: { up: false, detail: 'HTTP 503' } })
     expect(reconciler.state().failed).toMatchObject({ held: 20, due: 0 })
     status = 200
     await clock.advance(20_000)

@@ -147,7 +147,7 @@ describe('shut gates', () => {
   })
 
   test('a receiver that has not been asked is there, with null', () => {
-    expect(toStatus(aStatusState({ receiver: { up: undefined } })).receiver).toEqual({ up: null })
+    expect(toStatus(aStatusState({ receiver: { up: undefined } })).receiver).toEqual({ up: null, detail: null })
   })
 })
 

@@ -29,6 +29,8 @@ export interface ReceiverHealth {
   isDown(): boolean
   /** The last answer. Undefined without a health address, and before the first answer. */
   up(): boolean | undefined
+  /** The last answer in words; undefined like `up`. */
+  detail(): string | undefined
   /** When `up` last changed, epoch ms of this host's clock. */
   since(): number | undefined
   /** Polls every interval, never two at once. Rejects with the signal's reason. */
@@ -85,6 +87,7 @@ export function createReceiverHealth(options: ReceiverHealthOptions): ReceiverHe
   return {
     isDown: () => healthUrl !== undefined && (last?.up !== true || isStale()),
     up: () => last?.up,
+    detail: () => last?.detail,
     since: () => since,
     async run(signal) {
       if (healthUrl === undefined) return

@@ -247,6 +247,11 @@ describe('notices', () => {
       { failed: { ...noDecisions, due: 1 }, notAccepted: { inARow: 1500, reason: 'server-error' } },
       /^None of the last 1,500 retries was accepted \(server-error\)\.$/,
     ],
+    [
+      'the last check of the receiver',
+      { ...shut('receiver-down', incidentNow), receiver: { up: false, detail: 'connection (ECONNREFUSED)' } },
+      /does not answer 2xx\. The last check: connection \(ECONNREFUSED\)\. Since 12:00:00 UTC\.$/,
+    ],
     ['stuck ones', { stuckProcessing: 2 }, /^2 deliveries have been processing for too long/],
     [
       'a wrong zone',
