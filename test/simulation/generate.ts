@@ -121,9 +121,7 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
     RECONCILER_WINDOW_LOOKBACK: ms(lookback),
     RECONCILER_WINDOW_SETTLE: ms(draw.pick([0, 5 * secondMs, minuteMs])),
     RECONCILER_RETRY_CONCURRENCY: String(narrow ? draw.pick([1, 2]) : draw.pick([2, 8, 32])),
-    RECONCILER_RETRY_MAX_ATTEMPTS: String(
-      theme === 'identity' || theme === 'gateway' ? draw.pick([3, 6]) : draw.pick([6, 30, 30]),
-    ),
+    RECONCILER_RETRY_MAX_ATTEMPTS: String(theme === 'identity' ? draw.pick([3, 6]) : draw.pick([6, 30, 30])),
     RECONCILER_RETRY_BACKOFF_INITIAL: ms(initial),
     RECONCILER_RETRY_BACKOFF_MULTIPLIER: String(draw.pick([1, 2, 3])),
     RECONCILER_RETRY_BACKOFF_MAX: ms(
@@ -131,7 +129,7 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
     ),
     RECONCILER_RETRY_BACKOFF_JITTER: String(draw.pick([0, 0.3, 0.5])),
     ...(draw.chance(0.15) && { RECONCILER_RETRY_MAX_PER_SECOND: String(draw.pick([0.5, 3])) }),
-    ...(draw.chance(theme === 'gateway' ? 0.4 : 0.15) && { RECONCILER_RETRY_ORDER_PER_ENTITY: 'true' }),
+    ...(draw.chance(0.15) && { RECONCILER_RETRY_ORDER_PER_ENTITY: 'true' }),
     ...(draw.chance(0.15) && { RECONCILER_SELECT_EVENT_TYPES: 'account-activated' }),
     // Near a change of daylight saving, an event may lie before it or behind it.
     ...(startAt !== putBackAt &&
