@@ -5,6 +5,8 @@ export function createAttemptWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, scenario, violate } = options
   /** What it could not remember for want of room is not held against it. */
   const isRoomy = config.backlog.maxRecords >= scenario.records.length
+  /** Where others retry too, a page of before may be taken in after a newer one. */
+  const isAlone = scenario.habits.ownRetries + scenario.habits.ownRetriesAfterRetry + scenario.others.length === 0
   /** Of the retries that wait for their answer: as low and as high as it can be. */
   const numbers = new Map<string, { least: number; most: number }>()
 
@@ -13,7 +15,7 @@ export function createAttemptWatcher(options: WatcherOptions): Watcher {
       const known = knowledge.get(id)
       if (operation !== 'retry' || known === undefined || known.mayReplay || known.views.length === 0) return
       const shown = known.views.map(({ attempts }) => attempts)
-      const least = 1 + Math.max(Math.min(...shown), isRoomy ? known.sure.tries : 0)
+      const least = 1 + Math.max(isAlone ? Math.min(...shown) : 0, isRoomy ? known.sure.tries : 0)
       numbers.set(id, { least, most: 1 + Math.max(...shown, known.tries) })
       if (known.refusals > 0) exercise('a refused retry is no attempt')
     },
