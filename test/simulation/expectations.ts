@@ -68,6 +68,13 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     return soundAtOf(scenario) + backoff.max + longestChain(scenario) * outcomeMs
   }
 
+  /** A record whose receiver refuses it may hold its place until it is parked: where all are held so, the others wait for that. */
+  function crowdedEndAt(): number {
+    const refused = scenario.records.filter(({ kind }) => kind === 'poison' || kind === 'unwanted').length
+    const eachMs = maxAttempts * (backoff.max + config.circuit.maxCooldown + scenario.periodMs)
+    return soundAtOf(scenario) + (refused < config.backlog.maxRecords ? 0 : refused * eachMs)
+  }
+
   function longest({ attempts, refusals }: Attempts): number {
     return Math.min(backoff.max, backoff.initial * backoff.multiplier ** (Math.max(1, attempts) + refusals - 1))
   }
@@ -92,7 +99,11 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
       (notBefore === undefined || shownAt(record) >= notBefore),
     isParked: ({ attempts }) => attempts >= maxAttempts,
     isLapsed: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
-    endAt: Math.max(scenario.calmAt + scenario.patienceMs, config.retry.orderPerEntity ? orderedEndAt() : 0),
+    endAt: Math.max(
+      scenario.calmAt + scenario.patienceMs,
+      crowdedEndAt(),
+      config.retry.orderPerEntity ? orderedEndAt() : 0,
+    ),
     isSettled: ({ eventAt }, now) => eventAt + settle <= now,
     isBefore: (record, other) => shownAt(record) + (hasRepeatedHour ? hourMs : 0) < shownAt(other),
     probesWithin(ms) {
