@@ -180,7 +180,10 @@ export function begun(
   return entry
 }
 
-/** Looks at an entry: asked for so many ms after the PATCH that was sent at `patchedAt`, answered 50 ms later. */
+/** From asking to the answer, in ms. */
+export const lookMs = 50
+
+/** Looks at an entry: asked for so many ms after the PATCH that was sent at `patchedAt`, answered `lookMs` later. */
 export function looked(
   backlog: TestBacklog,
   entry: FailedRecord,
@@ -188,7 +191,7 @@ export function looked(
   afterMs: number,
 ): void {
   const askedAt = patchedAt + afterMs
-  backlog.outcomes.see(entry, record, { askedAt, monotonic: askedAt + 50, seenAt: testNow + afterMs + 50 })
+  backlog.outcomes.see(entry, record, { askedAt, monotonic: askedAt + lookMs, seenAt: testNow + afterMs + lookMs })
 }
 
 /** A retry under way, as the backlog knows it. */
