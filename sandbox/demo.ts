@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { systemClock as clock } from '../src/runtime/clock.ts'
+import { daemonEnv } from './daemon-env.ts'
 import { startSandbox } from './sandbox.ts'
 
 const help = `Usage: npm run demo -- [--keep]
@@ -99,16 +100,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
   say(`platform ${sandbox.baseUrl}: ${dueRecords} failed deliveries to recover, and their receiver is still down`)
 
   const args = [join(import.meta.dirname, '../src/main.ts'), 'run']
-  const env = {
-    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
-    RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
-    RECONCILER_AUTH_REALM: sandbox.realm,
-    RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
-    RECONCILER_AUTH_PRIVATE_KEY_FILE: keyFile,
-    RECONCILER_SERVER_HOST: '127.0.0.1',
-    RECONCILER_SERVER_PORT: '0',
-    ...settings,
-  }
+  const env = { ...daemonEnv(sandbox, keyFile), ...settings }
   const daemon = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = new Promise((resolve) => daemon.once('close', resolve))
   const stopDaemon = async (): Promise<void> => {

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '../../src/runtime/clock.ts'
+import { daemonEnv } from '../../sandbox/daemon-env.ts'
 import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { writeCodeCache } from '../../tools/image/code-cache.ts'
 import { testKeys } from '../support/keys.ts'
@@ -96,12 +97,7 @@ async function startDaemon(sandbox: Sandbox): Promise<Started> {
   const nodeOptions = values.node.split(' ').filter((option) => option !== '')
   return start([...nodeOptions, script, 'run'], port, {
     NODE_ENV: 'production',
-    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
-    RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
-    RECONCILER_AUTH_REALM: sandbox.realm,
-    RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
-    RECONCILER_AUTH_PRIVATE_KEY_FILE: keys.privateKeyFile,
-    RECONCILER_SERVER_HOST: '127.0.0.1',
+    ...daemonEnv(sandbox, keys.privateKeyFile),
     RECONCILER_SERVER_PORT: String(port),
   })
 }

@@ -21,7 +21,7 @@ const parts = { undici: 'undici.js', 'prom-client': 'prom-client.js' }
 const absent: readonly { path: RegExp; reason: string }[] = [
   // Loads node:http2. The program asks for HTTP/1.1 (`allowH2: false`).
   { path: /[\\/]undici[\\/]lib[\\/]dispatcher[\\/]client-h2\.js$/, reason: 'this build speaks HTTP/1.1 only' },
-  // A second parser, experimental: 165 kB for who asks by UNDICI_USE_MILO.
+  // A second parser, experimental: 165 kB, used only with UNDICI_USE_MILO.
   { path: /[\\/]undici[\\/]lib[\\/]milo[\\/](?:no-)?simd\.js$/, reason: 'this build parses HTTP by llhttp only' },
   // pino's transports. The program writes its lines itself.
   { path: /[\\/]thread-stream[\\/]index\.js$/, reason: 'this build starts no worker thread' },

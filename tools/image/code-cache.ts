@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { daemonEnv } from '../../sandbox/daemon-env.ts'
 import { startSandbox } from '../../sandbox/sandbox.ts'
 import { systemClock as clock } from '../../src/runtime/clock.ts'
 
@@ -38,16 +39,7 @@ export async function writeCodeCache(dist: string): Promise<void> {
 
   const recorder = join(import.meta.dirname, 'code-recorder.cjs')
   const daemon = spawn(process.execPath, ['--require', recorder, join(dist, 'main.cjs'), 'run'], {
-    env: {
-      NODE_ENV: 'production',
-      RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
-      RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
-      RECONCILER_AUTH_REALM: sandbox.realm,
-      RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
-      RECONCILER_AUTH_PRIVATE_KEY_FILE: keyFile,
-      RECONCILER_SERVER_HOST: '127.0.0.1',
-      RECONCILER_SERVER_PORT: '0',
-    },
+    env: { NODE_ENV: 'production', ...daemonEnv(sandbox, keyFile) },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const ended = new Promise<number | null>((resolve) => daemon.once('close', resolve))

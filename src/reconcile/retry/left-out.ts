@@ -28,7 +28,10 @@ export interface LeftOut {
   evicted(row: LeftOutRow): void
   /** A record entered the backlog that may have been counted. */
   entered(row: LeftOutRow): void
-  /** A slice was listed whole; these of its rows are not kept, or were evicted by others of it. Where no full sweep was yet, they count. */
+  /**
+   * A slice was listed whole; these of its rows are not kept, or were evicted by others of it. They are counted where the
+   * last full sweep has not listed.
+   */
   listed(span: Span, rows: readonly LeftOutRow[]): void
   /** Returns how many have left the window since then, without excluded ones. */
   forgetBefore(localSecond: number): number

@@ -3,13 +3,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createLogOutput } from '../../../src/observe/log/log-output.ts'
+import { createLogOutput, type LogOutput } from '../../../src/observe/log/log-output.ts'
 
 const mebibyte = 1_048_576
 
-test('lines are dropped while a mebibyte waits, counted, and reported before the next one', () => {
-  const stream = { writableLength: 0, written: [] as string[], write: (text: string) => stream.written.push(text) }
-  const output = createLogOutput(stream)
+/** What the output reports, in order; it writes a notice where lines are taken again. */
+function listenTo(output: LogOutput): (string | number)[] {
   const told: (string | number)[] = []
   output.listen({
     dropped: () => told.push('dropped'),
@@ -18,6 +17,13 @@ test('lines are dropped while a mebibyte waits, counted, and reported before the
       output.write('notice')
     },
   })
+  return told
+}
+
+test('lines are dropped while a mebibyte waits, counted, and reported before the next one', () => {
+  const stream = { writableLength: 0, written: [] as string[], write: (text: string) => stream.written.push(text) }
+  const output = createLogOutput(stream)
+  const told = listenTo(output)
   output.write('a')
   stream.writableLength = mebibyte
   output.write('b')
@@ -41,14 +47,7 @@ test('lines that the stream could not write, as on a full disk, are dropped line
       done(isDiskFull ? new Error('ENOSPC') : null)
     },
   })
-  const told: (string | number)[] = []
-  output.listen({
-    dropped: () => told.push('dropped'),
-    resumed(lines) {
-      told.push(lines)
-      output.write('notice')
-    },
-  })
+  const told = listenTo(output)
   output.write('a')
   isDiskFull = true
   for (const line of ['b', 'c', 'd']) output.write(line)
