@@ -1,5 +1,5 @@
 // The service account's private key: loads it, explains what is wrong with it, and signs with it.
-import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto'
+import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
 import { SignJWT } from 'jose'
 import { ConfigurationError, type ConfigurationProblem } from '../../runtime/errors.ts'
 import { assertionHeader } from '../wire.ts'
@@ -101,12 +101,30 @@ function checkedBits(key: KeyObject, place: Place): number {
   return bits
 }
 
-/** Signs and verifies a sample: a key whose parts don't fit together parses without an error. */
-function isWhole(key: KeyObject, publicKey: KeyObject): boolean {
-  const sample = Buffer.from('webhook-reconciler')
+/** A number of a JSON Web Key. @see RFC 7518 section 6.3 */
+function numberOf(text = ''): bigint {
+  return BigInt(`0x${Buffer.from(text, 'base64url').toString('hex')}`)
+}
+
+/**
+ * True when the parts of an RSA key belong together: a key whose parts don't parses without an error. A trial signature
+ * takes a twentieth of the start's CPU time, and OpenSSL makes one in spite of some damage. @see RFC 8017 section 3.2
+ */
+function isWhole(key: KeyObject): boolean {
   try {
-    return verify('sha256', sample, publicKey, sign('sha256', sample, key))
+    const parts = key.export({ format: 'jwk' })
+    const [e, d] = [numberOf(parts.e), numberOf(parts.d)]
+    const [p, q] = [numberOf(parts.p), numberOf(parts.q)]
+    const isExponent = (dPrime: bigint, prime: bigint): boolean =>
+      (e * d) % (prime - 1n) === 1n && dPrime === d % (prime - 1n)
+    return (
+      numberOf(parts.n) === p * q &&
+      isExponent(numberOf(parts.dp), p) &&
+      isExponent(numberOf(parts.dq), q) &&
+      (q * numberOf(parts.qi)) % p === 1n
+    )
   } catch {
+    // A part is missing, or 0.
     return false
   }
 }
@@ -116,7 +134,7 @@ function parseKey(content: Buffer, setting: PrivateKeySetting): SigningKey {
   const key = decode(choose(content, place), setting)
   const bits = checkedBits(key, place)
   const publicKey = createPublicKey(key)
-  if (!isWhole(key, publicKey)) throw refuse(place, 'holds a private key that is damaged; copy the file again')
+  if (!isWhole(key)) throw refuse(place, 'holds a private key that is damaged; copy the file again')
   return {
     sign: (claims) => new SignJWT(claims).setProtectedHeader(assertionHeader).sign(key),
     bits,

@@ -139,10 +139,14 @@ function sec1(): string {
     .toString()
 }
 
-/** One bit of the modulus is another one: it parses, and signs nonsense. */
-function mismatched(): string {
+/** The lowest bit of one part is another one: the key parses, and OpenSSL still signs with some of them. */
+function damaged(part: 'n' | 'e' | 'd' | 'p' | 'q' | 'dp' | 'dq' | 'qi'): string {
   const der = small.export({ type: 'pkcs8', format: 'der' })
-  der[150] = (der[150] ?? 0) ^ 1
+  const number = Buffer.from(small.export({ format: 'jwk' })[part] ?? '', 'base64url')
+  // A short number may also occur within another one: with its length before it, it does not.
+  const found = number.length < 128 ? Buffer.from([number.length, ...number]) : number
+  const last = der.indexOf(found) + found.length - 1
+  der[last] = (der[last] ?? 0) ^ 1
   return pemOf(der)
 }
 
@@ -180,7 +184,11 @@ describe('what is no usable key is named', () => {
     ['a block with other characters', () => whole.replace(/\n.{10}/, '\n***REDACTED'), /not all of it is Base64/],
     ['an empty block', '-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----', /damaged/],
     ['a shortened key', () => whole.replace(/\n.{64}\n/, '\n'), /damaged/],
-    ['a key with one bit changed', mismatched, /damaged/],
+    ...(['n', 'e', 'd', 'p', 'q', 'dp', 'dq', 'qi'] as const).map((part): [string, () => string, RegExp] => [
+      `a key whose ${part} has a wrong bit`,
+      () => damaged(part),
+      /damaged/,
+    ]),
     ['two keys', () => whole + pem(small, 'pkcs1'), /two private keys/],
     ['an EC key', () => keyOf('ec'), /type ec.*RSA.*keygen/],
     ['an EC key in its own form', sec1, /EC key.*RSA/],
