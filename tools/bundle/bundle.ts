@@ -17,24 +17,32 @@ const healthcheckModule = 'src/cli/daemon-call.ts'
 /** Packages of which the program uses a part, and the file here that stands in their place. */
 const parts = { undici: 'undici.js', 'prom-client': 'prom-client.js' }
 
-/** Modules that packages load at once and the program never uses, and the reason that a call of one gives. */
-const absent: readonly { path: RegExp; reason: string }[] = [
+/** What a module's absence gives: an error, where the program never gets there. */
+const refusal = (reason: string): string => `module.exports = () => { throw new Error(${JSON.stringify(reason)}) }`
+
+/** Modules that packages load at once and the program never uses, and what stands in their place. */
+const absent: readonly { path: RegExp; code: string }[] = [
   // Loads node:http2. The program asks for HTTP/1.1 (`allowH2: false`).
-  { path: /[\\/]undici[\\/]lib[\\/]dispatcher[\\/]client-h2\.js$/, reason: 'this build speaks HTTP/1.1 only' },
+  {
+    path: /[\\/]undici[\\/]lib[\\/]dispatcher[\\/]client-h2\.js$/,
+    code: refusal('this build speaks HTTP/1.1 only'),
+  },
   // A second parser, experimental: 165 kB, used only with UNDICI_USE_MILO.
-  { path: /[\\/]undici[\\/]lib[\\/]milo[\\/](?:no-)?simd\.js$/, reason: 'this build parses HTTP by llhttp only' },
+  {
+    path: /[\\/]undici[\\/]lib[\\/]milo[\\/](?:no-)?simd\.js$/,
+    code: refusal('this build parses HTTP by llhttp only'),
+  },
   // pino's transports. The program writes its lines itself.
-  { path: /[\\/]thread-stream[\\/]index\.js$/, reason: 'this build starts no worker thread' },
+  { path: /[\\/]pino[\\/]lib[\\/]transport\.js$/, code: refusal('this build starts no worker thread') },
+  // The files that called pino, which only a transport asks for: V8 counts the lines of each, a megabyte of them.
+  { path: /[\\/]pino[\\/]lib[\\/]caller\.js$/, code: 'module.exports = () => []' },
 ]
 
 const withoutAbsent: Plugin = {
   name: 'without-absent',
   load: {
     filter: { id: absent.map(({ path }) => path) },
-    handler(id) {
-      const reason = absent.find(({ path }) => path.test(id))?.reason
-      return `module.exports = () => { throw new Error(${JSON.stringify(reason)}) }`
-    },
+    handler: (id) => absent.find(({ path }) => path.test(id))?.code,
   },
 }
 
@@ -65,19 +73,32 @@ const inAscii: Plugin = {
   },
 }
 
-/** commander could start a command in a process of its own, and node-cron a task: the program does neither. */
-const withoutChildProcess: Plugin = {
-  name: 'without-child-process',
-  resolveId: {
-    filter: { id: /^(?:node:)?child_process$/ },
-    handler: (id, importer) =>
-      /[\\/]node_modules[\\/](?:commander|node-cron)[\\/]/.test(importer ?? '') ? `\0no-${id}` : null,
-  },
-  load: {
-    filter: { id: /^\0no-(?:node:)?child_process$/ },
-    handler: () => `export function fork() { throw new Error('this build starts no process') }
+/** Modules of Node's own that packages load at once, and what stands in their place there. */
+const absentOfNode: readonly { name: string; importer: RegExp; code: string }[] = [
+  // commander could start a command in a process of its own, and node-cron a task: the program does neither.
+  {
+    name: 'child_process',
+    importer: /[\\/]node_modules[\\/](?:commander|node-cron)[\\/]/,
+    code: `export function fork() { throw new Error('this build starts no process') }
       export { fork as spawn }
       export default { spawn: fork }`,
+  },
+  // pino asks whether it runs on the main thread, as the program does. 3 ms.
+  { name: 'worker_threads', importer: /[\\/]node_modules[\\/]pino[\\/]/, code: 'export const isMainThread = true' },
+]
+
+const withoutAbsentOfNode: Plugin = {
+  name: 'without-absent-of-node',
+  resolveId: {
+    filter: { id: new RegExp(`^(?:node:)?(?:${absentOfNode.map(({ name }) => name).join('|')})$`) },
+    handler(id, from = '') {
+      const name = id.replace(/^node:/, '')
+      return absentOfNode.some((absence) => absence.name === name && absence.importer.test(from)) ? `\0${name}` : null
+    },
+  },
+  load: {
+    filter: { id: new RegExp(`^\0(?:${absentOfNode.map(({ name }) => name).join('|')})$`) },
+    handler: (id) => absentOfNode.find(({ name }) => id === `\0${name}`)?.code,
   },
 }
 
@@ -134,7 +155,7 @@ export async function bundle(root: string): Promise<string[]> {
     resolve: {
       alias: Object.fromEntries(Object.entries(parts).map(([name, file]) => [name, join(import.meta.dirname, file)])),
     },
-    plugins: [withoutAbsent, withoutChildProcess, utcWithoutIntl, inAscii],
+    plugins: [withoutAbsent, withoutAbsentOfNode, utcWithoutIntl, inAscii],
     preserveEntrySignatures: false,
     checks: { ineffectiveDynamicImport: false },
     onLog(_level, { message }) {

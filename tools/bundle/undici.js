@@ -1,13 +1,14 @@
 // The parts of undici that the program uses. undici's own index.js also loads fetch, WebSocket, caches and mocks.
-import apis from 'undici/lib/api/index.js'
+import connect from 'undici/lib/api/api-connect.js'
+import apiRequest from 'undici/lib/api/api-request.js'
 import Agent from 'undici/lib/dispatcher/agent.js'
 import Dispatcher from 'undici/lib/dispatcher/dispatcher.js'
 import EnvHttpProxyAgent from 'undici/lib/dispatcher/env-http-proxy-agent.js'
 import Pool from 'undici/lib/dispatcher/pool.js'
 import { getGlobalDispatcher } from 'undici/lib/global.js'
 
-// As undici's index.js does it.
-Object.assign(Dispatcher.prototype, apis)
+// As undici's index.js does it; a proxy is reached by `connect`.
+Object.assign(Dispatcher.prototype, { connect, request: apiRequest })
 
 export { Agent, EnvHttpProxyAgent, Pool }
 
