@@ -7,6 +7,7 @@ export const calls = (operation: string, reason: string): string =>
   `${own}platform_requests_total{operation="${operation}",reason="${reason}"}`
 export const circuits = (state: string): string => `${own}circuits{state="${state}"}`
 export const outcomes = (outcome: string): string => `${own}outcomes_total{outcome="${outcome}"}`
+export const retries = (result: string): string => `${own}retries_total{result="${result}"}`
 export const due = `${own}progress_due_timestamp_seconds`
 export const oldest = `${own}oldest_failed_event_timestamp_seconds`
 export const receiverUp = `${own}receiver_up`
@@ -44,5 +45,6 @@ export const allSuffers = {
   [circuits('open')]: '0x60 1x500',
   [outcomes('failed-again')]: '0x60 1+1x500',
   [throttledUntil]: '0x60 1000000x500',
+  [retries('platform-error')]: '0x60 1+1x500',
   [refreshes('transient')]: '0x60 1+1x500',
 }

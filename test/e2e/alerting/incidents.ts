@@ -95,6 +95,25 @@ function platformFails(): Incident {
   }
 }
 
+function retriesRefused(): Incident {
+  return {
+    instance: 'retries-refused',
+    alert: 'RetriesNotAccepted',
+    severity: 'warning',
+    // OldestFailedTooOld (25 min).
+    holdSeconds: 128,
+    env: () => ({ ...eager, RECONCILER_RETRY_MAX_ATTEMPTS: '1000' }),
+    break({ fail, sandbox }) {
+      // Not 5xx: the tries after those grow rarer, up to one in 5 min, and don't fit into the shortened half hour.
+      sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 422 } })
+      fail(20)
+    },
+    mend({ sandbox }) {
+      sandbox.faults.clear()
+    },
+  }
+}
+
 function daemonStopped(): Incident {
   return {
     instance: 'daemon-stopped',
@@ -155,6 +174,7 @@ export const incidents: readonly Incident[] = [
   },
   tokenRefused(),
   platformFails(),
+  retriesRefused(),
   daemonStopped(),
   wrongTimeZone(),
 ]

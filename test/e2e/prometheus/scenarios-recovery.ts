@@ -1,6 +1,17 @@
 // What happens to records and their receiver, and which alert comes of it.
 import type { Scenario } from './scenario.ts'
-import { circuits, complete, none, oldest, outcomes, own, parked, receiverUp } from '../../repository/series.ts'
+import {
+  circuits,
+  complete,
+  none,
+  oldest,
+  outcomes,
+  own,
+  parked,
+  receiverUp,
+  retries,
+  stallsAt60,
+} from '../../repository/series.ts'
 
 export const recovery: Scenario[] = [
   {
@@ -65,6 +76,30 @@ export const recovery: Scenario[] = [
     name: 'circuit of little work, probing for long',
     series: { [circuits('open')]: '0x60 1 0x500', [circuits('half-open')]: '0x61 1x500' },
     firing: { 80: none, 100: none },
+  },
+  {
+    name: 'no retry is accepted, and then some are',
+    series: { [retries('platform-error')]: '0x60 1+1x60 61x500', [retries('accepted')]: '5x121 6+1x500' },
+    firing: { 75: none, 90: ['RetriesNotAccepted'], 119: ['RetriesNotAccepted'], 123: none },
+  },
+  {
+    name: 'no retry has an answer, of few records',
+    series: { [retries('unreachable')]: '0x60 0+0.3x500' },
+    firing: { 90: none, 120: none },
+  },
+  {
+    name: 'one record alone is refused, others are resolved or gone',
+    series: {
+      [retries('rejected')]: '0x60 1+1x500',
+      [retries('already-resolved')]: '0+0.1x100 10x500',
+      [retries('gone')]: '0x100 0+0.1x500',
+    },
+    firing: { 90: none, 110: none, 150: none },
+  },
+  {
+    name: 'no retry and no list works: the sweeps say so',
+    series: { ...stallsAt60, [retries('unreachable')]: '0x60 1+1x500' },
+    firing: { 70: none, 90: ['SweepStalled'], 120: ['SweepStalled'] },
   },
   {
     name: 'most retries fail again, and then do not',
