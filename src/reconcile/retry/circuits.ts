@@ -43,7 +43,7 @@ export interface Ticket {
 export interface Circuits {
   /**
    * The gate that blocks retries of this subscription now. `circuit`: its circuit is not closed, and no probe may be sent.
-   * `limit`: its circuit is closed, and as many retries as it allows await their outcome.
+   * `limit`: its circuit is closed, and as many retries as it allows have no known outcome, those included that got a 5xx.
    */
   blocks(subscriptionId: string, now: number): CircuitGate | undefined
   /** Number of blocked subscriptions. */

@@ -64,8 +64,9 @@ export const gateTable = {
   },
   limit: {
     blocks: 'subscription',
-    reason: 'As many retries of a subscription await their outcome as its circuit allows.',
-    advice: 'Nothing to do: the next one goes out with each outcome, and more as deliveries arrive.',
+    reason: 'As many retries of a subscription have no known outcome as its circuit allows.',
+    advice:
+      'Nothing to do: the next one goes out with each outcome, or circuit.probeTimeout after a retry without one.',
   },
 } as const satisfies Record<string, GateDescription>
 
