@@ -50,10 +50,11 @@ function printRound(seed: number, result: RoundResult): void {
   print(`  output of its daemons: ${file}; again: npm run chaos -- --seed ${seed} --records ${plan.records}`)
 }
 
-async function main(): Promise<void> {
+/** Plays the rounds. Returns the exit code. */
+async function main(): Promise<number> {
   if (values.help) {
     print(usage)
-    return
+    return 0
   }
   await setup()
   const first = Number(values.seed ?? values.from)
@@ -79,9 +80,11 @@ async function main(): Promise<void> {
       `requests harmed: ${hits.map(([name, times]) => `${name} ${times}`).join(', ')}`,
   )
   if (missing.length > 0) print(`never happened: ${missing.join(', ')}`)
-  process.exitCode = broken.length > 0 || missing.length > 0 ? 1 : 0
+  return broken.length > 0 || missing.length > 0 ? 1 : 0
 }
 
 // Its children end with it.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
-await main()
+const code = await main()
+// Not process.exitCode: Node would first wait for what is left of the connections that were cut, in a busy loop and maybe for ever.
+process.stdout.write('', () => process.exit(code))
