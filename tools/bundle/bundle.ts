@@ -1,5 +1,5 @@
-// Bundles the program into dist/: main.cjs, which loads the others, start.cjs, program.cjs with the command line, daemon.cjs
-// with all that `run` needs, and commands.cjs for the other commands.
+// Bundles the program into dist/: main.cjs, which loads the others, start.cjs, program.cjs with the command line, config.cjs with
+// all that `healthcheck` needs, daemon.cjs with what `run` needs besides, and commands.cjs for the other commands.
 import { chmod, copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeMaterials } from './materials.ts'
@@ -17,7 +17,7 @@ const healthcheckModule = 'src/cli/daemon-call.ts'
 /** Packages of which the program uses a part, and the file here that stands in their place. */
 const parts = { undici: 'undici.js', 'prom-client': 'prom-client.js' }
 
-/** What a module's absence gives: an error, where the program never gets there. */
+/** Code of a module that the program never calls: a call throws. */
 const refusal = (reason: string): string => `module.exports = () => { throw new Error(${JSON.stringify(reason)}) }`
 
 /** Modules that packages load at once and the program never uses, and what stands in their place. */
@@ -34,7 +34,7 @@ const absent: readonly { path: RegExp; code: string }[] = [
   },
   // pino's transports. The program writes its lines itself.
   { path: /[\\/]pino[\\/]lib[\\/]transport\.js$/, code: refusal('this build starts no worker thread') },
-  // The files that called pino, which only a transport asks for: V8 counts the lines of each, a megabyte of them.
+  // Only a transport needs the names of the files that call pino. For them V8 counts the lines of each file, a megabyte of text.
   { path: /[\\/]pino[\\/]lib[\\/]caller\.js$/, code: 'module.exports = () => []' },
 ]
 
@@ -73,8 +73,8 @@ const inAscii: Plugin = {
   },
 }
 
-/** Modules of Node's own that packages load at once, and what stands in their place there. */
-const absentOfNode: readonly { name: string; importer: RegExp; code: string }[] = [
+/** Builtin modules of Node that packages load at once and the program never uses, and what stands in their place there. */
+const absentBuiltins: readonly { name: string; importer: RegExp; code: string }[] = [
   // commander could start a command in a process of its own, and node-cron a task: the program does neither.
   {
     name: 'child_process',
@@ -83,22 +83,22 @@ const absentOfNode: readonly { name: string; importer: RegExp; code: string }[] 
       export { fork as spawn }
       export default { spawn: fork }`,
   },
-  // pino asks whether it runs on the main thread, as the program does. 3 ms.
+  // pino asks it whether it runs on the main thread, as the program does. Loading it takes 3 ms.
   { name: 'worker_threads', importer: /[\\/]node_modules[\\/]pino[\\/]/, code: 'export const isMainThread = true' },
 ]
 
-const withoutAbsentOfNode: Plugin = {
-  name: 'without-absent-of-node',
+const withoutAbsentBuiltins: Plugin = {
+  name: 'without-absent-builtins',
   resolveId: {
-    filter: { id: new RegExp(`^(?:node:)?(?:${absentOfNode.map(({ name }) => name).join('|')})$`) },
+    filter: { id: new RegExp(`^(?:node:)?(?:${absentBuiltins.map(({ name }) => name).join('|')})$`) },
     handler(id, from = '') {
       const name = id.replace(/^node:/, '')
-      return absentOfNode.some((absence) => absence.name === name && absence.importer.test(from)) ? `\0${name}` : null
+      return absentBuiltins.some((absence) => absence.name === name && absence.importer.test(from)) ? `\0${name}` : null
     },
   },
   load: {
-    filter: { id: new RegExp(`^\0(?:${absentOfNode.map(({ name }) => name).join('|')})$`) },
-    handler: (id) => absentOfNode.find(({ name }) => id === `\0${name}`)?.code,
+    filter: { id: new RegExp(`^\0(?:${absentBuiltins.map(({ name }) => name).join('|')})$`) },
+    handler: (id) => absentBuiltins.find(({ name }) => id === `\0${name}`)?.code,
   },
 }
 
@@ -155,7 +155,7 @@ export async function bundle(root: string): Promise<string[]> {
     resolve: {
       alias: Object.fromEntries(Object.entries(parts).map(([name, file]) => [name, join(import.meta.dirname, file)])),
     },
-    plugins: [withoutAbsent, withoutAbsentOfNode, utcWithoutIntl, inAscii],
+    plugins: [withoutAbsent, withoutAbsentBuiltins, utcWithoutIntl, inAscii],
     preserveEntrySignatures: false,
     checks: { ineffectiveDynamicImport: false },
     onLog(_level, { message }) {
