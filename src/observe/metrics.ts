@@ -245,6 +245,11 @@ export const metricDefinitions = {
     help: "Retries that wait for the platform's answer.",
     read: ({ inFlight }) => inFlight,
   },
+  consecutive_retries_not_accepted: {
+    type: 'gauge',
+    help: 'Retries in a row that were answered rejected, platform-error or unreachable; 0 after one that was answered accepted, already-resolved or gone.',
+    read: ({ notAccepted }) => notAccepted.inARow,
+  },
   clock_skew_seconds: {
     type: 'gauge',
     help: "How far the server's clock is ahead of this host's, from its Date headers. auth: identity host. api: platform.",

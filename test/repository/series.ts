@@ -7,7 +7,7 @@ export const calls = (operation: string, reason: string): string =>
   `${own}platform_requests_total{operation="${operation}",reason="${reason}"}`
 export const circuits = (state: string): string => `${own}circuits{state="${state}"}`
 export const outcomes = (outcome: string): string => `${own}outcomes_total{outcome="${outcome}"}`
-export const retries = (result: string): string => `${own}retries_total{result="${result}"}`
+export const notAccepted = `${own}consecutive_retries_not_accepted`
 export const due = `${own}progress_due_timestamp_seconds`
 export const oldest = `${own}oldest_failed_event_timestamp_seconds`
 export const receiverUp = `${own}receiver_up`
@@ -17,6 +17,7 @@ export const leaderOf = (lease: string): string => `${own}leader{lease="${lease}
 export const leader = leaderOf('webhooks/webhook-reconciler')
 export const incomplete = `${own}last_incomplete_sweep_timestamp_seconds`
 export const throttledUntil = `${own}throttled_until_timestamp_seconds`
+export const failedDue = `${own}failed_webhooks{decision="due"}`
 export const parked = `${own}failed_webhooks{decision="parked"}`
 
 export const none: readonly string[] = []
@@ -45,6 +46,7 @@ export const allSuffers = {
   [circuits('open')]: '0x60 1x500',
   [outcomes('failed-again')]: '0x60 1+1x500',
   [throttledUntil]: '0x60 1000000x500',
-  [retries('platform-error')]: '0x60 1+1x500',
+  [failedDue]: '0x60 5x500',
+  [notAccepted]: '0x60 10+1x500',
   [refreshes('transient')]: '0x60 1+1x500',
 }

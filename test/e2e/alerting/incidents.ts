@@ -102,10 +102,10 @@ function retriesRefused(): Incident {
     severity: 'warning',
     // OldestFailedTooOld (25 min).
     holdSeconds: 128,
-    env: () => ({ ...eager, RECONCILER_RETRY_MAX_ATTEMPTS: '1000' }),
+    // A place in a circuit that a 5xx holds, shortened as all else is.
+    env: () => ({ ...eager, RECONCILER_CIRCUIT_PROBE_TIMEOUT: '8s' }),
     break({ fail, sandbox }) {
-      // Not 5xx: the tries after those grow rarer, up to one in 5 min, and don't fit into the shortened half hour.
-      sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 422 } })
+      sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 500 } })
       fail(20)
     },
     mend({ sandbox }) {

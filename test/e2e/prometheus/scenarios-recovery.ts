@@ -3,15 +3,18 @@ import type { Scenario } from './scenario.ts'
 import {
   circuits,
   complete,
+  failedDue,
   none,
+  notAccepted,
   oldest,
   outcomes,
   own,
   parked,
   receiverUp,
-  retries,
   stallsAt60,
 } from '../../repository/series.ts'
+
+const missing = { [failedDue]: '0x60 5x500' }
 
 export const recovery: Scenario[] = [
   {
@@ -78,27 +81,48 @@ export const recovery: Scenario[] = [
     firing: { 80: none, 100: none },
   },
   {
-    name: 'no retry is accepted, and then some are',
-    series: { [retries('platform-error')]: '0x60 1+1x60 61x500', [retries('accepted')]: '5x121 6+1x500' },
-    firing: { 75: none, 90: ['RetriesNotAccepted'], 119: ['RetriesNotAccepted'], 123: none },
+    name: 'no retry is accepted, and then one is',
+    series: { ...missing, [notAccepted]: '0x60 5+5x60 0x500' },
+    firing: { 74: none, 79: ['RetriesNotAccepted'], 120: ['RetriesNotAccepted'], 123: none },
   },
   {
-    name: 'no retry has an answer, of few records',
-    series: { [retries('unreachable')]: '0x60 0+0.3x500' },
+    // Also a restart begins the count anew.
+    name: 'some retries are accepted in between',
+    series: { ...missing, [notAccepted]: '0x60 10+1x14 0 10+1x14 0 10+1x14 0x500' },
+    firing: { 70: none, 90: none, 110: none },
+  },
+  {
+    name: 'few retries are not accepted',
+    series: { ...missing, [notAccepted]: '0x60 9x500' },
     firing: { 90: none, 120: none },
   },
   {
-    name: 'one record alone is refused, others are resolved or gone',
+    name: 'no retry is accepted, rarely as one is sent: no end of the alert meanwhile',
+    series: { ...missing, [notAccepted]: '0x60 10x120 11x120 12x120' },
+    firing: { 100: ['RetriesNotAccepted'], 200: ['RetriesNotAccepted'], 400: ['RetriesNotAccepted'] },
+  },
+  {
+    name: 'no retry was accepted, and what was missing is resolved or parked since',
     series: {
-      [retries('rejected')]: '0x60 1+1x500',
-      [retries('already-resolved')]: '0+0.1x100 10x500',
-      [retries('gone')]: '0x100 0+0.1x500',
+      [failedDue]: '0x60 5x60 0x500',
+      [parked]: '5x500',
+      [notAccepted]: '0x60 10x500',
     },
-    firing: { 90: none, 110: none, 150: none },
+    firing: { 90: ['RetriesNotAccepted'], 123: none },
+  },
+  {
+    name: 'no retry was accepted before the receiver went down, or the operator paused: the cause says so',
+    series: {
+      ...missing,
+      [notAccepted]: '0x60 10x500',
+      [receiverUp]: '1x60 0x60 1x500',
+      [`${own}paused`]: '0x120 1x500',
+    },
+    firing: { 90: ['ReceiverDown'], 120: ['ReceiverDown'], 175: none },
   },
   {
     name: 'no retry and no list works: the sweeps say so',
-    series: { ...stallsAt60, [retries('unreachable')]: '0x60 1+1x500' },
+    series: { ...missing, ...stallsAt60, [notAccepted]: '0x60 0+2x500' },
     firing: { 70: none, 90: ['SweepStalled'], 120: ['SweepStalled'] },
   },
   {

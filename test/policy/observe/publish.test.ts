@@ -303,6 +303,7 @@ describe('a snapshot', () => {
       recoveredPerMs: 0.002,
       recoveryTargetMs: 13_500,
       timeOffsetMs: -14_500,
+      notAccepted: { inARow: 12, reason: 'server-error' },
       skewMs: { auth: -250, api: 40_000 },
       nextTickAt: 4_500,
     })
@@ -327,6 +328,7 @@ describe('a snapshot', () => {
       'leader{lease="a/b"}': 1,
       paused: 1,
       retries_in_flight: 9,
+      consecutive_retries_not_accepted: 12,
       platform_request_rate_limit: 12.5,
       access_token_expiry_timestamp_seconds: 2.5,
       client_certificate_expiry_timestamp_seconds: 3.5,

@@ -94,6 +94,7 @@ describe('names and labels', () => {
       access_token_refreshes_total: ['result'],
       client_certificate_expiry_timestamp_seconds: [],
       retries_in_flight: [],
+      consecutive_retries_not_accepted: [],
       outcomes_total: ['outcome'],
       awaiting_webhooks: [],
       recovery_duration_seconds: [],
