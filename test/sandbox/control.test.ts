@@ -1,5 +1,6 @@
 // The control API: everything that a test in another process needs, and clear refusals.
 import { expect, test } from 'vitest'
+import { systemClock } from '../../src/runtime/clock.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { patience } from '../support/process.ts'
 import { client, start } from './client.ts'
@@ -83,6 +84,14 @@ test('events can happen, one or many', async () => {
   await ask(sandbox, '/events', { perSecond: 0 })
   await sandbox.idle()
   expect(sandbox.counts().processing).toBe(0)
+})
+
+test('events that are due faster than they can be made leave room for requests', async () => {
+  let ms = 0
+  const clock = { ...systemClock, monotonic: () => (ms += 5) }
+  await using sandbox = await start({ clock })
+  await ask(sandbox, '/events', { perSecond: 500 })
+  expect(await ask(sandbox, '/events', { perSecond: 0 })).toMatchObject({ httpStatus: 200 })
 })
 
 test.each([
