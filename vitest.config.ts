@@ -1,12 +1,14 @@
 // Test runner settings: `npm test` runs all but benchmarks (test/bench) and test:e2e (*.e2e.ts: a real Prometheus, a browser, the network, or minutes).
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { testLimitMs } from './test/support/limits.ts'
 import { LongestFirst } from './test/support/longest-first.ts'
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    globalSetup: 'test/support/build.ts',
+    globalSetup: ['test/support/build.ts', 'test/support/stuck.ts'],
+    setupFiles: 'test/support/setup.ts',
     // Most of the slower files wait for sockets and timers: more workers than cores keep the cores busy.
     pool: 'threads',
     isolate: false,
@@ -14,9 +16,8 @@ export default defineConfig({
     maxWorkers: 2 * availableParallelism(),
     // Of the concurrent tests of a file: each has a process of its own, or two.
     maxConcurrency: 3,
-    // A busy host makes the slowest take several times as long.
-    testTimeout: 90_000,
-    hookTimeout: 60_000,
+    testTimeout: testLimitMs,
+    hookTimeout: testLimitMs,
     coverage: { provider: 'v8', include: ['src/**/*.ts'], reporter: ['text-summary', 'html'] },
   },
 })

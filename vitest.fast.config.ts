@@ -1,18 +1,21 @@
 // Runner settings of `npm run test:fast`: what opens no socket and starts no process, with fewer seeds of the simulation.
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { testLimitMs } from './test/support/limits.ts'
 import { LongestFirst } from './test/support/longest-first.ts'
 
 export default defineConfig({
   test: {
-    include: ['test/{policy,daemon,repository}/**/*.test.ts', 'test/simulation/simulation.test.ts'],
+    include: ['test/{policy,daemon,repository}/**/*.test.ts', 'test/simulation/*.test.ts'],
     env: { SIMULATION_SEEDS: '100' },
+    globalSetup: 'test/support/stuck.ts',
+    setupFiles: 'test/support/setup.ts',
     pool: 'threads',
     isolate: false,
     sequence: { sequencer: LongestFirst },
     // Nothing waits: a worker for each core.
     maxWorkers: availableParallelism(),
-    // A busy host makes the slowest take several times as long.
-    testTimeout: 90_000,
+    testTimeout: testLimitMs,
+    hookTimeout: testLimitMs,
   },
 })

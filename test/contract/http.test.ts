@@ -13,8 +13,8 @@ function sampleOf<T>(cells: readonly T[], count: number): T[] {
   )
 }
 
-// Each has a sandbox of its own and mostly waits; in real time, so a busy host needs patience.
-describe.concurrent('cells over HTTP', { timeout: 120_000 }, () => {
+// Each has a sandbox of its own and mostly waits, in real time.
+describe.concurrent('cells over HTTP', () => {
   test.each(sampleOf(pairwise(axes), sampled).map((cell, index) => [index, cell] as const))(
     'every pair of readings, %i: %j',
     async (_, cell) => {

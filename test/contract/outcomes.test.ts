@@ -105,13 +105,9 @@ describe('delivery x counting', () => {
 
 // More records in one stretch of time than a page holds: what the totals hide is looked for all the same.
 describe('totals that lie or are absent, and short pages', () => {
-  test.each(product(only('totals', 'pages')))(
-    'totals $totals, pages $pages',
-    async (cell) => {
-      await recover({ cell: { ...cell, delivery: 'async' }, others: 150 }, expectEqual)
-    },
-    15_000,
-  )
+  test.each(product(only('totals', 'pages')))('totals $totals, pages $pages', async (cell) => {
+    await recover({ cell: { ...cell, delivery: 'async' }, others: 150 }, expectEqual)
+  })
 })
 
 test('records without an event id, many in one second, behind short pages and no totals', async () => {
@@ -128,7 +124,7 @@ test('records without an event id, many in one second, behind short pages and no
     fact.type === 'outcome' && fact.outcome === 'recovered' ? [fact.id] : [],
   )
   expect(recovered.sort()).toEqual([...ids].sort())
-}, 15_000)
+})
 
 describe('answers are lost, and the retries were taken', () => {
   const lost: [string, FaultRule['fault']][] = [

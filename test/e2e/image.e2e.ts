@@ -12,7 +12,6 @@ const repository = join(import.meta.dirname, '../..')
 const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { version: string }
 const obstacle = imageObstacle()
 const records = 200
-const patience = { timeout: 60_000, interval: 200 }
 
 /** Another port than the default: the namespaces of the test share this machine's network. */
 const port = 21_964
@@ -145,13 +144,13 @@ describe.skipIf(obstacle !== undefined)('image', () => {
 
     await using daemon = image.start(entry(...image.config.Cmd), env)
     const pid = await daemon.pid()
-    await expect.poll(async () => (await get(`http://127.0.0.1:${port}/readyz`)).status, patience).toBe(200)
+    await expect.poll(async () => (await get(`http://127.0.0.1:${port}/readyz`)).status).toBe(200)
     expect(statusLine(pid, 'NSpid').split(/\s+/)).toEqual([String(pid), '1'])
     expect(statusLine(pid, 'Uid').split(/\s+/)).toEqual(['1000', '1000', '1000', '1000'])
     expect(statusLine(pid, 'CapEff')).toBe('0000000000000000')
     await using healthy = image.start(check, env)
     expect(await ran(healthy)).toEqual({ code: 0, output: '' })
-    await expect.poll(() => sandbox.counts().successful, patience).toBe(records)
+    await expect.poll(() => sandbox.counts().successful).toBe(records)
 
     await daemon.stop()
     const { code, output } = await ran(daemon)

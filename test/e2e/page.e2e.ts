@@ -11,10 +11,9 @@ import { sandboxEnv } from '../support/reconciler.ts'
 import { startPlatform } from '../support/gate.ts'
 import { defaultPolicy, due, learn, listingOf, testBacklog, testNow } from '../support/backlog.ts'
 import { anIncident, uuid } from '../support/incident.ts'
+import { waitableMs } from '../support/limits.ts'
 import { start } from '../support/ops-server.ts'
-import { get, patience, startDaemon, type Daemon } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
+import { get, startDaemon, type Daemon } from '../support/process.ts'
 
 const hourMs = 3_600_000
 const evil = '<img src=x onerror=alert(1)>"\'</style><script>alert(1)</script>'
@@ -88,7 +87,7 @@ describe('an incident', () => {
     await daemon.said('full_sweep_completed')
     await vi.waitFor(async () => {
       expect((await status()).causes.list.map(({ byDecision }) => byDecision.held)).toEqual([120, 60, 0, 2])
-    }, patience)
+    }, waitableMs())
   })
 
   afterAll(async () => {
@@ -182,9 +181,7 @@ describe('an incident', () => {
     expect(await page.locator('h1').innerText()).toContain('187 deliveries are missing.')
     sandbox.receiver.up()
     const title = (): Promise<string> => page.locator('h1').innerText()
-    await expect
-      .poll(title, { timeout: 60_000, interval: 200 })
-      .toBe('5 deliveries are parked, nothing else is missing.')
+    await expect.poll(title).toBe('5 deliveries are parked, nothing else is missing.')
     expect(sandbox.counts()).toEqual({ processing: 0, successful: 182, failed: 5 })
     await keepPicture(page, 'status-page-recovered')
     expect((await rowsOf(page, 'causes')).map(({ type }) => type)).toEqual(['account-activated'])
@@ -271,7 +268,7 @@ test('nothing is missing, and it can be switched off', async () => {
     await using daemon = await startDaemon(await sandboxEnv(sandbox))
     const swept = async (): Promise<unknown> =>
       (JSON.parse((await get(`${daemon.url}/status`)).body) as StatusDocument).lastFullSweep
-    await expect.poll(swept, patience).not.toBeNull()
+    await expect.poll(swept).not.toBeNull()
     await using opened = await openPage(browser, `${daemon.url}/?refresh=off`)
     expect(await opened.page.locator('h1').innerText()).toBe('Nothing is missing.')
     expect(await accessibilityProblems(opened.page)).toEqual([])

@@ -1,12 +1,14 @@
 // Runner settings of `npm run test:e2e`: what needs Prometheus, Alertmanager, Chromium, the network or full size. Apart from `npm test`, which needs none.
 import { defineConfig } from 'vitest/config'
+import { testLimitMs } from '../support/limits.ts'
 
 export default defineConfig({
   test: {
     include: ['test/**/*.e2e.ts'],
-    globalSetup: 'test/support/build.ts',
-    testTimeout: 280_000,
-    hookTimeout: 120_000,
+    globalSetup: ['test/support/build.ts', 'test/support/stuck.ts'],
+    setupFiles: 'test/support/setup.ts',
+    testTimeout: testLimitMs,
+    hookTimeout: testLimitMs,
     // All incidents at once: each only waits.
     maxConcurrency: 20,
     // One file after the other: the machine is theirs.

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { delimiter, join } from 'node:path'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { startSandbox } from '../../sandbox/sandbox.ts'
 import { envOf } from '../support/causes.ts'
@@ -13,9 +13,7 @@ import { seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
-import { makeFolder, runProgram, startDaemon, startProgram, patience } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
+import { makeFolder, runProgram, startDaemon, startProgram } from '../support/process.ts'
 
 const repository = join(import.meta.dirname, '../..')
 const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { version: string }
@@ -128,7 +126,7 @@ describe('sandbox', () => {
     await folder.write('sandbox-keys/private-key.pem', (await testKeys()).privateKeyPem)
     const options = { ...sandboxProgram, cwd: folder.path }
     await using platform = startProgram(['--port', '0', '--records', '40'], options)
-    await expect.poll(() => platform.stdout(), patience).toContain('npm start -- run --config sandbox-keys/config.yaml')
+    await expect.poll(() => platform.stdout()).toContain('npm start -- run --config sandbox-keys/config.yaml')
     const control = /curl +(\S+)/.exec(platform.stdout())?.[1] ?? ''
     const counts = async (): Promise<unknown> => ((await (await fetch(control)).json()) as { counts: unknown }).counts
     expect(await counts()).toEqual({ processing: 0, successful: 0, failed: 40 })
@@ -139,7 +137,7 @@ describe('sandbox', () => {
       RECONCILER_RETRY_BACKOFF_INITIAL: '100ms',
       RECONCILER_RETRY_BACKOFF_MULTIPLIER: '1',
     })
-    await expect.poll(counts, patience).toEqual({ processing: 0, successful: 40, failed: 0 })
+    await expect.poll(counts).toEqual({ processing: 0, successful: 40, failed: 0 })
     const env = {
       RECONCILER_CONFIG: join(folder.path, 'sandbox-keys/config.yaml'),
       RECONCILER_SERVER_PORT: new URL(daemon.url).port,

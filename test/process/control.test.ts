@@ -5,7 +5,7 @@ import { command, token } from '../support/control.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { startLocalDaemon, type LocalDaemon } from '../support/local-daemon.ts'
-import { get, makeFolder, patience } from '../support/process.ts'
+import { get, makeFolder } from '../support/process.ts'
 
 const control = { RECONCILER_CONTROL_TOKEN: token }
 
@@ -25,7 +25,7 @@ test.concurrent('a pause holds all retries until it is resumed', async ({ expect
   const paused = JSON.parse((await command(port, '/-/pause')).body) as { since: string }
   gate.open()
   const held = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'held' })
-  await expect.poll(held, patience).toBe(20)
+  await expect.poll(held).toBe(20)
 
   expect(await statusOf(daemon)).toMatchObject({
     paused: { since: paused.since },
@@ -36,9 +36,9 @@ test.concurrent('a pause holds all retries until it is resumed', async ({ expect
   expect(sandbox.stats.requests.retry).toEqual({})
 
   expect(JSON.parse((await command(port, '/-/resume')).body)).toEqual({ paused: false, changed: true })
-  await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0, successful: 20 })
-  await expect.poll(() => statusOf(daemon), patience).toMatchObject({ paused: null, holding: [] })
-  await expect.poll(async () => (await daemon.metrics()).sum('paused'), patience).toBe(0)
+  await expect.poll(() => sandbox.counts()).toMatchObject({ failed: 0, successful: 20 })
+  await expect.poll(() => statusOf(daemon)).toMatchObject({ paused: null, holding: [] })
+  await expect.poll(async () => (await daemon.metrics()).sum('paused')).toBe(0)
   expect((await daemon.stop()).code).toBe(0)
 })
 
@@ -52,7 +52,7 @@ test.concurrent('a restart forgets a pause', async ({ expect }) => {
   }
   seedDue(sandbox, 1)
   await using daemon = await startLocalDaemon(env)
-  await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0 })
+  await expect.poll(() => sandbox.counts()).toMatchObject({ failed: 0 })
   expect(await statusOf(daemon)).toMatchObject({ paused: null })
 })
 

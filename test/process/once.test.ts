@@ -8,7 +8,7 @@ import { runCommand } from '../support/command.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
-import { patience, runProgram, startProgram, type Ended } from '../support/process.ts'
+import { runProgram, startProgram, type Ended } from '../support/process.ts'
 
 type Run = Pick<Ended, 'stdout' | 'stderr'> & { code: number }
 
@@ -369,7 +369,7 @@ describe.concurrent('stopped', () => {
     seedDue(sandbox, 8)
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_LOG_LEVEL: 'debug' }
     await using program = startProgram(['once', '--verbose'], { env })
-    await expect.poll(() => program.log().filter(({ event }) => event === 'retry_answered').length, patience).toBe(8)
+    await expect.poll(() => program.log().filter(({ event }) => event === 'retry_answered').length).toBe(8)
     program.kill('SIGTERM')
     const ended = await program.ended()
 

@@ -7,7 +7,7 @@ import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
-import { mainScript, makeFolder, patience, startProgram } from '../support/process.ts'
+import { mainScript, makeFolder, startProgram } from '../support/process.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 
 /** Their report is many times the 64 KiB that a pipe holds. */
@@ -53,7 +53,7 @@ test('a report of over 64 KiB arrives whole, though its reader begins late', asy
   const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
   await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
   const read = program.stall('stdout')
-  await expect.poll(() => program.stderr(), patience).toMatch(/only output is left|ends/)
+  await expect.poll(() => program.stderr()).toMatch(/only output is left|ends/)
   read()
 
   const { code, stdout } = await program.ended()
@@ -69,7 +69,7 @@ test('so do problems of over 64 KiB on stderr', async () => {
   const nodeArgs = ['--import', await folder.write('idle.mjs', tellsAfterErrors)]
   await using program = startProgram(['run', '--config', config], { nodeArgs })
   const read = program.stall('stderr')
-  await expect.poll(() => program.stdout(), patience).toMatch(/only output is left|ends/)
+  await expect.poll(() => program.stdout()).toMatch(/only output is left|ends/)
   read()
 
   const { code, stderr } = await program.ended()
@@ -86,7 +86,7 @@ test('a reader that leaves in the middle of a report ends the program, without a
   const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
   await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
   program.stall('stdout')
-  await expect.poll(() => program.stderr(), patience).toContain('only output is left')
+  await expect.poll(() => program.stderr()).toContain('only output is left')
   program.deafen('stdout')
 
   expect(await program.ended()).toMatchObject({ code: 1, stderr: 'only output is left\nends\n' })
@@ -102,9 +102,9 @@ test.each([
   const nodeArgs = ['--import', await folder.write('idle.mjs', tellsWhenIdle)]
   await using program = startProgram(args, { env: await envOf(sandbox), nodeArgs })
   const read = program.stall('stdout')
-  await expect.poll(() => program.stderr(), patience).toContain('only output is left')
+  await expect.poll(() => program.stderr()).toContain('only output is left')
   for (const signal of signals) program.kill(signal)
-  await expect.poll(() => program.stderr(), patience).toContain('ends')
+  await expect.poll(() => program.stderr()).toContain('ends')
   // The program has ended: this takes only what the pipe still holds.
   read()
 

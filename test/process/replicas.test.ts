@@ -1,13 +1,11 @@
 // Three processes that share a Lease over HTTPS: one works, another takes over when it is killed, and a pause outlives it.
 // test/daemon/replicas.test.ts has freezes, partitions and durations, in virtual time.
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { startLeaseApi, type LeaseApi } from '../support/lease-api.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
-import { get, startDaemon, patience, type Daemon } from '../support/process.ts'
+import { get, startDaemon, type Daemon } from '../support/process.ts'
 import { pauseAnnotation } from '../../src/coordination/leader-election.ts'
-
-vi.setConfig({ testTimeout: 90_000 })
 
 const records = 400
 const token = 'CANARY-0123456789abcdef0123456789abcdef'
@@ -56,7 +54,7 @@ async function startReplicas(sandbox: Sandbox, api: LeaseApi): Promise<Replicas>
 /** The one that leads, and the others. */
 async function splitOf({ all, leaders }: Replicas): Promise<{ leader: Daemon; others: Daemon[] }> {
   let leading: Daemon[] = []
-  await expect.poll(async () => (leading = await leaders()).length, patience).toBe(1)
+  await expect.poll(async () => (leading = await leaders()).length).toBe(1)
   const [leader] = leading
   if (leader === undefined) throw new Error('none leads')
   return { leader, others: all.filter((daemon) => daemon !== leader) }
@@ -80,12 +78,12 @@ test('kill -9 in mid-recovery: another leads, and all recover once', async () =>
   seedDue(sandbox, records)
   await using replicas = await startReplicas(sandbox, api)
   const { leader, others } = await splitOf(replicas)
-  await expect.poll(() => sent(leader), patience).toBeGreaterThan(40)
+  await expect.poll(() => sent(leader)).toBeGreaterThan(40)
   expect(others.map(sent)).toEqual([0, 0])
 
   leader.kill('SIGKILL')
-  await expect.poll(async () => (await replicas.leaders(others)).length, patience).toBe(1)
-  await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0, successful: records })
+  await expect.poll(async () => (await replicas.leaders(others)).length).toBe(1)
+  await expect.poll(() => sandbox.counts()).toMatchObject({ failed: 0, successful: records })
 
   // Those that were in flight.
   expect(doubles(replicas)).toBeLessThanOrEqual(8)
@@ -117,12 +115,12 @@ test('a standby is ready, lists nothing, takes a pause; SIGTERM hands over, and 
   leader.kill('SIGTERM')
   expect((await leader.ended()).code).toBe(0)
   seedDue(sandbox, 5)
-  await expect.poll(async () => (await replicas.leaders(others)).length, patience).toBe(1)
+  await expect.poll(async () => (await replicas.leaders(others)).length).toBe(1)
   const next = (await replicas.leaders(others))[0]
   await next?.said('full_sweep_completed')
   expect(others.map(sent)).toEqual([0, 0])
   expect(api.lease()?.metadata.annotations).toHaveProperty([pauseAnnotation])
 
   expect((await post('/-/resume')).status).toBe(200)
-  await expect.poll(() => sandbox.counts(), patience).toMatchObject({ failed: 0, successful: 5 })
+  await expect.poll(() => sandbox.counts()).toMatchObject({ failed: 0, successful: 5 })
 })

@@ -4,13 +4,13 @@ import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { whenLoaded } from '../support/loading.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
-import { get, makeFolder, startDaemon, startProgram, type Program, patience } from '../support/process.ts'
+import { get, makeFolder, startDaemon, startProgram, type Program } from '../support/process.ts'
 
 /** Of three subscriptions one retry each: the last slot is kept for one that has none in flight. */
 const inFlight = 3
 const concurrency = { RECONCILER_RETRY_CONCURRENCY: '4' }
 const signals = ['SIGTERM', 'SIGINT'] as const
-/** An end that waited for it would come after the deadline of `ended`. */
+/** An end that waited for it would come after the test's own limit. */
 const longGrace = { RECONCILER_SHUTDOWN_GRACE: '10m' }
 
 function accepted(program: Program): number {
@@ -50,7 +50,7 @@ describe.concurrent('in mid-recovery', () => {
     const ids = seedDue(sandbox, 20)
     const grace = { RECONCILER_SHUTDOWN_GRACE: '200ms', RECONCILER_PLATFORM_REQUEST_TIMEOUT: '1m' }
     await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency, ...grace })
-    await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight'), patience).toBe(inFlight)
+    await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight')).toBe(inFlight)
 
     const { code, err } = await daemon.stop()
 
@@ -66,8 +66,8 @@ describe.concurrent('in mid-recovery', () => {
     await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600_000 } })
     seedDue(sandbox, 8)
     await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), ...longGrace })
-    await expect.poll(async () => (await daemon.metrics()).sum('awaiting_webhooks'), patience).toBe(8)
-    await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight'), patience).toBe(0)
+    await expect.poll(async () => (await daemon.metrics()).sum('awaiting_webhooks')).toBe(8)
+    await expect.poll(async () => (await daemon.metrics()).sum('retries_in_flight')).toBe(0)
 
     const { code, err } = await daemon.stop()
 
@@ -111,7 +111,7 @@ describe.concurrent('in mid-recovery', () => {
     daemon.kill('SIGHUP')
     gate.open()
     await gate.arrived(20)
-    await expect.poll(() => sandbox.counts().failed, patience).toBe(0)
+    await expect.poll(() => sandbox.counts().failed).toBe(0)
     daemon.kill('SIGTERM')
     const { code } = await daemon.ended()
 
@@ -183,7 +183,7 @@ describe.concurrent('without a reader of its output', () => {
     daemon.deafen('stdout')
     daemon.deafen('stderr')
     gate.open()
-    await expect.poll(() => sandbox.counts().successful, patience).toBe(20)
+    await expect.poll(() => sandbox.counts().successful).toBe(20)
     // It wrote a line for each.
     expect((await daemon.metrics()).sum('retries_total', { result: 'accepted' })).toBe(20)
 

@@ -1,12 +1,10 @@
 // Commands on a real terminal (a pseudo-terminal of `script`, or its flag): lines fit its width, progress disappears, and Ctrl-C ends them with 130.
 import { spawn, spawnSync } from 'node:child_process'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { mainScript, within } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
 
 interface Session {
   /** Types into the terminal. */

@@ -9,7 +9,7 @@ export interface LocalDaemon extends AsyncDisposable {
   metrics(): Promise<DaemonMetrics>
   /** Lines of its log so far. */
   log(): LogLine[]
-  /** The first line of this event (and with these fields); rejects when it ends, or the deadline passes, without one. */
+  /** The first line of this event (and with these fields); rejects when it ends, or the test's time is over, without one. */
   said(event: LogEventId, fields?: Readonly<Record<string, unknown>>): Promise<LogLine>
   /** Ends it as SIGTERM does; resolves when it has ended. */
   stop(): Promise<Ran>

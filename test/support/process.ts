@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import pLimit from 'p-limit'
+import { waitableMs } from './limits.ts'
 import { parseSamples, sumOf, type Samples } from './samples.ts'
 import type { LogEventId } from '../../src/observe/log/log-events.ts'
 import { metricPrefix } from '../../src/observe/metrics.ts'
@@ -12,10 +13,6 @@ import { metricPrefix } from '../../src/observe/metrics.ts'
 /** The program as it is shipped; build.ts bundles it before the tests. */
 export const mainScript = join(import.meta.dirname, '../../dist/main.cjs')
 
-/** Long enough for a busy machine, and for a token that may be asked for only twice in 30 s: only a test that fails waits so long. */
-const deadlineMs = 40_000
-/** For `expect.poll`: what is asked for comes soon, or the test fails. */
-export const patience = { timeout: 40_000, interval: 50 }
 /** More would only wait for each other. */
 const processesAtOnce = 3
 
@@ -54,14 +51,14 @@ export interface Program extends AsyncDisposable {
   stderr(): string
   /** Log lines on stdout and stderr so far. */
   log(): LogLine[]
-  /** The first line of this event (and with these fields); rejects when the program ends, or the deadline passes, without one. */
+  /** The first line of this event (and with these fields); rejects when the program ends, or the test's time is over, without one. */
   said(event: LogEventId, fields?: Readonly<Record<string, unknown>>): Promise<LogLine>
   kill(signal: NodeJS.Signals): void
   /** Stops reading one of its streams: what it writes there then fails. */
   deafen(stream: 'stdout' | 'stderr'): void
   /** Reads nothing of one of its streams, as a slow reader does, until the function that it returns is called. */
   stall(stream: 'stdout' | 'stderr'): () => void
-  /** Resolves when it has ended and its output is whole; rejects when the deadline passes before. */
+  /** Resolves when it has ended and its output is whole; rejects when the test's time is over before. */
   ended(): Promise<Ended>
 }
 
@@ -78,12 +75,13 @@ function parseLine(line: string): LogLine[] {
   }
 }
 
-/** Rejects with what was awaited, and with all output, when it takes too long. */
+/** Rejects with what was awaited, and with all output, shortly before the test's own limit. */
 export async function within<T>(promise: Promise<T>, what: string, context = (): string => ''): Promise<T> {
   const late = Promise.withResolvers<never>()
+  const limitMs = waitableMs()
   const timer = setTimeout(() => {
-    late.reject(new Error(`waited ${deadlineMs} ms without success for: ${what}\n${context()}`))
-  }, deadlineMs)
+    late.reject(new Error(`waited ${limitMs.toFixed(0)} ms without success for: ${what}\n${context()}`))
+  }, limitMs)
   try {
     return await Promise.race([promise, late.promise])
   } finally {

@@ -1,7 +1,7 @@
 // A real daemon's bad day, searched wherever it writes: stdout, stderr, audit lines, every page of the ops server, and a diagnostic report.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { LogEvent } from '../../src/observe/log/log-event.ts'
 import { logEvents } from '../../src/observe/log/log-events.ts'
@@ -22,9 +22,7 @@ import {
   plantRecords,
   refusedAssertion,
 } from '../support/planted.ts'
-import { get, makeFolder, patience, startDaemon, type LogLine } from '../support/process.ts'
-
-vi.setConfig({ testTimeout: 90_000 })
+import { get, makeFolder, startDaemon, type LogLine } from '../support/process.ts'
 
 const events: Readonly<Record<string, LogEvent>> = logEvents
 const everyLine = ['level', 'time', 'instance', 'event', 'msg']
@@ -79,7 +77,7 @@ test('nothing that was planted is written anywhere, and every line is an event o
     nodeArgs: ['--report-on-signal', '--report-signal=SIGUSR2', `--report-directory=${folder.path}`],
   })
 
-  await expect.poll(() => sandbox.counts().successful, { timeout: 60_000 }).toBeGreaterThan(11)
+  await expect.poll(() => sandbox.counts().successful).toBeGreaterThan(11)
   const pages: string[] = []
   for (const path of ['/', '/status', '/metrics', '/livez', '/readyz', '/none']) {
     pages.push((await get(`${daemon.url}${path}`)).body)
@@ -87,12 +85,10 @@ test('nothing that was planted is written anywhere, and every line is an event o
   daemon.kill('SIGUSR2')
   const reports = (): string[] => readdirSync(folder.path).filter((name) => name.endsWith('.json'))
   await expect
-    .poll(
-      () =>
-        reports()
-          .map((name) => readFileSync(join(folder.path, name), 'utf8'))
-          .join(''),
-      patience,
+    .poll(() =>
+      reports()
+        .map((name) => readFileSync(join(folder.path, name), 'utf8'))
+        .join(''),
     )
     .toMatch(/\}\s*$/)
   const report = reports()

@@ -1,13 +1,11 @@
 // The dashboard's queries with one leader and two standbys: each panel shows the leader's numbers, once.
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { own } from '../../repository/series.ts'
 import { fillIn, panelsOf, readDashboard } from '../../repository/dashboard.ts'
 import { makeFolder } from '../../support/process.ts'
 import { promtool } from './promtool.ts'
 import { healthySeries, ofTarget, standbySeries } from './scenario.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 const minutes = 60
 const constant = (value: number): string => `${value}x${minutes}`

@@ -1,11 +1,9 @@
 // What a running daemon serves at /metrics, in promtool's eyes.
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { sandboxEnv } from '../../support/reconciler.ts'
 import { seedDue, startPlatform } from '../../support/gate.ts'
-import { get, patience, startDaemon } from '../../support/process.ts'
+import { get, startDaemon } from '../../support/process.ts'
 import { promtool } from './promtool.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 test('passes promtool check metrics, before anything has happened and after a recovery', async () => {
   await using sandbox = await startPlatform()
@@ -13,9 +11,7 @@ test('passes promtool check metrics, before anything has happened and after a re
   await using daemon = await startDaemon(await sandboxEnv(sandbox))
   const first = await get(`${daemon.url}/metrics`)
   expect(await promtool(['check', 'metrics'], first.body)).toEqual({ code: 0, output: '' })
-  await expect
-    .poll(async () => (await daemon.metrics()).sum('outcomes_total', { outcome: 'recovered' }), patience)
-    .toBe(5)
+  await expect.poll(async () => (await daemon.metrics()).sum('outcomes_total', { outcome: 'recovered' })).toBe(5)
   const later = await get(`${daemon.url}/metrics`)
   expect(await promtool(['check', 'metrics'], later.body)).toEqual({ code: 0, output: '' })
 
@@ -32,7 +28,7 @@ test('passes promtool check metrics, before anything has happened and after a re
     .poll(async () => {
       const counted = (await daemon.metrics()).sum('log_messages_total', { level: 'info' })
       return counted - daemon.log().filter(({ level }) => level === 'info').length
-    }, patience)
+    })
     .toBe(0)
 })
 

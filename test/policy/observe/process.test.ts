@@ -95,6 +95,6 @@ test('collections of garbage are counted by kind, all of them', async () => {
   collect({ type: 'major' })
   for (let i = 0; i < 3; i += 1) collect({ type: 'minor' })
   // The runtime reports them a moment later.
-  await expect.poll(() => count('major'), { timeout: 60_000 }).toBeGreaterThanOrEqual(majors + 1)
-  await expect.poll(() => count('minor'), { timeout: 60_000 }).toBeGreaterThanOrEqual(minors + 3)
+  await expect.poll(() => count('major')).toBeGreaterThanOrEqual(majors + 1)
+  await expect.poll(() => count('minor')).toBeGreaterThanOrEqual(minors + 3)
 })
