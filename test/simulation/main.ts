@@ -27,6 +27,9 @@ const { values } = parseArgs({
   },
 })
 
+/** Each fault is drawn among so many, and each promise put to the test; some come in few seeds. */
+const enoughSeeds = 1000
+
 function print(text: string): void {
   process.stdout.write(`${text}\n`)
 }
@@ -123,7 +126,9 @@ async function main(): Promise<void> {
       `${((performance.now() - startedAt) / 1000).toFixed(0)} s`,
   )
   for (const line of census.lines()) print(line)
-  process.exitCode = failed.length > 0 ? 1 : 0
+  const missing = totals.seeds < enoughSeeds ? [] : census.missing()
+  for (const what of missing) print(`never drawn, or never put to the test: ${what}`)
+  process.exitCode = failed.length + missing.length > 0 ? 1 : 0
 }
 
 await main()

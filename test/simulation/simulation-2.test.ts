@@ -1,0 +1,4 @@
+// The second quarter of the scenarios of simulation.test.ts.
+import { testQuarter } from './seeds.ts'
+
+testQuarter(2)

@@ -1,0 +1,4 @@
+// The third quarter of the scenarios of simulation.test.ts.
+import { testQuarter } from './seeds.ts'
+
+testQuarter(3)
