@@ -13,9 +13,10 @@ beforeEach(() => {
 })
 
 afterEach(() => {
-  expect(vi.getTimerCount()).toBe(0)
+  const left = vi.getTimerCount()
   vi.restoreAllMocks()
   vi.useRealTimers()
+  expect(left).toBe(0)
 })
 
 const clock = { now: () => Date.now(), monotonic: () => performance.now() }

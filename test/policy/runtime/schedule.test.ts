@@ -15,10 +15,11 @@ beforeEach(() => {
 
 afterEach(() => {
   // A timer that is left over would hold the process up.
-  expect(vi.getTimerCount()).toBe(0)
+  const left = vi.getTimerCount()
   vi.restoreAllMocks()
   vi.unstubAllGlobals()
   vi.useRealTimers()
+  expect(left).toBe(0)
 })
 
 interface Running extends AsyncDisposable {
