@@ -53,7 +53,7 @@ export const freshMutants: readonly Mutant[] = [
   {
     id: 'F07',
     file: 'reconcile/retry/circuits.ts',
-    text: 'if (held.sentAt > held.line.circuit.openedAt()) held',
+    text: 'if (held.line.circuit.counts(held.sent)) held',
     replacement: 'held',
     breaks: 'stragglers from before the opening free places twice: a half-open circuit sends more than its limit',
     origin: 'fresh',
@@ -104,14 +104,6 @@ export const freshMutants: readonly Mutant[] = [
     text: 'page.size ?? 1',
     replacement: 'page.size ?? maxPageSize',
     breaks: 'without a page size in the answers, small pages end the slice as complete: the rest counts as resolved',
-    origin: 'fresh',
-  },
-  {
-    id: 'F14',
-    file: 'reconcile/sweep/sweeper.ts',
-    text: "made.result === 'complete'",
-    replacement: "made.result !== 'failed'",
-    breaks: 'with orderPerEntity, retries go out after an incomplete sweep: a newer event before an older one',
     origin: 'fresh',
   },
   {

@@ -143,15 +143,6 @@ export const invariantMutants: readonly Mutant[] = [
     invariant: 'waits',
   },
   {
-    id: 'I16',
-    file: 'reconcile/retry/planner.ts',
-    text: 'if (!hasSeenAll) return () => false',
-    replacement: '',
-    breaks: 'retries in the order of an entity before the whole window was listed',
-    origin: 'invariant',
-    invariant: 'order',
-  },
-  {
     id: 'I17',
     file: 'reconcile/confirm/outcomes.ts',
     text: 'awaiting.failedSince ??= check.monotonic',

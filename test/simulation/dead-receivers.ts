@@ -36,8 +36,8 @@ export function createDeadReceivers(options: DeadReceiversOptions): DeadReceiver
   }
 
   /**
-   * Of one subscription: before its first pause the initial limit, and one more for each failure that frees a place
-   * before the last one opens the circuit; then a probe after each pause.
+   * Of one subscription: before its first pause the initial limit, and up to nine that follow; then a probe after each
+   * pause.
    */
   function limitOfOne(): number {
     const elapsed = now() - startedAt
@@ -47,7 +47,7 @@ export function createDeadReceivers(options: DeadReceiversOptions): DeadReceiver
     const longestDelivery = scenario.habits.queue[1] + scenario.habits.deliveryTimeout
     const isVague = hasFaults || longestDelivery > probeTimeout / 2
     const givenBack = isVague ? Math.floor(elapsed / probeTimeout) * initialLimit : 0
-    return 2 * initialLimit - 1 + probes + givenBack
+    return initialLimit + Math.min(initialLimit - 1, 9) + probes + givenBack
   }
 
   function check(receiver: number): void {

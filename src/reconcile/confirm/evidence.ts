@@ -23,9 +23,9 @@ const tellingStatuses: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 4
 /** The verdict of an outcome about the receiver; `responseStatusCode` is its answer, null without one. @see docs/architecture.md "Circuits" */
 export function verdictOf(outcome: Outcome, responseStatusCode: number | null): ReceiverVerdict {
   if (outcome === 'recovered') return 'recovered'
+  if (outcome === 'unknown') return 'unknown'
   const isClientError = responseStatusCode !== null && responseStatusCode >= 400 && responseStatusCode < 500
-  const refusesRecord = isClientError && !tellingStatuses.has(responseStatusCode)
-  return outcome === 'unknown' || refusesRecord ? 'neutral' : 'failed-again'
+  return isClientError && !tellingStatuses.has(responseStatusCode) ? 'refused' : 'failed-again'
 }
 
 /**

@@ -16,13 +16,16 @@ export const circuitStates = ['closed', 'half-open', 'open'] as const
 /** `open`: in its cooldown; `half-open`: its limit is not back at the initial one; `closed`: normal. */
 export type CircuitState = (typeof circuitStates)[number]
 
-/** Verdict of an outcome about the receiver; `neutral`: it refuses that record, or the outcome stays unknown. */
-export type ReceiverVerdict = 'recovered' | 'failed-again' | 'neutral'
+/**
+ * Verdict of an outcome about the receiver. `refused`: it is up, and refuses that record; `unknown`: the outcome stays
+ * unknown, or there was no delivery.
+ */
+export type ReceiverVerdict = 'recovered' | 'refused' | 'failed-again' | 'unknown'
 
-/** Maximum number of records whose last outcome counts. */
+/** Number of records whose last outcome counts: those that were sent last. */
 const judgedRecords = 50
-/** Minimum number of outcomes before the circuit can open, or the limit if that is lower. */
-const minJudged = 10
+/** Maximum number of retries that may follow the first failures, while the receiver isn't known to be up. */
+const maxFollowing = 9
 
 /** Outcomes that opened a circuit. */
 export interface Judgement {
@@ -30,49 +33,51 @@ export interface Judgement {
   judged: number
 }
 
-/** Times are monotonic ms. */
+/** Times are monotonic ms. A retry is named by its number, in the order of sending. */
 export interface Circuit {
   /** At least 1. */
   limit(): number
   state(now: number): CircuitState
-  /** When it last opened; -Infinity when it never did. Outcomes of retries that were sent before don't count. */
-  openedAt(): number
+  /** Numbers the next retry. */
+  send(): number
+  /** False for a retry that was sent before it last opened: its outcome doesn't count. */
+  counts(sent: number): boolean
   /** End of its last cooldown. */
   openUntil(): number
   /** Ends its cooldown now. The next one is as long as if this one had run out. */
   endCooldown(now: number): void
-  /** Adds an outcome; returns the counts when it opens the circuit. */
-  learn(id: string, verdict: ReceiverVerdict, at: { sentAt: number; now: number }): Judgement | undefined
+  /** Adds an outcome of a record; returns the counts when it opens the circuit. */
+  learn(id: string, verdict: ReceiverVerdict, at: { sent: number; now: number }): Judgement | undefined
 }
 
 export function createCircuit(policy: CircuitPolicy): Circuit {
   const { cooldown, failureRatio, maxLimit, maxCooldown } = policy
   const initial = Math.min(policy.initialLimit, maxLimit)
+  /** Retries that may go out before the receiver is known to be up. It counts as dead when all of them fail again. */
+  const firstRetries = initial + Math.min(initial - 1, maxFollowing)
   let limit = initial
   let isHalfOpen = false
-  let openedAt = -Infinity
+  let sentSoFar = 0
+  /** Number of the last retry that was sent before it last opened. */
+  let openedAfter = 0
   let openUntil = -Infinity
   let nextPauseMs = cooldown
+  /** True once the receiver has taken a delivery, or refused a single record. */
+  let isKnownUp = false
   /**
-   * The last outcome of each record, oldest first. A record that fails repeatedly counts once, so that a few poisoned
-   * records can't outweigh all recovered ones.
+   * The last outcome of each record, in the order of sending: a failure is known later than a recovery, so the last outcomes
+   * to arrive may all be failures. A record that fails repeatedly counts once, so that a few poisoned records can't outweigh
+   * all recovered ones.
    */
-  const failedById = new Map<string, boolean>()
-  let failed = 0
+  let outcomes: { id: string; sent: number; hasFailed: boolean }[] = []
   /** Number of outcomes since it last opened, repeated ones included: a few records that fail repeatedly can open it. */
   let known = 0
 
-  function drop(id: string): void {
-    if (failedById.get(id) === true) failed -= 1
-    failedById.delete(id)
-  }
-
-  function remember(id: string, hasFailed: boolean): void {
-    drop(id)
-    failedById.set(id, hasFailed)
-    failed += hasFailed ? 1 : 0
+  function remember(id: string, sent: number, hasFailed: boolean): void {
+    const others = outcomes.filter((other) => other.id !== id)
+    const position = others.findLastIndex((other) => other.sent < sent) + 1
+    outcomes = others.toSpliced(position, 0, { id, sent, hasFailed }).slice(-judgedRecords)
     known += 1
-    if (failedById.size > judgedRecords) drop(failedById.keys().next().value ?? id)
   }
 
   function grow(): void {
@@ -82,40 +87,50 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
     nextPauseMs = cooldown
   }
 
-  function open(now: number): Judgement {
-    const judgement = { failedAgain: failed, judged: failedById.size }
+  function open(now: number): void {
     limit = 1
     isHalfOpen = true
-    openedAt = now
+    openedAfter = sentSoFar
     openUntil = now + nextPauseMs
     nextPauseMs = Math.min(maxCooldown, 2 * nextPauseMs)
-    failedById.clear()
-    failed = 0
+    outcomes = []
     known = 0
-    return judgement
   }
 
-  function isFailing(): boolean {
-    return known >= Math.min(minJudged, limit) && failed >= failureRatio * failedById.size
+  /** The outcomes that count, when they open the circuit. A receiver that fails some deliveries isn't dead. */
+  function judge(): Judgement | undefined {
+    const needed = isKnownUp ? judgedRecords : firstRetries
+    const failedAgain = outcomes.filter(({ hasFailed }) => hasFailed).length
+    const isFailing = failedAgain >= failureRatio * outcomes.length && (isHalfOpen || known >= needed)
+    return isFailing ? { failedAgain, judged: outcomes.length } : undefined
   }
 
   return {
-    limit: () => limit,
+    limit: () => (isKnownUp || isHalfOpen ? limit : Math.min(limit, firstRetries - known)),
     state(now) {
       if (now < openUntil) return 'open'
       return isHalfOpen ? 'half-open' : 'closed'
     },
-    openedAt: () => openedAt,
+    send() {
+      sentSoFar += 1
+      return sentSoFar
+    },
+    counts: (sent) => sent > openedAfter,
     openUntil: () => openUntil,
     endCooldown(now) {
       openUntil = Math.min(openUntil, now)
     },
-    learn(id, verdict, { now, sentAt }) {
-      if (verdict === 'neutral' || sentAt <= openedAt) return undefined
-      remember(id, verdict === 'failed-again')
-      if (verdict === 'failed-again') return isFailing() ? open(now) : undefined
-      grow()
-      return undefined
+    learn(id, verdict, { now, sent }) {
+      if (verdict === 'unknown' || sent <= openedAfter) return undefined
+      if (verdict !== 'refused') remember(id, sent, verdict === 'failed-again')
+      if (verdict !== 'failed-again') {
+        isKnownUp = true
+        if (verdict === 'recovered' || !isHalfOpen) grow()
+        return undefined
+      }
+      const judgement = judge()
+      if (judgement !== undefined) open(now)
+      return judgement
     },
   }
 }

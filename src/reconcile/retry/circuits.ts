@@ -90,7 +90,8 @@ interface SubscriptionCircuit {
 
 interface TakenPlace extends Ticket {
   line: SubscriptionCircuit
-  sentAt: number
+  /** Its number in its circuit. */
+  sent: number
   isFree: boolean
   isSettled: boolean
 }
@@ -162,13 +163,13 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
     if (held.isFree) return
     held.isFree = true
     // Retries that were sent before the circuit last opened no longer hold a place in it.
-    if (held.sentAt > held.line.circuit.openedAt()) held.line.outstanding -= 1
+    if (held.line.circuit.counts(held.sent)) held.line.outstanding -= 1
   }
 
-  function learn({ id, line, sentAt, subscriptionId }: TakenPlace, verdict: ReceiverVerdict, now: number): void {
+  function learn({ id, line, sent, subscriptionId }: TakenPlace, verdict: ReceiverVerdict, now: number): void {
     const { circuit } = line
     const before = circuit.state(now)
-    const judgement = circuit.learn(id, verdict, { sentAt, now })
+    const judgement = circuit.learn(id, verdict, { sent, now })
     if (circuit.limit() > 1 || circuit.state(now) !== 'half-open') firstProbes.delete(subscriptionId)
     if (judgement !== undefined) {
       line.outstanding = 0
@@ -230,7 +231,8 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
       line.outstanding += 1
       line.lastEventType = eventType
       // A platform may change the case of an id: the record counts once.
-      const held = { id: id.toLowerCase(), subscriptionId, line, sentAt: now, isFree: false, isSettled: false }
+      const sent = line.circuit.send()
+      const held = { id: id.toLowerCase(), subscriptionId, line, sent, isFree: false, isSettled: false }
       return held
     },
     settle(ticket, verdict, now) {

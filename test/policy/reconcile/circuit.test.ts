@@ -20,7 +20,7 @@ function learn(circuit: Circuit, count: number, verdict: ReceiverVerdict, now = 
   let judgement: Judgement | undefined
   for (let index = 0; index < count; index += 1) {
     made += 1
-    judgement = circuit.learn(`record-${made}`, verdict, { sentAt: now, now })
+    judgement = circuit.learn(`record-${made}`, verdict, { sent: circuit.send(), now })
   }
   return judgement
 }
@@ -39,12 +39,12 @@ function open(circuit: Circuit, now = 1): number {
   return circuit.openUntil()
 }
 
-describe('the allowance', () => {
-  test('is five at first, and one more for each that arrived: it doubles each round', () => {
+describe('the limit', () => {
+  test('is five at first, and one more for each delivery that was taken or refused: it doubles each round', () => {
     const circuit = circuitOf()
     const rounds = [circuit.limit()]
     for (let round = 0; round < 5; round += 1) {
-      learn(circuit, circuit.limit(), 'recovered')
+      learn(circuit, circuit.limit(), round % 2 === 0 ? 'recovered' : 'refused')
       rounds.push(circuit.limit())
     }
     expect(rounds).toEqual([5, 10, 20, 40, 80, 160])
@@ -57,20 +57,32 @@ describe('the allowance', () => {
     expect(circuit.limit()).toBe(12)
   })
 
-  test('does not grow by what failed again or says nothing', () => {
+  test('does not grow by failures, or by what stays unknown', () => {
     const circuit = circuitOf({ initialLimit: 10 })
     learn(circuit, 1, 'recovered')
     learn(circuit, 5, 'failed-again')
-    learn(circuit, 100, 'neutral')
+    learn(circuit, 100, 'unknown')
     expect(circuit.limit()).toBe(11)
   })
 
-  test('is one after a pause: 1, 2, 4, 8, then closed at ten', () => {
+  test('shrinks with each first failure, so that a dead receiver gets nine deliveries', () => {
+    const circuit = circuitOf()
+    const limits = Array.from({ length: 8 }, () => {
+      learn(circuit, 1, 'failed-again')
+      return circuit.limit()
+    })
+    expect(limits).toEqual([5, 5, 5, 5, 4, 3, 2, 1])
+    learn(circuit, 1, 'recovered')
+    expect(circuit.limit()).toBe(6)
+  })
+
+  test('is one after a cooldown: 1, 2, 4, 8, then closed at ten; a refusal says nothing then', () => {
     const circuit = circuitOf({ initialLimit: 10 })
     const now = open(circuit)
     const rounds = [circuit.limit()]
     for (let round = 0; round < 3; round += 1) {
       learn(circuit, circuit.limit(), 'recovered', now)
+      learn(circuit, 1, 'refused', now)
       rounds.push(circuit.limit())
     }
     expect(rounds).toEqual([1, 2, 4, 8])
@@ -81,7 +93,7 @@ describe('the allowance', () => {
   })
 
   test.each([{ initialLimit: 1 }, { maxLimit: 1 }])(
-    'of one at first: half-open after the pause, closed by the first that arrives: %o',
+    'of one at first: half-open after the cooldown, closed by the first that is taken: %o',
     (policy) => {
       const circuit = circuitOf(policy)
       const now = open(circuit)
@@ -92,98 +104,85 @@ describe('the allowance', () => {
   )
 })
 
-describe('the judgement', () => {
+describe('it opens', () => {
   test.each([
-    { initialLimit: 1, hits: 1 },
-    { initialLimit: 3, hits: 3 },
-    { initialLimit: 5, hits: 5 },
-    { initialLimit: 10, hits: 10 },
-    { initialLimit: 500, hits: 10 },
-  ])('with $initialLimit at first, $hits failures are enough', ({ hits, initialLimit }) => {
-    expect(failuresUntilOpen(circuitOf({ initialLimit }), 1000)).toBe(hits)
+    { policy: { initialLimit: 1 }, first: 1 },
+    { policy: { initialLimit: 3 }, first: 5 },
+    { policy: {}, first: 9 },
+    { policy: { initialLimit: 10 }, first: 19 },
+    { policy: { initialLimit: 500 }, first: 509 },
+    { policy: { maxLimit: 4 }, first: 7 },
+  ])('when the first $first fail: $policy', ({ first, policy }) => {
+    expect(failuresUntilOpen(circuitOf(policy), 1000)).toBe(first)
   })
 
-  test('a smaller maximum than the first allowance counts as the first', () => {
-    expect(failuresUntilOpen(circuitOf({ maxLimit: 4 }), 1000)).toBe(4)
-  })
-
-  test('one record that fails over and over is enough where there is no other', () => {
+  test('when one record fails repeatedly, and there is no other', () => {
     const circuit = circuitOf()
-    const judgements = Array.from({ length: 5 }, () => circuit.learn('only', 'failed-again', { sentAt: 1, now: 1 }))
-    expect(judgements).toEqual([undefined, undefined, undefined, undefined, { failedAgain: 1, judged: 1 }])
+    const judgements = Array.from({ length: 9 }, () =>
+      circuit.learn('only', 'failed-again', { sent: circuit.send(), now: 1 }),
+    )
+    expect(judgements.slice(-2)).toEqual([undefined, { failedAgain: 1, judged: 1 }])
   })
 
-  test('nine of ten do, eight of ten do not', () => {
-    const nine = circuitOf({ initialLimit: 10 })
-    learn(nine, 1, 'recovered')
-    expect(learn(nine, 8, 'failed-again')).toBeUndefined()
-    expect(learn(nine, 1, 'failed-again')).toEqual({ failedAgain: 9, judged: 10 })
-    const eight = circuitOf({ initialLimit: 10 })
-    learn(eight, 2, 'recovered')
-    expect(learn(eight, 8, 'failed-again')).toBeUndefined()
+  test.each<ReceiverVerdict>(['recovered', 'refused'])(
+    'only after fifty outcomes once one shows that the receiver is up: %s',
+    (verdict) => {
+      const circuit = circuitOf()
+      learn(circuit, 1, verdict)
+      expect(failuresUntilOpen(circuit, 100)).toBe(verdict === 'recovered' ? 49 : 50)
+    },
+  )
+
+  test.each([0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 1])('at a ratio of exactly %d of the last fifty', (failureRatio) => {
+    const needed = Math.ceil(failureRatio * 50)
+    const circuit = circuitOf({ failureRatio })
+    learn(circuit, 5000, 'recovered')
+    expect(failuresUntilOpen(circuit, 100)).toBe(needed)
+    const early = circuitOf({ failureRatio })
+    learn(early, Math.max(1, 50 - needed), 'recovered')
+    expect(failuresUntilOpen(early, 100)).toBe(needed)
   })
 
-  test('a pause never begins with one that arrived, or says nothing', () => {
-    const circuit = circuitOf({ initialLimit: 10, failureRatio: 0.5 })
-    learn(circuit, 9, 'failed-again')
-    expect(learn(circuit, 1, 'neutral')).toBeUndefined()
-    expect(learn(circuit, 1, 'recovered')).toBeUndefined()
+  test('by the order of sending, not that in which the outcomes are known', () => {
+    const circuit = circuitOf()
+    const sent = Array.from({ length: 100 }, () => circuit.send())
+    const learned = (verdict: ReceiverVerdict, isOurs: (number: number) => boolean): unknown[] =>
+      sent.filter(isOurs).map((number) => circuit.learn(`record-${number}`, verdict, { sent: number, now: 1 }))
+    // Half of a burst arrives, which is known at once; the other half fails, which is known later.
+    learned('recovered', (number) => number % 2 === 0)
+    expect(learned('failed-again', (number) => number % 2 === 1)).toEqual(Array.from({ length: 50 }))
+  })
+
+  test('never by an outcome that is not a failure', () => {
+    const circuit = circuitOf({ initialLimit: 25, failureRatio: 0.5 })
+    learn(circuit, 1, 'recovered')
+    learn(circuit, 48, 'failed-again')
+    for (const verdict of ['unknown', 'refused', 'recovered'] as const)
+      expect(learn(circuit, 1, verdict)).toBeUndefined()
     expect(learn(circuit, 1, 'failed-again')).toBeDefined()
   })
 
-  test('neutral ones are not among those that must be known', () => {
+  test('by one failed probe, or nine of ten outcomes, while it is half-open', () => {
     const circuit = circuitOf()
-    learn(circuit, 1000, 'neutral')
-    expect(failuresUntilOpen(circuit, 100)).toBe(5)
-  })
-
-  test('only the last fifty count: a receiver that worked for a day is found dead as soon', () => {
-    const circuit = circuitOf()
-    learn(circuit, 5000, 'recovered')
-    expect(failuresUntilOpen(circuit, 100)).toBe(45)
-  })
-
-  test.each([0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 1])('a ratio of %d is met by exactly that part', (failureRatio) => {
-    for (let recovered = 0; recovered <= 20; recovered += 1) {
-      const enough = Array.from({ length: 100 }, (_, failed) => failed).find(
-        (failed) => failed + recovered >= 10 && failed >= failureRatio * Math.min(50, failed + recovered),
-      )
-      const circuit = circuitOf({ initialLimit: 10, failureRatio })
-      learn(circuit, recovered, 'recovered')
-      // The fifty last ones are judged: what arrived falls out of them in the end.
-      const isWithin = enough !== undefined && enough + recovered <= 50
-      expect([recovered, failuresUntilOpen(circuit, isWithin ? 100 : 0)]).toEqual([recovered, isWithin ? enough : -1])
-    }
-  })
-
-  test('it needs as many as the allowance gives: after a pause one is enough', () => {
-    const circuit = circuitOf()
-    expect(learn(circuit, 1, 'failed-again', open(circuit))).toEqual({ failedAgain: 1, judged: 1 })
-  })
-
-  test('what was known before a pause is forgotten with it', () => {
-    const circuit = circuitOf()
-    learn(circuit, 4, 'recovered')
     const now = open(circuit)
+    expect(learn(circuit, 1, 'failed-again', now)).toEqual({ failedAgain: 1, judged: 1 })
     learn(circuit, 1, 'recovered', now)
-    // One of ten: had the four counted that arrived before, this would take 45.
     expect(failuresUntilOpen(circuit, 100, now)).toBe(9)
   })
 
-  test('outcomes of retries that were sent before it last opened move nothing', () => {
+  test('not by outcomes of retries that were sent before it last opened', () => {
     const circuit = circuitOf()
+    const sent = circuit.send()
     const now = open(circuit, 1000)
-    for (const sentAt of [1, 1000]) {
-      for (const verdict of ['recovered', 'failed-again'] as const) {
-        expect(circuit.learn('late', verdict, { sentAt, now })).toBeUndefined()
-      }
-    }
+    for (const verdict of ['recovered', 'failed-again'] as const)
+      expect(circuit.learn('late', verdict, { sent, now })).toBeUndefined()
     expect([circuit.limit(), circuit.state(now), circuit.openUntil()]).toEqual([1, 'half-open', now])
+    expect([circuit.counts(sent), circuit.counts(circuit.send())]).toEqual([false, true])
   })
 })
 
-describe('pauses', () => {
-  /** Pauses one after the other while the probe fails, in seconds. */
+describe('cooldowns', () => {
+  /** Cooldowns one after the other while the probe fails, in seconds. */
   function lengths(circuit: Circuit, count: number, from = 1000): number[] {
     let now = from
     return Array.from({ length: count }, () => {
@@ -199,7 +198,7 @@ describe('pauses', () => {
     expect(lengths(circuitOf(), 8)).toEqual([30, 60, 120, 240, 480, 600, 600, 600])
   })
 
-  test('begin small again only when the allowance is back where it began', () => {
+  test('begin small again only when the limit is back where it began', () => {
     const circuit = circuitOf()
     lengths(circuit, 4)
     learn(circuit, 3, 'recovered', 1e6)
@@ -211,7 +210,7 @@ describe('pauses', () => {
     expect(lengths(circuit, 2, 2e6)).toEqual([30, 60])
   })
 
-  test('begin small again also where the maximum is smaller than the first allowance', () => {
+  test('begin small again also where the maximum is smaller than the initial limit', () => {
     const circuit = circuitOf({ maxLimit: 4 })
     lengths(circuit, 4)
     learn(circuit, 20, 'recovered', 1e6)

@@ -30,7 +30,7 @@ function take(circuits: Circuits, subscriptionId: string, now: number): Ticket {
 
 /** Makes a circuit open by as many failures as it needs. */
 function kill(circuits: Circuits, subscriptionId: string, now: number): void {
-  for (let count = 0; count < 5; count += 1) {
+  for (let count = 0; count < 9; count += 1) {
     circuits.settle(take(circuits, subscriptionId, now), 'failed-again', now)
   }
 }
@@ -58,7 +58,7 @@ describe('a retry without outcome', () => {
     for (const ticket of late.slice(0, 4)) circuits.settle(ticket, 'failed-again', 130_000)
     expect(circuits.blocks('a', 130_000) === undefined).toBe(false)
     expect(facts).toEqual([])
-    for (const ticket of others.slice(0, 1)) circuits.settle(ticket, 'failed-again', 132_000)
+    for (const ticket of others) circuits.settle(ticket, 'failed-again', 132_000)
     expect(facts.map(({ subscriptionId, to }) => [subscriptionId, to])).toEqual([['a', 'open']])
   })
 
@@ -157,15 +157,15 @@ describe('settling', () => {
     const probe = take(circuits, 'a', 30_000)
     circuits.settle(probe, 'recovered', 30_001)
     const before = [circuits.views(30_001), [...facts]]
-    for (const verdict of ['recovered', 'failed-again', 'neutral'] as const) circuits.settle(probe, verdict, 30_002)
+    for (const verdict of ['recovered', 'failed-again', 'unknown'] as const) circuits.settle(probe, verdict, 30_002)
     expect([circuits.views(30_001), [...facts]]).toEqual(before)
   })
 
-  test('with neutral frees the place and says nothing', () => {
+  test('with an unknown outcome frees the place and says nothing', () => {
     const { circuits, facts } = allowanceOf()
     for (let count = 0; count < 500; count += 1) {
       expect(circuits.blocks('a', count) === undefined).toBe(true)
-      circuits.settle(take(circuits, 'a', count), 'neutral', count)
+      circuits.settle(take(circuits, 'a', count), 'unknown', count)
     }
     expect(facts).toEqual([])
     expect(circuits.counts(500)).toEqual({ closed: 1, 'half-open': 0, open: 0 })
@@ -198,7 +198,14 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant('settle' as const),
       which: fc.nat(1000),
-      verdict: fc.constantFrom<ReceiverVerdict>('recovered', 'failed-again', 'failed-again', 'failed-again', 'neutral'),
+      verdict: fc.constantFrom<ReceiverVerdict>(
+        'recovered',
+        'failed-again',
+        'failed-again',
+        'failed-again',
+        'refused',
+        'unknown',
+      ),
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('free' as const), which: fc.nat(1000) }) },
@@ -306,7 +313,7 @@ describe('changes of state', () => {
     ])
     const opened = one.filter(({ to }) => to === 'open')
     expect(opened.map(({ pauseMs }) => pauseMs)).toEqual([30_000, 60_000, 120_000, 240_000])
-    expect(opened[0]).toMatchObject({ failedAgain: 5, judged: 5 })
+    expect(opened[0]).toMatchObject({ failedAgain: 9, judged: 9 })
     expect(world.circuits.counts(hourMs)).toEqual({ closed: 3, 'half-open': 0, open: 0 })
     expect(world.circuits.views(hourMs)).toEqual([])
   })

@@ -1,4 +1,4 @@
-// What an outcome says of the receiver: that it refuses one record is no news of it.
+// The verdict of an outcome about the receiver.
 import { expect, test } from 'vitest'
 import type { ReceiverVerdict } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { verdictOf, type Outcome } from '../../../src/reconcile/confirm/evidence.ts'
@@ -9,9 +9,9 @@ test.each<[Outcome, number | null, ReceiverVerdict]>([
   // The status may be that of an earlier attempt.
   ['recovered', 503, 'recovered'],
   ['recovered', 422, 'recovered'],
-  ['unknown', null, 'neutral'],
-  ['unknown', 503, 'neutral'],
-  ['unknown', 422, 'neutral'],
+  ['unknown', null, 'unknown'],
+  ['unknown', 503, 'unknown'],
+  ['unknown', 422, 'unknown'],
   ['failed-again', null, 'failed-again'],
   ['failed-again', 500, 'failed-again'],
   ['failed-again', 503, 'failed-again'],
@@ -27,14 +27,14 @@ test.each<[Outcome, number | null, ReceiverVerdict]>([
   ['failed-again', 408, 'failed-again'],
   ['failed-again', 425, 'failed-again'],
   ['failed-again', 429, 'failed-again'],
-  ['failed-again', 400, 'neutral'],
-  ['failed-again', 402, 'neutral'],
-  ['failed-again', 405, 'neutral'],
-  ['failed-again', 409, 'neutral'],
-  ['failed-again', 410, 'neutral'],
-  ['failed-again', 413, 'neutral'],
-  ['failed-again', 422, 'neutral'],
-  ['failed-again', 499, 'neutral'],
+  ['failed-again', 400, 'refused'],
+  ['failed-again', 402, 'refused'],
+  ['failed-again', 405, 'refused'],
+  ['failed-again', 409, 'refused'],
+  ['failed-again', 410, 'refused'],
+  ['failed-again', 413, 'refused'],
+  ['failed-again', 422, 'refused'],
+  ['failed-again', 499, 'refused'],
 ])('%s, the receiver answered %j: %s', (outcome, status, verdict) => {
   expect(verdictOf(outcome, status)).toBe(verdict)
 })

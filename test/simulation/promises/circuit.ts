@@ -3,7 +3,6 @@ import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 const judgedRecords = 50
-const fewestJudged = 10
 /** Deliveries that the receiver refuses with one of these are its trouble; with another 4xx, the record's. */
 const telling: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
 
@@ -11,10 +10,13 @@ const telling: ReadonlySet<number> = new Set([401, 403, 404, 408, 425, 429])
 const forgottenMs = 600_000
 
 interface Subscription {
-  /** Last outcome of each record, the oldest first: true when it failed again. */
-  last: Map<string, boolean>
+  /** Last outcome of each record, in the order in which the retries were sent. */
+  last: { id: string; sent: number; hasFailed: boolean }[]
   known: number
   limit: number
+  /** The receiver has taken a delivery, or refused a single record. */
+  isKnownUp: boolean
+  isHalfOpen: boolean
   /** ms since the start: outcomes of retries that were sent before count for nothing. */
   openedAt: number
   /** ms since the start: it has to open with an outcome that was reported then. */
@@ -33,22 +35,27 @@ interface Subscription {
 
 type Outcome = Extract<TelemetryEvent, { type: 'outcome' }>
 
-function isNeutral({ outcome, responseStatusCode: code }: Outcome): boolean {
-  if (outcome === 'recovered') return false
-  return outcome === 'unknown' || (code !== null && code >= 400 && code < 500 && !telling.has(code))
+function refusesRecord({ outcome, responseStatusCode: code }: Outcome): boolean {
+  return outcome === 'failed-again' && code !== null && code >= 400 && code < 500 && !telling.has(code)
 }
 
 export function createCircuitWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, knowledge, timeline, violate } = options
   const { cooldown, enabled, failureRatio, initialLimit, maxCooldown, maxLimit } = config.circuit
+  const initial = Math.min(initialLimit, maxLimit)
+  /** While nothing shows that the receiver is up, so many have to fail again: the initial limit, and up to nine that follow. */
+  const firstRetries = Math.min(2 * initial - 1, initial + 9)
   const subscriptions = new Map<string, Subscription>()
+  /** The number of the call, by record. */
+  const sentAs = new Map<string, number>()
 
   function fresh(): Subscription {
-    const limit = Math.min(initialLimit, maxLimit)
     return {
-      last: new Map(),
+      last: [],
       known: 0,
-      limit,
+      limit: initial,
+      isKnownUp: false,
+      isHalfOpen: false,
       openedAt: -Infinity,
       mustOpen: undefined,
       opensAt: undefined,
@@ -67,7 +74,13 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
   }
 
   function failedOf({ last }: Subscription): number {
-    return [...last.values()].filter((failed) => failed).length
+    return last.filter(({ hasFailed }) => hasFailed).length
+  }
+
+  /** Outcomes without which a closed circuit doesn't open. */
+  function neededOf({ isHalfOpen, isKnownUp }: Subscription): number {
+    if (isHalfOpen) return 1
+    return isKnownUp ? judgedRecords : firstRetries
   }
 
   function learn(fact: Outcome): void {
@@ -75,19 +88,25 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
     const subscription = of(id)
     if (timeline.now() - subscription.usedAt >= forgottenMs) subscription.isUnsure = true
     subscription.usedAt = timeline.now()
-    if (isNeutral(fact) || (knowledge.get(fact.id)?.sentAt ?? 0) < subscription.openedAt) return
-    const { last } = subscription
-    last.delete(fact.id)
-    last.set(fact.id, fact.outcome === 'failed-again')
-    subscription.known += 1
-    if (last.size > judgedRecords) last.delete(last.keys().next().value ?? '')
-    if (fact.outcome === 'recovered') {
-      subscription.limit = Math.min(maxLimit, subscription.limit + 1)
-      if (subscription.limit >= initialLimit) subscription.nextPauseMs = cooldown
+    if (fact.outcome === 'unknown' || (knowledge.get(fact.id)?.sentAt ?? 0) < subscription.openedAt) return
+    const isRefused = refusesRecord(fact)
+    if (!isRefused) {
+      const outcome = { id: fact.id, sent: sentAs.get(fact.id) ?? 0, hasFailed: fact.outcome === 'failed-again' }
+      const others = subscription.last.filter((other) => other.id !== fact.id)
+      subscription.last = [...others, outcome].sort((a, b) => a.sent - b.sent).slice(-judgedRecords)
+      subscription.known += 1
     }
-    const isJudged = last.size >= Math.min(fewestJudged, subscription.limit)
-    const isBad = failedOf(subscription) >= failureRatio * last.size
-    if (fact.outcome === 'failed-again' && isJudged && isBad && !subscription.isUnsure)
+    if (fact.outcome === 'recovered' || isRefused) {
+      subscription.isKnownUp = true
+      if (isRefused && subscription.isHalfOpen) return
+      subscription.limit = Math.min(maxLimit, subscription.limit + 1)
+      if (subscription.limit < initial) return
+      subscription.isHalfOpen = false
+      subscription.nextPauseMs = cooldown
+      return
+    }
+    const isBad = failedOf(subscription) >= failureRatio * subscription.last.length
+    if (subscription.known >= neededOf(subscription) && isBad && !subscription.isUnsure)
       subscription.mustOpen = timeline.now()
   }
 
@@ -104,25 +123,35 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
   }
 
   function open(id: string, subscription: Subscription): void {
-    const { known, last, limit, pauseMs } = subscription
+    const { known, last, pauseMs } = subscription
     const failed = failedOf(subscription)
     const isAsLong = (ms: number): boolean => Math.abs((pauseMs ?? 0) - ms) <= 1
     // The first pause again, if it was forgotten.
     const isForgotten = subscription.isUnsure && isAsLong(cooldown)
     const nextPauseMs = Math.min(maxCooldown, 2 * (isForgotten ? cooldown : subscription.nextPauseMs))
-    subscriptions.set(id, { ...fresh(), limit: 1, openedAt: timeline.now(), nextPauseMs })
+    subscriptions.set(id, {
+      ...fresh(),
+      limit: 1,
+      isKnownUp: subscription.isKnownUp,
+      isHalfOpen: true,
+      openedAt: timeline.now(),
+      nextPauseMs,
+    })
     if (!isForgotten && !isAsLong(subscription.nextPauseMs))
       violate('dead-receiver', `pauses ${id} for ${pauseMs ?? 0} ms, not for ${subscription.nextPauseMs}`)
     if (subscription.isUnsure) return
     exercise('a circuit opens')
-    if (failed === failureRatio * last.size) exercise('a circuit opens at exactly the ratio')
-    if (known < Math.min(fewestJudged, limit)) violate('waits', `opens the circuit of ${id} after ${known} outcomes`)
-    if (failed < failureRatio * last.size)
-      violate('waits', `opens the circuit of ${id}: ${failed} of ${last.size} failed`)
+    if (failed === failureRatio * last.length) exercise('a circuit opens at exactly the ratio')
+    if (known < neededOf(subscription)) violate('waits', `opens the circuit of ${id} after ${known} outcomes`)
+    if (failed < failureRatio * last.length)
+      violate('waits', `opens the circuit of ${id}: ${failed} of ${last.length} failed`)
   }
 
   return {
-    sent: checkOpened,
+    sent(call) {
+      checkOpened()
+      if (call.operation === 'retry') sentAs.set(call.id, call.number)
+    },
     fact(fact) {
       if (!enabled) return
       if (fact.type === 'circuit' && fact.subscriptionId !== undefined) {
