@@ -136,9 +136,9 @@ const alone: Leadership = { isLeading: () => true, since: () => 0 }
 
 /** The sections that decide of records. `periodMs` is the time between two ticks of the schedule. */
 export function toPolicy({ circuit, outcome, retry, select, window }: Config, periodMs: number): Policy {
-  const { backoff, maxAttempts, orderPerEntity } = retry
+  const { backoff, maxAttempts } = retry
   const { probeTimeout } = circuit
-  return { window, select, backoff, maxAttempts, orderPerEntity, outcome: { ...outcome, probeTimeout }, periodMs }
+  return { window, select, backoff, maxAttempts, outcome: { ...outcome, probeTimeout }, periodMs }
 }
 
 /** Connections to each origin: enough for retries, a sweep, checks and a probe at the same time. */

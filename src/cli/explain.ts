@@ -137,7 +137,6 @@ export function awaitedRemarks(list: readonly Explanation[], daemon: AskedDaemon
 
 const noneFound =
   'The platform shows no record of such an event, and no failed record with such a webhook id. A webhook that was delivered is shown by the id of its event.'
-const inOrder = 'Of one transfer or account the oldest failed event is retried first (retry.orderPerEntity).'
 
 interface ExplainShown {
   /** As given. */
@@ -148,11 +147,10 @@ interface ExplainShown {
 }
 
 function printText(list: readonly Explanation[], { daemon, found, id, now }: ExplainShown, session: Session): void {
-  const { moments, policy, print, target } = session
+  const { moments, print, target } = session
   const lines = [
     `Event ${cell(found.records[0]?.eventId ?? id)} of ${target}, ${moments.show(now)}: ${counted(list.length, 'record')}\n`,
     ...(list.length === 0 ? [`${noneFound}\n`] : list.map((one) => block(one, now, session))),
-    ...(policy.orderPerEntity && list.some(({ state }) => state === 'due') ? [`${inOrder}\n`] : []),
     ...remarks(found).map((remark) => `${remark}\n`),
     ...(list.length > 0 ? [`${inWords(daemon)}\n`] : []),
     ...awaitedRemarks(list, daemon).map((remark) => `${remark}\n`),

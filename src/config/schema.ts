@@ -141,11 +141,6 @@ export const schema = z.strictObject({
         'Maximum share of a delay that is cut at random, so that records are not all due together.',
       ),
     }),
-    orderPerEntity: setting(
-      flag(),
-      false,
-      'Retry the events of one transfer or account in order: the next one only when the one before has recovered or was given up.',
-    ),
   }),
   outcome: z.strictObject({
     firstCheck: setting(
@@ -176,13 +171,13 @@ export const schema = z.strictObject({
     initialLimit: setting(
       integer(1, 1000),
       5,
-      'Limit, at first, of retries of a subscription without a known outcome. Each recovered one adds one.',
+      'Limit, at first, of retries of a subscription without a known outcome. Each delivery that the receiver takes or refuses adds one.',
     ),
     maxLimit: setting(integer(1, 100_000), 10_000, 'Maximum of the limit that begins at circuit.initialLimit.'),
     failureRatio: setting(
       decimal(0.01, 1),
       0.9,
-      'Share of the last outcomes that must be failed-again for the circuit to open.',
+      'Share of the last 50 retries that must fail again for the circuit to open.',
     ),
     cooldown: setting(
       duration('100ms', '1d'),

@@ -24,8 +24,6 @@ export interface WebhookRecord {
   module: string
   /** The receiver's answer to the last attempt. */
   responseStatusCode: number | null
-  /** UUID of the transfer or account that the event is about, if the payload has one. */
-  entityId?: string
 }
 
 /** A row without a readable id, event time or status: no decision is possible. */
@@ -63,16 +61,6 @@ function count(value: unknown): number {
   return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? Math.floor(value) : 0
 }
 
-/** The payload's data holds the entity under a key named after its kind; other members may have no id. @see docs/platform-api.md "Payload" */
-function entityOf(payload: Record<string, unknown>): string | undefined {
-  const data = object(payload['data'])
-  for (const kind in data) {
-    const id = kind === 'complianceCheck' ? undefined : object(data[kind])['id']
-    if (isUuid(id)) return id.toLowerCase()
-  }
-  return undefined
-}
-
 /** Reads one row of a list, or the record of a retry's answer. Never throws. */
 export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | UnreadableRow {
   if (typeof row !== 'object' || row === null) return { unreadable: true, id: undefined, field: 'row' }
@@ -82,9 +70,7 @@ export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | Unread
   const eventLocal = parseLocal(fields['eventDateTime'], zone)
   if (eventLocal === undefined) return { unreadable: true, id, field: 'eventDateTime' }
   if (typeof fields['status'] !== 'string') return { unreadable: true, id, field: 'status' }
-  const payload = object(fields['requestPayload'])
-  const webhook = object(payload['webhook'])
-  const entityId = entityOf(payload)
+  const webhook = object(object(fields['requestPayload'])['webhook'])
   const code = fields['responseStatusCode']
   return {
     id,
@@ -97,7 +83,6 @@ export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | Unread
     eventType: word(webhook['type']),
     module: word(webhook['module']),
     responseStatusCode: typeof code === 'number' && Number.isInteger(code) ? code : null,
-    ...(entityId !== undefined && { entityId }),
   }
 }
 

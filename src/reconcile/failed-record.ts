@@ -26,10 +26,6 @@ export interface PendingOutcome {
 export interface FailedRecord extends Known {
   eventId: string
   awaiting: PendingOutcome | undefined
-  /** Transfer or account of the event; empty when the row has none, or without `retry.orderPerEntity`. */
-  entityId: string
-  /** True when later events of its entity no longer wait for it, because its outcome stays unknown. */
-  letsPass: boolean
   /** Second of the event on the platform's wall clock. */
   localSecond: number
   /** Last attempt on the platform's wall clock as the platform shows it; null when it shows none. */
@@ -57,7 +53,7 @@ function lastAt(record: WebhookRecord, eventAt: number, { zone, now }: { zone: T
   return last > now + toleratedAheadMs ? eventAt : last
 }
 
-/** `now` in epoch ms of the platform's clock. The backlog decides if it keeps the entity. */
+/** `now` in epoch ms of the platform's clock. */
 export function createFailedRecord(record: WebhookRecord, when: { zone: TimeZone; now: number }): FailedRecord {
   const eventAt = laterReadingNotAfter(when.zone, record.eventLocal, when.now)
   return {
@@ -77,8 +73,6 @@ export function createFailedRecord(record: WebhookRecord, when: { zone: TimeZone
     refusals: 0,
     triedAt: 0,
     awaiting: undefined,
-    entityId: '',
-    letsPass: false,
   }
 }
 

@@ -42,8 +42,6 @@ export interface Policy {
   backoff: BackoffPolicy
   /** A record with this many attempts is parked. */
   maxAttempts: number
-  /** Events of one entity are retried in their order. */
-  orderPerEntity: boolean
   outcome: OutcomePolicy
   /** Time between two ticks of the schedule, in ms. */
   periodMs: number

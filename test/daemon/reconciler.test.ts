@@ -130,7 +130,6 @@ describe('from the configuration', () => {
       select: { eventTypes: [], modules: [], subscriptionIds: [] },
       backoff: { initial: minuteMs, multiplier: 2, max: 6 * hourMs, jitter: 0.5 },
       maxAttempts: 30,
-      orderPerEntity: false,
       outcome: { firstCheck: 500, giveUpAfter: hourMs, stuckAfter: 15 * minuteMs, probeTimeout: 2 * minuteMs },
       periodMs: 30_000,
     })

@@ -54,23 +54,6 @@ describe('retry', () => {
     expect(reportOf(again).retried).toContainEqual(expect.objectContaining({ webhookId: missing, result: 'gone' }))
   })
 
-  test('events of one entity go in their order, that of the chosen ones', async () => {
-    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
-    const now = systemClock.now()
-    const requestPayload = {
-      data: { account: { id: missing } },
-      webhook: { type: 'account-activated', module: 'accounts' },
-    }
-    const [left, second, first] = [10, 3, 5].map((hours) =>
-      sandbox.addWebhook({ requestPayload, eventInstant: now - hours * hour, subscriptionId: missing, attempts: 2 }),
-    )
-    const env = await envOf(sandbox, { RECONCILER_RETRY_ORDER_PER_ENTITY: 'true' })
-    const ran = await runCommand(['retry', '--since', '6h', '--json'], { env })
-    expect(ran.code, ran.err).toBe(0)
-    expect(reportOf(ran).retried.map(({ webhookId }) => webhookId)).toEqual([first, second])
-    expect(sandbox.record(left ?? '')?.status).toBe('failed')
-  })
-
   test('what asks for nothing that has failed says so', async () => {
     await using sandbox = await startPlatform()
     for (const args of [

@@ -36,19 +36,12 @@ export interface Expectations {
 
 const slowFactor = 20
 const hourMs = 3_600_000
-const maxCheckPauseMs = 300_000
 
 /** True when the platform's clock is put back by an hour about the time of the run. */
 function isPutBack({ habits, startAt }: Scenario): boolean {
   const zone = createTimeZone(habits.timeZone)
   const offset = (at: number): number => zone.toLocal(at) - at
   return offset(startAt + hourMs) < offset(startAt - hourMs)
-}
-
-/** The most records that have to be delivered one after the other, with an order per entity. */
-function longestChain({ records }: Scenario): number {
-  const chains = Map.groupBy(records, ({ entity, subscription }) => `${subscription} ${entity}`)
-  return Math.max(0, ...chains.values().map(({ length }) => length))
 }
 
 export function createExpectations(scenario: Scenario, config: Config): Expectations {
@@ -60,13 +53,6 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     habits.latency[1] * (isSlow ? slowFactor : 1) + (habits.delivery === 'sync' ? habits.deliveryTime[1] : 0)
   const hasRepeatedHour = isPutBack(scenario)
   const clockTolerance = (1000 + roundTrip) / 2 + (habits.timePrecision === 'second' ? 1000 : 0) + 200
-
-  /** Each record of a chain is delivered once when receivers are sound. The check that shows it comes at most as much later, or 5 min. */
-  function orderedEndAt(): number {
-    const deliveryMs = habits.queue[1] + habits.deliveryTime[1] + roundTrip
-    const outcomeMs = deliveryMs + Math.min(deliveryMs, maxCheckPauseMs)
-    return soundAtOf(scenario) + backoff.max + longestChain(scenario) * outcomeMs
-  }
 
   /** A record whose receiver refuses it may hold its place until it is parked: where all are held so, the others wait for that. */
   function crowdedEndAt(): number {
@@ -99,11 +85,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
       (notBefore === undefined || shownAt(record) >= notBefore),
     isParked: ({ attempts }) => attempts >= maxAttempts,
     isLapsed: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
-    endAt: Math.max(
-      scenario.calmAt + scenario.patienceMs,
-      crowdedEndAt(),
-      config.retry.orderPerEntity ? orderedEndAt() : 0,
-    ),
+    endAt: Math.max(scenario.calmAt + scenario.patienceMs, crowdedEndAt()),
     isSettled: ({ eventAt }, now) => eventAt + settle <= now,
     isBefore: (record, other) => shownAt(record) + (hasRepeatedHour ? hourMs : 0) < shownAt(other),
     probesWithin(ms) {

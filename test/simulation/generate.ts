@@ -5,6 +5,7 @@ import { recordsOf } from './draw-records.ts'
 import { faultKinds, type FaultKind, type FaultWindow } from './fault-kinds.ts'
 import type { Outage, PlannedLife, PlannedReceiver, PlannedRecord, Scenario } from './scenario.ts'
 import { themes, type Theme } from './themes.ts'
+import { variantOf } from './variants.ts'
 
 const putBackAt = Date.UTC(2026, 9, 25, 0, 40)
 /** A plain day, and half an hour before the clock is put back and forward in Berlin. */
@@ -129,7 +130,7 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
     ),
     RECONCILER_RETRY_BACKOFF_JITTER: String(draw.pick([0, 0.3, 0.5])),
     ...(draw.chance(0.15) && { RECONCILER_RETRY_MAX_PER_SECOND: String(draw.pick([0.5, 3])) }),
-    ...(draw.chance(0.15) && { RECONCILER_RETRY_ORDER_PER_ENTITY: 'true' }),
+    ...(draw.chance(0.15) && { RECONCILER_CIRCUIT_ENABLED: 'false' }),
     ...(draw.chance(0.15) && { RECONCILER_SELECT_EVENT_TYPES: 'account-activated' }),
     // Near a change of daylight saving, an event may lie before it or behind it.
     ...(startAt !== putBackAt &&
@@ -211,38 +212,6 @@ function receiversOf(draw: Draw, theme: Theme, count: number, troubledMs: number
   }))
 }
 
-/** One subscription whose receiver is spared: few retries a second, and many records of either age. */
-function ages(draw: Draw, scenario: Scenario): Scenario {
-  const record = (age: number): PlannedRecord => ({
-    at: -age,
-    subscription: 0,
-    kind: 'plain',
-    attempts: 1,
-    lastAttemptAt: -draw.within(5 * minuteMs, 10 * minuteMs),
-    entity: draw.below(1000),
-    eventType: 'account-activated',
-  })
-  const dropped = new Set(['RECONCILER_RETRY_ORDER_PER_ENTITY', 'RECONCILER_WINDOW_NOT_BEFORE'])
-  const env = Object.fromEntries(Object.entries(scenario.env).filter(([name]) => !dropped.has(name)))
-  return {
-    ...scenario,
-    receivers: scenario.receivers.map(() => ({ outages: [], flaky: 0 })),
-    records: [
-      ...Array.from({ length: draw.within(50, 80) }, () => record(draw.within(75 * minuteMs, 110 * minuteMs))),
-      ...Array.from({ length: draw.within(30, 50) }, () => record(draw.within(12 * minuteMs, 35 * minuteMs))),
-    ],
-    lives: [],
-    env: {
-      ...env,
-      RECONCILER_RETRY_MAX_PER_SECOND: '0.5',
-      RECONCILER_RETRY_BACKOFF_INITIAL: '10s',
-      RECONCILER_RETRY_BACKOFF_MAX: '1m',
-      RECONCILER_CIRCUIT_INITIAL_LIMIT: '20',
-      RECONCILER_WINDOW_LOOKBACK: `${7 * dayMs}ms`,
-    },
-  }
-}
-
 /** With `window.notBefore`, a record of the same second before it. */
 function justBefore({ env, startAt }: Scenario): PlannedRecord[] {
   const notBefore = env['RECONCILER_WINDOW_NOT_BEFORE']
@@ -310,5 +279,5 @@ export function generate(seed: number): Scenario {
     lives: livesOf(draw, theme, troubledMs),
   }
   const whole = { ...scenario, records: [...records, ...justBefore(scenario)] }
-  return theme === 'calm' && draw.chance(0.4) ? ages(draw, whole) : whole
+  return theme === 'calm' ? variantOf(draw, whole) : whole
 }

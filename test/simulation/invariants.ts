@@ -241,7 +241,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (report.kind !== 'full' || report.continued || report.result !== 'complete') return
     sweeps = [...sweeps.slice(-1), { startedAt: timeline.now() - report.seconds * 1000 }]
     const [before] = sweeps
-    if (sweeps.length < 2 || before === undefined || !isRoomy || config.retry.orderPerEntity) return
+    if (sweeps.length < 2 || before === undefined || !isRoomy) return
     if (isHeld() || freeSince >= before.startedAt || !isCalmSince(before.startedAt)) return
     for (const record of platform.records.values()) {
       if (!isOverdue(record, before.startedAt)) continue

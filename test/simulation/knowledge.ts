@@ -34,8 +34,6 @@ export interface Known extends Tries {
   inFlight: Call | undefined
   /** Since its retry was answered, or its answer given up. */
   owed: { kind: 'accepted' | 'lost'; why: 'answer' | 'timeout' | 'cut'; at: number } | undefined
-  /** It need not be waited for any more by those behind it: it is gone, or its end is not known. */
-  letsPass: boolean
   /** The platform refused the token: the call may be made once more, as the same retry. */
   mayReplay: boolean
   /** A PATCH, or the look after it, has shown it as successful. */
@@ -102,7 +100,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       touchedAt: -Infinity,
       inFlight: undefined,
       owed: undefined,
-      letsPass: false,
       mayReplay: false,
       isDone: false,
     }
@@ -157,7 +154,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
       tries.tries += 1
       tries.refusals = 0
     })
-    if (told.status === 404) known.letsPass = true
     if (told.found === 'successful') known.isDone = true
     const isAccepted = told.kind === 'told' && told.views.length > 0
     if (isAccepted || isLost(told)) {
@@ -178,8 +174,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     if (view.status !== 'failed' || askedAt < known.touchedAt) return
     known.firstShownAt ??= timeline.now()
     known.isDone = false
-    // A check that shows it beside others is not taken in.
-    if (isSweepPage(call) && known.owed === undefined) known.letsPass = false
     const before = known.views.at(-1)
     // A last attempt that lies ahead was made before the platform's clock was put back: it counts as none, until it is shown again.
     const lastAt = view.lastAt !== null && view.lastAt > platform.now() ? null : view.lastAt
@@ -233,7 +227,6 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         owed.delete(fact.id)
         known.owed = undefined
         known.views = known.views.slice(-1)
-        if (fact.outcome === 'unknown') known.letsPass = true
         if (fact.outcome !== 'recovered') return
         // What is recovered is forgotten: a list that still shows it as failed brings back a record that is not known.
         Object.assign(known, {

@@ -206,25 +206,13 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     if (own.waiting() > 0) trace.violate('alive', `the process has ended, and still waits for ${own.waiting()} things`)
   }
 
-  /** In the order of events of its entity, it waits for one that can not be delivered. */
-  function waitsForOdd(record: SimulatedRecord): boolean {
-    if (!config.retry.orderPerEntity) return false
-    return [...platform.records.values()].some(
-      (other) =>
-        other.entityId === record.entityId &&
-        !expectations.isBefore(record, other) &&
-        other.plan.kind !== 'plain' &&
-        other.status !== 'successful',
-    )
-  }
-
   /** What the daemon owes the records: those that should be recovered, and are not. */
   function open(): SimulatedRecord[] {
     return [...platform.records.values()].filter((record) => {
       const { id, plan, status } = record
       const attempts = Math.max(record.attempts, watch?.tries(id) ?? 0)
       if (status === 'successful' || plan.kind !== 'plain') return false
-      if (!expectations.isSelected(record) || expectations.isParked({ attempts }) || waitsForOdd(record)) return false
+      if (!expectations.isSelected(record) || expectations.isParked({ attempts })) return false
       return !expectations.isLapsed(record, platform.now(), 2 * scenario.periodMs)
     })
   }

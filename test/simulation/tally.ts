@@ -25,7 +25,6 @@ export const promises = [
   'no subscription waits while it may go',
   'not parked for refusals',
   'one trial after each pause',
-  'order',
   'parked',
   'recent and old take turns',
   'recent sweeps rest',

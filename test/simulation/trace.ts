@@ -7,7 +7,6 @@ import { createHash } from 'node:crypto'
  *   can be recovered is, within a bounded time;
  * - `premature`: no retry before it is due as of what was shown, none of a record whose outcome is awaited, never two of
  *   one record in flight, none in a list that is being read;
- * - `order`: with `retry.orderPerEntity` no event goes before an older open one of its entity; lanes have their turns;
  * - `limits`: retries in flight, calls per second, waits that were asked for, failed tries to get a token;
  * - `dead-receiver`: a dead receiver gets, for each subscription, at most `2 * initialLimit - 1` deliveries before the
  *   first pause of that subscription, then one per pause;
@@ -17,8 +16,7 @@ import { createHash } from 'node:crypto'
  * - `books`: what was accepted or lost is recovered, failed again, unknown or awaited; metrics say what happened;
  * - `alive`: no bug ends the daemon, its loops turn, it ends when asked to and leaves nothing behind.
  */
-export type Invariant =
-  'waits' | 'premature' | 'order' | 'limits' | 'dead-receiver' | 'untrue' | 'bounds' | 'books' | 'alive'
+export type Invariant = 'waits' | 'premature' | 'limits' | 'dead-receiver' | 'untrue' | 'bounds' | 'books' | 'alive'
 
 export interface Violation {
   invariant: Invariant

@@ -27,7 +27,6 @@ export const defaultPolicy: Policy = {
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
   backoff: { initial: minuteMs, multiplier: 2, max: 6 * hourMs, jitter: 0.5 },
   maxAttempts: 30,
-  orderPerEntity: false,
   outcome: { firstCheck: 500, giveUpAfter: hourMs, probeTimeout: 2 * minuteMs },
   periodMs: 30_000,
 }

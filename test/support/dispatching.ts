@@ -19,7 +19,6 @@ export function holding(records: WebhookRecord[], options: ReconcileOptions = {}
   const world = reconcile({ ...options, records })
   learn(world.backlog, listingOf(records, { askedAt: 0 }), testNow)
   world.planner.changed()
-  world.planner.sawAll()
   return world
 }
 

@@ -1,4 +1,4 @@
-// A platform of very many failed records, each of a subscription whose receiver is up or dead: cheap enough for an hour of retries.
+// A platform of very many failed records, each of a subscription whose receiver takes, refuses or fails them: cheap enough for an hour of retries.
 import type { PlatformClient } from '../../src/platform/client.ts'
 import type { ListPage, ListQuery } from '../../src/platform/operations.ts'
 import type { RateLimiter } from '../../src/platform/rate-limiter.ts'
@@ -14,7 +14,8 @@ export interface Population {
   records: number
   from: number
   to: number
-  isDead: boolean
+  /** The receiver's answer to each delivery: a 5xx of a dead receiver, or a 4xx to a record that it refuses. */
+  answer: 200 | 422 | 503
 }
 
 export interface FailedPlatform extends PlatformClient {
@@ -25,7 +26,7 @@ export interface FailedPlatform extends PlatformClient {
 
 interface Row {
   record: WebhookRecord
-  isDead: boolean
+  answer: Population['answer']
 }
 
 const latencyMs = 50
@@ -37,12 +38,12 @@ export function createFailedPlatform(
 ): FailedPlatform {
   const rows = new Map<string, Row>()
   const byEvent = new Map<string, Row>()
-  for (const { from, isDead, records, subscription: number, to } of populations) {
+  for (const { answer, from, records, subscription: number, to } of populations) {
     for (let index = 0; index < records; index += 1) {
       const id = idOf(rows.size + 1)
       const eventLocal = Math.floor(from + ((to - from) * index) / records)
       const row: Row = {
-        isDead,
+        answer,
         record: {
           id,
           eventId: id.replace(/^0/, 'e'),
@@ -105,8 +106,9 @@ export function createFailedPlatform(
       const row = rows.get(id)
       if (row?.record.status !== 'failed')
         return { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' }
-      const status = row.isDead ? 'failed' : 'successful'
-      Object.assign(row.record, { status, attempts: row.record.attempts + 1, lastAttemptLocal: clock.now() })
+      const status = row.answer === 200 ? 'successful' : 'failed'
+      const attempts = row.record.attempts + 1
+      Object.assign(row.record, { status, attempts, lastAttemptLocal: clock.now(), responseStatusCode: row.answer })
       if (status === 'successful') {
         stale += 1
         delivered += 1

@@ -187,8 +187,6 @@ function createTake({ reconciler }: Session): { take: Take; end: () => void } {
     },
     end() {
       recount.commit(true)
-      // Where events of one entity go in their order, it is that of the selected ones.
-      reconciler.planner.sawAll()
     },
   }
 }

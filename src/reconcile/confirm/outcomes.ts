@@ -2,7 +2,7 @@
 // A PATCH whose answer was lost (platform/operations.ts: the platform may have accepted it) is not sent again while its outcome
 // is open: it counts as a try, and is checked like an accepted one. A check after 2 min that shows the record unchanged makes the
 // outcome `unknown`; otherwise that waits until `giveUpAfter` (evidence.ts). Then the record backs off like any other (decide.ts),
-// its circuit counts nothing, and with an order later events of its entity no longer wait.
+// and its circuit counts nothing.
 import type { Clock } from '../../runtime/clock.ts'
 import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
 import type { TimeZone } from '../../platform/time-zone.ts'
@@ -123,7 +123,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     backlog.touch(record)
     pending.delete(record)
     if (shown !== undefined) updateFailedRecord(record, shown, { zone, now: seenAt })
-    record.letsPass = outcome === 'unknown'
     if (outcome === 'recovered') backlog.remove(record)
     // The time is now, not askedAt: retries sent in between count as sent before the circuit opened.
     circuits.settle(awaiting.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())

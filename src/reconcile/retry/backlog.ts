@@ -3,7 +3,7 @@ import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Steps } from '../../runtime/steps.ts'
 import type { Gate } from './gates.ts'
-import { decide, decisions, noCounts, type Counts } from '../decide.ts'
+import { attemptsOf, decide, decisions, noCounts, type Counts } from '../decide.ts'
 import { createFailedRecord, eventSecondOf, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import type { Policy } from '../policy.ts'
@@ -187,8 +187,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
       return
     }
     updateFailedRecord(known, record, { zone, now })
-    // Still open: later events of its entity wait for it again.
-    known.letsPass = false
     learned.changed.push(known)
   }
 
@@ -201,7 +199,6 @@ export function createBacklog(options: BacklogOptions): Backlog {
 
   function newcomerOf(record: WebhookRecord, now: number): FailedRecord {
     const entry = createFailedRecord(record, { zone, now })
-    if (policy.orderPerEntity) entry.entityId = record.entityId ?? ''
     entry.subscriptionId = intern(entry.subscriptionId)
     entry.eventType = intern(entry.eventType)
     entry.module = intern(entry.module)
@@ -250,8 +247,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
     if (listing.records.length > rowsPerStep) yield
     dropAbsent(listing, learned)
     if (listing.records.length > rowsPerStep) yield
-    // Oldest first, in any order of the platform's list: then no record of a listing evicts another one of it.
-    newcomers.sort((a, b) => a.row.eventSecond - b.row.eventSecond)
+    // In the order of retries: else records that fail repeatedly and are due again keep out those that were never retried.
+    newcomers.sort((a, b) => attemptsOf(a.entry) - attemptsOf(b.entry) || a.row.eventSecond - b.row.eventSecond)
     if (newcomers.length > rowsPerStep) yield
     const evicted = yield* admit(newcomers, now, learned)
     if (newcomers.length > rowsPerStep) yield

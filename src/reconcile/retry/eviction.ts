@@ -1,6 +1,6 @@
 // Eviction when the backlog is full: a record of the subscription that holds the most places gives way. @see docs/architecture.md "Backlog and decisions"
 import TinyQueue from 'tinyqueue'
-import { decide, type Decision } from '../decide.ts'
+import { attemptsOf, decide, type Decision } from '../decide.ts'
 import { eventSecondOf, type FailedRecord } from '../failed-record.ts'
 import { recentMs, type Policy } from '../policy.ts'
 
@@ -40,6 +40,7 @@ type Age = 'recent' | 'old'
 interface Candidate {
   record: FailedRecord
   rank: number
+  attempts: number
   isOursOnly: boolean
   /** Among equals the larger value is evicted: the due time of a backing-off record, else the event's second. */
   at: number
@@ -52,9 +53,14 @@ interface SubscriptionPlaces {
   candidates: Partial<Record<Age, TinyQueue<Candidate>>>
 }
 
+/** Negative when `a` can be retried later than `b`, as far as the order of retries goes. */
+function byTurn(a: Candidate, b: Candidate): number {
+  return a.rank - b.rank || (a.rank === ranks.due ? b.attempts - a.attempts : 0)
+}
+
 /** Negative when `a` is worth less: it is evicted first. */
 function byWorth(a: Candidate, b: Candidate): number {
-  return Number(a.isOursOnly) - Number(b.isOursOnly) || a.rank - b.rank || b.at - a.at
+  return Number(a.isOursOnly) - Number(b.isOursOnly) || byTurn(a, b) || b.at - a.at
 }
 
 /** Decides about the newcomers of one listing. `records` are those of the backlog; the counts include earlier decisions. */
@@ -77,9 +83,8 @@ export function createAdmission(
   function candidate(record: FailedRecord): Candidate {
     const { decision, dueAt } = decide(record, policy, { now })
     const at = decision === 'backing-off' ? dueAt : eventSecondOf(record)
-    // With an order, a due one that waits for what was left out has to give way to it.
-    const mayWait = policy.orderPerEntity && decision === 'due'
-    return { record, rank: ranks[decision], isOursOnly: record.tries > record.attempts && !mayWait, at }
+    const isOursOnly = record.tries > record.attempts
+    return { record, rank: ranks[decision], attempts: attemptsOf(record), isOursOnly, at }
   }
 
   function heldBy(id: string): SubscriptionPlaces {
@@ -135,7 +140,7 @@ export function createAdmission(
    * From the largest subscription, if it holds more than the newcomer's own. With one more, the two would only swap places,
    * and again with the next listing: then a record is evicted only for one that can be retried sooner.
    */
-  function takeFromLargest(own: number, rank: number, ages: readonly Age[]): FailedRecord | undefined {
+  function takeFromLargest(own: number, entering: Candidate, ages: readonly Age[]): FailedRecord | undefined {
     const passed: { one: SubscriptionPlaces; places: number }[] = []
     let victim: FailedRecord | undefined
     for (let top = largest.peek(); top !== undefined && victim === undefined; top = largest.peek()) {
@@ -144,28 +149,25 @@ export function createAdmission(
       largest.pop()
       if (then !== one.places) continue
       passed.push(top)
-      victim = takeFrom(one, ages, (other) => then > own + 1 || other.rank < rank)
+      victim = takeFrom(one, ages, (other) => then > own + 1 || byTurn(other, entering) < 0)
     }
     for (const top of passed) largest.push(top)
     return victim
   }
 
   function victimOf(newcomer: FailedRecord, ages: readonly Age[]): FailedRecord | undefined {
-    const { rank } = candidate(newcomer)
+    const entering = candidate(newcomer)
     // A parked newcomer evicts no other record.
-    if (rank === 0) return undefined
+    if (entering.rank === ranks.parked) return undefined
     if (bySubscription === undefined) {
       bySubscription = Map.groupBy(present, ({ subscriptionId }) => subscriptionId)
       for (const one of held.values()) largest.push({ one, places: one.places })
     }
     const own = heldBy(newcomer.subscriptionId)
-    // By the wall clock, as what was left out is known: where the clock repeats an hour, instants have another order.
-    const isLater = (other: FailedRecord): boolean =>
-      policy.orderPerEntity && eventSecondOf(other) > eventSecondOf(newcomer)
     return (
-      takeFromLargest(own.places, rank, ages) ??
-      // Within its own subscription: only a record that can be retried later, or a later event with an order per entity.
-      takeFrom(own, ages, (other) => other.rank < rank || isLater(other.record))
+      takeFromLargest(own.places, entering, ages) ??
+      // Within its own subscription: only a record that can be retried later.
+      takeFrom(own, ages, (other) => byTurn(other, entering) < 0)
     )
   }
 

@@ -48,8 +48,6 @@ export interface LeftOut {
    * is none. Parked and excluded ones do not count.
    */
   oldestSecond(isMeant: (subscriptionId: string) => boolean): number | undefined
-  /** The same for one subscription. */
-  oldestOf(subscriptionId: string): number | undefined
 }
 
 interface LeftOutTally {
@@ -273,13 +271,6 @@ export function createLeftOut(): LeftOut {
       let oldest = Infinity
       for (const [id, second] of present.oldest) if (second < oldest && isMeant(id)) oldest = second
       return oldest === Infinity ? undefined : oldest
-    },
-    oldestOf(subscriptionId) {
-      const second = Math.min(
-        present.oldest.get(subscriptionId) ?? Infinity,
-        open?.oldest.get(subscriptionId) ?? Infinity,
-      )
-      return second === Infinity ? undefined : second
     },
   }
 }

@@ -25,8 +25,6 @@ export interface PlanOptions {
   now: number
   /** The plan before this one: its lanes keep their order. */
   previous?: RetryPlan | undefined
-  /** With `retry.orderPerEntity`: false for a record that has to wait for another one of its entity. */
-  isCandidate?: ((record: FailedRecord) => boolean) | undefined
 }
 
 /** Rules at the moment of picking. */
@@ -68,14 +66,14 @@ function inLane(expiringEdge: number): (a: FailedRecord, b: FailedRecord) => num
 
 /** Makes the plan. Gates and circuits are checked when a record is picked; blocked records stay in their lane. */
 export function planRetries(records: Iterable<FailedRecord>, options: PlanOptions): RetryPlan {
-  const { isCandidate = () => true, now, policy, previous } = options
+  const { now, policy, previous } = options
   const due = new Map<string, FailedRecord[]>()
   for (const key of previous?.lanes.keys() ?? []) due.set(key, [])
   let nextDueAt = Infinity
   for (const record of records) {
     const { decision, dueAt } = decide(record, policy, { now })
     if (decision === 'backing-off') nextDueAt = Math.min(nextDueAt, dueAt)
-    if (decision !== 'due' || !isCandidate(record)) continue
+    if (decision !== 'due') continue
     const key = laneKey(now - record.eventAt < recentMs ? 'recent' : 'old', record.subscriptionId)
     const lane = due.get(key)
     if (lane === undefined) due.set(key, [record])

@@ -26,7 +26,7 @@ export interface SweeperOptions {
   client: PlatformClient
   backlog: Backlog
   outcomes: Pick<Outcomes, 'see'>
-  planner: Pick<Planner, 'changed' | 'sawAll'>
+  planner: Pick<Planner, 'changed'>
   dispatcher: Pick<Dispatcher, 'fence'>
   circuits: Pick<Circuits, 'forgetIdle' | 'isClosed'>
   gates: Pick<Gates, 'of'>
@@ -284,7 +284,6 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       if (failure === undefined) throw error
     }
     const made = reportOf(current, (clock.monotonic() - startedAt) / 1000, failure)
-    if (target === 'full' && made.result === 'complete') planner.sawAll()
     if (made.failed !== undefined) forgetCircuits()
     emit({ type: 'sweep', report: made })
     return made

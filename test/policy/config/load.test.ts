@@ -32,7 +32,6 @@ const defaults = {
     concurrency: 8,
     maxAttempts: 30,
     backoff: { initial: 60_000, multiplier: 2, max: 21_600_000, jitter: 0.5 },
-    orderPerEntity: false,
   },
   outcome: { firstCheck: 500, giveUpAfter: 3_600_000, stuckAfter: 900_000 },
   recovery: { target: 3_600_000 },

@@ -172,55 +172,6 @@ test('going on from the oldest left-out record, as the backlog is worked off: in
   )
 })
 
-/** Open records that were listed and are not held: none is older than what is known of its subscription. */
-function expectBounds(backlog: TestBacklog, met: Iterable<WebhookRecord>): void {
-  for (const { attempts, eventLocal, id, module, subscriptionId } of met) {
-    if (attempts >= 30 || module !== 'accounts' || backlog.get(id) !== undefined) continue
-    expect(backlog.leftOut.oldestOf(subscriptionId)).toBeLessThanOrEqual(eventLocal / 1000)
-  }
-}
-
-test('no open record outside is older than what is known of its subscription: an order relies on it', () => {
-  const listings = fc.array(fc.array(fc.nat(39), { maxLength: 20 }), { minLength: 1, maxLength: 8 })
-  fc.assert(
-    fc.property(fc.array(record, { minLength: 40, maxLength: 40 }), listings, fc.nat(10), (all, turns, more) => {
-      const backlog = testBacklog({ policy: { ...policy, orderPerEntity: true }, maxRecords: 1 + more })
-      const met = new Set<WebhookRecord>()
-      for (const picks of turns) {
-        const listed = [...new Set(picks)].flatMap((pick) => all[pick] ?? [])
-        for (const one of listed) met.add(one)
-        finish(backlog.learn(listingOf(listed, { complete: false }), now))
-        expectBounds(backlog, met)
-      }
-    }),
-    { numRuns: 200, ...asFound },
-  )
-})
-
-test('nor when a record of another slice gives way', () => {
-  const turn = fc.record({
-    from: fc.integer({ min: window.from, max: window.to }),
-    seconds: fc.integer({ min: 1, max: 12 * 3600 }),
-    areBackingOff: fc.array(fc.boolean(), { minLength: 40, maxLength: 40 }),
-  })
-  const turns = fc.array(turn, { minLength: 2, maxLength: 8 })
-  fc.assert(
-    fc.property(fc.array(record, { minLength: 40, maxLength: 40 }), turns, fc.nat(10), (all, slices, more) => {
-      const { backlog, fullSweep, list } = worldOf({ slices: 4, looks: 0, maxRecords: 1 + more })
-      fullSweep(all)
-      for (const { areBackingOff, from, seconds } of slices) {
-        const present = all.map((one, index) => ({
-          ...one,
-          lastAttemptLocal: areBackingOff[index] === true ? now - 1000 : now - 24 * hourMs,
-        }))
-        list(present, { from, to: from + seconds })
-        expectBounds(backlog, inside(all, window))
-      }
-    }),
-    { numRuns: 200, ...asFound },
-  )
-})
-
 test('whatever gives way and comes back where no full sweep has been yet, each record is counted once', () => {
   const areBackingOff = fc.array(fc.boolean(), { minLength: 20, maxLength: 20 })
   const turns = fc.array(areBackingOff, { minLength: 2, maxLength: 6 })

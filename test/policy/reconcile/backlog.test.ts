@@ -297,23 +297,13 @@ describe('when there is no room', () => {
     ).toEqual([0])
   })
 
-  test('a record that gives way to a newcomer of its own slice is counted, and known as the oldest that was left out', () => {
+  test('a record that gives way to a newcomer of its own slice is counted', () => {
     const backlog = testBacklog({ maxRecords: 2 })
     const held = [kinds.due(2 * dayMs), kinds.due(3 * dayMs)]
     learn(backlog, listingOf(held), now)
     const { removed } = learn(backlog, listingOf([...held, kinds.due(4 * dayMs, b)]), now)
     expect(removed.map(({ id }) => id)).toEqual([held[0]?.id])
     expect(backlog.summary(now, notHeld).counts.due).toBe(3)
-    expect(backlog.leftOut.oldestOf(a)).toBe((now - 2 * dayMs) / 1000)
-  })
-
-  test('the oldest record that was left out stays known when the next sweep is incomplete', () => {
-    const backlog = testBacklog({ maxRecords: 1 })
-    learn(backlog, listingOf([kinds.due(2 * dayMs), kinds.due(3 * dayMs)]), now)
-    const oldest = backlog.leftOut.oldestOf(a)
-    expect(oldest).toBeDefined()
-    learn(backlog, listingOf([], { complete: false }), now)
-    expect(backlog.leftOut.oldestOf(a)).toBe(oldest)
   })
 
   test('of its own subscription one that can only go out later gives way', () => {

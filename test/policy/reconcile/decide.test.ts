@@ -17,7 +17,6 @@ const policy: Policy = {
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
   backoff: { initial: minute, multiplier: 2, max: 6 * hour, jitter: 0.5 },
   maxAttempts: 30,
-  orderPerEntity: false,
   outcome: { firstCheck: 500, giveUpAfter: hour, probeTimeout: 2 * minute },
   periodMs: 30_000,
 }

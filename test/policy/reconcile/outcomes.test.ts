@@ -290,7 +290,7 @@ describe('a retry whose answer was lost', () => {
     looked(backlog, entry, record, lostAfterMs)
     expect(outcomes()).toEqual([[record.id, 'unknown']])
     expect(decisionOf(backlog, record, testNow + 2 * minuteMs)).not.toBe('awaiting')
-    expect(entry).toMatchObject({ tries: 1, letsPass: true })
+    expect(entry).toMatchObject({ tries: 1 })
     expect(backlog.outcomes.pending().size).toBe(0)
   })
 
@@ -337,14 +337,6 @@ describe('an accepted retry', () => {
     expect(outcomes()).toEqual([[record.id, 'unknown']])
     expect(entryOf(backlog, record)).toMatchObject({ attempts: 3, lastAt: lastAttemptLocal })
     expect(decisionOf(backlog, record, testNow + policy.giveUpAfter)).toBe('backing-off')
-  })
-
-  test('of unknown outcome holds the later events of its entity up again once a listing shows it as failed', () => {
-    const { backlog, record } = patched(() => accepted())
-    looked(backlog, entryOf(backlog, record), undefined, policy.giveUpAfter)
-    expect(entryOf(backlog, record)).toMatchObject({ letsPass: true })
-    learn(backlog, listingOf([record]), testNow)
-    expect(entryOf(backlog, record)).toMatchObject({ letsPass: false })
   })
 
   test('whose outcome is seen by the very look that would have given it up has that outcome', () => {

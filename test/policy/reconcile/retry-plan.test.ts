@@ -5,7 +5,6 @@ import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { createFailedRecord, type FailedRecord } from '../../../src/reconcile/failed-record.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
-import { firstOfEach } from '../../../src/reconcile/retry/entity-order.ts'
 import { pickNext, planRetries, take, type PickRules, type RetryPlan } from '../../../src/reconcile/retry/retry-plan.ts'
 import { dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { failedRecord } from '../../support/fake-platform.ts'
@@ -16,7 +15,7 @@ const zone = createTimeZone('UTC')
 function record(ageMs: number, fields: Partial<WebhookRecord> = {}): FailedRecord {
   const eventLocal = testNow - ageMs
   const row = failedRecord({ eventLocal, lastAttemptLocal: eventLocal, ...fields })
-  return { ...createFailedRecord(row, { zone, now: testNow }), entityId: row.entityId ?? '' }
+  return createFailedRecord(row, { zone, now: testNow })
 }
 
 const calm: PickRules = {
@@ -30,9 +29,7 @@ const calm: PickRules = {
 }
 
 function plan(records: FailedRecord[], previous?: RetryPlan, policy: Partial<Policy> = {}): RetryPlan {
-  const whole = { ...defaultPolicy, ...policy }
-  const isCandidate = whole.orderPerEntity ? firstOfEach(records, whole) : undefined
-  return planRetries(records, { policy: whole, now: testNow, previous, isCandidate })
+  return planRetries(records, { policy: { ...defaultPolicy, ...policy }, now: testNow, previous })
 }
 
 /** Sends records until none may go, or `most` have gone. */
@@ -162,34 +159,4 @@ test('while the platform is on trial, the oldest record that was not refused las
   expect(send(plan([refused, untried, poisoned]), { isTrial: true }, 1)).toEqual([poisoned])
   poisoned.awaiting = undefined
   expect(send(plan([refused, untried, poisoned]), { isTrial: true, isHalfOpen: () => true }, 1)).toEqual([untried])
-})
-
-describe('with an order per entity', () => {
-  const ordered = { orderPerEntity: true }
-
-  test('only the first open record of each entity goes, and only of its own subscription', () => {
-    const first = record(3 * dayMs, { entityId: 't' })
-    const second = record(2 * dayMs, { entityId: 't' })
-    const elsewhere = record(dayMs, { entityId: 't', subscriptionId: 'other' })
-    const alone = record(dayMs)
-    expect(new Set(send(plan([second, first, elsewhere, alone], undefined, ordered)))).toEqual(
-      new Set([first, elsewhere, alone]),
-    )
-  })
-
-  test.each([
-    ['parked', { attempts: 30 }, {}],
-    ['of unknown outcome', {}, { letsPass: true }],
-  ])('one that is %s holds no other up', (_, fields, ours) => {
-    const first = { ...record(3 * dayMs, { entityId: 't', ...fields }), ...ours }
-    const second = record(2 * dayMs, { entityId: 't' })
-    expect(send(plan([first, second], undefined, ordered))).toContain(second)
-  })
-
-  test('one that backs off, or is awaited, holds up those behind it', () => {
-    const backing = record(3 * dayMs, { entityId: 't', lastAttemptLocal: testNow })
-    const awaited = { ...record(3 * dayMs, { entityId: 'u' }), awaiting: {} as FailedRecord['awaiting'] }
-    const behind = ['t', 'u'].map((entityId) => record(2 * dayMs, { entityId }))
-    expect(send(plan([backing, awaited, ...behind], undefined, ordered))).toEqual([])
-  })
 })

@@ -8,7 +8,6 @@ import { createFailedAgainWatcher } from './failed-again.ts'
 import { createIdentityWatcher } from './identity.ts'
 import { createLateChecksWatcher } from './late-checks.ts'
 import { createLapseWatcher } from './lapse.ts'
-import { createOrderWatcher } from './order.ts'
 import { createParkedWatcher } from './parked.ts'
 import { createProbeWatcher } from './probe.ts'
 import { createProgressWatcher } from './progress.ts'
@@ -31,7 +30,6 @@ const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
   createIdentityWatcher,
   createLateChecksWatcher,
   createLapseWatcher,
-  createOrderWatcher,
   createParkedWatcher,
   createProbeWatcher,
   createProgressWatcher,

@@ -110,7 +110,7 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
       if (most > 0) exercise('what lapses is counted')
       if (shown < least) violate('books', `counts ${shown} lapsed records, there are at least ${least}`)
       if (shown > most) violate('books', `counts ${shown} lapsed records, there are at most ${most}`)
-      if (config.retry.orderPerEntity || !config.retry.enabled || scenario.habits.timeZone === 'Europe/Berlin') return
+      if (!config.retry.enabled || scenario.habits.timeZone === 'Europe/Berlin') return
       // Where few may go, those with fewer attempts go first, also of those that are to leave.
       if (config.retry.maxPerSecond !== undefined) return
       for (const id of listedAt.keys()) {

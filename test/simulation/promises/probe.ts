@@ -30,7 +30,7 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
   }
 
   function mayCheck({ id, subscriptionId }: SimulatedRecord): boolean {
-    if (!isRoomy || !isQuiet || config.retry.orderPerEntity || knowledge.get(id)?.mayReplay === true) return false
+    if (!isRoomy || !isQuiet || knowledge.get(id)?.mayReplay === true) return false
     if (mayWaitForListing(id)) return false
     return holds.notClosed().has(subscriptionId) && holds.isFaultlessSince(timeline.now() - takenInMs)
   }

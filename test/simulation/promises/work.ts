@@ -193,7 +193,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
     },
     scraped() {
       if (knowledge.inFlight().size >= concurrency) fullAt = timeline.now()
-      if (config.retry.enabled && !config.retry.orderPerEntity && scenario.platformJumps.length === 0) check()
+      if (config.retry.enabled && scenario.platformJumps.length === 0) check()
       for (const subscription of subscriptions.values()) {
         if (subscription.turns.old > 0 && subscription.turns.recent > 0) exercise('recent and old take turns')
         subscription.turns = noTurns()

@@ -1,0 +1,97 @@
+// Variants of a calm scenario: a spared receiver, one that fails some deliveries at random, and one that refuses some records.
+import { dayMs, minuteMs, type Draw } from './draw.ts'
+import type { PlannedRecord, RecordKind, Scenario } from './scenario.ts'
+
+function withEnvironment({ env }: Scenario, changes: Record<string, string>): Scenario['env'] {
+  const dropped = new Set([
+    'RECONCILER_CIRCUIT_ENABLED',
+    'RECONCILER_WINDOW_NOT_BEFORE',
+    'RECONCILER_SELECT_EVENT_TYPES',
+    'RECONCILER_RECEIVER_HEALTH_URL',
+  ])
+  const kept = Object.entries(env).filter(([name]) => !dropped.has(name))
+  return {
+    ...Object.fromEntries(kept),
+    RECONCILER_RETRY_BACKOFF_INITIAL: '10s',
+    RECONCILER_RETRY_BACKOFF_MAX: '1m',
+    RECONCILER_WINDOW_LOOKBACK: `${7 * dayMs}ms`,
+    ...changes,
+  }
+}
+
+function recordsOf(
+  draw: Draw,
+  count: number,
+  [youngest, oldest]: readonly [number, number],
+  kind: RecordKind = 'plain',
+): PlannedRecord[] {
+  return Array.from({ length: count }, () => ({
+    at: -draw.within(youngest, oldest),
+    subscription: 0,
+    kind,
+    attempts: 1,
+    lastAttemptAt: -draw.within(5 * minuteMs, 10 * minuteMs),
+    entity: draw.below(1000),
+    eventType: 'account-activated',
+  }))
+}
+
+/** One subscription whose receiver is spared: few retries a second, and many records of either age. */
+function spared(draw: Draw, scenario: Scenario): Scenario {
+  return {
+    ...scenario,
+    receivers: scenario.receivers.map(() => ({ outages: [], flaky: 0 })),
+    records: [
+      ...recordsOf(draw, draw.within(50, 80), [75 * minuteMs, 110 * minuteMs]),
+      ...recordsOf(draw, draw.within(30, 50), [12 * minuteMs, 35 * minuteMs]),
+    ],
+    lives: [],
+    env: withEnvironment(scenario, {
+      RECONCILER_RETRY_MAX_PER_SECOND: '0.5',
+      RECONCILER_CIRCUIT_INITIAL_LIMIT: '20',
+    }),
+  }
+}
+
+/** A receiver that fails this share of the deliveries at random, in the first quarter of the scenario's patience. */
+export function halfWell(draw: Draw, scenario: Scenario, flaky: number = draw.pick([0.3, 0.5, 0.7])): Scenario {
+  return {
+    ...scenario,
+    receivers: scenario.receivers.map(() => ({ outages: [], flaky })),
+    records: recordsOf(draw, 200, [2 * minuteMs, 30 * minuteMs]),
+    lives: [],
+    env: withEnvironment(scenario, {
+      RECONCILER_RETRY_CONCURRENCY: '32',
+      RECONCILER_RETRY_MAX_ATTEMPTS: '1000',
+      RECONCILER_CIRCUIT_INITIAL_LIMIT: '5',
+      RECONCILER_CIRCUIT_FAILURE_RATIO: '0.9',
+      RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20',
+    }),
+  }
+}
+
+/** Records that the receiver refuses, three times as many as there are places, in front of others of their subscription. */
+export function poisoned(draw: Draw, scenario: Scenario): Scenario {
+  const places = 60
+  return {
+    ...scenario,
+    receivers: scenario.receivers.map(() => ({ outages: [], flaky: 0 })),
+    records: [
+      ...recordsOf(draw, 3 * places, [20 * minuteMs, 50 * minuteMs], 'unwanted'),
+      ...recordsOf(draw, 20, [2 * minuteMs, 15 * minuteMs]),
+    ],
+    lives: [],
+    env: withEnvironment(scenario, {
+      RECONCILER_BACKLOG_MAX_RECORDS: String(places),
+      RECONCILER_RETRY_MAX_ATTEMPTS: '12',
+      RECONCILER_CIRCUIT_INITIAL_LIMIT: '5',
+      RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '20',
+    }),
+  }
+}
+
+export function variantOf(draw: Draw, scenario: Scenario): Scenario {
+  if (draw.chance(0.4)) return spared(draw, scenario)
+  const variant = draw.pick([halfWell, poisoned, (_: Draw, plain: Scenario) => plain])
+  return variant(draw, scenario)
+}
