@@ -81,11 +81,11 @@ async function search(
   let [isComplete, moved] = [true, false]
   const options = { client: reconciler.client, monotonic: clock.monotonic, concurrency, sliceRecords, fence }
   for await (const step of sweep(spans, options, stop)) {
-    if ('skipped' in step) {
+    if (step.skipped !== undefined) {
       isComplete = false
       service.log.event('retry_slice_skipped', { reason: step.skipped.reason })
-      continue
     }
+    if (step.listed === undefined) continue
     const { askedAt, complete, records, shrank = false } = step.listed
     isComplete &&= complete || shrank
     moved ||= shrank

@@ -22,6 +22,8 @@ export interface Listing {
   shrank?: true
   /** Total of the first page, if it is larger than the number of rows found. */
   missedTotal: number | undefined
+  /** It is one second, and holds more rows than are read of one. */
+  isCapped?: true
 }
 
 /** A slice with too many records to be listed whole. */
@@ -119,6 +121,7 @@ interface Attempt {
   complete: boolean
   shrank: boolean
   missedTotal: number | undefined
+  isCapped: boolean
 }
 
 /** A short page ends the slice. Without a page size in the answer it proves nothing: then only an empty one does. */
@@ -216,6 +219,7 @@ async function listOnce(
     complete: end === 'last-page' && !missed && !shrank,
     shrank: end === 'last-page' && shrank && rows >= lastTotal,
     missedTotal: missed ? total : undefined,
+    isCapped: end === 'limit',
   }
 }
 
@@ -237,7 +241,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     again.reading.seen = new Map([...attempt.reading.seen, ...again.reading.seen])
     attempt = again
   }
-  const { reading, complete, missedTotal, shrank } = attempt
+  const { reading, complete, isCapped, missedTotal, shrank } = attempt
   const isOwned = (record: WebhookRecord): boolean => contains(span, Math.floor(record.eventLocal / 1000))
   return {
     span,
@@ -248,5 +252,6 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
     complete,
     ...(shrank && { shrank }),
     missedTotal,
+    ...(isCapped && { isCapped }),
   }
 }

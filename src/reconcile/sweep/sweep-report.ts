@@ -4,7 +4,7 @@ import type { UnreadableRow } from '../../platform/record.ts'
 import { TokenError } from '../../platform/auth/token-answer.ts'
 import type { Counts } from '../decide.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
-import type { Span } from '../window.ts'
+import type { SkippedSlice } from './sweep.ts'
 
 export const sweepKinds = ['full', 'recent'] as const
 export type SweepKind = (typeof sweepKinds)[number]
@@ -51,7 +51,7 @@ export interface SweepReport extends SweepTally {
 export type SweeperEvent =
   | { type: 'sweep'; report: SweepReport }
   | { type: 'tick-skipped'; reason: SkipReason }
-  | { type: 'slice-skipped'; sweepId: string; span: Span; reason: Reason }
+  | ({ type: 'slice-skipped'; sweepId: string } & SkippedSlice)
   | { type: 'unreadable'; sweepId: string; rows: readonly UnreadableRow[] }
   | { type: 'unexpected'; sweepId: string; time: number; status: number }
   | { type: 'early-at-limit'; sweepId: string; records: number }

@@ -12,10 +12,10 @@ import {
 } from './list-slice.ts'
 import { cut, isEmpty, type Span } from '../window.ts'
 
-/** A part of the span that could not be listed. */
+/** A part of the span that could not be listed, or not to its end: one second that holds too many records. */
 export interface SkippedSlice {
   span: Span
-  reason: PlatformFailure['reason']
+  reason: PlatformFailure['reason'] | 'too-many-records'
 }
 
 export interface SweepOptions {
@@ -34,8 +34,11 @@ export interface SweepOptions {
   betweenSlices?: (signal: AbortSignal) => Promise<void>
 }
 
-/** Result of a part of the sweep: a slice that was listed, or one that was skipped. */
-export type SweepStep = { listed: Listing } | { skipped: SkippedSlice }
+/** Result of a part of the sweep: a slice that was listed, one that was skipped, or both where it was listed in part. */
+export interface SweepStep {
+  listed?: Listing
+  skipped?: SkippedSlice
+}
 
 /** Maximum number of parts of a slice, for any total that the platform reports. */
 const maxParts = 1000
@@ -124,7 +127,7 @@ async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> 
     if (!findings.totalsCount) return [span]
   }
   findings.listedSlices += 1
-  return { listed: listing }
+  return { listed: listing, ...(listing.isCapped && { skipped: { span, reason: 'too-many-records' } }) }
 }
 
 /** Cuts a slice that can't be listed in two, as long as the platform answers; the rest is skipped. */

@@ -156,16 +156,15 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     { isEnough = () => false, recount }: { isEnough?: (learned: Learned) => boolean; recount?: Recount } = {},
   ): Promise<void> {
     const { concurrency, sliceRecords } = options
-    const betweenSlices = current.target === 'recent' ? {} : { betweenSlices: sweepRecentIfWanted }
+    const betweenSlices = current.target === 'full' ? { betweenSlices: sweepRecentIfWanted } : {}
     const how = { client, monotonic: () => clock.monotonic(), concurrency, sliceRecords, fence, ...betweenSlices }
     for await (const step of sweep([span], how, current.signal)) {
       current.tally.slices += 1
-      if ('listed' in step) {
-        if (isEnough(await merge(step.listed, current, recount))) return
-      } else {
+      if (step.skipped !== undefined) {
         current.tally.skippedSlices += 1
         emit({ type: 'slice-skipped', sweepId: current.id, ...step.skipped })
       }
+      if (step.listed !== undefined && isEnough(await merge(step.listed, current, recount))) return
     }
   }
 

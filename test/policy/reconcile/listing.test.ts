@@ -5,7 +5,6 @@ import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { FiltersIgnored, listSlice, type Listing, type TooMany } from '../../../src/reconcile/sweep/list-slice.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
-import { createBulkPlatform } from '../../support/bulk-platform.ts'
 import {
   createFakePlatform,
   failedRecord,
@@ -33,10 +32,7 @@ interface Setting {
   signal?: AbortSignal
 }
 
-function list(
-  client: FakePlatform | ReturnType<typeof createBulkPlatform>,
-  setting: Setting = {},
-): Promise<Listing | TooMany> {
+function list(client: FakePlatform, setting: Setting = {}): Promise<Listing | TooMany> {
   const { span = minute, maxRecords = 1000, totalsCount = true, concurrency = 3, signal = never } = setting
   return listSlice(
     span,
@@ -332,14 +328,6 @@ describe('too many', () => {
     const platform = createFakePlatform({ records: failed(500, seconds), maxPageSize: 100 })
     const result = await listing(platform, { span: { from: start, to: start + seconds }, maxRecords: 10 })
     expect(result.records).toHaveLength(500)
-  })
-
-  test('a second with more than 100,000 records is read up to there, and reported as incomplete', async () => {
-    const platform = createBulkPlatform(Array.from({ length: 130_000 }, () => start))
-    const result = await list(platform, { span: { from: start, to: start + 1 }, maxRecords: 10_000 })
-    expect(result).toMatchObject({ complete: false })
-    expect('records' in result && result.records.length).toBeGreaterThanOrEqual(100_000)
-    expect(platform.calls()).toBeLessThanOrEqual(2 * 1002)
   })
 
   test('a platform that answers a second with everything it has is not read to the end', async () => {

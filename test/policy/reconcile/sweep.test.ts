@@ -5,9 +5,10 @@ import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { TokenError } from '../../../src/platform/auth/token-answer.ts'
 import { FiltersIgnored } from '../../../src/reconcile/sweep/list-slice.ts'
-import { sweep, type SkippedSlice } from '../../../src/reconcile/sweep/sweep.ts'
+import { sweep, type SkippedSlice, type SweepOptions } from '../../../src/reconcile/sweep/sweep.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
-import { createFakePlatform, failedRecord, type FakePlatform, type Readings } from '../../support/fake-platform.ts'
+import { createBulkPlatform } from '../../support/bulk-platform.ts'
+import { createFakePlatform, failedRecord, type Readings } from '../../support/fake-platform.ts'
 
 const start = 1_700_000_000
 const week: Span = { from: start, to: start + 604_800 }
@@ -31,17 +32,15 @@ interface Setting {
   signal?: AbortSignal
 }
 
-async function run(platform: FakePlatform, setting: Setting = {}): Promise<Swept> {
+async function run(platform: SweepOptions['client'], setting: Setting = {}): Promise<Swept> {
   const { span = week, sliceRecords = 100, fence = () => Promise.resolve(() => undefined), signal = never } = setting
   const swept: Swept = { ids: [], skipped: [], incomplete: 0, slices: 0 }
   const options = { client: platform, monotonic: () => 0, concurrency: 4, sliceRecords, fence }
   for await (const step of sweep([span], options, signal)) {
     swept.slices += 1
-    if ('skipped' in step) swept.skipped.push(step.skipped)
-    else {
-      swept.ids.push(...step.listed.records.map(({ id }) => id))
-      if (!step.listed.complete) swept.incomplete += 1
-    }
+    if (step.skipped !== undefined) swept.skipped.push(step.skipped)
+    swept.ids.push(...(step.listed?.records ?? []).map(({ id }) => id))
+    if (step.listed?.complete === false) swept.incomplete += 1
   }
   return swept
 }
@@ -92,6 +91,17 @@ describe('parameters that are ignored', () => {
     expect(swept.ids).toHaveLength(100)
     expect(swept.ids).not.toContain(outside.id)
   })
+})
+
+test('a second with more than 100,000 records is read up to there, and what is left is reported with its time', async () => {
+  const platform = createBulkPlatform(Array.from({ length: 130_000 }, () => start))
+  const swept = await run(platform, { span: { from: start, to: start + 1 } })
+  expect(swept).toMatchObject({
+    incomplete: 1,
+    skipped: [{ span: { from: start, to: start + 1 }, reason: 'too-many-records' }],
+  })
+  expect(swept.ids.length).toBeGreaterThanOrEqual(100_000)
+  expect(platform.calls()).toBeLessThanOrEqual(2 * 1002)
 })
 
 describe('totals that say nothing', () => {
