@@ -1,6 +1,6 @@
 // Metrics that come of several parts, as a whole daemon on a virtual clock shows them.
 import { expect, test } from 'vitest'
-import { emptyPage, metricOf, periodMs, startScene, type Scene } from '../support/daemon-scene.ts'
+import { emptyPage, metricOf, periodMs, startScene, withControl, type Scene } from '../support/daemon-scene.ts'
 
 const seconds = (scene: Scene): number => scene.clock.now() / 1000
 
@@ -84,6 +84,19 @@ test('the rest after a slow sweep is no stall', async () => {
   expect(lists).toHaveLength(1)
   scene.stop()
   for (const list of lists.splice(0)) list.answer()
+  await scene.end()
+})
+
+test('a gate is 1 while it is shut, and 0 when it is open again', async () => {
+  const scene = startScene({ env: withControl })
+  const shut = (): Promise<number> => metricOf(scene, 'gates\\{gate="paused"\\}')
+  await scene.clock.advance(1000)
+  const shown = [await shut()]
+  for (const change of ['pause', 'resume'] as const) {
+    await scene.clock.run(Promise.resolve(scene.control()?.pause[change]()))
+    shown.push(await shut())
+  }
+  expect(shown).toEqual([0, 1, 0])
   await scene.end()
 })
 

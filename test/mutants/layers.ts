@@ -1,4 +1,4 @@
-// The boundary layers: tests that see the daemon from outside, cheapest first. The one place that says which files they are.
+// The layers of tests that try a mutant. The one place that says which files they are.
 import { globSync } from 'node:fs'
 
 export interface Layer {
@@ -11,13 +11,14 @@ export interface Layer {
   repeats: boolean
 }
 
-/** Unit tests are none of them: they hold how the parts are cut today. */
+/** Those that see the daemon from outside, cheapest first; then the tables of single parts, for what no other layer holds. */
 export const layers: readonly Layer[] = [
   { name: 'daemon', files: ['test/daemon/*.test.ts'], timeoutSeconds: 60, repeats: false },
   { name: 'simulation', files: ['test/simulation/*.test.ts'], timeoutSeconds: 180, repeats: false },
   { name: 'contract', files: ['test/contract/*.test.ts'], timeoutSeconds: 400, repeats: true },
   { name: 'wire', files: ['test/wire/*.test.ts'], timeoutSeconds: 600, repeats: true },
   { name: 'process', files: ['test/process/*.test.ts'], timeoutSeconds: 600, repeats: true },
+  { name: 'policy', files: ['test/policy/**/*.test.ts'], timeoutSeconds: 300, repeats: false },
 ]
 
 /** The layer with this name. @throws Error when there is none */

@@ -1,4 +1,4 @@
-// `npm run test:mutants`: breaks the daemon in one place after the other, and shows which boundary layer catches it.
+// `npm run test:mutants`: breaks the daemon in one known place after the other, and shows which layer of tests catches it.
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { performance } from 'node:perf_hooks'
@@ -15,7 +15,7 @@ import { isCatch, layersFor, tryMutant, type Trial } from './trial.ts'
 
 const usage = `npm run test:mutants -- [options]
 
-Breaks a copy of the source in one place after the other, and runs the boundary layers on each:
+Breaks a copy of the source in one place after the other, and runs the layers of tests on each:
 ${layers.map(({ name }) => name).join(', ')}. The first layer that fails, or hangs, has caught the mutant.
 Ends with 1 when fewer than --target percent of all mutants are caught. With --only or --sample: when one
 survives that test/mutants/record.json has as caught.

@@ -55,7 +55,7 @@ describe('no room', () => {
     expect(world.sweeps().filter(({ continued }) => continued)).toHaveLength(1)
   })
 
-  test('while going on takes long, recent sweeps go on too', async () => {
+  test('recent sweeps come between those that go on', async () => {
     await using world = reconcile({ records: due(300), maxRecords: 60, latencyMs: 3000 })
     void world.start()
     await ticks(world, 10_000, 30 * minuteMs)
