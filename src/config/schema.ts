@@ -124,7 +124,11 @@ export const schema = z.strictObject({
   }),
   retry: z.strictObject({
     enabled: setting(flag(), true, 'false: observe only. The daemon does everything but the retry itself.'),
-    concurrency: setting(integer(1, 256), 8, 'Maximum number of retries in flight.'),
+    concurrency: setting(
+      integer(1, 256),
+      24,
+      'Maximum number of retries in flight. A platform that answers a retry after its delivery gets at most this many divided by its latency.',
+    ),
     maxPerSecond: optional(decimal(0.01, 1000), 'Maximum number of retries per second, to spare the receiver.'),
     maxAttempts: setting(
       integer(1, 10_000),

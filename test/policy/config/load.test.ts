@@ -29,7 +29,7 @@ const defaults = {
   backlog: { maxRecords: 20_000 },
   retry: {
     enabled: true,
-    concurrency: 8,
+    concurrency: 24,
     maxAttempts: 30,
     backoff: { initial: 60_000, multiplier: 2, max: 21_600_000, jitter: 0.5 },
   },
