@@ -102,7 +102,11 @@ test('the rate is halved once for a burst of calls that are throttled', async ()
 test('no more are retried while half of the backlog awaits its outcome', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 5 * minuteMs } })
   seed(day, 100)
-  await day.start({ RECONCILER_CIRCUIT_ENABLED: 'false', RECONCILER_BACKLOG_MAX_RECORDS: '40' })
+  await day.start({
+    RECONCILER_CIRCUIT_ENABLED: 'false',
+    RECONCILER_BACKLOG_MAX_RECORDS: '40',
+    RECONCILER_RETRY_CONCURRENCY: '8',
+  })
   await day.tick(3)
   // Those in flight when the limit is reached come on top.
   expect(patchesOf(day).length).toBeGreaterThanOrEqual(20)
