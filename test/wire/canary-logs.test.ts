@@ -72,7 +72,7 @@ test('nothing that was planted is written anywhere, and every line is an event o
     { operation: 'retry', fault: forbidden, count: 1 },
   )
   const text = `${planted['what the receiver answers later']} ${planted.name}`
-  sandbox.receiver.fail({ status: 500, body: text, headers: { 'x-canary': planted['receiver header'] }, count: 15 })
+  sandbox.receiver.fail({ status: 500, body: text, headers: { 'x-canary': planted['receiver header'] }, count: 8 })
   await using daemon = await startDaemon(await envOf(sandbox, encrypted), {
     nodeArgs: ['--report-on-signal', '--report-signal=SIGUSR2', `--report-directory=${folder.path}`],
   })
