@@ -10,7 +10,9 @@ import { every, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import { createReconciler, toPolicy, type Reconciler, type RetrySignals } from './reconciler.ts'
 import type { TelemetryEvent, Emit } from './observe/events.ts'
+import type { Situation } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
+import { stopsForMs } from './reconcile/retry/gates.ts'
 import { createHistory, type History } from './observe/history.ts'
 import { errorFields, type CountedLog } from './observe/log/log.ts'
 import type { LogOutput } from './observe/log/log-output.ts'
@@ -309,13 +311,18 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
   /** Groups every record by its cause. The server shares one answer among all clients of the same second. */
   function status(): StatusDocument {
     const { backlog, circuits, client, gates } = reconciler()
+    const state = snapshot()
+    const views = circuits.views(clock.monotonic())
+    const pauses = new Map(views.map(({ pausesForMs, subscriptionId }) => [subscriptionId, pausesForMs]))
+    const common = { now: client.now(), stopsForMs: stopsForMs(state.gates) }
+    const situationOf = (id: string): Situation => ({ ...common, gate: gates.of(id), pausesForMs: pauses.get(id) })
     return toStatus({
-      ...snapshot(),
+      ...state,
       instance: config.instance.name,
       version,
       timeZone: config.platform.timeZone,
-      circuits: circuits.views(clock.monotonic()),
-      causes: groupByCause(backlog.entries(), { policy, now: client.now(), gateOf: gates.of, maxCauses, maxParked }),
+      circuits: views,
+      causes: groupByCause(backlog.entries(), { policy, situationOf, maxCauses, maxParked }),
       history: history.minutes(),
     })
   }

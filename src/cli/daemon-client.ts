@@ -1,7 +1,8 @@
 // The running daemon's /status, as other commands read it.
 import { z } from 'zod/mini'
 import type { Config } from '../config/schema.ts'
-import { gateTable, reasonOf, type Gate } from '../reconcile/retry/gates.ts'
+import type { Situation } from '../reconcile/decide.ts'
+import { gateTable, reasonOf, stopsForMs, type ShutGate } from '../reconcile/retry/gates.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
 import type { Io } from './io.ts'
 
@@ -22,10 +23,17 @@ const gatesSchema = z.looseObject({
   instance: z.string(),
   now: z.iso.datetime(),
   paused: z.nullable(z.looseObject({ since: time })),
-  holding: z.array(z.string()),
+  gates: z.array(z.looseObject({ gate: z.string(), opensInSeconds: z.optional(z.nullable(z.number())) })),
   awaiting: z.number(),
   circuits: z.looseObject({
-    list: z.array(z.looseObject({ subscriptionId: z.string(), state: z.string(), pausesForSeconds: z.number() })),
+    list: z.array(
+      z.looseObject({
+        subscriptionId: z.string(),
+        pausesForSeconds: z.number(),
+        limit: z.optional(z.number()),
+        outstanding: z.optional(z.number()),
+      }),
+    ),
   }),
 })
 
@@ -69,12 +77,12 @@ export interface DaemonState {
   instance: string
   /** Epoch ms; undefined unless an operator has paused it. */
   pausedSince: number | undefined
-  /** Gates that are shut, as in /status. */
-  holding: readonly string[]
+  /** Those that are shut; one of a newer version is left out. */
+  gates: readonly Pick<ShutGate, 'gate' | 'opensInMs'>[]
   /** Retries without a known outcome. */
   awaiting: number
-  /** Seconds until the next probe of each open circuit, by subscription. */
-  open: ReadonlyMap<string, number>
+  /** Circuits that let no retry out: the rest of each cooldown in ms, by subscription; 0 while a probe is under way. */
+  shutCircuits: ReadonlyMap<string, number>
 }
 
 /** The daemon's state, or the reason why it is not known. */
@@ -101,48 +109,64 @@ export function readStatus(
   return readAs(statusSchema, url, io)
 }
 
+function isKnown<T extends { gate: string }>(shut: T): shut is T & Pick<ShutGate, 'gate'> {
+  return Object.hasOwn(gateTable, shut.gate)
+}
+
 /** Pauses and circuits live in the daemon's memory: no other process knows them. */
 export async function askDaemon(server: Config['server'], io: Pick<Io, 'clock' | 'signal'>): Promise<AskedDaemon> {
   if (server.port === 0) return { url: 'server.port 0', problem: 'any free port' }
   const url = originOf(server)
   const read = await readAs(gatesSchema, url, io)
   if ('problem' in read) return { url, ...read }
-  const { awaiting, circuits, holding, instance, now, paused } = read.status
-  const open = circuits.list.filter(({ state }) => state === 'open')
+  const { awaiting, circuits, gates, instance, now, paused } = read.status
+  const shutCircuits = circuits.list.filter(
+    ({ limit = Infinity, outstanding = 0, pausesForSeconds }) => pausesForSeconds > 0 || outstanding >= limit,
+  )
   return {
     url,
     instance,
     pausedSince: paused === null ? undefined : Date.parse(paused.since ?? now),
-    holding,
+    gates: gates.filter(isKnown).map(({ gate, opensInSeconds }) => ({
+      gate,
+      opensInMs: opensInSeconds == null ? undefined : opensInSeconds * 1000,
+    })),
     awaiting,
-    open: new Map(open.map(({ subscriptionId, pausesForSeconds }) => [subscriptionId, pausesForSeconds])),
+    shutCircuits: new Map(
+      shutCircuits.map(({ pausesForSeconds, subscriptionId }) => [subscriptionId, pausesForSeconds * 1000]),
+    ),
   }
 }
 
-function isGate(name: string): name is Gate {
-  return Object.hasOwn(gateTable, name)
-}
-
-/** Gates of the daemon that block everything; one of a newer version is ignored. */
-function globalGatesOf(daemon: DaemonState): Gate[] {
-  return daemon.holding.filter(isGate).filter((gate) => gateTable[gate].blocks === 'everything')
+/** Gates of the daemon that block everything. */
+function globalGatesOf(daemon: DaemonState): DaemonState['gates'] {
+  return daemon.gates.filter(({ gate }) => gateTable[gate].blocks === 'everything')
 }
 
 /** Why the daemon retries nothing at all now; empty when it retries. */
 export function stopsOf(daemon: AskedDaemon): readonly string[] {
-  return 'problem' in daemon ? [] : globalGatesOf(daemon).map(reasonOf)
+  return 'problem' in daemon ? [] : globalGatesOf(daemon).map(({ gate }) => reasonOf(gate))
 }
 
-/** The gate of the daemon that blocks a subscription now. */
-export function gateOf(daemon: AskedDaemon, subscriptionId: string): Gate | undefined {
-  if ('problem' in daemon) return undefined
-  return globalGatesOf(daemon)[0] ?? (daemon.open.has(subscriptionId) ? 'circuit' : undefined)
+/** What the daemon has against retries of a subscription now, as far as it is known. */
+export function situationOf(daemon: AskedDaemon, subscriptionId: string): Omit<Situation, 'now'> {
+  if ('problem' in daemon) return {}
+  const [first] = globalGatesOf(daemon)
+  const pausesForMs = daemon.shutCircuits.get(subscriptionId)
+  const gate = first?.gate ?? (pausesForMs === undefined ? undefined : 'circuit')
+  return { gate, stopsForMs: stopsForMs(daemon.gates), pausesForMs }
 }
 
-function openText(open: DaemonState['open']): string[] {
-  if (open.size === 0) return []
-  const next = Math.ceil(Math.min(...open.values()))
-  const circuits = open.size === 1 ? 'a circuit is open' : `${open.size} circuits are open`
+/** Subscriptions whose circuit is open. */
+export function openCircuitsOf({ shutCircuits }: DaemonState): string[] {
+  return [...shutCircuits].filter(([, pausesForMs]) => pausesForMs > 0).map(([subscriptionId]) => subscriptionId)
+}
+
+function openText(daemon: DaemonState): string[] {
+  const open = openCircuitsOf(daemon)
+  if (open.length === 0) return []
+  const next = Math.ceil(Math.min(...open.map((id) => daemon.shutCircuits.get(id) ?? Infinity)) / 1000)
+  const circuits = open.length === 1 ? 'a circuit is open' : `${open.length} circuits are open`
   return [`${circuits}, with the next probe in ${next} s`]
 }
 
@@ -154,7 +178,7 @@ export function inWords(daemon: AskedDaemon): string {
       `${daemon.url} does not answer (${daemon.problem}; server.host, server.port).`
     )
   }
-  const holds = [...stopsOf(daemon), ...openText(daemon.open)]
+  const holds = [...stopsOf(daemon), ...openText(daemon)]
   const text = holds.length === 0 ? 'holds no retries' : `holds retries: ${holds.join('; ')}`
   return `The daemon (${daemon.instance} at ${daemon.url}) ${text}.`
 }

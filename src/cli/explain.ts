@@ -1,17 +1,18 @@
 // `webhook-reconciler explain`: the records of one event, each with what is decided of it and why.
-import type { Config } from '../config/schema.ts'
+import { nextText } from '../ops/words.ts'
 import { createTimeZone, type TimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
-import { decide, type Decision } from '../reconcile/decide.ts'
-import { createFailedRecord } from '../reconcile/failed-record.ts'
+import { decide, nextRetryOf, noRetry, type Decision, type NextRetry, type Situation } from '../reconcile/decide.ts'
+import { createFailedRecord, type FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { sentenceOf, type Because } from '../reconcile/reasons.ts'
-import type { Gate } from '../reconcile/retry/gates.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
-import { askDaemon, gateOf, inWords, type AskedDaemon } from './daemon-client.ts'
+import { askDaemon, inWords, type AskedDaemon } from './daemon-client.ts'
 import { recordsOfEvent, type EventRecords } from './round/event-records.ts'
 import type { Io } from './io.ts'
 import { searchIds } from './round/gather.ts'
+import { situationIn } from './round/look.ts'
+import { asIso, reportRecord } from './round/report.ts'
 import { uuidOf } from './round/select.ts'
 import { inSession, type Session, type SessionOptions } from './session.ts'
 import { cell, counted, pairs } from './format.ts'
@@ -19,75 +20,74 @@ import { cell, counted, pairs } from './format.ts'
 /** A decision, or what holds before any: the status in place of `failed`, or a place outside the window. */
 export type State = Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
 
-/** One record as the platform shows it, with what is decided of it. Times in epoch ms of the platform's clock. */
+/** One record as the platform shows it, with what is decided of it. */
 export interface Explanation {
-  record: WebhookRecord
+  entry: FailedRecord
+  status: WebhookRecord['status']
   state: State
   because: Because
-  /** When it is retried automatically, in the past or present for one that is due; undefined when it is not. */
-  nextAt: number | undefined
-  eventAt: number
-  /** Undefined when no attempt is shown. */
-  lastAt: number | undefined
-  /** When its event leaves the window. */
+  next: NextRetry
+  /** When its event leaves the window, epoch ms of the platform's clock. */
   leavesAt: number
 }
 
 export interface ExplainOptions {
   policy: Policy
   zone: TimeZone
-  /** Epoch ms of the platform's clock. */
-  now: number
-  /** The gate that blocks its subscription now; undefined when none is known to. */
-  gate: Gate | undefined
+  situation: Situation
 }
 
 /** A pure function of the record, the policy and the time. */
-export function explain(record: WebhookRecord, { gate, now, policy, zone }: ExplainOptions): Explanation {
+export function explain(record: WebhookRecord, { policy, situation, zone }: ExplainOptions): Explanation {
+  const { now } = situation
+  const { status } = record
   const entry = createFailedRecord(record, { zone, now })
   const leavesAt = entry.eventAt + policy.window.lookback
   const settledAt = entry.eventAt + policy.window.settle
-  const lastAt = record.lastAttemptLocal === null ? undefined : entry.lastAt
-  const shown = { record, eventAt: entry.eventAt, lastAt, leavesAt, nextAt: undefined }
-  if (record.status !== 'failed') return { ...shown, state: record.status, because: record.status }
-  const { because, decision, dueAt } = decide(entry, policy, { now, gate })
+  const shown = { entry, status, leavesAt, next: noRetry }
+  if (status !== 'failed') return { ...shown, state: status, because: status }
+  const verdict = decide(entry, policy, situation)
+  const { because, decision, dueAt } = verdict
   if (decision === 'excluded') return { ...shown, state: decision, because }
   if (leavesAt < now) return { ...shown, state: 'outside', because: 'outside' }
   if (settledAt > now && decision !== 'parked') {
-    return { ...shown, state: 'settling', because: 'settling', nextAt: Math.max(settledAt, dueAt) }
+    const settling = { ...verdict, decision: 'backing-off', dueAt: Math.max(settledAt, dueAt) } as const
+    return { ...shown, state: 'settling', because: 'settling', next: nextRetryOf(settling, situation, leavesAt) }
   }
-  const isComing = decision === 'due' || (decision === 'backing-off' && because !== 'too-late')
-  return { ...shown, state: decision, because, nextAt: isComing ? dueAt : undefined }
+  return { ...shown, state: decision, because, next: nextRetryOf(verdict, situation, leavesAt) }
 }
 
 /** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
-function byHand({ record, state }: Explanation): string | undefined {
-  if (record.status !== 'failed' || state === 'due' || state === 'settling') return undefined
-  return `webhook-reconciler retry ${state === 'parked' ? '--parked ' : ''}${cell(record.id)}`
+function byHand({ entry, state, status }: Explanation): string | undefined {
+  if (status !== 'failed' || state === 'due' || state === 'settling') return undefined
+  return `webhook-reconciler retry ${state === 'parked' ? '--parked ' : ''}${cell(entry.id)}`
 }
 
-function nextOf({ nextAt }: Explanation, now: number, session: Session): string {
-  if (nextAt === undefined) return 'none automatically'
-  return nextAt <= now ? 'now' : session.moments.show(nextAt)
+function nextOf({ next }: Explanation, now: number, { moments }: Session): string {
+  const text = nextText(next, (at) => (at <= now ? 'now' : `at ${moments.show(at)}`))
+  return next.by === 'probe' ? `${text}: this record, or another one before it` : text
 }
 
 function block(one: Explanation, now: number, session: Session): string {
-  const { lastAt, record } = one
+  const { entry } = one
   const { show } = session.moments
-  const answered = record.responseStatusCode === null ? 'no response' : `answered ${record.responseStatusCode}`
-  const last = lastAt === undefined ? 'none is shown' : `${record.attempts}, the last at ${show(lastAt)}: ${answered}`
+  const answered = entry.responseStatusCode === null ? 'no response' : `answered ${entry.responseStatusCode}`
+  const last =
+    entry.lastAttemptLocal === null
+      ? 'none is shown'
+      : `${entry.attempts}, the last at ${show(entry.lastAt)}: ${answered}`
   const command = byHand(one)
   return (
-    `webhook ${cell(record.id)}: ${one.state}\n` +
+    `webhook ${cell(entry.id)}: ${one.state}\n` +
     pairs(
       [
         ['why', sentenceOf(one.because)],
-        ['event type', cell(record.eventType)],
-        ['subscription', cell(record.subscriptionId)],
-        ['event time', show(one.eventAt)],
+        ['event type', cell(entry.eventType)],
+        ['subscription', cell(entry.subscriptionId)],
+        ['event time', show(entry.eventAt)],
         ['attempts', last],
         ['next retry', nextOf(one, now, session)],
-        ...(record.status === 'failed' ? [['in the window until', show(one.leavesAt)] as const] : []),
+        ...(one.status === 'failed' ? [['in the window until', show(one.leavesAt)] as const] : []),
         ...(command === undefined ? [] : [['to retry it now', command] as const]),
       ],
       '  ',
@@ -95,25 +95,8 @@ function block(one: Explanation, now: number, session: Session): string {
   )
 }
 
-const asIso = (ms: number | undefined): string | null =>
-  ms === undefined ? null : new Date(Math.floor(ms)).toISOString()
-
-function documentOf({ because, eventAt, lastAt, leavesAt, nextAt, record, state }: Explanation): object {
-  return {
-    webhookId: record.id,
-    subscriptionId: record.subscriptionId,
-    eventType: record.eventType,
-    status: record.status,
-    event: asIso(eventAt),
-    attempts: record.attempts,
-    lastAttempt: asIso(lastAt),
-    responseStatusCode: record.responseStatusCode,
-    state,
-    why: because,
-    explanation: sentenceOf(because),
-    nextRetry: asIso(nextAt),
-    leavesWindow: asIso(leavesAt),
-  }
+function documentOf({ because, entry, leavesAt, next, state, status }: Explanation): object {
+  return { ...reportRecord(entry, because, next), status, state, leavesWindow: asIso(leavesAt) }
 }
 
 /** The oddities of the platform's answer. */
@@ -158,11 +141,6 @@ function printText(list: readonly Explanation[], { daemon, found, id, now }: Exp
   print(lines.join('\n'))
 }
 
-/** The gate that blocks a record: by the configuration, or as the running daemon says. */
-function gateFor(config: Config, daemon: AskedDaemon, { subscriptionId }: WebhookRecord): Gate | undefined {
-  return config.retry.enabled ? gateOf(daemon, subscriptionId) : 'disabled'
-}
-
 /** The records of an event, or the one with this webhook id if there is no such event. */
 async function find(id: string, session: Session): Promise<EventRecords> {
   const { reconciler, progress, stop, target } = session
@@ -184,8 +162,9 @@ export async function explainCommand(text: string, io: Io, options: SessionOptio
     const now = reconciler.client.now()
     const daemon = await askDaemon(config.server, io)
     const zone = createTimeZone(config.platform.timeZone)
+    const round = { session, daemon, decidedAt: now, selection: { by: 'due' } } as const
     const list = found.records.map((record) =>
-      explain(record, { policy, zone, now, gate: gateFor(config, daemon, record) }),
+      explain(record, { policy, zone, situation: situationIn(round, record.subscriptionId) }),
     )
     const code = list.length === 0 ? exitCode.incomplete : exitCode.done
     if (options.json !== true) printText(list, { id, found, now, daemon }, session)

@@ -1,7 +1,15 @@
 // Why deliveries are missing: failed records grouped by event type, subscription and last answer, and the parked ones.
+import {
+  decide,
+  nextRetryOf,
+  noCounts,
+  noRetry,
+  soonerOf,
+  type Counts,
+  type NextRetry,
+  type Situation,
+} from '../reconcile/decide.ts'
 import type { CircuitState, CircuitView } from '../reconcile/retry/circuits.ts'
-import type { Gate } from '../reconcile/retry/gates.ts'
-import { decide, noCounts, type Counts } from '../reconcile/decide.ts'
 import { redact } from '../runtime/redact.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
@@ -16,8 +24,8 @@ export interface Cause {
   byDecision: Counts
   /** Event time of the oldest, epoch ms. */
   oldestAt: number
-  /** When the first of those that back off may be retried, epoch ms of the platform's clock; undefined when none does. */
-  nextDueAt: number | undefined
+  /** Of the first of them. */
+  next: NextRetry
 }
 
 /** A record at the attempt limit, as it is shown. */
@@ -46,10 +54,8 @@ export interface Causes {
 
 export interface CausesOptions {
   policy: Policy
-  /** Epoch ms of the platform's clock. */
-  now: number
-  /** The gate that blocks a subscription. */
-  gateOf: (subscriptionId: string) => Gate | undefined
+  /** Of the records of a subscription. */
+  situationOf: (subscriptionId: string) => Situation
   /** The most causes, and the most parked records, that are listed. */
   maxCauses: number
   maxParked: number
@@ -106,7 +112,7 @@ function createGroups(): { of(entry: FailedRecord): Cause; list(): Cause[] } {
           records: 0,
           byDecision: noCounts(),
           oldestAt: Infinity,
-          nextDueAt: undefined,
+          next: noRetry,
         }
         list.push(cause)
         return cause
@@ -136,22 +142,22 @@ const byCount = (a: Cause, b: Cause): number => b.records - a.records || a.oldes
 
 /** Groups the records. Those that are excluded are not ours to miss. */
 export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOptions): Causes {
-  const { policy, now, gateOf, maxCauses, maxParked } = options
+  const { policy, situationOf, maxCauses, maxParked } = options
   const groups = createGroups()
   const firstCauses = createFirsts(maxCauses, byCount)
   const firstParked = createFirsts(maxParked, oldestFirst)
   let [records, parked] = [0, 0]
   for (const entry of entries) {
-    const { decision, dueAt } = decide(entry, policy, { now, gate: gateOf(entry.subscriptionId) })
+    const situation = situationOf(entry.subscriptionId)
+    const verdict = decide(entry, policy, situation)
+    const { decision } = verdict
     if (decision === 'excluded') continue
     const cause = groups.of(entry)
     records += 1
     cause.records += 1
     cause.byDecision[decision] += 1
     cause.oldestAt = Math.min(cause.oldestAt, entry.eventAt)
-    if (decision === 'backing-off') {
-      cause.nextDueAt = Math.min(cause.nextDueAt ?? Infinity, dueAt)
-    }
+    cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback))
     if (decision === 'parked') {
       parked += 1
       firstParked.add(entry)
@@ -167,48 +173,28 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
 }
 
 /** A cause as it is shown. */
-export interface CauseStatus extends Omit<Cause, 'oldestAt' | 'nextDueAt'> {
+export interface CauseStatus extends Omit<Cause, 'oldestAt' | 'next'> {
   oldestEvent: Date | null
   /** Of its subscription. */
   circuit: CircuitState
-  /**
-   * When the first of them may be retried, `now` or earlier when that is now. Null when it depends on something else: on
-   * a shut gate, on an awaited outcome, or when all are parked.
-   */
+  /** The earliest time at which one of them may be retried, on this host's clock; null when no clock tells. */
   nextAttempt: Date | null
+  /** What that waits for. */
+  nextAttemptBy: NextRetry['by']
 }
 
-/** Causes are shown with these. Times in epoch ms of the host's clock, spans in ms. */
-export interface CauseContext {
-  now: number
-  /** How far the platform's clock is ahead of this host's. */
-  skewMs: number
-  /** True while no record may be retried. */
-  isStopped: boolean
-  throttledForMs: number
-  circuits: readonly CircuitView[]
-}
-
-export function showCauses(list: readonly Cause[], context: CauseContext): CauseStatus[] {
-  const { isStopped, now, skewMs, throttledForMs } = context
-  const circuits = new Map(context.circuits.map((view) => [view.subscriptionId, view]))
-
-  /** As far as a clock can say. */
-  function nextAttemptOf({ byDecision: { due, held }, nextDueAt }: Cause, pausesForMs: number): number | undefined {
-    if (isStopped) return undefined
-    const afterBackoff = nextDueAt === undefined ? Infinity : nextDueAt - skewMs
-    const first = due > 0 || (held > 0 && pausesForMs > 0) ? Math.min(now, afterBackoff) : afterBackoff
-    return first === Infinity ? undefined : Math.max(first, now + Math.max(throttledForMs, pausesForMs))
-  }
-
-  return list.map(({ nextDueAt, oldestAt, ...cause }) => {
-    const { pausesForMs = 0, state = 'closed' } = circuits.get(cause.subscriptionId) ?? {}
-    return {
-      ...cause,
-      eventType: redact(cause.eventType),
-      oldestEvent: toDate(oldestAt),
-      circuit: state,
-      nextAttempt: toDate(nextAttemptOf({ ...cause, nextDueAt, oldestAt }, pausesForMs)),
-    }
-  })
+/** `skewMs`: how far the platform's clock is ahead of this host's. */
+export function showCauses(
+  list: readonly Cause[],
+  { circuits, skewMs }: { circuits: readonly CircuitView[]; skewMs: number },
+): CauseStatus[] {
+  const states = new Map(circuits.map(({ state, subscriptionId }) => [subscriptionId, state]))
+  return list.map(({ next, oldestAt, ...cause }) => ({
+    ...cause,
+    eventType: redact(cause.eventType),
+    oldestEvent: toDate(oldestAt),
+    circuit: states.get(cause.subscriptionId) ?? 'closed',
+    nextAttempt: toDate(next.at - skewMs),
+    nextAttemptBy: next.by,
+  }))
 }

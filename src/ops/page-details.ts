@@ -3,7 +3,7 @@ import type { MinuteState } from '../observe/history.ts'
 import type { CauseStatus } from './causes.ts'
 import { html, section, table, type Column, type Html, type Part } from './html.ts'
 import type { StatusDocument } from './status-document.ts'
-import { clockTime, count, counted, fromNow, response, span, word } from './words.ts'
+import { clockTime, count, counted, fromNow, nextText, response, span, word } from './words.ts'
 
 /** More of them are in /status. */
 const shownCauses = 10
@@ -117,15 +117,6 @@ export function missingChart(minutes: readonly MinuteState[]): Part {
 
 const more = (text: Part): Html => html`<p class="more">${text}</p>`
 
-function nextAttempt({ byDecision, circuit, nextAttempt: next, records }: CauseStatus, now: Date): Part {
-  if (byDecision.parked === records) return 'none'
-  if (next === null && byDecision.due + byDecision.held === 0) return 'after an outcome'
-  if (next === null) return circuit === 'half-open' ? 'after a probe' : 'when retries go on'
-  // An open circuit lets one probe out, and the others only when that one has arrived.
-  const what = circuit === 'open' && byDecision.held > 0 ? 'a probe ' : ''
-  return `${what}${next <= now ? 'now' : fromNow(next, now)}`
-}
-
 const causeColumns: readonly Column[] = [
   { name: 'Event type' },
   { name: 'Subscription' },
@@ -137,6 +128,7 @@ const causeColumns: readonly Column[] = [
 ]
 
 function causeRow(cause: CauseStatus, now: Date): Part[] {
+  const next = { by: cause.nextAttemptBy, at: cause.nextAttempt?.getTime() ?? Infinity }
   const { byDecision, circuit, oldestEvent, records } = cause
   // Parked records wait for no circuit.
   const isShown = circuit !== 'closed' && byDecision.parked < records
@@ -148,7 +140,7 @@ function causeRow(cause: CauseStatus, now: Date): Part[] {
     html`<b>${count(records)}</b>`,
     oldestEvent !== null && span(now.getTime() - oldestEvent.getTime()),
     [state, isShown && html`<span class="row ${circuit}">circuit ${circuit}</span>`],
-    nextAttempt(cause, now),
+    nextText(next, (at) => (at <= now.getTime() ? 'now' : fromNow(new Date(at), now))),
   ]
 }
 

@@ -34,6 +34,8 @@ export interface GateStatus {
   since: Date | null
   /** How many subscriptions it blocks; null when it blocks everything. */
   subscriptions: number | null
+  /** How long until it may open: to the end of a Retry-After, or to the next ping of the platform; null when no clock tells. */
+  opensInSeconds: number | null
   reason: string
   advice: string
 }

@@ -1,7 +1,7 @@
 // Makes the status document, a pure function of the state of the parts.
 import type { LeadershipState } from '../coordination/leadership.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
-import { gateTable, stopForUnknownTime, type ShutGate } from '../reconcile/retry/gates.ts'
+import { gateTable, type ShutGate } from '../reconcile/retry/gates.ts'
 import { drainOf } from '../observe/drain.ts'
 import type { MinuteState } from '../observe/history.ts'
 import { maxSweeps } from '../observe/progress.ts'
@@ -38,9 +38,10 @@ function toLeadership({ identity, isLeading, kind, leader, problem, since }: Lea
   return { leading: isLeading, identity, leader: leader ?? null, since: new Date(since), problem: problem ?? null }
 }
 
-function toGate({ gate, since, subscriptions }: ShutGate): GateStatus {
+function toGate({ gate, opensInMs, since, subscriptions }: ShutGate): GateStatus {
   const { advice, reason } = gateTable[gate]
-  return { gate, since: toDate(since), subscriptions: subscriptions ?? null, reason, advice }
+  const opensInSeconds = opensInMs === undefined ? null : toSeconds(opensInMs)
+  return { gate, since: toDate(since), subscriptions: subscriptions ?? null, opensInSeconds, reason, advice }
 }
 
 function toCircuit({ pausesForMs, ...view }: CircuitView): CircuitStatus {
@@ -73,12 +74,11 @@ function toDrain(state: StatusState): StatusFacts['drain'] {
   }
 }
 
-function toCausesStatus(state: StatusState, isStopped: boolean): StatusFacts['causes'] {
-  const { causes, circuits, now, onlyCounted, skewMs, throttledForMs } = state
+function toCausesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState): StatusFacts['causes'] {
   const listed = causes.list.reduce((sum, { records }) => sum + records, 0)
   return {
     total: causes.total,
-    list: showCauses(causes.list, { now, skewMs: skewMs.api, isStopped, throttledForMs, circuits }),
+    list: showCauses(causes.list, { circuits, skewMs: skewMs.api }),
     more: { causes: causes.total - causes.list.length, records: causes.records - listed },
     onlyCounted,
   }
@@ -86,7 +86,6 @@ function toCausesStatus(state: StatusState, isStopped: boolean): StatusFacts['ca
 
 function factsOf(state: StatusState): StatusFacts {
   const { causes, circuits, expiring, failed, gates, receiver, skewMs, timeOffsetMs } = state
-  const isStopped = stopForUnknownTime(gates)
   const pause = gates.find(({ gate }) => gate === 'paused')
   return {
     instance: state.instance,
@@ -127,7 +126,7 @@ function factsOf(state: StatusState): StatusFacts {
       platform: state.timeZone,
       offsetSeconds: timeOffsetMs === undefined ? null : roundedSeconds(timeOffsetMs),
     },
-    causes: toCausesStatus(state, isStopped),
+    causes: toCausesStatus(state),
     parked: { total: Math.max(failed.parked, causes.parked.list.length), list: causes.parked.list },
     history: [...state.history],
   }

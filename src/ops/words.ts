@@ -1,4 +1,5 @@
 // Numbers, times and spans as people read them, on the status page and in the sentences of /status. Times are UTC.
+import type { NextRetry } from '../reconcile/decide.ts'
 
 const [secondMs, minuteMs, hourMs, dayMs] = [1000, 60_000, 3_600_000, 86_400_000]
 const maxWordLength = 80
@@ -44,6 +45,22 @@ export function fromNow(at: Date, now: Date): string {
   const ahead = at.getTime() - now.getTime()
   if (Math.abs(ahead) < secondMs) return ahead > 0 ? 'now' : 'just now'
   return ahead > 0 ? `in ${span(ahead + secondMs - 1)}` : `${span(-ahead)} ago`
+}
+
+/** When the next retry goes out. `when` shows a time: `now`, `in 12 s`. */
+export function nextText({ at, by }: NextRetry, when: (at: number) => string): string {
+  switch (by) {
+    case 'time':
+      return when(at)
+    case 'probe':
+      return `a probe ${when(at)}`
+    case 'gate':
+      return at === Infinity ? 'when retries go on' : `${when(at)} or later`
+    case 'outcome':
+      return 'after an outcome'
+    case 'never':
+      return 'none automatically'
+  }
 }
 
 /** A rate per minute: a tenth counts only where there are few. */

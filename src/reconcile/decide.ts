@@ -1,4 +1,4 @@
-// The decision about one record, and the rule that keeps it from going out: a pure function of record, policy and time. @see docs/architecture.md "Backlog and decisions"
+// The decision about one record, the rule that keeps it from going out, and when it goes out next: pure functions of record, policy and time. @see docs/architecture.md "Backlog and decisions"
 import { backoffDelayMs } from './backoff.ts'
 import type { Policy } from './policy.ts'
 import type { Because, Rule } from './reasons.ts'
@@ -48,7 +48,27 @@ export interface Situation {
   now: number
   /** The gate that blocks its subscription now; undefined when none does. */
   gate?: Gate | undefined
+  /** How long the gates stay shut that block everything, in ms; Infinity when no clock tells. Default: 0. */
+  stopsForMs?: number | undefined
+  /** How long the cooldown of its circuit goes on, in ms. Default: 0. */
+  pausesForMs?: number | undefined
 }
+
+/** The next automatic retry of a record. */
+export interface NextRetry {
+  /**
+   * What it waits for: a `time`; the `probe` of an open circuit, which may be another record and then goes first; the
+   * `outcome` of a retry; a `gate` that may open then, or at an unknown time; or nothing, as it `never` comes.
+   */
+  by: (typeof waits)[number]
+  /** The earliest time, in epoch ms of the platform's clock; Infinity when no clock tells. */
+  at: number
+}
+
+/** In this order of two without a time the first counts as the sooner one. */
+const waits = ['time', 'probe', 'outcome', 'gate', 'never'] as const
+
+export const noRetry: NextRetry = { by: 'never', at: Infinity }
 
 /** The rule that excludes a record; undefined for a selected one. */
 function exclusionOf(known: Known, { select, window }: Policy): Rule | undefined {
@@ -98,4 +118,27 @@ export function decide(known: Known, policy: Policy, { gate, now }: Situation): 
   if (now < due) return { decision: 'backing-off', dueAt: due, because: waitOf(known, due, policy) }
   if (gate !== undefined) return { decision: 'held', dueAt: due, because: gate }
   return { decision: 'due', dueAt: due, because: isExpiring(known, policy, now) ? 'expiring' : 'due' }
+}
+
+/** When a record of this verdict goes out next, in the situation that it was decided in. `leavesAt`: its event leaves the window. */
+export function nextRetryOf({ decision, dueAt: due }: Verdict, situation: Situation, leavesAt: number): NextRetry {
+  const { gate, now, pausesForMs = 0, stopsForMs = 0 } = situation
+  if (decision === 'due') return { by: 'time', at: now }
+  if (decision === 'awaiting') return { by: 'outcome', at: Infinity }
+  if (decision === 'excluded' || decision === 'parked' || due > leavesAt) return noRetry
+  if (stopsForMs === Infinity) return { by: 'gate', at: Infinity }
+  const blockedForMs = Math.max(stopsForMs, pausesForMs)
+  if (decision === 'held' && blockedForMs === 0) return { by: 'outcome', at: Infinity }
+  const at = Math.max(due, now + blockedForMs)
+  if (at > leavesAt) return noRetry
+  if (at === due) return { by: 'time', at }
+  // A ping goes out then, and may fail.
+  if (gate === 'platform' || gate === 'unauthorized') return { by: 'gate', at }
+  return { by: pausesForMs > 0 ? 'probe' : 'time', at }
+}
+
+/** The next retry of two records. */
+export function soonerOf(a: NextRetry, b: NextRetry): NextRetry {
+  if (a.at !== b.at) return a.at < b.at ? a : b
+  return waits.indexOf(a.by) <= waits.indexOf(b.by) ? a : b
 }

@@ -199,7 +199,11 @@ test('a tick while the platform’s Retry-After goes on is skipped, and counted'
   })
   await scene.clock.settle()
   expect(answers).toBe(1)
-  expect(scene.server().status()).toMatchObject({ holding: ['throttled'], rate: { throttledForSeconds: 200 } })
+  expect(scene.server().status()).toMatchObject({
+    holding: ['throttled'],
+    gates: [{ opensInSeconds: 200 }],
+    rate: { throttledForSeconds: 200 },
+  })
   await scene.clock.advance(periodMs)
   scene.tick()
   expect(await metricOf(scene, 'ticks_skipped_total\\{reason="paused"\\}')).toBe(1)

@@ -113,6 +113,20 @@ test('an outage: the first tick after the platform breaker closed makes a sweep'
   await scene.end()
 })
 
+test('an outage: the next attempt waits for the next ping', async () => {
+  const { scene } = await inOutage()
+  const { causes, gates, now } = scene.server().status()
+  const waitMs = 1000 * (gates[0]?.opensInSeconds ?? NaN)
+  expect(waitMs).toBeGreaterThan(0)
+  const held = causes.list.find(({ byDecision }) => byDecision.held > 0)
+  expect(held).toMatchObject({ nextAttemptBy: 'gate' })
+  expect(Math.ceil((Number(held?.nextAttempt) - now.getTime()) / 100) * 100).toBe(waitMs)
+  const before = scene.requests.length
+  await scene.clock.advance(waitMs)
+  expect(scene.requests.slice(before)).toContainEqual(expect.objectContaining({ method: 'GET' }))
+  await scene.end()
+})
+
 test('an outage: a sweep that was answered closes the platform breaker', async () => {
   const { mend, scene } = await inOutage()
   mend()
@@ -138,7 +152,9 @@ test('a ping that waits for its answer: status, decisions and metric show the ga
     },
   })
   await scene.clock.advance(3000)
-  expect(scene.server().status()).toMatchObject({ holding: ['platform'], failed: { due: 0 } })
+  const { causes, failed: counts, holding } = scene.server().status()
+  expect({ holding, due: counts.due }).toEqual({ holding: ['platform'], due: 0 })
+  expect(causes.list.at(-1)).toMatchObject({ nextAttempt: null, nextAttemptBy: 'gate' })
   expect(await metricOf(scene, 'gates\\{gate="platform"\\}')).toBe(1)
   await scene.clock.advance(5000)
   expect(scene.server().status().holding).toEqual([])

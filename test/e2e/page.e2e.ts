@@ -5,6 +5,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { groupByCause } from '../../src/ops/causes.ts'
 import { maxCauses, maxParked, toStatus } from '../../src/ops/status.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
+import type { Situation } from '../../src/reconcile/decide.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { accessibilityProblems, keepPicture, openPage, startBrowser } from '../support/browser.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
@@ -111,7 +112,7 @@ describe('an incident', () => {
     expect(causes.map(({ cells, type }) => [type, cells[0], cells[1], cells[2], cells[4], cells[5]])).toEqual([
       ['outgoing-transfer-completed', first, 'HTTP 503', '120', '120 held', 'when retries go on'],
       ['incoming-transfer-completed', second, 'no response', '60', '60 held', 'when retries go on'],
-      ['account-activated', third, 'HTTP 422', '5', '5 parked', 'none'],
+      ['account-activated', third, 'HTTP 422', '5', '5 parked', 'none automatically'],
       [evil, second, 'HTTP 500', '2', '2 held', 'when retries go on'],
     ])
     const events = parked.map((id) => sandbox.record(id)?.eventId)
@@ -233,9 +234,9 @@ test('10,000 subscriptions that fail make no long page', async () => {
     } as const),
   }))
   function status(): StatusDocument {
-    const gateOf = (): 'circuit' => 'circuit'
+    const situationOf = (): Situation => ({ now: testNow, gate: 'circuit', pausesForMs: 30_000 })
     const causes = groupByCause(backlog.entries(), {
-      ...{ policy: defaultPolicy, now: testNow, gateOf, maxCauses, maxParked },
+      ...{ policy: defaultPolicy, situationOf, maxCauses, maxParked },
     })
     const failed = { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 10_000, awaiting: 0 }
     const gates = [{ gate: 'circuit', since: undefined, subscriptions: 10_000 }] as const

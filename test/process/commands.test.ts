@@ -1,5 +1,6 @@
 // The commands for the person on call against a real sandbox: what they show, what they touch, and how they end.
 import { describe, expect, test } from 'vitest'
+import type { StatusDocument } from '../../src/ops/status-document.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour, missing, seedCauses } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
@@ -121,7 +122,7 @@ describe('explain', () => {
     expect(out).toMatch(new RegExp(`^Event ${missing} of test at \\S+, \\d{4}-\\S+\\+0[23]:00: 3 records\n`))
     expect(out).toMatch(/: parked\n +why +It has as many attempts as retry\.maxAttempts allows\.\n/)
     expect(out).toMatch(/: successful\n +why +The platform shows it as delivered\.\n/)
-    expect(out).toMatch(/: backing-off\n +why +Its backoff has not ended\.\n[^]*? +next retry +\d{4}-\S+\n/)
+    expect(out).toMatch(/: backing-off\n +why +Its backoff has not ended\.\n[^]*? +next retry +at \d{4}-\S+\n/)
     expect(out.match(/next retry +none automatically/g)).toHaveLength(2)
     expect(out).toMatch(/to retry it now +webhook-reconciler retry --parked [\da-f-]{36}\n/)
     expect(out).toContain('The platform also showed records of other events')
@@ -149,6 +150,24 @@ describe('explain', () => {
       ],
       remarks: [],
     })
+  })
+
+  test('beside a daemon whose circuit is open: the time of its probe, as plan and /status have it', async () => {
+    await using sandbox = await startPlatform()
+    sandbox.receiver.fail({ status: 503 })
+    seedDue(sandbox, 40)
+    const env = { ...(await sandboxEnv(sandbox)), RECONCILER_CIRCUIT_COOLDOWN: '10m' }
+    await using daemon = await startLocalDaemon(env)
+    await daemon.said('circuit_opened')
+    const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
+    const plan = await runCommand(['plan', '--json', '--records'], { env: own })
+    const { records } = JSON.parse(plan.out) as { records: { webhookId: string; decision: string }[] }
+    const held = records.find(({ decision }) => decision === 'held')
+    expect(held).toMatchObject({ nextRetry: expect.any(String) as string, nextRetryBy: 'probe' })
+    const { out } = await runCommand(['explain', held?.webhookId ?? ''], { env: own })
+    expect(out).toMatch(/: held\n[^]* next retry +a probe at \d{4}-\S+Z: this record, or another one before it\n/)
+    const { causes } = JSON.parse((await get(`${daemon.url}/status`)).body) as StatusDocument
+    expect(causes.list.map(({ nextAttemptBy }) => nextAttemptBy)).toContain('probe')
   })
 
   test('an event that the platform does not know: 1; no UUID: 2', async () => {

@@ -20,7 +20,7 @@ async function startStatus(fields: object, body?: string): Promise<FakeDaemon> {
     instance: 'beside',
     now: '2026-01-15T12:00:30.000Z',
     paused: null,
-    holding: [],
+    gates: [],
     awaiting: 0,
     circuits: { list: [] },
     ...fields,
@@ -38,8 +38,21 @@ async function startStatus(fields: object, body?: string): Promise<FakeDaemon> {
   }
 }
 
+interface NextRetry {
+  subscriptionId: string
+  nextRetry: string | null
+}
+interface PlanDocument {
+  decidedAt: string
+  causes: NextRetry[]
+}
+interface ExplainDocument {
+  now: string
+  records: NextRetry[]
+}
+
 const since = '2026-01-15T12:00:00.000Z'
-const paused = { paused: { since }, holding: ['paused'] }
+const paused = { paused: { since }, gates: [{ gate: 'paused', opensInSeconds: null }] }
 
 describe('plan', () => {
   test('does not call records of an open circuit due', async () => {
@@ -47,7 +60,7 @@ describe('plan', () => {
     seedCauses(sandbox)
     const open = { subscriptionId: missing, state: 'open', pausesForSeconds: 21.4 }
     const halfOpen = { subscriptionId: team, state: 'half-open', pausesForSeconds: 0 }
-    await using daemon = await startStatus({ holding: ['circuit'], circuits: { list: [open, halfOpen] } })
+    await using daemon = await startStatus({ gates: [{ gate: 'circuit' }], circuits: { list: [open, halfOpen] } })
     const env = await envOf(sandbox, daemon.env)
     const { code, err, out } = await runCommand(['plan'], { env })
     expect({ code, err }).toEqual({ code: 0, err: '' })
@@ -62,6 +75,31 @@ describe('plan', () => {
       estimate: { records: 4 },
       daemon: { instance: 'beside', holding: ['circuit'], pausedSince: null, openCircuits: [missing] },
     })
+  })
+
+  test('and explain say when a probe goes out, of held records and of those whose backoff ends before', async () => {
+    await using sandbox = await startPlatform()
+    const { due } = seedCauses(sandbox)
+    const circuit = { subscriptionId: missing, state: 'open', pausesForSeconds: 36_000 }
+    await using daemon = await startStatus({ gates: [{ gate: 'circuit' }], circuits: { list: [circuit] } })
+    const env = await envOf(sandbox, daemon.env)
+    const byProbe = { nextRetryBy: 'probe', nextRetry: expect.any(String) as string }
+    const plan = JSON.parse((await runCommand(['plan', '--json'], { env })).out) as PlanDocument
+    const ours = plan.causes.filter(({ subscriptionId }) => subscriptionId === missing)
+    expect(ours).toMatchObject([byProbe, byProbe])
+    for (const { nextRetry } of ours) expect(Date.parse(nextRetry ?? '') - Date.parse(plan.decidedAt)).toBe(36_000_000)
+    expect((await runCommand(['plan'], { env })).out).toMatch(
+      /20 held, 3 parked +a probe in 10h\n.*backing-off +a probe in 10h\n/,
+    )
+
+    const explained = JSON.parse(
+      (await runCommand(['explain', due[0] ?? '', '--json'], { env })).out,
+    ) as ExplainDocument
+    expect(explained.records).toMatchObject([{ state: 'held', why: 'circuit', ...byProbe }])
+    expect(Date.parse(explained.records[0]?.nextRetry ?? '') - Date.parse(explained.now)).toBe(36_000_000)
+    expect((await runCommand(['explain', due[0] ?? ''], { env })).out).toMatch(
+      /next retry +a probe at \d{4}-\S+Z: this record, or another one before it\n/,
+    )
   })
 
   test("an operator's pause holds all", async () => {

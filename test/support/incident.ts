@@ -2,6 +2,7 @@
 import type { MinuteState } from '../../src/observe/history.ts'
 import type { StatusState } from '../../src/ops/status.ts'
 import type { Cause, Causes, ParkedRecord } from '../../src/ops/causes.ts'
+import { noRetry } from '../../src/reconcile/decide.ts'
 import { aStatusState } from './status.ts'
 
 export const incidentNow = Date.UTC(2026, 0, 15, 12)
@@ -22,7 +23,7 @@ export function aCause(changes: Partial<Cause> = {}): Cause {
     records: 1,
     byDecision: { ...noDecisions, due: 1 },
     oldestAt: incidentNow - 3 * hourMs,
-    nextDueAt: undefined,
+    next: { by: 'time', at: incidentNow },
     ...changes,
   }
 }
@@ -67,7 +68,6 @@ export function incidentCauses(): Causes {
       aCause({
         records: 5200,
         byDecision: { ...noDecisions, due: 4300, held: 0, awaiting: 24, 'backing-off': 876 },
-        nextDueAt: incidentNow + 41_000,
       }),
       aCause({
         eventType: 'incoming-transfer-completed',
@@ -75,6 +75,7 @@ export function incidentCauses(): Causes {
         responseStatusCode: null,
         records: 1791,
         byDecision: { ...noDecisions, held: 1791 },
+        next: { by: 'probe', at: incidentNow + 83_000 },
         oldestAt: incidentNow - 170 * minuteMs,
       }),
       aCause({
@@ -83,6 +84,7 @@ export function incidentCauses(): Causes {
         responseStatusCode: 422,
         records: 9,
         byDecision: { ...noDecisions, parked: 9 },
+        next: noRetry,
         oldestAt: incidentNow - 90 * hourMs,
       }),
     ],

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { renderPage } from '../../src/ops/page.ts'
 import { pageHeaders } from '../../src/ops/page-styles.ts'
 import { toStatus, type StatusState } from '../../src/ops/status.ts'
+import { noRetry, type NextRetry } from '../../src/reconcile/decide.ts'
 import {
   aCause,
   anIncident,
@@ -89,7 +90,7 @@ describe('in one look', () => {
     expect(rows).toEqual([
       `outgoing-transfer-completed ${uuid(1)} HTTP 503 5,200 3 h 4,300 due 24 awaiting outcome 876 backing off now`,
       `incoming-transfer-completed ${uuid(2)} no response 1,791 2 h 50 min 1,791 held circuit open a probe in 1 min`,
-      `account-activated ${uuid(3)} HTTP 422 9 3 d 18 h 9 parked none`,
+      `account-activated ${uuid(3)} HTTP 422 9 3 d 18 h 9 parked none automatically`,
     ])
   })
 
@@ -127,39 +128,18 @@ describe('in one look', () => {
   })
 })
 
-describe('the next attempt', () => {
-  const held = { ...noDecisions, held: 10 }
-  const parkedOnly = { ...noDecisions, parked: 10 }
-  const cause = aCause({ records: 10, byDecision: held })
+test.each<[NextRetry, string]>([
+  [{ by: 'time', at: incidentNow - 1 }, 'now'],
+  [{ by: 'time', at: incidentNow + 50_000 }, 'in 50 s'],
+  [{ by: 'probe', at: incidentNow + 30_000 }, 'a probe in 30 s'],
+  [{ by: 'gate', at: incidentNow + 30_000 }, 'in 30 s or later'],
+  [{ by: 'gate', at: Infinity }, 'when retries go on'],
+  [{ by: 'outcome', at: Infinity }, 'after an outcome'],
+  [noRetry, 'none automatically'],
+])('the next attempt by %o: %s', (next, words) => {
+  const cause = aCause({ records: 10, byDecision: { ...noDecisions, held: 10 }, next })
   const causes = { ...noCauses, total: 1, records: 10, list: [cause] }
-  const circuits = [
-    { subscriptionId: cause.subscriptionId, state: 'open', limit: 1, outstanding: 0, pausesForMs: 30_000 } as const,
-  ]
-
-  test.each<[string, Partial<StatusState>, string]>([
-    ['while paused', shut('paused', incidentNow - minuteMs), '10 held when retries go on'],
-    ['while the receiver is down', shut('receiver-down'), '10 held when retries go on'],
-    [
-      'behind a probe that is under way',
-      { ...shut('circuit'), circuits: circuits.map((one) => ({ ...one, state: 'half-open', pausesForMs: 0 })) },
-      '10 held circuit half-open after a probe',
-    ],
-    ['behind a cooldown', { ...shut('circuit'), circuits }, '10 held circuit open a probe in 30 s'],
-    [
-      'of parked records, which wait for no circuit',
-      { ...shut('circuit'), circuits, causes: { ...causes, list: [aCause({ records: 10, byDecision: parkedOnly })] } },
-      '10 parked none',
-    ],
-  ])('%s', (_, changes, words) => {
-    expect(read(aStatusState({ ...swept, failed: held, causes, ...changes }))).toContain(words)
-  })
-
-  test('of an awaited record depends on its outcome', () => {
-    const byDecision = { ...noDecisions, awaiting: 1 }
-    const list = [aCause({ byDecision })]
-    const state = aStatusState({ ...swept, failed: byDecision, causes: { ...noCauses, total: 1, records: 1, list } })
-    expect(read(state)).toContain('1 awaiting outcome after an outcome')
-  })
+  expect(read(aStatusState({ ...swept, causes }))).toContain(`10 held ${words} `)
 })
 
 describe('bounds', () => {

@@ -3,11 +3,12 @@ import { gateNames, type Gate } from '../../src/reconcile/retry/gates.ts'
 import { describe, expect, test } from 'vitest'
 import type { SweepEnd } from '../../src/observe/progress.ts'
 import { toStatus, type StatusState } from '../../src/ops/status.ts'
+import { noRetry } from '../../src/reconcile/decide.ts'
 import type { CircuitView } from '../../src/reconcile/retry/circuits.ts'
 import { groupByCause, type Cause, type CauseStatus } from '../../src/ops/causes.ts'
 import { ask, start } from '../support/ops-server.ts'
 import { ibanOf } from '../support/canaries.ts'
-import { aCause, anIncident, noDecisions, uuid } from '../support/incident.ts'
+import { aCause, anIncident, uuid } from '../support/incident.ts'
 import { defaultPolicy, due, learn, listingOf, testBacklog, testNow } from '../support/backlog.ts'
 import { aStatusState, shut, noCauses } from '../support/status.ts'
 
@@ -76,6 +77,7 @@ test('an incident', () => {
       gate,
       since: at - 1000,
       subscriptions: gate === 'circuit' ? 2 : undefined,
+      opensInMs: gate === 'throttled' ? 1 : undefined,
     })),
     receiver: { up: false },
     throttledForMs: 1,
@@ -102,6 +104,7 @@ test('an incident', () => {
     beyondWindow: 10,
     paused: { since: '2026-01-15T11:59:59.000Z' },
     holding: ['paused', 'receiver-down', 'platform', 'throttled', 'circuit'],
+    gates: [null, null, null, 0.1, null].map((opensInSeconds) => ({ opensInSeconds })),
     receiver: { up: false },
     circuits: {
       notClosed: 2,
@@ -161,33 +164,17 @@ test('excluded and awaited records do not expire', () => {
 
 describe('causes', () => {
   const circuit = (changes: Partial<CircuitView>): CircuitView => aCircuit({ subscriptionId: uuid(1), ...changes })
-  const due = { ...noDecisions, due: 1 }
-  const held = { ...noDecisions, held: 1 }
-  const backingOff = { byDecision: { ...noDecisions, 'backing-off': 1 }, nextDueAt: at + 50_000 }
 
   function causeOf(changes: Partial<Cause>, state: Partial<StatusState> = {}): CauseStatus | undefined {
     const causes = { ...noCauses, total: 1, records: 1, list: [aCause(changes)] }
     return toStatus(aStatusState({ causes, ...state })).causes.list[0]
   }
 
-  test.each<[string, Partial<Cause>, Partial<StatusState>, number | null]>([
-    ['due: now', { byDecision: due }, {}, 0],
-    ['due, but throttled', { byDecision: due }, { throttledForMs: 7000 }, 7000],
-    ['backing off', backingOff, {}, 50_000],
-    ["backing off, by the platform's clock, which is ahead", backingOff, { skewMs: { auth: 0, api: 20_000 } }, 30_000],
-    ['backing off behind a pause', backingOff, { circuits: [circuit({ pausesForMs: 90_000 })] }, 90_000],
-    ['held by its circuit', { byDecision: held }, { circuits: [circuit({ pausesForMs: 9000 })] }, 9000],
-    ['held by a probe', { byDecision: held }, { circuits: [circuit({ state: 'half-open', pausesForMs: 0 })] }, null],
-    ["held by another one's circuit", { byDecision: held }, { circuits: [circuit({ subscriptionId: uuid(2) })] }, null],
-    ['due, and retries are off', { byDecision: due }, shut('disabled'), null],
-    ['backing off while paused', backingOff, shut('paused', 0), null],
-    ['backing off while the receiver is down', backingOff, { receiver: { up: false }, ...shut('receiver-down') }, null],
-    ['backing off while the platform does not answer', backingOff, shut('platform'), null],
-    ['awaiting', { byDecision: { ...noDecisions, awaiting: 1 } }, {}, null],
-    ['parked', { byDecision: { ...noDecisions, parked: 1 } }, {}, null],
-  ])('the next attempt of one that is %s', (_, changes, state, afterMs) => {
-    const expected = afterMs === null ? null : new Date(at + afterMs)
-    expect(causeOf(changes, state)?.nextAttempt).toEqual(expected)
+  test("the next attempt, by this host's clock: the platform's is ahead", () => {
+    const next = { by: 'probe', at: at + 50_000 } as const
+    const shown = causeOf({ next }, { skewMs: { auth: 0, api: 20_000 } })
+    expect(shown).toMatchObject({ nextAttempt: new Date(at + 30_000), nextAttemptBy: 'probe' })
+    expect(causeOf({ next: noRetry })).toMatchObject({ nextAttempt: null, nextAttemptBy: 'never' })
   })
 
   test.each<[string, CircuitView[], string]>([
@@ -256,7 +243,7 @@ test('of what the platform sends only ids, types and codes get in; an account nu
   learn(backlog, listingOf(records), testNow)
   const causes = groupByCause(
     [...backlog.entries()].map((entry) => ({ ...entry, subscriberUrl: 'CANARY' })),
-    { policy: defaultPolicy, now: testNow, gateOf: () => undefined, maxCauses: 50, maxParked: 100 },
+    { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50, maxParked: 100 },
   )
   const text = JSON.stringify(toStatus(aStatusState({ causes })))
   expect(text).toContain('paid ')

@@ -1,8 +1,6 @@
 // The first half of a round: lists the selected records and decides on each; retries nothing.
-import { decide, type Verdict } from '../../reconcile/decide.ts'
-import type { FailedRecord } from '../../reconcile/failed-record.ts'
-import type { Gate } from '../../reconcile/retry/gates.ts'
-import { askDaemon, gateOf, type AskedDaemon } from '../daemon-client.ts'
+import type { Situation } from '../../reconcile/decide.ts'
+import { askDaemon, situationOf, type AskedDaemon } from '../daemon-client.ts'
 import type { Io } from '../io.ts'
 import type { Session, SessionOptions } from '../session.ts'
 import { gather, type Gathered } from './gather.ts'
@@ -36,26 +34,23 @@ export interface CommandRound {
   secondsPerCall: number
 }
 
-/** The gate that blocks a subscription: the daemon's own gates hold for its own records, not for selected ones. */
-export function gateFor({
-  daemon,
-  receiverUp,
-  selection,
-  session,
-}: Pick<CommandRound, 'daemon' | 'receiverUp' | 'selection' | 'session'>): (
+/** The situation of a subscription's records: the daemon's own gates hold for its own records, not for selected ones. */
+export function situationIn(
+  {
+    daemon,
+    decidedAt: now,
+    receiverUp,
+    selection,
+    session,
+  }: Pick<CommandRound, 'daemon' | 'decidedAt' | 'session'> & {
+    selection: Pick<RecordSelection, 'by'>
+    receiverUp?: boolean | undefined
+  },
   subscriptionId: string,
-) => Gate | undefined {
-  if (!session.config.retry.enabled) return () => 'disabled'
-  if (receiverUp === false) return () => 'receiver-down'
-  if (selection.by !== 'due') return () => undefined
-  return (subscriptionId) => gateOf(daemon, subscriptionId)
-}
-
-/** Decides on each record as of `decidedAt`. */
-export function verdictsOf(round: CommandRound): (entry: FailedRecord) => Verdict {
-  const gate = gateFor(round)
-  const { policy } = round.session
-  return (entry) => decide(entry, policy, { now: round.decidedAt, gate: gate(entry.subscriptionId) })
+): Situation {
+  if (!session.config.retry.enabled) return { now, gate: 'disabled', stopsForMs: Infinity }
+  if (receiverUp === false) return { now, gate: 'receiver-down', stopsForMs: Infinity }
+  return { now, ...(selection.by === 'due' && situationOf(daemon, subscriptionId)) }
 }
 
 /** Lists and decides; retries nothing. */

@@ -1,12 +1,20 @@
 // The report of a round as text for a terminal of 80 columns or more: at most ten causes, totals, and one line for each conclusion. Pure functions.
 import { formatDuration } from '../../config/duration.ts'
+import { nextText } from '../../ops/words.ts'
 import { decisions, type Counts } from '../../reconcile/decide.ts'
 import { reasonOf } from '../../reconcile/retry/gates.ts'
 import { inWords, stopsOf } from '../daemon-client.ts'
 import { cell, counted, createShortIds, pairs, showSpan, table, wrapped, type TableColumn } from '../format.ts'
 import type { Session } from '../session.ts'
 import type { CommandRound } from './look.ts'
-import { stopTable, type DecidedRecord, type ReportedCause, type RetriedRecord, type RoundReport } from './report.ts'
+import {
+  stopTable,
+  type DecidedRecord,
+  type ReportedCause,
+  type ReportedNext,
+  type RetriedRecord,
+  type RoundReport,
+} from './report.ts'
 
 const maxCauses = 10
 const maxTotals = 10
@@ -21,14 +29,15 @@ function ageOf(iso: string | null, report: RoundReport): string {
   return showSpan((Date.parse(report.decidedAt) - Date.parse(iso)) / 1000)
 }
 
-function nextText(iso: string | null, { decidedAt }: RoundReport): string {
-  if (iso === null || decidedAt === null) return '-'
-  const seconds = (Date.parse(iso) - Date.parse(decidedAt)) / 1000
-  return seconds <= 0 ? 'now' : `in ${showSpan(seconds)}`
+function nextCell({ nextRetry, nextRetryBy: by }: ReportedNext, { decidedAt }: RoundReport): string {
+  if (nextRetry === null || decidedAt === null) return '-'
+  const seconds = (Date.parse(nextRetry) - Date.parse(decidedAt)) / 1000
+  return nextText({ by, at: seconds }, () => (seconds <= 0 ? 'now' : `in ${showSpan(seconds)}`))
 }
 
+/** The largest first, as a narrow column is cut. */
 function decisionText(counts: Counts): string {
-  const some = decisions.filter((decision) => counts[decision] > 0)
+  const some = decisions.filter((decision) => counts[decision] > 0).toSorted((a, b) => counts[b] - counts[a])
   return some.length === 1 ? some.join('') : some.map((decision) => `${counts[decision]} ${decision}`).join(', ')
 }
 
@@ -53,7 +62,7 @@ function causeTable(report: RoundReport, width: number | undefined): string {
       response(cause.responseStatusCode),
       ageOf(cause.oldestEvent, report),
       decisionText(cause.byDecision),
-      nextText(cause.nextRetry, report),
+      nextCell(cause, report),
     ])
   const rest = report.causes.slice(maxCauses)
   const records = rest.reduce((sum, cause) => sum + cause.records, 0)
@@ -111,7 +120,7 @@ function recordTable(records: readonly DecidedRecord[], report: RoundReport, wid
       String(record.attempts),
       response(record.responseStatusCode),
       record.decision,
-      nextText(record.nextRetry, report),
+      nextCell(record, report),
     ])
   return `\n${table(recordColumns, rows, width)}`
 }

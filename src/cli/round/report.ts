@@ -1,8 +1,11 @@
 // The report of a round, as `--json` prints it, and the exit code that follows from it. Pure functions.
 import { retryResults, type FoundStatus, type RetryResult } from '../../platform/operations.ts'
-import type { Counts } from '../../reconcile/decide.ts'
+import { toDate } from '../../ops/causes.ts'
+import type { Counts, NextRetry } from '../../reconcile/decide.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
+import type { FailedRecord } from '../../reconcile/failed-record.ts'
+import { sentenceOf, type Because } from '../../reconcile/reasons.ts'
 import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import { exitCode, type ExitCode } from '../../runtime/errors.ts'
@@ -116,8 +119,14 @@ export function createRetryTally(): RetryTally {
   }
 }
 
-/** A selected record with its decision. */
-export interface DecidedRecord {
+/** When something is retried next, and what that waits for; null when no clock tells. */
+export interface ReportedNext {
+  nextRetry: string | null
+  nextRetryBy: NextRetry['by']
+}
+
+/** A record, and why it goes out or not. */
+export interface ReportedRecord extends ReportedNext {
   webhookId: string
   eventId: string
   subscriptionId: string
@@ -126,23 +135,48 @@ export interface DecidedRecord {
   attempts: number
   lastAttempt: string | null
   responseStatusCode: number | null
-  decision: keyof Counts
   /** The rule that matched, and its sentence. */
-  why: string
+  why: Because
   explanation: string
-  /** When it may be retried; null when it is not retried automatically. */
-  nextRetry: string | null
+}
+
+/** A selected record with its decision. */
+export interface DecidedRecord extends ReportedRecord {
+  decision: keyof Counts
+}
+
+export function asIso(ms: number | undefined): string | null {
+  return toDate(ms)?.toISOString() ?? null
+}
+
+export function reportNext({ at, by }: NextRetry): ReportedNext {
+  return { nextRetry: asIso(at), nextRetryBy: by }
+}
+
+export function reportRecord(entry: FailedRecord, because: Because, next: NextRetry): ReportedRecord {
+  return {
+    webhookId: entry.id,
+    eventId: entry.eventId,
+    subscriptionId: entry.subscriptionId,
+    eventType: entry.eventType,
+    event: asIso(entry.eventAt),
+    attempts: entry.attempts,
+    lastAttempt: entry.lastAttemptLocal === null ? null : asIso(entry.lastAt),
+    responseStatusCode: entry.responseStatusCode,
+    why: because,
+    explanation: sentenceOf(because),
+    ...reportNext(next),
+  }
 }
 
 /** Records that failed in the same way. */
-export interface ReportedCause {
+export interface ReportedCause extends ReportedNext {
   eventType: string
   subscriptionId: string
   responseStatusCode: number | null
   records: number
   byDecision: Counts
   oldestEvent: string | null
-  nextRetry: string | null
 }
 
 /** `schemaVersion` follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC. */

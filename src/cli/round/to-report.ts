@@ -2,53 +2,29 @@
 import { groupByCause } from '../../ops/causes.ts'
 import { estimateDrain } from '../../observe/drain.ts'
 import { retryResults, type RetryResult } from '../../platform/operations.ts'
-import type { Verdict } from '../../reconcile/decide.ts'
+import { decide, nextRetryOf, type Situation } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
-import { sentenceOf } from '../../reconcile/reasons.ts'
-import type { AskedDaemon } from '../daemon-client.ts'
+import { openCircuitsOf, type AskedDaemon } from '../daemon-client.ts'
 import { permittedPace, slowStartRounds } from './pace.ts'
-import { gateFor, verdictsOf, type CommandRound } from './look.ts'
-import type { DecidedRecord, ReportedCause, RoundReport } from './report.ts'
+import { situationIn, type CommandRound } from './look.ts'
+import { asIso, reportNext, reportRecord, type DecidedRecord, type ReportedCause, type RoundReport } from './report.ts'
 
-function asIso(ms: number | undefined): string | null {
-  return ms === undefined ? null : new Date(Math.floor(ms)).toISOString()
-}
-
-/** When a record may be retried automatically, epoch ms. */
-function comesAt({ because, decision, dueAt }: Verdict, now: number): number | undefined {
-  if (decision === 'due') return now
-  return decision === 'backing-off' && because !== 'too-late' ? dueAt : undefined
-}
-
-function decided(entry: FailedRecord, verdict: Verdict, now: number): DecidedRecord {
-  return {
-    webhookId: entry.id,
-    eventId: entry.eventId,
-    subscriptionId: entry.subscriptionId,
-    eventType: entry.eventType,
-    event: asIso(entry.eventAt),
-    attempts: entry.attempts,
-    lastAttempt: entry.lastAttemptLocal === null ? null : asIso(entry.lastAt),
-    responseStatusCode: entry.responseStatusCode,
-    decision: verdict.decision,
-    why: verdict.because,
-    explanation: sentenceOf(verdict.because),
-    nextRetry: asIso(comesAt(verdict, now)),
-  }
+function decided(entry: FailedRecord, round: CommandRound): DecidedRecord {
+  const { policy } = round.session
+  const situation = situationIn(round, entry.subscriptionId)
+  const verdict = decide(entry, policy, situation)
+  const next = nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback)
+  return { ...reportRecord(entry, verdict.because, next), decision: verdict.decision }
 }
 
 function causesOf(round: CommandRound): ReportedCause[] {
-  const { decidedAt: now, session } = round
-  const { policy } = session
-  const options = { policy, now, gateOf: gateFor(round), maxCauses: Infinity, maxParked: 0 }
-  return groupByCause(session.reconciler.backlog.entries(), options).list.map((cause) => ({
-    eventType: cause.eventType,
-    subscriptionId: cause.subscriptionId,
-    responseStatusCode: cause.responseStatusCode,
-    records: cause.records,
-    byDecision: cause.byDecision,
-    oldestEvent: asIso(cause.oldestAt),
-    nextRetry: asIso(cause.byDecision.due > 0 ? now : cause.nextDueAt),
+  const { policy, reconciler } = round.session
+  const situationOf = (subscriptionId: string): Situation => situationIn(round, subscriptionId)
+  const options = { policy, situationOf, maxCauses: Infinity, maxParked: 0 }
+  return groupByCause(reconciler.backlog.entries(), options).list.map(({ next, oldestAt, ...cause }) => ({
+    ...cause,
+    oldestEvent: asIso(oldestAt),
+    ...reportNext(next),
   }))
 }
 
@@ -74,8 +50,9 @@ function estimateOf(
 
 function daemonOf(daemon: AskedDaemon): RoundReport['daemon'] {
   if ('problem' in daemon) return daemon
-  const { holding, instance, open, pausedSince, url } = daemon
-  return { url, instance, holding, pausedSince: asIso(pausedSince), openCircuits: [...open.keys()] }
+  const { gates, instance, pausedSince, url } = daemon
+  const holding = gates.map(({ gate }) => gate)
+  return { url, instance, holding, pausedSince: asIso(pausedSince), openCircuits: openCircuitsOf(daemon) }
 }
 
 function listingOf({ failure, found, moved, result }: CommandRound['gathered']): RoundReport['listing'] {
@@ -88,8 +65,7 @@ export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
   const { command, decidedAt, gathered, options, selection, session, startedAt } = round
   const { reconciler } = session
   const leftOut = reconciler.backlog.leftOut.counts()
-  const { counts: failed } = reconciler.backlog.summary(decidedAt, gateFor(round))
-  const verdict = verdictsOf(round)
+  const { counts: failed } = reconciler.backlog.summary(decidedAt, (id) => situationIn(round, id).gate)
   return {
     schemaVersion: 1,
     command,
@@ -118,7 +94,7 @@ export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
     stoppedBy: null,
     retried: [],
     ...(options.records === true && {
-      records: [...reconciler.backlog.entries()].map((entry) => decided(entry, verdict(entry), decidedAt)),
+      records: [...reconciler.backlog.entries()].map((entry) => decided(entry, round)),
     }),
   }
 }

@@ -80,6 +80,12 @@ export function stopForUnknownTime(shut: readonly Pick<ShutGate, 'gate'>[]): boo
   return shut.some(({ gate }) => gateTable[gate].blocks === 'everything' && !passing.has(gate))
 }
 
+/** How long until these gates let any retry out, in ms; Infinity when no clock tells. Outcomes come at any time. */
+export function stopsForMs(shut: readonly Pick<ShutGate, 'gate' | 'opensInMs'>[]): number {
+  const stopping = shut.filter(({ gate }) => gateTable[gate].blocks === 'everything' && gate !== 'outcomes')
+  return Math.max(0, ...stopping.map(({ opensInMs }) => opensInMs ?? Infinity))
+}
+
 /** The reason as a part of a sentence. */
 export function reasonOf(gate: Gate): string {
   const { reason } = gateTable[gate]
@@ -97,6 +103,8 @@ export interface ShutGate {
   since: number | undefined
   /** Subscriptions that it blocks; undefined when it blocks everything. */
   subscriptions: number | undefined
+  /** How long until it may open, in ms: to the end of a Retry-After, or to the next ping; undefined when no clock tells. */
+  opensInMs?: number | undefined
 }
 
 /** Whether this instance is the one that works. */
@@ -111,7 +119,7 @@ export interface GateSources {
   leadership: Leadership
   pause: Pick<Pause, 'since'>
   receiver: Pick<ReceiverHealth, 'isDown' | 'since'>
-  breaker: Pick<PlatformBreaker, 'gate' | 'since' | 'allows'>
+  breaker: Pick<PlatformBreaker, 'gate' | 'since' | 'allows' | 'pingAt'>
   rate: Pick<RateLimiter, 'pausedForMs'>
   circuits: Pick<Circuits, 'blocks' | 'blocked'>
   /** Retried records without a known outcome, and how many there may be. */
@@ -153,6 +161,15 @@ export function createGates(sources: GateSources): Gates {
     unauthorized: () => breaker.since(),
     platform: () => breaker.since(),
   }
+  function untilPing(): number | undefined {
+    const ms = (breaker.pingAt() ?? -Infinity) - clock.monotonic()
+    return ms > 0 ? ms : undefined
+  }
+  const opensInMs: Readonly<Partial<Record<Gate, () => number | undefined>>> = {
+    unauthorized: untilPing,
+    platform: untilPing,
+    throttled: () => rate.pausedForMs(),
+  }
   const globalGates = Object.keys(isShut) as GlobalGate[]
   const isBreakers = (gate: GlobalGate): boolean => gate === 'unauthorized' || gate === 'platform'
 
@@ -168,7 +185,8 @@ export function createGates(sources: GateSources): Gates {
           const subscriptions = blocked[gate]
           return subscriptions === 0 ? [] : [{ gate, since: undefined, subscriptions }]
         }
-        return isShut[gate]() ? [{ gate, since: since[gate]?.(), subscriptions: undefined }] : []
+        if (!isShut[gate]()) return []
+        return [{ gate, since: since[gate]?.(), subscriptions: undefined, opensInMs: opensInMs[gate]?.() }]
       })
     },
   }

@@ -5,7 +5,7 @@ import { loadWith } from '../../support/configuration.ts'
 import { toPolicy } from '../../../src/reconciler.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { decide } from '../../../src/reconcile/decide.ts'
+import { decide, noRetry, type NextRetry } from '../../../src/reconcile/decide.ts'
 import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
@@ -16,8 +16,8 @@ const subscriptionId = '33333333-2222-4333-8444-555555555555'
 
 function situation(env: Record<string, string> = {}): ExplainOptions {
   const { config } = loadWith({ env: { RECONCILER_RETRY_BACKOFF_JITTER: '0', ...env } })
-  const gate = config.retry.enabled ? undefined : 'disabled'
-  return { policy: toPolicy(config, 30_000), zone, now, gate }
+  const off = { gate: 'disabled', stopsForMs: Infinity } as const
+  return { policy: toPolicy(config, 30_000), zone, situation: { now, ...(!config.retry.enabled && off) } }
 }
 
 function record(changes: Partial<WebhookRecord> = {}): WebhookRecord {
@@ -39,7 +39,7 @@ function record(changes: Partial<WebhookRecord> = {}): WebhookRecord {
 describe('a record in another status than failed', () => {
   test.each(['successful', 'processing', 'other'] as const)('%s: nothing is due', (status) => {
     const found = explain(record({ status }), situation({ RECONCILER_SELECT_MODULES: 'other' }))
-    expect(found).toMatchObject({ state: status, because: status, nextAt: undefined })
+    expect(found).toMatchObject({ state: status, because: status, next: noRetry })
   })
 })
 
@@ -48,8 +48,8 @@ describe('a running daemon that awaits outcomes', () => {
     url: 'http://d',
     instance: 'd',
     pausedSince: undefined,
-    holding: [],
-    open: new Map<string, number>(),
+    gates: [],
+    shutCircuits: new Map<string, number>(),
   }
   const due = explain(record(), situation())
   const parked = explain(record({ attempts: 30 }), situation())
@@ -73,19 +73,20 @@ describe('a running daemon that awaits outcomes', () => {
 describe('a failed record', () => {
   const leftWindow = { eventLocal: now - 7 * day - 1, lastAttemptLocal: null }
   const young = { attempts: 1, eventLocal: now - 10_000, lastAttemptLocal: now - 5000 }
+  const byTime = (at: number): NextRetry => ({ by: 'time', at })
   const leavesFirst = { attempts: 9, eventLocal: now - 7 * day + 30_000, lastAttemptLocal: now - 10_000 }
 
   test.each<[string, Partial<WebhookRecord>, Record<string, string>, Partial<Explanation>]>([
-    ['is due', {}, {}, { state: 'due', because: 'due', nextAt: now - hour + 4 * minute }],
-    ['backs off', { attempts: 8 }, {}, { state: 'backing-off', because: 'backoff', nextAt: now - hour + 128 * minute }],
-    ['is parked', { attempts: 30 }, {}, { state: 'parked', because: 'max-attempts', nextAt: undefined }],
+    ['is due', {}, {}, { state: 'due', because: 'due', next: byTime(now) }],
+    ['backs off', { attempts: 8 }, {}, { state: 'backing-off', because: 'backoff', next: byTime(now + 68 * minute) }],
+    ['is parked', { attempts: 30 }, {}, { state: 'parked', because: 'max-attempts', next: noRetry }],
     [
       'is not selected, at the limit too',
       { attempts: 30 },
       { RECONCILER_SELECT_EVENT_TYPES: 'a,b' },
-      { state: 'excluded', because: 'event-type', nextAt: undefined },
+      { state: 'excluded', because: 'event-type', next: noRetry },
     ],
-    ['has left the window', leftWindow, {}, { state: 'outside', because: 'outside', nextAt: undefined }],
+    ['has left the window', leftWindow, {}, { state: 'outside', because: 'outside', next: noRetry }],
     [
       'has left the window at the limit',
       { ...leftWindow, attempts: 30 },
@@ -98,20 +99,25 @@ describe('a failed record', () => {
       {},
       { state: 'due', because: 'expiring' },
     ],
-    ['is too young', young, {}, { state: 'settling', because: 'settling', nextAt: now + 55_000 }],
+    ['is too young', young, {}, { state: 'settling', because: 'settling', next: byTime(now + 55_000) }],
     [
       'is too young for longer than it backs off',
       young,
       { RECONCILER_WINDOW_SETTLE: '10m' },
-      { state: 'settling', nextAt: now - 10_000 + 10 * minute },
+      { state: 'settling', next: byTime(now - 10_000 + 10 * minute) },
     ],
     ['is too young and parked', { ...young, attempts: 30 }, {}, { state: 'parked', because: 'max-attempts' }],
-    ['is held', {}, { RECONCILER_RETRY_ENABLED: 'false' }, { state: 'held', because: 'disabled', nextAt: undefined }],
+    [
+      'is held',
+      {},
+      { RECONCILER_RETRY_ENABLED: 'false' },
+      { state: 'held', because: 'disabled', next: { by: 'gate', at: Infinity } },
+    ],
     [
       'leaves the window before its backoff ends',
       leavesFirst,
       {},
-      { state: 'backing-off', because: 'too-late', nextAt: undefined },
+      { state: 'backing-off', because: 'too-late', next: noRetry },
     ],
   ])('that %s', (_, changes, env, expected) => {
     expect(explain(record(changes), situation(env))).toMatchObject(expected)
@@ -119,7 +125,10 @@ describe('a failed record', () => {
 
   test('without a shown attempt has no last one', () => {
     const shown = explain(record({ attempts: 0, lastAttemptLocal: null }), situation())
-    expect(shown).toMatchObject({ eventAt: now - 2 * hour, lastAt: undefined, leavesAt: now - 2 * hour + 7 * day })
+    expect(shown).toMatchObject({
+      entry: { eventAt: now - 2 * hour, lastAttemptLocal: null },
+      leavesAt: now + 7 * day - 2 * hour,
+    })
   })
 })
 
@@ -130,10 +139,7 @@ test('it never says anything else than the daemon decides', () => {
     for (let attempts = 0; attempts <= 31; attempts += 1) {
       for (const ago of [2 * hour, 3 * day, 6.9 * day]) {
         const one = record({ attempts, eventLocal: now - ago, lastAttemptLocal: now - ago / 2 })
-        const { decision } = decide(createFailedRecord(one, { zone, now }), with_.policy, {
-          now,
-          gate: with_.gate,
-        })
+        const { decision } = decide(createFailedRecord(one, { zone, now }), with_.policy, with_.situation)
         expect(explain(one, with_).state).toBe(decision)
         states.add(decision)
       }

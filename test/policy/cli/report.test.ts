@@ -217,9 +217,10 @@ describe('the text of a dry run', () => {
       subscriptionId: `${String(index % 3).repeat(8)}-5f2a-4c57-9a83-2f6d1b7c4e90`,
       responseStatusCode: index % 2 === 0 ? 503 : null,
       records: 100 - index,
-      byDecision: { ...noCounts(), due: 90 - index, 'backing-off': 7, parked: 3 },
+      byDecision: { ...noCounts(), 'backing-off': 7, held: 90 - index, parked: 3 },
       oldestEvent: '2026-01-10T13:00:00.000Z',
-      nextRetry: '2026-01-15T14:10:01.000Z',
+      nextRetry: '2026-01-15T12:09:55.000Z',
+      nextRetryBy: 'probe',
     }
   }
   const causes = Array.from({ length: 61 }, (_, index) => cause(index))
@@ -231,8 +232,8 @@ describe('the text of a dry run', () => {
       width,
     )
     for (const line of text.split('\n')) expect(line.length, line).toBeLessThanOrEqual(width)
-    expect(text.match(/ outgoing-tran/g)).toHaveLength(10)
-    expect(text).toMatch(/ +4d 23h +\S.* +in 2h 10m\n/)
+    expect(text.match(/ outgoing-tr/g)).toHaveLength(10)
+    expect(text).toMatch(/ +4d 23h +90 held, .* +a probe in 9m\n/)
     expect(text).toContain('... and 51 more causes with 3315 records: --json has all\n')
     expect(text).toMatch(/By subscription: 00000000 1470, 11111111 1410, 22222222 1390/)
     expect(text).toMatch(/By response: {5}503 2170, none 2100\n/)

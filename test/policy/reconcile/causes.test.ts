@@ -27,7 +27,7 @@ function backlogOf(records: WebhookRecord[]): TestBacklog {
 }
 
 function group(backlog: TestBacklog, changes: Partial<CausesOptions> = {}): Causes {
-  const options = { policy: defaultPolicy, now: testNow, gateOf: () => undefined, maxCauses: 50, maxParked: 100 }
+  const options = { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50, maxParked: 100 }
   return groupByCause(backlog.entries(), { ...options, ...changes })
 }
 
@@ -82,7 +82,7 @@ test('types and subscriptions are not mixed up by what they consist of', () => {
   ).toEqual(['', '__proto__', 'a', 'a '])
 })
 
-test('a cause says what is decided of its records, and when the first backoff ends; the summary, when the last does', () => {
+test('a cause says what is decided of its records, and when the first goes out; the summary, when the last backoff ends', () => {
   const fields = { eventType: 'a', subscriptionId: second, responseStatusCode: 500 }
   const backlog = backlogOf([
     due({ ...fields, id: idOf(1) }),
@@ -93,13 +93,15 @@ test('a cause says what is decided of its records, and when the first backoff en
     due({ ...fields, id: idOf(6), subscriptionId: third }),
   ])
   noted(backlog, { ...due({ id: idOf(5) }) }, { result: 'accepted', reason: 'ok', sent: true })
-  const { list, parked } = group(backlog, { gateOf: (id) => (id === third ? 'circuit' : undefined) })
+  const open = { gate: 'circuit', pausesForMs: minuteMs } as const
+  const { list, parked } = group(backlog, { situationOf: (id) => ({ now: testNow, ...(id === third && open) }) })
   expect(list).toHaveLength(2)
   expect(list[0]?.byDecision).toEqual({ due: 1, 'backing-off': 2, parked: 1, excluded: 0, held: 0, awaiting: 1 })
   expect(list[1]?.byDecision).toMatchObject({ held: 1, due: 0 })
-  const next = list[0]?.nextDueAt ?? 0
-  expect(next - testNow).toBeGreaterThan(minuteMs / 2 - 2000)
-  expect(next - testNow).toBeLessThan(minuteMs)
+  expect(list.map(({ next }) => next)).toEqual([
+    { by: 'time', at: testNow },
+    { by: 'probe', at: testNow + minuteMs },
+  ])
   const { lastDueAt } = backlog.summary(testNow, () => undefined)
   expect((lastDueAt ?? 0) - testNow).toBeGreaterThan(7 * minuteMs)
   expect(parked).toMatchObject({ total: 1, list: [{ webhookId: idOf(2), attempts: 30, responseStatusCode: 500 }] })

@@ -2,7 +2,16 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { backoffDelayMs, jitterSeed } from '../../../src/reconcile/backoff.ts'
-import { decide, dueAt, isExpiring, type Known } from '../../../src/reconcile/decide.ts'
+import {
+  decide,
+  dueAt,
+  isExpiring,
+  nextRetryOf,
+  noRetry,
+  soonerOf,
+  type Known,
+  type Situation,
+} from '../../../src/reconcile/decide.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
 import { ruleTable, sentenceOf, type Rule } from '../../../src/reconcile/reasons.ts'
 import { gateNames } from '../../../src/reconcile/retry/gates.ts'
@@ -102,6 +111,76 @@ describe('the first rule that matches wins', () => {
     const at = dueAt(record, policy)
     expect(decide(record, policy, { now: at }).decision).toBe('due')
     expect(decide(record, policy, { now: at - 1 })).toEqual({ decision: 'backing-off', dueAt: at, because: 'backoff' })
+  })
+})
+
+describe('the next retry', () => {
+  const open = { gate: 'circuit', pausesForMs: 90_000 } as const
+  const throttled = { gate: 'throttled', stopsForMs: 120_000 } as const
+  const situations: Record<string, Omit<Situation, 'now'>> = {
+    nothing: {},
+    'an open circuit': open,
+    'a probe under way': { gate: 'circuit' },
+    'a full circuit': { gate: 'limit' },
+    'half of the backlog awaited': { gate: 'outcomes' },
+    'Retry-After': throttled,
+    'Retry-After and an open circuit': { ...open, ...throttled },
+    'a platform until its next ping': { gate: 'platform', stopsForMs: 120_000 },
+    'a refused permission until the next ping': { gate: 'unauthorized', stopsForMs: 120_000 },
+    'a ping under way': { gate: 'platform', stopsForMs: Infinity },
+    'a pause': { gate: 'paused', stopsForMs: Infinity },
+    'a pause and an open circuit': { ...open, gate: 'paused', stopsForMs: Infinity },
+  }
+  const withDelay = (delayMs: number): Partial<Known> => ({
+    lastAt: now + delayMs - (dueAt(record, policy) - record.lastAt),
+  })
+  const leavesIn = (ms: number): number => now + ms - 7 * day
+  const records = {
+    due: {},
+    'due, and leaving in 100 s': { eventAt: leavesIn(100_000), lastAt: now - hour },
+    'due again in 60 s': withDelay(60_000),
+    'due again in 10 min': withDelay(10 * minute),
+    'too late': { eventAt: leavesIn(30_000), attempts: 5, lastAt: now - 1000 },
+    parked: { attempts: 30 },
+    awaited: { awaiting: {} },
+    excluded: { module: 'other' },
+  } satisfies Record<string, Partial<Known>>
+  const always = (next: string): string[] => Object.keys(situations).map(() => next)
+
+  /** Seconds from now, and by what, in the order of the situations. */
+  const expected: Record<keyof typeof records, string[]> = {
+    // prettier-ignore
+    due: ['0 time', '90 probe', 'outcome', 'outcome', 'outcome', '120 time', '120 probe', '120 gate', '120 gate', 'gate', 'gate', 'gate'],
+    // prettier-ignore
+    'due, and leaving in 100 s': ['0 time', '90 probe', 'outcome', 'outcome', 'outcome', 'never', 'never', 'never', 'never', 'gate', 'gate', 'gate'],
+    // prettier-ignore
+    'due again in 60 s': ['60 time', '90 probe', '60 time', '60 time', '60 time', '120 time', '120 probe', '120 gate', '120 gate', 'gate', 'gate', 'gate'],
+    // prettier-ignore
+    'due again in 10 min': [...always('600 time').slice(3), 'gate', 'gate', 'gate'],
+    'too late': always('never'),
+    parked: always('never'),
+    awaited: always('outcome'),
+    excluded: always('never'),
+  }
+  const rules = { ...policy, select: { ...policy.select, modules: ['accounts'] } }
+  const rows = Object.entries(records).flatMap(([name, fields]) =>
+    Object.entries(situations).map(([behind, situation], index) => {
+      return [name, behind, expected[name as keyof typeof records][index], { ...record, ...fields }, situation] as const
+    }),
+  )
+
+  test.each(rows)('of one that is %s, behind %s: %s', (_name, _behind, next, known, situation) => {
+    const at = { now, ...situation }
+    const retry = nextRetryOf(decide(known, rules, at), at, known.eventAt + 7 * day)
+    expect(retry.at === Infinity ? retry.by : `${(retry.at - now) / 1000} ${retry.by}`).toBe(next)
+  })
+
+  test('of several is the soonest; without a time the one that waits for the least', () => {
+    const [soon, late] = [1, 2].map((at) => ({ by: 'time', at }) as const)
+    const [outcome, gate] = (['outcome', 'gate'] as const).map((by) => ({ by, at: Infinity }))
+    const inOrder = [soon, late, outcome, gate, noRetry].filter((one) => one !== undefined)
+    for (const [index, a] of inOrder.entries())
+      for (const b of inOrder.slice(index)) expect([soonerOf(a, b), soonerOf(b, a)]).toEqual([a, a])
   })
 })
 
