@@ -143,7 +143,7 @@ export async function controlCommand(name: ControlName, io: Io, options: Control
     return answer.code
   }
   const show = (iso: string): string => moments.show(Date.parse(iso))
-  if (options.json === true) io.stdout.write(`${JSON.stringify({ schemaVersion: 1, instance, ...answer })}\n`)
+  if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 1, instance, ...answer })}\n`)
   else io.stdout.write(`${instance}: ${controlText(name, answer, show)}\n`)
   return exitCode.done
 }

@@ -1,7 +1,7 @@
 // The command line: one table of commands, each with its options; the modules of a command are loaded when it runs.
 import { Command, CommanderError } from 'commander'
 import { ConfigurationError, exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
-import { redact } from '../runtime/redact.ts'
+import { visibleText } from '../runtime/redact.ts'
 import type { Io } from './io.ts'
 import type { CheckOptions } from './check/looks.ts'
 import type { HealthcheckOptions } from './daemon-call.ts'
@@ -154,7 +154,7 @@ function createProgram(io: Io, run: Run): Command {
     command.exitOverride().showHelpAfterError(seeHelp(command === root ? undefined : command.name()))
     command.configureOutput({
       writeOut: (text) => io.stdout.write(text),
-      writeErr: (text) => io.stderr.write(text),
+      writeErr: (text) => io.stderr.write(visibleText(text)),
     })
   }
   return root
@@ -163,7 +163,8 @@ function createProgram(io: Io, run: Run): Command {
 function printProblems(error: ConfigurationError, io: Io): void {
   const count = error.problems.length
   io.stderr.write(`The configuration has ${count === 1 ? 'a problem' : `${count} problems`}:\n`)
-  for (const { key, origin, message } of error.problems) io.stderr.write(redact(`  ${key} (${origin}): ${message}\n`))
+  for (const { key, origin, message } of error.problems)
+    io.stderr.write(visibleText(`  ${key} (${origin}): ${message}\n`))
   io.stderr.write('Every key with its default and meaning: config/default.yaml and docs/configuration.md.\n')
 }
 
@@ -171,7 +172,7 @@ function printProblems(error: ConfigurationError, io: Io): void {
 async function reportError(error: unknown, command: string | undefined, io: Io): Promise<ExitCode> {
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.done : exitCode.usage
   if (error instanceof UsageError) {
-    io.stderr.write(`error: ${redact(error.message)}\n${seeHelp(command)}\n`)
+    io.stderr.write(`error: ${visibleText(error.message)}\n${seeHelp(command)}\n`)
     return exitCode.usage
   }
   if (error instanceof ConfigurationError) {

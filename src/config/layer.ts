@@ -1,6 +1,6 @@
 // A layer: the values of one source of configuration (file or environment) before they are checked.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
-import { redact } from '../runtime/redact.ts'
+import { visibleText } from '../runtime/redact.ts'
 import type { FormerKey } from './key.ts'
 
 /** A value as it was given, with its source. */
@@ -28,7 +28,7 @@ export function emptyLayer(): Layer {
 
 /** A name or value from outside, fit for a message: no control characters, no secrets, not long. */
 export function shownText(text: string): string {
-  const clean = redact(text).replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '?')
+  const clean = visibleText(text).replaceAll('\n', '?')
   return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean
 }
 

@@ -4,7 +4,7 @@ import type { TelemetryEvent } from './events.ts'
 import type { RetryEvent } from '../reconcile/retry/dispatcher.ts'
 import { sentenceOf, type Because } from '../reconcile/reasons.ts'
 import type { OutcomeEvent } from '../reconcile/confirm/outcomes.ts'
-import { escapeInvisible, redactedJson } from '../runtime/redact.ts'
+import { redactedJson } from '../runtime/redact.ts'
 
 export interface AuditOptions {
   /** Part of every line. */
@@ -91,9 +91,9 @@ export function createAudit({ clock, instance, why, write }: AuditOptions): Audi
       const line = auditLine(event, why)
       if (line === undefined) return
       const time = new Date(clock.now()).toISOString()
-      const text = redactedJson({ audit: true, time, instance, ...line })
+      const text = `${redactedJson({ audit: true, time, instance, ...line })}\n`
       try {
-        write(`${escapeInvisible(text)}\n`)
+        write(text)
       } catch {
         // A line that can't be written (a closed pipe, a full disk) must not stop the retries.
       }

@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { BlockList } from 'node:net'
 import type { CommandRefusal } from '../coordination/leadership.ts'
 import type { Pause } from '../reconcile/retry/operator-pause.ts'
+import { redactedJson } from '../runtime/redact.ts'
 import { json, type Answer } from './listen.ts'
 
 type Done<T> = T | CommandRefusal | Promise<T | CommandRefusal>
@@ -47,7 +48,7 @@ function answer(status: number, body: Readonly<Record<string, unknown>>, headers
   return {
     status,
     contentType: json,
-    body: `${JSON.stringify(body)}\n`,
+    body: `${redactedJson(body)}\n`,
     headers: { ...headers, connection: 'close' },
   }
 }

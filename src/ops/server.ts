@@ -1,6 +1,7 @@
 // The ops server: metrics for Prometheus, health for the orchestrator, the state for people, commands for the operator.
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../runtime/clock.ts'
+import { redactedJson } from '../runtime/redact.ts'
 import { createControl, type ControlOptions } from './control.ts'
 import { bugAnswer, json, listen, plainText, type Answer, type Listener } from './listen.ts'
 import { renderPage } from './page.ts'
@@ -52,7 +53,7 @@ async function metricsAnswer({ metrics }: OpsServerOptions): Promise<Answer> {
 }
 
 function statusAnswer({ status }: OpsServerOptions): Answer {
-  return { status: 200, contentType: json, body: `${JSON.stringify(status(), null, 2)}\n` }
+  return { status: 200, contentType: json, body: `${redactedJson(status(), 2)}\n` }
 }
 
 interface Shared {

@@ -76,15 +76,21 @@ export function redact(text: string): string {
   return withoutIbans(clean)
 }
 
-/** JSON of a document, each of its texts redacted. */
-export function redactedJson(document: object, indent?: number): string {
-  return JSON.stringify(document, (_, value: unknown) => (typeof value === 'string' ? redact(value) : value), indent)
-}
-
 /** Invisible or line-breaking characters that JSON leaves as they are. They stand inside of strings only. */
 const invisible = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 
 /** A JSON text whose strings hold no character that could break or bend a line. */
 export function escapeInvisible(line: string): string {
   return line.replace(invisible, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+/** JSON of a document for people, logs and terminals: each of its texts redacted, invisible characters escaped. */
+export function redactedJson(document: object, indent?: number): string {
+  const clean = (_: string, value: unknown): unknown => (typeof value === 'string' ? redact(value) : value)
+  return escapeInvisible(JSON.stringify(document, clean, indent))
+}
+
+/** Lines of text for people: redacted, without characters that a terminal obeys or that show another text. */
+export function visibleText(text: string): string {
+  return redact(text).replaceAll(/(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu, '?')
 }

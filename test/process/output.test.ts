@@ -1,13 +1,14 @@
-// The output on a pipe: a report is whole for a slow reader, and no obstacle to the end when it is not read; a daemon's log is bounded.
+// The output: on a pipe a report is whole for a slow reader, and no obstacle to the end when it is not read; a daemon's log is bounded; JSON is safe in a terminal.
 import { spawnSync } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { envOf } from '../support/causes.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { envOf, hour } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
-import { mainScript, makeFolder, startProgram } from '../support/process.ts'
+import { get, mainScript, makeFolder, startProgram } from '../support/process.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 
 /** Their report is many times the 64 KiB that a pipe holds. */
@@ -153,4 +154,22 @@ test('a daemon whose output is not read drops lines of log and audit, counts the
   expect(lines).toBe(await dropped())
   const { out } = await daemon.stop()
   expect(Array.from(out.matchAll(/"action":"(pause|resume)"/g), ([, action]) => action)).toEqual(['resume'])
+})
+
+test('no JSON document holds a character that a terminal obeys, or that breaks or bends a line', async () => {
+  const bent = 'a\u009b2J\u202e\u2028b'
+  await using sandbox = await startPlatform()
+  const id = sandbox.addWebhook({ eventInstant: systemClock.now() - 3 * hour, eventType: bent, attempts: 1 })
+  const env = { ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_ENABLED: 'false' }
+  await using daemon = await startLocalDaemon(env)
+  await daemon.said('full_sweep_completed')
+  const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
+  const documents = [(await get(`${daemon.url}/status`)).body]
+  for (const args of [['status'], ['plan'], ['explain', id]]) {
+    documents.push((await runCommand([...args, '--json'], { env: own })).out)
+  }
+  for (const text of documents) {
+    expect(text).toContain(String.raw`a\u009b2J\u202e\u2028b`)
+    expect(text).not.toMatch(/[\u007f-\u009f\u202e\u2028]/)
+  }
 })
