@@ -82,7 +82,7 @@ code { font: 0.8125rem/1.4 ui-monospace, 'SF Mono', Menlo, 'DejaVu Sans Mono', m
 .facts dd { overflow-wrap: anywhere; }
 footer { margin-top: 1.25rem; }
 
-@media (min-width: 70rem) { td code, th code, td time { white-space: nowrap; } }
+@media (min-width: 70rem) { td code, th code { white-space: nowrap; } }
 @media (max-width: 62rem) { .figures { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
 @media (max-width: 48rem) {
   body { padding: 0.75rem 0.75rem 2rem; }

@@ -37,7 +37,8 @@ export function aParkedRecord(n: number, changes: Partial<ParkedRecord> = {}): P
     responseStatusCode: 422,
     attempts: 30,
     event: new Date(incidentNow - 90 * hourMs + n * minuteMs),
-    lastAttempt: new Date(incidentNow - 2 * hourMs),
+    // Not of today: shown with its date.
+    lastAttempt: new Date(incidentNow - 26 * hourMs),
     ...changes,
   }
 }

@@ -208,7 +208,7 @@ describe('causes', () => {
       responseStatusCode: 422,
       attempts: 30,
       event: new Date('2026-01-11T18:00:00.000Z'),
-      lastAttempt: new Date('2026-01-15T10:00:00.000Z'),
+      lastAttempt: new Date('2026-01-14T10:00:00.000Z'),
     })
   })
 
