@@ -7,7 +7,7 @@ import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../runtime
 import { redact, redactedJson } from '../runtime/redact.ts'
 import { callDaemon, originOf, type DaemonFlags } from './daemon-call.ts'
 import { parseAs, readStatus } from './daemon-client.ts'
-import { counted, createMoments, createPaint } from './format.ts'
+import { counted, createMoments, createPaint, widthOf } from './format.ts'
 import type { Io } from './io.ts'
 import { interrupted } from './session.ts'
 import { statusText } from './status-text.ts'
@@ -42,7 +42,7 @@ async function showStatus(url: string, options: StatusOptions, io: Io): Promise<
       url,
       moments: createMoments(options.zone),
       paint: createPaint(io.stdout, io.env),
-      width: io.stdout.isTTY === true ? io.stdout.columns : undefined,
+      width: widthOf(io.stdout),
     }
     io.stdout.write(start + redact(statusText(status, shown)))
   }

@@ -15,7 +15,7 @@ import { situationIn } from './round/look.ts'
 import { asIso, reportRecord } from './round/report.ts'
 import { uuidOf } from './round/select.ts'
 import { inSession, type Session, type SessionOptions } from './session.ts'
-import { cell, counted, pairs } from './format.ts'
+import { cell, counted, pairs, paragraph } from './format.ts'
 
 /** A decision, or what holds before any: the status in place of `failed`, or a place outside the window. */
 export type State = Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
@@ -70,7 +70,8 @@ function nextOf({ next }: Explanation, now: number, { moments }: Session): strin
 
 function block(one: Explanation, now: number, session: Session): string {
   const { entry } = one
-  const { show } = session.moments
+  const { width, moments } = session
+  const { show } = moments
   const answered = entry.responseStatusCode === null ? 'no response' : `answered ${entry.responseStatusCode}`
   const last =
     entry.lastAttemptLocal === null
@@ -90,7 +91,7 @@ function block(one: Explanation, now: number, session: Session): string {
         ...(one.status === 'failed' ? [['in the window until', show(one.leavesAt)] as const] : []),
         ...(command === undefined ? [] : [['to retry it now', command] as const]),
       ],
-      '  ',
+      { indent: '  ', width },
     )
   )
 }
@@ -130,13 +131,19 @@ interface ExplainShown {
 }
 
 function printText(list: readonly Explanation[], { daemon, found, id, now }: ExplainShown, session: Session): void {
-  const { moments, print, target } = session
+  const { moments, print, target, width } = session
   const lines = [
-    `Event ${cell(found.records[0]?.eventId ?? id)} of ${target}, ${moments.show(now)}: ${counted(list.length, 'record')}\n`,
-    ...(list.length === 0 ? [`${noneFound}\n`] : list.map((one) => block(one, now, session))),
-    ...remarks(found).map((remark) => `${remark}\n`),
-    ...(list.length > 0 ? [`${inWords(daemon)}\n`] : []),
-    ...awaitedRemarks(list, daemon).map((remark) => `${remark}\n`),
+    paragraph(
+      `Event ${cell(found.records[0]?.eventId ?? id)} of ${target}, ${moments.show(now)}: ${counted(list.length, 'record')}`,
+      width,
+    ),
+    ...list.map((one) => block(one, now, session)),
+    ...[
+      ...(list.length === 0 ? [noneFound] : []),
+      ...remarks(found),
+      ...(list.length > 0 ? [inWords(daemon)] : []),
+      ...awaitedRemarks(list, daemon),
+    ].map((text) => paragraph(text, width)),
   ]
   print(lines.join('\n'))
 }

@@ -70,25 +70,43 @@ export function table(columns: readonly TableColumn[], rows: Rows, width = Infin
   return whole > width ? stacked(columns, rows) : aligned(columns, rows, widths)
 }
 
-/** Names and values, one pair a line. */
-export function pairs(list: readonly (readonly [name: string, value: string])[], indent = ''): string {
-  const width = Math.max(...list.map(([name]) => name.length))
-  return list.map(([name, value]) => `${indent}${name.padEnd(width)}  ${value}\n`).join('')
+/** Names and values, each pair on a line of its own. */
+export function pairs(
+  list: readonly (readonly [name: string, value: string])[],
+  { indent = '', width }: { indent?: string; width?: number | undefined } = {},
+): string {
+  const nameWidth = Math.max(...list.map(([name]) => name.length))
+  return list.map(([name, value]) => paragraph(value, width, `${indent}${name.padEnd(nameWidth)}  `)).join('')
 }
 
-/** A label and items, broken into lines of `width`; further lines are indented as far as the label. */
-export function wrapped(label: string, items: readonly string[], width = Infinity, separator = ', '): string {
+/** A label and items, broken into lines of `width`; further lines are indented as far as the label, or as given. */
+export function wrapped(
+  label: string,
+  items: readonly string[],
+  width = Infinity,
+  { indent = label.length, separator = ', ' } = {},
+): string {
   const lines: string[] = []
   let line = label
   items.forEach((item, index) => {
     const text = index < items.length - 1 ? item + separator : item
-    if (line.length > label.length && line.length + text.trimEnd().length > width) {
+    if (index > 0 && line.length + text.trimEnd().length > width) {
       lines.push(line.trimEnd())
-      line = ' '.repeat(label.length)
+      line = ' '.repeat(indent)
     }
     line += text
   })
   return [...lines, line].map((one) => `${one}\n`).join('')
+}
+
+/** A text behind a label, broken between words. */
+export function paragraph(text: string, width?: number, label = ''): string {
+  return wrapped(label, text.split(' '), width, { separator: ' ' })
+}
+
+/** Width of the terminal behind an output; undefined without one, or for one that does not tell it. */
+export function widthOf({ columns = 0, isTTY }: Output): number | undefined {
+  return isTTY === true && columns > 0 ? columns : undefined
 }
 
 const minIdLength = 8

@@ -116,8 +116,9 @@ export async function openService(
   if (passedOver.length > 0) log.event('service_links_ignored', { names: passedOver })
   const setting = keySetting(config, origins)
   const key = await loadKey(setting)
-  for (const warning of keyWarnings(key.current(), setting))
-    log.event('key_weak', { key: warning.key, problem: warning.message })
+  // People at a terminal hear of it from check.
+  for (const { key: name, message } of quiet ? [] : keyWarnings(key.current(), setting))
+    log.event('key_weak', { key: name, problem: message })
   const certificate = await openCertificate(config, key, log, io.clock.now())
   const proxy = proxyFromEnvironment(io.env)
   const shown = proxy && shownProxies(proxy)

@@ -10,7 +10,7 @@ import type { Policy } from '../reconcile/policy.ts'
 import { failureOf, type SweepReport } from '../reconcile/sweep/sweep-report.ts'
 import { periodOf } from '../runtime/schedule.ts'
 import { redact, redactedJson } from '../runtime/redact.ts'
-import { createMoments, createProgressLine, type Moments, type ProgressLine } from './format.ts'
+import { createMoments, createProgressLine, paragraph, widthOf, type Moments, type ProgressLine } from './format.ts'
 import type { Io } from './io.ts'
 import { openAudit, openService, type ConfigOption, type Service } from './service.ts'
 
@@ -69,11 +69,10 @@ export function unavailable(
   target: string,
   io: Pick<Io, 'stderr'>,
 ): ExitCode {
-  io.stderr.write(
-    redact(
-      `${target}: nothing is known, because the list call failed: ${message}\n-> ${advice}\nTo check each step on the way: webhook-reconciler check\n`,
-    ),
-  )
+  const width = widthOf(io.stderr)
+  const why = paragraph(`${target}: nothing is known, because the list call failed: ${message}`, width)
+  const next = 'To check each step on the way: webhook-reconciler check\n'
+  io.stderr.write(redact(why + paragraph(advice, width, '-> ') + next))
   return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
 }
 
@@ -127,7 +126,7 @@ export async function inSession(
       instance,
       platform,
       stop,
-      width: io.stdout.isTTY === true ? io.stdout.columns : undefined,
+      width: widthOf(io.stdout),
       listen: (listener) => {
         listeners.push(listener)
       },

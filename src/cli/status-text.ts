@@ -5,9 +5,9 @@ import {
   cell,
   createShortIds,
   pairs,
+  paragraph,
   showSpan,
   table,
-  wrapped,
   type Colour,
   type TableColumn,
   type Moments,
@@ -28,7 +28,7 @@ const levelWidth = 'trouble'.length
 /** A level and a text, broken where the line ends. */
 function levelLine(level: string, text: string, { paint, width }: StatusShown): string {
   const label = `${level.padEnd(levelWidth)}  `
-  const lines = wrapped(label, text.split(' '), width, ' ')
+  const lines = paragraph(text, width, label)
   return paint(colours[level] ?? 'bold', lines.slice(0, level.length)) + lines.slice(level.length)
 }
 
@@ -73,7 +73,8 @@ function causeTable({ causes }: DaemonStatus, width: number | undefined): string
       shortId(subscriptionId),
       String(responseStatusCode ?? 'none'),
     ])
-  const more = causes.total > rows.length ? `... and ${causes.total - rows.length} more: webhook-reconciler plan\n` : ''
+  const more =
+    causes.total > rows.length ? `... and ${causes.total - rows.length} more: webhook-reconciler plan --json\n` : ''
   return `\n${table(causeColumns, rows, width)}${more}`
 }
 
@@ -82,7 +83,7 @@ export function statusText(status: DaemonStatus, shown: StatusShown): string {
   const head = `${cell(instance)} at ${shown.url}, version ${cell(version)}, ${shown.moments.show(Date.parse(now))}\n`
   const notices = summary.notices.map(
     ({ advice, level, text }) =>
-      levelLine(level, text, shown) + wrapped(`${' '.repeat(levelWidth)}  -> `, advice.split(' '), shown.width, ' '),
+      levelLine(level, text, shown) + paragraph(advice, shown.width, `${' '.repeat(levelWidth)}  -> `),
   )
   return (
     head +

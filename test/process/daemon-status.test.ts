@@ -204,7 +204,7 @@ waiting  Retries are paused by an operator.
 
 COUNT  EVENT TYPE  SUBSCRIPTION  RESPONSE
     3  a?[2Jb      11111111      none
-... and 11 more: webhook-reconciler plan
+... and 11 more: webhook-reconciler plan --json
 `,
     )
   })
@@ -265,6 +265,7 @@ describe("retry during an operator's pause", () => {
     expect(alone).toMatchObject({ code: 2, out: '' })
     expect(alone.err).toContain(`an operator has paused the daemon (beside at http://127.0.0.1:`)
     expect(alone.err).toContain('there is no terminal to ask at: add --yes')
+    expect(alone.err.match(/an operator has paused/g)).toHaveLength(1)
     const no = await runCommand(['retry', id], { env, answer: 'n' })
     expect(no.code).toBe(1)
     expect(no.questions).toHaveLength(1)

@@ -269,9 +269,13 @@ describe('private key', () => {
   test('of 2048 bits works, with a warning', async () => {
     await using own = await makeFolder()
     const file = await own.write('key.pem', rsa(2048))
-    const ran = await run([], { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: file })
+    const env = { ...nowhere, RECONCILER_AUTH_PRIVATE_KEY_FILE: file }
+    const ran = await run([], env)
     const problem = expect.stringContaining('2048 bits') as string
     expect(lineOf(ran, 'key_weak')).toMatchObject({ level: 'warn', problem })
+    // A person reads words, and gets this one from check.
+    expect((await runCommand(['plan'], { env })).err).not.toContain('"event"')
+    expect((await runCommand(['check'], { env })).out).toMatch(/^warning +key .*\n +-> the RSA key has 2048 bits/m)
   })
 })
 

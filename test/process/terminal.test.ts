@@ -1,7 +1,7 @@
 // Commands on a real terminal (a pseudo-terminal of `script`, or its flag): lines fit its width, progress disappears, and Ctrl-C ends them with 130.
 import { spawn, spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
-import { envOf } from '../support/causes.ts'
+import { envOf, missing } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { mainScript, within } from '../support/process.ts'
@@ -98,6 +98,26 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     expect(linesOf(session.screen()).join('\n')).toContain('Interrupted before the end. Nothing was changed.')
     gate.open()
   })
+})
+
+test.each(['check', 'plan', 'explain'])(
+  'of a key that is refused %s says all in lines of 80 characters',
+  async (command) => {
+    await using sandbox = await startPlatform()
+    const env = { ...(await envOf(sandbox)), RECONCILER_AUTH_CLIENT_ID: 'stranger', NO_COLOR: '1' }
+    const args = command === 'explain' ? [command, missing] : [command]
+    const { err, out } = await runCommand(args, { env, isTTY: true, columns: 80 })
+    expect(`${out}${err}`).toContain('(SHA-256 of the public key:')
+    for (const line of linesOf(out + err)) expect(line.length, line).toBeLessThanOrEqual(80)
+  },
+)
+
+test('explain of a record that is held says all in lines of 80 characters', async () => {
+  await using sandbox = await startPlatform()
+  const [id = ''] = seedDue(sandbox, 1)
+  const env = await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
+  const { out } = await runCommand(['explain', id], { env, isTTY: true, columns: 80 })
+  for (const line of linesOf(out)) expect(line.length, line).toBeLessThanOrEqual(80)
 })
 
 describe('the progress line is taken away', () => {

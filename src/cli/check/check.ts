@@ -2,7 +2,7 @@
 import type { WebhookRecord } from '../../platform/record.ts'
 import { ConfigurationError, exitCode, isAbort, UsageError, type ExitCode } from '../../runtime/errors.ts'
 import { redact, redactedJson } from '../../runtime/redact.ts'
-import { createMoments, createPaint, type Colour } from '../format.ts'
+import { createMoments, createPaint, paragraph, widthOf, wrapped, type Colour } from '../format.ts'
 import type { Io } from '../io.ts'
 import { searchIds } from '../round/gather.ts'
 import { uuidOf } from '../round/select.ts'
@@ -76,12 +76,16 @@ const colours = { ok: 'green', warning: 'yellow', failed: 'red', skipped: 'dim' 
   Colour
 >
 const [markWidth, nameWidth] = [7, 13]
+/** Of further lines: a fingerprint fits behind it. */
+const indent = markWidth + 4
 
 function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): string {
-  const mark =
-    createPaint(stdout, env)(colours[verdict], marks[verdict]) + ' '.repeat(markWidth - marks[verdict].length)
-  const line = `${mark}  ${step.padEnd(nameWidth)}  ${found}\n`
-  return advice === undefined ? line : `${line}${' '.repeat(nameWidth + markWidth + 4)}-> ${advice}\n`
+  const width = widthOf(stdout)
+  const mark = marks[verdict]
+  const label = `${mark.padEnd(markWidth)}  ${step.padEnd(nameWidth)}  `
+  const lines = wrapped(label, found.split(' '), width, { indent, separator: ' ' })
+  const further = advice === undefined ? '' : paragraph(advice, width, `${' '.repeat(indent)}-> `)
+  return createPaint(stdout, env)(colours[verdict], mark) + lines.slice(mark.length) + further
 }
 
 async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
@@ -105,7 +109,8 @@ async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
   const code = exitCodeOf(steps)
   if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 1, steps, exitCode: code }, 2)}\n`)
   else if (retryId === undefined && code === exitCode.done) {
-    io.stdout.write('check only reads: whether this account may retry, check --retry ID shows with one real retry.\n')
+    const hint = 'check only reads: whether this account may retry, check --retry ID shows with one real retry.'
+    io.stdout.write(paragraph(hint, widthOf(io.stdout)))
   }
   return code
 }

@@ -30,13 +30,14 @@ export async function confirmRetry(round: CommandRound, due: readonly FailedReco
   const { enabled } = session.service.config.retry
   if (due.length === 0) return true
   const paused = pauseText(round.daemon, session)
-  if (paused !== undefined) session.progress.output.write(`Note: ${paused}.\n`)
-  if (options.yes === true || (due.length <= maxUnasked && enabled && paused === undefined)) return true
-  const many = `${due.length} records are more than ${maxUnasked}`
-  const why = paused ?? (enabled ? many : 'retry.enabled is false')
-  if (io.ask === undefined) {
+  const isAsked = !(options.yes === true || (due.length <= maxUnasked && enabled && paused === undefined))
+  if (isAsked && io.ask === undefined) {
+    const many = `${due.length} records are more than ${maxUnasked}`
+    const why = paused ?? (enabled ? many : 'retry.enabled is false')
     throw new UsageError(`${why}, and there is no terminal to ask at: add --yes to retry them on ${session.target}`)
   }
+  if (paused !== undefined) session.progress.output.write(`Note: ${paused}.\n`)
+  if (!isAsked || io.ask === undefined) return true
   session.progress.clear()
   if (!enabled) io.stderr.write('retry.enabled is false: the daemon retries nothing automatically.\n')
   const answer = await io.ask(question(due, session), session.stop)

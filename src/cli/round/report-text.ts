@@ -4,7 +4,17 @@ import { nextText } from '../../ops/words.ts'
 import { decisions, type Counts } from '../../reconcile/decide.ts'
 import { reasonOf } from '../../reconcile/retry/gates.ts'
 import { inWords, stopsOf } from '../daemon-client.ts'
-import { cell, counted, createShortIds, pairs, showSpan, table, wrapped, type TableColumn } from '../format.ts'
+import {
+  cell,
+  counted,
+  createShortIds,
+  pairs,
+  paragraph,
+  showSpan,
+  table,
+  wrapped,
+  type TableColumn,
+} from '../format.ts'
 import type { Session } from '../session.ts'
 import type { CommandRound } from './look.ts'
 import {
@@ -153,8 +163,8 @@ function dryRunText(report: RoundReport, shown: ReportShown): string {
   if (listing.found + report.onlyById === 0) return head
   const causes = report.causes.length > 0 ? `\n${causeTable(report, shown.width)}` : ''
   const records = report.records === undefined ? '' : recordTable(report.records, report, shown.width)
-  const lines = conclusions(report, shown).map((line) => wrapped('', line.split(' '), shown.width, ' '))
-  return `${head}${wrapped('', inWords(shown.daemon).split(' '), shown.width, ' ')}${causes}${totalLines(report, shown.width)}${records}\n${lines.join('')}`
+  const lines = conclusions(report, shown).map((line) => paragraph(line, shown.width))
+  return `${head}${paragraph(inWords(shown.daemon), shown.width)}${causes}${totalLines(report, shown.width)}${records}\n${lines.join('')}`
 }
 
 /** The records that did not arrive, the first of them. */
@@ -252,8 +262,8 @@ export function toText(report: RoundReport, shown: ReportShown): string {
   const body = report.dryRun
     ? `\n${dryRunText(report, shown)}`
     : `: ${counted(report.sums.retried, 'retry', 'retries')} in ${report.seconds.toFixed(1)} s\n` +
-      pairs(resultLines(report), '  ') +
+      pairs(resultLines(report), { indent: '  ', width }) +
       badTable(report.retried, width)
-  const lines = notes(report, shown).map((note) => wrapped('', note.split(' '), width, ' '))
+  const lines = notes(report, shown).map((note) => paragraph(note, width))
   return `${head}${body}${lines.join('')}`
 }

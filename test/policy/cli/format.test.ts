@@ -71,7 +71,7 @@ test('pairs are aligned', () => {
         ['a', '1'],
         ['long', '2'],
       ],
-      '  ',
+      { indent: '  ' },
     ),
   ).toBe('  a     1\n  long  2\n')
 })
