@@ -2,7 +2,7 @@
 import { z } from 'zod/mini'
 import type { Config } from '../config/schema.ts'
 import type { Situation } from '../reconcile/decide.ts'
-import { gateTable, reasonOf, stopsForMs, type ShutGate } from '../reconcile/retry/gates.ts'
+import { gateTable, reasonOf, stopsForMs, type Gate, type ShutGate } from '../reconcile/retry/gates.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
 import type { Io } from './io.ts'
 
@@ -18,7 +18,7 @@ export function parseAs<S extends z.ZodMiniType>(schema: S, text: string): z.inf
 const time = z.nullable(z.iso.datetime())
 
 /** The part of /status that other commands need. A daemon of another version may show more, or less of the rest. */
-const gatesSchema = z.looseObject({
+const gatesSchema = z.object({
   schemaVersion: z.literal(1),
   instance: z.string(),
   now: z.iso.datetime(),
@@ -38,7 +38,8 @@ const gatesSchema = z.looseObject({
 })
 
 /** The part of /status that `status` shows. */
-const statusSchema = z.extend(gatesSchema, {
+const statusSchema = z.looseObject({
+  ...gatesSchema.shape,
   version: z.string(),
   summary: z.looseObject({
     level: z.string(),
@@ -71,16 +72,10 @@ const statusSchema = z.extend(gatesSchema, {
 
 export type DaemonStatus = z.infer<typeof statusSchema>
 
-export interface DaemonState {
+/** Its pause, gates and retries without an outcome, as in /status. */
+export interface DaemonState extends Omit<z.infer<typeof gatesSchema>, 'circuits'> {
   /** Origin of the daemon. */
   url: string
-  instance: string
-  /** Epoch ms; undefined unless an operator has paused it. */
-  pausedSince: number | undefined
-  /** Those that are shut; one of a newer version is left out. */
-  gates: readonly Pick<ShutGate, 'gate' | 'opensInMs'>[]
-  /** Retries without a known outcome. */
-  awaiting: number
   /** Circuits that let no retry out: the rest of each cooldown in ms, by subscription; 0 while a probe is under way. */
   shutCircuits: ReadonlyMap<string, number>
 }
@@ -109,38 +104,30 @@ export function readStatus(
   return readAs(statusSchema, url, io)
 }
 
-function isKnown<T extends { gate: string }>(shut: T): shut is T & Pick<ShutGate, 'gate'> {
-  return Object.hasOwn(gateTable, shut.gate)
-}
-
 /** Pauses and circuits live in the daemon's memory: no other process knows them. */
 export async function askDaemon(server: Config['server'], io: Pick<Io, 'clock' | 'signal'>): Promise<AskedDaemon> {
   if (server.port === 0) return { url: 'server.port 0', problem: 'any free port' }
   const url = originOf(server)
   const read = await readAs(gatesSchema, url, io)
   if ('problem' in read) return { url, ...read }
-  const { awaiting, circuits, gates, instance, now, paused } = read.status
-  const shutCircuits = circuits.list.filter(
-    ({ limit = Infinity, outstanding = 0, pausesForSeconds }) => pausesForSeconds > 0 || outstanding >= limit,
-  )
-  return {
-    url,
-    instance,
-    pausedSince: paused === null ? undefined : Date.parse(paused.since ?? now),
-    gates: gates.filter(isKnown).map(({ gate, opensInSeconds }) => ({
-      gate,
-      opensInMs: opensInSeconds == null ? undefined : opensInSeconds * 1000,
-    })),
-    awaiting,
-    shutCircuits: new Map(
-      shutCircuits.map(({ pausesForSeconds, subscriptionId }) => [subscriptionId, pausesForSeconds * 1000]),
-    ),
-  }
+  const { circuits, ...state } = read.status
+  const shutCircuits = circuits.list
+    .filter(({ limit = Infinity, outstanding = 0, pausesForSeconds: rest }) => rest > 0 || outstanding >= limit)
+    .map(({ pausesForSeconds, subscriptionId }) => [subscriptionId, pausesForSeconds * 1000] as const)
+  return { ...state, url, shutCircuits: new Map(shutCircuits) }
 }
 
-/** Gates of the daemon that block everything. */
-function globalGatesOf(daemon: DaemonState): DaemonState['gates'] {
-  return daemon.gates.filter(({ gate }) => gateTable[gate].blocks === 'everything')
+function isGate(name: string): name is Gate {
+  return Object.hasOwn(gateTable, name)
+}
+
+/** Gates of the daemon that block everything; one of a newer version is ignored. */
+function globalGatesOf({ gates }: DaemonState): Pick<ShutGate, 'gate' | 'opensInMs'>[] {
+  return gates.flatMap(({ gate, opensInSeconds }) =>
+    isGate(gate) && gateTable[gate].blocks === 'everything'
+      ? [{ gate, opensInMs: opensInSeconds == null ? undefined : opensInSeconds * 1000 }]
+      : [],
+  )
 }
 
 /** Why the daemon retries nothing at all now; empty when it retries. */
@@ -148,13 +135,18 @@ export function stopsOf(daemon: AskedDaemon): readonly string[] {
   return 'problem' in daemon ? [] : globalGatesOf(daemon).map(({ gate }) => reasonOf(gate))
 }
 
+/** Since when an operator has paused the daemon, as far as it is known. */
+export function pausedSince(daemon: AskedDaemon): string | null {
+  return 'problem' in daemon || daemon.paused === null ? null : (daemon.paused.since ?? daemon.now)
+}
+
 /** What the daemon has against retries of a subscription now, as far as it is known. */
 export function situationOf(daemon: AskedDaemon, subscriptionId: string): Omit<Situation, 'now'> {
   if ('problem' in daemon) return {}
-  const [first] = globalGatesOf(daemon)
+  const stops = globalGatesOf(daemon)
   const pausesForMs = daemon.shutCircuits.get(subscriptionId)
-  const gate = first?.gate ?? (pausesForMs === undefined ? undefined : 'circuit')
-  return { gate, stopsForMs: stopsForMs(daemon.gates), pausesForMs }
+  const gate = stops[0]?.gate ?? (pausesForMs === undefined ? undefined : 'circuit')
+  return { gate, stopsForMs: stopsForMs(stops), pausesForMs }
 }
 
 /** Subscriptions whose circuit is open. */

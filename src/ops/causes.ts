@@ -85,39 +85,21 @@ function createFirsts<T>(max: number, order: (a: T, b: T) => number): { add(item
   }
 }
 
-type ByCode = Map<number | null, Cause>
-
 /** Finds a record's group without making a key of it: there may be a hundred thousand records. */
 function createGroups(): { of(entry: FailedRecord): Cause; list(): Cause[] } {
-  const groups = new Map<string, Map<string, ByCode>>()
+  const groups = new Map<string, Map<string, Map<number | null, Cause>>>()
   const list: Cause[] = []
-
-  function inner<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-    const known = map.get(key)
-    if (known !== undefined) return known
-    const made = make()
-    map.set(key, made)
-    return made
-  }
-
+  const empty = { records: 0, oldestAt: Infinity, next: noRetry }
   return {
-    of({ eventType, responseStatusCode, subscriptionId }) {
-      const ofType = inner(groups, eventType, () => new Map<string, ByCode>())
-      const ofSubscription = inner(ofType, subscriptionId, (): ByCode => new Map())
-      return inner(ofSubscription, responseStatusCode, () => {
-        const cause: Cause = {
-          eventType,
-          subscriptionId,
-          responseStatusCode,
-          records: 0,
-          byDecision: noCounts(),
-          oldestAt: Infinity,
-          next: noRetry,
-        }
-        list.push(cause)
-        return cause
-      })
-    },
+    of: ({ eventType, responseStatusCode, subscriptionId }) =>
+      groups
+        .getOrInsertComputed(eventType, () => new Map())
+        .getOrInsertComputed(subscriptionId, () => new Map())
+        .getOrInsertComputed(responseStatusCode, () => {
+          const cause = { eventType, subscriptionId, responseStatusCode, byDecision: noCounts(), ...empty }
+          list.push(cause)
+          return cause
+        }),
     list: () => list,
   }
 }

@@ -1,7 +1,7 @@
 // The question before a retry of many records, or of any while the daemon retries none.
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import { UsageError } from '../../runtime/errors.ts'
-import type { AskedDaemon } from '../daemon-client.ts'
+import { pausedSince, type AskedDaemon } from '../daemon-client.ts'
 import { counted } from '../format.ts'
 import type { Io } from '../io.ts'
 import type { Session } from '../session.ts'
@@ -20,8 +20,9 @@ function question(due: readonly FailedRecord[], { moments, target }: Session): s
 
 /** An operator's pause in words; undefined when none is known. */
 function pauseText(daemon: AskedDaemon, { moments }: Session): string | undefined {
-  if ('problem' in daemon || daemon.pausedSince === undefined) return undefined
-  return `an operator has paused the daemon (${daemon.instance} at ${daemon.url}) since ${moments.show(daemon.pausedSince)}`
+  const since = pausedSince(daemon)
+  if ('problem' in daemon || since === null) return undefined
+  return `an operator has paused the daemon (${daemon.instance} at ${daemon.url}) since ${moments.show(Date.parse(since))}`
 }
 
 /** @throws UsageError without a terminal where a question is due */

@@ -4,7 +4,7 @@ import type { TelemetryEvent } from '../../observe/events.ts'
 import { decide } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import { exitCode, type ExitCode } from '../../runtime/errors.ts'
-import type { AskedDaemon } from '../daemon-client.ts'
+import { pausedSince } from '../daemon-client.ts'
 import { bar, createMoments, showSpan } from '../format.ts'
 import type { Io } from '../io.ts'
 import { inSession, unavailable, type Session } from '../session.ts'
@@ -24,8 +24,6 @@ function dueRecords({ decidedAt, session: { reconciler, policy } }: CommandRound
   )
 }
 
-const isPaused = (daemon: AskedDaemon): boolean => !('problem' in daemon) && daemon.pausedSince !== undefined
-
 /** The reason why something is left; null when nothing is. */
 function stopOf(
   { command, daemon, session: { clock, reconciler, stop } }: CommandRound,
@@ -35,7 +33,7 @@ function stopOf(
   if (stop.aborted) return 'signal'
   const trouble = reconciler.breaker.trouble()
   if (trouble !== undefined) return trouble
-  if (held > 0 && command === 'once' && isPaused(daemon)) return 'paused'
+  if (held > 0 && command === 'once' && pausedSince(daemon) !== null) return 'paused'
   if (held + awaiting > 0 && reconciler.receiver.up() === false) return 'receiver'
   return held > 0 && reconciler.circuits.views(clock.monotonic()).some(({ state }) => state === 'open')
     ? 'circuit'
@@ -102,7 +100,7 @@ async function runRound(round: CommandRound, io: Io): Promise<RoundReport | unde
   const isStopped = session.stop.aborted
   if (command === 'retry' && !isStopped && !(await confirmRetry(round, due, io))) return undefined
   const tally = createRetryTally()
-  const mayRetry = !isStopped && !(command === 'once' && isPaused(round.daemon))
+  const mayRetry = !isStopped && !(command === 'once' && pausedSince(round.daemon) !== null)
   const cutOff = mayRetry ? await retryDue({ round, tally, total: due.length }) : 0
   const held = dueRecords(round).length
   const awaiting = session.reconciler.outcomes.pending().size

@@ -4,7 +4,7 @@ import { estimateDrain } from '../../observe/drain.ts'
 import { retryResults, type RetryResult } from '../../platform/operations.ts'
 import { decide, nextRetryOf, type Situation } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
-import { openCircuitsOf, type AskedDaemon } from '../daemon-client.ts'
+import { openCircuitsOf, pausedSince, type AskedDaemon } from '../daemon-client.ts'
 import { permittedPace, slowStartRounds } from './pace.ts'
 import { situationIn, type CommandRound } from './look.ts'
 import { asIso, reportNext, reportRecord, type DecidedRecord, type ReportedCause, type RoundReport } from './report.ts'
@@ -50,9 +50,9 @@ function estimateOf(
 
 function daemonOf(daemon: AskedDaemon): RoundReport['daemon'] {
   if ('problem' in daemon) return daemon
-  const { gates, instance, pausedSince, url } = daemon
+  const { gates, instance, url } = daemon
   const holding = gates.map(({ gate }) => gate)
-  return { url, instance, holding, pausedSince: asIso(pausedSince), openCircuits: openCircuitsOf(daemon) }
+  return { url, instance, holding, pausedSince: pausedSince(daemon), openCircuits: openCircuitsOf(daemon) }
 }
 
 function listingOf({ failure, found, moved, result }: CommandRound['gathered']): RoundReport['listing'] {

@@ -47,7 +47,9 @@ describe('a running daemon that awaits outcomes', () => {
   const daemon = {
     url: 'http://d',
     instance: 'd',
-    pausedSince: undefined,
+    schemaVersion: 1 as const,
+    now: '2026-01-15T12:00:00.000Z',
+    paused: null,
     gates: [],
     shutCircuits: new Map<string, number>(),
   }
