@@ -1,6 +1,6 @@
 // The report of a round, as `--json` prints it, and the exit code that follows from it. Pure functions.
 import { retryResults, type FoundStatus, type RetryResult } from '../../platform/operations.ts'
-import { toDate } from '../../ops/causes.ts'
+import { toDate, type Cause } from '../../ops/causes.ts'
 import type { Counts, NextRetry } from '../../reconcile/decide.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
@@ -126,15 +126,13 @@ export interface ReportedNext {
 }
 
 /** A record, and why it goes out or not. */
-export interface ReportedRecord extends ReportedNext {
+export interface ReportedRecord
+  extends
+    Pick<FailedRecord, 'attempts' | 'eventId' | 'eventType' | 'responseStatusCode' | 'subscriptionId'>,
+    ReportedNext {
   webhookId: string
-  eventId: string
-  subscriptionId: string
-  eventType: string
   event: string | null
-  attempts: number
   lastAttempt: string | null
-  responseStatusCode: number | null
   /** The rule that matched, and its sentence. */
   why: Because
   explanation: string
@@ -154,15 +152,12 @@ export function reportNext({ at, by }: NextRetry): ReportedNext {
 }
 
 export function reportRecord(entry: FailedRecord, because: Because, next: NextRetry): ReportedRecord {
+  const { attempts, eventId, eventType, responseStatusCode, subscriptionId } = entry
   return {
     webhookId: entry.id,
-    eventId: entry.eventId,
-    subscriptionId: entry.subscriptionId,
-    eventType: entry.eventType,
+    ...{ eventId, subscriptionId, eventType, attempts, responseStatusCode },
     event: asIso(entry.eventAt),
-    attempts: entry.attempts,
     lastAttempt: entry.lastAttemptLocal === null ? null : asIso(entry.lastAt),
-    responseStatusCode: entry.responseStatusCode,
     why: because,
     explanation: sentenceOf(because),
     ...reportNext(next),
@@ -170,12 +165,7 @@ export function reportRecord(entry: FailedRecord, because: Because, next: NextRe
 }
 
 /** Records that failed in the same way. */
-export interface ReportedCause extends ReportedNext {
-  eventType: string
-  subscriptionId: string
-  responseStatusCode: number | null
-  records: number
-  byDecision: Counts
+export interface ReportedCause extends Omit<Cause, 'next' | 'oldestAt'>, ReportedNext {
   oldestEvent: string | null
 }
 
