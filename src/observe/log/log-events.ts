@@ -152,7 +152,8 @@ export const logEvents = {
     levels: ['warn', 'debug'],
     message: 'part of the window skipped, it cannot be listed whole',
     fields: { sweepId: 'string', seconds: 'number', from: 'string', reason: 'string', ...limited },
-    meaning: 'The platform fails for these seconds of event time, or one second has more than 100,000 failed records (`too-many-records`): the first are swept. The rest of the window is swept.',
+    meaning:
+      'The platform fails for these seconds of event time, or one second has more than 100,000 failed records (`too-many-records`): the first are swept. The rest of the window is swept.',
   },
   record_unreadable: {
     levels: ['warn', 'debug'],
