@@ -360,7 +360,7 @@ describe('print-config', () => {
     const { out } = await runCommand(['print-config', '--json'], { env: required })
     const { configuration } = JSON.parse(out) as { configuration: { key: string; value: unknown }[] }
     const value = (key: string): unknown => configuration.find((one) => one.key === key)?.value
-    expect([value('retry.concurrency'), value('retry.enabled'), value('select.modules')]).toEqual([8, true, []])
+    expect([value('retry.concurrency'), value('retry.enabled'), value('select.modules')]).toEqual([24, true, []])
     expect([value('window.notBefore'), value('platform.requestTimeout')]).toEqual([null, '10s'])
   })
 
