@@ -46,7 +46,7 @@ LABEL org.opencontainers.image.title="webhook-reconciler" \
 # Without the percentage V8 takes the same heap limit in every container of 64 to 256 MiB. Some 80 MiB are not heap: Node's
 # own code, buffers, threads. Where the heap leaves less, the kernel drops that code and reads it back without end.
 ENV NODE_ENV=production \
-    NODE_OPTIONS=--max-old-space-size-percentage=40
+    NODE_OPTIONS="--max-old-space-size-percentage=40 --disable-sigusr1"
 WORKDIR /app
 COPY --from=compiled /app/dist ./dist
 # The folder, as COPY of the link alone would copy the file that it leads to.

@@ -90,11 +90,13 @@ async function isDrainOver(signal: AbortSignal, clock: Clock): Promise<false> {
 async function start(): Promise<void> {
   // Comes first: during loading a signal would kill the process, or be lost when it is PID 1.
   const signal = stopSignal()
-  let onHangup = (): void => undefined
-  // Without a listener SIGHUP kills.
-  process.on('SIGHUP', () => {
-    onHangup()
-  })
+  let onIgnored = (_signal: NodeJS.Signals): void => undefined
+  // Without a listener each of them kills, or opens Node's inspector. With --disable-sigusr1 Node takes SIGUSR1 and does nothing.
+  for (const name of ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const) {
+    process.on(name, () => {
+      onIgnored(name)
+    })
+  }
   // Excludes the environment from Node's diagnostic reports: it may hold a key or a token.
   process.report.excludeEnv = true
   const { main } = await import('./cli/program.ts')
@@ -139,8 +141,8 @@ async function start(): Promise<void> {
     // stderr first: the first look at stdin opens it, which takes 7 ms.
     ask: process.stderr.isTTY && process.stdin.isTTY ? ask : undefined,
     signal,
-    onHangup: (listener) => {
-      onHangup = listener
+    onIgnoredSignal: (listener) => {
+      onIgnored = listener
     },
     onOutputLost: (listener) => {
       onOutputLost = listener

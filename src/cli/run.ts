@@ -21,8 +21,8 @@ export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCod
   const logOutput = createLogOutput(io.stdout)
   const { config, log, key, certificate, http, proxy } = await openService(io, options, logOutput, { daemon: true })
   const lease = openLease(config, io)
-  io.onHangup(() => {
-    log.event('sighup_ignored', {})
+  io.onIgnoredSignal((signal) => {
+    log.event('signal_ignored', { signal })
   })
   // Stdout is only the log here. Retries continue without it, and metrics and probes show them.
   io.onOutputLost(() => undefined)

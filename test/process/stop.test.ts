@@ -1,4 +1,5 @@
 // How the daemon's process ends: in good order, in time, at once, and never by a hang-up.
+import { dirname } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { whenLoaded } from '../support/loading.ts'
@@ -99,24 +100,27 @@ describe.concurrent('in mid-recovery', () => {
     expect(gate.waiting()).toBe(inFlight)
   })
 
-  test('SIGHUP is logged and ignored', async ({ expect }) => {
+  test.for([
+    { how: 'as it is shipped', options: { node: '/usr/bin/env' }, told: ['SIGHUP', 'SIGUSR2'] },
+    { how: 'by a bare node', options: {}, told: ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] },
+  ])('$how: $told are logged, and no signal opens an inspector', async ({ options, told }, { expect }) => {
     const gate = createGate()
     await using sandbox = await startPlatform({ faults: [gate.hold('retry')] }, gate)
     seedDue(sandbox, 20)
-    await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency })
+    const path = { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}` }
+    await using daemon = await startDaemon({ ...path, ...(await sandboxEnv(sandbox)), ...concurrency }, options)
     await gate.arrived(inFlight)
 
-    daemon.kill('SIGHUP')
-    const told = await daemon.said('sighup_ignored')
-    daemon.kill('SIGHUP')
+    for (const signal of ['SIGUSR1', 'SIGUSR2', 'SIGHUP'] as const) daemon.kill(signal)
+    for (const signal of told) expect(await daemon.said('signal_ignored', { signal })).toMatchObject({ level: 'info' })
     gate.open()
     await gate.arrived(20)
     await expect.poll(() => sandbox.counts().failed).toBe(0)
     daemon.kill('SIGTERM')
-    const { code } = await daemon.ended()
+    const { code, stderr } = await daemon.ended()
 
-    expect(told.level).toBe('info')
-    expect(code).toBe(0)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(daemon.log().filter(({ event }) => event === 'signal_ignored')).toHaveLength(told.length)
     expect(sandbox.counts().successful).toBe(20)
   })
 })

@@ -119,7 +119,7 @@ describe('what the image starts', () => {
       return Number(run.stdout)
     }
     expect(env['NODE_ENV']).toBe('production')
-    expect(env['NODE_OPTIONS']).toBe(`--max-old-space-size-percentage=${heapPercent}`)
+    expect(env['NODE_OPTIONS']).toBe(`--max-old-space-size-percentage=${heapPercent} --disable-sigusr1`)
     expect(limit(env['NODE_OPTIONS'] ?? '')).not.toBe(limit(''))
   })
 

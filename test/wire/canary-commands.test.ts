@@ -49,7 +49,7 @@ async function run(
     random: systemRandom,
     readFile,
     signal: new AbortController().signal,
-    onHangup: () => undefined,
+    onIgnoredSignal: () => undefined,
     onOutputLost: () => undefined,
   })
   return { code, out, err }

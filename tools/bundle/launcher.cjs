@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --disable-sigusr1
 // Starts the program: dist/main.cjs. It loads each file with its code cache, FILE.code, where the image has one.
 // Node's own compile cache holds a file as it was before it ran, so without the functions that V8 compiles on their first
 // call. The code cache holds those as well: it is made after a start (tools/image/code-cache.ts).

@@ -100,11 +100,12 @@ export const logEvents = {
     fields: { cutOff: 'number' },
     meaning: 'The last line of a daemon that ended in good order. `cutOff` retries were aborted.',
   },
-  sighup_ignored: {
+  signal_ignored: {
     levels: ['info'],
-    message: 'SIGHUP ignored, restart to read the configuration again',
-    fields: {},
-    meaning: 'The configuration is read once, at the start. A restart loses nothing.',
+    message: 'signal ignored, restart to read the configuration again',
+    fields: { signal: 'string' },
+    meaning:
+      'SIGHUP, SIGUSR2, or SIGUSR1 where Node runs without `--disable-sigusr1`. The configuration is read once, at the start. A restart loses nothing.',
   },
   heartbeat: {
     levels: ['info'],
