@@ -3,369 +3,270 @@ import { readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { z } from 'zod'
 import { fileVariable } from '../../src/config/key.ts'
-import { loadConfig, loadSections, type ConfigInput } from '../../src/config/load.ts'
+import { loadConfig, loadSections } from '../../src/config/load.ts'
 import { keys } from '../../src/config/schema.ts'
 import { neededMemoryMiB } from '../../src/runtime/memory.ts'
 import { problemsOfManifest } from '../support/kubernetes-schemas.ts'
-import { readManifests, renderOverlay, type Manifest } from '../support/kustomize.ts'
-
-const root = join(import.meta.dirname, '../..')
-const folder = join(root, 'config/kubernetes')
-
-const probe = z.object({
-  httpGet: z.object({ path: z.string(), port: z.string() }),
-  periodSeconds: z.int(),
-  timeoutSeconds: z.int().default(1),
-  failureThreshold: z.int().default(3),
-})
-const container = z.object({
-  name: z.string(),
-  image: z.string(),
-  args: z.array(z.string()).default([]),
-  env: z.array(z.object({ name: z.string(), value: z.string().optional() })).default([]),
-  ports: z.array(z.object({ name: z.string(), containerPort: z.int() })),
-  startupProbe: probe.optional(),
-  livenessProbe: probe.optional(),
-  readinessProbe: probe.optional(),
-  resources: z.unknown().optional(),
-  securityContext: z.record(z.string(), z.unknown()).optional(),
-  volumeMounts: z
-    .array(z.object({ name: z.string(), mountPath: z.string(), readOnly: z.boolean(), subPath: z.string().optional() }))
-    .default([]),
-})
-const labels = z.record(z.string(), z.string())
-const selector = z.object({ matchLabels: labels })
-const configMap = z.object({ metadata: z.object({ name: z.string() }), data: z.record(z.string(), z.string()) })
-const deployment = z.object({
-  spec: z.object({
-    replicas: z.int(),
-    strategy: z.unknown(),
-    selector,
-    template: z.object({
-      metadata: z.object({ labels, annotations: labels.default({}) }),
-      spec: z.object({
-        automountServiceAccountToken: z.boolean(),
-        enableServiceLinks: z.boolean(),
-        serviceAccountName: z.string().optional(),
-        terminationGracePeriodSeconds: z.int(),
-        containers: z.array(container),
-        volumes: z.array(
-          z.object({
-            name: z.string(),
-            configMap: z.object({ name: z.string() }).optional(),
-            secret: z.object({ secretName: z.string() }).optional(),
-            projected: z.object({ sources: z.array(z.unknown()) }).optional(),
-          }),
-        ),
-      }),
-    }),
-  }),
-})
-const role = z.object({
-  rules: z.array(
-    z.strictObject({
-      apiGroups: z.array(z.string()),
-      resources: z.array(z.string()),
-      resourceNames: z.array(z.string()).optional(),
-      verbs: z.array(z.string()),
-    }),
-  ),
-})
-const ports = z.array(z.object({ protocol: z.string(), port: z.int() }))
-const networkPolicy = z.object({
-  spec: z.object({
-    podSelector: selector,
-    policyTypes: z.array(z.string()),
-    ingress: z.array(z.object({ from: z.array(z.object({ namespaceSelector: selector })).optional(), ports })),
-    egress: z.array(z.object({ ports })).optional(),
-  }),
-})
-const podMonitor = z.object({
-  spec: z.object({
-    selector,
-    podMetricsEndpoints: z.array(
-      z.object({
-        port: z.string(),
-        path: z.string(),
-        interval: z.string(),
-        relabelings: z.array(
-          z.object({
-            sourceLabels: z.array(z.string()),
-            targetLabel: z.string(),
-            replacement: z.string().default('$1'),
-          }),
-        ),
-      }),
-    ),
-  }),
-})
-
-interface Overlay {
-  manifests: Manifest[]
-  deployment: z.output<typeof deployment>['spec']
-  pod: z.output<typeof deployment>['spec']['template']['spec']
-  daemon: z.output<typeof container>
-  settings: z.output<typeof configMap>
-  policy: z.output<typeof networkPolicy>['spec']
-  monitor: z.output<typeof podMonitor>['spec']
-}
-
-function only(manifests: readonly Manifest[], kind: string): Manifest {
-  const found = manifests.filter((manifest) => manifest.kind === kind)
-  if (found.length !== 1 || found[0] === undefined) throw new Error(`${found.length} objects are ${kind}`)
-  return found[0]
-}
-
-function readOverlay(name: string): Overlay {
-  const manifests = renderOverlay(join(folder, name))
-  const { spec } = deployment.parse(only(manifests, 'Deployment'))
-  const pod = spec.template.spec
-  const daemon = pod.containers.find((candidate) => candidate.name === 'webhook-reconciler')
-  if (daemon === undefined) throw new Error(`${name}: the daemon's container is not in the pod`)
-  return {
-    manifests,
-    deployment: spec,
-    pod,
-    daemon,
-    settings: configMap.parse(only(manifests, 'ConfigMap')),
-    policy: networkPolicy.parse(only(manifests, 'NetworkPolicy')).spec,
-    monitor: podMonitor.parse(only(manifests, 'PodMonitor')).spec,
-  }
-}
-
-const secret = only(readManifests(join(folder, 'secret.example.yaml')), 'Secret')
-const secretKeys = Object.keys(z.record(z.string(), z.string()).parse(secret['stringData']))
-const controlToken = 'ab'.repeat(32)
-
-/** The daemon's configuration as its container would find it. */
-function inputOf({ daemon, settings }: Overlay): ConfigInput {
-  const variable = (name: string): string => daemon.env.find((candidate) => candidate.name === name)?.value ?? ''
-  const files = new Map([
-    [variable(fileVariable), settings.data['config.yaml'] ?? ''],
-    [variable('RECONCILER_CONTROL_TOKEN_FILE'), `${controlToken}\n`],
-  ])
-  return {
-    env: Object.fromEntries(daemon.env.map(({ name, value }) => [name, value ?? 'from-elsewhere'])),
-    hostName: 'pod',
-    readFile(path) {
-      const content = files.get(path)
-      if (content === undefined) throw Object.assign(new Error(path), { code: 'ENOENT' })
-      return content
-    },
-  }
-}
+import { hasKubectl, renderOverlay } from '../support/kustomize.ts'
+import {
+  controlToken,
+  folder,
+  inputOf,
+  only,
+  readOverlay,
+  role,
+  root,
+  secret,
+  secretKeys,
+  targetOf,
+} from '../support/overlays.ts'
 
 const overlays = ['deployment', 'sidecar'] as const
 
-describe.each(overlays)('overlay %s', (name) => {
-  const overlay = readOverlay(name)
-  const { daemon, deployment: spec, manifests, monitor, pod, policy, settings } = overlay
-  const input = inputOf(overlay)
-  const { config, warnings } = loadConfig(input)
-  const labelsOfPod = Object.entries(spec.template.metadata.labels)
+if (hasKubectl) describeOverlays()
+else test.skip('the overlays: kubectl 1.21 or newer renders them, and is not installed')
 
-  test('the API takes each object, and knows each of its fields', () => {
-    expect(manifests.flatMap(problemsOfManifest)).toEqual([])
-  })
+function describeOverlays(): void {
+  describe.each(overlays)('overlay %s', (name) => {
+    const overlay = readOverlay(name)
+    const { daemon, deployment: spec, manifests, monitor, pod, policy, settings } = overlay
+    const input = inputOf(overlay)
+    const { config, warnings } = loadConfig(input)
+    const labelsOfPod = Object.entries(spec.template.metadata.labels)
 
-  test('it runs the daemon of this version with the file of the config map', () => {
-    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
-    expect(daemon.image).toMatch(new RegExp(`/webhook-reconciler:${version}$`))
-    expect(daemon.args).toEqual(['run'])
-    expect(Object.keys(settings.data)).toEqual([basename(input.env[fileVariable] ?? '')])
-    expect(warnings).toEqual([])
-  })
-
-  test('what its config map has as a comment can be used', () => {
-    const text = settings.data['config.yaml'] ?? ''
-    const used = text.replace(/^# (receiver:|  \w+:)/gm, '$1')
-    const { config: changed } = loadConfig({
-      ...input,
-      readFile: (path) => (path === input.env[fileVariable] ? used : input.readFile(path)),
+    test('the API takes each object, and knows each of its fields', () => {
+      expect(manifests.flatMap(problemsOfManifest)).toEqual([])
     })
-    expect(config.receiver.healthUrl).toBeUndefined()
-    expect(changed.receiver.healthUrl).toMatch(/^http:.*\.svc:/)
-  })
 
-  test('its variables are keys', () => {
-    const variables = new Set([fileVariable, ...keys.flatMap(({ environment, fileTwin }) => [environment, fileTwin])])
-    expect(daemon.env.filter((variable) => !variables.has(variable.name))).toEqual([])
-  })
-
-  test('its pause and resume find token and address by the same variables', () => {
-    expect(loadSections(input, ['control', 'server']).config).toEqual({
-      control: { allowRemote: false, token: controlToken },
-      server: config.server,
+    test('it runs the daemon of this version with the file of the config map', () => {
+      const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+      expect(daemon.image).toMatch(new RegExp(`/webhook-reconciler:${version}$`))
+      expect(daemon.args).toEqual(['run'])
+      expect(Object.keys(settings.data)).toEqual([basename(input.env[fileVariable] ?? '')])
+      expect(warnings).toEqual([])
     })
-  })
 
-  test('its port is the one that the daemon listens on, and the name is its alone', () => {
-    expect(daemon.ports).toEqual([{ name: 'reconciler', containerPort: config.server.port }])
-    const names = pod.containers.flatMap((candidate) => candidate.ports.map((port) => port.name))
-    expect(new Set(names).size).toBe(names.length)
-  })
-
-  test('liveness is asked of it, with time to start', () => {
-    const httpGet = { path: '/livez', port: 'reconciler' }
-    expect(daemon.startupProbe).toEqual({ httpGet, periodSeconds: 2, timeoutSeconds: 1, failureThreshold: 30 })
-    expect(daemon.livenessProbe).toEqual({ httpGet, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 3 })
-  })
-
-  test('the pod waits longer than the daemon takes to stop', () => {
-    expect(pod.terminationGracePeriodSeconds * 1000).toBeGreaterThan(config.shutdown.grace + 5000)
-  })
-
-  test('the files that it names lie in what is mounted, whole and read-only, into its container alone', () => {
-    const mounts = daemon.volumeMounts
-    expect(mounts.map(({ readOnly, subPath }) => [readOnly, subPath])).toEqual(mounts.map(() => [true, undefined]))
-    const sources = pod.volumes.map((volume) => [volume.name, volume.configMap?.name ?? volume.secret?.secretName])
-    const found = (path: string | undefined): unknown => {
-      const mount = mounts.find(({ mountPath }) => mountPath === dirname(path ?? ''))
-      return sources.find(([volume]) => volume === mount?.name)?.[1]
-    }
-    expect(found(input.env[fileVariable])).toBe(settings.metadata.name)
-    const secretFiles = [config.auth.privateKeyFile, input.env['RECONCILER_CONTROL_TOKEN_FILE']]
-    expect(secretFiles.map(found)).toEqual([secret.metadata.name, secret.metadata.name])
-    expect(secretFiles.map((path) => basename(path ?? ''))).toEqual(secretKeys)
-    expect(mounts.map((mount) => mount.name)).toEqual(pod.volumes.map((volume) => volume.name))
-    for (const other of pod.containers) if (other !== daemon) expect(other.volumeMounts).toEqual([])
-  })
-
-  test('the secret is no part of it, so that it never replaces the real one', () => {
-    expect(manifests.map(({ kind }) => kind)).not.toContain('Secret')
-    expect(new Set(manifests.map(({ metadata }) => metadata.namespace))).toEqual(new Set([secret.metadata.namespace]))
-  })
-
-  test('no token of the Kubernetes API is mounted by itself, and no variables of Services', () => {
-    expect(pod).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false })
-  })
-
-  test('it runs without root, writes nothing and may nothing', () => {
-    expect(daemon.securityContext).toEqual({
-      runAsNonRoot: true,
-      runAsUser: 1000,
-      runAsGroup: 1000,
-      readOnlyRootFilesystem: true,
-      allowPrivilegeEscalation: false,
-      capabilities: { drop: ['ALL'] },
-      seccompProfile: { type: 'RuntimeDefault' },
+    test('what its config map has as a comment can be used', () => {
+      const text = settings.data['config.yaml'] ?? ''
+      const used = text.replace(/^# (receiver:|  \w+:)/gm, '$1')
+      const { config: changed } = loadConfig({
+        ...input,
+        readFile: (path) => (path === input.env[fileVariable] ? used : input.readFile(path)),
+      })
+      expect(config.receiver.healthUrl).toBeUndefined()
+      expect(changed.receiver.healthUrl).toMatch(/^http:.*\.svc:/)
     })
-    expect(daemon.resources).toEqual({ requests: { cpu: '50m', memory: '192Mi' }, limits: { memory: '512Mi' } })
-  })
 
-  test('each selector finds the pod', () => {
-    for (const { matchLabels } of [spec.selector, monitor.selector, policy.podSelector]) {
-      expect(labelsOfPod).toEqual(expect.arrayContaining(Object.entries(matchLabels)))
-    }
-  })
+    test('its variables are keys', () => {
+      const variables = new Set([fileVariable, ...keys.flatMap(({ environment, fileTwin }) => [environment, fileTwin])])
+      expect(daemon.env.filter((variable) => !variables.has(variable.name))).toEqual([])
+    })
 
-  test('the daemon is reached by the namespace of the monitoring alone', () => {
-    const rules = policy.ingress.filter((rule) => rule.ports.some(({ port }) => port === config.server.port))
-    const monitoring = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }
-    expect(rules).toEqual([{ from: [monitoring], ports: [{ protocol: 'TCP', port: config.server.port }] }])
-  })
+    test('its pause and resume find token and address by the same variables', () => {
+      expect(loadSections(input, ['control', 'server']).config).toEqual({
+        control: { allowRemote: false, token: controlToken },
+        server: config.server,
+      })
+    })
 
-  test('it is scraped under a job that the alert for a target that was never up knows', () => {
-    const [endpoint] = monitor.podMetricsEndpoints
-    expect(monitor.podMetricsEndpoints).toHaveLength(1)
-    // The rules look back by minutes.
-    expect(endpoint).toMatchObject({ port: 'reconciler', path: '/metrics', interval: '30s' })
-    const found = { __meta_kubernetes_namespace: 'webhooks', __meta_kubernetes_pod_name: 'pod-1' }
-    const target = Object.fromEntries(
-      (endpoint?.relabelings ?? []).map(({ replacement, sourceLabels, targetLabel }) => [
-        targetLabel,
-        replacement.replace('$1', sourceLabels.map((label) => Reflect.get(found, label) as string).join(';')),
-      ]),
-    )
-    expect(target).toEqual({ job: 'webhooks/webhook-reconciler', instance: 'pod-1' })
-    const alerts = readFileSync(join(root, 'config/prometheus/alerts.yaml'), 'utf8')
-    const [, job = ''] = /up\{job=~"([^"]+)"\}/.exec(alerts) ?? []
-    expect(target['job']).toMatch(new RegExp(`^(?:${job})$`))
-  })
+    test('its port is the one that the daemon listens on, and the name is its alone', () => {
+      expect(daemon.ports).toEqual([{ name: 'reconciler', containerPort: config.server.port }])
+      const names = pod.containers.flatMap((candidate) => candidate.ports.map((port) => port.name))
+      expect(new Set(names).size).toBe(names.length)
+    })
 
-  test('it brings the rules of config/prometheus', () => {
-    const rules: unknown = parse(readFileSync(join(root, 'config/prometheus/alerts.yaml'), 'utf8'))
-    expect(only(manifests, 'PrometheusRule')['spec']).toEqual(rules)
-  })
-})
+    test('liveness is asked of it, with time to start', () => {
+      const httpGet = { path: '/livez', port: 'reconciler' }
+      expect(daemon.startupProbe).toEqual({ httpGet, periodSeconds: 2, timeoutSeconds: 1, failureThreshold: 30 })
+      expect(daemon.livenessProbe).toEqual({ httpGet, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 3 })
+    })
 
-describe('overlay deployment', () => {
-  const { daemon, deployment: spec, pod, policy } = readOverlay('deployment')
+    test('the pod waits longer than the daemon takes to stop', () => {
+      expect(pod.terminationGracePeriodSeconds * 1000).toBeGreaterThan(config.shutdown.grace + 5000)
+    })
 
-  test('one pod at a time, with nothing else in it', () => {
-    expect(spec).toMatchObject({ replicas: 1, strategy: { type: 'Recreate' } })
-    expect(pod.containers).toEqual([daemon])
-  })
+    test('the files that it names lie in what is mounted, whole and read-only, into its container alone', () => {
+      const mounts = daemon.volumeMounts
+      expect(mounts.map(({ readOnly, subPath }) => [readOnly, subPath])).toEqual(mounts.map(() => [true, undefined]))
+      const sources = pod.volumes.map((volume) => [volume.name, volume.configMap?.name ?? volume.secret?.secretName])
+      const found = (path: string | undefined): unknown => {
+        const mount = mounts.find(({ mountPath }) => mountPath === dirname(path ?? ''))
+        return sources.find(([volume]) => volume === mount?.name)?.[1]
+      }
+      expect(found(input.env[fileVariable])).toBe(settings.metadata.name)
+      const secretFiles = [config.auth.privateKeyFile, input.env['RECONCILER_CONTROL_TOKEN_FILE']]
+      expect(secretFiles.map(found)).toEqual([secret.metadata.name, secret.metadata.name])
+      expect(secretFiles.map((path) => basename(path ?? ''))).toEqual(secretKeys)
+      expect(mounts.map((mount) => mount.name)).toEqual(pod.volumes.map((volume) => volume.name))
+      for (const other of pod.containers) if (other !== daemon) expect(other.volumeMounts).toEqual([])
+    })
 
-  test('it works without a lease, and so without an account', () => {
-    expect(loadConfig(inputOf(readOverlay('deployment'))).config.coordination.kind).toBe('none')
-    expect(pod.serviceAccountName).toBeUndefined()
-  })
+    test('the secret is no part of it, so that it never replaces the real one', () => {
+      expect(manifests.map(({ kind }) => kind)).not.toContain('Secret')
+      expect(new Set(manifests.map(({ metadata }) => metadata.namespace))).toEqual(new Set([secret.metadata.namespace]))
+    })
 
-  test('its readiness is asked', () => {
-    expect(daemon.readinessProbe).toMatchObject({ httpGet: { path: '/readyz', port: 'reconciler' } })
-  })
+    test('no token of the Kubernetes API is mounted by itself, and no variables of Services', () => {
+      expect(pod).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false })
+    })
 
-  test('it reaches names and HTTPS, nothing else', () => {
-    expect(policy.policyTypes).toEqual(['Ingress', 'Egress'])
-    const reached = (policy.egress ?? []).flatMap((rule) =>
-      rule.ports.map(({ port, protocol }) => `${protocol} ${port}`),
-    )
-    expect(reached).toEqual(['UDP 53', 'TCP 53', 'TCP 443'])
-  })
-})
+    test('it runs without root, writes nothing and may nothing', () => {
+      expect(daemon.securityContext).toEqual({
+        runAsNonRoot: true,
+        runAsUser: 1000,
+        runAsGroup: 1000,
+        readOnlyRootFilesystem: true,
+        allowPrivilegeEscalation: false,
+        capabilities: { drop: ['ALL'] },
+        seccompProfile: { type: 'RuntimeDefault' },
+      })
+      expect(daemon.resources).toEqual({ requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '512Mi' } })
+    })
 
-describe('overlay sidecar', () => {
-  const overlay = readOverlay('sidecar')
-  const { daemon, deployment: spec, manifests, pod, policy } = overlay
-  const { coordination } = loadConfig(inputOf(overlay)).config
-  const receiver = pod.containers.find((candidate) => candidate !== daemon)
+    test('each selector finds the pod', () => {
+      for (const { matchLabels } of [spec.selector, monitor.selector, policy.podSelector]) {
+        expect(labelsOfPod).toEqual(expect.arrayContaining(Object.entries(matchLabels)))
+      }
+    })
 
-  test('the receiver stays as reachable as it was', () => {
-    expect(pod.containers).toHaveLength(2)
-    expect(policy.policyTypes).toEqual(['Ingress'])
-    const open = policy.ingress.filter(({ from }) => from === undefined).flatMap((rule) => rule.ports)
-    expect(open.map(({ port }) => port)).toEqual(receiver?.ports.map(({ containerPort }) => containerPort))
-  })
+    test('the daemon is reached by the namespace of the monitoring alone', () => {
+      const rules = policy.ingress.filter((rule) => rule.ports.some(({ port }) => port === config.server.port))
+      const monitoring = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }
+      expect(rules).toEqual([{ from: [monitoring], ports: [{ protocol: 'TCP', port: config.server.port }] }])
+    })
 
-  test('its readiness is not asked, as it would decide over the receiver', () => {
-    expect(daemon.readinessProbe).toBeUndefined()
-    expect(spec.strategy).toEqual({ type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0 } })
-  })
+    test('it is scraped under a job that the alert for a target that was never up knows', () => {
+      const [endpoint] = monitor.podMetricsEndpoints
+      expect(monitor.podMetricsEndpoints).toHaveLength(1)
+      // The rules look back by minutes.
+      expect(endpoint).toMatchObject({ port: 'reconciler', path: '/metrics', interval: '30s' })
+      const target = targetOf(overlay)
+      expect(target).toEqual({ job: 'webhooks/default/webhook-reconciler', instance: 'pod-1' })
+      const alerts = readFileSync(join(root, 'config/prometheus/alerts.yaml'), 'utf8')
+      const [, job = ''] = /up\{job=~"([^"]+)"\}/.exec(alerts) ?? []
+      expect(target['job']).toMatch(new RegExp(`^(?:${job})$`))
+    })
 
-  test('several pods share a lease, which their account may read, make and write, and nothing else', () => {
-    expect(spec.replicas).toBeGreaterThan(1)
-    expect(coordination).toMatchObject({ kind: 'kubernetes', namespace: undefined })
-    const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] }
-    expect(role.parse(only(manifests, 'Role')).rules).toEqual([
-      { ...leases, resourceNames: [coordination.leaseName], verbs: ['get', 'update'] },
-      { ...leases, verbs: ['create'] },
-    ])
-    const { name, namespace } = only(manifests, 'ServiceAccount').metadata
-    expect(pod.serviceAccountName).toBe(name)
-    expect(only(manifests, 'RoleBinding')).toMatchObject({
-      roleRef: { kind: 'Role', name: only(manifests, 'Role').metadata.name },
-      subjects: [{ kind: 'ServiceAccount', name, namespace }],
+    test('it brings the rules of config/prometheus', () => {
+      const rules: unknown = parse(readFileSync(join(root, 'config/prometheus/alerts.yaml'), 'utf8'))
+      expect(only(manifests, 'PrometheusRule')['spec']).toEqual(rules)
     })
   })
 
-  test("the daemon finds the account's token, authority and namespace where it looks for them", () => {
-    const mount = daemon.volumeMounts.find(({ mountPath }) => mountPath === coordination.serviceAccountDirectory)
-    const volume = pod.volumes.find((candidate) => candidate.name === mount?.name)
-    expect(volume?.projected?.sources).toEqual([
-      { serviceAccountToken: { path: 'token', expirationSeconds: 3600 } },
-      { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
-      { downwardAPI: { items: [{ path: 'namespace', fieldRef: { fieldPath: 'metadata.namespace' } }] } },
-    ])
+  describe('overlay deployment', () => {
+    const { daemon, deployment: spec, pod, policy } = readOverlay('deployment')
+
+    test('one pod at a time, with nothing else in it', () => {
+      expect(spec).toMatchObject({ replicas: 1, strategy: { type: 'Recreate' } })
+      expect(pod.containers).toEqual([daemon])
+    })
+
+    test('it works without a lease, and so without an account', () => {
+      expect(loadConfig(inputOf(readOverlay('deployment'))).config.coordination.kind).toBe('none')
+      expect(pod.serviceAccountName).toBeUndefined()
+    })
+
+    test('its readiness is asked', () => {
+      expect(daemon.readinessProbe).toMatchObject({ httpGet: { path: '/readyz', port: 'reconciler' } })
+    })
+
+    test('it reaches names and HTTPS, nothing else', () => {
+      expect(policy.policyTypes).toEqual(['Ingress', 'Egress'])
+      const reached = (policy.egress ?? []).flatMap((rule) =>
+        rule.ports.map(({ port, protocol }) => `${protocol} ${port}`),
+      )
+      expect(reached).toEqual(['UDP 53', 'TCP 53', 'TCP 443'])
+    })
   })
 
-  test('kubectl shows the receiver first', () => {
-    const { annotations } = spec.template.metadata
-    expect(annotations['kubectl.kubernetes.io/default-container']).toBe(receiver?.name)
+  describe('overlay sidecar', () => {
+    const overlay = readOverlay('sidecar')
+    const { daemon, deployment: spec, manifests, pod, policy } = overlay
+    const { coordination } = loadConfig(inputOf(overlay)).config
+    const receiver = pod.containers.find((candidate) => candidate !== daemon)
+
+    test('the receiver stays as reachable as it was', () => {
+      expect(pod.containers).toHaveLength(2)
+      expect(policy.policyTypes).toEqual(['Ingress'])
+      const open = policy.ingress.filter(({ from }) => from === undefined).flatMap((rule) => rule.ports)
+      expect(open.map(({ port }) => port)).toEqual(receiver?.ports.map(({ containerPort }) => containerPort))
+    })
+
+    test('its readiness is not asked, as it would decide over the receiver', () => {
+      expect(daemon.readinessProbe).toBeUndefined()
+      expect(spec.strategy).toEqual({ type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0 } })
+    })
+
+    test('several pods share a lease, which their account may read, make and write, and nothing else', () => {
+      expect(spec.replicas).toBeGreaterThan(1)
+      expect(coordination).toMatchObject({ kind: 'kubernetes', namespace: undefined })
+      const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] }
+      expect(role.parse(only(manifests, 'Role')).rules).toEqual([
+        { ...leases, resourceNames: [coordination.leaseName], verbs: ['get', 'update'] },
+        { ...leases, verbs: ['create'] },
+      ])
+      const { name, namespace } = only(manifests, 'ServiceAccount').metadata
+      expect(pod.serviceAccountName).toBe(name)
+      expect(only(manifests, 'RoleBinding')).toMatchObject({
+        roleRef: { kind: 'Role', name: only(manifests, 'Role').metadata.name },
+        subjects: [{ kind: 'ServiceAccount', name, namespace }],
+      })
+    })
+
+    test("the daemon finds the account's token, authority and namespace where it looks for them", () => {
+      const mount = daemon.volumeMounts.find(({ mountPath }) => mountPath === coordination.serviceAccountDirectory)
+      const volume = pod.volumes.find((candidate) => candidate.name === mount?.name)
+      expect(volume?.projected?.sources).toEqual([
+        { serviceAccountToken: { path: 'token', expirationSeconds: 3600 } },
+        { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
+        { downwardAPI: { items: [{ path: 'namespace', fieldRef: { fieldPath: 'metadata.namespace' } }] } },
+      ])
+    })
+
+    test('kubectl shows the receiver first', () => {
+      const { annotations } = spec.template.metadata
+      expect(annotations['kubectl.kubernetes.io/default-container']).toBe(receiver?.name)
+    })
   })
-})
+
+  describe('two issuers in one namespace', () => {
+    const [eu, us] = [readOverlay('issuers/eu'), readOverlay('issuers/us')]
+    const both = [eu, us]
+
+    test('the API takes each object, and no name is theirs both', () => {
+      const manifests = both.flatMap((issuer) => issuer.manifests)
+      expect(manifests.flatMap(problemsOfManifest)).toEqual([])
+      expect(new Set(manifests.map(({ metadata }) => metadata.namespace)).size).toBe(1)
+      expect(new Set(manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).size).toBe(manifests.length)
+    })
+
+    test('each selector finds the pods of its issuer alone', () => {
+      for (const { deployment: spec, monitor, policy } of both) {
+        for (const { matchLabels } of [spec.selector, monitor.selector, policy.podSelector]) {
+          const found = both.filter(({ deployment: { template } }) =>
+            Object.entries(matchLabels).every(([label, value]) => template.metadata.labels[label] === value),
+          )
+          expect(found.map(({ deployment: other }) => other)).toEqual([spec])
+        }
+      }
+    })
+
+    test('each has a configuration, a Secret, a scrape job and a Lease of its own', () => {
+      const secrets = both.map(({ pod }) => pod.volumes.flatMap(({ secret: mounted }) => mounted?.secretName ?? []))
+      expect(secrets).toEqual([['webhook-reconciler-eu'], ['webhook-reconciler-us']])
+      expect(both.map(targetOf).map(({ job }) => job)).toEqual([
+        'webhooks/eu/webhook-reconciler',
+        'webhooks/us/webhook-reconciler',
+      ])
+      const [first, second] = both.map((issuer) => loadConfig(inputOf(issuer)).config)
+      expect(first?.platform.baseUrl).not.toBe(second?.platform.baseUrl)
+      expect(second?.coordination).toMatchObject({ kind: 'kubernetes', leaseName: 'webhook-reconciler-us' })
+      const [own] = role.parse(only(us.manifests, 'Role')).rules
+      expect(own?.resourceNames).toEqual(['webhook-reconciler-us'])
+    })
+  })
+}
 
 describe('secret.example.yaml', () => {
   test('the API takes it, and its comment makes the same keys', () => {
