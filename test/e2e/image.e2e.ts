@@ -67,10 +67,10 @@ describe.skipIf(obstacle !== undefined)('image', () => {
     expect(readdirSync(join(image.root, 'app'))).toEqual(['dist'])
   })
 
-  test('lists in its SBOM the packages that are in the bundle, with the versions of the lock file', () => {
+  test('lists in its SBOM the packages that are in the bundle, with the versions of the lock file, and its Node', () => {
     const dist = join(image.root, 'app/dist')
     const sbom = JSON.parse(readFileSync(join(dist, 'sbom.cdx.json'), 'utf8')) as {
-      components: { name: string; version: string }[]
+      components: { type: string; name: string; version: string }[]
     }
     const lock = JSON.parse(readFileSync(join(repository, 'package-lock.json'), 'utf8')) as {
       packages: Record<string, { version: string; dev?: true }>
@@ -89,7 +89,9 @@ describe.skipIf(obstacle !== undefined)('image', () => {
       return { name: path.slice('node_modules/'.length), version: lock.packages[path]?.version }
     })
     expect(expected.length).toBeGreaterThan(10)
-    expect(sbom.components.map(({ name, version: found }) => ({ name, version: found }))).toEqual(expected)
+    const { library = [], platform = [] } = Object.groupBy(sbom.components, ({ type }) => type)
+    expect(library.map(({ name, version: found }) => ({ name, version: found }))).toEqual(expected)
+    expect(platform.map(({ name }) => name)).toEqual(['node', 'openssl'])
     const licences = readFileSync(join(dist, 'THIRD-PARTY-LICENSES.txt'), 'utf8')
     for (const { name, version: found } of expected) expect(licences).toContain(`${name} ${found} (`)
   })

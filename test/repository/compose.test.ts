@@ -28,6 +28,7 @@ const service = z
     cap_drop: z.array(z.string()),
     security_opt: z.array(z.string()),
     mem_limit: z.string(),
+    ulimits: z.strictObject({ core: z.literal(0) }),
     stop_grace_period: z.string(),
   })
   .partial()

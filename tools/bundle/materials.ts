@@ -1,4 +1,4 @@
-// Third-party content of the bundle: an SBOM (CycloneDX) and the texts of the licences, both beside it.
+// Third-party content of the bundle: an SBOM (CycloneDX), which also names the Node that it was made with, and the texts of the licences, both beside it.
 import { readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -58,6 +58,14 @@ function component({ integrity, license, name, version }: Material): object {
   }
 }
 
+/** The Node that runs this, which is that of the image, and the OpenSSL in it. */
+function runtimes(): object[] {
+  return (['node', 'openssl'] as const).map((name) => {
+    const version = process.versions[name] ?? 'unknown'
+    return { type: 'platform', name, version, purl: `pkg:generic/${name}@${version}` }
+  })
+}
+
 async function licenceText(root: string, { license, name, path, version }: Material): Promise<string> {
   const files = await readdir(join(root, path))
   const texts = await Promise.all(
@@ -78,7 +86,7 @@ export async function writeMaterials(root: string, dir: string, modules: readonl
     specVersion: '1.6',
     version: 1,
     metadata: { component: { type: 'application', name, version } },
-    components: materials.map(component),
+    components: [...materials.map(component), ...runtimes()],
   }
   const licences = await Promise.all(materials.map((material) => licenceText(root, material)))
   await Promise.all([
