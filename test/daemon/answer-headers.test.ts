@@ -1,6 +1,6 @@
 // What headers of answers say of time: a Retry-After of the platform, and the Date of a cache. The whole daemon on a virtual clock.
 import { expect, test } from 'vitest'
-import { emptyPage, metricOf, startScene, type Reply, type Scene } from '../support/daemon-scene.ts'
+import { emptyPage, fullSweeps, metricOf, startScene, type Reply, type Scene } from '../support/daemon-scene.ts'
 import { idOf } from '../support/fake-platform.ts'
 
 /** Of two subscriptions. */
@@ -38,6 +38,20 @@ test('a shorter Retry-After does not end a longer one', async () => {
   await scene.clock.settle()
   expect(scene.requests.length).toBeGreaterThan(before)
   await scene.end()
+})
+
+test('a Date beyond the year 9999 is none: HTTP writes four digits', async () => {
+  const headers = { date: 'Sat, 13 Sep 275760 00:00:00 GMT' }
+  const scene = startScene({
+    env: { RECONCILER_WINDOW_SETTLE: '0s', RECONCILER_PLATFORM_TIME_ZONE: 'Europe/Berlin' },
+    instead: ({ method }) => (method === 'GET' ? { headers, body: emptyPage } : undefined),
+  })
+  for (let ticks = 0; ticks < 5; ticks += 1) {
+    scene.tick()
+    await scene.clock.advance(60_000)
+  }
+  await scene.end()
+  expect(fullSweeps(scene)).toBe(5)
 })
 
 test('the Date of an answer with an Age says nothing of the platform’s time', async () => {

@@ -110,11 +110,15 @@ export function classify(response: HttpResponse): ClassifiedResponse {
   return { reason: typeof body === 'object' && body !== null ? 'ok' : 'invalid-body', body, code }
 }
 
+/** Length of a date in HTTP: each field is fixed, and the year has four digits. */
+const httpDateLength = 'Thu, 15 Jan 2026 12:00:00 GMT'.length
+
 /**
  * A date in the one form that a server must send; undefined for anything else, also for a date that does not exist. The
  * obsolete forms carry no zone or a two-digit year. @see RFC 9110 section 5.6.7
  */
 export function parseHttpDate(text: string): number | undefined {
+  if (text.length !== httpDateLength) return undefined
   const date = Date.parse(text)
   return !Number.isNaN(date) && new Date(date).toUTCString() === text ? date : undefined
 }
