@@ -1,6 +1,7 @@
 // Kinds of values that a key can have: how each is written, what is allowed, and what it is parsed into.
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod/mini'
+import { parseInstant } from '../runtime/instant.ts'
 import { durationPattern, parseDuration } from './duration.ts'
 
 /** A kind of value. The zod schema parses the value of the YAML file; text of the environment goes through `fromText` first. */
@@ -193,13 +194,7 @@ export function cron(): Kind<z.ZodMiniType<string, string>> {
 /** A moment with its zone; becomes milliseconds since the epoch. */
 export function instant(): Kind<z.ZodMiniType<number, string>> {
   const must = 'must be a date, time and zone such as 2026-01-01T00:00:00Z or 2026-01-01T01:00:00+01:00'
-  const schema = parsed(/^\d{4}-\d{2}-\d{2}[Tt ]/, must, (moment) => {
-    try {
-      return Temporal.Instant.from(moment).epochMilliseconds
-    } catch {
-      return undefined
-    }
-  })
+  const schema = parsed(/^\d{4}-\d{2}-\d{2}[Tt ]/, must, parseInstant)
   return { schema, type: 'moment with zone', fromText: asText, shown: true }
 }
 

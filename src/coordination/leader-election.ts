@@ -2,6 +2,7 @@
 // @see https://pkg.go.dev/k8s.io/client-go/tools/leaderelection
 import pLimit from 'p-limit'
 import type { Clock } from '../runtime/clock.ts'
+import { parseInstant } from '../runtime/instant.ts'
 import { createNotifier } from '../runtime/notifier.ts'
 import { runTogether } from '../runtime/run-together.ts'
 import type { Coordination, LeadershipEvent } from './leadership.ts'
@@ -47,12 +48,10 @@ const maxReleaseMs = 5000
 
 const lost = new Error('the lease is lost')
 
-/** A pause that a person wrote in another form is a pause all the same, since `now`. */
+/** A pause that a person wrote in another form is a pause all the same, since it was first seen. */
 function pauseOf({ annotations }: Lease, now: number): number | undefined {
   const text = annotations[pauseAnnotation]
-  if (text === undefined || text === '') return undefined
-  const since = Date.parse(text)
-  return Number.isNaN(since) ? now : since
+  return text === undefined || text === '' ? undefined : (parseInstant(text) ?? now)
 }
 
 function withPause({ annotations }: Lease, since: number | undefined): Record<string, string> {

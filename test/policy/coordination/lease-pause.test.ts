@@ -111,14 +111,6 @@ describe("the operator's pause", () => {
     expect(store.lease()).toMatchObject({ holder: '' })
   })
 
-  test('that a person wrote in words is a pause', async () => {
-    const scene = await startScene(1)
-    scene.store.edit({ annotations: { [pauseAnnotation]: 'incident 7' } })
-    await scene.clock.advance(timings.retryEveryMs)
-    expect(first(scene).pauses.at(-1)).toBeDefined()
-    end(scene)
-  })
-
   test('that cannot be written is refused', async () => {
     const scene = await startScene(1)
     first(scene).faults = { ...noFaults, refused: 'forbidden' }
