@@ -66,6 +66,8 @@ export function createElection(options: ElectionOptions): Election {
   const oneByOne = pLimit(1)
   const never = new AbortController().signal
   let observed: Observed | undefined
+  /** Our last write, until the API confirms it: it may have been done all the same. `askedAt` as in `leadFrom`. */
+  let unconfirmed: { renewTime: string; askedAt: number } | undefined
   /** Aborted when this instance leads no more; undefined while it stands by. */
   let term: AbortController | undefined
   /** Monotonic ms. */
@@ -107,6 +109,14 @@ export function createElection(options: ElectionOptions): Election {
     changed.notify()
   }
 
+  /** A read that shows our last write confirms it: its answer was lost, or spoke of a failure. */
+  function leadByRead(lease: Lease | undefined): void {
+    if (unconfirmed === undefined || lease?.version === undefined || lease.holder !== identity) return
+    // The API writes the same time in another form.
+    const isWritten = parseInstant(lease.renewTime ?? '') === parseInstant(unconfirmed.renewTime)
+    if (isWritten) leadFrom(unconfirmed.askedAt, lease)
+  }
+
   function observe(lease: Lease, isOurs: boolean): void {
     const { acquireTime, durationMs = leaseDurationMs, holder, renewTime, transitions } = lease
     const renewal = [holder, acquireTime, renewTime, transitions].join(' ')
@@ -135,7 +145,7 @@ export function createElection(options: ElectionOptions): Election {
   }
 
   /** The lease as this instance holds it. */
-  function claimOf(lease: Lease | undefined): Lease {
+  function claimOf(lease: Lease | undefined): Lease & { renewTime: string } {
     const renewTime = new Date(clock.now()).toISOString()
     const isSame = lease?.holder === identity
     return {
@@ -162,8 +172,12 @@ export function createElection(options: ElectionOptions): Election {
       noteLeader()
       return
     }
+    leadByRead(lease)
+    const claim = claimOf(lease)
     const askedAt = clock.monotonic()
-    const written = await client.write(claimOf(lease), signal)
+    unconfirmed = { renewTime: claim.renewTime, askedAt }
+    const written = await client.write(claim, signal)
+    unconfirmed = undefined
     observe(written, false)
     noteLeader()
     leadFrom(askedAt, written)

@@ -58,6 +58,8 @@ function faultsOfWrite(): CallFaults {
   }
 }
 
+const stored: CallFaults = { ...noFaults, refuseStored: true }
+
 /** Retries that take longer than a lease does without a renewal. */
 const slowPlatform = { RECONCILER_PLATFORM_REQUEST_TIMEOUT: '30s' }
 
@@ -133,6 +135,47 @@ describe('a leader in mid-recovery', () => {
     expect(tookMs).toBeGreaterThan(16_800)
     expect(tookMs).toBeLessThan(17_200)
   })
+})
+
+describe('where the API keeps what an instance writes, and answers it with 500', () => {
+  test('a leader goes on: the lease that it reads is its own', async () => {
+    await using replicas = await startReplicas({ aheadMs: [0, 0] })
+    const leader = await inMidRecovery(replicas)
+    leader.faults = stored
+    await replicas.clock.advance(5 * minuteMs)
+    expect(replicas.leader()).toBe(leader)
+    expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
+    expect(replicas.terms).toHaveLength(1)
+  })
+
+  test('an instance takes the lead, and loses it to another one as soon as it cannot read either', async () => {
+    await using replicas = await startReplicas({ aheadMs: [0, 0], prepare: (host) => void (host.faults = stored) })
+    const leader = await inMidRecovery(replicas)
+    const from = replicas.clock.monotonic()
+    leader.faults = { ...stored, cut: true }
+    await replicas.until(() => (replicas.leader() ?? leader) !== leader)
+    expect(replicas.clock.monotonic() - from).toBeLessThanOrEqual(leaseMs + 2 * retryMs)
+    await replicas.clock.advance(2 * minuteMs)
+    expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
+    expect(strayPatches(replicas)).toEqual([])
+  })
+})
+
+test.each<[string, CallFaults]>([
+  ['its answer waits in the socket', { ...noFaults, wayMs: [0, 200] }],
+  ['its answer was a 500', stored],
+])('a leader that was frozen after a renewal does not lead by it when it wakes up: %s', async (_, faults) => {
+  await using replicas = await startReplicas({ aheadMs: [0, 0] })
+  const leader = await leading(replicas)
+  leader.faults = faults
+  const renewal = replicas.store.lease()?.renewTime
+  await replicas.until(() => replicas.store.lease()?.renewTime !== renewal)
+  leader.freeze()
+  // Longer than coordination.renewDeadline, and shorter than the lease holds.
+  await replicas.clock.advance(12_000)
+  leader.thaw()
+  await replicas.clock.advance(100)
+  expect(replicas.leader()).toBeUndefined()
 })
 
 test('a leader that is cut off stops at the deadline of its configuration', async () => {

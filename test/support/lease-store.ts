@@ -26,7 +26,13 @@ export interface LeaseStore {
 export function createLeaseStore(): LeaseStore {
   let stored: Lease | undefined
   let [version, calls] = [0, 0]
-  const store = (lease: Lease): Lease => (stored = { ...lease, version: String((version += 1)) })
+  // Times have six decimals there.
+  const store = (lease: Lease): Lease =>
+    (stored = {
+      ...lease,
+      version: String((version += 1)),
+      renewTime: lease.renewTime?.replace(/(\.\d{3})Z$/, '$1000Z'),
+    })
   const conflict = (): never => {
     throw new LeaseFailure('conflict', 'HTTP 409')
   }
@@ -60,9 +66,14 @@ export interface CallFaults {
   cut: boolean
   /** The store sees the call, its answer is lost. */
   loseAnswers: boolean
+  /** The store keeps what is written, and the answer is a 500. Reads are well. */
+  refuseStored: boolean
 }
 
-export const noFaults: CallFaults = { wayMs: [0, 0], refused: undefined, cut: false, loseAnswers: false }
+export const noFaults: CallFaults = {
+  ...{ wayMs: [0, 0], refused: undefined },
+  ...{ cut: false, loseAnswers: false, refuseStored: false },
+}
 
 /** Where an instance runs: its clock drifts, its code stands still for a while, and its calls of the Lease go astray. */
 export interface LeaseHost {
@@ -142,7 +153,14 @@ export function createLeaseHost({
     client: {
       subject: 'test/lease',
       read: (signal) => exchange(() => store.read(), signal),
-      write: (lease, signal) => exchange(() => store.write(lease), signal),
+      write(lease, signal) {
+        const { refuseStored } = host.faults
+        return exchange(() => {
+          const written = store.write(lease)
+          if (refuseStored) throw new LeaseFailure('server-error', 'HTTP 500')
+          return written
+        }, signal)
+      },
       close: () => Promise.resolve(),
     },
     faults: noFaults,

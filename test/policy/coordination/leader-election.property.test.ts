@@ -4,7 +4,10 @@ import { expect, test } from 'vitest'
 import { createLeaseStore, leadersOf, noFaults, startInstance, timings } from '../../support/lease-store.ts'
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
-const faultKinds = ['freeze', 'cut', 'lost-answers', 'slow', 'forbidden', 'server-error', 'restart', 'stop'] as const
+const faultKinds = [
+  ...['freeze', 'cut', 'lost-answers', 'stored-and-refused', 'slow'],
+  ...['forbidden', 'server-error', 'restart', 'stop'],
+] as const
 
 const incident = fc.record({
   atMs: fc.nat(120_000),
@@ -55,7 +58,10 @@ test('at most one leads at any moment, and exactly one when the trouble is over'
           count()
         }
         if (meant === undefined) continue
-        const faulty = { freeze: {}, cut: { cut: true }, 'lost-answers': { loseAnswers: true }, slow: { wayMs: slow } }
+        const faulty = {
+          ...{ freeze: {}, cut: { cut: true }, 'lost-answers': { loseAnswers: true } },
+          ...{ 'stored-and-refused': { refuseStored: true }, slow: { wayMs: slow } },
+        }
         if (kind === 'restart' || kind === 'stop') {
           if (kind === 'restart') meant.kill()
           else void meant.stop()
