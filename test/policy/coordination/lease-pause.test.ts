@@ -74,15 +74,11 @@ describe("the operator's pause", () => {
     end(scene)
   })
 
-  test('leaves the annotations of other programs as they are, and an empty one is none', async () => {
+  test('that is empty is none', async () => {
     const scene = await startScene(1)
-    scene.store.edit({ annotations: { other: 'x', [pauseAnnotation]: '' } })
+    scene.store.edit({ annotations: { [pauseAnnotation]: '' } })
     await scene.clock.advance(timings.retryEveryMs)
     expect(first(scene).pauses.at(-1)).toBeUndefined()
-    await first(scene).election.setPause(since)
-    expect(scene.store.lease()?.annotations).toEqual({ other: 'x', [pauseAnnotation]: '2026-01-15T12:00:00.000Z' })
-    await first(scene).election.setPause(undefined)
-    expect(scene.store.lease()?.annotations).toEqual({ other: 'x' })
     end(scene)
   })
 
