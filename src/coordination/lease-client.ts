@@ -1,6 +1,12 @@
 // Reads and writes one Lease (coordination.k8s.io/v1) through the Kubernetes API, with the service account of the pod.
 import { z } from 'zod/mini'
-import { createHttpTransport, TransportError, type HttpResponse, type HttpTransport } from '../platform/http/http.ts'
+import {
+  createHttpTransport,
+  isBearerToken,
+  TransportError,
+  type HttpResponse,
+  type HttpTransport,
+} from '../platform/http/http.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { ConfigurationError } from '../runtime/errors.ts'
 import { readSmallFile } from '../runtime/small-file.ts'
@@ -195,6 +201,13 @@ export function createLeaseClient({ access, clock, leaseName, renewDeadlineMs }:
     )
   }
 
+  async function bearerToken(): Promise<string> {
+    const text = await fileText(tokenFile)
+    if (isBearerToken(text)) return text
+    const advice = "mount the service account's token there, in one line"
+    throw new LeaseFailure('credentials', `${tokenFile} holds characters that no header may carry: ${advice}`)
+  }
+
   /** The authority may be exchanged while the pod runs. */
   async function connect(): Promise<HttpTransport> {
     const authority = await fileText(authorityFile)
@@ -213,7 +226,7 @@ export function createLeaseClient({ access, clock, leaseName, renewDeadlineMs }:
   ): Promise<HttpResponse> {
     const { transport } = await connect()
     const headers = {
-      authorization: `Bearer ${await fileText(tokenFile)}`,
+      authorization: `Bearer ${await bearerToken()}`,
       accept: 'application/json',
       'user-agent': 'webhook-reconciler',
       ...(body !== undefined && { 'content-type': 'application/json' }),

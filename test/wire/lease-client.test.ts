@@ -189,12 +189,23 @@ describe('a refusal', () => {
     expect([failure.reason, failure.message]).toEqual(['credentials', expect.stringContaining('/token')])
   })
 
-  test.each(['token', 'ca.crt'])('an empty %s is named too: nothing is sent by it', async (file) => {
+  test.each([
+    ['token', '\n'],
+    ['token', 'tok\ntok'],
+    ['token', 'tok\u20acn'],
+    ['ca.crt', '\n'],
+  ])('a %s that holds %j is named too: nothing is sent by it, and the right one works again', async (file, text) => {
     await using scene = await startScene()
-    await writeFile(`${scene.api.folder}/${file}`, '\n')
-    const failure = await failureOf(scene.client.read(never))
-    expect([failure.reason, failure.message]).toEqual(['credentials', expect.stringContaining(`/${file} `)])
+    const path = `${scene.api.folder}/${file}`
+    const right = readFileSync(path, 'utf8')
+    await writeFile(path, text)
+    for (let tries = 0; tries < 3; tries += 1) {
+      const failure = await failureOf(scene.client.read(never))
+      expect([failure.reason, failure.message]).toEqual(['credentials', expect.stringContaining(`/${file} `)])
+    }
     expect(scene.api.calls).toEqual([])
+    await writeFile(path, right)
+    expect(await scene.client.read(never)).toBeUndefined()
   })
 
   test('another authority is a failure of TLS, and the right one works again', async () => {

@@ -1,7 +1,7 @@
 // How an answer of the token endpoint is read: a token, or a refusal in words that say what to do. @see docs/platform-api.md "Token request", RFC 6749 section 5
 import { callAdvice, generalAdvice } from '../http/call-advice.ts'
 import { foreignText } from '../http/foreign-text.ts'
-import type { HttpResponse, Reason } from '../http/http.ts'
+import { isBearerToken, type HttpResponse, type Reason } from '../http/http.ts'
 import { classify, property, retryAfterMs } from '../http/response.ts'
 
 export interface Granted {
@@ -167,8 +167,7 @@ function readGrant(body: unknown): TokenResult {
   if (typeof body !== 'object' || body === null) return unusable('the answer is not JSON')
   const value = property(body, 'access_token')
   if (typeof value !== 'string' || value === '') return unusable('the answer holds no access_token')
-  // The token goes into a header: visible ASCII only.
-  if (!/^[\x21-\x7e]+$/.test(value)) return unusable('the access_token holds characters that no header may carry')
+  if (!isBearerToken(value)) return unusable('the access_token holds characters that no header may carry')
   const type = property(body, 'token_type') ?? 'bearer'
   if (typeof type !== 'string' || type.toLowerCase() !== 'bearer') return unusable('the token_type is not Bearer')
   return {

@@ -1,4 +1,5 @@
 // HTTP exchanges over undici, bounded in time and size: follow no redirect, decompress nothing, repeat nothing.
+import { validateHeaderValue } from 'node:http'
 import { Agent, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici'
 import type { Clock } from '../../runtime/clock.ts'
 import type { ProxySettings } from './proxy.ts'
@@ -46,6 +47,11 @@ export interface HttpResponse {
   /** Monotonic clock, ms: when the request was sent, and when the head of the answer had come. */
   sentAt: number
   receivedAt: number
+}
+
+/** True for a text that may be sent as a bearer token: visible ASCII only. */
+export function isBearerToken(text: string): boolean {
+  return /^[\x21-\x7e]+$/.test(text)
 }
 
 /**
@@ -143,11 +149,21 @@ function textOf(chunks: readonly Buffer[], bytes: number): string {
   return (chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, bytes)).toString('utf8')
 }
 
+/** undici would take the connection of a request that it refuses for busy, for ever. @throws TransportError */
+function checkHeaders(headers: HttpRequest['headers']): void {
+  try {
+    for (const [name, value] of Object.entries(headers)) validateHeaderValue(name, value)
+  } catch (error) {
+    throw toTransportError(error, false)
+  }
+}
+
 /** One exchange, by undici's dispatch interface: its request function adds a stream and signal listeners to each call. */
 function exchange(request: HttpRequest, dispatcher: Dispatcher, clock: Clock): Promise<HttpResponse> {
   const { body, headers, maxBytes, method, signal, timeoutMs, url } = request
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
+    checkHeaders(headers)
     const sentAt = clock.monotonic()
     /** Undefined while the request waits for a connection. */
     let controller: Dispatcher.DispatchController | undefined
