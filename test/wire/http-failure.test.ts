@@ -2,6 +2,7 @@
 import { getEventListeners } from 'node:events'
 import { Agent } from 'undici'
 import { describe, expect, test } from 'vitest'
+import { callAdvice } from '../../src/platform/http/call-advice.ts'
 import { startRawServer, type OnRequest, type RawServer } from '../support/raw-server.ts'
 import { failureOf, json, ok, says, timeoutMs, useTransport } from '../support/transport.ts'
 
@@ -56,6 +57,16 @@ describe('a connection that breaks', () => {
     expect((await failureOf(http.request(server.url))).reason).toBe('connection')
     await server.idle()
   })
+})
+
+test('a 100 Continue that nobody asked for is a failure, which the advice names', async () => {
+  await using server = await startRawServer(says(`HTTP/1.1 100 Continue\r\n\r\n${ok}`))
+  const failure = await failureOf(http.request(server.url, { method: 'POST', body: '{}' }))
+  expect(failure).toMatchObject({ reason: 'connection', requestNotSent: false })
+  expect(callAdvice(failure, { address: 'here', timeout: 'soon' })).toMatch(
+    /sends 100 Continue, which was not asked for/,
+  )
+  await server.idle()
 })
 
 describe('the deadline', () => {

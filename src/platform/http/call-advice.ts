@@ -1,5 +1,5 @@
 // Advice for a call that got no usable answer, by its reason and the code of Node, OpenSSL or undici.
-import { proxyCodePrefix, type Reason } from './http.ts'
+import { proxyCodePrefix, unaskedContinueCode, type Reason } from './http.ts'
 
 /** Configuration keys that a call depends on. */
 export interface CallKeys {
@@ -58,6 +58,9 @@ function proxyAdvice(code: string, reason: Reason, { address }: CallKeys): strin
   return `the proxy cannot be used: ${cause}: check ${proxyVariables}`
 }
 
+const continueAdvice =
+  'the server or a gateway before it sends 100 Continue, which was not asked for: have its operator turn that off'
+
 type Advise = (keys: CallKeys, code: string | undefined) => string
 
 const adviceByReason: Readonly<Partial<Record<Reason, Advise>>> = {
@@ -79,6 +82,7 @@ export function callAdvice(
   { code, reason }: { reason: Reason; code?: string | undefined },
   keys: CallKeys,
 ): string | undefined {
+  if (code === unaskedContinueCode) return continueAdvice
   if (code?.startsWith(proxyCodePrefix) === true) return proxyAdvice(code.slice(proxyCodePrefix.length), reason, keys)
   return adviceByReason[reason]?.(keys, code)
 }

@@ -118,11 +118,18 @@ export const proxyCodePrefix = 'PROXY_'
 /** undici shows a proxy's refusal of a tunnel only in the message. */
 const tunnelRefused = /^Proxy response \((\d{3})\)/
 
+/** Code of a `100 Continue` without an `Expect`: RFC 9110 section 15.2.1 lets a client pass it over, undici ends the connection. */
+export const unaskedContinueCode = 'UNASKED_100_CONTINUE'
+/** undici's message for that, with `UND_ERR_SOCKET`, and for nothing else that fails a request. */
+const badResponse = 'bad response'
+
 function codeOf(error: unknown): string {
   for (let at = error; at instanceof Error; at = at.cause) {
     const [, status] = tunnelRefused.exec(at.message) ?? []
     if (status !== undefined) return `${proxyCodePrefix}STATUS_${status}`
-    if ('code' in at && typeof at.code === 'string') return at.code
+    if ('code' in at && typeof at.code === 'string') {
+      return at.code === 'UND_ERR_SOCKET' && at.message === badResponse ? unaskedContinueCode : at.code
+    }
   }
   return error instanceof Error ? error.name : 'UNKNOWN'
 }
