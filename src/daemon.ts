@@ -221,6 +221,13 @@ function notAlive({ coordination, reconciler }: DaemonParts, schedule: Schedule,
   return [...(isStuck ? ['the dispatch loop is stuck'] : []), ...(schedule.isLate() ? ['the schedule is stuck'] : [])]
 }
 
+/** Conditions that are missing for work. A standby is ready to take over, unless it cannot use the lease. */
+function notReady({ coordination, progress }: DaemonParts): string[] {
+  const { isLeading, lastingProblem: problem } = coordination.state()
+  if (isLeading) return progress.notReady()
+  return problem === undefined ? [] : [`calls of the lease have failed for coordination.leaseDuration: ${problem}`]
+}
+
 /** The background work of leader and standby. */
 function backgroundTasks({ connection, snapshot }: DaemonParts, options: DaemonOptions): Task[] {
   const { certificate, clock, key, log } = options
@@ -305,7 +312,7 @@ async function work(
 
 function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<Listener> {
   const { clock, config, log, schedule, stop, version } = options
-  const { coordination, history, metrics, pause, policy, progress, reconciler, snapshot } = parts
+  const { coordination, history, metrics, pause, policy, reconciler, snapshot } = parts
   const { allowRemote, token } = config.control
 
   /** Groups every record by its cause. The server shares one answer among all clients of the same second. */
@@ -341,8 +348,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
       return { text: await metrics.text(), contentType: metrics.contentType }
     },
     live: () => notAlive(parts, schedule, stop.aborted),
-    // A standby is ready to take over.
-    ready: () => [...(stop.aborted ? ['stopping'] : []), ...(coordination.isLeading() ? progress.notReady() : [])],
+    ready: () => [...(stop.aborted ? ['stopping'] : []), ...notReady(parts)],
     status,
     statusPage: config.server.statusPage,
     control: token === undefined ? undefined : { token, allowRemote, pause, probe },

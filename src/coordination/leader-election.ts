@@ -74,9 +74,12 @@ export function createElection(options: ElectionOptions): Election {
   let leadsUntil = -Infinity
   let since = clock.now()
   let failure: LeaseFailure | undefined
+  /** Monotonic ms: when the first of the failures in a row was noted. */
+  let failingSince = 0
   let seenLeader: string | undefined
 
   const isLeading = (): boolean => term !== undefined && clock.monotonic() < leadsUntil
+  const isFailing = (): boolean => !isLeading() && clock.monotonic() - failingSince >= leaseDurationMs
   const isExpired = (): boolean => observed === undefined || clock.monotonic() >= observed.expiresAt
 
   function leaderNow(): string | undefined {
@@ -198,6 +201,7 @@ export function createElection(options: ElectionOptions): Election {
   function note(next: LeaseFailure | undefined): void {
     const before = failure
     failure = next
+    if (before === undefined) failingSince = clock.monotonic()
     if (next !== undefined) emit({ type: 'lease-unavailable', reason: next.reason, problem: next.message })
     else if (before !== undefined) emit({ type: 'lease-available' })
   }
@@ -251,6 +255,7 @@ export function createElection(options: ElectionOptions): Election {
       leader: leaderNow(),
       since,
       problem: failure?.message,
+      lastingProblem: isFailing() ? failure?.message : undefined,
     }),
     async lead(work, stop) {
       while (!stop.aborted) {

@@ -16,6 +16,8 @@ export interface LeadershipState {
   since: number
   /** Why the lease can't be had, or kept; undefined while it can. */
   problem: string | undefined
+  /** The same, once an instance that stands by has had no answer of use for `coordination.leaseDuration`. */
+  lastingProblem?: string | undefined
 }
 
 export type LeadershipEvent =

@@ -186,6 +186,13 @@ export const metricDefinitions = {
     presence: 'when-set',
     read: ({ leadership: { isLeading, lease } }) => (lease === undefined ? undefined : { [lease]: Number(isLeading) }),
   },
+  lease_available: {
+    type: 'gauge',
+    help: 'Lease: 0 when this instance stands by and its calls of the lease have failed for coordination.leaseDuration, otherwise 1. Only with coordination.kind kubernetes.',
+    presence: 'when-set',
+    read: ({ leadership: { lastingProblem, lease } }) =>
+      lease === undefined ? undefined : Number(lastingProblem === undefined),
+  },
   paused: {
     type: 'gauge',
     help: 'Operator pause: 1 while an operator has paused the retries, otherwise 0.',

@@ -306,6 +306,24 @@ describe('a standby', () => {
     expect(replicas.patches.length).toBe(sent)
     expect(replicas.all[1]?.ops().status().leadership?.problem).toBe('refused: forbidden')
   })
+
+  test('is not ready, and says so in a metric, when its calls of the Lease have failed for as long as a lease lasts', async () => {
+    await using replicas = await startReplicas({ aheadMs: [0, 0] })
+    const leader = await leading(replicas)
+    const standby = replicas.all.find((one) => one !== leader)
+    if (standby === undefined) throw new Error('there is a standby')
+    const shown = async (): Promise<unknown> => [standby.ops().ready(), await metric(standby, 'lease_available')]
+    standby.faults = { ...noFaults, refused: 'forbidden' }
+    await replicas.clock.advance(leaseMs - retryMs)
+    expect(await shown()).toEqual([[], 1])
+    await replicas.clock.advance(2 * retryMs)
+    const problem = 'calls of the lease have failed for coordination.leaseDuration: refused: forbidden'
+    expect(await shown()).toEqual([[problem], 0])
+    expect([standby.ops().live(), leader.ops().ready(), await metric(leader, 'lease_available')]).toEqual([[], [], 1])
+    standby.faults = noFaults
+    await replicas.clock.advance(retryMs)
+    expect(await shown()).toEqual([[], 1])
+  })
 })
 
 test('into a dead receiver goes what one daemon sends, once for each term', async () => {

@@ -247,7 +247,7 @@ describe('a snapshot', () => {
     metrics.show(empty)
     expect(await nonZero(metrics)).toEqual({})
     expect(await metrics.text()).not.toMatch(
-      /(?:client_certificate_expiry_timestamp_seconds|receiver_up|key_reload_successful|leader)(?:\{.*\})? \d/,
+      /(?:client_certificate_expiry_timestamp_seconds|receiver_up|key_reload_successful|leader|lease_available)(?:\{.*\})? \d/,
     )
   })
 
@@ -326,6 +326,7 @@ describe('a snapshot', () => {
       receiver_up: 1,
       'gates{gate="limit"}': 1,
       'leader{lease="a/b"}': 1,
+      lease_available: 1,
       paused: 1,
       retries_in_flight: 9,
       consecutive_retries_not_accepted: 12,
