@@ -127,7 +127,7 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I14',
     file: 'reconcile/sweep/sweeper.ts',
-    text: 'await list({ from: whole.from, to: newest.from }, current, { recount })',
+    text: 'await list({ from: whole.from, to: newest.from }, current, { recount, betweenSlices: sweepRecentIfWanted })',
     replacement: '',
     breaks: 'looks at nothing but the newest hour',
     origin: 'invariant',

@@ -18,7 +18,7 @@ import type { Policy } from '../policy.ts'
 import { expiringBefore, newestHour, slidingWindow, type Span } from '../window.ts'
 import type { Listing } from './list-slice.ts'
 import { countBeyond, countStuck } from './other-counts.ts'
-import { sweep } from './sweep.ts'
+import { sweep, type SweepOptions } from './sweep.ts'
 import { failureOf, type SweeperEvent, type SweepReport, type SweepTally } from './sweep-report.ts'
 import { createSweepSchedule, type SweepTarget } from './sweep-schedule.ts'
 
@@ -72,6 +72,11 @@ interface Sweep {
   /** Milliseconds of work so far. */
   worked: () => number
   signal: AbortSignal
+}
+
+interface ListHow extends Pick<SweepOptions, 'betweenSlices'> {
+  isEnough?: (learned: Learned) => boolean
+  recount?: Recount
 }
 
 export function createSweeper(options: SweeperOptions): Sweeper {
@@ -153,11 +158,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function list(
     span: Span,
     current: Sweep,
-    { isEnough = () => false, recount }: { isEnough?: (learned: Learned) => boolean; recount?: Recount } = {},
+    { isEnough = () => false, recount, ...between }: ListHow = {},
   ): Promise<void> {
     const { concurrency, sliceRecords } = options
-    const betweenSlices = current.target === 'full' ? { betweenSlices: sweepRecentIfWanted } : {}
-    const how = { client, monotonic: () => clock.monotonic(), concurrency, sliceRecords, fence, ...betweenSlices }
+    const how = { client, monotonic: () => clock.monotonic(), concurrency, sliceRecords, fence, ...between }
     for await (const step of sweep([span], how, current.signal)) {
       current.tally.slices += 1
       if (step.skipped !== undefined) {
@@ -194,7 +198,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const recount = backlog.leftOut.begin({ from: whole.from, expiring: expiringBefore(client.now(), window, zone) })
     try {
       const newest = await listNewest(current, recount)
-      await list({ from: whole.from, to: newest.from }, current, { recount })
+      // Not before: a recent sweep would list the newest part a second time.
+      await list({ from: whole.from, to: newest.from }, current, { recount, betweenSlices: sweepRecentIfWanted })
     } catch (error) {
       recount.abandon()
       throw error

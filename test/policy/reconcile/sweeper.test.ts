@@ -67,12 +67,20 @@ describe('when', () => {
     expect(areNewest.slice(between)).toContain(false)
   })
 
-  test('a tick while a full sweep lists the newest hour does not have it listed again', async () => {
-    await using world = reconcile({ records: due(40), sliceRecords: 10, latencyMs: 5000, pages: 1 })
+  test('ticks while a full sweep lists the slices of the newest hour do not have it listed again', async () => {
+    const records = Array.from({ length: 40 }, (_, index) =>
+      failedRecord({ eventLocal: testNow + (index + 10) * minuteMs }),
+    )
+    await using world = reconcile({
+      records,
+      sliceRecords: 10,
+      maxPageSize: 10,
+      latencyMs: 1000,
+      retriesEnabled: false,
+    })
     await runningFor(world, hourMs)
-    await ticks(world, 1000, 12_000)
-    const [first, second] = world.platform.lists.map(isRecent)
-    expect([first, second]).toEqual([true, false])
+    await ticks(world, 1000, 40_000)
+    expect(world.sweeps()[0]).toMatchObject({ kind: 'full', slices: 5 })
   })
 
   test('a recent sweep that a tick asked for comes even if the full one has no slice left', async () => {
