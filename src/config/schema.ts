@@ -127,7 +127,7 @@ export const schema = z.strictObject({
     concurrency: setting(
       integer(1, 256),
       24,
-      'Maximum number of retries in flight. A platform that answers a retry after its delivery gets at most this many divided by its latency.',
+      'Maximum number of retries in flight; where the platform delivers before it answers, also of simultaneous deliveries into the receiver.',
     ),
     maxPerSecond: optional(decimal(0.01, 1000), 'Maximum number of retries per second, to spare the receiver.'),
     maxAttempts: setting(
