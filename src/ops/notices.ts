@@ -108,7 +108,9 @@ function sweepReasons({ lastFullSweep, now, sweeps }: StatusFacts): NoticeReason
   const lastFull = sweeps.find(({ kind }) => kind === 'full')
   if (lastFull?.result !== 'incomplete') return []
   const text = 'The last full sweep did not see the whole window.'
-  return [{ level: 'waiting', text, advice: 'Nothing to do unless it stays so: the next sweep lists again.' }]
+  return [
+    { level: 'waiting', text, advice: 'Nothing to do unless it stays so: then look for slice_skipped in the log.' },
+  ]
 }
 
 /** Fewer in a row may be the trouble of these records alone. */
