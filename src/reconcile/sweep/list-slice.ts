@@ -228,14 +228,14 @@ function isTooMany(attempt: Attempt | TooMany): attempt is TooMany {
 }
 
 /**
- * Lists the records of a slice, once more when the first reading was not complete.
+ * Lists the records of a slice, once more when the first reading was not complete and did not end at the limit.
  * @throws FiltersIgnored, and the errors of the list call.
  */
 export async function listSlice(span: Span, options: ListingOptions, signal: AbortSignal): Promise<Listing | TooMany> {
   const askedAt = options.monotonic()
   let attempt = await listOnce(span, { ...options, isLast: isShort }, signal)
   if (isTooMany(attempt)) return attempt
-  if (!attempt.complete) {
+  if (!attempt.complete && !attempt.isCapped) {
     const again = await listOnce(span, { ...options, isLast: isEmptyPage }, signal)
     if (isTooMany(again)) return again
     again.reading.seen = new Map([...attempt.reading.seen, ...again.reading.seen])
