@@ -1,4 +1,4 @@
-// The circuits's books: no place is lost, none counted twice, every change of state reported once, and only so much is kept.
+// The circuits' books: no place is lost, none counted twice, every change of state reported once, and only so much is kept.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -81,7 +81,8 @@ describe('a pause', () => {
     expect([circuits.blocks('a', 29_999) === undefined, circuits.isOpen('a', 29_999)]).toEqual([false, true])
     expect([circuits.blocks('a', 30_000) === undefined, circuits.isOpen('a', 30_000)]).toEqual([true, false])
     expect(circuits.counts(30_000)).toEqual({ closed: 0, 'half-open': 1, open: 0 })
-    expect(facts).toHaveLength(1)
+    kill(circuits, 'b', 10_000)
+    expect(facts).toHaveLength(2)
     expect(circuits.nextChangeAt(0)).toBe(30_000)
     circuits.turn(30_000)
     expect(facts.at(-1)).toEqual({ type: 'circuit', subscriptionId: 'a', to: 'half-open' })
@@ -106,6 +107,17 @@ describe('a pause', () => {
     expect([...circuits.firstProbes()]).toEqual(['b', 'c'])
     expect(circuits.blocks('a', 30_500) === undefined).toBe(true)
   })
+})
+
+test('a record counts once, in upper or lower case', () => {
+  const { circuits, facts } = allowanceOf({ failureRatio: 0.5 })
+  const outcome = (id: string, verdict: ReceiverVerdict): void => {
+    circuits.settle(circuits.take({ id, subscriptionId: 's', eventType: 't' }, 0), verdict, 1)
+  }
+  outcome('a1', 'recovered')
+  outcome('b2', 'recovered')
+  for (let count = 0; count < 60; count += 1) outcome(count % 2 === 0 ? 'c3' : 'C3', 'failed-again')
+  expect(facts).toEqual([])
 })
 
 describe('a cooldown that the operator ends', () => {
@@ -383,7 +395,7 @@ describe('what is kept', () => {
 
   test('a closed circuit that had to go does not open by its old outcomes', () => {
     const { circuits, facts } = allowanceOf()
-    const late = Array.from({ length: 5 }, () => take(circuits, 'a', 0))
+    const late = Array.from({ length: 9 }, () => take(circuits, 'a', 0))
     for (let index = 0; index < 10_000; index += 1) take(circuits, `sub-${index}`, 1)
     for (const ticket of late) circuits.settle(ticket, 'failed-again', 2)
     expect(facts).toEqual([])
@@ -391,8 +403,8 @@ describe('what is kept', () => {
 
   test('ten thousand subscriptions at most, the longest unused goes first', () => {
     const { circuits, facts } = allowanceOf()
-    kill(circuits, 'unused', 0)
     kill(circuits, 'used', 0)
+    kill(circuits, 'unused', 0)
     circuits.turn(30_000)
     take(circuits, 'used', 30_000)
     for (let index = 0; index < 9999; index += 1) take(circuits, `sub-${index}`, 31_000)
