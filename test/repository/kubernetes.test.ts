@@ -8,7 +8,7 @@ import { loadConfig, loadSections } from '../../src/config/load.ts'
 import { keys } from '../../src/config/schema.ts'
 import { neededMemoryMiB } from '../../src/runtime/memory.ts'
 import { problemsOfManifest } from '../support/kubernetes-schemas.ts'
-import { hasKubectl, renderOverlay } from '../support/kustomize.ts'
+import { hasKubectl, readManifests } from '../support/kustomize.ts'
 import {
   controlToken,
   folder,
@@ -281,7 +281,8 @@ describe('secret.example.yaml', () => {
 
 test('the least memory that the manifests and the documents name is the one that the daemon warns below', () => {
   const read = (path: string): string => readFileSync(join(root, path), 'utf8').replace(/\s+#?\s*/g, ' ')
-  const { backlog } = loadConfig(inputOf(readOverlay('deployment'))).config
+  const nothing = { env: {}, hostName: 'pod', readFile: () => '' }
+  const { backlog } = loadSections(nothing, ['backlog']).config
   const [least, hundred, million] = [backlog.maxRecords, 100_000, 1_000_000].map(neededMemoryMiB)
   expect(read('config/kubernetes/base/container.yaml')).toContain(
     `${least}Mi is the least with backlog.maxRecords at its default of ${backlog.maxRecords}, ${hundred}Mi with 100000`,
@@ -293,7 +294,7 @@ test('the least memory that the manifests and the documents name is the one that
 
 describe('the check of manifests finds', () => {
   const changed = (change: (spec: Record<string, unknown>) => void): string[] => {
-    const manifest = structuredClone(only(renderOverlay(join(folder, 'deployment')), 'Deployment'))
+    const manifest = structuredClone(only(readManifests(join(folder, 'sidecar/receiver.yaml')), 'Deployment'))
     change(manifest['spec'] as Record<string, unknown>)
     return problemsOfManifest(manifest)
   }
