@@ -11,6 +11,7 @@ import { problemsOfManifest } from '../support/kubernetes-schemas.ts'
 import { hasKubectl, readManifests } from '../support/kustomize.ts'
 import {
   controlToken,
+  deploymentLabels,
   folder,
   inputOf,
   only,
@@ -185,6 +186,13 @@ function describeOverlays(): void {
     const { daemon, deployment: spec, manifests, pod, policy } = overlay
     const { coordination } = loadConfig(inputOf(overlay)).config
     const receiver = pod.containers.find((candidate) => candidate !== daemon)
+
+    test('its labels replace none of the receiver, whatever that has', () => {
+      const own = readManifests(join(folder, 'sidecar/receiver.yaml')).find(({ kind }) => kind === 'Deployment')
+      const before = deploymentLabels(own)
+      const added = Object.entries(spec.template.metadata.labels).filter(([label, value]) => before[label] !== value)
+      expect(added.map(([label]) => label)).toEqual(['webhook-reconciler', 'webhook-reconciler/issuer'])
+    })
 
     test('the receiver stays as reachable as it was', () => {
       expect(pod.containers).toHaveLength(2)

@@ -107,6 +107,12 @@ export interface Overlay {
   monitor: z.output<typeof podMonitor>['spec']
 }
 
+/** Labels of a Deployment's pods; the daemon's container may be missing in it. */
+export function deploymentLabels(manifest: Manifest | undefined): Record<string, string> {
+  const schema = z.object({ spec: z.object({ template: z.object({ metadata: z.object({ labels }) }) }) })
+  return schema.parse(manifest).spec.template.metadata.labels
+}
+
 export function only(manifests: readonly Manifest[], kind: string): Manifest {
   const found = manifests.filter((manifest) => manifest.kind === kind)
   if (found.length !== 1 || found[0] === undefined) throw new Error(`${found.length} objects are ${kind}`)
@@ -157,7 +163,7 @@ export function targetOf({ deployment: spec, monitor }: Overlay): Record<string,
   const found = {
     __meta_kubernetes_namespace: 'webhooks',
     __meta_kubernetes_pod_name: 'pod-1',
-    __meta_kubernetes_pod_label_app_kubernetes_io_instance: spec.template.metadata.labels['app.kubernetes.io/instance'],
+    __meta_kubernetes_pod_label_webhook_reconciler_issuer: spec.template.metadata.labels['webhook-reconciler/issuer'],
   }
   return Object.fromEntries(
     (monitor.podMetricsEndpoints[0]?.relabelings ?? []).map(({ replacement, separator, sourceLabels, targetLabel }) => [
