@@ -58,7 +58,7 @@ function faultsOfWrite(): CallFaults {
   }
 }
 
-const stored: CallFaults = { ...noFaults, refuseStored: true }
+const stored: CallFaults = { ...noFaults, writesFail: 'stored' }
 
 /** Retries that take longer than a lease does without a renewal. */
 const slowPlatform = { RECONCILER_PLATFORM_REQUEST_TIMEOUT: '30s' }
@@ -86,8 +86,8 @@ const troubles: Record<string, Trouble> = {
     takeoverMs: leaseMs + retryMs,
     doubles: 0,
   },
-  'may not write the Lease any more': {
-    begin: (leader) => void (leader.faults = { ...noFaults, refused: 'forbidden' }),
+  'reads the Lease, and cannot write it any more': {
+    begin: (leader) => void (leader.faults = { ...noFaults, writesFail: 'unstored' }),
     end: (leader) => void (leader.faults = noFaults),
     takeoverMs: leaseMs + retryMs,
     doubles: 0,

@@ -66,13 +66,13 @@ export interface CallFaults {
   cut: boolean
   /** The store sees the call, its answer is lost. */
   loseAnswers: boolean
-  /** The store keeps what is written, and the answer is a 500. Reads are well. */
-  refuseStored: boolean
+  /** Writes fail, and reads are well. `stored`: the store keeps what is written, all the same. */
+  writesFail: 'stored' | 'unstored' | undefined
 }
 
 export const noFaults: CallFaults = {
-  ...{ wayMs: [0, 0], refused: undefined },
-  ...{ cut: false, loseAnswers: false, refuseStored: false },
+  ...{ wayMs: [0, 0], refused: undefined, writesFail: undefined },
+  ...{ cut: false, loseAnswers: false },
 }
 
 /** Where an instance runs: its clock drifts, its code stands still for a while, and its calls of the Lease go astray. */
@@ -154,10 +154,10 @@ export function createLeaseHost({
       subject: 'test/lease',
       read: (signal) => exchange(() => store.read(), signal),
       write(lease, signal) {
-        const { refuseStored } = host.faults
+        const { writesFail } = host.faults
         return exchange(() => {
-          const written = store.write(lease)
-          if (refuseStored) throw new LeaseFailure('server-error', 'HTTP 500')
+          const written = writesFail === 'unstored' ? lease : store.write(lease)
+          if (writesFail !== undefined) throw new LeaseFailure('server-error', 'HTTP 500')
           return written
         }, signal)
       },

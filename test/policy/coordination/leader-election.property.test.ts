@@ -5,7 +5,7 @@ import { createLeaseStore, leadersOf, noFaults, startInstance, timings } from '.
 import { createVirtualClock } from '../../support/virtual-clock.ts'
 
 const faultKinds = [
-  ...['freeze', 'cut', 'lost-answers', 'stored-and-refused', 'slow'],
+  ...['freeze', 'cut', 'lost-answers', 'stored', 'unstored', 'slow'],
   ...['forbidden', 'server-error', 'restart', 'stop'],
 ] as const
 
@@ -58,10 +58,7 @@ test('at most one leads at any moment, and exactly one when the trouble is over'
           count()
         }
         if (meant === undefined) continue
-        const faulty = {
-          ...{ freeze: {}, cut: { cut: true }, 'lost-answers': { loseAnswers: true } },
-          ...{ 'stored-and-refused': { refuseStored: true }, slow: { wayMs: slow } },
-        }
+        const faulty = { cut: { cut: true }, 'lost-answers': { loseAnswers: true }, slow: { wayMs: slow } }
         if (kind === 'restart' || kind === 'stop') {
           if (kind === 'restart') meant.kill()
           else void meant.stop()
@@ -71,6 +68,7 @@ test('at most one leads at any moment, and exactly one when the trouble is over'
         }
         if (kind === 'freeze') meant.freeze()
         else if (kind === 'forbidden' || kind === 'server-error') meant.faults = { ...noFaults, refused: kind }
+        else if (kind === 'stored' || kind === 'unstored') meant.faults = { ...noFaults, wayMs, writesFail: kind }
         else meant.faults = { ...noFaults, wayMs, ...faulty[kind] }
         void clock.sleep(lastsMs).then(() => {
           meant.thaw()
