@@ -85,12 +85,15 @@ describe('what is sent', () => {
   })
 
   test.each(['a\r\nX-Evil: 1', 'a\nb', 'a\0b', '\u{1F600}'])(
-    'a header value %j never goes out, and is not reported',
+    'a header value %j never goes out, is not reported, and uses up no connection',
     async (value) => {
+      await http.reopen({ connections: 1 })
       await using server = await startRawServer(says(ok))
       const failure = await failureOf(http.request(server.url, { headers: { authorization: `Bearer CANARY${value}` } }))
+      expect(failure).toMatchObject({ reason: 'connection', code: 'ERR_INVALID_CHAR', requestNotSent: true })
       expect(inspect(failure, { depth: 9, showHidden: true })).not.toContain('CANARY')
       expect(server.requests).toEqual([])
+      expect((await http.request(server.url)).status).toBe(200)
     },
   )
 })
