@@ -143,7 +143,7 @@ function describeOverlays(): void {
       // The rules look back by minutes.
       expect(endpoint).toMatchObject({ port: 'reconciler', path: '/metrics', interval: '30s' })
       const target = targetOf(overlay)
-      expect(target).toEqual({ job: 'webhooks/default/webhook-reconciler', instance: 'pod-1' })
+      expect(target).toEqual({ job: 'webhooks/webhook-reconciler', instance: 'pod-1' })
       const alerts = readFileSync(join(root, 'config/prometheus/alerts.yaml'), 'utf8')
       const [, job = ''] = /up\{job=~"([^"]+)"\}/.exec(alerts) ?? []
       expect(target['job']).toMatch(new RegExp(`^(?:${job})$`))
@@ -191,7 +191,7 @@ function describeOverlays(): void {
       const own = readManifests(join(folder, 'sidecar/receiver.yaml')).find(({ kind }) => kind === 'Deployment')
       const before = deploymentLabels(own)
       const added = Object.entries(spec.template.metadata.labels).filter(([label, value]) => before[label] !== value)
-      expect(added.map(([label]) => label)).toEqual(['webhook-reconciler', 'webhook-reconciler/issuer'])
+      expect(added.map(([label]) => label)).toEqual(['webhook-reconciler', 'webhook-reconciler/instance'])
     })
 
     test('the receiver stays as reachable as it was', () => {
@@ -264,8 +264,8 @@ function describeOverlays(): void {
       const secrets = both.map(({ pod }) => pod.volumes.flatMap(({ secret: mounted }) => mounted?.secretName ?? []))
       expect(secrets).toEqual([['webhook-reconciler-eu'], ['webhook-reconciler-us']])
       expect(both.map(targetOf).map(({ job }) => job)).toEqual([
-        'webhooks/eu/webhook-reconciler',
-        'webhooks/us/webhook-reconciler',
+        'webhooks/webhook-reconciler-eu',
+        'webhooks/webhook-reconciler-us',
       ])
       const [first, second] = both.map((issuer) => loadConfig(inputOf(issuer)).config)
       expect(first?.platform.baseUrl).not.toBe(second?.platform.baseUrl)

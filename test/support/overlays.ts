@@ -163,7 +163,8 @@ export function targetOf({ deployment: spec, monitor }: Overlay): Record<string,
   const found = {
     __meta_kubernetes_namespace: 'webhooks',
     __meta_kubernetes_pod_name: 'pod-1',
-    __meta_kubernetes_pod_label_webhook_reconciler_issuer: spec.template.metadata.labels['webhook-reconciler/issuer'],
+    __meta_kubernetes_pod_label_webhook_reconciler_instance:
+      spec.template.metadata.labels['webhook-reconciler/instance'],
   }
   return Object.fromEntries(
     (monitor.podMetricsEndpoints[0]?.relabelings ?? []).map(({ replacement, separator, sourceLabels, targetLabel }) => [
