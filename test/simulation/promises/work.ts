@@ -13,6 +13,8 @@ const recentMs = 50 * 60_000
 const oldMs = 70 * 60_000
 /** So many turns of one age, and none of the other. */
 const manyTurns = 6
+/** A circuit that was not used for so long may be forgotten. */
+const forgottenMs = 600_000
 
 type State = 'open' | 'half-open' | 'closed'
 
@@ -20,6 +22,8 @@ interface Subscription {
   state: State
   /** ms since the start: when a retry last went out, an outcome came, or its circuit changed. */
   changedAt: number
+  /** ms since the start: when its receiver last took a delivery. */
+  recoveredAt: number
   /** Retries since the last scrape, by the age of the event. */
   turns: Turns
   inFlight: number
@@ -55,6 +59,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
     const made: Subscription = {
       state: 'closed',
       changedAt: startedAt,
+      recoveredAt: -Infinity,
       turns: noTurns(),
       inFlight: 0,
     }
@@ -84,10 +89,12 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
     return due + expectations.clockTolerance < platform.now() - ms
   }
 
-  function hasPlace(id: string, { state }: Subscription): boolean {
+  /** Before its receiver is known to be up, each failure takes a place from a circuit; one that was not used may be forgotten. */
+  function hasPlace(id: string, { recoveredAt, state }: Subscription): boolean {
     if (!enabled) return true
     if (state === 'open') return false
-    return heldPlaces(options, id, timeline.now() - bound) < (state === 'closed' ? Math.min(initialLimit, maxLimit) : 1)
+    const isKnownUp = state === 'closed' && recoveredAt > timeline.now() - forgottenMs
+    return heldPlaces(options, id, timeline.now() - bound) < (isKnownUp ? Math.min(initialLimit, maxLimit) : 1)
   }
 
   /** The first that should have gone, by subscription and age. */
@@ -180,7 +187,9 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
     },
     fact(fact) {
       if (fact.type === 'outcome') {
-        of(fact.subscriptionId.toLowerCase()).changedAt = timeline.now()
+        const subscription = of(fact.subscriptionId.toLowerCase())
+        subscription.changedAt = timeline.now()
+        if (fact.outcome === 'recovered') subscription.recoveredAt = timeline.now()
       } else if (fact.type === 'circuit') {
         const subscription = of(fact.subscriptionId.toLowerCase())
         subscription.state = fact.to
