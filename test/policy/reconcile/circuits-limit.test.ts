@@ -120,6 +120,20 @@ test('a record counts once, in upper or lower case', () => {
   expect(facts).toEqual([])
 })
 
+test('outcomes of retries from before the opening free no place of the half-open circuit', () => {
+  const { circuits } = allowanceOf()
+  for (let count = 0; count < 90; count += 1) circuits.settle(take(circuits, 'a', 0), 'recovered', 1)
+  const late = Array.from({ length: 20 }, () => take(circuits, 'a', 2))
+  const early = Array.from({ length: 50 }, () => take(circuits, 'a', 2))
+  for (const ticket of early) circuits.settle(ticket, 'failed-again', 3)
+  circuits.turn(31_000)
+  const probe = take(circuits, 'a', 31_000)
+  for (const ticket of late) circuits.settle(ticket, 'failed-again', 32_000)
+  expect(circuits.views(32_000)).toMatchObject([{ state: 'half-open', limit: 1, outstanding: 1 }])
+  circuits.settle(probe, 'recovered', 33_000)
+  expect(circuits.views(33_000)).toMatchObject([{ limit: 2, outstanding: 0 }])
+})
+
 describe('a cooldown that the operator ends', () => {
   test('is over at once for every open circuit, and each is half-open', () => {
     const { circuits, facts } = allowanceOf()
