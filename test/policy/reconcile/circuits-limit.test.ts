@@ -186,16 +186,6 @@ describe('settling', () => {
     for (const verdict of ['recovered', 'failed-again', 'unknown'] as const) circuits.settle(probe, verdict, 30_002)
     expect([circuits.views(30_001), [...facts]]).toEqual(before)
   })
-
-  test('with an unknown outcome frees the place and says nothing', () => {
-    const { circuits, facts } = allowanceOf()
-    for (let count = 0; count < 500; count += 1) {
-      expect(circuits.blocks('a', count) === undefined).toBe(true)
-      circuits.settle(take(circuits, 'a', count), 'unknown', count)
-    }
-    expect(facts).toEqual([])
-    expect(circuits.counts(500)).toEqual({ closed: 1, 'half-open': 0, open: 0 })
-  })
 })
 
 /** What random work did, and what must be outstanding then. */
