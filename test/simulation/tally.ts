@@ -40,6 +40,7 @@ export const promises = [
   'tokens are renewed early',
   'what is about to leave the window is shown',
   'what is shown in quiet times is what the platform holds',
+  'so it is where the backlog is full',
   'what lapses is counted',
   'what lies beyond the window is counted',
 ] as const

@@ -2,17 +2,19 @@
 import type { Watcher, WatcherOptions } from './watcher.ts'
 
 export function createParkedWatcher(options: WatcherOptions): Watcher {
-  const { config, exercise, knowledge, platform, scenario, violate } = options
-  /** What it could not remember for want of room is not held against it. */
-  const isRoomy = config.backlog.maxRecords >= scenario.records.length
+  const { config, exercise, knowledge, platform, violate } = options
+  /** It remembers the tries of as many records as it has places, with and without one. */
+  const tried = new Set<string>()
+  const remembers = (): boolean => tried.size <= config.backlog.maxRecords
   const { maxAttempts } = config.retry
 
   return {
     sent({ id, operation }) {
+      if (operation === 'retry') tried.add(id)
       const known = knowledge.get(id)
       if (operation !== 'retry' || known === undefined || known.mayReplay || known.views.length === 0) return
       const shown = Math.min(...known.views.map(({ attempts }) => attempts))
-      const attempts = Math.max(shown, isRoomy ? known.sure.tries : 0)
+      const attempts = Math.max(shown, remembers() ? known.sure.tries : 0)
       if (attempts === maxAttempts - 1) exercise('parked')
       if (attempts >= maxAttempts) violate('premature', `retries ${id}, which is parked: ${attempts} attempts`)
     },

@@ -8,7 +8,6 @@ const edgeMs = 90_000
 
 export function createQuietWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
-  const isRoomy = config.backlog.maxRecords >= scenario.records.length
   /** When the last full sweep that saw all began, ms since the start. */
   let sweptAt: number | undefined
   /** When the outcome of a record that had left the window was last reported, ms since the start: the next sweep forgets it. */
@@ -31,7 +30,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
 
   /** Nothing has changed since that sweep began, and nothing is under way. */
   function isQuiet(): boolean {
-    if (sweptAt === undefined || sweptAt < lateOutcomeAt || !isRoomy) return false
+    if (sweptAt === undefined || sweptAt < lateOutcomeAt) return false
     if (knowledge.owed().size > 0 || knowledge.inFlight().size > 0) return false
     const since = sweptAt - scenario.habits.lagMs
     if (!holds.isFaultlessSince(startedAt) || scenario.platformJumps.length > 0) return false
@@ -85,6 +84,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
     const parked = parkedBy(({ tries }) => tries)
     if (parked === parkedBy(({ sure }) => sure.tries)) expect(sight, 'failed_webhooks{decision="parked"}', parked)
     if (ours.length > 0) exercise('what is shown in quiet times is what the platform holds')
+    if (failed.length > config.backlog.maxRecords) exercise('so it is where the backlog is full')
   }
 
   return {
