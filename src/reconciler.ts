@@ -158,7 +158,8 @@ export function createReconciler(
   const wake = { sweep: notifiers.sweep.notify, retry: notifiers.retry.notify, confirm: notifiers.confirm.notify }
 
   const circuits = createCircuits(config.circuit, emit)
-  const backlog = createBacklog({ policy, zone, maxRecords })
+  const isClosed = (subscriptionId: string): boolean => circuits.isClosed(subscriptionId, clock.monotonic())
+  const backlog = createBacklog({ policy, zone, maxRecords, isClosed })
   const planner = createPlanner({ backlog, policy, now: serverClock.now, clock, wake: wake.retry })
   const outcomes = createOutcomes({
     backlog,

@@ -13,7 +13,7 @@ import { gateTable, type Gate } from './retry/gates.ts'
  * - for the rate and for a token (`retryLoop` in reconciler.ts, platform/client.ts),
  * - for records that go first (retry/retry-plan.ts),
  * - with an order per entity for the first whole sweep, or for an older event (`candidates` in retry/planner.ts).
- * A record that a full backlog has left out waits for room (retry/eviction.ts, retry/left-out.ts).
+ * A record that a full backlog has left out waits for room (retry/shares.ts, retry/left-out.ts).
  */
 export const ruleTable = {
   'event-type': 'Its event type is not in select.eventTypes.',

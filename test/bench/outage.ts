@@ -166,8 +166,7 @@ export async function reconcileOutage(privateKeyFile: string, run: OutageRun): P
       RECONCILER_AUTH_ISSUER_URL: 'https://identity.example/auth/realms/bench',
       RECONCILER_AUTH_CLIENT_ID: 'bench',
       RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
-      // Records older than an hour take 90 % of the places at most.
-      RECONCILER_BACKLOG_MAX_RECORDS: String(2 * run.records),
+      RECONCILER_BACKLOG_MAX_RECORDS: String(run.records),
       RECONCILER_RETRY_CONCURRENCY: String(run.concurrency),
     },
     hostName: 'bench',

@@ -56,8 +56,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
       RECONCILER_AUTH_REALM: sandbox.realm,
       RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
       RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
-      // Records older than an hour take 90 % of the places at most.
-      RECONCILER_BACKLOG_MAX_RECORDS: String(2 * records),
+      RECONCILER_BACKLOG_MAX_RECORDS: String(records),
       RECONCILER_RETRY_CONCURRENCY: String(concurrency),
       RECONCILER_CIRCUIT_ENABLED: String(circuits),
     },

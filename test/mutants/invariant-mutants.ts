@@ -44,10 +44,14 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I05',
     file: 'reconcile/retry/backlog.ts',
-    text: 'if (entry.awaiting !== undefined || !isAbsent(key, entry)) continue',
-    replacement: `const shown = { ...entry, status: 'successful' } as unknown as WebhookRecord
-      if (entry.awaiting !== undefined && isAbsent(key, entry)) learned.awaiting.push({ record: entry, shown })
-      if (entry.awaiting !== undefined || !isAbsent(key, entry)) continue`,
+    text: '    dropAbsent(listing)\n',
+    replacement: `    const isShown = (entry: FailedRecord): boolean => listing.records.some(({ id }) => keyOf(id) === keyOf(entry.id))
+    for (const entry of byId.values()) {
+      if (entry.awaiting === undefined || !contains(listing.span, entry.localSecond) || isShown(entry)) continue
+      learned.awaiting.push({ record: entry, shown: { ...entry, status: 'successful' } as unknown as WebhookRecord })
+    }
+    dropAbsent(listing)
+`,
     breaks: 'counts absent as recovered',
     origin: 'invariant',
     invariant: 'untrue',
@@ -99,8 +103,8 @@ export const invariantMutants: readonly Mutant[] = [
   },
   {
     id: 'I11',
-    file: 'reconcile/retry/eviction.ts',
-    text: 'if (isAgeFull || places.recent + places.old >= maxRecords) {',
+    file: 'reconcile/retry/backlog.ts',
+    text: 'if (refused.has(entry) || byId.size >= maxRecords) {',
     replacement: 'if (maxRecords < 0) {',
     breaks: 'keeps more than there is room for',
     origin: 'invariant',
@@ -127,7 +131,7 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I14',
     file: 'reconcile/sweep/sweeper.ts',
-    text: 'await list({ from: whole.from, to: newest.from }, current, { recount, betweenSlices: sweepRecentIfWanted })',
+    text: 'await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfWanted })',
     replacement: '',
     breaks: 'looks at nothing but the newest hour',
     origin: 'invariant',

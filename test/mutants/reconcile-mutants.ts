@@ -157,7 +157,7 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R23',
     file: 'reconcile/retry/retry-plan.ts',
-    text: "now - record.eventAt < recentMs ? 'recent' : 'old'",
+    text: "now - eventAt < recentMs ? 'recent' : 'old'",
     replacement: "'old'",
     breaks: 'gives fresh records no turns of their own',
     origin: 'review',

@@ -59,7 +59,7 @@ export function testBacklog(options: TestBacklogOptions = {}): TestBacklog {
   const { monotonic = () => 0, settle = () => undefined } = options
   const policy = { ...defaultPolicy, ...changes }
   const zone = createTimeZone(name)
-  const backlog = createBacklog({ policy, zone, maxRecords })
+  const backlog = createBacklog({ policy, zone, maxRecords, isClosed: () => true })
   const outcomes = createOutcomes({
     backlog,
     circuits: { settle, free },
@@ -125,13 +125,13 @@ export function listingOf(records: WebhookRecord[], fields: Partial<Listing> = {
 
 /** Takes a listing in, and into the outcomes, as a full sweep of nothing else does. */
 export function learn(backlog: TestBacklog, listing: Listing, now: number): Learned {
-  const recount = backlog.leftOut.begin({ from: listing.span.from, expiring: -Infinity })
-  const learned = finish(backlog.learn(listing, now, recount))
+  const end = backlog.leftOut.beginSweep({ from: listing.span.from, expiring: -Infinity })
+  const learned = finish(backlog.learn(listing, now))
   const { askedAt } = listing
   for (const { record, shown } of learned.awaiting) {
     backlog.outcomes.see(record, shown, { askedAt, monotonic: askedAt, seenAt: now })
   }
-  recount.commit(listing.complete)
+  end('done')
   return learned
 }
 

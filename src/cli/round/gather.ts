@@ -174,20 +174,14 @@ async function byEvent(eventId: string, session: Session, take: Take, onFound: O
 }
 
 /** Puts records into the backlog, as if a sweep had listed them. */
-function createTake({ reconciler }: Session): { take: Take; end: () => void } {
-  const recount = reconciler.backlog.leftOut.begin({ from: -Infinity, expiring: -Infinity })
-  return {
-    take(records, askedAt) {
-      if (records.length === 0) return
-      const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
-      // Not complete: it says nothing of the records that it does not show.
-      const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
-      finish(reconciler.backlog.learn(listing, reconciler.client.now(), recount))
-      reconciler.planner.changed()
-    },
-    end() {
-      recount.commit(true)
-    },
+function createTake({ reconciler }: Session): Take {
+  return (records, askedAt) => {
+    if (records.length === 0) return
+    const particulars = { unreadable: [], unexpected: { time: 0, status: 0 }, missedTotal: undefined }
+    // Not complete: it says nothing of the records that it does not show.
+    const listing = { span: { from: 0, to: 0 }, askedAt, records, complete: false, ...particulars }
+    finish(reconciler.backlog.learn(listing, reconciler.client.now()))
+    reconciler.planner.changed()
   }
 }
 
@@ -208,14 +202,10 @@ async function list(selection: RecordSelection, session: Session, onFound: OnFou
       ...(failure !== undefined && { failure }),
     }
   }
-  const { end, take } = createTake(session)
-  const gathered = await (selection.by === 'ids'
-    ? byIds(selection.ids, session, take, onFound)
-    : selection.by === 'event'
-      ? byEvent(selection.eventId, session, take, onFound)
-      : bySpan(selection, session, take, onFound))
-  end()
-  return gathered
+  const take = createTake(session)
+  if (selection.by === 'ids') return byIds(selection.ids, session, take, onFound)
+  if (selection.by === 'event') return byEvent(selection.eventId, session, take, onFound)
+  return bySpan(selection, session, take, onFound)
 }
 
 /** Finds the selected records; afterwards the backlog holds them. Trouble of the platform is a result, not an error. */

@@ -56,7 +56,7 @@ export interface OutcomeCheck {
 }
 
 export interface OutcomesOptions {
-  backlog: Pick<Backlog, 'remove' | 'setAside' | 'touch'>
+  backlog: Pick<Backlog, 'release' | 'remove' | 'touch'>
   circuits: Pick<Circuits, 'settle' | 'free'>
   planner: Pick<Planner, 'released'>
   policy: OutcomePolicy
@@ -200,7 +200,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       }
       if (answer.result !== 'accepted' && answer.lost !== true) {
         record.awaiting = undefined
-        if (answer.found === 'successful') backlog.setAside(record)
+        if (answer.found === 'successful') backlog.release(record)
         return
       }
       awaiting.lost = answer.lost === true

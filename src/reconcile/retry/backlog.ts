@@ -3,13 +3,13 @@ import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Steps } from '../../runtime/steps.ts'
 import type { Gate } from './gates.ts'
-import { attemptsOf, decide, decisions, noCounts, type Counts } from '../decide.ts'
+import { decide, decisions, noCounts, type Counts } from '../decide.ts'
 import { createFailedRecord, eventSecondOf, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import type { Policy } from '../policy.ts'
 import { contains, expiringBefore } from '../window.ts'
-import { createAdmission, type Admission } from './eviction.ts'
-import { createLeftOut, type LeftOut, type LeftOutRow, type Recount } from './left-out.ts'
+import { createLeftOut, type LeftOut, type LeftOutRow } from './left-out.ts'
+import { withoutPlace } from './shares.ts'
 
 /** Changes of the backlog by a listing. */
 export interface Learned {
@@ -17,11 +17,9 @@ export interface Learned {
   changed: FailedRecord[]
   /** Number of new ones among them. */
   entered: number
-  /** Entries that are no longer failed, or were evicted. */
-  removed: FailedRecord[]
   /** Awaited records as the listing shows them: evidence for `Outcomes.see`. */
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
-  /** Records of the listing that were left out. */
+  /** Records of the listing that are left out. */
   leftOut: LeftOutRow[]
   /** Records at the attempt limit whose event is younger than ten minutes: another client retries, or attempts are counted differently. */
   earlyAtLimit: number
@@ -31,6 +29,8 @@ export interface BacklogOptions {
   policy: Policy
   zone: TimeZone
   maxRecords: number
+  /** True while the circuit of a subscription is closed. */
+  isClosed: (subscriptionId: string) => boolean
 }
 
 export interface Backlog {
@@ -43,20 +43,21 @@ export interface Backlog {
   touch(entry: FailedRecord): void
   /**
    * Merges a listing, in steps of a few hundred rows. One listing is merged at a time; retries and outcomes of other
-   * records may come between two steps. `now` in epoch ms of the platform's clock. In a full sweep, rows that are not kept
-   * go into `recount`.
+   * records may come between two steps. `now` in epoch ms of the platform's clock.
    */
-  learn(listing: Listing, now: number, recount?: Recount): Steps<Learned>
+  learn(listing: Listing, now: number): Steps<Learned>
   /** Drops a record that has recovered. */
   remove(entry: FailedRecord): void
   /**
-   * Sets a record aside that the platform called successful when it refused the PATCH. The record and its tries are kept
-   * while there is room: a later listing may still show it as failed.
+   * Drops a record that the platform called successful when it refused the PATCH. Its tries are remembered: a later listing
+   * may still show it as failed.
    */
-  setAside(entry: FailedRecord): void
+  release(entry: FailedRecord): void
   /** Drops records that have left the window, except awaited ones. Returns the number of lapsed ones, left-out records included. */
   forgetBefore(localSecond: number): number
   get(id: string): FailedRecord | undefined
+  /** When the daemon last sent a PATCH of a record, in epoch ms of the platform's clock; undefined when it doesn't remember one. */
+  triedAt(id: string): number | undefined
   entries(): Iterable<FailedRecord>
   size(): number
   /**
@@ -83,10 +84,11 @@ interface Newcomer {
   row: LeftOutRow
 }
 
+/** What the daemon did about a record. */
+type Tries = Pick<FailedRecord, 'tries' | 'refusals' | 'triedAt'>
+
 const youngMs = 600_000
 const maxWords = 20_000
-/** Newcomers of one listing can be evicted by later ones of the same only after this many. */
-const admittedAtOnce = 5000
 /** Rows of one step, which takes a few milliseconds. */
 const rowsPerStep = 500
 
@@ -103,82 +105,76 @@ function createInterner(): (word: string) => string {
 }
 
 export function createBacklog(options: BacklogOptions): Backlog {
-  const { policy, zone, maxRecords } = options
+  const { policy, zone, maxRecords, isClosed } = options
   const byId = new Map<string, FailedRecord>()
-  /** Records that were set aside, the first of them first. */
-  const resolved = new Map<string, FailedRecord>()
+  /** Of records without a place, the first that lost it first: at most `maxRecords`. */
+  const tried = new Map<string, Tries>()
   const leftOut = createLeftOut()
   /** Records that changed while a slice is listed; undefined while none is. */
   let changed: Set<string> | undefined
-  /** Gives newcomers their places; undefined while none enter. */
-  let admission: Admission | undefined
   const intern = createInterner()
   const keyOf = (id: string): string => id.toLowerCase()
   const isKept = (entry: FailedRecord): boolean => byId.get(keyOf(entry.id)) === entry
 
-  function drop(entry: FailedRecord): void {
+  function remove(entry: FailedRecord): void {
+    if (isKept(entry)) byId.delete(keyOf(entry.id))
+  }
+
+  function release(entry: FailedRecord): void {
     if (!isKept(entry)) return
-    byId.delete(keyOf(entry.id))
-    admission?.left(entry)
-  }
-
-  function touch(entry: FailedRecord): void {
-    changed?.add(keyOf(entry.id))
-  }
-
-  function setAside(entry: FailedRecord): void {
-    if (!isKept(entry)) return
-    drop(entry)
-    resolved.set(keyOf(entry.id), entry)
-  }
-
-  function keep(entry: FailedRecord): void {
-    const [first] = resolved.keys()
-    if (first !== undefined && byId.size + resolved.size >= maxRecords) resolved.delete(first)
-    byId.set(keyOf(entry.id), entry)
+    const key = keyOf(entry.id)
+    const { refusals, triedAt, tries } = entry
+    byId.delete(key)
+    if (triedAt === 0) return
+    const [first] = tried.keys()
+    if (first !== undefined && tried.size >= maxRecords) tried.delete(first)
+    tried.set(key, { refusals, triedAt, tries })
   }
 
   function rowOf(entry: FailedRecord, now: number): LeftOutRow {
-    const { decision } = decide(entry, policy, { now })
-    return { decision, eventSecond: eventSecondOf(entry), subscriptionId: entry.subscriptionId }
+    const { decision, dueAt } = decide(entry, policy, { now })
+    return { decision, dueAt, eventSecond: eventSecondOf(entry), subscriptionId: entry.subscriptionId }
   }
 
-  function enter({ entry, row }: Newcomer, now: number, places: Admission, learned: Learned): LeftOutRow | undefined {
-    const place = places.placeFor(entry)
-    if (place === undefined) {
-      learned.leftOut.push(row)
-      return undefined
-    }
-    let loser: LeftOutRow | undefined
-    if (place.evicted !== undefined) {
-      drop(place.evicted)
-      loser = rowOf(place.evicted, now)
-      leftOut.evicted(loser)
-      learned.removed.push(place.evicted)
-    }
-    keep(entry)
-    leftOut.entered(row)
-    learned.changed.push(entry)
-    learned.entered += 1
-    return loser
-  }
-
-  /** Adds newcomers while there is room or another record can be evicted; the rest is left out. Returns the evicted records. */
-  function* admit(newcomers: readonly Newcomer[], now: number, learned: Learned): Steps<LeftOutRow[]> {
-    const evicted: LeftOutRow[] = []
-    for (let from = 0; from < newcomers.length; from += admittedAtOnce) {
-      const some = newcomers.slice(from, from + admittedAtOnce)
-      const places = createAdmission(byId.values(), { policy, maxRecords, now, atMost: byId.size + some.length })
-      admission = places
-      for (const [index, newcomer] of some.entries()) {
-        if (index > 0 && index % rowsPerStep === 0) yield
-        const loser = enter(newcomer, now, places, learned)
-        if (loser !== undefined) evicted.push(loser)
+  /** When there are more records than places, some give way. Returns the newcomers that find no place. */
+  function* makeRoom(
+    newcomers: readonly Newcomer[],
+    { span }: Listing,
+    now: number,
+    learned: Learned,
+  ): Steps<Set<FailedRecord>> {
+    const refused = new Set<FailedRecord>()
+    if (byId.size + newcomers.length <= maxRecords) return refused
+    const all = [...byId.values(), ...newcomers.map(({ entry }) => entry)]
+    for (const entry of yield* withoutPlace(all, { policy, maxRecords, now, isClosed })) {
+      if (!isKept(entry)) {
+        refused.add(entry)
+        continue
       }
-      if (from + admittedAtOnce < newcomers.length) yield
+      // It was retried since.
+      if (entry.awaiting !== undefined) continue
+      release(entry)
+      const row = rowOf(entry, now)
+      leftOut.gaveWay(row)
+      if (contains(span, row.eventSecond)) learned.leftOut.push(row)
     }
-    admission = undefined
-    return evicted
+    return refused
+  }
+
+  /** Adds newcomers; the rest is left out. */
+  function* admit(newcomers: readonly Newcomer[], listing: Listing, now: number, learned: Learned): Steps<void> {
+    const refused = yield* makeRoom(newcomers, listing, now, learned)
+    for (const [index, { entry, row }] of newcomers.entries()) {
+      if (index > 0 && index % rowsPerStep === 0) yield
+      if (refused.has(entry) || byId.size >= maxRecords) {
+        learned.leftOut.push(row)
+        continue
+      }
+      byId.set(keyOf(entry.id), entry)
+      leftOut.entered(row)
+      learned.changed.push(entry)
+      learned.entered += 1
+    }
   }
 
   function meetAgain(known: FailedRecord, record: WebhookRecord, now: number, learned: Learned): void {
@@ -190,15 +186,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
     learned.changed.push(known)
   }
 
-  /** A later listing shows a record as failed that the platform called successful. */
-  function takeBack(aside: FailedRecord, record: WebhookRecord, now: number): FailedRecord {
-    resolved.delete(keyOf(aside.id))
-    updateFailedRecord(aside, record, { zone, now })
-    return aside
-  }
-
   function newcomerOf(record: WebhookRecord, now: number): FailedRecord {
-    const entry = createFailedRecord(record, { zone, now })
+    const entry: FailedRecord = Object.assign(createFailedRecord(record, { zone, now }), tried.get(keyOf(record.id)))
     entry.subscriptionId = intern(entry.subscriptionId)
     entry.eventType = intern(entry.eventType)
     entry.module = intern(entry.module)
@@ -217,8 +206,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
         meetAgain(known, record, now, learned)
         continue
       }
-      const aside = resolved.get(key)
-      const entry = aside === undefined ? newcomerOf(record, now) : takeBack(aside, record, now)
+      const entry = newcomerOf(record, now)
       const row = rowOf(entry, now)
       if (row.decision === 'parked' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
       if (row.decision === 'excluded') learned.leftOut.push(row)
@@ -228,33 +216,25 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** A record that a complete listing does not show is no longer failed. The outcome of a retry needs a check, though. */
-  function dropAbsent(listing: Listing, learned: Learned): void {
-    if (!listing.complete) return
-    const listed = new Set(listing.records.map(({ id }) => keyOf(id)))
-    const isAbsent = (key: string, { localSecond }: FailedRecord): boolean =>
-      !listed.has(key) && changed?.has(key) !== true && contains(listing.span, localSecond)
-    for (const [key, entry] of resolved) if (isAbsent(key, entry)) resolved.delete(key)
+  function dropAbsent({ complete, records, span }: Listing): void {
+    if (!complete) return
+    const listed = new Set(records.map(({ id }) => keyOf(id)))
     for (const [key, entry] of byId) {
-      if (entry.awaiting !== undefined || !isAbsent(key, entry)) continue
-      drop(entry)
-      learned.removed.push(entry)
+      const mayStay = entry.awaiting !== undefined || listed.has(key) || changed?.has(key) === true
+      if (!mayStay && contains(span, entry.localSecond)) release(entry)
     }
   }
 
-  function* learn(listing: Listing, now: number, recount?: Recount): Steps<Learned> {
-    const learned: Learned = { changed: [], entered: 0, removed: [], awaiting: [], leftOut: [], earlyAtLimit: 0 }
+  function* learn(listing: Listing, now: number): Steps<Learned> {
+    const learned: Learned = { changed: [], entered: 0, awaiting: [], leftOut: [], earlyAtLimit: 0 }
+    const isLarge = listing.records.length > rowsPerStep
     const newcomers = yield* meet(listing, now, learned)
-    if (listing.records.length > rowsPerStep) yield
-    dropAbsent(listing, learned)
-    if (listing.records.length > rowsPerStep) yield
-    // In the order of retries: else records that fail repeatedly and are due again keep out those that were never retried.
-    newcomers.sort((a, b) => attemptsOf(a.entry) - attemptsOf(b.entry) || a.row.eventSecond - b.row.eventSecond)
-    if (newcomers.length > rowsPerStep) yield
-    const evicted = yield* admit(newcomers, now, learned)
-    if (newcomers.length > rowsPerStep) yield
-    const counted = evicted.filter(({ eventSecond }) => contains(listing.span, eventSecond))
-    recount?.add(listing.span, [...learned.leftOut, ...counted])
-    leftOut.listed(listing.complete ? listing.span : { from: 0, to: 0 }, [...learned.leftOut, ...evicted])
+    if (isLarge) yield
+    dropAbsent(listing)
+    if (isLarge) yield
+    yield* admit(newcomers, listing, now, learned)
+    if (isLarge) yield
+    leftOut.listed(listing.span, learned.leftOut)
     learned.changed = learned.changed.filter(isKept)
     return learned
   }
@@ -267,17 +247,19 @@ export function createBacklog(options: BacklogOptions): Backlog {
         if (changed === own) changed = undefined
       }
     },
-    touch,
+    touch(entry) {
+      changed?.add(keyOf(entry.id))
+    },
     learn,
-    remove: drop,
-    setAside,
+    remove,
+    release,
     forgetBefore(localSecond) {
       const gone = [...byId.values()].filter((entry) => entry.localSecond < localSecond && entry.awaiting === undefined)
-      for (const entry of gone) drop(entry)
-      for (const [key, entry] of resolved) if (entry.localSecond < localSecond) resolved.delete(key)
+      for (const entry of gone) remove(entry)
       return gone.length + leftOut.forgetBefore(localSecond)
     },
     get: (id) => byId.get(keyOf(id)),
+    triedAt: (id) => (byId.get(keyOf(id)) ?? tried.get(keyOf(id)))?.triedAt,
     entries: () => byId.values(),
     size: () => byId.size,
     summary(now, gateOf) {
@@ -304,7 +286,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
         counts[decision] += outside.counts[decision]
         expiring[decision] += outside.expiring[decision]
       }
-      const oldestOutside = leftOut.oldestSecond(() => true)
+      const oldestOutside = leftOut.oldestSecond()
       if (oldestOutside !== undefined) oldest = Math.min(oldest, laterReadingNotAfter(zone, oldestOutside * 1000, now))
       return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest, lastDueAt }
     },

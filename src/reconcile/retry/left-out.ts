@@ -1,38 +1,39 @@
-// Left-out records: listed, but not kept, as they are excluded or the backlog had no room. Counted by subscription and
+// Left-out records: listed, but without a place in the backlog, as they are excluded or it is full. Counted by subscription and
 // decision. @see docs/architecture.md "Sweep", "Backlog and decisions"
 import { decisions, noCounts, type Counts, type Decision } from '../decide.ts'
 import { contains, type Span } from '../window.ts'
 
-/** A listed record that is not kept. */
+/** A listed record that has no place. */
 export interface LeftOutRow {
   subscriptionId: string
   decision: Decision
+  /** When it may be retried, in epoch ms of the platform's clock. */
+  dueAt: number
   /** Second of the event on the platform's wall clock, with its fraction. */
   eventSecond: number
 }
 
-/** The count of a full sweep under way. One of `commit` and `abandon` ends it. */
-export interface Recount {
-  /** A slice was listed, and these of its rows are not kept. */
-  add(span: Span, rows: readonly LeftOutRow[]): void
-  /** Replaces the count of the full sweep before. `isComplete`: no part of the window was missed. */
-  commit(isComplete: boolean): void
-  /** The sweep failed: the count before stays valid. */
-  abandon(): void
-}
-
 export interface LeftOut {
-  /** A full sweep begins. `edges` in local seconds: rows before `from` are not listed, rows before `expiring` expire. */
-  begin(edges: { from: number; expiring: number }): Recount
-  /** A record of the backlog was evicted. */
-  evicted(row: LeftOutRow): void
-  /** A record entered the backlog that may have been counted. */
+  /**
+   * A full sweep begins. `edges` in local seconds: rows before `from` are not listed, rows before `expiring` expire. The
+   * returned function ends it: `done` replaces the counts of the full sweep before, `failed` leaves them.
+   */
+  beginSweep(edges: { from: number; expiring: number }): (end: 'done' | 'failed') => void
+  /** A slice was listed, and these of its rows have no place. They count where nothing was listed before. */
+  listed(span: Span, rows: readonly LeftOutRow[]): void
+  /** A record has lost its place. */
+  gaveWay(row: LeftOutRow): void
+  /** A record that may have been counted has got a place. */
   entered(row: LeftOutRow): void
   /**
-   * A slice was listed whole; these of its rows are not kept, or were evicted by others of it. They are counted where the
-   * last full sweep has not listed.
+   * All from this local second on is about to be listed, and noted anew. The returned function restores what was known of the
+   * part beyond `listedTo`.
    */
-  listed(span: Span, rows: readonly LeftOutRow[]): void
+  relist(from: number): (listedTo: number) => void
+  /** Local second, with its fraction, of the first of these subscriptions' records that may go out by now; undefined for none. A lower bound. */
+  waitingFrom(isMeant: (subscriptionId: string) => boolean, now: number): number | undefined
+  /** Local second, with its fraction, of the oldest record that can be retried, now or later; undefined for none. A lower bound. */
+  oldestSecond(): number | undefined
   /** Returns how many have left the window since then, without excluded ones. */
   forgetBefore(localSecond: number): number
   /** Counts of the last full sweep, and of listings beyond it since; `isHeld`: a due record of that subscription counts as held. */
@@ -41,26 +42,21 @@ export interface LeftOut {
   missing(): number
   /** Of these, the expiring ones. */
   expiring(): Counts
-  /** True when some record that is not excluded has no room. */
-  any(): boolean
-  /**
-   * Local second, with its fraction, of the oldest left-out record of these subscriptions, or earlier; undefined when there
-   * is none. Parked and excluded ones do not count.
-   */
-  oldestSecond(isMeant: (subscriptionId: string) => boolean): number | undefined
 }
 
-interface LeftOutTally {
+/** Rows of the window by subscription, and the parts of it that were listed. */
+interface Tally {
   bySubscription: Map<string, Counts>
   expiring: Counts
-  edges: { from: number; expiring: number }
-  /** Rows by second, for those that leave the window first. */
-  lapsing: Map<number, number>
-  /** Parts of the window that were listed whole so far; they do not touch. */
-  covered: Span[]
-  /** Rows beyond them that were evicted, by `keyOf`: counted until they enter again or their part of the window is listed. */
-  strays: Map<string, LeftOutRow[]>
-  oldest: Map<string, number>
+  expiringBefore: number
+  /** They do not touch. */
+  listed: Span[]
+}
+
+/** Where and when a subscription has the first of its left-out records: two lower bounds. */
+interface Waiting {
+  second: number
+  dueAt: number
 }
 
 /** Rows this near the window's start are counted by the second; by then the next full sweep has come. */
@@ -69,208 +65,150 @@ const lapsingSeconds = 6 * 3600
 const maxSubscriptions = 10_000
 const others = ''
 
-function newTally(edges: LeftOutTally['edges']): LeftOutTally {
-  return {
-    bySubscription: new Map(),
-    expiring: noCounts(),
-    edges,
-    lapsing: new Map(),
-    covered: [],
-    strays: new Map(),
-    oldest: new Map(),
-  }
+function newTally(expiringBefore: number): Tally {
+  return { bySubscription: new Map(), expiring: noCounts(), expiringBefore, listed: [] }
 }
 
-function covers({ covered }: LeftOutTally, second: number): boolean {
-  return covered.some((span) => contains(span, second))
+function hasListed({ listed }: Tally, second: number): boolean {
+  return listed.some((span) => contains(span, second))
 }
 
-function cover(tally: LeftOutTally, span: Span): void {
+function extend(tally: Tally, span: Span): void {
   if (span.from >= span.to) return
   let { from, to } = span
-  const apart = tally.covered.filter((other) => {
+  const apart = tally.listed.filter((other) => {
     if (other.to < from || other.from > to) return true
     from = Math.min(from, other.from)
     to = Math.max(to, other.to)
     return false
   })
-  tally.covered = [...apart, { from, to }]
+  tally.listed = [...apart, { from, to }]
 }
 
-/** Excluded records cannot lapse. */
-const isOurs = ({ decision }: LeftOutRow): boolean => decision !== 'excluded'
-export const isOpen = ({ decision }: LeftOutRow): boolean => decision !== 'excluded' && decision !== 'parked'
-
-function entryOf(tally: LeftOutTally, { decision, subscriptionId }: LeftOutRow): Counts {
-  const { bySubscription } = tally
+function countsOf({ bySubscription }: Tally, { decision, subscriptionId }: LeftOutRow): Counts {
   const isNamed =
     decision !== 'excluded' && (bySubscription.has(subscriptionId) || bySubscription.size < maxSubscriptions)
-  const key = isNamed ? subscriptionId : others
-  const counts = bySubscription.get(key) ?? noCounts()
-  bySubscription.set(key, counts)
-  return counts
+  return bySubscription.getOrInsertComputed(isNamed ? subscriptionId : others, noCounts)
 }
 
-function noteOldest(oldest: Map<string, number>, row: LeftOutRow): void {
-  const { eventSecond, subscriptionId } = row
-  if (isOpen(row)) oldest.set(subscriptionId, Math.min(oldest.get(subscriptionId) ?? Infinity, eventSecond))
-}
-
-function change(tally: LeftOutTally, row: LeftOutRow, by: 1 | -1): void {
-  const { edges, expiring, lapsing } = tally
-  const { decision, eventSecond } = row
-  const counts = entryOf(tally, row)
+function change(tally: Tally, row: LeftOutRow, by: 1 | -1): void {
+  const counts = countsOf(tally, row)
   // A record may have been counted while it backed off, and be due when it enters.
   const counted =
-    by > 0 || counts[decision] > 0 ? decision : decisions.find((other) => other !== 'excluded' && counts[other] > 0)
+    by > 0 || counts[row.decision] > 0
+      ? row.decision
+      : decisions.find((other) => other !== 'excluded' && counts[other] > 0)
   if (counted === undefined) return
   counts[counted] += by
-  if (eventSecond < edges.expiring) expiring[counted] = Math.max(0, expiring[counted] + by)
-  if (!isOurs(row) || eventSecond >= edges.from + lapsingSeconds) return
-  const second = Math.floor(eventSecond)
-  const rows = (lapsing.get(second) ?? 0) + by
-  if (rows > 0) lapsing.set(second, rows)
-  else lapsing.delete(second)
-}
-
-const keyOf = ({ eventSecond, subscriptionId }: LeftOutRow): string => `${eventSecond} ${subscriptionId}`
-
-function addStray(tally: LeftOutTally, row: LeftOutRow): void {
-  change(tally, row, 1)
-  const same = tally.strays.get(keyOf(row))
-  if (same === undefined) tally.strays.set(keyOf(row), [row])
-  else same.push(row)
-}
-
-function takeStray(tally: LeftOutTally, row: LeftOutRow): void {
-  const same = tally.strays.get(keyOf(row))
-  const stray = same?.pop()
-  if (stray !== undefined) change(tally, stray, -1)
-  if (same?.length === 0) tally.strays.delete(keyOf(row))
-}
-
-/** A part of the window was listed whole: what is left out beyond the parts before it is known from now on. */
-function extend(tally: LeftOutTally, span: Span, rows: readonly LeftOutRow[]): void {
-  for (const row of [...tally.strays.values()].flat()) if (contains(span, row.eventSecond)) takeStray(tally, row)
-  for (const row of rows) {
-    if (contains(span, row.eventSecond) && !covers(tally, row.eventSecond)) change(tally, row, 1)
-  }
-  cover(tally, span)
+  const { expiring, expiringBefore } = tally
+  if (row.eventSecond < expiringBefore) expiring[counted] = Math.max(0, expiring[counted] + by)
 }
 
 export function createLeftOut(): LeftOut {
-  let present = newTally({ from: -Infinity, expiring: -Infinity })
-  let open: LeftOutTally | undefined
+  /** By the last full sweep, with all that was listed beyond it since. */
+  let present = newTally(-Infinity)
+  /** By the full sweep under way. */
+  let next: Tally | undefined
+  /** By subscription; `before`: what a listing under way is about to replace. */
+  const waiting = new Map<string, Waiting>()
+  const before = new Map<string, Waiting>()
+  /** Selected rows by second, for those that leave the window first. */
+  const lapsing = new Map<number, number>()
+  let lapsingBefore = -Infinity
   /** The latest second of any listing. */
-  let seenTo = -Infinity
+  let listedUntil = -Infinity
 
-  /** The count of the sweep before, and the count of the current one so far. */
-  function tallies(second: number): LeftOutTally[] {
-    return [
-      ...(covers(present, second) ? [present] : []),
-      ...(open !== undefined && covers(open, second) ? [open] : []),
-    ]
+  function noteWaiting(id: string, { dueAt, second }: Waiting): void {
+    const known = waiting.get(id) ?? { second: Infinity, dueAt: Infinity }
+    waiting.set(id, { second: Math.min(known.second, second), dueAt: Math.min(known.dueAt, dueAt) })
+  }
+
+  /** Notes a row without a place. */
+  function note({ decision, dueAt, eventSecond, subscriptionId }: LeftOutRow): void {
+    if (decision === 'excluded') return
+    if (decision !== 'parked') noteWaiting(subscriptionId, { second: eventSecond, dueAt })
+    const second = Math.floor(eventSecond)
+    if (second < lapsingBefore) lapsing.set(second, (lapsing.get(second) ?? 0) + 1)
+  }
+
+  function countAll(isHeld = (_subscriptionId: string): boolean => false): Counts {
+    const sum = noCounts()
+    for (const [id, counts] of present.bySubscription) {
+      const held = isHeld(id)
+      for (const decision of decisions) sum[decision === 'due' && held ? 'held' : decision] += counts[decision]
+    }
+    return sum
   }
 
   return {
-    begin(edges) {
-      const own = newTally(edges)
-      open = own
-      return {
-        add(span, rows) {
-          cover(own, span)
-          for (const row of rows) {
-            change(own, row, 1)
-            noteOldest(own.oldest, row)
-          }
-        },
-        commit(isComplete) {
-          open = undefined
-          if (!isComplete) {
-            for (const [id, second] of present.oldest)
-              own.oldest.set(id, Math.min(own.oldest.get(id) ?? Infinity, second))
-          }
-          // Evicted since, beyond what this sweep has listed.
-          for (const row of [...present.strays.values()].flat()) if (!covers(own, row.eventSecond)) addStray(own, row)
-          present = own
-        },
-        abandon() {
-          open = undefined
-          for (const [id, second] of own.oldest)
-            present.oldest.set(id, Math.min(present.oldest.get(id) ?? Infinity, second))
-        },
+    beginSweep({ from, expiring }) {
+      const own = newTally(expiring)
+      next = own
+      lapsingBefore = from + lapsingSeconds
+      return (end) => {
+        next = undefined
+        if (end === 'done') present = own
       }
-    },
-    evicted(row) {
-      if (covers(present, row.eventSecond)) change(present, row, 1)
-      else addStray(present, row)
-      noteOldest(present.oldest, row)
-      if (open === undefined || !covers(open, row.eventSecond)) return
-      change(open, row, 1)
-      noteOldest(open.oldest, row)
-    },
-    entered(row) {
-      for (const tally of tallies(row.eventSecond)) change(tally, row, -1)
-      takeStray(present, row)
     },
     listed(span, rows) {
-      seenTo = Math.max(seenTo, span.to)
-      const first = new Map<string, number>()
-      const inSpan = new Map<string, number>()
+      for (const second of lapsing.keys()) if (contains(span, second)) lapsing.delete(second)
       for (const row of rows) {
-        noteOldest(first, row)
-        if (contains(span, row.eventSecond)) noteOldest(inSpan, row)
+        if (!hasListed(present, row.eventSecond)) change(present, row, 1)
+        if (next !== undefined && !hasListed(next, row.eventSecond)) change(next, row, 1)
+        note(row)
       }
-      // The oldest of this span is now the next one that the listing showed, or the span's end: a lower bound. An evicted
-      // record beyond the span says nothing of what lies between.
-      for (const { oldest } of [present, ...(open === undefined ? [] : [open])]) {
-        for (const [id, second] of oldest) {
-          if (!contains(span, second)) continue
-          const next = inSpan.get(id) ?? span.to
-          if (next < seenTo) oldest.set(id, next)
-          else oldest.delete(id)
+      extend(present, span)
+      if (next !== undefined) extend(next, span)
+      listedUntil = Math.max(listedUntil, span.to)
+    },
+    gaveWay(row) {
+      change(present, row, 1)
+      if (next !== undefined && hasListed(next, row.eventSecond)) change(next, row, 1)
+      note(row)
+    },
+    entered(row) {
+      for (const tally of [present, next]) {
+        if (tally !== undefined && hasListed(tally, row.eventSecond)) change(tally, row, -1)
+      }
+    },
+    relist(from) {
+      for (const [id, known] of waiting) {
+        if (known.second < from) continue
+        waiting.delete(id)
+        before.set(id, known)
+      }
+      return (listedTo) => {
+        for (const [id, { dueAt, second }] of before) {
+          if (listedTo < listedUntil) noteWaiting(id, { second: Math.max(second, listedTo), dueAt })
         }
+        before.clear()
       }
-      for (const [id, second] of first) present.oldest.set(id, Math.min(present.oldest.get(id) ?? Infinity, second))
-      extend(present, span, rows)
+    },
+    waitingFrom(isMeant, now) {
+      let first = Infinity
+      for (const [id, { dueAt, second }] of waiting) {
+        if (second < first && dueAt <= now && isMeant(id)) first = second
+      }
+      return first === Infinity ? undefined : first
+    },
+    oldestSecond() {
+      const oldest = Math.min(Infinity, ...[...waiting.values(), ...before.values()].map(({ second }) => second))
+      return oldest === Infinity ? undefined : oldest
     },
     forgetBefore(localSecond) {
       let lapsed = 0
-      for (const [second, rows] of [...present.lapsing]) {
+      for (const [second, rows] of lapsing) {
         if (second >= localSecond) continue
-        present.lapsing.delete(second)
-        // Listed again since: the new count is more exact.
-        if (open === undefined || !covers(open, second)) lapsed += rows
-      }
-      for (const [second, rows] of [...(open?.lapsing ?? [])]) {
-        if (second >= localSecond) continue
-        open?.lapsing.delete(second)
+        lapsing.delete(second)
         lapsed += rows
       }
       return lapsed
     },
+    counts: countAll,
     missing() {
-      let sum = 0
-      for (const counts of present.bySubscription.values()) {
-        for (const decision of decisions) if (decision !== 'excluded') sum += counts[decision]
-      }
-      return sum
-    },
-    counts(isHeld = () => false) {
-      const sum = noCounts()
-      for (const [id, counts] of present.bySubscription) {
-        const held = isHeld(id)
-        for (const decision of decisions) sum[decision === 'due' && held ? 'held' : decision] += counts[decision]
-      }
-      return sum
+      const counts = countAll()
+      return decisions.reduce((sum, decision) => sum + counts[decision], -counts.excluded)
     },
     expiring: () => ({ ...present.expiring, excluded: 0 }),
-    any: () =>
-      present.bySubscription.values().some((counts) => decisions.some((one) => one !== 'excluded' && counts[one] > 0)),
-    oldestSecond(isMeant) {
-      let oldest = Infinity
-      for (const [id, second] of present.oldest) if (second < oldest && isMeant(id)) oldest = second
-      return oldest === Infinity ? undefined : oldest
-    },
   }
 }

@@ -53,6 +53,11 @@ export interface Pick {
 const ages = ['recent', 'old'] as const
 const laneKey = (age: (typeof ages)[number], subscriptionId: string): string => `${age} ${subscriptionId}`
 
+/** `now` in epoch ms of the platform's clock. */
+export function laneOf({ eventAt, subscriptionId }: FailedRecord, now: number): string {
+  return laneKey(now - eventAt < recentMs ? 'recent' : 'old', subscriptionId)
+}
+
 /**
  * Expiring records first, the one that leaves the window next before the others; then fewest attempts, then the oldest
  * event. An event before `expiringEdge` is expiring.
@@ -74,7 +79,7 @@ export function planRetries(records: Iterable<FailedRecord>, options: PlanOption
     const { decision, dueAt } = decide(record, policy, { now })
     if (decision === 'backing-off') nextDueAt = Math.min(nextDueAt, dueAt)
     if (decision !== 'due') continue
-    const key = laneKey(now - record.eventAt < recentMs ? 'recent' : 'old', record.subscriptionId)
+    const key = laneOf(record, now)
     const lane = due.get(key)
     if (lane === undefined) due.set(key, [record])
     else lane.push(record)

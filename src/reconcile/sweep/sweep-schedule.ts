@@ -1,7 +1,7 @@
 // Schedule of sweeps: ticks request them, rests and backoffs delay them. @see docs/architecture.md "Sweep"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
-import { attemptsOf } from '../decide.ts'
+import { decide } from '../decide.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
 import type { Policy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
@@ -13,7 +13,9 @@ export type SweepTarget = 'full' | 'recent' | 'left-out'
 
 export interface SweepScheduleOptions {
   backlog: Pick<Backlog, 'entries' | 'leftOut'>
-  policy: Pick<Policy, 'maxAttempts'>
+  policy: Policy
+  /** The platform's time, epoch ms. */
+  now: () => number
   maxRecords: number
   /** True while the circuit of a subscription is closed, so that its records can be retried. */
   isClosed: (subscriptionId: string) => boolean
@@ -40,8 +42,8 @@ export interface SweepSchedule {
   /** The newest part was listed; it is part of a full sweep, too. */
   recentDone(workedMs: number): void
   fullDone(workedMs: number): void
-  /** Left-out records were listed again; `entered` of them found room. */
-  leftOutDone(entered: number, workedMs: number): void
+  /** Left-out records were listed again; `isFull`: as many as have room now. */
+  leftOutDone(isFull: boolean, workedMs: number): void
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
   restEndsInMs(): number | undefined
 }
@@ -54,7 +56,7 @@ const maxRestMs: Readonly<Record<SweepKind, number>> = { full: 3_600_000, recent
 const roomCheckMs = 1000
 
 export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedule {
-  const { backlog, breaker, clock, isClosed, maxRecords, policy, random, rate } = options
+  const { backlog, breaker, clock, isClosed, maxRecords, now, policy, random, rate } = options
   let asked: SweepTarget | undefined
   /** A recent sweep may be part of another one. */
   const underWay = new Set<SweepTarget>()
@@ -65,7 +67,6 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   let failedAt = -Infinity
   /** Monotonic ms: when left-out records may be listed again. */
   let leftOutRestsUntil = -Infinity
-  let vainInARow = 0
 
   function rest(kind: SweepKind, workedMs: number): void {
     restsUntil[kind] = clock.monotonic() + Math.min(maxRestMs[kind], restFactor * workedMs)
@@ -85,20 +86,21 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     options.wake()
   }
 
-  /** Records that can be retried or are in flight: the work of the dispatcher. */
-  function working(): number {
+  /** True while records that can be retried now, or are in flight, take half of the places. */
+  function isHalfFull(): boolean {
     let records = 0
     for (const record of backlog.entries()) {
-      const canGo = attemptsOf(record) < policy.maxAttempts && isClosed(record.subscriptionId)
-      if (record.awaiting !== undefined || canGo) records += 1
+      const { decision } = decide(record, policy, { now: now() })
+      if (decision === 'awaiting' || (decision === 'due' && isClosed(record.subscriptionId))) records += 1
+      if (records >= maxRecords / 2) return true
     }
-    return records
+    return false
   }
 
   /** Left-out records of closed circuits are listed again before the next full sweep. */
   function hasRoomForLeftOut(): boolean {
     if (clock.monotonic() < leftOutRestsUntil || backsOff() || rate.pausedForMs() > 0) return false
-    return backlog.leftOut.oldestSecond(isClosed) !== undefined && working() < maxRecords / 2
+    return backlog.leftOut.waitingFrom(isClosed, now()) !== undefined && !isHalfFull()
   }
 
   return {
@@ -120,7 +122,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
       asked = undefined
       return target
     },
-    msUntilNext: () => (backlog.leftOut.any() ? roomCheckMs : undefined),
+    msUntilNext: () => (backlog.leftOut.oldestSecond() === undefined ? undefined : roomCheckMs),
     begin(target) {
       underWay.add(target)
     },
@@ -146,10 +148,8 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     fullDone(workedMs) {
       rest('full', workedMs)
     },
-    leftOutDone(entered, workedMs) {
-      // No record entered: there is no room before some are retried, so listing again does not help.
-      vainInARow = entered > 0 ? 0 : vainInARow + 1
-      const restMs = entered > 0 ? 0 : workedMs * 2 ** Math.min(vainInARow, 20)
+    leftOutDone(isFull, workedMs) {
+      const restMs = isFull ? 0 : restFactor * workedMs
       leftOutRestsUntil = clock.monotonic() + Math.min(maxRestMs.recent, restMs)
     },
     restEndsInMs() {

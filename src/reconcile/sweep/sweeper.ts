@@ -10,7 +10,6 @@ import type { Gates } from '../retry/gates.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
 import type { Planner } from '../retry/planner.ts'
 import type { Backlog, Learned } from '../retry/backlog.ts'
-import { isOpen, type Recount } from '../retry/left-out.ts'
 import type { Dispatcher } from '../retry/dispatcher.ts'
 import { decide } from '../decide.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
@@ -75,15 +74,26 @@ interface Sweep {
 }
 
 interface ListHow extends Pick<SweepOptions, 'betweenSlices'> {
-  isEnough?: (learned: Learned) => boolean
-  recount?: Recount
+  isEnough?: (learned: Learned, listed: Span) => boolean
 }
 
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { backlog, breaker, circuits, client, clock, dispatcher, gates, maxRecords, outcomes, planner } = options
   const { emit, policy, random, rate, wake, zone } = options
+  const { leftOut } = backlog
   const { window } = policy
-  const schedule = createSweepSchedule({ backlog, policy, maxRecords, isClosed, rate, breaker, clock, random, wake })
+  const schedule = createSweepSchedule({
+    backlog,
+    policy,
+    now: () => client.now(),
+    maxRecords,
+    isClosed,
+    rate,
+    breaker,
+    clock,
+    random,
+    wake,
+  })
   let hasAskedTime = false
   /** Local second at which the newest part that was listed last ended. */
   let newestSeenTo: number | undefined
@@ -126,10 +136,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     return { ...listed, records }
   }
 
-  async function merge(whole: Listing, { id: sweepId, tally }: Sweep, recount?: Recount): Promise<Learned> {
+  async function merge(whole: Listing, { id: sweepId, tally }: Sweep): Promise<Learned> {
     const listed = inWindow(whole)
     const now = client.now()
-    const learned = await finishInTurns(backlog.learn(listed, now, recount), clock)
+    const learned = await finishInTurns(backlog.learn(listed, now), clock)
     if (learned.changed.length > 0) planner.changed()
     const { askedAt } = listed
     for (const { record, shown } of learned.awaiting) {
@@ -155,11 +165,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   /** `isEnough` ends it after a slice. */
-  async function list(
-    span: Span,
-    current: Sweep,
-    { isEnough = () => false, recount, ...between }: ListHow = {},
-  ): Promise<void> {
+  async function list(span: Span, current: Sweep, { isEnough = () => false, ...between }: ListHow = {}): Promise<void> {
     const { concurrency, sliceRecords } = options
     const how = { client, monotonic: () => clock.monotonic(), concurrency, sliceRecords, fence, ...between }
     for await (const step of sweep([span], how, current.signal)) {
@@ -168,14 +174,14 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         current.tally.skippedSlices += 1
         emit({ type: 'slice-skipped', sweepId: current.id, ...step.skipped })
       }
-      if (step.listed !== undefined && isEnough(await merge(step.listed, current, recount))) return
+      if (step.listed !== undefined && isEnough(await merge(step.listed, current), step.listed.span)) return
     }
   }
 
   /** The newest hour, extended back to the end of the last such listing; a full sweep begins with it, too. */
-  async function listNewest(current: Sweep, recount?: Recount): Promise<Span> {
+  async function listNewest(current: Sweep): Promise<Span> {
     const span = newestHour(client.now(), window, zone, newestSeenTo)
-    await list(span, current, recount && { recount })
+    await list(span, current)
     newestSeenTo = span.to
     schedule.recentDone(current.worked())
     return span
@@ -195,21 +201,24 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function sweepFull(current: Sweep): Promise<void> {
     const { signal, tally } = current
     const whole = forget()
-    const recount = backlog.leftOut.begin({ from: whole.from, expiring: expiringBefore(client.now(), window, zone) })
+    const endCount = leftOut.beginSweep({ from: whole.from, expiring: expiringBefore(client.now(), window, zone) })
+    const restore = leftOut.relist(-Infinity)
     try {
-      const newest = await listNewest(current, recount)
+      const newest = await listNewest(current)
       // Not before: a recent sweep would list the newest part a second time.
-      await list({ from: whole.from, to: newest.from }, current, { recount, betweenSlices: sweepRecentIfWanted })
+      await list({ from: whole.from, to: newest.from }, current, { betweenSlices: sweepRecentIfWanted })
     } catch (error) {
-      recount.abandon()
+      endCount('failed')
+      restore(-Infinity)
       throw error
     }
-    recount.commit(tally.incompleteSlices + tally.skippedSlices === 0)
+    endCount('done')
+    restore(tally.incompleteSlices + tally.skippedSlices === 0 ? Infinity : -Infinity)
     await sweepRecentIfWanted(signal)
     beyond = (await besides(countBeyond(client, whole, signal))) ?? beyond
     const { concurrency, stuckAfterMs } = options
-    const triedAt = (id: string): number | undefined => backlog.get(id)?.triedAt
     const monotonic = (): number => clock.monotonic()
+    const { triedAt } = backlog
     const stuckOptions = { client, monotonic, window, zone, stuckAfterMs, concurrency, triedAt }
     stuck = (await besides(countStuck(stuckOptions, signal))) ?? stuck
     schedule.fullDone(current.worked())
@@ -220,17 +229,26 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await listNewest(current)
   }
 
-  /** Lists from the oldest left-out record of a closed circuit, until such a record finds no room. */
+  /** Lists from the first left-out record that may be retried now, until such a record finds no place. */
   async function sweepLeftOut(current: Sweep): Promise<void> {
     const whole = forget()
-    const from = Math.max(whole.from, Math.floor(backlog.leftOut.oldestSecond(isClosed) ?? whole.to))
+    const from = Math.max(whole.from, Math.floor(leftOut.waitingFrom(isClosed, client.now()) ?? whole.to))
+    const restore = leftOut.relist(from)
     let entered = 0
-    const isEnough = (learned: Learned): boolean => {
+    let listedTo = from
+    let isFull = false
+    const isEnough = (learned: Learned, { to }: Span): boolean => {
       entered += learned.entered
-      return learned.leftOut.some((row) => isOpen(row) && isClosed(row.subscriptionId))
+      listedTo = to
+      isFull = learned.leftOut.some((row) => row.decision === 'due' && isClosed(row.subscriptionId))
+      return isFull
     }
-    await list({ from, to: whole.to }, current, { isEnough })
-    schedule.leftOutDone(entered, current.worked())
+    try {
+      await list({ from, to: whole.to }, current, { isEnough })
+    } finally {
+      restore(listedTo)
+    }
+    schedule.leftOutDone(isFull && entered > 0, current.worked())
   }
 
   const bodies: Readonly<Record<SweepTarget, (current: Sweep) => Promise<void>>> = {

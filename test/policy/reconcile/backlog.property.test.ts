@@ -3,7 +3,6 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { decide, noCounts, type Counts } from '../../../src/reconcile/decide.ts'
-import type { Recount } from '../../../src/reconcile/retry/left-out.ts'
 import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { Policy } from '../../../src/reconcile/policy.ts'
@@ -76,13 +75,13 @@ interface How {
 /** A backlog that is watched, and sweeps as the sweeper makes them. */
 function worldOf({ slices, looks, maxRecords }: How): {
   backlog: TestBacklog
-  list: (all: readonly WebhookRecord[], span: Span, recount?: Recount) => void
+  list: (all: readonly WebhookRecord[], span: Span) => void
   recentSweep: (all: readonly WebhookRecord[]) => void
-  fullSweep: (all: readonly WebhookRecord[], end?: 'commit' | 'abandon') => void
+  fullSweep: (all: readonly WebhookRecord[], end?: 'done' | 'failed') => void
 } {
   const backlog = testBacklog({ policy, maxRecords })
-  function list(all: readonly WebhookRecord[], span: Span, recount?: Recount): void {
-    const { changed } = finish(backlog.learn(listingOf(inside(all, span), { span }), now, recount))
+  function list(all: readonly WebhookRecord[], span: Span): void {
+    const { changed } = finish(backlog.learn(listingOf(inside(all, span), { span }), now))
     expect(backlog.size()).toBeLessThanOrEqual(maxRecords)
     for (const entry of changed) expect(backlog.get(entry.id)).toBe(entry)
   }
@@ -93,14 +92,17 @@ function worldOf({ slices, looks, maxRecords }: How): {
     backlog,
     list,
     recentSweep,
-    fullSweep(all, end = 'commit') {
-      const recount = backlog.leftOut.begin({ from: window.from, expiring: window.from })
-      for (const span of cut(newest, slices)) list(all, span, recount)
+    fullSweep(all, end = 'done') {
+      const endCount = backlog.leftOut.beginSweep({ from: window.from, expiring: window.from })
+      const restore = backlog.leftOut.relist(-Infinity)
+      for (const span of cut(newest, slices)) list(all, span)
       for (const [index, span] of cut({ from: window.from, to: newest.from }, slices).entries()) {
         if (index < looks) recentSweep(all)
-        list(all, span, recount)
+        if (end === 'failed' && index > 0) break
+        list(all, span)
       }
-      recount[end](true)
+      endCount(end)
+      restore(end === 'done' ? Infinity : -Infinity)
     },
   }
 }
@@ -133,7 +135,7 @@ test('a full sweep that fails leaves the old count, and the next one that ends t
     fc.property(records, records, how, (first, second, setting) => {
       const { backlog, fullSweep } = worldOf(setting)
       fullSweep(first)
-      fullSweep(first, 'abandon')
+      fullSweep(first, 'failed')
       expect(backlog.summary(now, notHeld).counts).toEqual(truth(first))
       fullSweep(second)
       expect(backlog.summary(now, notHeld).counts).toEqual(truth(second))
@@ -163,8 +165,12 @@ test('going on from the oldest left-out record, as the backlog is worked off: in
         }
         expect(backlog.size()).toBe(0)
         const rest = all.filter(({ attempts, id }) => !resolved.has(id) && attempts < 30)
-        const from = backlog.leftOut.oldestSecond(() => true)
-        if (from !== undefined) list(rest, { from: Math.floor(from), to: window.to })
+        const from = backlog.leftOut.waitingFrom(() => true, now + 24 * hourMs)
+        if (from === undefined) continue
+        const part = { from: Math.floor(from), to: Math.min(window.to, Math.floor(from) + 4 * 3600) }
+        const restore = backlog.leftOut.relist(part.from)
+        list(rest, part)
+        restore(part.to)
       }
       expect(resolved).toEqual(open)
     }),
@@ -179,9 +185,9 @@ test('whatever gives way and comes back where no full sweep has been yet, each r
   fc.assert(
     fc.property(recent, turns, how, (all, times, setting) => {
       const { backlog, list, recentSweep } = worldOf(setting)
-      const recount = backlog.leftOut.begin({ from: window.from, expiring: window.from })
-      list([], { from: window.from, to: newest.from }, recount)
-      recount.commit(true)
+      const endCount = backlog.leftOut.beginSweep({ from: window.from, expiring: window.from })
+      list([], { from: window.from, to: newest.from })
+      endCount('done')
       const selected = all.filter(({ module }) => module === 'accounts').length
       for (const one of times) {
         recentSweep(all.map((row, index) => (one[index] === true ? { ...row, lastAttemptLocal: now - 1000 } : row)))

@@ -1,8 +1,12 @@
-// The backlog: what a listing may change, who gives way, and what the summary says.
-import type { Gate } from '../../../src/reconcile/retry/gates.ts'
+// The backlog: what a listing may change, which records have a place when it is full, and what the summary says.
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { createTimeZone } from '../../../src/platform/time-zone.ts'
+import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
+import { withoutPlace } from '../../../src/reconcile/retry/shares.ts'
+import { finish } from '../../../src/runtime/steps.ts'
 import {
+  awaitedOf,
   begun,
   dayMs,
   decisionOf,
@@ -12,33 +16,180 @@ import {
   hourMs,
   learn,
   listingOf,
-  looked,
   minuteMs,
   noted,
   testBacklog,
   testNow,
-  testWindow,
-  watchedBacklog,
 } from '../../support/backlog.ts'
-import { accepted } from '../../support/fake-platform.ts'
+import { subscription } from '../../support/dispatching.ts'
 
 const now = testNow
 const notHeld = (): undefined => undefined
+const utc = createTimeZone('UTC')
+
+describe('places of a full backlog', () => {
+  const kinds: Record<string, Partial<WebhookRecord>> = {
+    due: {},
+    tried: { attempts: 2 },
+    backingOff: { lastAttemptLocal: now - 1000 },
+    recent: {},
+    parked: { attempts: 30 },
+  }
+
+  /** So many of a kind, the oldest first, of the subscription of that name: `open` in it for one whose circuit is open. */
+  type Group = [subscriptionId: string, kind: string, count: number]
+
+  /** How many of each group have a place, as all of them come at once; of a group, the oldest. */
+  function placesOf(groups: readonly Group[], maxRecords: number): number[] {
+    const all = groups.map(([subscriptionId, kind, count]) =>
+      Array.from({ length: count }, (_, index) => {
+        const oldest = now - (kind === 'recent' ? hourMs / 2 : dayMs)
+        const record = due({ eventLocal: oldest + index * 1000, subscriptionId, ...kinds[kind] })
+        const awaiting = kind === 'awaiting' ? awaitedOf(record) : undefined
+        return { ...createFailedRecord(record, { zone: utc, now }), awaiting }
+      }),
+    )
+    const isClosed = (id: string): boolean => !id.startsWith('open')
+    const left = new Set(
+      finish(withoutPlace(all.flat().reverse(), { policy: defaultPolicy, maxRecords, now, isClosed })),
+    )
+    for (const [index, group] of all.entries()) {
+      // Jitter decides which of these can go out first.
+      if (groups[index]?.[1] === 'backingOff') continue
+      const kept = group.map((record) => !left.has(record))
+      expect(kept).toEqual(kept.toSorted((a, b) => Number(b) - Number(a)))
+    }
+    return all.map((group) => group.filter((record) => !left.has(record)).length)
+  }
+
+  test.each<[string, Group[], number, number[]]>([
+    [
+      'two share fairly',
+      [
+        ['a', 'due', 300],
+        ['b', 'due', 300],
+      ],
+      200,
+      [100, 100],
+    ],
+    [
+      'none gets more than it has, and no place stays free',
+      [
+        ['a', 'due', 30],
+        ['b', 'due', 300],
+        ['c', 'due', 300],
+      ],
+      231,
+      [30, 100, 101],
+    ],
+    [
+      'of one subscription the newest hour has its own share',
+      [
+        ['a', 'due', 300],
+        ['a', 'recent', 300],
+      ],
+      200,
+      [100, 100],
+    ],
+    [
+      'fewer attempts go first',
+      [
+        ['a', 'tried', 300],
+        ['a', 'due', 150],
+      ],
+      200,
+      [50, 150],
+    ],
+    [
+      'who backs off comes after all that can go now',
+      [
+        ['a', 'backingOff', 300],
+        ['b', 'due', 300],
+      ],
+      200,
+      [10, 190],
+    ],
+    [
+      'and parked ones get only what is left',
+      [
+        ['a', 'parked', 300],
+        ['a', 'backingOff', 50],
+        ['b', 'due', 100],
+      ],
+      200,
+      [50, 50, 100],
+    ],
+    [
+      'an open circuit keeps ten of its records, enough for probes',
+      [
+        ['open', 'due', 300],
+        ['b', 'due', 300],
+      ],
+      200,
+      [10, 190],
+    ],
+    [
+      'and what nobody else can use',
+      [
+        ['open', 'due', 300],
+        ['b', 'due', 50],
+      ],
+      200,
+      [150, 50],
+    ],
+    [
+      'many of them take no more than half',
+      [...Array.from({ length: 49 }, (_, index): Group => [`open ${index}`, 'due', 20]), ['b', 'due', 300]],
+      100,
+      [...Array<number>(49).fill(1), 51],
+    ],
+    [
+      'awaited ones stay in any case',
+      [
+        ['a', 'awaiting', 120],
+        ['b', 'due', 300],
+      ],
+      200,
+      [120, 80],
+    ],
+  ])('%s', (_, groups, maxRecords, expected) => {
+    expect(placesOf(groups, maxRecords)).toEqual(expected)
+  })
+
+  test('subscriptions that outnumber the places do not change sides with each listing', () => {
+    const all = Array.from({ length: 20 }, (_, index) => due({ subscriptionId: subscription(index % 5) }))
+    const backlog = testBacklog({ maxRecords: 3 })
+    learn(backlog, listingOf(all), now)
+    const kept = [...backlog.entries()]
+    for (let again = 0; again < 5; again += 1) learn(backlog, listingOf(all), now)
+    expect([...backlog.entries()]).toEqual(kept)
+  })
+
+  test('a record that is retried between two steps of a merge keeps its place', () => {
+    const present = Array.from({ length: 6000 }, () => due({ subscriptionId: subscription(1) }))
+    const backlog = testBacklog({ maxRecords: 6000 })
+    learn(backlog, listingOf(present), now)
+    const others = Array.from({ length: 1500 }, () => due({ subscriptionId: subscription(2) }))
+    const steps = backlog.learn(listingOf(others, { complete: false }), now)
+    // After four steps the newcomers are met; the fifth looks at the first of 7,500 contenders.
+    for (let step = 0; step < 5; step += 1) steps.next()
+    for (const record of present) if (backlog.get(record.id) !== undefined) begun(backlog, record)
+    const awaited = backlog.size()
+    finish(steps)
+    expect(awaited).toBe(6000)
+    expect(present.every(({ id }) => backlog.get(id) !== undefined)).toBe(true)
+    expect(backlog.size()).toBe(6000)
+  })
+})
 
 describe('learning from a listing', () => {
-  test('new records enter, known ones are updated, what a complete listing no longer shows leaves', () => {
+  test('the span that a listing owns is half open', () => {
     const backlog = testBacklog()
-    const [stays, leaves, comes] = [due(), due(), due()]
-    const first = learn(backlog, listingOf([stays, leaves]), now)
-    expect(first.changed.map(({ id }) => id)).toEqual([stays.id, leaves.id])
-
-    const again = { ...stays, attempts: 7, lastAttemptLocal: now - minuteMs, responseStatusCode: 404 }
-    const second = learn(backlog, listingOf([again, comes], { askedAt: 2000 }), now)
-
-    expect(second.removed.map(({ id }) => id)).toEqual([leaves.id])
-    expect(new Set(second.changed.map(({ id }) => id))).toEqual(new Set([stays.id, comes.id]))
-    expect(entryOf(backlog, stays)).toMatchObject({ attempts: 7, lastAt: now - minuteMs, responseStatusCode: 404 })
-    expect(backlog.size()).toBe(2)
+    const second = Math.floor((now - dayMs) / 1000)
+    const records = [-1, 0, 59, 60].map((offset) => due({ eventLocal: (second + offset) * 1000 + 999 }))
+    learn(backlog, listingOf(records), now)
+    learn(backlog, listingOf([], { askedAt: 2000, span: { from: second, to: second + 60 } }), now)
+    expect([...backlog.entries()].map(({ localSecond }) => localSecond - second)).toEqual([-1, 60])
   })
 
   test('the case of an id does not make another record of it', () => {
@@ -51,361 +202,110 @@ describe('learning from a listing', () => {
   })
 
   test.each([
-    ['an incomplete listing', { complete: false }],
-    ['a listing of another span', { span: { from: testWindow.to - 100, to: testWindow.to } }],
-  ])('%s takes nothing away', (_, fields) => {
-    const backlog = testBacklog()
-    learn(backlog, listingOf([due()]), now)
-    expect(learn(backlog, listingOf([], { askedAt: 2000, ...fields }), now).removed).toEqual([])
-    expect(backlog.size()).toBe(1)
+    ['the platform called it successful, and lists it as failed', { found: 'successful' as const }, []],
+    ['a complete listing did not show it', {}, [listingOf([])]],
+    ['it gave way', {}, [listingOf([due({ subscriptionId: subscription(2) })], { complete: false })]],
+  ])('tries are remembered when %s', (_, fields, listings) => {
+    const backlog = testBacklog({ maxRecords: 1 })
+    const record = due()
+    learn(backlog, listingOf([record]), now)
+    noted(backlog, record, { result: 'already-resolved', reason: 'conflict', sent: true, ...fields })
+    for (const listing of listings) learn(backlog, listing, now)
+    expect(backlog.get(record.id)).toBeUndefined()
+    expect(backlog.triedAt(record.id)).toBe(now)
+    learn(backlog, listingOf([record]), now + dayMs)
+    expect(entryOf(backlog, record)).toMatchObject({ tries: 1, triedAt: now })
   })
 
-  test('the span that a listing owns is half open', () => {
-    const backlog = testBacklog()
-    const second = Math.floor((now - dayMs) / 1000)
-    const records = [-1, 0, 59, 60].map((offset) => due({ eventLocal: (second + offset) * 1000 + 999 }))
-    learn(backlog, listingOf(records), now)
-    const { removed } = learn(backlog, listingOf([], { askedAt: 2000, span: { from: second, to: second + 60 } }), now)
-    expect(removed.map(({ localSecond }) => localSecond - second)).toEqual([0, 59])
-  })
-
-  test('a listing under way while a PATCH goes out changes nothing of what came after it', () => {
+  test('a listing under way while an outcome comes neither drops its record nor shows it as it was', () => {
     const backlog = testBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
     const endListing = backlog.beginListing()
-    noted(backlog, record, accepted(), 2000)
+    noted(backlog, record, { result: 'rejected', reason: 'bad-request', sent: true })
     const before = structuredClone(entryOf(backlog, record))
-
-    const stale = { ...record, attempts: 2, lastAttemptLocal: now - hourMs }
-    learn(backlog, listingOf([stale]), now)
+    learn(backlog, listingOf([{ ...record, attempts: 7 }]), now)
     learn(backlog, listingOf([]), now)
     expect(entryOf(backlog, record)).toEqual(before)
     endListing()
-    const failed = { ...record, attempts: 2, lastAttemptLocal: now }
-    for (const askedAt of [2001, 4000]) {
-      learn(backlog, listingOf([failed], { askedAt }), now + 500)
-      expect(decisionOf(backlog, record)).toBe('awaiting')
+    learn(backlog, listingOf([{ ...record, attempts: 7 }]), now)
+    expect(entryOf(backlog, record).attempts).toBe(7)
+  })
+
+  test('steps of a large listing let 500 records in', () => {
+    const backlog = testBacklog({ maxRecords: 20_000 })
+    let before = 0
+    const steps = backlog.learn(listingOf(Array.from({ length: 10_000 }, () => due())), now)
+    for (let step = steps.next(); step.done !== true; step = steps.next()) {
+      expect(backlog.size() - before).toBeLessThanOrEqual(500)
+      before = backlog.size()
     }
-    learn(backlog, listingOf([failed], { askedAt: 4001 }), now + 2500)
-    expect(decisionOf(backlog, record)).toBe('backing-off')
-    expect(entryOf(backlog, record)).toMatchObject({ attempts: 2, awaiting: undefined })
-  })
-
-  test('an awaited record stays although complete listings do not show it: that it is absent is no outcome', () => {
-    const { backlog, outcomes } = watchedBacklog()
-    const record = due()
-    learn(backlog, listingOf([record]), now)
-    noted(backlog, record, accepted())
-    for (const hours of [0, 1, 100]) {
-      const { removed } = learn(backlog, listingOf([], { askedAt: 3000 + hours * hourMs }), now + hours * hourMs)
-      expect(removed).toEqual([])
-      expect(decisionOf(backlog, record)).toBe('awaiting')
-    }
-    expect(outcomes()).toEqual([])
-  })
-
-  test('where no listing is ever complete, an accepted record is given up by its looks, not by the listings', () => {
-    const { backlog, outcomes } = watchedBacklog()
-    const [record, untouched] = [due(), due()]
-    learn(backlog, listingOf([record, untouched]), now)
-    noted(backlog, record, accepted())
-    learn(backlog, listingOf([], { askedAt: 2000 + dayMs, complete: false }), now)
-    expect(decisionOf(backlog, record)).toBe('awaiting')
-    looked(backlog, entryOf(backlog, record), undefined, hourMs - 1)
-    expect(outcomes()).toEqual([])
-    looked(backlog, entryOf(backlog, record), undefined, hourMs)
-    expect(outcomes()).toEqual([[record.id, 'unknown']])
-    expect(decisionOf(backlog, record)).toBe('backing-off')
-    expect(backlog.get(untouched.id)).toBeDefined()
-  })
-
-  test('a listing that shows an awaited record failed again is a look like any other', () => {
-    const { backlog, offsets, outcomes } = watchedBacklog()
-    const record = due()
-    learn(backlog, listingOf([record]), now)
-    noted(backlog, record, accepted({ ...record, status: 'processing' }))
-    const shown = { ...record, attempts: 2, lastAttemptLocal: now + 200, responseStatusCode: 500 }
-    learn(backlog, listingOf([shown], { askedAt: 3000 }), now + 1000)
-    expect(outcomes()).toEqual([])
-    learn(backlog, listingOf([shown], { askedAt: 5000 }), now + 3000)
-    expect(outcomes()).toEqual([[record.id, 'failed-again']])
-    expect(offsets()).toEqual([0])
-    expect(entryOf(backlog, record)).toMatchObject({ attempts: 2, responseStatusCode: 500, awaiting: undefined })
-  })
-
-  test('a record that recovered does not come back by a listing that was asked for before; by a later one it does', () => {
-    const { backlog, outcomes } = watchedBacklog()
-    const record = due({ id: 'ABCDEF00-0000-4000-8000-00000000000A' })
-    learn(backlog, listingOf([record]), now)
-    const endListing = backlog.beginListing()
-    noted(backlog, record, accepted({ ...record, status: 'successful' }), 2000)
-    expect(outcomes()).toEqual([[record.id, 'recovered']])
-    const other = { ...record, id: record.id.toLowerCase() }
-    expect(learn(backlog, listingOf([other]), now).changed).toEqual([])
-    expect(backlog.summary(now, notHeld).counts.due).toBe(0)
-    endListing()
-    learn(backlog, listingOf([other]), now)
-    expect(backlog.size()).toBe(1)
-  })
-
-  test('records that are not selected are counted, not kept, and not counted again at every look', () => {
-    const backlog = testBacklog({ policy: { select: { ...defaultPolicy.select, modules: ['accounts'] } } })
-    const records = [due(), due({ module: 'other' }), due({ module: '' })]
-    for (let look = 1; look <= 5; look += 1) {
-      learn(backlog, listingOf(records, { askedAt: look * 1000 }), now)
-      expect(backlog.size()).toBe(1)
-      expect(backlog.summary(now, notHeld).counts).toMatchObject({ due: 1, excluded: 2 })
-    }
+    expect(backlog.size()).toBe(10_000)
   })
 
   test.each([
     ['younger than ten minutes', 9, 1],
     ['older', 11, 0],
-  ])('a record at the limit whose event is %s', (_, minutes, early) => {
+  ])('a record at the limit whose event is %s is reported, once', (_, minutes, early) => {
     const backlog = testBacklog()
     const record = due({ eventLocal: now - minutes * minuteMs, attempts: 30 })
     expect(learn(backlog, listingOf([record]), now).earlyAtLimit).toBe(early)
-    // Reported once for each record.
     expect(learn(backlog, listingOf([record], { askedAt: 2000 }), now).earlyAtLimit).toBe(0)
   })
+})
 
-  test('what has left the window is dropped, and reported', () => {
+describe('the last attempt', () => {
+  // Berlin: 02:00 to 03:00 came twice on 2025-10-26, at 00:00 and at 01:00 UTC.
+  const wall = Date.UTC(2025, 9, 26, 2, 30)
+  const [firstPass, secondPass] = [Date.UTC(2025, 9, 26, 0, 30), Date.UTC(2025, 9, 26, 1, 30)]
+
+  test.each([
+    ['the later reading when both are past', 'Europe/Berlin', wall, secondPass, secondPass],
+    ['the later reading when that is a minute ahead', 'Europe/Berlin', wall, secondPass - minuteMs, secondPass],
+    ['the earlier one when the later lies further ahead', 'Europe/Berlin', wall, secondPass - minuteMs - 1, firstPass],
+    ['a minute ahead', 'UTC', now + minuteMs, now, now + minuteMs],
+    ['the event time when it lies further ahead', 'UTC', now + minuteMs + 1, now, now - dayMs],
+    ['the event time when it is missing', 'UTC', null, now, now - dayMs],
+  ])('is %s', (_, zone, lastAttemptLocal, at, expected) => {
+    const eventLocal = zone === 'UTC' ? now - dayMs : Date.UTC(2025, 9, 26, 0, 15)
+    const record = due({ eventLocal, lastAttemptLocal })
+    expect(createFailedRecord(record, { zone: createTimeZone(zone), now: at }).lastAt).toBe(expected)
+  })
+
+  test('of ours that lies ahead, as the clock was put back, holds the record up until the next listing only', () => {
     const backlog = testBacklog()
-    const records = [due({ eventLocal: now - 2 * dayMs }), due({ eventLocal: now - hourMs })]
-    learn(backlog, listingOf(records), now)
-    expect(backlog.forgetBefore((now - dayMs) / 1000)).toBe(1)
-    expect(backlog.size()).toBe(1)
-  })
-
-  test.each([
-    ['in flight', false],
-    ['awaited', true],
-  ])('but not while it is %s: once its outcome is known', (_, isAnswered) => {
-    const { backlog, outcomes } = watchedBacklog()
-    const record = due({ eventLocal: now - 2 * dayMs })
-    learn(backlog, listingOf([record]), now)
-    const entry = begun(backlog, record)
-    const answer = accepted({ ...record, status: 'processing' })
-    if (isAnswered) backlog.outcomes.note(entry, answer, { answeredAt: now, monotonic: 2000 })
-    expect(backlog.forgetBefore(now / 1000)).toBe(0)
-    expect(backlog.get(record.id)).toBe(entry)
-    if (!isAnswered) backlog.outcomes.note(entry, answer, { answeredAt: now, monotonic: 2000 })
-    for (const afterMs of [4000, 6050]) {
-      looked(backlog, entry, { ...record, attempts: 2, lastAttemptLocal: now }, afterMs)
-    }
-    expect(outcomes()).toEqual([[record.id, 'failed-again']])
-    expect(backlog.forgetBefore(now / 1000)).toBe(1)
-  })
-})
-
-describe('a record in flight', () => {
-  const done = { answeredAt: now + 10_000, monotonic: 12_000 }
-
-  test('is neither dropped, nor changed, nor decided otherwise, no matter what is listed and seen meanwhile', () => {
-    const { backlog, outcomes } = watchedBacklog()
     const record = due()
     learn(backlog, listingOf([record]), now)
-    const entry = begun(backlog, record)
-    learn(backlog, listingOf([], { askedAt: 5000 }), now + 3000)
-    learn(backlog, listingOf([{ ...record, attempts: 5, lastAttemptLocal: now }], { askedAt: 6000 }), now + 4000)
-    looked(backlog, entry, { ...record, status: 'successful' }, 5000)
-    looked(backlog, entry, undefined, 2 * hourMs)
-    expect(outcomes()).toEqual([])
-    expect(entryOf(backlog, record)).toBe(entry)
-    expect(entry.attempts).toBe(1)
-    expect(decisionOf(backlog, record)).toBe('awaiting')
-    // Looks begin with the answer.
-    expect(backlog.outcomes.pending().size).toBe(0)
-    backlog.outcomes.note(entry, accepted({ ...record, status: 'successful' }), done)
-    expect(outcomes()).toEqual([[record.id, 'recovered']])
-  })
-
-  test('whose answer comes late is not changed by a listing that was asked for before the answer', () => {
-    const { backlog, outcomes } = watchedBacklog()
-    const record = due()
-    learn(backlog, listingOf([record]), now)
-    const entry = begun(backlog, record)
-    backlog.beginListing()
-    backlog.outcomes.note(entry, accepted(), done)
-    const before = structuredClone(entry)
-    learn(backlog, listingOf([{ ...record, attempts: 2 }], { askedAt: 11_999 }), now + 20_000)
-    expect(outcomes()).toEqual([])
-    expect(entry).toEqual(before)
-  })
-})
-
-describe('when there is no room', () => {
-  const [a, b] = ['aaaaaaaa-0000-4000-8000-00000000000a', 'aaaaaaaa-0000-4000-8000-00000000000b']
-  const kinds = {
-    parked: (age: number, subscriptionId = a) => due({ eventLocal: now - age, attempts: 30, subscriptionId }),
-    backingOff: (age: number, subscriptionId = a) =>
-      due({ eventLocal: now - age, lastAttemptLocal: now - 1000, subscriptionId }),
-    due: (age: number, subscriptionId = a) => due({ eventLocal: now - age, subscriptionId }),
-  }
-  const days = (count: number): number[] => Array.from({ length: count }, (_, index) => (index + 2) * dayMs * 0.2)
-
-  /** Fills a backlog of as many as `first`, then lists `newcomer` too; gives those of the first that gave way, by index. */
-  function givesWay(first: WebhookRecord[], newcomer: WebhookRecord): number[] {
-    const backlog = testBacklog({ maxRecords: first.length })
-    learn(backlog, listingOf(first, { complete: false }), now)
-    expect(backlog.size()).toBe(first.length)
-    const { leftOut, removed } = learn(backlog, listingOf([newcomer], { complete: false }), now)
-    expect(backlog.size()).toBe(first.length)
-    expect(leftOut).toHaveLength(removed.length === 0 ? 1 : 0)
-    return removed.map(({ id }) => first.findIndex((one) => one.id === id))
-  }
-
-  test('a record of the subscription with the most places gives way: parked, then backing off, then the latest event', () => {
-    const six = days(6)
-    const full = six.map((age) => kinds.due(age))
-    expect(givesWay(full, kinds.due(9 * hourMs, b))).toEqual([0])
-    const resting = full.map((one, index) => (index === 3 ? kinds.backingOff(six[index] ?? 0) : one))
-    expect(givesWay(resting, kinds.due(9 * hourMs, b))).toEqual([3])
-    const parked = resting.map((one, index) => (index === 5 ? kinds.parked(six[5] ?? 0) : one))
-    expect(givesWay(parked, kinds.due(9 * hourMs, b))).toEqual([5])
-  })
-
-  test.each([
-    [
-      'whose subscription holds as many',
-      days(6).map((age, index) => kinds.due(age, index % 2 === 0 ? a : b)),
-      kinds.due(dayMs, b),
-    ],
-    ['of the same subscription', days(6).map((age) => kinds.due(age)), kinds.due(6 * dayMs)],
-    ['that is parked', days(6).map((age) => kinds.due(age)), kinds.parked(dayMs, b)],
-  ])('a newcomer %s is left out', (_, first, newcomer) => {
-    expect(givesWay(first, newcomer)).toEqual([])
-  })
-
-  test('subscriptions that outnumber the places do not change sides with each listing', () => {
-    const subscriptions = Array.from({ length: 5 }, (_, index) => `aaaaaaaa-0000-4000-8000-00000000000${index}`)
-    const all = subscriptions.flatMap((id) => days(4).map((age) => kinds.due(age, id)))
-    const backlog = testBacklog({ maxRecords: 3 })
-    learn(backlog, listingOf(all), now)
-    const kept = [...backlog.entries()]
-    for (let again = 0; again < 5; again += 1) expect(learn(backlog, listingOf(all), now).removed).toEqual([])
-    expect([...backlog.entries()]).toEqual(kept)
-  })
-
-  test('of two that hold one place each a record that backs off gives way to one that is due', () => {
-    expect(
-      givesWay(
-        [kinds.backingOff(dayMs), kinds.due(dayMs, 'aaaaaaaa-0000-4000-8000-00000000000c')],
-        kinds.due(2 * dayMs, b),
-      ),
-    ).toEqual([0])
-  })
-
-  test('a record that gives way to a newcomer of its own slice is counted', () => {
-    const backlog = testBacklog({ maxRecords: 2 })
-    const held = [kinds.due(2 * dayMs), kinds.due(3 * dayMs)]
-    learn(backlog, listingOf(held), now)
-    const { removed } = learn(backlog, listingOf([...held, kinds.due(4 * dayMs, b)]), now)
-    expect(removed.map(({ id }) => id)).toEqual([held[0]?.id])
-    expect(backlog.summary(now, notHeld).counts.due).toBe(3)
-  })
-
-  test('of its own subscription one that can only go out later gives way', () => {
-    expect(givesWay([kinds.due(2 * dayMs), kinds.parked(3 * dayMs)], kinds.due(dayMs))).toEqual([1])
-  })
-
-  test('neither the newest hour nor older records take more than nine tenths', () => {
-    const recent = Array.from({ length: 20 }, (_, index) => kinds.due((index + 1) * minuteMs))
-    const old = Array.from({ length: 20 }, (_, index) => kinds.due(dayMs + index * minuteMs))
-    for (const [first, second] of [
-      [recent, old],
-      [old, recent],
-    ] as const) {
-      const backlog = testBacklog({ maxRecords: 10 })
-      learn(backlog, listingOf([...first], { complete: false }), now)
-      expect(backlog.size()).toBe(9)
-      learn(backlog, listingOf([...second], { complete: false }), now)
-      expect(backlog.size()).toBe(10)
-    }
-  })
-
-  test.each([
-    ['in flight', false],
-    ['awaited', true],
-  ])('a record that is %s stays, in any case', (_, isAnswered) => {
-    const backlog = testBacklog({ maxRecords: 1 })
-    const record = due({ attempts: 29 })
-    learn(backlog, listingOf([record]), now)
-    const entry = begun(backlog, record)
-    if (isAnswered) backlog.outcomes.note(entry, accepted(), { answeredAt: now, monotonic: 2000 })
-    const newcomers = [kinds.due(10 * minuteMs), kinds.due(7 * dayMs - hourMs), kinds.due(dayMs, b)]
-    learn(backlog, listingOf(newcomers, { complete: false }), now)
-    expect(entryOf(backlog, record)).toBe(entry)
-    expect(backlog.size()).toBe(1)
-    expect(backlog.summary(now, notHeld).counts).toMatchObject({ awaiting: 1, due: 3 })
-  })
-
-  test('those whose tries only we know give way last: else a record listed for ever would be PATCHed on every sweep', () => {
-    const backlog = testBacklog({ maxRecords: 2 })
-    const [poison, rests] = [due({ eventLocal: now - hourMs * 2, attempts: 0 }), kinds.backingOff(3 * dayMs)]
-    learn(backlog, listingOf([poison, rests]), now)
-    noted(backlog, poison, { result: 'gone', reason: 'not-found', sent: true })
-    learn(backlog, listingOf([kinds.due(dayMs)], { complete: false }), now)
-    expect(decisionOf(backlog, poison)).toBe('backing-off')
-    expect(backlog.get(rests.id)).toBeUndefined()
-  })
-
-  test('what is reported as changed is held', () => {
-    const backlog = testBacklog({ maxRecords: 1 })
-    const [rests, other] = [kinds.backingOff(dayMs), kinds.due(10 * minuteMs)]
-    learn(backlog, listingOf([rests]), now)
-    const { changed } = learn(backlog, listingOf([rests, other]), now)
-    expect(changed.map(({ id }) => id)).toEqual([other.id])
+    noted(backlog, record, { result: 'gone', reason: 'not-found', sent: true })
+    const putBack = now - hourMs
+    expect(decisionOf(backlog, record, putBack)).toBe('backing-off')
+    learn(backlog, listingOf([record]), putBack)
+    expect(decisionOf(backlog, record, putBack)).toBe('due')
+    expect(entryOf(backlog, record).tries).toBe(1)
   })
 })
 
 describe('the summary', () => {
-  test('says held instead of due in trouble, and the oldest event that is neither parked nor excluded', () => {
+  test('has the oldest event that is neither parked nor excluded, and what its subscription’s gate holds', () => {
     const backlog = testBacklog({ policy: { select: { ...defaultPolicy.select, modules: ['accounts'] } } })
     expect(backlog.summary(now, notHeld).oldestOpenAt).toBeUndefined()
+    const [shut, open] = [subscription(1), subscription(2)]
     const records = [
       due({ eventLocal: now - 6 * dayMs, attempts: 30 }),
       due({ eventLocal: now - 5 * dayMs, module: 'other' }),
-      due({ eventLocal: now - 4 * dayMs }),
-      due({ eventLocal: now - 3 * dayMs }),
+      due({ eventLocal: now - 4 * dayMs, subscriptionId: shut }),
+      due({ eventLocal: now - 3 * dayMs, subscriptionId: open }),
     ]
     learn(backlog, listingOf(records), now)
-    expect(backlog.summary(now, notHeld)).toEqual({
-      counts: { due: 2, parked: 1, excluded: 1, 'backing-off': 0, held: 0, awaiting: 0 },
-      expiring: { due: 0, parked: 0, excluded: 0, 'backing-off': 0, held: 0, awaiting: 0 },
-      oldestOpenAt: now - 4 * dayMs,
-    })
-    expect(backlog.summary(now, () => 'paused').counts).toMatchObject({ due: 0, held: 2 })
+    const { counts, oldestOpenAt } = backlog.summary(now, (id) => (id === shut ? 'circuit' : undefined))
+    expect(counts).toEqual({ due: 1, held: 1, parked: 1, excluded: 1, 'backing-off': 0, awaiting: 0 })
+    expect(oldestOpenAt).toBe(now - 4 * dayMs)
   })
 
-  test('knows the oldest open event also when there was no room for it', () => {
+  test('has the oldest open event also when there is no room for it', () => {
     const backlog = testBacklog({ maxRecords: 1 })
     learn(backlog, listingOf([due({ eventLocal: now - hourMs / 2 })]), now)
     learn(backlog, listingOf([due({ eventLocal: now - 4 * dayMs })], { askedAt: 2000, complete: false }), now)
     expect(backlog.summary(now, notHeld).oldestOpenAt).toBe(now - 4 * dayMs)
-  })
-  test('asks for each subscription whether it is held', () => {
-    const backlog = testBacklog()
-    const [shut, open] = ['aaaaaaaa-0000-4000-8000-000000000001', 'aaaaaaaa-0000-4000-8000-000000000002']
-    const records = [shut, shut, open].map((subscriptionId) => due({ subscriptionId }))
-    learn(backlog, listingOf(records), now)
-    const gateOf = (subscriptionId: string): Gate | undefined => (subscriptionId === shut ? 'circuit' : undefined)
-    expect(backlog.summary(now, gateOf).counts).toMatchObject({ due: 1, held: 2 })
-  })
-
-  test('says what is expiring of all that may be lost: parked and held ones too, but not awaited ones', () => {
-    const backlog = testBacklog()
-    const edge = now - 7 * dayMs + 6 * hourMs
-    const ages = { inside: edge - 1000, outside: edge }
-    const [parked, awaited, waits] = [
-      due({ eventLocal: ages.inside, attempts: 30 }),
-      due({ eventLocal: ages.inside }),
-      due({ eventLocal: ages.inside }),
-    ]
-    learn(backlog, listingOf([parked, awaited, waits, due({ eventLocal: ages.outside })]), now)
-    noted(backlog, awaited, accepted())
-    expect(backlog.summary(now, () => 'paused').expiring).toMatchObject({ parked: 1, held: 1, awaiting: 0, due: 0 })
-    expect(backlog.summary(now, notHeld).expiring).toMatchObject({ parked: 1, due: 1, awaiting: 0, held: 0 })
   })
 })
