@@ -228,7 +228,6 @@ export function createReconciler(
     clock,
     random,
     concurrency: config.sweep.concurrency,
-    firstCheckMs: policy.outcome.firstCheck,
   })
   const sweeper = createSweeper({
     client,

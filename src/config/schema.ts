@@ -150,7 +150,7 @@ export const schema = z.strictObject({
     firstCheck: setting(
       duration('10ms', '1h'),
       '500ms',
-      'Delay before the outcome of a retry is first checked; it doubles after each check. A failure is confirmed after four times this delay.',
+      'Delay before an outcome is first checked, until the usual one is known; it doubles. A failure is confirmed after four times as long.',
     ),
     giveUpAfter: setting(
       duration('1s', '30d'),

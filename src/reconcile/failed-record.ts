@@ -18,6 +18,9 @@ export interface PendingOutcome {
   failedSince: number | undefined
   /** When to check next. */
   checkAt: number
+  /** Delay of its first check, and of the last check that showed no outcome (0 for none), in ms after the PATCH. */
+  plannedMs: number
+  missedMs: number
   /** True when a search by its event did not show it: then its second is searched. */
   missedByEvent: boolean
 }

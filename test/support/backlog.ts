@@ -205,6 +205,8 @@ export function awaitedOf(
     baseline: { attempts: 1, lastAttemptLocal: testNow - dayMs },
     failedSince: undefined,
     checkAt: patchedAt + 500,
+    plannedMs: 500,
+    missedMs: 0,
     missedByEvent: false,
     ...fields,
   }

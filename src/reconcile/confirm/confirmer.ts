@@ -1,4 +1,4 @@
-// Checks pending outcomes in rounds, at most one in twice `outcome.firstCheck`, the most overdue first. @see docs/architecture.md "Outcomes"
+// Checks pending outcomes in rounds, the most overdue first. @see docs/architecture.md "Outcomes"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { ListPage, ListQuery } from '../../platform/operations.ts'
 import type { PlatformClient } from '../../platform/client.ts'
@@ -16,13 +16,11 @@ import { afterPage, ownSearches, planSearches, type Search } from './searches.ts
 export interface ConfirmOptions {
   client: Pick<PlatformClient, 'list' | 'now'>
   backlog: Pick<Backlog, 'get'>
-  outcomes: Pick<Outcomes, 'firstCheckAt' | 'pending' | 'see'>
+  outcomes: Pick<Outcomes, 'firstCheckAt' | 'pending' | 'see' | 'usualDelayMs'>
   clock: Clock
   random: Random
   /** Calls at the same time. */
   concurrency: number
-  /** From a PATCH to its first check. Rounds are twice as far apart. */
-  firstCheckMs: number
   /** True for a subscription whose circuit is at its limit: its checks go first. */
   circuits: Pick<Circuits, 'isFull'>
 }
@@ -44,10 +42,18 @@ interface Round {
   failures: number
 }
 
+/** From one round to the next, unless retries wait for it, or so many checks are due. */
+const roundMs = 1000
+const manyDue = 3 * maxPageSize
+/** While checks are due in that time, how often this is looked at. */
+const pollMs = 50
 /** No search begins after this many calls of a round: the next round begins with the most urgent ones. */
 const maxCallsInRound = 50
 /** After this many failed calls in a row, the platform is the problem, not one record. */
 const maxFailures = 3
+/** Bounds of the event time between two records that share a call. */
+const minGapSeconds = 60
+const maxGapSeconds = 3600
 /** From one failed search of a record to the next: half of the time since its retry, within these bounds. */
 const minDelayMs = 1000
 const maxDelayMs = 300_000
@@ -56,10 +62,11 @@ const hopeless = new Set<PlatformFailure['reason']>(['unauthorized', 'forbidden'
 
 export function createConfirmer(options: ConfirmOptions): Confirmer {
   const { backlog, client, clock, concurrency, outcomes, random } = options
-  const roundMs = 2 * options.firstCheckMs
   const backoff = createPlatformBackoff(clock, random)
   /** Monotonic ms. */
   let roundAt = -Infinity
+  /** Rows of the platform's list in a second of event time, as spans have shown them last. */
+  let rowsPerSecond = 0
 
   const isDue = ({ awaiting }: FailedRecord): boolean => awaiting !== undefined && awaiting.checkAt <= roundAt
 
@@ -109,6 +116,9 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
       const answer = await client.list({ ...filter, page: search.page, size: maxPageSize }, round.signal, 'confirm')
       round.answers += 1
       round.failures = 0
+      if (search.kind === 'span' && search.page === 0 && answer.total !== undefined) {
+        rowsPerSecond = (rowsPerSecond + answer.total / (search.span.to - search.span.from)) / 2
+      }
       take(answer, askedAt)
       const left = records.filter(isDue)
       const next = afterPage({ ...search, records }, answer, left)
@@ -125,9 +135,14 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     }
   }
 
+  /** Two records share a call where a page has room for the rows between them. */
+  function sharedGapSeconds(): number {
+    return Math.min(maxGapSeconds, Math.max(minGapSeconds, maxPageSize / rowsPerSecond))
+  }
+
   async function work(round: Round): Promise<void> {
     const due = [...outcomes.pending()].filter(isDue)
-    let searches = planSearches(inOrderOfUrgency(due))
+    let searches = planSearches(inOrderOfUrgency(due), sharedGapSeconds())
     while (searches.length > 0) {
       const next = await Promise.all(searches.slice(0, concurrency).map((search) => advance(search, round)))
       searches = [...next.flat(), ...searches.slice(concurrency)]
@@ -136,8 +151,21 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     }
   }
 
+  /** Pause between two rounds: a quarter of the usual delay while a circuit at its limit waits for a due check, none when pages of them are due. */
+  function pauseMs(now: number): number {
+    const due = [...outcomes.pending()].filter(({ awaiting }) => awaiting !== undefined && awaiting.checkAt <= now)
+    if (due.length >= manyDue) return 0
+    const isWaiting = due.some(({ subscriptionId }) => options.circuits.isFull(subscriptionId))
+    return isWaiting ? Math.min(roundMs, outcomes.usualDelayMs() / 4) : roundMs
+  }
+
   return {
-    msUntilRound: () => Math.max(outcomes.firstCheckAt(), roundAt + roundMs, backoff.until()) - clock.monotonic(),
+    msUntilRound() {
+      const now = clock.monotonic()
+      const dueAt = Math.max(outcomes.firstCheckAt(), backoff.until())
+      if (dueAt > now || roundAt + roundMs <= now) return dueAt - now
+      return Math.min(pollMs, roundAt + pauseMs(now) - now)
+    },
     async check(signal) {
       const round = { signal, calls: 0, answers: 0, failures: 0 }
       roundAt = clock.monotonic()

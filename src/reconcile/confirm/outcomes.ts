@@ -23,6 +23,7 @@ import {
   verdictOf,
   type Outcome,
 } from './evidence.ts'
+import { createFirstCheck } from './first-check.ts'
 
 /** Emitted once for every retry that was accepted, or whose answer was lost. */
 export interface OutcomeEvent {
@@ -83,6 +84,8 @@ export interface Outcomes {
   pending(): ReadonlySet<FailedRecord>
   /** When the first check is due, monotonic ms; Infinity for none. Looks at each pending record. */
   firstCheckAt(): number
+  /** Delay of first checks, as it was learned, in ms. */
+  usualDelayMs(): number
   /** Delay of the most overdue check, in ms; 0 when none is due. */
   overdueMs(): number
 }
@@ -104,6 +107,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   const { backlog, circuits, clock, planner, policy, zone } = options
   const [doubtMs, lostAfterMs] = [doubtMsOf(policy), lostAfterMsOf(policy)]
   const pending = new Set<FailedRecord>()
+  const firstCheck = createFirstCheck(policy.firstCheck)
   let firstCheckAt = Infinity
 
   /** The next check of a record is due sooner than before. */
@@ -123,7 +127,10 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     backlog.touch(record)
     pending.delete(record)
     if (shown !== undefined) updateFailedRecord(record, shown, { zone, now: seenAt })
-    if (outcome === 'recovered') backlog.remove(record)
+    if (outcome === 'recovered') {
+      backlog.remove(record)
+      firstCheck.note(awaiting)
+    }
     // The time is now, not askedAt: retries sent in between count as sent before the circuit opened.
     circuits.settle(awaiting.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
     options.emit({
@@ -157,6 +164,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       settle(record, evidence, shown, check)
       return
     }
+    if (evidence !== 'doubtful') awaiting.missedMs = askedAt - awaiting.sentAt
     const before = awaiting.checkAt
     // Not from `askedAt`: the call may have waited for the rate since then.
     if (evidence === 'doubtful') awaiting.failedSince ??= check.monotonic
@@ -175,13 +183,16 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     begin(record, ticket, { sentAt, monotonic }) {
       backlog.touch(record)
       const { attempts, lastAttemptLocal } = record
+      const plannedMs = firstCheck.delayMs()
       record.awaiting = {
         ticket,
         sentAt: monotonic,
         lost: false,
         baseline: { attempts, lastAttemptLocal },
         failedSince: undefined,
-        checkAt: monotonic + policy.firstCheck,
+        checkAt: monotonic + plannedMs,
+        plannedMs,
+        missedMs: 0,
         missedByEvent: false,
       }
       record.tries += 1
@@ -220,6 +231,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       for (const { awaiting } of pending) firstCheckAt = Math.min(firstCheckAt, awaiting?.checkAt ?? Infinity)
       return firstCheckAt
     },
+    usualDelayMs: () => firstCheck.delayMs(),
     overdueMs: () => Math.max(0, clock.monotonic() - firstCheckAt),
   }
 }

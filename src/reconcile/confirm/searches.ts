@@ -19,8 +19,6 @@ export interface Search {
   seen: Set<string>
 }
 
-/** Event times that are further apart share no list call. */
-const maxGapSeconds = 60
 /** A span of this many pages is cut in two: deep pages are slow on any database. */
 const maxPages = 50
 /** A single second can't be cut: its pages are read while they cost less than single searches, and no more than this. */
@@ -54,8 +52,8 @@ function searchesOf(group: readonly FailedRecord[]): Search[] {
   return own.length > 1 ? [searchOf('span', group)] : own
 }
 
-/** The searches of a round, in the order of the records; those that lie close in event time share one. */
-export function planSearches(records: readonly FailedRecord[]): Search[] {
+/** The searches of a round, in the order of the records; those at most `maxGapSeconds` apart in event time share one. */
+export function planSearches(records: readonly FailedRecord[], maxGapSeconds: number): Search[] {
   const groups = new Map<FailedRecord, FailedRecord[]>()
   let group: FailedRecord[] = []
   let last = -Infinity

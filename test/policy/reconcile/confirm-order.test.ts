@@ -10,7 +10,7 @@ import { createTimeZone } from '../../../src/platform/time-zone.ts'
 
 /** So far from the others that its check is a call of its own. */
 function awaited(subscriptionId: string, hoursAgo: number, checkAt: number): FailedRecord {
-  const shown = failedRecord({ eventLocal: testNow - hoursAgo * hourMs, subscriptionId })
+  const shown = failedRecord({ eventLocal: testNow - 2 * hoursAgo * hourMs, subscriptionId })
   const record = createFailedRecord(shown, { zone: createTimeZone('UTC'), now: testNow })
   const { attempts, id, lastAttemptLocal } = record
   record.awaiting = {
@@ -20,6 +20,8 @@ function awaited(subscriptionId: string, hoursAgo: number, checkAt: number): Fai
     baseline: { attempts, lastAttemptLocal },
     failedSince: undefined,
     checkAt,
+    plannedMs: 500,
+    missedMs: 0,
     missedByEvent: false,
   }
   return record
@@ -42,13 +44,13 @@ test('checks of circuits at their limit come first, as they hold retries up; the
     backlog: { get: () => undefined },
     outcomes: {
       firstCheckAt: () => now,
+      usualDelayMs: () => 500,
       pending: () => new Set([late, later, full]),
       see: (record) => (record.awaiting = undefined),
     },
     clock,
     random: { next: () => 0.5, uuid: () => '' },
     concurrency: 1,
-    firstCheckMs: 500,
     circuits: { isFull: (subscriptionId) => subscriptionId === 'full' },
   })
   await confirmer.check(new AbortController().signal)

@@ -22,7 +22,7 @@ function pending(count: number, apartMs: number): FailedRecord[] {
 const barren = (total: number | undefined): ListPage => ({ records: [], unreadable: [], rows: 100, size: 100, total })
 
 function only(records: readonly FailedRecord[]): Search {
-  const [search, ...others] = planSearches(records)
+  const [search, ...others] = planSearches(records, 60)
   if (search === undefined || others.length > 0) throw new Error('one search was expected')
   return search
 }

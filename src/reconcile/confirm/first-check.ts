@@ -1,0 +1,60 @@
+// Learns how long after a PATCH its outcome is worth a first check: deliveries of one platform take milliseconds, of another seconds. No clock, no I/O. @see docs/architecture.md "Outcomes"
+
+/** A recovered record, in ms after its PATCH. */
+export interface Recovery {
+  /** The delay of its first check, as it was when the PATCH was sent. */
+  plannedMs: number
+  /** The last check that still showed nothing; 0 for none. */
+  missedMs: number
+}
+
+export interface FirstCheck {
+  /** Delay of the first check, in ms: between 50 ms and 10 s. */
+  delayMs(): number
+  note(recovery: Recovery): void
+}
+
+const minMs = 50
+const maxMs = 10_000
+/** Recovered records that decide together, and how many of their first checks must have shown the outcome. */
+const batch = 20
+const enoughHits = 18
+const shorter = 0.6
+const longer = 1.25
+/** After a delay that was too short, none shorter than the last good one is tried for so many records. */
+const recordsBeforeNextTry = 5000
+
+/** `initialMs`: `outcome.firstCheck`. */
+export function createFirstCheck(initialMs: number): FirstCheck {
+  let delayMs = initialMs
+  /** The last delay after which nearly all outcomes were known. */
+  let goodMs = 0
+  let recordsBeforeTry = 0
+  let hits = 0
+  let misses: number[] = []
+
+  function change(toMs: number): void {
+    delayMs = Math.min(maxMs, Math.max(minMs, toMs))
+    hits = 0
+    misses = []
+  }
+
+  return {
+    delayMs: () => delayMs,
+    note({ missedMs, plannedMs }) {
+      // One that was sent with another delay says nothing of this one.
+      if (plannedMs !== delayMs) return
+      recordsBeforeTry -= 1
+      if (missedMs < plannedMs) hits += 1
+      else misses.push(missedMs)
+      if (misses.length >= batch / 2) {
+        recordsBeforeTry = recordsBeforeNextTry
+        const [median = delayMs] = misses.toSorted((a, b) => a - b).slice(misses.length / 2)
+        change(delayMs < goodMs ? goodMs : longer * median)
+      } else if (hits + misses.length >= batch) {
+        if (hits >= enoughHits) goodMs = delayMs
+        change(hits >= enoughHits && recordsBeforeTry <= 0 ? shorter * delayMs : delayMs)
+      }
+    },
+  }
+}

@@ -1,0 +1,59 @@
+// The delay of first checks follows the platform's deliveries.
+import { expect, test } from 'vitest'
+import { createFirstCheck, type FirstCheck } from '../../../src/reconcile/confirm/first-check.ts'
+import { nextCheckAt } from '../../../src/reconcile/confirm/evidence.ts'
+import { defaultPolicy } from '../../support/backlog.ts'
+
+const { outcome } = defaultPolicy
+
+/** Recovers so many records, `together` at a time; gives how many first checks came too early. */
+function recover(firstCheck: FirstCheck, count: number, takesMs: (index: number) => number, together = 1): number {
+  let misses = 0
+  for (let from = 0; from < count; from += together) {
+    const plannedMs = firstCheck.delayMs()
+    for (let index = from; index < from + together; index += 1) {
+      let [missedMs, at] = [0, plannedMs]
+      for (; at < takesMs(index); at = nextCheckAt(0, at, outcome)) missedMs = at
+      if (missedMs > 0) misses += 1
+      firstCheck.note({ plannedMs, missedMs })
+    }
+  }
+  return misses
+}
+
+test.each([
+  { takesMs: 10, from: 50, to: 50 },
+  { takesMs: 300, from: 300, to: 500 },
+  { takesMs: 2000, from: 2000, to: 4000 },
+  { takesMs: 5000, from: 5000, to: 10_000 },
+  { takesMs: 60_000, from: 10_000, to: 10_000 },
+])(
+  'deliveries of $takesMs ms: it settles between $from and $to ms, after few checks too early',
+  ({ from, takesMs, to }) => {
+    for (const together of [1, 100]) {
+      const firstCheck = createFirstCheck(outcome.firstCheck)
+      expect(firstCheck.delayMs()).toBe(outcome.firstCheck)
+      const misses = recover(firstCheck, 4000, () => takesMs, together)
+      expect(firstCheck.delayMs()).toBeGreaterThanOrEqual(from)
+      expect(firstCheck.delayMs()).toBeLessThanOrEqual(to)
+      expect(misses).toBeLessThanOrEqual(takesMs > 10_000 ? 4000 : 600)
+    }
+  },
+)
+
+test('a few slow deliveries among quick ones do not count', () => {
+  const firstCheck = createFirstCheck(outcome.firstCheck)
+  recover(firstCheck, 4000, (index) => (index % 20 === 0 ? 30_000 : 40))
+  expect(firstCheck.delayMs()).toBe(50)
+})
+
+test.each([
+  { before: 40, after: 3000, at: 3000 },
+  { before: 3000, after: 40, at: 50 },
+])('it follows from deliveries of $before ms to deliveries of $after ms', ({ after, at, before }) => {
+  const firstCheck = createFirstCheck(outcome.firstCheck)
+  recover(firstCheck, 2000, () => before)
+  recover(firstCheck, 12_000, () => after)
+  expect(firstCheck.delayMs()).toBeGreaterThanOrEqual(at)
+  expect(firstCheck.delayMs()).toBeLessThanOrEqual(2 * at)
+})
