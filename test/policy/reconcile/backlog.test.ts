@@ -120,6 +120,25 @@ describe('places of a full backlog', () => {
       [50, 50, 100],
     ],
     [
+      'they do not have it from those that back off',
+      [
+        ['p', 'parked', 300],
+        ['q', 'backingOff', 300],
+        ['b', 'due', 50],
+      ],
+      200,
+      [0, 150, 50],
+    ],
+    [
+      'within a subscription, too, what can go now comes first',
+      [
+        ['a', 'backingOff', 300],
+        ['a', 'due', 100],
+      ],
+      200,
+      [100, 100],
+    ],
+    [
       'an open circuit keeps ten of its records, enough for probes',
       [
         ['open', 'due', 300],
