@@ -2,7 +2,6 @@
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { ListPage, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
 import type { ListPurpose, PlatformClient } from '../../src/platform/client.ts'
-import { createTimeZone, type TimeZone } from '../../src/platform/time-zone.ts'
 import type { RateLimiter } from '../../src/platform/rate-limiter.ts'
 import type { WebhookRecord } from '../../src/platform/record.ts'
 import { learn, listingOf, testNow } from './backlog.ts'
@@ -15,8 +14,6 @@ export interface Delivery {
   /** From its taking to its end, in ms; 0 is before the answer. */
   afterMs: number
   status: 'successful' | 'failed'
-  /** What the receiver answers; null when it does not. */
-  code?: number | null
 }
 
 export interface SkyCall {
@@ -36,45 +33,25 @@ export interface SkyOptions {
   delivered?: readonly number[]
   /** Time of one call, there and back. Default 20. */
   latencyMs?: number
-  /** Default: successful after two seconds. Undefined: its outcome never comes. */
-  deliver?: (record: WebhookRecord, now: number) => Delivery | undefined
-  /** What a record is shown as until its delivery has ended. Default `processing`. */
-  meanwhile?: 'processing' | 'failed'
-  /** When an attempt is counted: at its beginning, or (default) at its end. */
-  counts?: 'start' | 'end'
-  /** Rows on a page at most. Default 100. */
-  maxPageSize?: number
-  /** The page size in the answer: its own (default), an echo of the question, or none. */
-  tellsSize?: 'own' | 'asked' | 'none'
-  totals?: 'true' | 'none' | 'zero' | 'half' | 'double' | 'huge'
-  /** Parameters that a gateway drops. */
-  ignores?: readonly ('eventId' | 'from' | 'to')[]
-  /** `unstable`: rows change places from call to call. Default: by event time. */
-  order?: 'event' | 'unstable'
-  zone?: string
+  deliver: (record: WebhookRecord, now: number) => Delivery
   /** Runs when a call has arrived: may throw what the call rejects with. */
   before?: (call: SkyCall) => void
-  /** Makes another answer of that to a retry that was taken. */
-  answer?: (answer: RetryAnswer, record: WebhookRecord) => RetryAnswer
 }
 
 interface Row {
   record: WebhookRecord
-  /** What it becomes, and when (monotonic ms). */
-  ends?: { at: number; wall: number; delivery: Delivery }
+  /** What it becomes, and when (monotonic and wall-clock ms). */
+  ends?: { at: number; wall: number; status: Delivery['status'] }
 }
 
 interface Sky extends PlatformClient {
   calls: SkyCall[]
-  /** Ids that no list shows, as if they were not there. */
-  hidden: Set<string>
   /** The record as the platform shows it now. */
   shown(id: string): WebhookRecord
-  change(id: string, fields: Partial<WebhookRecord>): void
-  /** Records that are not successful yet. */
-  unresolved(): string[]
   counts(): Record<SkyCall['kind'], number>
 }
+
+const pageSize = 100
 
 /** A row of another's, delivered long ago. */
 function deliveredRow(position: number, eventLocal: number): WebhookRecord {
@@ -83,16 +60,8 @@ function deliveredRow(position: number, eventLocal: number): WebhookRecord {
   return { ...known, id, eventId: id, status: 'successful', attempts: 1, eventLocal }
 }
 
-/** Every other row from behind, then the rest: another order on each call, and the same each time the test runs. */
-function shifted<T>(items: readonly T[], by: number): T[] {
-  const start = items.length === 0 ? 0 : (by * 37) % items.length
-  return [...items.slice(start), ...items.slice(0, start)]
-}
-
 function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; rate: RateLimiter }): Sky {
-  const { latencyMs = 20, maxPageSize = 100, meanwhile = 'processing', tellsSize = 'own', totals = 'true' } = options
-  const zone: TimeZone = createTimeZone(options.zone ?? 'UTC')
-  const ignores = new Set(options.ignores)
+  const { latencyMs = 20 } = options
   const rows: Row[] = options.records.map((record) => ({ record: { ...record } }))
   const byId = new Map(rows.map((row) => [row.record.id, row]))
   const byEvent = Map.groupBy(rows, ({ record }) => record.eventId)
@@ -104,54 +73,28 @@ function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; rate: R
   const indexOf = (second: number): number => firstFrom(second, seconds.length, (at) => seconds[at] ?? Infinity)
   const ours = Int32Array.from(all.keys().filter((position) => all[position]?.row !== undefined))
   const calls: SkyCall[] = []
-  const hidden = new Set<string>()
 
   /** The record as it is now. */
   function refresh(row: Row): WebhookRecord {
-    const { ends } = row
-    if (ends === undefined || ends.at > clock.monotonic()) return row.record
-    const { code, status } = ends.delivery
-    const isCounted = options.counts === 'start'
-    row.record = {
-      ...row.record,
-      status,
-      responseStatusCode: code === undefined ? (status === 'successful' ? 200 : 503) : code,
-      ...(!isCounted && { attempts: row.record.attempts + 1, lastAttemptLocal: zone.toLocal(ends.wall) }),
-    }
+    const { ends, record } = row
+    if (ends === undefined || ends.at > clock.monotonic()) return record
+    const responseStatusCode = ends.status === 'successful' ? 200 : 503
+    const attempt = { attempts: record.attempts + 1, lastAttemptLocal: ends.wall }
+    row.record = { ...record, ...attempt, status: ends.status, responseStatusCode }
     delete row.ends
     return row.record
-  }
-
-  function begin(row: Row): void {
-    const { record } = row
-    const delivery = options.deliver === undefined ? after(2000)(record) : options.deliver(record, clock.now())
-    const isCounted = options.counts === 'start'
-    row.record = {
-      ...record,
-      status: meanwhile,
-      ...(isCounted && { attempts: record.attempts + 1, lastAttemptLocal: zone.toLocal(clock.now()) }),
-    }
-    if (delivery === undefined) return
-    row.ends = { at: clock.monotonic() + delivery.afterMs, wall: clock.now() + delivery.afterMs, delivery }
   }
 
   function retried(id: string): RetryAnswer {
     const row = byId.get(id)
     if (row === undefined) return { result: 'gone', reason: 'not-found', sent: true }
-    const { status } = refresh(row)
-    const isUnderWay = row.ends !== undefined
+    const record = refresh(row)
+    const { status } = record
     if (status !== 'failed') return { result: 'already-resolved', reason: 'conflict', sent: true, found: status }
-    if (isUnderWay) throw new Error(`${id} was retried while it is being delivered`)
-    begin(row)
-    const answer = accepted(refresh(row))
-    return options.answer?.(answer, row.record) ?? answer
-  }
-
-  /** Positions of what was asked for. */
-  function range(query: ListQuery): [first: number, end: number] {
-    const from = query.from === undefined || ignores.has('from') ? -Infinity : query.from
-    const to = query.to === undefined || ignores.has('to') ? Infinity : query.to
-    return [indexOf(from), indexOf(to + 1)]
+    const { afterMs, status: becomes } = options.deliver(record, clock.now())
+    row.record = { ...record, status: 'processing' }
+    row.ends = { at: clock.monotonic() + afterMs, wall: clock.now() + afterMs, status: becomes }
+    return accepted(refresh(row))
   }
 
   function rowAt(position: number): WebhookRecord {
@@ -160,48 +103,28 @@ function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; rate: R
   }
 
   /** Those of one event, or of one status, are few: they are found one by one; of others only what was failed once. */
-  function picked(query: ListQuery): WebhookRecord[] {
-    if (query.eventId !== undefined && !ignores.has('eventId')) {
-      return (byEvent.get(query.eventId) ?? []).map((row) => ({ ...refresh(row) }))
-    }
-    const [first, end] = range(query)
+  function picked({ eventId, status }: ListQuery, [first, end]: readonly [number, number]): WebhookRecord[] {
+    if (eventId !== undefined) return (byEvent.get(eventId) ?? []).map((row) => ({ ...refresh(row) }))
+    const from = firstFrom(first, ours.length, (index) => ours[index] ?? Infinity)
     const records: WebhookRecord[] = []
-    for (const position of ours) {
-      if (position >= end) break
-      const row = position < first ? undefined : all[position]?.row
-      if (row === undefined) continue
-      const record = refresh(row)
-      if (record.status === query.status) records.push({ ...record })
+    for (let index = from; index < ours.length && (ours[index] ?? end) < end; index += 1) {
+      const record = rowAt(ours[index] ?? end)
+      if (record.status === status) records.push(record)
     }
     return records
   }
 
-  /** All that a query shows, on all its pages. */
-  function whole(query: ListQuery, isPicked: boolean): WebhookRecord[] {
-    const [first, end] = range(query)
-    const found = isPicked ? picked(query) : Array.from({ length: end - first }, (_, index) => rowAt(first + index))
-    const shown = found.filter(({ id }) => !hidden.has(id))
-    return options.order === 'unstable' ? shifted(shown, calls.length) : shown
-  }
-
-  function told(found: number): number | undefined {
-    const tells = { true: found, none: undefined, zero: 0, half: Math.floor(found / 2), double: found * 2, huge: 1e15 }
-    return tells[totals]
-  }
-
   function page(query: ListQuery): ListPage {
-    const size = Math.min(query.size, maxPageSize)
-    const isPicked = query.status !== undefined || (query.eventId !== undefined && !ignores.has('eventId'))
-    const isWhole = isPicked || options.order === 'unstable' || hidden.size > 0
-    const found = isWhole ? whole(query, isPicked) : undefined
-    const [first, end] = range(query)
-    const count = found?.length ?? end - first
-    const [from, to] = [query.page * size, Math.min(count, (query.page + 1) * size)]
+    const size = Math.min(query.size, pageSize)
+    const range = [indexOf(query.from ?? -Infinity), indexOf((query.to ?? Infinity) + 1)] as const
+    const isPicked = query.status !== undefined || query.eventId !== undefined
+    const found = isPicked ? picked(query, range) : undefined
+    const total = found?.length ?? range[1] - range[0]
+    const [from, to] = [query.page * size, Math.min(total, (query.page + 1) * size)]
     const records =
       found?.slice(from, to) ??
-      Array.from({ length: Math.max(0, to - from) }, (_, index) => rowAt(first + from + index))
-    const sizes = { own: size, asked: query.size, none: undefined }
-    return { records, unreadable: [], rows: records.length, size: sizes[tellsSize], total: told(count) }
+      Array.from({ length: Math.max(0, to - from) }, (_, index) => rowAt(range[0] + from + index))
+    return { records, unreadable: [], rows: records.length, size, total }
   }
 
   async function travel<T>(call: SkyCall, signal: AbortSignal, work: () => T): Promise<T> {
@@ -217,7 +140,6 @@ function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; rate: R
 
   return {
     calls,
-    hidden,
     async list(query, signal, purpose = 'list') {
       await rate.acquire(purpose, signal)
       return travel({ kind: purpose, query: { ...query }, at: clock.monotonic() }, signal, () => page(query))
@@ -230,12 +152,6 @@ function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; rate: R
       if (row === undefined) throw new Error(`the sky has no record ${id}`)
       return refresh(row)
     },
-    change(id, fields) {
-      const row = byId.get(id)
-      if (row === undefined) throw new Error(`the sky has no record ${id}`)
-      row.record = { ...refresh(row), ...fields }
-    },
-    unresolved: () => rows.filter((row) => refresh(row).status !== 'successful').map(({ record }) => record.id),
     counts() {
       const counts = { retry: 0, list: 0, confirm: 0 }
       for (const { kind } of calls) counts[kind] += 1
@@ -245,7 +161,7 @@ function createSky(options: SkyOptions, { clock, rate }: { clock: Clock; rate: R
 }
 
 /** Every delivery succeeds after so long. */
-export function after(afterMs: number): (record: WebhookRecord) => Delivery {
+export function after(afterMs: number): () => Delivery {
   return () => ({ afterMs, status: 'successful' })
 }
 
@@ -256,7 +172,6 @@ export function under(options: SkyOptions, more: ReconcileOptions = {}): World {
   const made: { sky?: Sky } = {}
   const world = reconcile({
     circuit: { enabled: true },
-    ...(options.zone !== undefined && { zone: options.zone }),
     ...more,
     client(parts) {
       made.sky = createSky(options, parts)
@@ -284,11 +199,4 @@ export function outcomesOf(world: World): Record<string, number> {
     if (fact.type === 'outcome') counts[fact.outcome] = (counts[fact.outcome] ?? 0) + 1
   }
   return counts
-}
-
-/** Milliseconds from the first retry of a record to each later call that pass. */
-export function since(world: World, id: string, passes: (call: SkyCall) => boolean): number[] {
-  const sent = world.sky.calls.find((call) => call.id === id)?.at
-  if (sent === undefined) throw new Error(`${id} was not retried`)
-  return world.sky.calls.filter((call) => call.at > sent && passes(call)).map(({ at }) => at - sent)
 }

@@ -1,7 +1,7 @@
-// What a recovery costs in calls: retries, sweeps and checks of a whole outage, counted on the platform's side.
+// What a recovery costs in calls and time: retries, sweeps and checks of a whole outage, counted on the platform's side.
 // test/e2e/sizes.e2e.ts has ten times as many records. @see docs/architecture.md "Outcomes"
 import { describe, expect, test } from 'vitest'
-import { hourMs, minuteMs } from '../../support/backlog.ts'
+import { hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { batches, costOf, evenly, paces } from '../../support/call-costs.ts'
 
 describe.each(paces)('1,000 records at $maxPerSecond/s', (pace) => {
@@ -16,14 +16,32 @@ describe.each(paces)('1,000 records at $maxPerSecond/s', (pace) => {
   })
 })
 
-test('1,000 in batches of one second, a minute apart: at most 1.08 calls each', async () => {
-  const cost = await costOf({ failed: batches(10, 100, minuteMs), deliveryMs: 400 })
-  expect(cost.perRecord).toBeLessThanOrEqual(1.08)
+test.each([
+  { deliveryMs: 50, seconds: 7, lists: 230 },
+  { deliveryMs: 300, seconds: 7.5, lists: 245 },
+  { deliveryMs: 2000, seconds: 26, lists: 245 },
+  { deliveryMs: 5000, seconds: 60, lists: 390 },
+])('10,000 delivered in $deliveryMs ms: $seconds s and $lists list calls at most', async (row) => {
+  const quick = { maxPerSecond: 2000, latencyMs: 20, concurrency: 64, subscriptions: 4 }
+  const cost = await costOf({ ...quick, failed: evenly(10_000, hourMs), deliveryMs: row.deliveryMs })
+  expect(cost.list + cost.confirm).toBeLessThanOrEqual(row.lists)
+  expect(cost.seconds).toBeLessThanOrEqual(row.seconds)
 })
 
-test('1,000 of one second: at most 1.15 calls each', async () => {
-  const cost = await costOf({ failed: batches(1, 1000, 0), deliveryMs: 400 })
-  expect(cost.perRecord).toBeLessThanOrEqual(1.15)
+const before = testNow - 100 * hourMs
+
+test.each([
+  { times: 0, bound: 1.1 },
+  { times: 10, bound: 1.25 },
+  { times: 200, bound: 2.03 },
+])('1,000 over 88 hours among $times times as many of others: at most $bound calls each', async ({ bound, times }) => {
+  const cost = await costOf({
+    failed: evenly(1000, 88 * hourMs, before),
+    delivered: evenly(1000 * times, 88 * hourMs, before),
+    deliveryMs: 400,
+    subscriptions: 4,
+  })
+  expect(cost.perRecord).toBeLessThanOrEqual(bound)
 })
 
 test.each([
@@ -36,6 +54,16 @@ test.each([
     deliveryMs: 400,
   })
   expect(cost.perRecord).toBeLessThanOrEqual(bound)
+})
+
+test('1,000 in batches of one second, a minute apart: at most 1.08 calls each', async () => {
+  const cost = await costOf({ failed: batches(10, 100, minuteMs), deliveryMs: 400 })
+  expect(cost.perRecord).toBeLessThanOrEqual(1.08)
+})
+
+test('1,000 of one second: at most 1.15 calls each', async () => {
+  const cost = await costOf({ failed: batches(1, 1000, 0), deliveryMs: 400 })
+  expect(cost.perRecord).toBeLessThanOrEqual(1.15)
 })
 
 test.each([

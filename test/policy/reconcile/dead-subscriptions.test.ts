@@ -1,8 +1,9 @@
 // Many dead subscriptions beside healthy ones, at the default rate: they hold no other up, and few deliveries go into each. @see docs/architecture.md "Circuits"
 import { expect, test } from 'vitest'
-import { minuteMs, secondMs } from '../../support/backlog.ts'
-import { records } from '../../support/confirming.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { dayMs, minuteMs, secondMs, testNow } from '../../support/backlog.ts'
 import { subscription } from '../../support/dispatching.ts'
+import { failedRecord } from '../../support/fake-platform.ts'
 import { holdingUnder, type World } from '../../support/sky.ts'
 
 const [dead, healthy] = [20, 10]
@@ -12,9 +13,11 @@ function isDead(subscriptionId: string): boolean {
 }
 
 /** The dead subscriptions come first: all of theirs is due before anything of the others. */
-function mixed(): ReturnType<typeof records> {
-  const of = (number: number, count: number): ReturnType<typeof records> =>
-    records(count, secondMs, { subscriptionId: subscription(number) })
+function mixed(): WebhookRecord[] {
+  const of = (number: number, count: number): WebhookRecord[] =>
+    Array.from({ length: count }, (_, index) =>
+      failedRecord({ eventLocal: testNow - dayMs + index * secondMs, subscriptionId: subscription(number) }),
+    )
   return [
     ...Array.from({ length: dead }, (_, index) => of(index, 100)),
     ...Array.from({ length: healthy }, (_, index) => of(dead + index, 50)),

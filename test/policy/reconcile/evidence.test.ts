@@ -1,8 +1,15 @@
-// What one look is evidence of, given what was listed before the retry and seen since; and when the next look is.
+// What one check is evidence of, given what was listed before the retry; when the next check is; the verdict about the receiver.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { evidenceOf, nextCheckAt, type Evidence } from '../../../src/reconcile/confirm/evidence.ts'
+import {
+  evidenceOf,
+  nextCheckAt,
+  verdictOf,
+  type Evidence,
+  type Outcome,
+} from '../../../src/reconcile/confirm/evidence.ts'
+import type { ReceiverVerdict } from '../../../src/reconcile/retry/circuit-breaker.ts'
 import { defaultPolicy, hourMs, minuteMs, patchedAt, testNow } from '../../support/backlog.ts'
 
 const [t0, t1] = [testNow - hourMs, testNow + 20]
@@ -67,21 +74,6 @@ describe('a new attempt that is shown as failed', () => {
   })
 })
 
-const shownAs = fc.record({
-  status: fc.constantFrom('failed' as const, 'other' as const, 'processing' as const),
-  attempts: fc.nat(40),
-  lastAttemptLocal: fc.option(fc.integer({ min: t0, max: t1 })),
-})
-
-test('what was shown before the PATCH is never evidence, no matter what came between', () => {
-  const stands = shownAs.filter(({ status }) => status !== 'processing')
-  fc.assert(
-    fc.property(stands, fc.option(fc.nat(hourMs), { nil: undefined }), fc.nat(hourMs), (before, since, after) => {
-      expect(evidence(before, since, before, after)).toBe('unchanged')
-    }),
-  )
-})
-
 describe('when to look', () => {
   const { outcome: policy } = defaultPolicy
 
@@ -110,5 +102,21 @@ describe('when to look', () => {
         },
       ),
     )
+  })
+})
+
+describe('the verdict about the receiver', () => {
+  const recovered = [null, 200, 422, 503].map((status) => ['recovered', status, 'recovered'] as const)
+  const unknown = [null, 422, 503].map((status) => ['unknown', status, 'unknown'] as const)
+  const failing = [null, 0, 200, 302, 399, 401, 403, 404, 408, 425, 429, 500, 503, 599]
+  const refusing = [400, 402, 405, 409, 410, 413, 422, 499]
+
+  test.each<readonly [Outcome, number | null, ReceiverVerdict]>([
+    ...recovered,
+    ...unknown,
+    ...failing.map((status) => ['failed-again', status, 'failed-again'] as const),
+    ...refusing.map((status) => ['failed-again', status, 'refused'] as const),
+  ])('%s, the receiver answered %j: %s', (outcome, status, verdict) => {
+    expect(verdictOf(outcome, status)).toBe(verdict)
   })
 })
