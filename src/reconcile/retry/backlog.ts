@@ -132,8 +132,8 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   function rowOf(entry: FailedRecord, now: number): LeftOutRow {
-    const { decision, dueAt } = decide(entry, policy, { now })
-    return { decision, dueAt, eventSecond: eventSecondOf(entry), subscriptionId: entry.subscriptionId }
+    const { decision } = decide(entry, policy, { now })
+    return { decision, eventSecond: eventSecondOf(entry), subscriptionId: entry.subscriptionId }
   }
 
   /** When there are more records than places, some give way. Returns the newcomers that find no place. */
@@ -286,7 +286,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
         counts[decision] += outside.counts[decision]
         expiring[decision] += outside.expiring[decision]
       }
-      const oldestOutside = leftOut.oldestSecond()
+      const oldestOutside = leftOut.oldestSecond(() => true)
       if (oldestOutside !== undefined) oldest = Math.min(oldest, laterReadingNotAfter(zone, oldestOutside * 1000, now))
       return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest, lastDueAt }
     },

@@ -7,8 +7,6 @@ import { contains, type Span } from '../window.ts'
 export interface LeftOutRow {
   subscriptionId: string
   decision: Decision
-  /** When it may be retried, in epoch ms of the platform's clock. */
-  dueAt: number
   /** Second of the event on the platform's wall clock, with its fraction. */
   eventSecond: number
 }
@@ -30,10 +28,11 @@ export interface LeftOut {
    * part beyond `listedTo`.
    */
   relist(from: number): (listedTo: number) => void
-  /** Local second, with its fraction, of the first of these subscriptions' records that may go out by now; undefined for none. A lower bound. */
-  waitingFrom(isMeant: (subscriptionId: string) => boolean, now: number): number | undefined
-  /** Local second, with its fraction, of the oldest record that can be retried, now or later; undefined for none. A lower bound. */
-  oldestSecond(): number | undefined
+  /**
+   * Local second, with its fraction, of the oldest record of these subscriptions that is neither parked nor excluded, or
+   * earlier; undefined when there is none.
+   */
+  oldestSecond(isMeant: (subscriptionId: string) => boolean): number | undefined
   /** Returns how many have left the window since then, without excluded ones. */
   forgetBefore(localSecond: number): number
   /** Counts of the last full sweep, and of listings beyond it since; `isHeld`: a due record of that subscription counts as held. */
@@ -51,12 +50,6 @@ interface Tally {
   expiringBefore: number
   /** They do not touch. */
   listed: Span[]
-}
-
-/** Where and when a subscription has the first of its left-out records: two lower bounds. */
-interface Waiting {
-  second: number
-  dueAt: number
 }
 
 /** Rows this near the window's start are counted by the second; by then the next full sweep has come. */
@@ -109,24 +102,23 @@ export function createLeftOut(): LeftOut {
   let present = newTally(-Infinity)
   /** By the full sweep under way. */
   let next: Tally | undefined
-  /** By subscription; `before`: what a listing under way is about to replace. */
-  const waiting = new Map<string, Waiting>()
-  const before = new Map<string, Waiting>()
+  /** The oldest second by subscription; `before`: what a listing under way is about to replace. */
+  const oldest = new Map<string, number>()
+  const before = new Map<string, number>()
   /** Selected rows by second, for those that leave the window first. */
   const lapsing = new Map<number, number>()
   let lapsingBefore = -Infinity
   /** The latest second of any listing. */
   let listedUntil = -Infinity
 
-  function noteWaiting(id: string, { dueAt, second }: Waiting): void {
-    const known = waiting.get(id) ?? { second: Infinity, dueAt: Infinity }
-    waiting.set(id, { second: Math.min(known.second, second), dueAt: Math.min(known.dueAt, dueAt) })
+  function noteOldest(subscriptionId: string, second: number): void {
+    oldest.set(subscriptionId, Math.min(oldest.get(subscriptionId) ?? Infinity, second))
   }
 
   /** Notes a row without a place. */
-  function note({ decision, dueAt, eventSecond, subscriptionId }: LeftOutRow): void {
+  function note({ decision, eventSecond, subscriptionId }: LeftOutRow): void {
     if (decision === 'excluded') return
-    if (decision !== 'parked') noteWaiting(subscriptionId, { second: eventSecond, dueAt })
+    if (decision !== 'parked') noteOldest(subscriptionId, eventSecond)
     const second = Math.floor(eventSecond)
     if (second < lapsingBefore) lapsing.set(second, (lapsing.get(second) ?? 0) + 1)
   }
@@ -172,28 +164,20 @@ export function createLeftOut(): LeftOut {
       }
     },
     relist(from) {
-      for (const [id, known] of waiting) {
-        if (known.second < from) continue
-        waiting.delete(id)
-        before.set(id, known)
+      for (const [id, second] of oldest) {
+        if (second < from) continue
+        oldest.delete(id)
+        before.set(id, second)
       }
       return (listedTo) => {
-        for (const [id, { dueAt, second }] of before) {
-          if (listedTo < listedUntil) noteWaiting(id, { second: Math.max(second, listedTo), dueAt })
-        }
+        for (const [id, second] of before) if (listedTo < listedUntil) noteOldest(id, Math.max(second, listedTo))
         before.clear()
       }
     },
-    waitingFrom(isMeant, now) {
+    oldestSecond(isMeant) {
       let first = Infinity
-      for (const [id, { dueAt, second }] of waiting) {
-        if (second < first && dueAt <= now && isMeant(id)) first = second
-      }
+      for (const [id, second] of [...oldest, ...before]) if (second < first && isMeant(id)) first = second
       return first === Infinity ? undefined : first
-    },
-    oldestSecond() {
-      const oldest = Math.min(Infinity, ...[...waiting.values(), ...before.values()].map(({ second }) => second))
-      return oldest === Infinity ? undefined : oldest
     },
     forgetBefore(localSecond) {
       let lapsed = 0

@@ -42,7 +42,7 @@ export interface SweepSchedule {
   /** The newest part was listed; it is part of a full sweep, too. */
   recentDone(workedMs: number): void
   fullDone(workedMs: number): void
-  /** Left-out records were listed again; `isFull`: as many as have room now. */
+  /** Left-out records were listed again; `isFull`: until there was no room for more. Else all that is due has a place. */
   leftOutDone(isFull: boolean, workedMs: number): void
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
   restEndsInMs(): number | undefined
@@ -100,7 +100,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   /** Left-out records of closed circuits are listed again before the next full sweep. */
   function hasRoomForLeftOut(): boolean {
     if (clock.monotonic() < leftOutRestsUntil || backsOff() || rate.pausedForMs() > 0) return false
-    return backlog.leftOut.waitingFrom(isClosed, now()) !== undefined && !isHalfFull()
+    return backlog.leftOut.oldestSecond(isClosed) !== undefined && !isHalfFull()
   }
 
   return {
@@ -122,7 +122,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
       asked = undefined
       return target
     },
-    msUntilNext: () => (backlog.leftOut.oldestSecond() === undefined ? undefined : roomCheckMs),
+    msUntilNext: () => (backlog.leftOut.oldestSecond(() => true) === undefined ? undefined : roomCheckMs),
     begin(target) {
       underWay.add(target)
     },
@@ -150,7 +150,7 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
     },
     leftOutDone(isFull, workedMs) {
       const restMs = isFull ? 0 : restFactor * workedMs
-      leftOutRestsUntil = clock.monotonic() + Math.min(maxRestMs.recent, restMs)
+      leftOutRestsUntil = clock.monotonic() + Math.min(maxRestMs.full, restMs)
     },
     restEndsInMs() {
       const ends = Object.values(restsUntil).filter((at) => at !== undefined)

@@ -229,10 +229,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     await listNewest(current)
   }
 
-  /** Lists from the first left-out record that may be retried now, until such a record finds no place. */
+  /** Lists from the oldest left-out record of a closed circuit, until one that is due finds no place. */
   async function sweepLeftOut(current: Sweep): Promise<void> {
     const whole = forget()
-    const from = Math.max(whole.from, Math.floor(leftOut.waitingFrom(isClosed, client.now()) ?? whole.to))
+    const from = Math.max(whole.from, Math.floor(leftOut.oldestSecond(isClosed) ?? whole.to))
     const restore = leftOut.relist(from)
     let entered = 0
     let listedTo = from

@@ -165,7 +165,7 @@ test('going on from the oldest left-out record, as the backlog is worked off: in
         }
         expect(backlog.size()).toBe(0)
         const rest = all.filter(({ attempts, id }) => !resolved.has(id) && attempts < 30)
-        const from = backlog.leftOut.waitingFrom(() => true, now + 24 * hourMs)
+        const from = backlog.leftOut.oldestSecond(() => true)
         if (from === undefined) continue
         const part = { from: Math.floor(from), to: Math.min(window.to, Math.floor(from) + 4 * 3600) }
         const restore = backlog.leftOut.relist(part.from)
