@@ -57,12 +57,11 @@ interface Coming {
 /** More steps than this without the time moving are a loop that would burn a core. */
 const hotLoopSteps = 100_000
 
-/** Lines take turns; the first probes after a pause go before them, but not twice in a row, as the dispatcher has it. */
+/** Lines take turns, those of half-open circuits as the others. */
 export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy> = {}): Deliveries {
   let now = 0
   let order = 0
   let turn = 0
-  let wasFirstProbe = false
   const facts: (CircuitEvent & { at: number })[] = []
   const circuits = createCircuits({ ...defaultCircuit, ...policy }, (fact) => facts.push({ ...fact, at: now }))
   const coming = new TinyQueue<Coming>([], (a, b) => a.at - b.at || a.order - b.order)
@@ -71,41 +70,21 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
   const arrived = new Map<string, number>()
   const sentOf = (line: Line): number => sent.get(line.id) ?? 0
   let open = [...lines]
-  /** Those that have records left. */
-  const byId = new Map(lines.map((line) => [line.id, line]))
 
-  function nextOther(): Line | undefined {
+  function next(): Line | undefined {
     for (let offset = 0; offset < open.length; offset += 1) {
       const line = open[(turn + offset) % open.length]
-      if (line === undefined || circuits.firstProbes().has(line.id) || !(circuits.blocks(line.id, now) === undefined))
-        continue
+      if (line === undefined || circuits.blocks(line.id, now) !== undefined) continue
       turn = (turn + offset + 1) % open.length
       return line
     }
     return undefined
   }
 
-  function nextProbe(): Line | undefined {
-    const id = circuits
-      .firstProbes()
-      .values()
-      .find((one) => byId.get(one) !== undefined && circuits.blocks(one, now) === undefined)
-    return id === undefined ? undefined : byId.get(id)
-  }
-
-  function next(): Line | undefined {
-    const line = wasFirstProbe ? (nextOther() ?? nextProbe()) : (nextProbe() ?? nextOther())
-    wasFirstProbe = line !== undefined && circuits.firstProbes().has(line.id)
-    return line
-  }
-
   function send(line: Line): void {
     const number = sentOf(line)
     sent.set(line.id, number + 1)
-    if (number + 1 >= line.due) {
-      open = open.filter((other) => other !== line)
-      byId.delete(line.id)
-    }
+    if (number + 1 >= line.due) open = open.filter((other) => other !== line)
     const ticket = circuits.take({ id: `${line.id}-${number}`, subscriptionId: line.id, eventType: 'transfer' }, now)
     hits.push({ subscriptionId: line.id, at: now })
     const fate = line.fate(number, now)
@@ -140,7 +119,7 @@ export function deliveries(lines: readonly Line[], policy: Partial<CircuitPolicy
         circuits.turn(now)
         settleDue()
         sendAll()
-        const change = circuits.nextChangeAt(now) ?? Infinity
+        const change = circuits.nextChangeAt() ?? Infinity
         if (change <= now) throw new Error(`the circuits wants to turn at ${change}, and it is ${now}`)
         const nextAt = Math.min(change, coming.peek()?.at ?? Infinity)
         if (nextAt > time) break

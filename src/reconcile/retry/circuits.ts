@@ -63,11 +63,9 @@ export interface Circuits {
   /** Ends the cooldowns of all open circuits; returns their number. */
   endCooldowns(now: number): number
   /** When a blocked retry may be allowed next; undefined when only outcomes can change that. */
-  nextChangeAt(now: number): number | undefined
+  nextChangeAt(): number | undefined
   /** False while the subscription's circuit is open or half-open: then the next retry is a probe. */
   isClosed(subscriptionId: string, now: number): boolean
-  /** Subscriptions whose next retry is the first probe after a cooldown, the longest waiting first. */
-  firstProbes(): ReadonlySet<string>
   /** Event type of the subscription's last retry; undefined when there was none that is remembered. */
   lastEventType(subscriptionId: string): string | undefined
   /** True during its cooldown. */
@@ -98,8 +96,6 @@ interface TakenPlace extends Ticket {
 
 const maxLines = 10_000
 const idleMs = 600_000
-/** Minimum time between two first probes of all circuits, so that thousands of dead subscriptions use little of the rate. */
-const firstProbeGapMs = 1000
 
 /** No limits: `circuit.enabled` is false. */
 function createUnlimited(): Circuits {
@@ -115,7 +111,6 @@ function createUnlimited(): Circuits {
     endCooldowns: () => 0,
     nextChangeAt: () => undefined,
     isClosed: () => true,
-    firstProbes: () => new Set(),
     lastEventType: () => undefined,
     isOpen: () => false,
     forgetIdle: () => undefined,
@@ -133,9 +128,6 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
   const pausing = new Map<string, Circuit>()
   /** When the first of their cooldowns ends. */
   let resumeAt = Infinity
-  /** Circuits whose cooldown is over, without a recovered record since; the longest waiting first. */
-  const firstProbes = new Set<string>()
-  let nextFirstProbeAt = -Infinity
   /** Places that are freed by time, the earliest first. */
   const later: { held: TakenPlace; at: number }[] = []
 
@@ -143,7 +135,6 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
   function forget(subscriptionId: string, { circuit }: SubscriptionCircuit, now: number): void {
     lines.delete(subscriptionId)
     pausing.delete(subscriptionId)
-    firstProbes.delete(subscriptionId)
     if (circuit.state(now) !== 'closed') report({ type: 'circuit', subscriptionId, to: 'closed' })
   }
 
@@ -170,7 +161,6 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
     const { circuit } = line
     const before = circuit.state(now)
     const judgement = circuit.learn(id, verdict, { sent, now })
-    if (circuit.limit() > 1 || circuit.state(now) !== 'half-open') firstProbes.delete(subscriptionId)
     if (judgement !== undefined) {
       line.outstanding = 0
       pausing.set(subscriptionId, circuit)
@@ -188,8 +178,7 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
   function gateOf(line: SubscriptionCircuit, now: number): CircuitGate | undefined {
     const state = line.circuit.state(now)
     if (state === 'closed') return hasRoom(line) ? undefined : 'limit'
-    const waitsForTurn = line.circuit.limit() === 1 && now < nextFirstProbeAt
-    return state === 'open' || waitsForTurn || !hasRoom(line) ? 'circuit' : undefined
+    return state === 'open' || !hasRoom(line) ? 'circuit' : undefined
   }
 
   /** Reports cooldowns that have ended. */
@@ -198,7 +187,6 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
     for (const [subscriptionId, circuit] of pausing) {
       if (now < circuit.openUntil()) continue
       pausing.delete(subscriptionId)
-      firstProbes.add(subscriptionId)
       report({ type: 'circuit', subscriptionId, to: 'half-open' })
     }
     resumeAt = Math.min(Infinity, ...pausing.values().map((circuit) => circuit.openUntil()))
@@ -224,10 +212,6 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
     take({ id, subscriptionId, eventType }, now) {
       resume(now)
       const line = use(subscriptionId, now)
-      if (firstProbes.delete(subscriptionId)) {
-        firstProbes.add(subscriptionId)
-        nextFirstProbeAt = now + firstProbeGapMs
-      }
       line.outstanding += 1
       line.lastEventType = eventType
       // A platform may change the case of an id: the record counts once.
@@ -263,13 +247,11 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
       resume(now)
       return ended
     },
-    nextChangeAt(now) {
-      const probeAt = now < nextFirstProbeAt ? nextFirstProbeAt : Infinity
-      const next = Math.min(later[0]?.at ?? Infinity, resumeAt, probeAt)
+    nextChangeAt() {
+      const next = Math.min(later[0]?.at ?? Infinity, resumeAt)
       return next === Infinity ? undefined : next
     },
     isClosed: (subscriptionId, now) => (lines.get(subscriptionId)?.circuit.state(now) ?? 'closed') === 'closed',
-    firstProbes: () => firstProbes,
     lastEventType: (subscriptionId) => lines.get(subscriptionId)?.lastEventType,
     isOpen: (subscriptionId, now) => lines.get(subscriptionId)?.circuit.state(now) === 'open',
     forgetIdle(hasOpenRecords, now) {

@@ -97,7 +97,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   /** Slices that are being listed: their records wait. */
   const listed = new Set<Span>()
   let plan: RetryPlan | undefined
-  let wasFirstProbe = false
   /** The ping of the platform under way. */
   let pinging: Promise<void> = Promise.resolve()
   /** Monotonic ms without the time of a Retry-After: that wait does not count as silence. */
@@ -134,8 +133,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       admits,
       isReady: (record) => isReady(record, now),
       isHalfOpen: (subscriptionId) => !circuits.isClosed(subscriptionId, monotonic),
-      firstProbes: circuits.firstProbes(),
-      wasFirstProbe,
       lastProbeType: (subscriptionId) => circuits.lastEventType(subscriptionId),
       isTrial: breaker.trouble() !== undefined,
     }
@@ -188,7 +185,6 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   function send(picked: Picked, kill: AbortSignal): void {
     const { record } = picked
-    wasFirstProbe = circuits.firstProbes().has(record.subscriptionId)
     if (plan !== undefined) take(plan, picked)
     count(record.subscriptionId, 1)
     const occasion = occasionOf(record)
@@ -230,7 +226,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
       const monotonic = clock.monotonic()
       // In a round no further record becomes due.
       const untilPlan = roundAt === undefined && mayRetry() ? planner.msUntilReplan() : Infinity
-      const untilCircuit = (circuits.nextChangeAt(monotonic) ?? Infinity) - monotonic
+      const untilCircuit = (circuits.nextChangeAt() ?? Infinity) - monotonic
       const untilPing = (breaker.pingAt() ?? Infinity) - monotonic
       const wait = Math.min(untilPlan, untilCircuit, untilPing, rate.pausedForMs() || Infinity)
       return wait === Infinity ? undefined : Math.max(1, wait)

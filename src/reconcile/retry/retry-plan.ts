@@ -1,5 +1,5 @@
 // The retry plan: which record is retried next. Pure functions of (records, policy, now). @see docs/architecture.md "Retry plan"
-// `pickNext`, for the dispatcher: a trial PATCH; then first probes, by turns with the rest; then the lanes in turn, each by `inLane`.
+// `pickNext`, for the dispatcher: a trial PATCH; then the lanes in turn, each by `inLane`, or with a probe.
 import TinyQueue from 'tinyqueue'
 import { attemptsOf, decide } from '../decide.ts'
 import type { FailedRecord } from '../failed-record.ts'
@@ -35,10 +35,6 @@ export interface PickRules {
   isReady: (record: FailedRecord) => boolean
   /** True while the subscription's circuit is half-open: a probe is sent instead of the next in turn. */
   isHalfOpen: (subscriptionId: string) => boolean
-  /** Subscriptions whose next retry is the first probe after a cooldown, the longest waiting first. */
-  firstProbes: ReadonlySet<string>
-  /** True when the last pick was a first probe: other retries come first now, if there are any. */
-  wasFirstProbe: boolean
   /** Event type of a subscription's last probe. */
   lastProbeType: (subscriptionId: string) => string | undefined
   /** True while a trial PATCH is due: a record that was not refused last is preferred. */
@@ -143,9 +139,12 @@ function trialOf(plan: RetryPlan, rules: PickRules): Pick | undefined {
   return undefined
 }
 
-function firstIn(plan: RetryPlan, lanes: Iterable<Lane | undefined>, rules: PickRules): Pick | undefined {
-  for (const lane of lanes) {
-    if (lane === undefined || !rules.admits(lane.subscriptionId)) continue
+/** The record that goes next; undefined when none may. It stays in the plan until `take`. */
+export function pickNext(plan: RetryPlan, rules: PickRules): Pick | undefined {
+  const trial = rules.isTrial ? trialOf(plan, rules) : undefined
+  if (trial !== undefined) return trial
+  for (const lane of plan.lanes.values()) {
+    if (!rules.admits(lane.subscriptionId)) continue
     const probe = rules.isHalfOpen(lane.subscriptionId) ? probeOf(plan, lane.subscriptionId, rules) : undefined
     if (probe !== undefined) return probe
     const record = nextOf(lane, rules)
@@ -153,19 +152,6 @@ function firstIn(plan: RetryPlan, lanes: Iterable<Lane | undefined>, rules: Pick
     plan.lanes.delete(lane.key)
   }
   return undefined
-}
-
-/** The record that goes next; undefined when none may. It stays in the plan until `take`. */
-export function pickNext(plan: RetryPlan, rules: PickRules): Pick | undefined {
-  const trial = rules.isTrial ? trialOf(plan, rules) : undefined
-  if (trial !== undefined) return trial
-  const { firstProbes } = rules
-  if (firstProbes.size === 0) return firstIn(plan, plan.lanes.values(), rules)
-  const first = [...firstProbes].flatMap((id) => ages.map((age) => plan.lanes.get(laneKey(age, id))))
-  const others = plan.lanes.values().filter(({ subscriptionId }) => !firstProbes.has(subscriptionId))
-  return rules.wasFirstProbe
-    ? (firstIn(plan, others, rules) ?? firstIn(plan, first, rules))
-    : (firstIn(plan, first, rules) ?? firstIn(plan, others, rules))
 }
 
 /** The picked record is sent: its lane goes to the end. A probe may stand anywhere in its lane; it is not ready any more. */

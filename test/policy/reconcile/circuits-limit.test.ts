@@ -44,7 +44,7 @@ describe('a retry without outcome', () => {
       false,
       true,
     ])
-    expect(circuits.nextChangeAt(hourMs)).toBeUndefined()
+    expect(circuits.nextChangeAt()).toBeUndefined()
     for (const ticket of tickets) circuits.free(ticket)
     expect(circuits.blocks('a', hourMs) === undefined).toBe(true)
   })
@@ -65,12 +65,12 @@ describe('a retry without outcome', () => {
   test('that the platform failed on gives its place back after two minutes, and not before', () => {
     const { circuits } = allowanceOf()
     for (let count = 0; count < 5; count += 1) circuits.freeLater(take(circuits, 'a', 0), 1000)
-    expect(circuits.nextChangeAt(1000)).toBe(121_000)
+    expect(circuits.nextChangeAt()).toBe(121_000)
     circuits.turn(120_999)
     expect(circuits.blocks('a', 120_999) === undefined).toBe(false)
     circuits.turn(121_000)
     expect(circuits.blocks('a', 121_000) === undefined).toBe(true)
-    expect(circuits.nextChangeAt(121_000)).toBeUndefined()
+    expect(circuits.nextChangeAt()).toBeUndefined()
   })
 })
 
@@ -83,29 +83,9 @@ describe('a pause', () => {
     expect(circuits.counts(30_000)).toEqual({ closed: 0, 'half-open': 1, open: 0 })
     kill(circuits, 'b', 10_000)
     expect(facts).toHaveLength(2)
-    expect(circuits.nextChangeAt(0)).toBe(30_000)
+    expect(circuits.nextChangeAt()).toBe(30_000)
     circuits.turn(30_000)
     expect(facts.at(-1)).toEqual({ type: 'circuit', subscriptionId: 'a', to: 'half-open' })
-  })
-
-  test('of many ends with one probe a second for all of them; who had one goes to the end', () => {
-    const { circuits } = allowanceOf()
-    for (const id of ['a', 'b', 'c']) kill(circuits, id, 0)
-    circuits.turn(30_000)
-    expect([...circuits.firstProbes()]).toEqual(['a', 'b', 'c'])
-    const probe = take(circuits, 'a', 30_000)
-    expect([...circuits.firstProbes()]).toEqual(['b', 'c', 'a'])
-    expect([
-      circuits.blocks('b', 30_999) === undefined,
-      circuits.blocks('b', 31_000) === undefined,
-      circuits.blocks('a', 31_000) === undefined,
-    ]).toEqual([false, true, false])
-    expect(circuits.nextChangeAt(30_000)).toBe(31_000)
-    expect(circuits.blocks('well', 30_000) === undefined).toBe(true)
-    // The second probe of one that has begun to recover waits for no other.
-    circuits.settle(probe, 'recovered', 30_500)
-    expect([...circuits.firstProbes()]).toEqual(['b', 'c'])
-    expect(circuits.blocks('a', 30_500) === undefined).toBe(true)
   })
 })
 
@@ -145,7 +125,6 @@ describe('a cooldown that the operator ends', () => {
       { type: 'circuit', subscriptionId: 'b', to: 'half-open' },
     ])
     expect([circuits.blocks('a', 1000), circuits.isOpen('a', 1000)]).toEqual([undefined, false])
-    expect([...circuits.firstProbes()]).toEqual(['a', 'b'])
     expect(circuits.views(1000).map(({ state, pausesForMs }) => [state, pausesForMs])).toEqual([
       ['half-open', 0],
       ['half-open', 0],
@@ -287,7 +266,7 @@ function runAgainstBooks(steps: readonly Step[], policy: Partial<CircuitPolicy>)
   now += 20 * minuteMs
   circuits.turn(now)
   for (const view of circuits.views(now)) expect([view.outstanding, view.pausesForMs]).toEqual([0, 0])
-  expect(circuits.nextChangeAt(now)).toBeUndefined()
+  expect(circuits.nextChangeAt()).toBeUndefined()
   for (let index = 0; index < 4; index += 1) expect(circuits.blocks(`sub-${index}`, now) === undefined).toBe(true)
 }
 
@@ -369,7 +348,6 @@ describe('what is kept', () => {
     circuits.forgetIdle(isNeeded, 10 * minuteMs)
     expect(total()).toBe(2)
     expect(facts).toEqual([{ type: 'circuit', subscriptionId: 'done', to: 'closed' }])
-    expect([...circuits.firstProbes()]).toEqual(['needed'])
     // The one that had a retry out goes when that is settled, ten minutes later.
     circuits.settle(out, 'recovered', 10 * minuteMs)
     circuits.forgetIdle(isNeeded, 20 * minuteMs - 1)
@@ -393,7 +371,7 @@ describe('what is kept', () => {
     circuits.turn(2 * hourMs)
     expect(facts).toHaveLength(told)
     expect(circuits.counts(2 * hourMs)).toEqual({ closed: 0, 'half-open': 0, open: 0 })
-    expect(circuits.nextChangeAt(2 * hourMs)).toBeUndefined()
+    expect(circuits.nextChangeAt()).toBeUndefined()
     expect(circuits.blocks('a', 2 * hourMs) === undefined).toBe(true)
   })
 
@@ -432,8 +410,7 @@ describe('switched off', () => {
       false,
       true,
     ])
-    expect(circuits.nextChangeAt(0)).toBeUndefined()
-    expect(circuits.firstProbes().size).toBe(0)
+    expect(circuits.nextChangeAt()).toBeUndefined()
     expect(circuits.views(0)).toEqual([])
     expect(facts).toEqual([])
   })

@@ -22,8 +22,6 @@ const calm: PickRules = {
   admits: () => true,
   isReady: ({ awaiting }) => awaiting === undefined,
   isHalfOpen: () => false,
-  firstProbes: new Set(),
-  wasFirstProbe: false,
   lastProbeType: () => undefined,
   isTrial: false,
 }
@@ -141,14 +139,11 @@ describe('probes of a half-open circuit', () => {
     expect(send(plan([same]), { ...halfOpen, lastProbeType: () => 'x' }, 1)).toEqual([same])
   })
 
-  test('first probes and the retries of others take turns', () => {
-    const healthy = record(2 * dayMs, { subscriptionId: 'a' })
-    const dead = record(2 * dayMs, { subscriptionId: 'b' })
-    const firstProbes = new Set(['b'])
-    const rules = { ...halfOpen, firstProbes }
-    expect(send(plan([healthy, dead]), rules, 1)).toEqual([dead])
-    dead.awaiting = undefined
-    expect(send(plan([healthy, dead]), { ...rules, wasFirstProbe: true }, 1)).toEqual([healthy])
+  test('take the turn of their lane', () => {
+    const [healthy, next] = [record(2 * dayMs, { subscriptionId: 'a' }), record(dayMs, { subscriptionId: 'a' })]
+    const [dead, newer] = [record(2 * dayMs, { subscriptionId: 'b' }), record(dayMs, { subscriptionId: 'b' })]
+    const rules = { isHalfOpen: (subscriptionId: string): boolean => subscriptionId === 'b' }
+    expect(send(plan([healthy, next, dead, newer]), rules)).toEqual([healthy, newer, next, dead])
   })
 })
 
