@@ -167,8 +167,8 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I19',
     file: 'reconcile/retry/retry-plan.ts',
-    text: 'a.eventAt > b.eventAt)',
-    replacement: 'a.eventAt < b.eventAt)',
+    text: 'a.eventAt > b.eventAt',
+    replacement: 'a.eventAt < b.eventAt',
     breaks: 'probes with the oldest of the least tried records',
     origin: 'invariant',
     invariant: 'waits',

@@ -165,8 +165,8 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R24',
     file: 'reconcile/retry/retry-plan.ts',
-    text: 'attemptsOf(a) < attemptsOf(b) ||',
-    replacement: 'attemptsOf(a) > attemptsOf(b) ||',
+    text: 'attemptsOf(a) < attemptsOf(b)',
+    replacement: 'attemptsOf(a) > attemptsOf(b)',
     breaks: 'probes with the record that failed most often',
     origin: 'review',
   },

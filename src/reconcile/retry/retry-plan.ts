@@ -37,7 +37,7 @@ export interface PickRules {
   isHalfOpen: (subscriptionId: string) => boolean
   /** Event type of a subscription's last probe. */
   lastProbeType: (subscriptionId: string) => string | undefined
-  /** True while a trial PATCH is due: a record that was not refused last is preferred. */
+  /** True while a trial PATCH is due: a probe goes, of the records that were not refused last if there are any. */
   isTrial: boolean
 }
 
@@ -99,42 +99,30 @@ function nextOf(lane: Lane, { isReady }: PickRules): FailedRecord | undefined {
   return undefined
 }
 
-/** A probe tests the receiver, so a poisoned record is a bad choice: fewest attempts first, then the newest event. */
-function isBetterProbe(a: FailedRecord, b: FailedRecord): boolean {
-  return attemptsOf(a) < attemptsOf(b) || (attemptsOf(a) === attemptsOf(b) && a.eventAt > b.eventAt)
-}
-
-const isOlder = (a: FailedRecord, b: FailedRecord): boolean => a.eventAt < b.eventAt
-
-/** The best probe of a subscription, recent or old, of another event type than the last probe if there is any. */
-function probeOf(plan: RetryPlan, subscriptionId: string, rules: PickRules): Pick | undefined {
+/**
+ * The record that tells most of the receiver, or of the platform: not a poisoned one. Another event type than that of the
+ * subscription's last probe first, as a receiver may fail on one type alone; then fewest attempts, then the newest event.
+ */
+function probeOf(plan: RetryPlan, subscriptionId: string, rules: PickRules): FailedRecord | undefined {
   const lastType = rules.lastProbeType(subscriptionId)
-  let best: Pick | undefined
-  let other: Pick | undefined
-  for (const age of ages) {
-    const lane = laneKey(age, subscriptionId)
-    for (const record of plan.lanes.get(lane)?.queue.data ?? []) {
-      const isBest = best === undefined || isBetterProbe(record, best.record)
-      const isOther = record.eventType !== lastType && (other === undefined || isBetterProbe(record, other.record))
-      if (!(isBest || isOther) || !rules.isReady(record)) continue
-      if (isBest) best = { lane, record }
-      if (isOther) other = { lane, record }
-    }
+  const isBetter = (a: FailedRecord, b: FailedRecord): boolean => {
+    const isOther = a.eventType !== lastType
+    if (isOther !== (b.eventType !== lastType)) return isOther
+    return attemptsOf(a) === attemptsOf(b) ? a.eventAt > b.eventAt : attemptsOf(a) < attemptsOf(b)
   }
-  return other ?? best
+  let best: FailedRecord | undefined
+  for (const record of ages.flatMap((age) => plan.lanes.get(laneKey(age, subscriptionId))?.queue.data ?? [])) {
+    if ((best === undefined || isBetter(record, best)) && rules.isReady(record)) best = record
+  }
+  return best
 }
 
-/** The oldest record that was not refused last, or the best probe of a half-open circuit, of the first lane that has one. */
+/** A probe of the first lane that has a record which was not refused last. */
 function trialOf(plan: RetryPlan, rules: PickRules): Pick | undefined {
-  for (const lane of plan.lanes.values()) {
-    if (!rules.admits(lane.subscriptionId)) continue
-    const isBetter = rules.isHalfOpen(lane.subscriptionId) ? isBetterProbe : isOlder
-    let best: FailedRecord | undefined
-    for (const record of lane.queue.data) {
-      if (record.refusals > 0 || (best !== undefined && !isBetter(record, best))) continue
-      if (rules.isReady(record)) best = record
-    }
-    if (best !== undefined) return { lane: lane.key, record: best }
+  const isReady = (record: FailedRecord): boolean => record.refusals === 0 && rules.isReady(record)
+  for (const { key, subscriptionId } of plan.lanes.values()) {
+    const record = rules.admits(subscriptionId) ? probeOf(plan, subscriptionId, { ...rules, isReady }) : undefined
+    if (record !== undefined) return { lane: key, record }
   }
   return undefined
 }
@@ -144,12 +132,11 @@ export function pickNext(plan: RetryPlan, rules: PickRules): Pick | undefined {
   const trial = rules.isTrial ? trialOf(plan, rules) : undefined
   if (trial !== undefined) return trial
   for (const lane of plan.lanes.values()) {
-    if (!rules.admits(lane.subscriptionId)) continue
-    const probe = rules.isHalfOpen(lane.subscriptionId) ? probeOf(plan, lane.subscriptionId, rules) : undefined
-    if (probe !== undefined) return probe
-    const record = nextOf(lane, rules)
-    if (record !== undefined) return { lane: lane.key, record }
-    plan.lanes.delete(lane.key)
+    const { key, subscriptionId } = lane
+    if (!rules.admits(subscriptionId)) continue
+    const record = rules.isHalfOpen(subscriptionId) ? probeOf(plan, subscriptionId, rules) : nextOf(lane, rules)
+    if (record !== undefined) return { lane: key, record }
+    plan.lanes.delete(key)
   }
   return undefined
 }
