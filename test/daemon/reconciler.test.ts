@@ -316,7 +316,7 @@ describe('outcomes', () => {
     made.start()
     await made.tickEvery(1000, 20_000)
     expect(made.platform.retries.length).toBe(200)
-    expect(made.reconciler.state().circuitCounts).toEqual({ closed: 0, 'half-open': 0, open: 0 })
+    expect(made.reconciler.state().circuitCounts).toEqual({ closed: 1, 'half-open': 0, open: 0 })
   })
 
   test("while the operator's pause lasts nothing is retried, all is held, and outcomes are still found", async () => {

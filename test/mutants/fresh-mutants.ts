@@ -51,11 +51,11 @@ export const freshMutants: readonly Mutant[] = [
     origin: 'fresh',
   },
   {
-    id: 'F07',
-    file: 'reconcile/retry/circuits.ts',
-    text: 'if (held.line.circuit.counts(held.sent)) held',
-    replacement: 'held',
-    breaks: 'stragglers from before the opening free places twice: a half-open circuit sends more than its limit',
+    id: 'F31',
+    file: 'reconcile/retry/circuit-breaker.ts',
+    text: '    outstanding.clear()\n',
+    replacement: '',
+    breaks: 'the probe of a half-open circuit waits for all retries from before the opening',
     origin: 'fresh',
   },
   {

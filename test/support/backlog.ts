@@ -106,7 +106,7 @@ export function watchedBacklog(options: TestBacklogOptions = {}): WatchedBacklog
 
 /** A place in an allowance that is not counted. */
 export function ticketOf({ id, subscriptionId }: Pick<WebhookRecord, 'id' | 'subscriptionId'>): Ticket {
-  return { id, subscriptionId }
+  return { id, subscriptionId, sent: 0 }
 }
 
 /** A complete listing of the whole window, asked for at monotonic 1000. */

@@ -2,7 +2,7 @@
 
 /** The numbers of `circuit.*`; durations in ms. */
 export interface CircuitPolicy {
-  /** False: no limit, and the circuit never opens. */
+  /** False: no limit, and no circuit ever opens. */
   enabled: boolean
   initialLimit: number
   maxLimit: number
@@ -37,16 +37,18 @@ export interface Judgement {
 export interface Circuit {
   /** At least 1. */
   limit(): number
+  /** Retries that were sent since it last opened, and hold a place of the limit. */
+  outstanding(): number
   state(now: number): CircuitState
-  /** Numbers the next retry. */
+  /** Numbers the next retry, which takes a place. */
   send(): number
-  /** False for a retry that was sent before it last opened: its outcome doesn't count. */
-  counts(sent: number): boolean
+  /** Frees the place of a retry; does nothing when it has none any more. */
+  free(sent: number): void
   /** End of its last cooldown. */
   openUntil(): number
   /** Ends its cooldown now. The next one is as long as if this one had run out. */
   endCooldown(now: number): void
-  /** Adds an outcome of a record; returns the counts when it opens the circuit. */
+  /** Adds an outcome of a record, and frees its place; returns the counts when it opens the circuit. */
   learn(id: string, verdict: ReceiverVerdict, at: { sent: number; now: number }): Judgement | undefined
 }
 
@@ -58,6 +60,7 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
   let limit = initial
   let isHalfOpen = false
   let sentSoFar = 0
+  const outstanding = new Set<number>()
   /** Number of the last retry that was sent before it last opened. */
   let openedAfter = 0
   let openUntil = -Infinity
@@ -91,6 +94,8 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
     limit = 1
     isHalfOpen = true
     openedAfter = sentSoFar
+    // The probe must not wait for retries that were sent before.
+    outstanding.clear()
     openUntil = now + nextPauseMs
     nextPauseMs = Math.min(maxCooldown, 2 * nextPauseMs)
     outcomes = []
@@ -107,20 +112,23 @@ export function createCircuit(policy: CircuitPolicy): Circuit {
 
   return {
     limit: () => (isKnownUp || isHalfOpen ? limit : Math.min(limit, firstRetries - known)),
+    outstanding: () => outstanding.size,
     state(now) {
       if (now < openUntil) return 'open'
       return isHalfOpen ? 'half-open' : 'closed'
     },
     send() {
       sentSoFar += 1
+      outstanding.add(sentSoFar)
       return sentSoFar
     },
-    counts: (sent) => sent > openedAfter,
+    free: (sent) => void outstanding.delete(sent),
     openUntil: () => openUntil,
     endCooldown(now) {
       openUntil = Math.min(openUntil, now)
     },
     learn(id, verdict, { now, sent }) {
+      outstanding.delete(sent)
       if (verdict === 'unknown' || sent <= openedAfter) return undefined
       if (verdict !== 'refused') remember(id, sent, verdict === 'failed-again')
       if (verdict !== 'failed-again') {

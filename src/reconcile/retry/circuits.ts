@@ -37,6 +37,8 @@ export interface CircuitView {
 export interface Ticket {
   readonly id: string
   readonly subscriptionId: string
+  /** Its number in its circuit. */
+  readonly sent: number
 }
 
 /** Times are monotonic ms. */
@@ -52,9 +54,9 @@ export interface Circuits {
   isFull(subscriptionId: string): boolean
   /** Takes a place. */
   take(record: { id: string; subscriptionId: string; eventType: string }, now: number): Ticket
-  /** Reports the outcome of a retry, and frees its place. Further calls for the same ticket do nothing. */
+  /** Reports the outcome of a retry, and frees its place. */
   settle(ticket: Ticket, verdict: ReceiverVerdict, now: number): void
-  /** Frees the place of a retry whose outcome is still not known. */
+  /** Frees the place of a retry that has no outcome, or none yet. */
   free(ticket: Ticket): void
   /** Frees the place of a retry without an outcome `circuit.probeTimeout` from now. */
   freeLater(ticket: Ticket, now: number): void
@@ -70,185 +72,114 @@ export interface Circuits {
   lastEventType(subscriptionId: string): string | undefined
   /** True during its cooldown. */
   isOpen(subscriptionId: string, now: number): boolean
-  /** Forgets the circuits of subscriptions that have had nothing outstanding and no open record for ten minutes. */
+  /** Forgets the circuits of subscriptions that have had no open record for ten minutes. One that awaits its outcome is open. */
   forgetIdle(hasOpenRecords: (subscriptionId: string) => boolean, now: number): void
   counts(now: number): Record<CircuitState, number>
   /** All that are not closed. */
   views(now: number): CircuitView[]
 }
 
-/** A subscription's circuit. */
-interface SubscriptionCircuit {
+/** A circuit, and what is known of its subscription. */
+interface Line {
   circuit: Circuit
-  outstanding: number
-  lastEventType: string | undefined
+  lastEventType: string
   /** When it was last used, or had open records. */
   neededAt: number
 }
 
-interface TakenPlace extends Ticket {
-  line: SubscriptionCircuit
-  /** Its number in its circuit. */
-  sent: number
-  isFree: boolean
-  isSettled: boolean
+const idleMs = 600_000
+/** Without limits: `circuit.enabled` is false. */
+const unlimited = { initialLimit: Infinity, maxLimit: Infinity, failureRatio: Infinity }
+
+function hasRoom(circuit: Circuit): boolean {
+  return circuit.outstanding() < circuit.limit()
 }
 
-const maxLines = 10_000
-const idleMs = 600_000
-
-/** No limits: `circuit.enabled` is false. */
-function createUnlimited(): Circuits {
-  return {
-    blocks: () => undefined,
-    blocked: () => ({ circuit: 0, limit: 0 }),
-    isFull: () => false,
-    take: ({ id, subscriptionId }) => ({ id, subscriptionId }),
-    settle: () => undefined,
-    free: () => undefined,
-    freeLater: () => undefined,
-    turn: () => undefined,
-    endCooldowns: () => 0,
-    nextChangeAt: () => undefined,
-    isClosed: () => true,
-    lastEventType: () => undefined,
-    isOpen: () => false,
-    forgetIdle: () => undefined,
-    counts: () => ({ closed: 0, 'half-open': 0, open: 0 }),
-    views: () => [],
-  }
+function gateOf(circuit: Circuit, now: number): CircuitGate | undefined {
+  const state = circuit.state(now)
+  if (state === 'open') return 'circuit'
+  if (hasRoom(circuit)) return undefined
+  return state === 'closed' ? 'limit' : 'circuit'
 }
 
 /** `report` gets every change of state. */
 export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEvent) => void): Circuits {
-  if (!policy.enabled) return createUnlimited()
-  /** The least recently used first. */
-  const lines = new Map<string, SubscriptionCircuit>()
-  /** Circuits that were reported as open. */
-  const pausing = new Map<string, Circuit>()
-  /** When the first of their cooldowns ends. */
-  let resumeAt = Infinity
+  const numbers = policy.enabled ? policy : { ...policy, ...unlimited }
+  const lines = new Map<string, Line>()
+  /** Those that were reported as open. */
+  const open = new Map<string, Circuit>()
   /** Places that are freed by time, the earliest first. */
-  const later: { held: TakenPlace; at: number }[] = []
+  const later: { ticket: Ticket; at: number }[] = []
 
-  /** Reports that a forgotten circuit is closed. */
-  function forget(subscriptionId: string, { circuit }: SubscriptionCircuit, now: number): void {
-    lines.delete(subscriptionId)
-    pausing.delete(subscriptionId)
-    if (circuit.state(now) !== 'closed') report({ type: 'circuit', subscriptionId, to: 'closed' })
-  }
-
-  function use(subscriptionId: string, now: number): SubscriptionCircuit {
-    const known = lines.get(subscriptionId)
-    const [oldest] = known === undefined && lines.size >= maxLines ? lines : []
-    if (oldest !== undefined) forget(...oldest, now)
-    const line = known ?? { circuit: createCircuit(policy), outstanding: 0, lastEventType: undefined, neededAt: now }
-    line.neededAt = now
-    lines.delete(subscriptionId)
-    lines.set(subscriptionId, line)
-    return line
-  }
-
-  function free(ticket: Ticket): void {
-    const held = ticket as TakenPlace
-    if (held.isFree) return
-    held.isFree = true
-    // Retries that were sent before the circuit last opened no longer hold a place in it.
-    if (held.line.circuit.counts(held.sent)) held.line.outstanding -= 1
-  }
-
-  function learn({ id, line, sent, subscriptionId }: TakenPlace, verdict: ReceiverVerdict, now: number): void {
-    const { circuit } = line
-    const before = circuit.state(now)
-    const judgement = circuit.learn(id, verdict, { sent, now })
-    if (judgement !== undefined) {
-      line.outstanding = 0
-      pausing.set(subscriptionId, circuit)
-      resumeAt = Math.min(resumeAt, circuit.openUntil())
-      report({ type: 'circuit', subscriptionId, to: 'open', pauseMs: circuit.openUntil() - now, ...judgement })
-    } else if (circuit.state(now) !== before) {
-      report({ type: 'circuit', subscriptionId, to: circuit.state(now) })
-    }
-  }
-
-  function hasRoom({ circuit, outstanding }: SubscriptionCircuit): boolean {
-    return outstanding < circuit.limit()
-  }
-
-  function gateOf(line: SubscriptionCircuit, now: number): CircuitGate | undefined {
-    const state = line.circuit.state(now)
-    if (state === 'closed') return hasRoom(line) ? undefined : 'limit'
-    return state === 'open' || !hasRoom(line) ? 'circuit' : undefined
+  function free({ sent, subscriptionId }: Ticket): void {
+    lines.get(subscriptionId)?.circuit.free(sent)
   }
 
   /** Reports cooldowns that have ended. */
   function resume(now: number): void {
-    if (now < resumeAt) return
-    for (const [subscriptionId, circuit] of pausing) {
+    for (const [subscriptionId, circuit] of open) {
       if (now < circuit.openUntil()) continue
-      pausing.delete(subscriptionId)
+      open.delete(subscriptionId)
       report({ type: 'circuit', subscriptionId, to: 'half-open' })
     }
-    resumeAt = Math.min(Infinity, ...pausing.values().map((circuit) => circuit.openUntil()))
   }
 
   return {
     blocks(subscriptionId, now) {
       const line = lines.get(subscriptionId)
-      return line && gateOf(line, now)
+      return line && gateOf(line.circuit, now)
     },
     blocked(now) {
       const counts = { circuit: 0, limit: 0 }
-      for (const line of lines.values()) {
-        const gate = gateOf(line, now)
+      for (const { circuit } of lines.values()) {
+        const gate = gateOf(circuit, now)
         if (gate !== undefined) counts[gate] += 1
       }
       return counts
     },
     isFull(subscriptionId) {
       const line = lines.get(subscriptionId)
-      return line !== undefined && !hasRoom(line)
+      return line !== undefined && !hasRoom(line.circuit)
     },
-    take({ id, subscriptionId, eventType }, now) {
+    take({ eventType, id, subscriptionId }, now) {
       resume(now)
-      const line = use(subscriptionId, now)
-      line.outstanding += 1
-      line.lastEventType = eventType
+      const { circuit } = lines.get(subscriptionId) ?? { circuit: createCircuit(numbers) }
+      lines.set(subscriptionId, { circuit, lastEventType: eventType, neededAt: now })
       // A platform may change the case of an id: the record counts once.
-      const sent = line.circuit.send()
-      const held = { id: id.toLowerCase(), subscriptionId, line, sent, isFree: false, isSettled: false }
-      return held
+      return { id: id.toLowerCase(), subscriptionId, sent: circuit.send() }
     },
-    settle(ticket, verdict, now) {
-      const held = ticket as TakenPlace
-      if (held.isSettled) return
-      held.isSettled = true
-      free(held)
-      held.line.neededAt = now
-      // The circuit was forgotten since: nothing to report.
-      if (lines.get(held.subscriptionId) === held.line) learn(held, verdict, now)
+    settle({ id, sent, subscriptionId }, verdict, now) {
+      const circuit = lines.get(subscriptionId)?.circuit
+      if (circuit === undefined) return
+      const before = circuit.state(now)
+      const judgement = circuit.learn(id, verdict, { sent, now })
+      const to = circuit.state(now)
+      if (judgement !== undefined) {
+        open.set(subscriptionId, circuit)
+        report({ type: 'circuit', subscriptionId, to, pauseMs: circuit.openUntil() - now, ...judgement })
+      } else if (to !== before) report({ type: 'circuit', subscriptionId, to })
     },
     free,
     freeLater(ticket, now) {
-      later.push({ held: ticket as TakenPlace, at: now + policy.probeTimeout })
+      later.push({ ticket, at: now + policy.probeTimeout })
     },
     turn(now) {
       for (let [first] = later; first !== undefined && first.at <= now; [first] = later) {
         later.shift()
-        free(first.held)
+        free(first.ticket)
       }
       resume(now)
     },
     endCooldowns(now) {
       resume(now)
-      const ended = pausing.size
-      for (const circuit of pausing.values()) circuit.endCooldown(now)
-      resumeAt = now
+      const ended = open.size
+      for (const circuit of open.values()) circuit.endCooldown(now)
       resume(now)
       return ended
     },
     nextChangeAt() {
-      const next = Math.min(later[0]?.at ?? Infinity, resumeAt)
+      let next = later[0]?.at ?? Infinity
+      for (const circuit of open.values()) next = Math.min(next, circuit.openUntil())
       return next === Infinity ? undefined : next
     },
     isClosed: (subscriptionId, now) => (lines.get(subscriptionId)?.circuit.state(now) ?? 'closed') === 'closed',
@@ -256,8 +187,11 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
     isOpen: (subscriptionId, now) => lines.get(subscriptionId)?.circuit.state(now) === 'open',
     forgetIdle(hasOpenRecords, now) {
       for (const [subscriptionId, line] of lines) {
-        if (line.outstanding > 0 || hasOpenRecords(subscriptionId)) line.neededAt = now
-        else if (now - line.neededAt >= idleMs) forget(subscriptionId, line, now)
+        if (hasOpenRecords(subscriptionId)) line.neededAt = now
+        if (now - line.neededAt < idleMs) continue
+        lines.delete(subscriptionId)
+        open.delete(subscriptionId)
+        if (line.circuit.state(now) !== 'closed') report({ type: 'circuit', subscriptionId, to: 'closed' })
       }
     },
     counts(now) {
@@ -268,11 +202,11 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
     views(now) {
       return [...lines]
         .filter(([, { circuit }]) => circuit.state(now) !== 'closed')
-        .map(([subscriptionId, { circuit, outstanding }]) => ({
+        .map(([subscriptionId, { circuit }]) => ({
           subscriptionId,
           state: circuit.state(now),
           limit: circuit.limit(),
-          outstanding,
+          outstanding: circuit.outstanding(),
           pausesForMs: Math.max(0, circuit.openUntil() - now),
         }))
     },

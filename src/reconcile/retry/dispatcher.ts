@@ -151,7 +151,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   /** After a platform error the place is kept for a while, so that a failing platform is not called at full rate. */
   function leaves(answer: RetryAnswer, ticket: Ticket): void {
     if (answer.result === 'platform-error') circuits.freeLater(ticket, clock.monotonic())
-    else circuits.settle(ticket, 'unknown', clock.monotonic())
+    else circuits.free(ticket)
   }
 
   /** Read before sending changes the record. */

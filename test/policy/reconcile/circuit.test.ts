@@ -51,18 +51,14 @@ describe('the limit', () => {
     expect(circuit.state(1)).toBe('closed')
   })
 
-  test('grows to its maximum and no further', () => {
-    const circuit = circuitOf({ maxLimit: 12 })
-    learn(circuit, 100, 'recovered')
-    expect(circuit.limit()).toBe(12)
-  })
-
-  test('does not grow by failures, or by what stays unknown', () => {
-    const circuit = circuitOf({ initialLimit: 10 })
+  test('does not grow by failures, or by what stays unknown, nor above its maximum', () => {
+    const circuit = circuitOf({ initialLimit: 10, maxLimit: 12 })
     learn(circuit, 1, 'recovered')
     learn(circuit, 5, 'failed-again')
     learn(circuit, 100, 'unknown')
     expect(circuit.limit()).toBe(11)
+    learn(circuit, 100, 'recovered')
+    expect(circuit.limit()).toBe(12)
   })
 
   test('shrinks with each first failure, so that a dead receiver gets nine deliveries', () => {
@@ -91,17 +87,6 @@ describe('the limit', () => {
     learn(circuit, 1, 'recovered', now)
     expect(circuit.state(now)).toBe('closed')
   })
-
-  test.each([{ initialLimit: 1 }, { maxLimit: 1 }])(
-    'of one at first: half-open after the cooldown, closed by the first that is taken: %o',
-    (policy) => {
-      const circuit = circuitOf(policy)
-      const now = open(circuit)
-      expect([circuit.limit(), circuit.state(now)]).toEqual([1, 'half-open'])
-      learn(circuit, 1, 'recovered', now)
-      expect(circuit.state(now)).toBe('closed')
-    },
-  )
 })
 
 describe('it opens', () => {
@@ -133,14 +118,11 @@ describe('it opens', () => {
     },
   )
 
-  test.each([0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 1])('at a ratio of exactly %d of the last fifty', (failureRatio) => {
+  test.each([0.5, 0.55, 0.9, 1])('at a ratio of exactly %d of the last fifty', (failureRatio) => {
     const needed = Math.ceil(failureRatio * 50)
     const circuit = circuitOf({ failureRatio })
     learn(circuit, 5000, 'recovered')
     expect(failuresUntilOpen(circuit, 100)).toBe(needed)
-    const early = circuitOf({ failureRatio })
-    learn(early, Math.max(1, 50 - needed), 'recovered')
-    expect(failuresUntilOpen(early, 100)).toBe(needed)
   })
 
   test('by the order of sending, not that in which the outcomes are known', () => {
@@ -177,7 +159,6 @@ describe('it opens', () => {
     for (const verdict of ['recovered', 'failed-again'] as const)
       expect(circuit.learn('late', verdict, { sent, now })).toBeUndefined()
     expect([circuit.limit(), circuit.state(now), circuit.openUntil()]).toEqual([1, 'half-open', now])
-    expect([circuit.counts(sent), circuit.counts(circuit.send())]).toEqual([false, true])
   })
 })
 
@@ -208,17 +189,5 @@ describe('cooldowns', () => {
     learn(circuit, 4, 'recovered', 2e6)
     expect(circuit.limit()).toBe(5)
     expect(lengths(circuit, 2, 2e6)).toEqual([30, 60])
-  })
-
-  test('begin small again also where the maximum is smaller than the initial limit', () => {
-    const circuit = circuitOf({ maxLimit: 4 })
-    lengths(circuit, 4)
-    learn(circuit, 20, 'recovered', 1e6)
-    expect(circuit.state(1e6)).toBe('closed')
-    expect(lengths(circuit, 1, 1e6)).toEqual([30])
-  })
-
-  test('a longest pause that is the first pause stays that', () => {
-    expect(lengths(circuitOf({ cooldown: 5000, maxCooldown: 5000 }), 3)).toEqual([5, 5, 5])
   })
 })
