@@ -85,8 +85,8 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'R14',
     file: 'reconcile/retry/platform-breaker.ts',
-    text: "answer.result === 'gone' ? goneInARow + 1 : 0",
-    replacement: '0',
+    text: ", 'gone']",
+    replacement: ']',
     breaks: 'takes 404 from a misrouted gateway for records that are gone',
     origin: 'review',
   },

@@ -1,7 +1,7 @@
 // Circuit breaker for the platform: opens on 401/403 or three failures in a row; a ping, one size-1 list call with backoff, shows whether to close it. @see docs/architecture.md "Retry plan"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
-import type { RetryAnswer } from '../../platform/operations.ts'
+import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
 
@@ -46,6 +46,8 @@ export interface PlatformBreaker {
 
 /** After this many failures in a row, a ping shows if the records or the platform are the problem. */
 const suspiciousRow = 3
+/** A misrouted gateway answers 404 to every call, as to a record that is gone. */
+const failures: ReadonlySet<RetryResult> = new Set<RetryResult>(['unreachable', 'platform-error', 'gone'])
 /** A ping that is answered within this time is shown nowhere. */
 const momentMs = 1000
 
@@ -61,7 +63,6 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   const { clock, random } = options
   let state: BreakerState = { name: 'closed' }
   let failuresInARow = 0
-  let goneInARow = 0
   const backoff = createPlatformBackoff(clock, random)
   let answeredAt = -Infinity
   let since: number | undefined
@@ -86,7 +87,6 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     enteredAt = clock.monotonic()
     if (next.name === 'closed') {
       failuresInARow = 0
-      goneInARow = 0
       backoff.end()
     }
     if (next.name !== 'open') pingAt = next.name === 'checking' ? enteredAt : undefined
@@ -94,12 +94,6 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     if (reason() !== before.reason) since = reason() && clock.now()
     if (trouble() !== before.trouble) options.emit({ type: 'trouble', trouble: trouble() })
     options.wake()
-  }
-
-  /** A misrouted gateway answers 404 to every call; a single missing record does not repeat. */
-  function isFailure(answer: RetryAnswer): boolean {
-    goneInARow = answer.result === 'gone' ? goneInARow + 1 : 0
-    return answer.result === 'unreachable' || answer.result === 'platform-error' || goneInARow >= suspiciousRow
   }
 
   /** Returns the failure of a list call; undefined when it was answered. */
@@ -141,7 +135,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         if (state.name !== 'open' || state.trouble !== 'unauthorized') enter({ name: 'open', trouble: 'unauthorized' })
         return
       }
-      const failed = isFailure(answer)
+      const failed = failures.has(answer.result)
       failuresInARow = failed ? failuresInARow + 1 : 0
       // A retry that was on its way before the refusal is not the trial.
       if (state.name === 'half-open' && sentAt >= enteredAt) {
@@ -149,9 +143,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
         const tellsNothing = failed || answer.result === 'throttled'
         enter(tellsNothing ? { name: 'open', trouble: 'unauthorized' } : { name: 'closed' })
       }
-      if (state.name === 'closed' && (failuresInARow >= suspiciousRow || goneInARow >= suspiciousRow)) {
-        enter({ name: 'checking' })
-      }
+      if (state.name === 'closed' && failuresInARow >= suspiciousRow) enter({ name: 'checking' })
     },
     pingAt: () => (isPinging ? undefined : pingAt),
     pingNow() {

@@ -116,7 +116,6 @@ describe('what is no trouble', () => {
 
   test.each([
     ['unreachable', 'unreachable', 'accepted'],
-    ['platform-error', 'platform-error', 'gone'],
     ['unreachable', 'platform-error', 'throttled'],
     ['unreachable', 'unreachable', 'already-resolved'],
   ] as const)('two failures and then another answer, again and again: %s, %s, %s', async (...answers) => {
@@ -343,7 +342,7 @@ describe('we are refused', () => {
     expect(new Set(gaps.slice(8))).toEqual(new Set([300]))
   })
 
-  test.each(['accepted', 'already-resolved', 'gone', 'rejected'] as const)(
+  test.each(['accepted', 'already-resolved', 'rejected'] as const)(
     'a trial that gives %s shows that we are let in',
     async (result) => {
       const { clock, breaker, note, facts } = await refused()
@@ -367,7 +366,7 @@ describe('we are refused', () => {
     expect(breaker.allows(1)).toBe(true)
   })
 
-  test.each(['unreachable', 'platform-error', 'throttled'] as const)(
+  test.each(['unreachable', 'platform-error', 'throttled', 'gone'] as const)(
     'a trial that gives %s shows nothing: the next comes a longer pause later',
     async (result) => {
       const { clock, breaker, note } = await refused()
