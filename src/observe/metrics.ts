@@ -6,7 +6,7 @@ import { circuitStates } from '../reconcile/retry/circuits.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/confirm/evidence.ts'
 import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
-import { drainOf } from './drain.ts'
+import { drainOf } from '../reconcile/drain.ts'
 import { countedLevels } from './log/log.ts'
 import { expiringDecisions, type Snapshot } from './snapshot.ts'
 

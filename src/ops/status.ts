@@ -2,7 +2,7 @@
 import type { LeadershipState } from '../coordination/leadership.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
 import { gateTable, type ShutGate } from '../reconcile/retry/gates.ts'
-import { drainOf } from '../observe/drain.ts'
+import { drainOf } from '../reconcile/drain.ts'
 import type { MinuteState } from '../observe/history.ts'
 import { maxSweeps } from '../observe/progress.ts'
 import { expiringDecisions, type Snapshot } from '../observe/snapshot.ts'

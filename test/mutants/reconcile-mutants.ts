@@ -252,7 +252,7 @@ export const reconcileMutants: readonly Mutant[] = [
   },
   {
     id: 'B05',
-    file: 'observe/drain.ts',
+    file: 'reconcile/drain.ts',
     text: 'pending + backingOff > 0 && stopForUnknownTime(gates)',
     replacement: 'false',
     breaks: 'estimates an end while a gate stops all retries',

@@ -85,7 +85,7 @@ describe.concurrent('run ends with 70', () => {
 test.concurrent('a bug while metrics are read is a 500 and a line in the log; the daemon goes on', async () => {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
-  const bug = await folder.write('bug.mjs', broken('observe/drain.ts', 'drainOf'))
+  const bug = await folder.write('bug.mjs', broken('reconcile/drain.ts', 'drainOf'))
   await using daemon = await startDaemon(await sandboxEnv(sandbox), { nodeArgs: ['--import', bug] })
 
   const { status, body } = await get(`${daemon.url}/metrics`)

@@ -1,6 +1,6 @@
 // The report of a round before its first retry: decisions, causes, and an estimate of the time.
 import { groupByCause } from '../../ops/causes.ts'
-import { estimateDrain } from '../../observe/drain.ts'
+import { estimateDrain } from '../../reconcile/drain.ts'
 import { retryResults, type RetryResult } from '../../platform/operations.ts'
 import { decide, nextRetryOf, type Situation } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'

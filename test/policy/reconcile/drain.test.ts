@@ -1,6 +1,6 @@
 // When all open records will have arrived: never before it can be, and no number where it would be a guess.
 import { describe, expect, test } from 'vitest'
-import { drainOf, estimateDrain, type DrainState } from '../../../src/observe/drain.ts'
+import { drainOf, estimateDrain, type DrainState } from '../../../src/reconcile/drain.ts'
 import { gateNames } from '../../../src/reconcile/retry/gates.ts'
 import { aStatusState, shut } from '../../support/status.ts'
 

@@ -1,6 +1,6 @@
 // The one estimate of when all open records will have arrived, for the metric, /status and `plan`; none where it would be a guess. Pure functions.
-import { stopForUnknownTime } from '../reconcile/retry/gates.ts'
-import type { Snapshot } from './snapshot.ts'
+import type { Counts } from './decide.ts'
+import { stopForUnknownTime, type ShutGate } from './retry/gates.ts'
 
 export interface DrainState {
   /** Failed records that are retried now or wait for it: due, held, awaiting. */
@@ -34,15 +34,19 @@ export function estimateDrain({ backingOff, notBefore, now, pending, recoveredPe
     : { doneAt: atPace, limitedBy: 'pace' }
 }
 
+/** What the daemon knows of it. */
+export interface DrainSource {
+  failed: Readonly<Counts>
+  gates: readonly ShutGate[]
+  /** When the last backoff ends, by the platform's clock; undefined when it is not known. */
+  lastDueAt: number | undefined
+  now: number
+  recoveredPerMs: number
+  skewMs: Readonly<Record<'api', number>>
+}
+
 /** The daemon's estimate, at its present pace; also undefined while a gate stops all retries for an unknown time. */
-export function drainOf({
-  failed,
-  gates,
-  lastDueAt,
-  now,
-  recoveredPerMs,
-  skewMs,
-}: Pick<Snapshot, 'failed' | 'gates' | 'lastDueAt' | 'now' | 'recoveredPerMs' | 'skewMs'>): Drain | undefined {
+export function drainOf({ failed, gates, lastDueAt, now, recoveredPerMs, skewMs }: DrainSource): Drain | undefined {
   const pending = failed.due + failed.held + failed.awaiting
   const backingOff = failed['backing-off']
   if (pending + backingOff > 0 && stopForUnknownTime(gates)) return undefined
