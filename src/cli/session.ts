@@ -7,7 +7,7 @@ import { exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
 import type { Policy } from '../reconcile/policy.ts'
-import { failureOf, type SweepReport } from '../reconcile/sweep/sweep-report.ts'
+import { failureOf, type CallFailure } from '../reconcile/platform-trouble.ts'
 import { periodOf } from '../runtime/schedule.ts'
 import { redact, redactedJson } from '../runtime/redact.ts'
 import { createMoments, createProgressLine, paragraph, widthOf, type Moments, type ProgressLine } from './format.ts'
@@ -65,7 +65,7 @@ export function interrupted(io: Pick<Io, 'stderr'>): ExitCode {
 
 /** Says why nothing is known, and returns the exit code. */
 export function unavailable(
-  { advice, message, rejected }: NonNullable<SweepReport['failure']>,
+  { advice, message, rejected }: CallFailure,
   target: string,
   io: Pick<Io, 'stderr'>,
 ): ExitCode {

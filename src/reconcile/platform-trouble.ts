@@ -1,7 +1,30 @@
-// Separates failures of the platform and its token endpoint from bugs of this program.
+// Separates failures of the platform and its token endpoint from bugs of this program, and describes them.
+import type { Reason } from '../platform/http/http.ts'
 import { PlatformFailure } from '../platform/http/response.ts'
 import { TokenError } from '../platform/auth/token-answer.ts'
 
 export function isPlatformTrouble(error: unknown): error is PlatformFailure | TokenError {
   return error instanceof PlatformFailure || error instanceof TokenError
+}
+
+/** Why a call of the platform failed. */
+export interface CallFailure {
+  reason: Reason
+  /** `token`: no access token was available. */
+  stage: 'token' | 'list'
+  rejected: boolean
+  message: string
+  /** The thing to do about it. */
+  advice: string
+  /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
+  code?: string | undefined
+}
+
+/** Undefined for a bug. */
+export function failureOf(error: unknown): CallFailure | undefined {
+  if (!isPlatformTrouble(error)) return undefined
+  const { advice, message, reason, transportCode: code } = error
+  const common = { reason, message, advice, code }
+  if (error instanceof TokenError) return { ...common, stage: 'token', rejected: error.kind === 'rejected' }
+  return { ...common, stage: 'list', rejected: reason === 'unauthorized' || reason === 'forbidden' }
 }

@@ -6,7 +6,7 @@ import type { Certificate } from '../../platform/auth/certificate.ts'
 import type { SigningKey } from '../../platform/auth/private-key.ts'
 import type { Reason } from '../../platform/http/http.ts'
 import { callAdvice } from '../../platform/http/call-advice.ts'
-import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
+import type { CallFailure } from '../../reconcile/platform-trouble.ts'
 import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'
 import { showSpan } from '../format.ts'
 
@@ -77,7 +77,7 @@ const receiverKeys = { address: 'receiver.healthUrl', timeout: 'receiver.timeout
  */
 export function callFailed(
   step: 'token' | 'list call',
-  { advice, message, reason, rejected }: NonNullable<SweepReport['failure']>,
+  { advice, message, reason, rejected }: CallFailure,
   call: string,
 ): Step {
   const failed = { step, verdict: 'failed', found: `${message}; ${call}`, advice } as const

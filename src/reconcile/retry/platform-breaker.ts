@@ -97,7 +97,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   }
 
   /** Returns the failure of a list call; undefined when it was answered. */
-  async function failureOf(signal: AbortSignal): Promise<unknown> {
+  async function ask(signal: AbortSignal): Promise<unknown> {
     try {
       await options.client.list({ status: 'failed', page: 0, size: 1 }, signal)
       answeredAt = clock.monotonic()
@@ -116,7 +116,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
 
   async function ping(signal: AbortSignal): Promise<void> {
     const asked = state
-    const failure = await failureOf(signal)
+    const failure = await ask(signal)
     const answered = failure === undefined
     // A refusal may have come during the ping: it counts, even if the list call was answered.
     if (state.name === 'checking') enter(answered ? { name: 'closed' } : { name: 'open', trouble: 'platform' })

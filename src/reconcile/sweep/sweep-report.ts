@@ -1,9 +1,7 @@
 // Events of sweeps: the report of each at its end, and problems found on the way.
-import type { Reason } from '../../platform/http/http.ts'
 import type { UnreadableRow } from '../../platform/record.ts'
-import { TokenError } from '../../platform/auth/token-answer.ts'
 import type { Counts } from '../decide.ts'
-import { isPlatformTrouble } from '../platform-trouble.ts'
+import type { CallFailure } from '../platform-trouble.ts'
 import type { SkippedSlice } from './sweep.ts'
 
 export const sweepKinds = ['full', 'recent'] as const
@@ -35,17 +33,8 @@ export interface SweepReport extends SweepTally {
   seconds: number
   /** After a full sweep that did not fail: the failed records of the window by decision. */
   failed?: Counts
-  /** With `failed`: the reason. `token` means that no access token was available. */
-  failure?: {
-    reason: Reason
-    stage: 'token' | 'list'
-    rejected: boolean
-    message: string
-    /** The thing to do about it. */
-    advice: string
-    /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
-    code?: string | undefined
-  }
+  /** With `failed`: the reason. */
+  failure?: CallFailure
 }
 
 export type SweeperEvent =
@@ -57,12 +46,3 @@ export type SweeperEvent =
   | { type: 'early-at-limit'; sweepId: string; records: number }
   /** Known and selected records that left the window, neither recovered nor awaited. */
   | { type: 'lapsed'; records: number }
-
-/** The reason why a sweep failed; undefined for a bug. */
-export function failureOf(error: unknown): SweepReport['failure'] {
-  if (!isPlatformTrouble(error)) return undefined
-  const { advice, message, reason, transportCode: code } = error
-  const common = { reason, message, advice, code }
-  if (error instanceof TokenError) return { ...common, stage: 'token', rejected: error.kind === 'rejected' }
-  return { ...common, stage: 'list', rejected: reason === 'unauthorized' || reason === 'forbidden' }
-}
