@@ -3,8 +3,6 @@ import { createElection } from './coordination/leader-election.ts'
 import { leadAlone, type Coordination, type CommandRefusal } from './coordination/leadership.ts'
 import type { LeaseClient } from './coordination/lease-client.ts'
 import { createLeasePause } from './coordination/lease-pause.ts'
-import { createCertificateCheck } from './lifecycle/certificate-check.ts'
-import { createGrace } from './lifecycle/grace.ts'
 import type { Audit } from './observe/audit.ts'
 import { every, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
@@ -25,6 +23,7 @@ import { createLogReporter } from './observe/log/log-reporter.ts'
 import { groupByCause } from './ops/causes.ts'
 import type { Listener } from './ops/listen.ts'
 import type { SharedPause } from './ops/control.ts'
+import { createGrace } from './ops/grace.ts'
 import { startOpsServer } from './ops/server.ts'
 import { maxCauses, maxParked, toStatus } from './ops/status.ts'
 import type { StatusDocument } from './ops/status-document.ts'
@@ -228,9 +227,30 @@ function notReady({ coordination, progress }: DaemonParts): string[] {
   return problem === undefined ? [] : [`calls of the lease have failed for coordination.leaseDuration: ${problem}`]
 }
 
+/**
+ * Reloads auth.certificateFile when it changes. An unreadable file keeps the last certificate and is logged once. A
+ * certificate of another key is logged when two reloads show it: the two files are never replaced at the same moment.
+ */
+function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: DaemonOptions): () => Promise<void> {
+  const isOther = (): boolean => certificate.current().keyFingerprint !== key.current().fingerprint
+  // The start has logged it.
+  let looks = isOther() ? Infinity : 0
+  return async () => {
+    try {
+      if (await certificate.reload()) log.event('certificate_reloaded', {})
+    } catch (error) {
+      log.event('certificate_reload_failed', { problem: error instanceof Error ? error.message : 'unknown' })
+    }
+    looks = isOther() ? looks + 1 : 0
+    if (looks !== 2) return
+    const [certificateKey, signingKey] = [certificate.current().keyFingerprint, key.current().fingerprint]
+    log.event('certificate_mismatch', { certificateKey, signingKey })
+  }
+}
+
 /** The background work of leader and standby. */
 function backgroundTasks({ connection, snapshot }: DaemonParts, options: DaemonOptions): Task[] {
-  const { certificate, clock, key, log } = options
+  const { certificate, clock, log } = options
   const tasks: Task[] = [
     connection.tokens.run,
     (signal) =>
@@ -239,7 +259,7 @@ function backgroundTasks({ connection, snapshot }: DaemonParts, options: DaemonO
       }),
   ]
   if (certificate !== undefined) {
-    const check = createCertificateCheck(certificate, key, log)
+    const check = certificateCheck(certificate, options)
     tasks.push((signal) => every(certificateCheckMs, clock, signal, check))
   }
   return tasks

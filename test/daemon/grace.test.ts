@@ -1,6 +1,6 @@
 // The time of grace: reported once, over in time, and nothing of it is left behind.
 import { expect, test } from 'vitest'
-import { createGrace, type Grace } from '../../src/lifecycle/grace.ts'
+import { createGrace, type Grace } from '../../src/ops/grace.ts'
 import { untilAborted } from '../../src/runtime/notifier.ts'
 import { keepingLog, type Line } from '../support/log.ts'
 import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'

@@ -53,8 +53,14 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/coordination': ['src/runtime', 'src/platform/http/http.ts'],
   'src/reconcile': ['src/runtime', 'src/platform'],
   'src/observe': ['src/runtime', 'src/config', 'src/platform', 'src/coordination', 'src/reconcile'],
-  'src/lifecycle': ['src/runtime', 'src/config', 'src/platform', 'src/observe'],
-  'src/ops': ['src/runtime', 'src/platform', 'src/coordination', 'src/reconcile', 'src/observe'],
+  'src/ops': [
+    'src/runtime',
+    'src/config/duration.ts',
+    'src/platform',
+    'src/coordination',
+    'src/reconcile',
+    'src/observe',
+  ],
   src: [],
   sandbox: ['src/runtime/clock.ts', 'src/platform/wire.ts'],
 }

@@ -1,5 +1,5 @@
 // One round for three commands: select, decide, retry unless it is a dry run, report. `plan` and `retry` select; `once` takes what is due.
-import { createGrace } from '../../lifecycle/grace.ts'
+import { createGrace } from '../../ops/grace.ts'
 import type { TelemetryEvent } from '../../observe/events.ts'
 import { decide } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
