@@ -1,6 +1,6 @@
 // The one estimate of when all open records will have arrived, for the metric, /status and `plan`; none where it would be a guess. Pure functions.
 import type { Counts } from './decide.ts'
-import { stopForUnknownTime, type ShutGate } from './retry/gates.ts'
+import type { Gate, ShutGate } from './retry/gates.ts'
 
 export interface DrainState {
   /** Failed records that are retried now or wait for it: due, held, awaiting. */
@@ -32,6 +32,13 @@ export function estimateDrain({ backingOff, notBefore, now, pending, recoveredPe
   return notBefore !== undefined && notBefore > atPace
     ? { doneAt: notBefore, limitedBy: 'backoff' }
     : { doneAt: atPace, limitedBy: 'pace' }
+}
+
+/** Gates that stop every retry, and open again within minutes. */
+const passing: ReadonlySet<Gate> = new Set<Gate>(['throttled', 'outcomes'])
+
+function stopForUnknownTime(shut: readonly ShutGate[]): boolean {
+  return shut.some(({ gate, subscriptions }) => subscriptions === undefined && !passing.has(gate))
 }
 
 /** What the daemon knows of it. */

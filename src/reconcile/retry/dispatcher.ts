@@ -214,7 +214,7 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
     send,
     isRoundOver() {
       if (roundAt === undefined || flights.size > 0) return false
-      if (gates.global() === 'disabled' || breaker.trouble() !== undefined) return true
+      if (gates.shut()[0]?.gate === 'disabled' || breaker.trouble() !== undefined) return true
       if (outcomes.pending().size > 0) return false
       const monotonic = clock.monotonic()
       const admits = (subscriptionId: string): boolean => !circuits.isOpen(subscriptionId, monotonic)

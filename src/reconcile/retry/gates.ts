@@ -72,14 +72,6 @@ export const gateTable = {
 
 export type Gate = keyof typeof gateTable
 
-/** Gates that stop every retry, and open again within minutes. */
-const passing: ReadonlySet<Gate> = new Set<Gate>(['throttled', 'outcomes'])
-
-/** True while a gate stops every retry for an unknown time. */
-export function stopForUnknownTime(shut: readonly Pick<ShutGate, 'gate'>[]): boolean {
-  return shut.some(({ gate }) => gateTable[gate].blocks === 'everything' && !passing.has(gate))
-}
-
 /** How long until these gates let any retry out, in ms; Infinity when no clock tells. Outcomes come at any time. */
 export function stopsForMs(shut: readonly Pick<ShutGate, 'gate' | 'opensInMs'>[]): number {
   const stopping = shut.filter(({ gate }) => gateTable[gate].blocks === 'everything' && gate !== 'outcomes')
@@ -94,7 +86,7 @@ export function reasonOf(gate: Gate): string {
 
 export const gateNames = Object.keys(gateTable) as Gate[]
 
-export type GlobalGate = { [G in Gate]: (typeof gateTable)[G]['blocks'] extends 'everything' ? G : never }[Gate]
+type GlobalGate = { [G in Gate]: (typeof gateTable)[G]['blocks'] extends 'everything' ? G : never }[Gate]
 
 /** A gate that is shut. */
 export interface ShutGate {
@@ -129,8 +121,6 @@ export interface GateSources {
 }
 
 export interface Gates {
-  /** The first shut gate that blocks everything. */
-  global(): GlobalGate | undefined
   /** The first shut gate that blocks a subscription, those included that block everything. */
   of(subscriptionId: string): Gate | undefined
   /**
@@ -174,7 +164,6 @@ export function createGates(sources: GateSources): Gates {
   const isBreakers = (gate: GlobalGate): boolean => gate === 'unauthorized' || gate === 'platform'
 
   return {
-    global: () => globalGates.find((gate) => isShut[gate]()),
     of: (subscriptionId) =>
       globalGates.find((gate) => isShut[gate]()) ?? circuits.blocks(subscriptionId, clock.monotonic()),
     admits: (inFlight) => breaker.allows(inFlight) && globalGates.every((gate) => isBreakers(gate) || !isShut[gate]()),
