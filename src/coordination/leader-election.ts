@@ -237,14 +237,6 @@ export function createElection(options: ElectionOptions): Election {
     }
   }
 
-  async function untilChanged(stop: AbortSignal): Promise<void> {
-    try {
-      await changed.wait(undefined, stop)
-    } catch (error) {
-      if (!stop.aborted) throw error
-    }
-  }
-
   return {
     isLeading,
     state: () => ({
@@ -260,7 +252,8 @@ export function createElection(options: ElectionOptions): Election {
     async lead(work, stop) {
       while (!stop.aborted) {
         if (term !== undefined && isLeading()) await work(AbortSignal.any([stop, term.signal]))
-        else await untilChanged(stop)
+        // Rejects only when `stop` is aborted, and then the loop is over.
+        else await changed.wait(undefined, stop).catch(() => undefined)
       }
     },
     run: (signal) => runTogether([keepTrying, watchDeadline], signal),
