@@ -25,8 +25,6 @@ const maxPages = 50
 const maxPagesOfSecond = 1000
 /** An event has a record for each subscription: with more pages than this, the platform ignores the filter. */
 const maxEventPages = 10
-/** After this many pages in a row without any of the records, the rest is searched one by one. */
-const maxBarren = 10
 
 /** `records` is not empty. */
 function searchOf(kind: Search['kind'], records: readonly FailedRecord[]): Search {
@@ -79,7 +77,8 @@ function afterSpan(search: Search, answer: ListPage, left: readonly FailedRecord
   const isLast = answer.rows < (answer.size ?? maxPageSize) || search.page + 1 >= pageLimit
   const barren = left.length < search.records.length ? 0 : search.barren + 1
   const toCome = pagesToCome(search, answer)
-  if (isLast || barren >= maxBarren || toCome > own.length) return own
+  // Pages cost less than single searches, until as many were in vain.
+  if (isLast || Math.max(barren, toCome) > own.length) return own
   if (toCome < pageLimit) return [{ ...search, records: left, page: search.page + 1, barren }]
   const sorted = left.toSorted((a, b) => a.localSecond - b.localSecond)
   const middle = sorted.length >> 1

@@ -61,6 +61,11 @@ test('1,000 in batches of one second, a minute apart: at most 1.08 calls each', 
   expect(cost.perRecord).toBeLessThanOrEqual(1.08)
 })
 
+test('9,000 of three seconds in a row, delivered late: at most 1.8 calls each', async () => {
+  const cost = await costOf({ failed: batches(3, 3000, 1000), deliveryMs: 60_000 })
+  expect(cost.perRecord).toBeLessThanOrEqual(1.8)
+})
+
 test('1,000 of one second: at most 1.15 calls each', async () => {
   const cost = await costOf({ failed: batches(1, 1000, 0), deliveryMs: 400 })
   expect(cost.perRecord).toBeLessThanOrEqual(1.15)

@@ -51,6 +51,17 @@ describe('checks that fail for ten minutes', () => {
   })
 })
 
+test('a bug ends the loop at once', async () => {
+  const before = (call: SkyCall): void => {
+    if (isConfirm(call)) throw new TypeError('a bug')
+  }
+  await using world = holdingUnder({ records: records(1, secondMs), before }, atOnce)
+  const ended = world.confirm(world.stop.signal).catch((error: unknown) => error)
+  void world.start()
+  await world.clock.advance(minuteMs)
+  expect(await ended).toBeInstanceOf(TypeError)
+})
+
 test('a span that cannot be listed is searched record by record', async () => {
   const before = (call: SkyCall): void => {
     if (isConfirm(call) && call.query?.eventId === undefined) throw new PlatformFailure('server-error', 500, 'list')
