@@ -55,7 +55,7 @@ test('a bug ends the loop at once', async () => {
   const before = (call: SkyCall): void => {
     if (isConfirm(call)) throw new TypeError('a bug')
   }
-  await using world = holdingUnder({ records: records(1, secondMs), before }, atOnce)
+  await using world = holdingUnder({ records: records(1, secondMs), deliver: after(100), before }, atOnce)
   const ended = world.confirm(world.stop.signal).catch((error: unknown) => error)
   void world.start()
   await world.clock.advance(minuteMs)
