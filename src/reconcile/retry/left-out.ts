@@ -180,6 +180,7 @@ export function createLeftOut(): LeftOut {
       return first === Infinity ? undefined : first
     },
     forgetBefore(localSecond) {
+      for (const [id, second] of oldest) oldest.set(id, Math.max(second, localSecond))
       let lapsed = 0
       for (const [second, rows] of lapsing) {
         if (second >= localSecond) continue

@@ -232,7 +232,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** Lists from the oldest left-out record of a closed circuit, until one that is due finds no place. */
   async function sweepLeftOut(current: Sweep): Promise<void> {
     const whole = forget()
-    const from = Math.max(whole.from, Math.floor(leftOut.oldestSecond(isClosed) ?? whole.to))
+    const from = Math.floor(leftOut.oldestSecond(isClosed) ?? whole.to)
     const restore = leftOut.relist(from)
     let entered = 0
     let listedTo = from

@@ -326,5 +326,7 @@ describe('the summary', () => {
     learn(backlog, listingOf([due({ eventLocal: now - hourMs / 2 })]), now)
     learn(backlog, listingOf([due({ eventLocal: now - 4 * dayMs })], { askedAt: 2000, complete: false }), now)
     expect(backlog.summary(now, notHeld).oldestOpenAt).toBe(now - 4 * dayMs)
+    backlog.forgetBefore((now - 3 * dayMs) / 1000)
+    expect(backlog.summary(now, notHeld).oldestOpenAt).toBe(now - 3 * dayMs)
   })
 })
