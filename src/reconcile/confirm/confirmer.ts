@@ -21,8 +21,8 @@ export interface ConfirmOptions {
   random: Random
   /** Calls at the same time. */
   concurrency: number
-  /** True for a subscription whose circuit is at its limit: its checks go first. */
-  circuits: Pick<Circuits, 'isFull'>
+  /** Checks of a subscription whose closed circuit is at its limit go first, and come early. */
+  circuits: Pick<Circuits, 'blocks'>
 }
 
 /** The steps of the confirm loop, which waits between them. @see src/reconciler.ts */
@@ -42,9 +42,8 @@ interface Round {
   failures: number
 }
 
-/** From one round to the next, unless retries wait for it, or so many checks are due. */
+/** From one round to the next, unless retries wait for it. */
 const roundMs = 1000
-const manyDue = 3 * maxPageSize
 /** While checks are due in that time, how often this is looked at. */
 const pollMs = 50
 /** No search begins after this many calls of a round: the next round begins with the most urgent ones. */
@@ -70,12 +69,15 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
 
   const isDue = ({ awaiting }: FailedRecord): boolean => awaiting !== undefined && awaiting.checkAt <= roundAt
 
+  const isAtLimit = ({ subscriptionId }: FailedRecord): boolean =>
+    options.circuits.blocks(subscriptionId, clock.monotonic()) === 'limit'
+
   /** Checks of circuits at their limit first, as they block retries; within each group the most overdue first. */
   function inOrderOfUrgency(records: readonly FailedRecord[]): FailedRecord[] {
     const ranked = records.map((record) => ({
       record,
       at: record.awaiting?.checkAt ?? Infinity,
-      waits: !options.circuits.isFull(record.subscriptionId),
+      waits: !isAtLimit(record),
     }))
     return ranked.sort((a, b) => Number(a.waits) - Number(b.waits) || a.at - b.at).map(({ record }) => record)
   }
@@ -151,12 +153,13 @@ export function createConfirmer(options: ConfirmOptions): Confirmer {
     }
   }
 
-  /** Pause between two rounds: a quarter of the usual delay while a circuit at its limit waits for a due check, none when pages of them are due. */
+  /** Between two rounds: a second, or a quarter of the usual delay while a circuit at its limit waits for a due check. */
   function pauseMs(now: number): number {
-    const due = [...outcomes.pending()].filter(({ awaiting }) => awaiting !== undefined && awaiting.checkAt <= now)
-    if (due.length >= manyDue) return 0
-    const isWaiting = due.some(({ subscriptionId }) => options.circuits.isFull(subscriptionId))
-    return isWaiting ? Math.min(roundMs, outcomes.usualDelayMs() / 4) : roundMs
+    const isUrgent = outcomes
+      .pending()
+      .values()
+      .some((record) => (record.awaiting?.checkAt ?? Infinity) <= now && isAtLimit(record))
+    return isUrgent ? Math.min(roundMs, outcomes.usualDelayMs() / 4) : roundMs
   }
 
   return {

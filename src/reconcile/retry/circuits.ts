@@ -50,8 +50,6 @@ export interface Circuits {
   blocks(subscriptionId: string, now: number): CircuitGate | undefined
   /** Number of blocked subscriptions. */
   blocked(now: number): Record<CircuitGate, number>
-  /** True while all places of a subscription are taken: its retries wait for outcomes. */
-  isFull(subscriptionId: string): boolean
   /** Takes a place. */
   take(record: { id: string; subscriptionId: string; eventType: string }, now: number): Ticket
   /** Reports the outcome of a retry, and frees its place. */
@@ -136,10 +134,6 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
         if (gate !== undefined) counts[gate] += 1
       }
       return counts
-    },
-    isFull(subscriptionId) {
-      const line = lines.get(subscriptionId)
-      return line !== undefined && !hasRoom(line.circuit)
     },
     take({ eventType, id, subscriptionId }, now) {
       resume(now)
