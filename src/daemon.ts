@@ -231,13 +231,13 @@ function notReady({ coordination, progress }: DaemonParts): string[] {
  * Reloads auth.certificateFile when it changes. An unreadable file keeps the last certificate and is logged once. A
  * certificate of another key is logged when two reloads show it: the two files are never replaced at the same moment.
  */
-function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: DaemonOptions): () => Promise<void> {
+function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: DaemonOptions): () => void {
   const isOther = (): boolean => certificate.current().keyFingerprint !== key.current().fingerprint
   // The start has logged it.
   let looks = isOther() ? Infinity : 0
-  return async () => {
+  return () => {
     try {
-      if (await certificate.reload()) log.event('certificate_reloaded', {})
+      if (certificate.reload()) log.event('certificate_reloaded', {})
     } catch (error) {
       log.event('certificate_reload_failed', { problem: error instanceof Error ? error.message : 'unknown' })
     }

@@ -19,7 +19,7 @@ function openLease({ coordination }: Config, { clock, env, readFile }: Io): Leas
 /** Runs `run`; resolves after SIGTERM or SIGINT. */
 export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCode> {
   const logOutput = createLogOutput(io.stdout)
-  const { config, log, key, certificate, http, proxy } = await openService(io, options, logOutput, { daemon: true })
+  const { config, log, key, certificate, http, proxy } = openService(io, options, logOutput, { daemon: true })
   const lease = openLease(config, io)
   io.onIgnoredSignal((signal) => {
     log.event('signal_ignored', { signal })

@@ -41,14 +41,14 @@ export function keySetting(config: Config, origins: Origins): PrivateKeySetting 
   return { pem: privateKey ?? '', origin: origin('auth.privateKey'), ...passphrase }
 }
 
-async function openCertificate(
+function openCertificate(
   config: Config,
   key: Reloadable<SigningKey>,
   log: Log,
   now: number,
-): Promise<Reloadable<Certificate> | undefined> {
+): Reloadable<Certificate> | undefined {
   if (config.auth.certificateFile === undefined) return undefined
-  const source = await loadCertificate(config.auth.certificateFile)
+  const source = loadCertificate(config.auth.certificateFile)
   const certificate = source.current()
   const isOther = certificate.keyFingerprint !== key.current().fingerprint
   if (isOther)
@@ -92,12 +92,12 @@ function forCommand(config: Config, origins: Origins): Config {
  * Loads everything for the daemon, or for a command. `quiet` writes warnings and errors only.
  * @throws ConfigurationError with all that is wrong
  */
-export async function openService(
+export function openService(
   io: Io,
   options: ConfigOption,
   logTo: Output,
   { quiet = false, daemon = false } = {},
-): Promise<Service> {
+): Service {
   const loaded = loadConfig({ file: options.config, ...io })
   const { origins, passedOver, warnings: toRename } = loaded
   const config = daemon ? loaded.config : forCommand(loaded.config, origins)
@@ -115,11 +115,11 @@ export async function openService(
   for (const { key, message, origin } of toRename) log.event('key_deprecated', { key, origin, problem: message })
   if (passedOver.length > 0) log.event('service_links_ignored', { names: passedOver })
   const setting = keySetting(config, origins)
-  const key = await loadKey(setting)
+  const key = loadKey(setting)
   // People at a terminal hear of it from check.
   for (const { key: name, message } of quiet ? [] : keyWarnings(key.current(), setting))
     log.event('key_weak', { key: name, problem: message })
-  const certificate = await openCertificate(config, key, log, io.clock.now())
+  const certificate = openCertificate(config, key, log, io.clock.now())
   const proxy = proxyFromEnvironment(io.env)
   const shown = proxy && shownProxies(proxy)
   return { config, log, key, certificate, http: openTransport(config, io), proxy: shown }

@@ -89,7 +89,7 @@ export async function inSession(
 ): Promise<ExitCode> {
   const moments = createMoments(options.zone)
   const progress = createProgressLine(io.stderr, io.clock)
-  const service = await openService(io, options, progress.output, { quiet: options.verbose !== true })
+  const service = openService(io, options, progress.output, { quiet: options.verbose !== true })
   const config = plan.change?.(service.config) ?? service.config
   const instance = config.instance.name
   const platform = new URL(config.platform.baseUrl).host

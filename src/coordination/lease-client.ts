@@ -9,7 +9,7 @@ import {
 } from '../platform/http/http.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { ConfigurationError } from '../runtime/errors.ts'
-import { readSmallFile } from '../runtime/small-file.ts'
+import { readSmallText } from '../runtime/small-file.ts'
 
 /** A Lease as it was read, or as it is to be written. */
 export interface Lease {
@@ -64,7 +64,6 @@ export interface ClusterAccess {
   authorityFile: string
 }
 
-const maxFileBytes = 65_536
 const maxAnswerBytes = 1_048_576
 
 /**
@@ -188,21 +187,22 @@ export function createLeaseClient({ access, clock, leaseName, renewDeadlineMs }:
   const schema = createLeaseSchema()
   let connected: Connected | undefined
 
-  async function fileText(path: string): Promise<string> {
-    const text = await readSmallFile(path, maxFileBytes).then(
-      (bytes) => bytes.toString('utf8').trim(),
-      () => '',
-    )
-    // Without an authority of the cluster, TLS would trust every public one.
-    if (text !== '') return text
+  /** Never empty: without an authority of the cluster, TLS would trust every public one. */
+  function fileText(path: string): string {
+    try {
+      const text = readSmallText(path).trim()
+      if (text !== '') return text
+    } catch {
+      // As an empty one.
+    }
     throw new LeaseFailure(
       'credentials',
       `${path} can't be read, or is empty: mount the service account's token and ca.crt there`,
     )
   }
 
-  async function bearerToken(): Promise<string> {
-    const text = await fileText(tokenFile)
+  function bearerToken(): string {
+    const text = fileText(tokenFile)
     if (isBearerToken(text)) return text
     const advice = "mount the service account's token there, in one line"
     throw new LeaseFailure('credentials', `${tokenFile} holds characters that no header may carry: ${advice}`)
@@ -210,7 +210,7 @@ export function createLeaseClient({ access, clock, leaseName, renewDeadlineMs }:
 
   /** The authority may be exchanged while the pod runs. */
   async function connect(): Promise<HttpTransport> {
-    const authority = await fileText(authorityFile)
+    const authority = fileText(authorityFile)
     if (connected?.authority === authority) return connected.http
     const before = connected
     connected = { authority, http: createHttpTransport({ clock, connections: 2, ca: authority }) }
@@ -226,7 +226,7 @@ export function createLeaseClient({ access, clock, leaseName, renewDeadlineMs }:
   ): Promise<HttpResponse> {
     const { transport } = await connect()
     const headers = {
-      authorization: `Bearer ${await bearerToken()}`,
+      authorization: `Bearer ${bearerToken()}`,
       accept: 'application/json',
       'user-agent': 'webhook-reconciler',
       ...(body !== undefined && { 'content-type': 'application/json' }),

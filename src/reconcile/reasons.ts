@@ -11,8 +11,7 @@ import { gateTable, type Gate } from './retry/gates.ts'
  * - for a slot (the last one is for a subscription with none in flight), for the listing of its slice, or for the first
  *   second of a ping (`mayRetry`, `pick`, `isReady` in retry/dispatcher.ts),
  * - for the rate and for a token (`retryLoop` in reconciler.ts, platform/client.ts),
- * - for records that go first (retry/retry-plan.ts),
- * - with an order per entity for the first whole sweep, or for an older event (`candidates` in retry/planner.ts).
+ * - for records that go first (retry/retry-plan.ts).
  * A record that a full backlog has left out waits for room (retry/shares.ts, retry/left-out.ts).
  */
 export const ruleTable = {

@@ -81,7 +81,7 @@ async function ask(command: BenchCommand | 'counts'): Promise<BenchAnswer> {
 
 async function bareToken(sandbox: BenchSandbox): Promise<string> {
   const http = createHttpTransport({ clock: systemClock, connections: 1 })
-  const key = await loadKey({ file: keys.privateKeyFile })
+  const key = loadKey({ file: keys.privateKeyFile })
   const issuer = `${sandbox.authUrl}/auth/realms/${sandbox.realm}`
   const tokens = createTokenCache({
     tokenUrl: new URL(issuer + tokenPath),

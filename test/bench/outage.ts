@@ -172,7 +172,7 @@ export async function reconcileOutage(privateKeyFile: string, run: OutageRun): P
     hostName: 'bench',
     readFile: () => '',
   })
-  const key = await loadKey({ file: privateKeyFile })
+  const key = loadKey({ file: privateKeyFile })
   const { transport } = platform
   const random = systemRandom
   const emit = (): void => undefined

@@ -87,7 +87,7 @@ export async function reconcile(sandbox: BenchSandbox, privateKeyFile: string, r
     if (event.type === 'outcome' && event.outcome === 'recovered') measured.recovered += 1
     if (measured[until] === records) finished.resolve(undefined)
   }
-  const key = await loadKey({ file: privateKeyFile })
+  const key = loadKey({ file: privateKeyFile })
   const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })
   const { transport } = http
   const hosts = { clock: systemClock, random: systemRandom, transport, emit }

@@ -234,7 +234,7 @@ test('a certificate that was exchanged, and is not of the key, is reported when 
   let keyFingerprint = 'none'
   const certificate: Reloadable<Certificate> = {
     current: () => ({ notBefore: 0, notAfter: Infinity, keyFingerprint, fingerprint: 'f' }),
-    reload: () => Promise.resolve(false),
+    reload: () => false,
     lastReloadOk: () => undefined,
   }
   const scene = startScene({ certificate })

@@ -92,8 +92,8 @@ describe('keygen', () => {
     expect(certificate.validToDate.getTime()).toBe(now - 345 + 30 * dayMs)
   })
 
-  test('says which file goes where, the fingerprints and the expiry, and nothing of the key', async () => {
-    const key = (await loadKey({ file: join(out, 'private-key.pem') })).current()
+  test('says which file goes where, the fingerprints and the expiry, and nothing of the key', () => {
+    const key = loadKey({ file: join(out, 'private-key.pem') }).current()
     for (const text of [
       join(out, 'private-key.pem'),
       join(out, 'certificate.pem'),
@@ -109,12 +109,12 @@ describe('keygen', () => {
     for (const line of privatePem.split('\n').slice(1, -2)) expect(said).not.toContain(line)
   })
 
-  test('is read by the daemon without a warning, and the two belong together', async () => {
+  test('is read by the daemon without a warning, and the two belong together', () => {
     const setting = { file: join(out, 'private-key.pem') }
-    const key = (await loadKey(setting)).current()
+    const key = loadKey(setting).current()
     const warnings = keyWarnings(key, setting)
     expect(warnings).toEqual([])
-    const source = await loadCertificate(join(out, 'certificate.pem'))
+    const source = loadCertificate(join(out, 'certificate.pem'))
     expect(source.current().keyFingerprint).toBe(key.fingerprint)
   })
 

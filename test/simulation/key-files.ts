@@ -54,16 +54,16 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
       current: () => current,
       reload() {
         const found = key()
-        if (found === seen) return Promise.resolve(false)
+        if (found === seen) return false
         seen = found
         isUsable = found !== 'broken'
         if (found === 'broken') {
           const problem = { key: 'auth.privateKeyFile', origin: '/simulated', message: 'holds no key' }
-          return Promise.reject(new ConfigurationError([problem]))
+          throw new ConfigurationError([problem])
         }
         const before = current.fingerprint
         current = keyNamed(found)
-        return Promise.resolve(current.fingerprint !== before)
+        return current.fingerprint !== before
       },
       lastReloadOk: () => isUsable,
     }
@@ -84,10 +84,10 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
       current: () => current,
       reload() {
         const found = notAfter() ?? first
-        if (found === current.notAfter) return Promise.resolve(false)
+        if (found === current.notAfter) return false
         hasChanged = true
         current = certificateOf(found)
-        return Promise.resolve(true)
+        return true
       },
       lastReloadOk: () => (hasChanged ? true : undefined),
     }

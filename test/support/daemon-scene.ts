@@ -15,7 +15,7 @@ import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
 const key: Reloadable<SigningKey> = {
   current: () => ({ sign: () => Promise.resolve('assertion'), bits: 4096, fingerprint: 'none' }),
-  reload: () => Promise.resolve(false),
+  reload: () => false,
   lastReloadOk: () => undefined,
 }
 export const periodMs = 30_000

@@ -49,7 +49,7 @@ export async function startDaemon(sandbox: InProcessSandbox, options: DaemonOpti
   })
   const { privateKey: pem, privateKeyFile: file, privateKeyPassphrase: value } = config.auth
   const passphrase = value === undefined ? {} : { passphrase: { value, origin: 'test' } }
-  const source = await loadKey(
+  const source = loadKey(
     file === undefined ? { pem: pem ?? '', origin: 'test', ...passphrase } : { file, ...passphrase },
   )
   const listening = Promise.withResolvers<number>()

@@ -65,8 +65,8 @@ interface Way {
 }
 
 /** Deadlines are real, for any clock of the reconciler. */
-async function overHttp(config: Config, clock: Clock): Promise<Way> {
-  const key = await loadKey({ file: config.auth.privateKeyFile ?? '' })
+function overHttp(config: Config, clock: Clock): Way {
+  const key = loadKey({ file: config.auth.privateKeyFile ?? '' })
   const http = createHttpTransport({ clock: systemClock, connections: connectionsOf(config) })
   const transport: Transport = async (request) => {
     const sentAt = clock.monotonic()
@@ -89,7 +89,7 @@ export async function startReconciler(
       throw new Error('no file is read here')
     },
   })
-  const { close, key, transport }: Way = options.inProcess ?? (await overHttp(config, clock))
+  const { close, key, transport }: Way = options.inProcess ?? overHttp(config, clock)
   const facts: TelemetryEvent[] = []
   function emit(fact: TelemetryEvent): void {
     facts.push(fact)

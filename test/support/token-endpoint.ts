@@ -118,9 +118,9 @@ export function fakeKeySource(): Reloadable<SigningKey> & { next: SigningKey | E
       this.looks += 1
       const { next } = this
       this.next = undefined
-      if (next instanceof Error) return Promise.reject(next)
+      if (next instanceof Error) throw next
       if (next !== undefined) current = next
-      return Promise.resolve(next !== undefined)
+      return next !== undefined
     },
   }
 }

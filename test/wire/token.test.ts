@@ -23,7 +23,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
   const { privateKeyFile } = await testKeys(keyName)
   const sandbox = await startSandbox({ clock: systemClock, certificatePem, ...options })
   const http = createHttpTransport({ clock: systemClock, connections: 4 })
-  const source = await loadKey({ file: privateKeyFile })
+  const source = loadKey({ file: privateKeyFile })
   const facts: TokenEvent[] = []
   const manager = createTokenCache({
     tokenUrl: new URL(sandbox.issuerUrl + tokenPath),

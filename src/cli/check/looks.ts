@@ -108,21 +108,21 @@ function loadStep(checked: CheckState): Step {
   return verdicts.configurationStep(checked.loaded)
 }
 
-async function keyStep(checked: CheckState): Promise<Step> {
+function keyStep(checked: CheckState): Step {
   const { config, origins } = given(checked.loaded)
   const setting = keySetting(config, origins)
-  checked.key = await loadKey(setting)
+  checked.key = loadKey(setting)
   const key = checked.key.current()
   return verdicts.keyStep(key, keyWarnings(key, setting))
 }
 
-async function certificateStep({ io, key, loaded, options }: CheckState): Promise<Step> {
+function certificateStep({ io, key, loaded, options }: CheckState): Step {
   const { certificateFile } = given(loaded).config.auth
   if (certificateFile === undefined) {
     const found = 'auth.certificateFile is not set, so its expiry is not watched'
     return { step: 'certificate', verdict: 'skipped', found }
   }
-  const certificate = (await loadCertificate(certificateFile)).current()
+  const certificate = loadCertificate(certificateFile).current()
   const { show } = createMoments(options.zone)
   return verdicts.certificateStep(certificate, { key: given(key).current(), now: io.clock.now(), show })
 }

@@ -46,7 +46,7 @@ function parseCertificate(content: Buffer, place: Place): Certificate {
  * The certificate that is registered with the platform.
  * @throws ConfigurationError that names the content found instead
  */
-export function loadCertificate(file: string): Promise<Reloadable<Certificate>> {
+export function loadCertificate(file: string): Reloadable<Certificate> {
   const place = { key: 'auth.certificateFile', origin: file }
   return createReloadable({
     read: () => readCredentialFile(file, place.key),

@@ -148,10 +148,10 @@ function parseKey(content: Buffer, setting: PrivateKeySetting): SigningKey {
  * The private key: RSA, PKCS#8 or PKCS#1 in PEM, optionally encrypted. A key given as text stays as it is.
  * @throws ConfigurationError that names the content found instead
  */
-export function loadKey(setting: PrivateKeySetting): Promise<Reloadable<SigningKey>> {
+export function loadKey(setting: PrivateKeySetting): Reloadable<SigningKey> {
   const { key } = placeOf(setting)
   return createReloadable({
-    read: () => ('file' in setting ? readCredentialFile(setting.file, key) : Promise.resolve(Buffer.from(setting.pem))),
+    read: () => ('file' in setting ? readCredentialFile(setting.file, key) : Buffer.from(setting.pem)),
     parse: (content) => parseKey(content, setting),
     identity: ({ fingerprint }) => fingerprint,
   })

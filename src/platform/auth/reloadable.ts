@@ -10,7 +10,7 @@ export interface Reloadable<T> {
    * Reads the file again; true when it holds another key or certificate, which is used from now on.
    * @throws ConfigurationError for a new content that is not usable; the same problem throws only once
    */
-  reload(): Promise<boolean>
+  reload(): boolean
   /** True when the file was usable at the last reload; undefined while it has never changed. */
   lastReloadOk(): boolean | undefined
 }
@@ -47,18 +47,20 @@ function fileProblem(error: unknown): string {
 }
 
 /** @throws ConfigurationError when it is missing, unreadable, no regular file, or over 128 KiB */
-export async function readCredentialFile(file: string, key: string): Promise<Buffer> {
+export function readCredentialFile(file: string, key: string): Buffer {
   if (pasted.test(file)) {
     const message = 'looks like the content of a file; the path of the file belongs here'
-    throw new ConfigurationError([{ key, origin: 'value not shown', message }])
+    throw refuse({ key, origin: 'value not shown' }, message)
   }
-  const content = await readSmallFile(file, maxFileBytes).catch(fileProblem)
-  if (typeof content !== 'string') return content
-  throw new ConfigurationError([{ key, origin: file, message: content }])
+  try {
+    return readSmallFile(file, maxFileBytes)
+  } catch (error) {
+    throw refuse({ key, origin: file }, fileProblem(error))
+  }
 }
 
 export interface Origin<T> {
-  read: () => Promise<Buffer>
+  read: () => Buffer
   parse: (content: Buffer) => T
   /** Fingerprint of the content. */
   identity: (value: T) => string
@@ -73,19 +75,18 @@ function digest(content: Buffer): string {
  * as Kubernetes does it.
  * @throws the error of reading or parsing, when the first content is not usable
  */
-export async function createReloadable<T>({ read, parse, identity }: Origin<T>): Promise<Reloadable<T>> {
-  const content = await read()
+export function createReloadable<T>({ read, parse, identity }: Origin<T>): Reloadable<T> {
+  const content = read()
   let current = parse(content)
   let seen = digest(content)
   let lastProblem = ''
   let isReadable = true
   let isUsable = true
   let hasChanged = false
-  let turn: Promise<unknown> = Promise.resolve()
 
-  async function load(): Promise<boolean> {
+  function load(): boolean {
     isReadable = false
-    const next = await read()
+    const next = read()
     isReadable = true
     lastProblem = ''
     const found = digest(next)
@@ -112,10 +113,11 @@ export async function createReloadable<T>({ read, parse, identity }: Origin<T>):
     current: () => current,
     lastReloadOk: () => (hasChanged ? isReadable && isUsable : undefined),
     reload() {
-      // One after the other, so that an older content can't replace a newer one.
-      const mine = turn.then(() => load().catch(throwOnce))
-      turn = mine.catch(() => undefined)
-      return mine
+      try {
+        return load()
+      } catch (error) {
+        return throwOnce(error)
+      }
     },
   }
 }

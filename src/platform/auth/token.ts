@@ -260,9 +260,9 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
     }
   }
 
-  async function reloadKey(): Promise<void> {
+  function reloadKey(): void {
     try {
-      if (!(await key.reload())) return
+      if (!key.reload()) return
       tryNewKey = true
       limiter.resetBackoff()
       const { bits, fingerprint } = key.current()
@@ -291,7 +291,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   async function followKey(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await clock.sleep(keyCheckMs, signal).catch(ignoreAbort(signal))
-      if (!signal.aborted) await reloadKey()
+      if (!signal.aborted) reloadKey()
     }
   }
 

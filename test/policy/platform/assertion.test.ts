@@ -29,7 +29,7 @@ async function sent(): Promise<string> {
       scope: '',
       assertionLifetimeMs: 60_900,
       requestTimeoutMs: 1_000,
-      key: await loadKey({ file: keys.privateKeyFile }),
+      key: loadKey({ file: keys.privateKeyFile }),
       transport(request) {
         form = new URLSearchParams(request.body)
         return Promise.resolve({ status: 500, headers: {}, body: '', sentAt: 0, receivedAt: 0 })
