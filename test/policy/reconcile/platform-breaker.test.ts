@@ -1,37 +1,38 @@
-// The breaker: what stops the retries, how gently it asks whether they may go on, and what lets them.
-import { createNotifier } from '../../../src/runtime/notifier.ts'
+// The platform's circuit breaker: what stops the retries, how gently it asks whether they may go on, and what lets them.
 import { afterEach, describe, expect, test } from 'vitest'
-import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { TokenError } from '../../../src/platform/auth/token-answer.ts'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
+import type { RetryAnswer, RetryResult } from '../../../src/platform/operations.ts'
 import {
   createPlatformBreaker,
   type PlatformBreaker,
-  type TroubleEvent,
+  type Trouble,
 } from '../../../src/reconcile/retry/platform-breaker.ts'
+import { createNotifier } from '../../../src/runtime/notifier.ts'
 import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts'
 
-const answer = (result: RetryResult, more: Partial<RetryAnswer> = {}): RetryAnswer => ({
-  result,
-  reason: 'other',
-  sent: true,
-  ...more,
-})
-const gone = answer('gone')
 const down = new PlatformFailure('server-error', 500, 'list')
 
-interface World {
+/** What the list answers from now on: an error, or nothing; and after which time. */
+interface ListAnswer {
+  list?: unknown
+  takesMs?: number
+}
+
+/**
+ * What happens, and after it what is to be seen: the retries that may go out (`all`, `one` at a time, `none`), the trouble
+ * (`-` for none), and how often the platform was asked.
+ */
+type Step = RetryResult | RetryAnswer | ListAnswer | { afterMs: number } | { shows: string }
+
+interface Scene {
   clock: VirtualClock
   breaker: PlatformBreaker
-  facts: TroubleEvent[]
+  told: (Trouble | undefined)[]
   /** When the platform was asked, in ms since the start. */
   pings: number[]
-  /** What the list answers from now on. */
-  list: { error: unknown; takesMs: number }
-  wakes: () => number
   run: Promise<void>
-  /** Notes answers one after the other, and lets everything settle. */
-  note(...answers: (RetryAnswer | RetryResult)[]): Promise<void>
+  play(steps: readonly Step[]): Promise<void>
 }
 
 const ends: (() => Promise<void>)[] = []
@@ -39,33 +40,30 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end()
 })
 
-function start(random = 0): World {
+function start(random = 0): Scene {
   const clock = createVirtualClock()
   const origin = clock.monotonic()
   const stop = new AbortController()
-  const facts: TroubleEvent[] = []
+  const told: Scene['told'] = []
   const pings: number[] = []
-  const list: World['list'] = { error: undefined, takesMs: 0 }
-  let wakes = 0
+  let answer: ListAnswer = {}
   const woken = createNotifier(clock)
   const breaker = createPlatformBreaker({
     clock,
     random: { next: () => random, uuid: () => '' },
-    emit: (fact) => facts.push(fact),
-    wake() {
-      wakes += 1
-      woken.notify()
-    },
+    emit: ({ trouble }) => told.push(trouble),
+    wake: woken.notify,
     client: {
       async list(_query, signal) {
         pings.push(clock.monotonic() - origin)
-        const { error, takesMs } = list
+        const { list, takesMs = 0 } = answer
         if (takesMs > 0) await clock.sleep(takesMs, signal)
-        if (error !== undefined) throw error as Error
+        if (list !== undefined) throw list as Error
         return { records: [], unreadable: [], rows: 0, total: 0, size: 1 }
       },
     },
   })
+
   /** As the retry loop does: pings when a ping is due, and looks again after each wake. */
   async function pingWhenDue(): Promise<void> {
     for (;;) {
@@ -74,344 +72,189 @@ function start(random = 0): World {
       else await woken.wait((breaker.pingAt() ?? Infinity) - clock.monotonic(), stop.signal)
     }
   }
+
+  function shown(): string {
+    const out = breaker.allows(7) ? 'all' : breaker.allows(0) ? 'one' : 'none'
+    return `${out} ${breaker.trouble() ?? '-'} ${pings.length}`
+  }
+
+  async function play(steps: readonly Step[]): Promise<void> {
+    for (const step of steps) {
+      if (typeof step === 'string') breaker.note({ result: step, reason: 'other', sent: true }, clock.monotonic())
+      else if ('result' in step) breaker.note(step, clock.monotonic())
+      else if ('afterMs' in step) await clock.advance(step.afterMs)
+      else if ('shows' in step) {
+        await clock.settle()
+        expect(shown()).toBe(step.shows)
+      } else {
+        // What was asked before has the answer before.
+        await clock.settle()
+        answer = step
+      }
+    }
+    await clock.settle()
+  }
+
   const run = pingWhenDue()
   run.catch(() => undefined)
   ends.push(async () => {
     stop.abort(new Error('the test is over'))
-    await run.catch(() => undefined)
+    await expect(run).rejects.toThrow()
     expect(clock.sleepers()).toBe(0)
   })
-  const world: World = {
-    clock,
-    breaker,
-    facts,
-    pings,
-    list,
-    wakes: () => wakes,
-    run,
-    async note(...answers) {
-      for (const one of answers) breaker.note(typeof one === 'string' ? answer(one) : one, clock.monotonic())
-      await clock.settle()
-    },
-  }
-  return world
+  return { clock, breaker, told, pings, run, play }
 }
 
-/** A platform that refuses us, found out. */
-async function refused(random = 0): Promise<World> {
-  const world = start(random)
-  await world.note('unauthorized')
-  expect(world.breaker.trouble()).toBe('unauthorized')
-  return world
-}
+const times = (count: number, ...results: RetryResult[]): RetryResult[] =>
+  Array.from({ length: count }, () => results).flat()
+const three = times(3, 'unreachable')
+const isDown: Step[] = [{ list: down }, ...three]
+const shows = (text: string): Step => ({ shows: text })
+const after = (afterMs: number): Step => ({ afterMs })
+const noToken = new TokenError('none', { kind: 'transient', reason: 'timeout' })
 
-describe('what is no trouble', () => {
-  const other: RetryResult[] = ['accepted', 'already-resolved', 'rejected', 'throttled']
-  test.each(other)('%s, however often', async (result) => {
-    const { breaker, note, pings } = start()
-    await note(...Array.from({ length: 100 }, () => result))
-    expect(breaker.allows(7)).toBe(true)
-    expect(pings).toEqual([])
-  })
+const scenes: [string, Step[]][] = [
+  [
+    'answers about the record are no trouble',
+    [...times(99, 'accepted', 'already-resolved', 'rejected'), shows('all - 0')],
+  ],
+  ['nor is throttling', [...times(99, 'throttled'), shows('all - 0')]],
+  ['nor are two failures in a row', [...times(50, 'unreachable', 'platform-error', 'throttled'), shows('all - 0')]],
+  ['nor are records that are gone among others', [...times(50, 'gone', 'gone', 'accepted'), shows('all - 0')]],
+  ['three: one list call, and all goes on where it is answered', [...three, shows('all - 1')]],
+  ['three of several kinds', [{ list: down }, 'gone', 'platform-error', 'unreachable', shows('none platform 1')]],
+  ['three times 404, as a misrouted gateway answers', [{ list: down }, ...times(3, 'gone'), shows('none platform 1')]],
+  [
+    'nothing goes out while the platform is asked',
+    [{ takesMs: 500 }, ...three, shows('none - 1'), after(500), shows('all - 1')],
+  ],
+  [
+    'the row begins anew after it',
+    [...three, shows('all - 1'), ...times(2, 'unreachable'), shows('all - 1'), 'gone', shows('all - 2')],
+  ],
+  ['no token is no answer', [{ list: noToken }, ...three, shows('none platform 1')]],
+  [
+    '401 of the list is no answer',
+    [{ list: new PlatformFailure('unauthorized', 401, 'list') }, ...three, shows('none platform 1')],
+  ],
+  [
+    'late answers change nothing',
+    [...isDown, shows('none platform 1'), 'accepted', ...three, 'throttled', shows('none platform 1')],
+  ],
+  [
+    'it goes on when it answers again',
+    [...isDown, after(900), {}, shows('none platform 1'), after(100), shows('all - 2')],
+  ],
+  ['a refusal stops all at once', ['unauthorized', shows('none unauthorized 0')]],
+  [
+    'so does no token to be had',
+    [{ result: 'unauthorized', reason: 'other', sent: false }, shows('none unauthorized 0')],
+  ],
+  [
+    'while the list is refused, no PATCH goes out',
+    [
+      { list: new PlatformFailure('forbidden', 403, 'list') },
+      'unauthorized',
+      after(3_600_000),
+      shows('none unauthorized 19'),
+    ],
+  ],
+  ['when the list is allowed, one PATCH may try', ['unauthorized', after(1000), shows('one unauthorized 1')]],
+  [
+    'refusals of others in flight make no pause longer',
+    [...times(7, 'unauthorized'), after(1000), shows('one unauthorized 1')],
+  ],
+  [
+    'a refusal while it is asked is not forgotten',
+    [{ takesMs: 500 }, ...three, after(1), 'unauthorized', after(499), shows('none unauthorized 1')],
+  ],
+  [
+    'a refusal while it is down is heard',
+    [...isDown, after(1), 'unauthorized', {}, after(2000), shows('one unauthorized 2'), 'accepted', shows('all - 2')],
+  ],
+  [
+    'so is one while it is asked whether it is up again, and makes no pause longer',
+    [...isDown, { takesMs: 500 }, after(1200), ...times(2, 'unauthorized'), after(300), shows('one unauthorized 2')],
+  ],
+  ...(['accepted', 'already-resolved', 'rejected'] as const).map((result): [string, Step[]] => [
+    `a trial that gives ${result} shows that we are let in`,
+    ['unauthorized', after(1000), result, shows('all - 1')],
+  ]),
+  ...(['unreachable', 'platform-error', 'throttled', 'gone'] as const).map((result): [string, Step[]] => [
+    `a trial that gives ${result} shows nothing: the next one comes after a longer pause`,
+    [
+      'unauthorized',
+      after(1000),
+      result,
+      after(1999),
+      shows('none unauthorized 1'),
+      after(1),
+      shows('one unauthorized 2'),
+    ],
+  ]),
+]
 
-  test.each([
-    ['unreachable', 'unreachable', 'accepted'],
-    ['unreachable', 'platform-error', 'throttled'],
-    ['unreachable', 'unreachable', 'already-resolved'],
-  ] as const)('two failures and then another answer, again and again: %s, %s, %s', async (...answers) => {
-    const { breaker, note, pings } = start()
-    for (let round = 0; round < 50; round += 1) await note(...answers)
-    expect(breaker.allows(7)).toBe(true)
-    expect(pings).toEqual([])
-  })
-
-  test('404 of records that are gone, among others', async () => {
-    const { note, pings } = start()
-    for (let round = 0; round < 50; round += 1) await note(gone, gone, 'accepted')
-    expect(pings).toEqual([])
-  })
+test.each(scenes)('%s', async (_, steps) => {
+  await start().play(steps)
 })
 
-describe('three failures in a row', () => {
-  const rows: [string, RetryAnswer[]][] = [
-    ['unreachable', Array.from({ length: 3 }, () => answer('unreachable'))],
-    ['platform-error', Array.from({ length: 3 }, () => answer('platform-error'))],
-    ['both', [answer('unreachable'), answer('platform-error'), answer('unreachable')]],
-    ['404 that may be a misrouted gateway’s', [gone, gone, gone]],
-  ]
+describe('pauses', () => {
+  const inSeconds = (times: readonly number[]): number[] =>
+    times.slice(1).map((at, index) => (at - (times[index] ?? 0)) / 1000)
 
-  test.each(rows)(
-    '%s: one list is sent; if it answers, the records are the trouble and all goes on',
-    async (_, answers) => {
-      const { breaker, note, pings, facts } = start()
-      await note(...answers)
-      expect(pings).toEqual([0])
-      expect(breaker.allows(7)).toBe(true)
-      expect(breaker.trouble()).toBeUndefined()
-      expect(facts).toEqual([])
-    },
-  )
-
-  test.each(rows)('%s: if it does not, nothing goes out', async (_, answers) => {
-    const { breaker, note, list, facts } = start()
-    list.error = down
-    await note(...answers)
-    expect(breaker.allows(0)).toBe(false)
-    expect(breaker.trouble()).toBe('platform')
-    expect(facts).toEqual([{ type: 'trouble', trouble: 'platform' }])
+  test('a platform that is down is asked after 1 s, doubling to 5 min, with jitter only ever earlier', async () => {
+    const { pings, play, told } = start()
+    await play([...isDown, after(30 * 60_000)])
+    expect(inSeconds(pings).slice(0, 11)).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
+    // The pauses begin anew.
+    await play([{}, after(300_000), { list: down }, ...three, after(1000)])
+    expect(inSeconds(pings.slice(-2))).toEqual([1])
+    expect(told).toEqual(['platform', undefined, 'platform'])
+    const jittered = start(0.999)
+    await jittered.play([...isDown, after(2000)])
+    expect(inSeconds(jittered.pings)).toEqual([expect.closeTo(0.5, 2), expect.closeTo(1, 2)])
   })
 
-  test('nothing goes out while the question is open', async () => {
-    const { clock, breaker, note, list } = start()
-    list.takesMs = 500
-    await note('unreachable', 'unreachable', 'unreachable')
-    expect(breaker.allows(0)).toBe(false)
-    expect(breaker.trouble()).toBeUndefined()
-    await clock.advance(500)
-    expect(breaker.allows(7)).toBe(true)
-  })
-
-  test('a ping that waits for its answer for over a second shuts the gate, without a report of trouble', async () => {
-    const { clock, breaker, note, list, facts } = start()
-    list.takesMs = 20_000
-    const checksFrom = clock.now()
-    await note('unreachable', 'unreachable', 'unreachable')
-    await clock.advance(1000)
-    expect(breaker.gate()).toBeUndefined()
-    await clock.advance(1)
-    expect([breaker.gate(), breaker.since(), breaker.trouble()]).toEqual(['platform', checksFrom, undefined])
-    await clock.advance(19_000)
-    expect([breaker.gate(), breaker.since()]).toEqual([undefined, undefined])
-    expect(facts).toEqual([])
-  })
-
-  test('the gate of a platform that is down is shut since the question was asked', async () => {
-    const { clock, breaker, note, list } = start()
-    list.takesMs = 20_000
-    list.error = down
-    const checksFrom = clock.now()
-    await note('unreachable', 'unreachable', 'unreachable')
-    await clock.advance(21_000)
-    expect([breaker.gate(), breaker.since(), breaker.trouble()]).toEqual(['platform', checksFrom, 'platform'])
-  })
-
-  test('the row begins anew after it', async () => {
-    const { note, pings } = start()
-    await note('unreachable', 'unreachable', 'unreachable')
-    await note('unreachable', 'unreachable')
-    expect(pings).toHaveLength(1)
-    await note('unreachable')
-    expect(pings).toHaveLength(2)
-  })
-
-  test('a refusal that comes while the question is open is not forgotten by its answer', async () => {
-    const { clock, breaker, note, list } = start()
-    list.takesMs = 500
-    await note('unreachable', 'unreachable', 'unreachable')
-    await note('unauthorized')
-    await clock.advance(500)
-    expect(breaker.trouble()).toBe('unauthorized')
-    expect(breaker.allows(1)).toBe(false)
-  })
-})
-
-describe('the platform is down', () => {
-  async function isDown(random = 0): Promise<World> {
-    const world = start(random)
-    world.list.error = down
-    await world.note('unreachable', 'unreachable', 'unreachable')
-    return world
-  }
-
-  test('it is asked after 1 s, doubling to 5 min, with jitter only ever earlier', async () => {
-    const { clock, pings } = await isDown(0)
-    await clock.advance(30 * 60_000)
-    const gaps = pings.slice(1).map((at, index) => (at - (pings[index] ?? 0)) / 1000)
-    expect(gaps.slice(0, 10)).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 300])
-    expect(new Set(gaps.slice(10))).toEqual(new Set([300]))
-
-    const jittered = await isDown(0.999)
-    await jittered.clock.advance(30 * 60_000)
-    const [, second = 0, third = 0] = jittered.pings
-    expect(second / 1000).toBeCloseTo(0.5, 2)
-    expect((third - second) / 1000).toBeCloseTo(1, 2)
-  })
-
-  test('when it answers again everything goes on, and the pauses begin anew next time', async () => {
-    const { clock, breaker, note, list, facts, wakes, pings } = await isDown()
-    await clock.advance(100_000)
-    expect(breaker.allows(0)).toBe(false)
-    list.error = undefined
-    const before = wakes()
-    await clock.advance(130_000)
-    expect(breaker.allows(7)).toBe(true)
-    expect(wakes()).toBeGreaterThan(before)
-    expect(facts.map(({ trouble }) => trouble)).toEqual(['platform', undefined])
-    list.error = down
-    await note('unreachable', 'unreachable', 'unreachable')
-    const first = pings.at(-1) ?? 0
-    await clock.advance(1000)
-    expect((pings.at(-1) ?? 0) - first).toBe(1000)
-  })
-
-  test('answers that come late change nothing, neither good nor bad ones', async () => {
-    const { breaker, note, pings } = await isDown()
-    await note('accepted', 'unreachable', 'throttled', 'gone')
-    expect(breaker.trouble()).toBe('platform')
-    expect(breaker.allows(0)).toBe(false)
-    expect(pings).toHaveLength(1)
-  })
-
-  test('a refusal that comes late is heard: when the platform answers again, one PATCH at a time may try', async () => {
-    const { clock, breaker, note, list, facts } = await isDown()
-    await note('unauthorized')
-    expect(breaker.trouble()).toBe('unauthorized')
-    await clock.advance(3000)
-    list.error = undefined
-    await clock.advance(4000)
-    expect([breaker.allows(0), breaker.allows(1), breaker.trouble()]).toEqual([true, false, 'unauthorized'])
-    await note('accepted')
-    expect(breaker.allows(7)).toBe(true)
-    expect(facts.map(({ trouble }) => trouble)).toEqual(['platform', 'unauthorized', undefined])
-  })
-
-  test('one that comes while the platform is being asked is heard too, and makes no pause longer', async () => {
-    const { clock, breaker, note, list, pings } = await isDown()
-    list.error = undefined
-    list.takesMs = 500
-    await clock.advance(1200)
-    await note('unauthorized', 'unauthorized')
-    await clock.advance(300)
-    expect(pings).toEqual([0, 1000])
-    expect([breaker.allows(0), breaker.allows(1)]).toEqual([true, false])
-  })
-
-  test.each([
-    ['no token', new TokenError('none', { kind: 'transient', reason: 'timeout' })],
-    ['401 of the list', new PlatformFailure('unauthorized', 401, 'list')],
-    ['429 of the list', new PlatformFailure('throttled', 429, 'list')],
-  ])('%s is no answer either', async (_, error) => {
-    const { breaker, note, list } = start()
-    list.error = error
-    await note('unreachable', 'unreachable', 'unreachable')
-    expect(breaker.trouble()).toBe('platform')
-  })
-})
-
-describe('we are refused', () => {
-  test.each([
-    ['a refusal', answer('unauthorized')],
-    ['no token to be had', answer('unauthorized', { sent: false })],
-  ])('%s stops everything at once', async (_, refusal) => {
-    const { breaker, note, facts, pings } = start()
-    await note(refusal)
-    expect(breaker.allows(0)).toBe(false)
-    expect(facts).toEqual([{ type: 'trouble', trouble: 'unauthorized' }])
-    expect(pings).toEqual([])
-  })
-
-  test('the list is asked in growing pauses; while it is refused too, no PATCH goes out', async () => {
-    const { clock, breaker, list, pings } = await refused()
-    list.error = new PlatformFailure('forbidden', 403, 'list')
-    await clock.advance(60 * 60_000)
-    expect(breaker.allows(0)).toBe(false)
-    expect(pings.length).toBeLessThanOrEqual(22)
-  })
-
-  test('when the list is allowed, one PATCH at a time may try', async () => {
-    const { clock, breaker, facts } = await refused()
-    await clock.advance(1000)
-    expect(breaker.allows(0)).toBe(true)
-    expect(breaker.allows(1)).toBe(false)
-    expect(breaker.trouble()).toBe('unauthorized')
-    expect(facts).toHaveLength(1)
-  })
-
-  test('a PATCH that is refused while the list is allowed: one PATCH a pause, 1 s doubling to 5 min', async () => {
-    const { clock, breaker, note } = await refused()
+  test('while PATCHes are refused and the list is not: one PATCH a pause', async () => {
+    const { breaker, clock, play } = start()
     const tried: number[] = []
-    const origin = clock.monotonic()
-    while (clock.monotonic() - origin < 60 * 60_000) {
+    await play(['unauthorized'])
+    for (let round = 0; round < 7200; round += 1) {
       await clock.advance(500)
       if (!breaker.allows(0)) continue
-      tried.push(clock.monotonic() - origin)
-      await note('unauthorized')
+      tried.push(clock.monotonic())
+      await play(['unauthorized'])
     }
-    const gaps = tried.slice(1).map((at, index) => (at - (tried[index] ?? 0)) / 1000)
-    expect(gaps.slice(0, 8)).toEqual([2, 4, 8, 16, 32, 64, 128, 256])
-    expect(new Set(gaps.slice(8))).toEqual(new Set([300]))
-  })
-
-  test.each(['accepted', 'already-resolved', 'rejected'] as const)(
-    'a trial that gives %s shows that we are let in',
-    async (result) => {
-      const { clock, breaker, note, facts } = await refused()
-      await clock.advance(1000)
-      await note(result)
-      expect(breaker.allows(7)).toBe(true)
-      expect(facts.at(-1)).toEqual({ type: 'trouble', trouble: undefined })
-    },
-  )
-
-  test('the answer of a retry that was on its way before the refusal is not that of the trial', async () => {
-    const { clock, breaker } = start(0)
-    const sentAt = clock.monotonic()
-    await clock.advance(10)
-    breaker.note(answer('unauthorized'), sentAt)
-    await clock.advance(1000)
-    expect(breaker.allows(0)).toBe(true)
-    breaker.note(answer('accepted'), sentAt)
-    expect([breaker.allows(0), breaker.allows(1)]).toEqual([true, false])
-    breaker.note(answer('accepted'), clock.monotonic())
-    expect(breaker.allows(1)).toBe(true)
-  })
-
-  test.each(['unreachable', 'platform-error', 'throttled', 'gone'] as const)(
-    'a trial that gives %s shows nothing: the next comes a longer pause later',
-    async (result) => {
-      const { clock, breaker, note } = await refused()
-      await clock.advance(1000)
-      await note(result)
-      expect(breaker.allows(0)).toBe(false)
-      await clock.advance(1999)
-      expect(breaker.allows(0)).toBe(false)
-      await clock.advance(1)
-      expect(breaker.allows(0)).toBe(true)
-      expect(breaker.allows(1)).toBe(false)
-    },
-  )
-
-  test('refusals of others that were in flight do not make the pause longer', async () => {
-    const { clock, breaker, note } = await refused()
-    await note(...Array.from({ length: 7 }, () => 'unauthorized' as const))
-    await clock.advance(1000)
-    expect(breaker.allows(0)).toBe(true)
+    expect(inSeconds(tried).slice(0, 10)).toEqual([2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
   })
 })
 
-describe('the loop', () => {
-  test('ends with its signal, no matter what it waits for', async () => {
-    for (const prepare of [
-      () => Promise.resolve(start()),
-      () => refused(),
-      async () => {
-        const world = start()
-        world.list.takesMs = 1_000_000
-        await world.note('unreachable', 'unreachable', 'unreachable')
-        return world
-      },
-    ]) {
-      const { run } = await prepare()
-      await ends.pop()?.()
-      await expect(run).rejects.toThrow('the test is over')
-    }
-  })
+test('the answer of a retry that was on its way before the refusal is not that of the trial', async () => {
+  const { breaker, clock, play } = start()
+  const sentAt = clock.monotonic()
+  await play([after(10), 'unauthorized', after(1000)])
+  breaker.note({ result: 'accepted', reason: 'other', sent: true }, sentAt)
+  await play([shows('one unauthorized 1'), 'accepted', shows('all - 1')])
+})
 
-  test('a bug in the ping is a bug, not a platform that is down', async () => {
-    const { run, note, list } = start()
-    const bug = new TypeError('undefined is not a function')
-    list.error = bug
-    await note('unreachable', 'unreachable', 'unreachable')
-    await expect(run).rejects.toBe(bug)
-  })
+test.each([
+  [undefined, undefined],
+  [down, 'platform'],
+] as const)('the gate is shut once a ping has waited for over a second, since it was sent', async (list, trouble) => {
+  const { breaker, clock, play, told } = start()
+  const asked = clock.now()
+  await play([{ list, takesMs: 20_000 }, ...three, after(1000)])
+  expect(breaker.gate()).toBeUndefined()
+  await play([after(1)])
+  expect([breaker.gate(), breaker.since(), breaker.trouble()]).toEqual(['platform', asked, undefined])
+  await play([after(18_999)])
+  expect([breaker.gate(), breaker.since()]).toEqual(trouble === undefined ? [undefined, undefined] : [trouble, asked])
+  expect(told).toEqual(trouble === undefined ? [] : [trouble])
+})
+
+test('a bug in the ping is a bug, not a platform that is down', async () => {
+  const { run, play } = start()
+  const bug = new TypeError('undefined is not a function')
+  await play([{ list: bug }, ...three])
+  await expect(run).rejects.toBe(bug)
 })
