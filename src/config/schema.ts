@@ -181,7 +181,7 @@ export const schema = z.strictObject({
     failureRatio: setting(
       decimal(0.01, 1),
       0.9,
-      'Share of the last 50 retries that must fail again for the circuit to open.',
+      'Share of the last 50 retried records (of the first ones, until the receiver has taken one) that must fail again to open the circuit.',
     ),
     cooldown: setting(
       duration('100ms', '1d'),

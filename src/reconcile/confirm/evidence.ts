@@ -72,8 +72,8 @@ export function evidenceOf(
 }
 
 /**
- * When to check again after a check at `askedAt`: checks come at 1, 2, 4, 8 ... times `firstCheck` after the PATCH, at most
- * five minutes apart. A late or extra check postpones the next one, so that two are never close together.
+ * When to check again after a check at `askedAt`: after the first one, at 1, 2, 4, 8 ... times `firstCheck` after the PATCH, at
+ * most five minutes apart. A late or extra check postpones the next one, so that two are never close together.
  */
 export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePolicy): number {
   const { firstCheck } = policy

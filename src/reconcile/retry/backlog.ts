@@ -107,7 +107,7 @@ function createInterner(): (word: string) => string {
 export function createBacklog(options: BacklogOptions): Backlog {
   const { policy, zone, maxRecords, isClosed } = options
   const byId = new Map<string, FailedRecord>()
-  /** Of records without a place, the first that lost it first: at most `maxRecords`. */
+  /** Of records without a place, the one that lost it first before the others: at most `maxRecords`, until a restart. */
   const tried = new Map<string, Tries>()
   const leftOut = createLeftOut()
   /** Records that changed while a slice is listed; undefined while none is. */
@@ -171,6 +171,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
         continue
       }
       byId.set(keyOf(entry.id), entry)
+      tried.delete(keyOf(entry.id))
       leftOut.entered(row)
       learned.changed.push(entry)
       learned.entered += 1

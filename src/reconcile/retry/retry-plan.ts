@@ -55,10 +55,11 @@ export function laneOf({ eventAt, subscriptionId }: FailedRecord, now: number): 
 }
 
 /**
- * Expiring records first, the one that leaves the window next before the others; then fewest attempts, then the oldest
- * event. An event before `expiringEdge` is expiring.
+ * The order of the records of one lane: expiring ones first, the one that leaves the window next before the others; then
+ * fewest attempts, then the oldest event.
  */
-function inLane(expiringEdge: number): (a: FailedRecord, b: FailedRecord) => number {
+export function inLane({ window }: Policy, now: number): (a: FailedRecord, b: FailedRecord) => number {
+  const expiringEdge = now + window.expiryWarning - window.lookback
   return (a, b) => {
     if (a.eventAt < expiringEdge || b.eventAt < expiringEdge) return a.eventAt - b.eventAt
     return attemptsOf(a) - attemptsOf(b) || a.eventAt - b.eventAt
@@ -80,7 +81,7 @@ export function planRetries(records: Iterable<FailedRecord>, options: PlanOption
     if (lane === undefined) due.set(key, [record])
     else lane.push(record)
   }
-  const compare = inLane(now + policy.window.expiryWarning - policy.window.lookback)
+  const compare = inLane(policy, now)
   const lanes = new Map<string, Lane>()
   for (const [key, lane] of due) {
     const [first] = lane

@@ -1,9 +1,9 @@
 // Places of a full backlog: lanes share them fairly, and each keeps the records that can go out first. Pure functions. @see docs/architecture.md "Backlog and decisions"
-import { attemptsOf, decide } from '../decide.ts'
-import { eventSecondOf, type FailedRecord } from '../failed-record.ts'
+import { decide } from '../decide.ts'
+import type { FailedRecord } from '../failed-record.ts'
 import type { Steps } from '../../runtime/steps.ts'
 import type { Policy } from '../policy.ts'
-import { laneOf } from './retry-plan.ts'
+import { inLane, laneOf } from './retry-plan.ts'
 
 export interface SharesOptions {
   policy: Policy
@@ -68,12 +68,6 @@ function giveOut(lanes: readonly Share[], places: number, wanted: (lane: Share) 
   return left
 }
 
-/** The order of retries. */
-function byTurn(a: Contender, b: Contender): number {
-  if (a.goesAt !== b.goesAt) return a.goesAt < b.goesAt ? -1 : 1
-  return attemptsOf(a.record) - attemptsOf(b.record) || eventSecondOf(a.record) - eventSecondOf(b.record)
-}
-
 /**
  * The records without a place, none of which is awaiting: places go to records that can go out now, then to those that can
  * later, then to parked ones.
@@ -87,6 +81,11 @@ export function* withoutPlace(records: readonly FailedRecord[], options: SharesO
   left = giveOut(lanes, left, ({ ready }) => ready)
   left = giveOut(lanes, left, ({ open }) => open)
   giveOut(lanes, left, ({ contenders }) => contenders.length)
+  const inTurn = inLane(options.policy, options.now)
+  const byTurn = (a: Contender, b: Contender): number => {
+    if (a.goesAt !== b.goesAt) return a.goesAt < b.goesAt ? -1 : 1
+    return inTurn(a.record, b.record)
+  }
   const losers: FailedRecord[] = []
   for (const { contenders, places: kept } of lanes) {
     if (kept === contenders.length) continue

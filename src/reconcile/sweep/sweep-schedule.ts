@@ -42,7 +42,7 @@ export interface SweepSchedule {
   /** The newest part was listed; it is part of a full sweep, too. */
   recentDone(workedMs: number): void
   fullDone(workedMs: number): void
-  /** Left-out records were listed again; `isFull`: until there was no room for more. Else all that is due has a place. */
+  /** Left-out records were listed again; `isFull`: some got a place, and then there was no room for more. Else a rest follows. */
   leftOutDone(isFull: boolean, workedMs: number): void
   /** When sweeps may come again after the last ones, in ms from now; negative when they may, undefined before the first. */
   restEndsInMs(): number | undefined

@@ -34,6 +34,7 @@ describe('places of a full backlog', () => {
     backingOff: { lastAttemptLocal: now - 1000 },
     recent: {},
     parked: { attempts: 30 },
+    expiring: { attempts: 2 },
   }
 
   /** So many of a kind, the oldest first, of the subscription of that name: `open` in it for one whose circuit is open. */
@@ -43,7 +44,7 @@ describe('places of a full backlog', () => {
   function placesOf(groups: readonly Group[], maxRecords: number): number[] {
     const all = groups.map(([subscriptionId, kind, count]) =>
       Array.from({ length: count }, (_, index) => {
-        const oldest = now - (kind === 'recent' ? hourMs / 2 : dayMs)
+        const oldest = now - ({ recent: hourMs / 2, expiring: 7 * dayMs - hourMs }[kind] ?? dayMs)
         const record = due({ eventLocal: oldest + index * 1000, subscriptionId, ...kinds[kind] })
         const awaiting = kind === 'awaiting' ? awaitedOf(record) : undefined
         return { ...createFailedRecord(record, { zone: utc, now }), awaiting }
@@ -99,6 +100,15 @@ describe('places of a full backlog', () => {
       ],
       200,
       [50, 150],
+    ],
+    [
+      'but those that leave the window soon go before them',
+      [
+        ['a', 'expiring', 300],
+        ['a', 'due', 150],
+      ],
+      200,
+      [200, 0],
     ],
     [
       'who backs off comes after all that can go now',
