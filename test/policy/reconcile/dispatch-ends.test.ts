@@ -1,6 +1,5 @@
 // How the dispatcher ends: a single round, a stop, a kill, a bug; and that it is seen to be alive until then.
 import { describe, expect, test } from 'vitest'
-import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
 import { delivering, due, holding, subscription, watching } from '../../support/dispatching.ts'
@@ -33,18 +32,6 @@ describe('a single round', () => {
     expect(world.platform.failedIds()).toEqual([soon.id])
   })
 
-  test('tries each once, also those that fail', async () => {
-    const fails: RetryAnswer[] = [
-      { result: 'rejected', reason: 'bad-request', sent: true },
-      { result: 'platform-error', reason: 'server-error', sent: true },
-      { result: 'throttled', reason: 'throttled', sent: true },
-    ]
-    let count = 0
-    await using world = holding(due(60), { onRetry: () => fails[count++ % 3] ?? accepted() })
-    await round(world, hourMs)
-    expect(world.platform.retries).toHaveLength(60)
-  })
-
   test('ends when each has an outcome: an accepted retry has none yet', async () => {
     const { bind, onRetry } = delivering(({ attempts }) => ({ takesMs: 20_000, arrives: attempts < 2 }))
     const records = [...due(30), ...due(10, { attempts: 2, lastAttemptLocal: testNow - dayMs })]
@@ -73,14 +60,6 @@ describe('a single round', () => {
     expect(left.every((id) => id === subscription(1))).toBe(true)
     expect(world.platform.retries.length).toBeLessThanOrEqual(100 + 12)
     expect(world.platform.now() - testNow).toBeLessThan(2 * minuteMs)
-  })
-
-  test('waits out slow outcomes when its allowance is used up, and goes on', async () => {
-    const { bind, onRetry } = delivering(() => ({ takesMs: 10_000, arrives: true }))
-    await using world = bind(holding(due(60), { onRetry, circuit: { enabled: true } }))
-    await round(world, hourMs)
-    expect(world.platform.failedIds()).toEqual([])
-    expect(world.platform.retries).toHaveLength(60)
   })
 
   test('does not wake up again and again for what is not part of it', async () => {
@@ -119,12 +98,6 @@ describe('a single round', () => {
     expect(world.platform.retries.length).toBeLessThanOrEqual(16)
     expect(world.breaker.trouble()).toBe(trouble)
   })
-
-  test('ends at once when retries are not enabled', async () => {
-    await using world = holding(due(3), { retriesEnabled: false })
-    await round(world, 1)
-    expect(world.platform.retries).toEqual([])
-  })
 })
 
 describe('stopping', () => {
@@ -141,36 +114,6 @@ describe('stopping', () => {
     expect(world.platform.retries).toHaveLength(7)
     expect(world.platform.failedIds()).toHaveLength(93)
     expect(world.dispatcher.inFlight()).toBe(0)
-  })
-
-  test('kill ends those in flight too', async () => {
-    await using world = holding(due(100), { latencyMs: hourMs })
-    const run = world.start()
-    await world.clock.advance(100)
-    world.stop.abort()
-    await world.clock.advance(1000)
-    world.kill.abort()
-    await world.clock.run(run, 1)
-    expect(world.dispatcher.inFlight()).toBe(0)
-    expect(world.platform.failedIds()).toHaveLength(100)
-  })
-
-  test('before it has begun: nothing goes out', async () => {
-    await using world = holding(due(3))
-    world.stop.abort()
-    await world.start()
-    expect(world.platform.retries).toEqual([])
-  })
-
-  test('while it waits for the rate: nothing more goes out', async () => {
-    await using world = holding(due(30), { maxPerSecond: 1 })
-    const run = world.start()
-    await world.clock.advance(500)
-    const sent = world.platform.retries.length
-    world.stop.abort()
-    await world.clock.run(run, 10_000)
-    await world.clock.advance(minuteMs)
-    expect(world.platform.retries).toHaveLength(sent)
   })
 
   test('in the moment in which the rate lets one go: it does not go', async () => {
@@ -221,14 +164,6 @@ describe('a bug', () => {
     })
     await expect(world.clock.run(world.start(), 1000)).rejects.toBe(bug)
   })
-
-  test('in what takes the facts in is one of ours as well', async () => {
-    await using world = holding(due(3))
-    world.facts.push = () => {
-      throw bug
-    }
-    await expect(world.clock.run(world.start())).rejects.toBe(bug)
-  })
 })
 
 describe('being alive', () => {
@@ -261,11 +196,5 @@ describe('being alive', () => {
     world.rate.reportResponse({ kind: 'throttled', retryAfterMs: 300_000, sentAt: world.clock.monotonic() })
     await world.clock.advance(360_000)
     expect(world.dispatcher.silentForMs()).toBe(120_000)
-  })
-
-  test('before it runs, and after it has ended, it is silent', async () => {
-    await using world = holding([])
-    await world.clock.advance(hourMs)
-    expect(world.dispatcher.silentForMs()).toBe(hourMs)
   })
 })

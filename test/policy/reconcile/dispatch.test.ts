@@ -1,6 +1,5 @@
 // The dispatcher: how many at once, never where it is being listed, and fair.
 import { describe, expect, test } from 'vitest'
-import type { RetryAnswer } from '../../../src/platform/operations.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { contains, type Span } from '../../../src/reconcile/window.ts'
 import { dayMs, hourMs, learn, listingOf, minuteMs, testNow } from '../../support/backlog.ts'
@@ -44,14 +43,6 @@ describe('how many at once', () => {
     await world.clock.advance(1000)
     expect(world.platform.records.get(quick.id)?.status).toBe('successful')
     expect(watch.most.bySubscription.get(subscription(1))).toBe(3)
-  })
-
-  test('no faster than the rate', async () => {
-    await using world = holding(due(200), { maxPerSecond: 5 })
-    void world.start()
-    await world.clock.advance(10_000)
-    expect(world.platform.retries.length).toBeLessThanOrEqual(5 + 10 * 5)
-    expect(world.platform.retries.length).toBeGreaterThanOrEqual(50)
   })
 })
 
@@ -127,30 +118,6 @@ describe('the fence', () => {
     expect(world.dispatcher.inFlight()).toBe(1)
     release()
   })
-
-  test('that is given up while it waits is taken down again', async () => {
-    const [first, second] = due(2)
-    const watch = watching(() => 1000)
-    await using world = holding(
-      [first, second].filter((one) => one !== undefined),
-      {
-        concurrency: 2,
-        onRetry: watch.onRetry,
-        latencyMs: 0,
-      },
-    )
-    watch.bind(world)
-    void world.start()
-    await world.clock.settle()
-    const sweep = new AbortController()
-    const fencing = world.dispatcher.fence({ from: 0, to: 4e9 }, sweep.signal)
-    fencing.catch(() => undefined)
-    sweep.abort(new Error('the sweep was given up'))
-    await world.clock.advance(1000)
-    await expect(fencing).rejects.toThrow('given up')
-    await world.clock.advance(5000)
-    expect(world.platform.failedIds()).toEqual([])
-  })
 })
 
 describe('what goes out', () => {
@@ -165,94 +132,5 @@ describe('what goes out', () => {
     await world.clock.advance(10 * minuteMs)
     const retried = new Set(world.platform.retries.map(({ id }) => id))
     expect([...retried].every((id) => rest.some((record) => record.id === id))).toBe(true)
-  })
-
-  test('nothing, while retries are not enabled', async () => {
-    await using world = holding(due(10), { retriesEnabled: false })
-    void world.start()
-    await world.clock.advance(dayMs)
-    expect(world.platform.retries).toEqual([])
-    expect(world.backlog.summary(world.platform.now(), world.gates.of).counts.held).toBe(10)
-  })
-
-  test('records that back off, when they are due, and no sooner', async () => {
-    const record = failedRecord({ eventLocal: testNow - dayMs, lastAttemptLocal: testNow - 1000, attempts: 3 })
-    await using world = holding([record])
-    void world.start()
-    await world.clock.advance(2 * minuteMs - 1000)
-    expect(world.platform.retries).toEqual([])
-    await world.clock.advance(2 * minuteMs + 1000)
-    expect(world.platform.retries).toHaveLength(1)
-  })
-
-  test('ten records that always answer 500 do not keep the others from being retried', async () => {
-    const poison = due(10)
-    const others = due(200)
-    const ids = new Set(poison.map(({ id }) => id))
-    await using world = holding([...poison, ...others], {
-      onRetry: (record, platform, id) => {
-        if (ids.has(id)) return { result: 'platform-error', reason: 'server-error', sent: true }
-        platform.set(id, { status: 'successful' })
-        return accepted(record === undefined ? undefined : { ...record, status: 'successful' })
-      },
-    })
-    void world.start()
-    await world.clock.advance(20_000)
-    expect(world.platform.failedIds().toSorted()).toEqual([...ids].toSorted())
-    await world.clock.advance(hourMs)
-    // Each on its own backoff: 1, 2, 4, 8, 16, 32 min, less the jitter.
-    expect(world.platform.retries.length - others.length).toBeLessThanOrEqual(10 * 8)
-    expect(world.breaker.trouble()).toBeUndefined()
-  })
-
-  describe.each([
-    ['403', { result: 'unauthorized', reason: 'forbidden', sent: true }],
-    ['429', { result: 'throttled', reason: 'throttled', sent: true }],
-    ['500', { result: 'platform-error', reason: 'server-error', sent: true }],
-  ] as const)('eight records that the platform refuses with %s', (_, refusal) => {
-    // One at a time each of the eight is refused once, and the pauses double meanwhile.
-    test.each([
-      [8, 10],
-      [1, 240],
-    ])('and whose turn comes first, %i in flight: 52 healthy ones arrive within %i s', async (concurrency, seconds) => {
-      const before = testNow - 3 * dayMs
-      const refused = due(8).map((record) => ({ ...record, eventLocal: before, lastAttemptLocal: before }))
-      const ids = new Set(refused.map(({ id }) => id))
-      await using world = holding([...refused, ...due(52)], {
-        concurrency,
-        onRetry: (record, platform, id) => {
-          if (ids.has(id)) return refusal
-          platform.set(id, { status: 'successful' })
-          return accepted(record === undefined ? undefined : { ...record, status: 'successful' })
-        },
-      })
-      void world.start()
-      await world.clock.advance(seconds * 1000)
-      expect(world.platform.failedIds().toSorted()).toEqual([...ids].toSorted())
-      await world.clock.advance(12 * hourMs)
-      // Each backs off by its refusals: 2, 4, 8 ... min up to 6 h, less the jitter.
-      expect(world.platform.retries.length - 52).toBeLessThanOrEqual(8 * 13)
-    })
-  })
-
-  test('what another client has resolved is retried once, however late the next sweep comes, and keeps nothing waiting', async () => {
-    const records = due(1100)
-    await using world = holding(records, { maxPerSecond: 5 })
-    for (const { id } of records.slice(0, 1000)) world.platform.set(id, { status: 'successful' })
-    void world.start()
-    await world.clock.advance(4 * minuteMs)
-    expect(world.platform.failedIds()).toEqual([])
-    await world.clock.advance(hourMs)
-    expect(world.platform.retries).toHaveLength(1100)
-  })
-
-  test('a retry that was never sent is no attempt, and none is reported as sent', async () => {
-    const answer: RetryAnswer = { result: 'unauthorized', reason: 'unauthorized', sent: false }
-    await using world = holding(due(3), { onRetry: () => answer })
-    void world.start()
-    await world.clock.advance(10 * minuteMs)
-    expect([...world.backlog.entries()].every(({ tries }) => tries === 0)).toBe(true)
-    expect(world.facts.some((fact) => fact.type === 'retry' && fact.answer.sent)).toBe(false)
-    expect(world.breaker.trouble()).toBe('unauthorized')
   })
 })

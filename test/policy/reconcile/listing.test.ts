@@ -1,7 +1,5 @@
 // One slice: what is listed of it, what is thrown out, and when the listing may call itself complete.
 import { describe, expect, test } from 'vitest'
-import type { ListQuery } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 import { FiltersIgnored, listSlice, type Listing, type TooMany } from '../../../src/reconcile/sweep/list-slice.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
@@ -52,13 +50,6 @@ function ids(result: Listing): string[] {
 }
 
 describe('a quiet platform', () => {
-  test('an empty slice costs one call', async () => {
-    const platform = createFakePlatform()
-    const result = await listing(platform)
-    expect(result).toMatchObject({ records: [], complete: true, askedAt: 42, span: minute })
-    expect(platform.lists).toHaveLength(1)
-  })
-
   test.each([
     ['a page and a bit', 15, 10, 2],
     ['whole pages, where the total alone proves nothing', 20, 10, 3],
@@ -201,53 +192,6 @@ describe('rows that cannot be read', () => {
 })
 
 describe('a list that changes while it is read', () => {
-  /** Calls `change` once, when the page with this number of the first reading is asked for. */
-  function changing(
-    options: FakePlatformOptions,
-    page: number,
-    change: (platform: FakePlatform) => void,
-  ): FakePlatform {
-    let done = false
-    return createFakePlatform({
-      maxPageSize: 10,
-      ...options,
-      onList: (query: ListQuery, platform) => {
-        if (query.page !== page || done) return
-        done = true
-        change(platform)
-      },
-    })
-  }
-
-  test('a record that leaves and shifts another out of sight: the slice is read again, whole', async () => {
-    const records = failed(35)
-    const platform = changing({ records, order: 'inserted' }, 1, (changed) => {
-      changed.set(records[0]?.id ?? '', { status: 'successful' })
-    })
-    const result = await listing(platform, { concurrency: 1 })
-    expect(platform.failedIds().every((id) => ids(result).includes(id))).toBe(true)
-    expect(result.complete).toBe(true)
-    expect(platform.lists.length).toBeGreaterThan(4)
-  })
-
-  test('records that come in front shift the rest: seen twice, listed once', async () => {
-    const platform = changing({ records: failed(35), order: 'event-desc' }, 1, (changed) => {
-      changed.add(...failed(4))
-    })
-    const result = await listing(platform, { concurrency: 1 })
-    expect(new Set(ids(result)).size).toBe(result.records.length)
-    expect(result.records.length).toBeGreaterThanOrEqual(35)
-  })
-
-  test('a page that shows nothing new ends the reading, incomplete until a quiet reading', async () => {
-    const platform = changing({ records: failed(35), order: 'event-desc' }, 1, (changed) => {
-      changed.add(...Array.from({ length: 10 }, () => failedRecord({ eventLocal: (start + 59) * 1000 + 900 })))
-    })
-    const result = await listing(platform, { concurrency: 1 })
-    expect(result.records).toHaveLength(45)
-    expect(result.complete).toBe(true)
-  })
-
   test('as many rows as were promised, but fewer than that in the end: it is read again', async () => {
     const records = failed(20)
     const late = failedRecord({ eventLocal: (start + 59) * 1000 + 900 })
@@ -283,19 +227,6 @@ describe('a list that changes while it is read', () => {
     expect(result).toMatchObject({ complete: false, shrank: true })
     expect(platform.failedIds().every((id) => ids(result).includes(id))).toBe(true)
   })
-
-  test('one that never comes to rest is reported as incomplete', async () => {
-    const records = failed(95)
-    const platform = createFakePlatform({
-      records,
-      maxPageSize: 10,
-      onList: (_, changed) => {
-        const first = changed.failedIds()[0]
-        if (first !== undefined) changed.set(first, { status: 'successful' })
-      },
-    })
-    expect((await listing(platform)).complete).toBe(false)
-  })
 })
 
 describe('too many', () => {
@@ -312,13 +243,6 @@ describe('too many', () => {
     const platform = createFakePlatform({ records: failed(1000), maxPageSize: 10, ...readings })
     expect(await list(platform, { maxRecords: 50 })).toMatchObject({ tooMany: true, total: undefined })
     expect(platform.lists.length).toBeLessThan(20)
-  })
-
-  test('totals that do not count do not make a slice too large', async () => {
-    const platform = createFakePlatform({ records: failed(50), maxPageSize: 10, totals: 'huge' })
-    const result = await listing(platform, { maxRecords: 100, totalsCount: false })
-    expect(result.records).toHaveLength(50)
-    expect(result.complete).toBe(true)
   })
 
   test.each([
@@ -338,36 +262,5 @@ describe('too many', () => {
     const one = list(platform, { span: { from: start, to: start + 1 }, maxRecords: 50 })
     await expect(one).rejects.toBeInstanceOf(FiltersIgnored)
     expect(platform.lists.length).toBeLessThan(12)
-  })
-})
-
-describe('calls that fail', () => {
-  test.each([0, 1, 2, 3])(
-    'page %i: the listing rejects with what the call rejected with, and stops asking',
-    async (bad) => {
-      const failure = new PlatformFailure('server-error', 500, 'list')
-      const platform = createFakePlatform({
-        records: failed(200),
-        maxPageSize: 10,
-        onList: ({ page }) => {
-          if (page === bad) throw failure
-        },
-      })
-      await expect(list(platform)).rejects.toBe(failure)
-      expect(platform.lists.length).toBeLessThanOrEqual(bad + 5)
-    },
-  )
-
-  test('an abort ends it', async () => {
-    const stop = new AbortController()
-    const platform = createFakePlatform({
-      records: failed(200),
-      maxPageSize: 10,
-      onList: ({ page }) => {
-        if (page === 3) stop.abort(new Error('stopped'))
-      },
-    })
-    await expect(list(platform, { signal: stop.signal })).rejects.toThrow('stopped')
-    expect(platform.lists.length).toBeLessThan(10)
   })
 })

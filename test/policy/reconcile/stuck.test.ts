@@ -93,88 +93,6 @@ describe('since when', () => {
     entryOf(backlog, record).triedAt = testNow + triedAgoMs
     expect(await look()).toBe(count)
   })
-
-  test('on the platform’s wall clock', async () => {
-    const zone = 'Asia/Kolkata'
-    const local = testNow + 5.5 * hourMs
-    const records = [
-      processing({ eventLocal: local - 20 * minuteMs }),
-      processing({ eventLocal: local - hourMs, lastAttemptLocal: local - 10 * minuteMs }),
-    ]
-    expect(await setUp({ records, zone }).look()).toBe(1)
-  })
-
-  test('an event that may have been in the second pass of an hour that comes twice is given that time', async () => {
-    const now = Date.UTC(2025, 9, 26, 1, 40)
-    const clock = createVirtualClock(now)
-    const record = (hour: number, minute: number): WebhookRecord =>
-      processing({ eventLocal: Date.UTC(2025, 9, 26, hour, minute), lastAttemptLocal: Date.UTC(2025, 9, 26, 1, 50) })
-    const { look, platform } = setUp({ clock, records: [record(2, 30), record(2, 20)], zone: 'Europe/Berlin' })
-    expect(await look()).toBe(1)
-    expect(platform.lists).toHaveLength(1)
-  })
-
-  test('nothing before notBefore counts, and an empty window is not asked for', async () => {
-    const records = [
-      processing({ eventLocal: testNow - 2 * hourMs }),
-      processing({ eventLocal: testNow - 40 * minuteMs }),
-    ]
-    expect(await setUp({ records, notBefore: testNow - hourMs }).look()).toBe(1)
-    const { look, platform } = setUp({ records, notBefore: testNow - minuteMs })
-    expect(await look()).toBe(0)
-    expect(platform.lists).toEqual([])
-  })
-})
-
-describe('what is listed', () => {
-  test('all pages of it, each record once', async () => {
-    const { look, platform } = setUp({ records: [...many(250), ...many(3, { status: 'failed' })] })
-    expect(await look()).toBe(250)
-    expect(platform.lists).toHaveLength(3)
-    expect(platform.lists.every(({ status, size }) => status === 'processing' && size === 100)).toBe(true)
-    expect(await look()).toBe(250)
-  })
-
-  test.each([
-    ['when there are no totals', { totals: 'none' }],
-    ['when the totals are of no use', { totals: 'huge' }],
-    ['when pages are smaller than asked', { maxPageSize: 30 }],
-    ['when bounds are exclusive', { fromInclusive: false, toInclusive: false }],
-  ] as const)('%s too', async (_, readings) => {
-    const { look, platform } = setUp({ records: many(250), ...readings })
-    expect(await look()).toBe(250)
-    expect(platform.lists.length).toBeLessThanOrEqual(100)
-  })
-
-  test('a hundred pages and one at most', async () => {
-    const { look, platform } = setUp({ records: many(10_300) })
-    expect(await look()).toBe(10_000)
-    expect(platform.lists).toHaveLength(101)
-  })
-
-  test.each([
-    ['status', { ignores: ['status'] }],
-    ['from and to', { ignores: ['from', 'to'] }],
-    ['page', { ignores: ['page'] }],
-  ] as const)('rows that were not asked for do not count: a gateway that ignores %s', async (_, readings) => {
-    const records = [
-      ...many(40),
-      ...many(30, { status: 'failed' }),
-      ...many(20, { eventLocal: testNow - 8 * dayMs }),
-      ...many(10, { eventLocal: testNow - minuteMs }),
-    ]
-    const { look, platform } = setUp({ records, ...readings })
-    expect(await look()).toBe(40)
-    expect(platform.lists.length).toBeLessThanOrEqual(3)
-  })
-
-  test('when none is stuck any more, none is counted', async () => {
-    const record = processing()
-    const { look, platform } = setUp({ records: [record] })
-    expect(await look()).toBe(1)
-    platform.set(record.id, { status: 'successful' })
-    expect(await look()).toBe(0)
-  })
 })
 
 describe('beside a full sweep', () => {
@@ -204,15 +122,5 @@ describe('beside a full sweep', () => {
     isDown = true
     expect(await world.sweep()).toMatchObject({ result: 'complete', listed: 1 })
     expect(world.sweeper.stuckProcessing()).toBe(7)
-  })
-
-  test('a bug in it is no trouble of the platform', async () => {
-    const bug = new TypeError('undefined is not a function')
-    await using world = reconcile({
-      onList: (query) => {
-        if (isStuckLook(query)) throw bug
-      },
-    })
-    await expect(world.sweep()).rejects.toBe(bug)
   })
 })

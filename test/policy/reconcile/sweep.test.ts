@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { TokenError } from '../../../src/platform/auth/token-answer.ts'
 import { FiltersIgnored } from '../../../src/reconcile/sweep/list-slice.ts'
 import { sweep, type SkippedSlice, type SweepOptions } from '../../../src/reconcile/sweep/sweep.ts'
 import type { Span } from '../../../src/reconcile/window.ts'
@@ -82,15 +81,6 @@ describe('parameters that are ignored', () => {
     if (!(swept instanceof FiltersIgnored)) expect((swept as Swept).ids).toHaveLength(500)
     expect(platform.lists.length).toBeLessThan(2000)
   })
-
-  test('few enough to be listed in one piece: nothing fails, nothing foreign is handed on', async () => {
-    const outside = failedRecord({ eventLocal: (start - 5000) * 1000 })
-    const platform = createFakePlatform({ records: [...failed(100), outside], ignores: ['from', 'to'] })
-    const swept = await run(platform)
-    expect(swept).toMatchObject({ slices: 1, incomplete: 0 })
-    expect(swept.ids).toHaveLength(100)
-    expect(swept.ids).not.toContain(outside.id)
-  })
 })
 
 test('a second with more than 100,000 records is read up to there, and what is left is reported with its time', async () => {
@@ -111,14 +101,6 @@ describe('totals that say nothing', () => {
     expect(swept.ids).toHaveLength(550)
     expect(swept.incomplete).toBe(0)
     expect(platform.lists.length).toBeLessThan(3 * 55)
-  })
-
-  test('all records in one second on the edge of two slices do not look like it', async () => {
-    const records = Array.from({ length: 300 }, () => failedRecord({ eventLocal: (start + 302_400) * 1000 }))
-    const platform = createFakePlatform({ records, maxPageSize: 10 })
-    const swept = await run(platform)
-    expect(swept.ids).toHaveLength(300)
-    expect(platform.lists.length).toBeLessThan(3 * 30)
   })
 
   test('a total of a thousand million cuts into no more than a thousand slices', async () => {
@@ -178,20 +160,6 @@ describe('what cannot be listed', () => {
     expect(platform.lists.length).toBeLessThan(300)
   })
 
-  test('a page that always fails, wherever it is asked for: the rest is listed', async () => {
-    const platform = createFakePlatform({
-      records: failed(600),
-      maxPageSize: 10,
-      onList: ({ page, size }) => {
-        if (page === 7 && size > 1) throw trouble('timeout')
-      },
-    })
-    const swept = await run(platform)
-    expect(swept.ids).toHaveLength(600)
-    expect(swept.skipped).toEqual([])
-    expect(platform.lists.length).toBeLessThan(500)
-  })
-
   test('a hundred bad seconds: bounded calls, and everything else is listed', async () => {
     const records = failed(600)
     const bad = records.filter((_, index) => index % 6 === 0).map(({ eventLocal }) => eventLocal / 1000)
@@ -233,30 +201,6 @@ describe('what cannot be listed', () => {
     })
     await expect(run(platform, { sliceRecords: 1000 })).rejects.toMatchObject({ reason })
     expect(platform.lists.length).toBeLessThan(10)
-  })
-
-  test('a platform that is down fails the sweep with what the slice met, after one more call', async () => {
-    const platform = createFakePlatform({
-      onList: () => {
-        throw trouble('connection')
-      },
-    })
-    await expect(run(platform)).rejects.toMatchObject({ reason: 'connection' })
-    expect(platform.lists).toHaveLength(2)
-  })
-
-  test.each([
-    ['no token', () => new TokenError('no token', { kind: 'transient', reason: 'timeout' })],
-    ['a bug', () => new TypeError('undefined is not a function')],
-  ])('%s is not gone round', async (_, make) => {
-    const error = make()
-    const platform = createFakePlatform({
-      onList: () => {
-        throw error
-      },
-    })
-    await expect(run(platform)).rejects.toBe(error)
-    expect(platform.lists).toHaveLength(1)
   })
 })
 
@@ -306,40 +250,5 @@ describe('the fence', () => {
     })
     await expect(run(platform, { fence })).rejects.toBe(error)
     expect(open.size).toBe(0)
-  })
-
-  test('is taken down when no more slices are wanted', async () => {
-    const { fence, open } = book()
-    const platform = createFakePlatform({ records: failed(600), maxPageSize: 10 })
-    const options = { client: platform, monotonic: () => 0, concurrency: 4, sliceRecords: 100, fence }
-    for await (const step of sweep([week], options, never)) {
-      expect('listed' in step).toBe(true)
-      expect(open.size).toBe(1)
-      break
-    }
-    expect(open.size).toBe(0)
-  })
-
-  test('is taken down by an abort', async () => {
-    const { fence, open } = book()
-    const stop = new AbortController()
-    const platform = createFakePlatform({
-      records: failed(600),
-      maxPageSize: 10,
-      onList: ({ page }) => {
-        if (page === 4) stop.abort(new Error('stopped'))
-      },
-    })
-    await expect(run(platform, { fence, signal: stop.signal })).rejects.toThrow('stopped')
-    expect(open.size).toBe(0)
-  })
-
-  test('empty spans are neither fenced nor asked for', async () => {
-    const { fence, most } = book()
-    const platform = createFakePlatform()
-    expect(await run(platform, { fence, span: { from: start, to: start } })).toMatchObject({ slices: 0 })
-    expect(await run(platform, { fence, span: { from: start, to: start - 9 } })).toMatchObject({ slices: 0 })
-    expect(most()).toBe(0)
-    expect(platform.lists).toEqual([])
   })
 })

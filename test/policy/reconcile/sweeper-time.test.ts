@@ -2,9 +2,9 @@
 import { describe, expect, test } from 'vitest'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { dayMs, defaultPolicy, entryOf, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
+import { dayMs, defaultPolicy, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { accepted, failedRecord, idOf } from '../../support/fake-platform.ts'
-import { reconcile, ticks, type Reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
+import { reconcile, type Reconcile, type ReconcileOptions } from '../../support/reconcile.ts'
 
 function due(count: number, fields: Partial<WebhookRecord> = {}): WebhookRecord[] {
   return Array.from({ length: count }, (_, index) =>
@@ -63,93 +63,6 @@ describe('time goes on', () => {
     const seen = await waits({ zone: 'UTC', startMs: testNow, minutes: 120, latencyMs: 4000 })
     expect(Math.max(...seen)).toBeLessThan(6 * minuteMs)
   })
-
-  test.each([
-    ['full', hourMs],
-    ['recent', 5 * minuteMs],
-  ])('a %s sweep that took an hour or more is followed by another one soon', async (kind, restMs) => {
-    let isSlow = true
-    await using world = reconcile({
-      latencyMs: 20,
-      onList: async ({ size }) => {
-        if (isSlow && size > 1) await world.clock.sleep(hourMs)
-      },
-    })
-    await world.sweep()
-    isSlow = false
-    // The newest hour is listed first, and took an hour of the two.
-    const endedMs = kind === 'full' ? 0 : hourMs
-    const started = world.sweeps().length
-    let waitedMs = 0
-    for (
-      ;
-      world
-        .sweeps()
-        .slice(started)
-        .every((one) => one.kind !== kind) && waitedMs < dayMs;
-      waitedMs += 30_000
-    ) {
-      world.sweeper.tick()
-      await world.clock.advance(30_000)
-    }
-    expect(waitedMs).toBeLessThanOrEqual(Math.max(0, restMs - endedMs) + 30_000)
-  })
-
-  test('the newest part begins where the last one ended, however long ago that is', async () => {
-    await using world = reconcile({ latencyMs: 20 })
-    await world.sweep()
-    const seenTo = (testNow - minuteMs) / 1000
-    await world.clock.advance(3 * hourMs)
-    world.platform.lists.length = 0
-    world.sweeper.tick()
-    await world.swept()
-    const [newest] = world.platform.lists
-    expect(newest?.from).toBeLessThanOrEqual(seenTo)
-    expect(newest?.from).toBeGreaterThan(seenTo - 620)
-  })
-
-  test('a newest part that could not be listed does not count as seen', async () => {
-    let isDown = false
-    await using world = reconcile({
-      latencyMs: 20,
-      onList: () => (isDown ? Promise.reject(new PlatformFailure('server-error', 500, 'list')) : undefined),
-    })
-    await world.sweep()
-    const seenTo = (testNow - minuteMs) / 1000
-    await world.clock.advance(3 * hourMs)
-    isDown = true
-    world.sweeper.tick()
-    await world.swept()
-    expect(world.sweeps().at(-1)).toMatchObject({ result: 'failed' })
-    isDown = false
-    await world.clock.advance(3 * hourMs)
-    world.platform.lists.length = 0
-    world.sweeper.tick()
-    await world.swept()
-    expect(world.platform.lists[0]?.from).toBeLessThanOrEqual(seenTo)
-  })
-
-  test('nothing before notBefore is ever touched; it is counted as beyond the window', async () => {
-    const notBefore = testNow - dayMs
-    const [old, young] = [due(20, { eventLocal: notBefore - 1000 }), due(20, { eventLocal: notBefore })]
-    await using world = reconcile({
-      records: [...old, ...young],
-      policy: { window: { ...defaultPolicy.window, notBefore } },
-    })
-    void world.start()
-    await ticks(world, 30_000, hourMs)
-    expect(world.platform.failedIds().toSorted()).toEqual(old.map(({ id }) => id).toSorted())
-    expect(world.sweeper.beyondWindow()).toBe(20)
-  })
-
-  test('notBefore within a second keeps the earlier part of that second out', async () => {
-    const notBefore = testNow - dayMs + 500
-    const [old, young] = [failedRecord({ eventLocal: notBefore - 1 }), failedRecord({ eventLocal: notBefore })]
-    await using world = reconcile({ records: [old, young], policy: { window: { ...defaultPolicy.window, notBefore } } })
-    void world.start()
-    await ticks(world, 30_000, 5 * minuteMs)
-    expect(world.platform.failedIds()).toEqual([old.id])
-  })
 })
 
 describe('what leaves the window', () => {
@@ -203,63 +116,6 @@ describe('what leaves the window', () => {
       expect(world.backlog.size()).toBe(0)
     },
   )
-
-  test('of what was retried and not seen since nothing is reported: its outcome will be', async () => {
-    const [failed, other] = [...leaving(1), ...leaving(1)]
-    if (failed === undefined || other === undefined) throw new Error('no records')
-    const awaited = { ...other, attempts: 1 }
-    await using world = reconcile({
-      records: [failed, awaited],
-      policy,
-      onRetry: (_, platform, id) => {
-        platform.set(id, { status: 'processing' })
-        return accepted()
-      },
-    })
-    void world.start()
-    await world.sweep()
-    await world.clock.advance(500)
-    expect(entryOf(world.backlog, awaited).awaiting).toBeTruthy()
-    await ticks(world, 30_000, 5 * minuteMs)
-    expect(lapsed(world)).toBe(1)
-    expect(world.backlog.get(failed.id)).toBeUndefined()
-  })
-
-  test('of what is not ours nothing lapses', async () => {
-    await using world = reconcile({
-      records: leaving(20),
-      policy: { ...policy, select: { ...defaultPolicy.select, modules: ['none'] } },
-    })
-    await ticks(world, 30_000, hourMs)
-    expect(lapsed(world)).toBe(0)
-  })
-
-  test('a record that leaves while a slow sweep has yet to list it does not come back', async () => {
-    let isSlow = false
-    const [record] = leaving(1)
-    if (record === undefined) throw new Error('no record')
-    await using world = reconcile({
-      records: [record],
-      policy,
-      latencyMs: 10,
-      onList: async ({ to = 0 }) => {
-        // The newest hour is listed first; it takes until the record has left.
-        if (isSlow && to >= (testNow - hourMs) / 1000) await world.clock.sleep(5 * minuteMs)
-        isSlow = false
-      },
-    })
-    await world.sweep()
-    expect(world.backlog.size()).toBe(1)
-    await world.clock.advance(30_000)
-    isSlow = true
-    await ticks(world, 30_000, 4 * minuteMs)
-    expect(lapsed(world)).toBe(1)
-    await ticks(world, 10_000, 3 * minuteMs)
-    expect(world.sweeps().filter(({ kind }) => kind === 'full').length).toBeGreaterThan(1)
-    expect(world.platform.failedIds()).toEqual([record.id])
-    expect(world.backlog.size()).toBe(0)
-    expect(lapsed(world)).toBe(1)
-  })
 })
 
 describe('what is reported', () => {
@@ -287,54 +143,5 @@ describe('what is reported', () => {
     expect(told('unexpected')[0]).toMatchObject({ time: 0, status: 1 })
     expect(told('early-at-limit')).toHaveLength(1)
     expect(told('outcome')).toMatchObject([{ timeOffsetMs: expect.closeTo(-2 * hourMs, -4) as number }])
-  })
-})
-
-describe('a record that is listed failed for ever', () => {
-  test.each([
-    ['gone', { result: 'gone', reason: 'not-found', sent: true }],
-    ['already-resolved', { result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' }],
-    ['rejected', { result: 'rejected', reason: 'bad-request', sent: true }],
-    ['accepted', accepted()],
-  ] as const)('after %s backs off instead of being PATCHed on every sweep', async (_, answer) => {
-    await using world = reconcile({ records: due(1), onRetry: () => answer })
-    void world.start()
-    await ticks(world, 2 * minuteMs, dayMs)
-    // 1, 2, 4, ... 256 min, then 6 h, less the jitter: ten to fifteen in a day, of 720 sweeps.
-    expect(world.platform.retries.length).toBeGreaterThan(8)
-    expect(world.platform.retries.length).toBeLessThan(16)
-  })
-})
-
-describe('a host clock that is wrong', () => {
-  test.each([
-    ['behind', -2 * hourMs],
-    ['ahead', 2 * hourMs],
-  ])('%s does not move the window: the first answer gives the time before anything is listed', async (_, wrongMs) => {
-    let isKnown = false
-    await using world = reconcile({
-      records: [
-        failedRecord({ eventLocal: testNow - 7 * dayMs + minuteMs }),
-        failedRecord({ eventLocal: testNow - 5 * minuteMs }),
-      ],
-      startMs: testNow + wrongMs,
-      knowsTime: () => isKnown,
-      onList: () => {
-        if (!isKnown) world.clock.jump(-wrongMs)
-        isKnown = true
-      },
-    })
-    world.sweeper.tick()
-    await world.swept()
-    expect(world.sweeps().find(({ kind }) => kind === 'full')).toMatchObject({ listed: 2, result: 'complete' })
-    expect(world.backlog.size()).toBe(2)
-    expect(world.platform.lists[0]).toMatchObject({ size: 1 })
-    expect(world.platform.lists[0]?.from).toBeUndefined()
-  })
-
-  test('a platform that never gives the time is asked for it once', async () => {
-    await using world = reconcile({ knowsTime: () => false })
-    for (let round = 0; round < 3; round += 1) await world.sweep()
-    expect(world.platform.lists.filter(({ from, to }) => from === undefined && to === undefined)).toHaveLength(1)
   })
 })

@@ -3,8 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { ListQuery } from '../../../src/platform/operations.ts'
 import { PlatformFailure } from '../../../src/platform/http/response.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { TokenError } from '../../../src/platform/auth/token-answer.ts'
-import { dayMs, entryOf, hourMs, minuteMs, noted, testNow } from '../../support/backlog.ts'
+import { dayMs, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 import { reconcile, ticks, type Reconcile } from '../../support/reconcile.ts'
 
@@ -66,48 +65,6 @@ describe('when', () => {
     expect(between).toBeGreaterThan(0)
     expect(areNewest.slice(between)).toContain(false)
   })
-
-  test('ticks while a full sweep lists the slices of the newest hour do not have it listed again', async () => {
-    const records = Array.from({ length: 40 }, (_, index) =>
-      failedRecord({ eventLocal: testNow + (index + 10) * minuteMs }),
-    )
-    await using world = reconcile({
-      records,
-      sliceRecords: 10,
-      maxPageSize: 10,
-      latencyMs: 1000,
-      retriesEnabled: false,
-    })
-    await runningFor(world, hourMs)
-    await ticks(world, 1000, 40_000)
-    expect(world.sweeps()[0]).toMatchObject({ kind: 'full', slices: 5 })
-  })
-
-  test('a recent sweep that a tick asked for comes even if the full one has no slice left', async () => {
-    let isSlow = false
-    await using world = reconcile({
-      latencyMs: 10,
-      onList: async (query) => {
-        if (isSlow && !isRecent(query)) await world.clock.sleep(hourMs)
-      },
-    })
-    await runningFor(world, hourMs)
-    isSlow = true
-    await ticks(world, 30_000, 2 * minuteMs)
-    isSlow = false
-    expect(world.sweeps()).toEqual([])
-    await world.clock.advance(hourMs)
-    expect(world.sweeps().map(({ kind }) => kind)).toEqual(['recent', 'full'])
-  })
-
-  test('a quiet platform is swept on every tick', async () => {
-    await using world = reconcile({ latencyMs: 20 })
-    await runningFor(world, hourMs)
-    await ticks(world, 30_000, 10 * minuteMs)
-    expect(world.sweeps().map(({ kind }) => kind)).toEqual(Array.from({ length: 20 }, () => 'full'))
-    expect(world.platform.lists).toHaveLength(4 * 20)
-    expect(skipped(world)).toEqual([])
-  })
 })
 
 describe('while a Retry-After is to pass', () => {
@@ -125,16 +82,6 @@ describe('while a Retry-After is to pass', () => {
     await ticks(world, 30_000, 30_000)
     expect(world.sweeps().map(({ kind }) => kind)).toEqual(['full'])
     expect(skipped(world)).toHaveLength(3)
-  })
-
-  test('a tick still forgets what has left the window', async () => {
-    const leaving = failedRecord({ eventLocal: testNow - 7 * dayMs + 2 * minuteMs, attempts: 30 })
-    await using world = reconcile({ records: [leaving] })
-    await world.sweep()
-    pause(world, 300_000)
-    await ticks(world, 30_000, 4 * minuteMs)
-    expect(world.backlog.size()).toBe(0)
-    expect(world.facts).toContainEqual({ type: 'lapsed', records: 1 })
   })
 
   test('a sweep that had to wait does not rest for it, but says how long it took', async () => {
@@ -162,46 +109,6 @@ describe('while a Retry-After is to pass', () => {
   })
 })
 
-describe('a slice that takes very long to list', () => {
-  test('does not bring back what recovered meanwhile', async () => {
-    const records = due(300)
-    const [early, late] = [records[0]?.id ?? '', records[299]?.id ?? '']
-    let isSlow = false
-    await using world = reconcile({
-      records,
-      latencyMs: 10,
-      // The first page takes a second: it shows all as failed. The last one takes ten minutes.
-      onList: async ({ page, size }) => {
-        if (isSlow && size > 1 && page === 2) await world.clock.sleep(10 * minuteMs)
-      },
-      onRetry: (record) => accepted(record && { ...record, status: 'processing' }),
-    })
-    await world.sweep()
-    for (const record of [records[0], records[299]]) {
-      if (record !== undefined) noted(world.backlog, record, accepted(), world.clock.monotonic())
-    }
-    isSlow = true
-    await world.clock.advance(2000)
-    world.sweeper.tick()
-    await world.clock.advance(2000)
-    const settle = (id: string): void => {
-      const entry = entryOf(world.backlog, { id })
-      const record = world.platform.records.get(id)
-      const at = world.clock.monotonic()
-      world.platform.set(id, { status: 'successful' })
-      const look = { askedAt: at, monotonic: at, seenAt: world.platform.now() }
-      world.backlog.outcomes.see(entry, record && { ...record, status: 'successful' }, look)
-      expect(world.backlog.get(id)).toBeUndefined()
-    }
-    settle(early)
-    await world.clock.advance(3 * minuteMs)
-    settle(late)
-    await world.swept()
-    expect(world.backlog.get(early)).toBeUndefined()
-    expect(world.backlog.size()).toBe(298)
-  })
-})
-
 describe('a failing platform', () => {
   test('sweeps back off to five minutes for any schedule, and come back at once when one works', async () => {
     let failing = true
@@ -225,83 +132,6 @@ describe('a failing platform', () => {
     const after = world.sweeps().slice(before)
     expect(after.every(({ result }) => result === 'complete')).toBe(true)
     expect(after.filter(({ kind }) => kind === 'full').length).toBeGreaterThanOrEqual(9)
-  })
-
-  test.each([
-    ['401', () => trouble('unauthorized'), { reason: 'unauthorized', stage: 'list', rejected: true }],
-    ['403', () => trouble('forbidden'), { reason: 'forbidden', stage: 'list', rejected: true }],
-    ['429', () => trouble('throttled'), { reason: 'throttled', stage: 'list', rejected: false }],
-    ['no answer', () => trouble('timeout'), { reason: 'timeout', stage: 'list', rejected: false }],
-    [
-      'no token',
-      () => new TokenError('no token to be had', { kind: 'transient', reason: 'timeout' }),
-      { reason: 'timeout', stage: 'token', rejected: false },
-    ],
-    [
-      'a refused assertion',
-      () => new TokenError('refused', { kind: 'rejected', reason: 'bad-request' }),
-      { reason: 'bad-request', stage: 'token', rejected: true },
-    ],
-  ])('%s fails the sweep, after one or two calls', async (_, make, failure) => {
-    await using world = reconcile({
-      onList: () => {
-        throw make()
-      },
-    })
-    const report = await world.sweep()
-    expect(report).toMatchObject({ result: 'failed', failure })
-    expect(world.platform.lists.length).toBeLessThanOrEqual(2)
-  })
-
-  test('401 in mid-sweep: what was listed so far is kept and retried, the last count stands', async () => {
-    let calls = 0
-    let refusing = false
-    await using world = reconcile({
-      records: due(300),
-      sliceRecords: 20,
-      maxRecords: 100,
-      onList: () => {
-        calls += 1
-        if (refusing && calls === 12) throw trouble('unauthorized')
-      },
-    })
-    await world.sweep()
-    const { counts } = world.backlog.summary(testNow, () => undefined)
-    expect(counts.due).toBe(300)
-    refusing = true
-    calls = 0
-    expect(await world.sweep()).toMatchObject({ result: 'failed' })
-    expect(world.backlog.summary(testNow, () => undefined).counts).toEqual(counts)
-    expect(world.backlog.size()).toBe(100)
-  })
-
-  test('a page that always fails: the rest is listed and retried, and the sweep says that it is incomplete', async () => {
-    const records = due(400)
-    const bad = records[200]?.eventLocal ?? 0
-    await using world = reconcile({
-      records,
-      sliceRecords: 100,
-      onList: ({ from = Infinity, to = 0, size }) => {
-        if (size > 1 && from <= bad / 1000 && bad / 1000 <= to) throw trouble('server-error')
-      },
-    })
-    void world.start()
-    const report = await world.sweep()
-    expect(report).toMatchObject({ result: 'incomplete', listed: 399 })
-    expect(report.skippedSlices).toBeGreaterThan(0)
-    expect(report.skippedSlices).toBeLessThanOrEqual(3)
-    expect(world.facts.filter(({ type }) => type === 'slice-skipped')).toHaveLength(report.skippedSlices)
-    await world.clock.advance(minuteMs)
-    expect(world.platform.failedIds()).toEqual([records[200]?.id])
-    expect(world.platform.lists.length).toBeLessThan(200)
-  })
-
-  test('a platform that ignores eventDateTimeFrom/To is named', async () => {
-    await using world = reconcile({ records: due(400), sliceRecords: 100, ignores: ['from', 'to'] })
-    const report = await world.sweep()
-    expect(report.failure).toMatchObject({ reason: 'other', stage: 'list', rejected: false })
-    expect(report.failure?.message).toContain('the platform ignores eventDateTimeFrom/To')
-    expect(world.platform.lists.length).toBeLessThan(10)
   })
 
   test('when going on with what had no room fails, the full sweep’s rest is not cut short, and nothing is forgotten', async () => {
@@ -334,34 +164,5 @@ describe('a failing platform', () => {
     failing = false
     await ticks(world, 1000, 10 * minuteMs)
     expect(world.platform.failedIds()).toEqual([])
-  })
-})
-
-describe('ends', () => {
-  test('an abort ends a sweep under way, and is no failure', async () => {
-    await using world = reconcile({ latencyMs: hourMs })
-    world.sweeper.tick()
-    await world.clock.advance(1000)
-    const reason = new Error('the end')
-    world.stop.abort(reason)
-    await expect(world.clock.run(world.sweeping, 1)).rejects.toBe(reason)
-    expect(world.sweeps()).toEqual([])
-  })
-
-  test.each([
-    ['in a sweep', () => true],
-    ['in counting what lies beyond the window', ({ from, to }: ListQuery) => from === undefined && to !== undefined],
-    ['in counting what is stuck', ({ status }: ListQuery) => status === 'processing'],
-  ])('a bug %s ends the loop, and is no failed sweep', async (_, isBug) => {
-    const bug = new TypeError('undefined is not a function')
-    await using world = reconcile({
-      onList: (query) => {
-        if (isBug(query)) throw bug
-      },
-    })
-    world.sweeper.tick()
-    await expect(world.clock.run(world.sweeping)).rejects.toBe(bug)
-    expect(world.sweeps()).toEqual([])
-    await expect(world.clock.run(world.sweeper.make('full', world.stop.signal))).rejects.toBe(bug)
   })
 })
