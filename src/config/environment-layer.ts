@@ -1,8 +1,7 @@
 // Reads the environment: RECONCILER_ variables, their _FILE twins, and what Kubernetes puts there for its Services.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
-import { formerKeys } from './former-keys.ts'
-import { environmentName, environmentPrefix, fileVariable } from './key.ts'
-import type { FormerKey, Key } from './key.ts'
+import { environmentPrefix, fileVariable } from './key.ts'
+import type { Key } from './key.ts'
 import { emptyLayer, shownText, unreadable } from './layer.ts'
 import type { Layer } from './layer.ts'
 import { nearest } from './suggest.ts'
@@ -50,12 +49,6 @@ function takeVariable(layer: Layer, key: Key, value: string): void {
   } else layer.values.set(key.key, { raw: key.fromText(text), origin: key.environment })
 }
 
-/** The value of a key of the release before; `key` is the one that takes it now. */
-function takeFormer(layer: Layer, former: FormerKey, key: Key | undefined, value: string): void {
-  const origin = environmentName(former.key)
-  layer.former.push({ former, given: { raw: key === undefined ? value : key.fromText(value.trim()), origin } })
-}
-
 function takeTwin(layer: Layer, key: Key, twin: string, { env, readFile }: Source): void {
   const path = (env[twin] ?? '').trim()
   if (env[key.environment] !== undefined) {
@@ -84,21 +77,13 @@ export function environmentLayer(source: Source, keys: readonly Key[]): Environm
   const layer: EnvironmentLayer = { ...emptyLayer(), passedOver: [] }
   const byName = new Map(keys.map((key) => [key.environment, key]))
   const byTwin = new Map(keys.flatMap((key) => (key.fileTwin === undefined ? [] : [[key.fileTwin, key] as const])))
-  const byFormerName = new Map(formerKeys.map((former) => [environmentName(former.key), former]))
   for (const [name, value] of Object.entries(source.env).sort(([a], [b]) => (a < b ? -1 : 1))) {
     if (value === undefined || !name.startsWith(environmentPrefix) || name === fileVariable) continue
-    const [own, ownTwin, former] = [byName.get(name), byTwin.get(name), byFormerName.get(name)]
+    const [own, ownTwin] = [byName.get(name), byTwin.get(name)]
     if (isServiceLink(name, value)) layer.passedOver.push(name)
     else if (own !== undefined) takeVariable(layer, own, value)
     else if (ownTwin !== undefined) takeTwin(layer, ownTwin, name, source)
-    else if (former !== undefined) {
-      takeFormer(
-        layer,
-        former,
-        keys.find(({ key }) => key === former.now),
-        value,
-      )
-    } else layer.problems.push(unknownVariable(name, [...byName.keys(), ...byTwin.keys(), fileVariable]))
+    else layer.problems.push(unknownVariable(name, [...byName.keys(), ...byTwin.keys(), fileVariable]))
   }
   return layer
 }

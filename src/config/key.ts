@@ -84,16 +84,6 @@ export interface Key extends KeyDescription {
   fallback: 'host name' | undefined
 }
 
-/** A key of the release before that was renamed or removed. */
-export interface FormerKey {
-  /** Its path in YAML; its variable follows from it. */
-  key: string
-  /** The key that takes its value now; undefined for one that was removed: its value is ignored. */
-  now?: string
-  /** For a removed key: what to do instead. */
-  advice?: string
-}
-
 /** Prefix of all variables of the configuration. */
 export const environmentPrefix = 'RECONCILER_'
 

@@ -1,7 +1,6 @@
 // A layer: the values of one source of configuration (file or environment) before they are checked.
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { visibleText } from '../runtime/redact.ts'
-import type { FormerKey } from './key.ts'
 
 /** A value as it was given, with its source. */
 export interface Given {
@@ -13,17 +12,13 @@ export interface Given {
 export interface Layer {
   /** By key path. */
   values: Map<string, Given>
-  /** Values under keys of the release before. */
-  former: { former: FormerKey; given: Given }[]
   problems: ConfigurationProblem[]
-  /** Problems that do not keep the daemon from starting. */
-  warnings: ConfigurationProblem[]
   /** False when the source could not be read: a key may then be missing for that reason. */
   complete: boolean
 }
 
 export function emptyLayer(): Layer {
-  return { values: new Map(), former: [], problems: [], warnings: [], complete: true }
+  return { values: new Map(), problems: [], complete: true }
 }
 
 /** A name or value from outside, fit for a message: no control characters, no secrets, not long. */

@@ -4,7 +4,6 @@ import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { checks } from './checks.ts'
 import type { Checked } from './checks.ts'
 import { environmentLayer } from './environment-layer.ts'
-import { adoptFormerKeys } from './former-keys.ts'
 import { environmentName, fileVariable } from './key.ts'
 import type { Key } from './key.ts'
 import { emptyLayer, shownText } from './layer.ts'
@@ -19,8 +18,6 @@ export interface LoadedConfig {
   origins: ReadonlyMap<string, string>
   /** Variables with the prefix RECONCILER_ that are Kubernetes' service links, and so were not read. */
   passedOver: readonly string[]
-  /** Problems that this release accepts and the next one does not. */
-  warnings: readonly ConfigurationProblem[]
 }
 
 export interface ConfigInput {
@@ -135,7 +132,6 @@ interface Examined {
   given: ReadonlyMap<string, Given>
   checked: ReadonlyMap<string, CheckedKey>
   problems: readonly ConfigurationProblem[]
-  warnings: readonly ConfigurationProblem[]
   passedOver: readonly string[]
 }
 
@@ -143,7 +139,6 @@ interface Examined {
 function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
   const file = fileLayer(input)
   const environment = environmentLayer(input, wanted)
-  for (const layer of [file, environment]) adoptFormerKeys(layer)
   const given = merged(file, environment)
   for (const key of wanted) {
     if (key.fallback === 'host name' && !given.has(key.key))
@@ -158,8 +153,7 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
     ({ key, origin }) => origin !== 'missing' || (file.complete && !told.has(key)),
   )
   const problems = [...file.problems, ...environment.problems, ...worthTelling]
-  const warnings = [...file.warnings, ...environment.warnings]
-  return { given, checked, problems, warnings, passedOver: environment.passedOver }
+  return { given, checked, problems, passedOver: environment.passedOver }
 }
 
 /**
@@ -167,11 +161,11 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
  * @throws ConfigurationError with every problem that was found
  */
 export function loadConfig(input: ConfigInput): LoadedConfig {
-  const { given, checked, passedOver, problems, warnings } = examine(input, keys)
+  const { given, checked, passedOver, problems } = examine(input, keys)
   if (problems.length > 0) throw new ConfigurationError(problems)
   const settings = nest([...checked].map(([key, { value }]) => [key, value])) as unknown as Settings
   const origins = new Map(keys.map((key) => [key.key, given.get(key.key)?.origin ?? 'default']))
-  return { config: withIssuer(settings), origins, passedOver, warnings }
+  return { config: withIssuer(settings), origins, passedOver }
 }
 
 export interface LoadedSections<Section extends keyof Config> {

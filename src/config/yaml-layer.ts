@@ -1,7 +1,6 @@
 // Reads the YAML file: syntax, sections and key names, every value with its line. Values are checked later.
 import { isAlias, isMap, isNode, isScalar, LineCounter, parseDocument, visit } from 'yaml'
 import type { Document, Pair, YAMLError } from 'yaml'
-import { formerKeys } from './former-keys.ts'
 import type { Given, Layer } from './layer.ts'
 import { emptyLayer, shownText, unreadable } from './layer.ts'
 import type { KeyDescription } from './key.ts'
@@ -60,10 +59,7 @@ function takeSection(walk: Walk, path: string, node: unknown, origin: string): v
 
 function takeValue(walk: Walk, path: string, node: unknown, origin: string): void {
   const given = valueOf(walk, path, node, origin)
-  if (given === undefined) return
-  const former = formerKeys.find(({ key }) => key === path)
-  if (former === undefined) walk.layer.values.set(path, given)
-  else walk.layer.former.push({ former, given })
+  if (given !== undefined) walk.layer.values.set(path, given)
 }
 
 /** Undefined when there is none; that is reported as a problem. */
@@ -90,14 +86,12 @@ function hasAlias(node: unknown): boolean {
   return found
 }
 
-const isFormer = (path: string): boolean => formerKeys.some(({ key }) => key === path)
-
 function takePair(walk: Walk, prefix: string, pair: Pair): void {
   const origin = walk.originAt(offsetOf(pair.key))
   const name = isScalar(pair.key) ? String(pair.key.value) : '?'
   const path = prefix + name
   const isSection = walk.sections.has(path)
-  if (name.includes('.') || !(isSection || walk.keys.has(path) || isFormer(path))) {
+  if (name.includes('.') || !(isSection || walk.keys.has(path))) {
     complain(walk.layer, shownText(path), origin, unknownKey(walk, path, name))
   } else if (isSection && !isAlias(pair.value)) takeSection(walk, path, pair.value, origin)
   else if (hasAlias(pair.value)) {
@@ -156,7 +150,7 @@ function yamlLayer(file: string, text: string, keys: ReadonlyMap<string, KeyDesc
   const walk: Walk = {
     layer,
     keys,
-    sections: sectionsOf([...keys.keys(), ...formerKeys.map(({ key }) => key)]),
+    sections: sectionsOf(keys.keys()),
     originAt,
   }
   const top: unknown = document.contents

@@ -319,12 +319,6 @@ export const logEvents = {
     fields: { problem: 'string' },
     meaning: 'Correct the file; it is read again.',
   },
-  key_deprecated: {
-    levels: ['warn'],
-    message: 'configuration key is deprecated',
-    fields: { key: 'string', origin: 'string', problem: 'string' },
-    meaning: 'A key of the release before is still read. Rename or remove it.',
-  },
   key_weak: {
     levels: ['warn'],
     message: 'signing key is shorter than recommended',

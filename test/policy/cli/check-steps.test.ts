@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest'
 import {
   certificateStep,
   configurationFailed,
-  configurationStep,
   exitCodeOf,
   keyStep,
   receiverStep,
@@ -12,7 +11,6 @@ import {
   type Step,
 } from '../../../src/cli/check/steps.ts'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
-import { loadWith } from '../../support/configuration.ts'
 import type { SigningKey } from '../../../src/platform/auth/private-key.ts'
 
 const day = 86_400_000
@@ -27,15 +25,6 @@ test('a configuration problem says key, origin and what is allowed', () => {
     found: 'a.b (config.yaml:3): must be 1',
     exitCode: 78,
   })
-})
-
-test('a key of the release before is a warning, with what to do', () => {
-  const well = loadWith({})
-  expect(configurationStep(well)).toMatchObject({ verdict: 'ok' })
-  const warnings = [{ key: 'a.b', origin: 'config.yaml:3', message: 'is now a.c: rename it' }]
-  const step = configurationStep({ ...well, warnings })
-  expect(step).toMatchObject({ verdict: 'warning', advice: 'a.b (config.yaml:3): is now a.c: rename it' })
-  expect(exitCodeOf([step])).toBe(0)
 })
 
 test('a key that works is well; one that is too short is a warning', () => {
