@@ -118,6 +118,30 @@ describe('the fence', () => {
     expect(world.dispatcher.inFlight()).toBe(1)
     release()
   })
+
+  test('that is given up while it waits is taken down again', async () => {
+    const [first, second] = due(2)
+    const watch = watching(() => 1000)
+    await using world = holding(
+      [first, second].filter((one) => one !== undefined),
+      {
+        concurrency: 2,
+        onRetry: watch.onRetry,
+        latencyMs: 0,
+      },
+    )
+    watch.bind(world)
+    void world.start()
+    await world.clock.settle()
+    const sweep = new AbortController()
+    const fencing = world.dispatcher.fence({ from: 0, to: 4e9 }, sweep.signal)
+    fencing.catch(() => undefined)
+    sweep.abort(new Error('the sweep was given up'))
+    await world.clock.advance(1000)
+    await expect(fencing).rejects.toThrow('given up')
+    await world.clock.advance(5000)
+    expect(world.platform.failedIds()).toEqual([])
+  })
 })
 
 describe('what goes out', () => {
@@ -132,5 +156,25 @@ describe('what goes out', () => {
     await world.clock.advance(10 * minuteMs)
     const retried = new Set(world.platform.retries.map(({ id }) => id))
     expect([...retried].every((id) => rest.some((record) => record.id === id))).toBe(true)
+  })
+
+  test('ten records that always answer 500 do not keep the others from being retried', async () => {
+    const poison = due(10)
+    const others = due(200)
+    const ids = new Set(poison.map(({ id }) => id))
+    await using world = holding([...poison, ...others], {
+      onRetry: (record, platform, id) => {
+        if (ids.has(id)) return { result: 'platform-error', reason: 'server-error', sent: true }
+        platform.set(id, { status: 'successful' })
+        return accepted(record === undefined ? undefined : { ...record, status: 'successful' })
+      },
+    })
+    void world.start()
+    await world.clock.advance(20_000)
+    expect(world.platform.failedIds().toSorted()).toEqual([...ids].toSorted())
+    await world.clock.advance(hourMs)
+    // Each on its own backoff: 1, 2, 4, 8, 16, 32 min, less the jitter.
+    expect(world.platform.retries.length - others.length).toBeLessThanOrEqual(10 * 8)
+    expect(world.breaker.trouble()).toBeUndefined()
   })
 })
