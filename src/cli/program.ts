@@ -123,7 +123,7 @@ function daemonCommands(io: Io, run: Run): Command[] {
       ),
     control('pause', 'have the running daemon hold its retries until it is resumed or restarted'),
     control('resume', "end an operator's pause of the running daemon"),
-    control('probe', 'end the cooldowns of open circuits now: for a receiver that was mended'),
+    control('probe', 'end the cooldowns of open circuits now: after you fixed the receiver'),
     withPort(new Command('healthcheck'))
       .description('ask the daemon on this host whether it is alive; exit 0 when it is, 1 when not')
       .option('--ready', 'ask whether it is ready instead')

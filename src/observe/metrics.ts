@@ -15,7 +15,7 @@ export const metricPrefix = 'webhook_reconciler_'
 export interface MetricDefinition {
   type: 'counter' | 'gauge' | 'histogram'
   help: string
-  /** Label names with all their values: each series exists from the start with 0. An empty list is filled at run time. */
+  /** Label names with all their values: each series is initialised to 0. An empty list is filled at run time. */
   labels?: Readonly<Record<string, readonly string[]>>
   buckets?: readonly number[]
   /** `when-set`: without a value the metric is absent, instead of a 0 that means nothing. */

@@ -98,7 +98,7 @@ export const logEvents = {
     levels: ['info'],
     message: 'daemon stopped',
     fields: { cutOff: 'number' },
-    meaning: 'The last line of a daemon that ended in good order. `cutOff` retries were aborted.',
+    meaning: 'The last line of a clean shutdown. `cutOff` retries were aborted.',
   },
   signal_ignored: {
     levels: ['info'],
@@ -172,7 +172,7 @@ export const logEvents = {
     levels: ['warn', 'debug'],
     message: 'records younger than 10 minutes are at the attempt limit',
     fields: { sweepId: 'string', records: 'number' },
-    meaning: 'The platform may retry by itself. Then raise `retry.maxAttempts` or `window.settle`.',
+    meaning: 'The platform may retry on its own. Then raise `retry.maxAttempts` or `window.settle`.',
   },
   platform_time_offset: {
     levels: ['warn', 'debug'],

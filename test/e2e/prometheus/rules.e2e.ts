@@ -191,7 +191,7 @@ describe('the file', () => {
       const book = readFileSync(join(root, 'docs/runbook.md'), 'utf8')
       const [, section = ''] = book.split(`\n## ${alert}\n`)
       const [text = ''] = section.split(/\n#+ /)
-      for (const part of ['**Means**', '**Confirm**', '**Do**']) expect(text, alert).toContain(part)
+      for (const part of ['**Meaning**', '**Diagnosis**', '**Mitigation**']) expect(text, alert).toContain(part)
     },
   )
 
