@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Scalar, stringify } from 'yaml'
 import { z } from 'zod'
-import type { Key, KeyDescription } from '../src/config/key.ts'
+import type { Key } from '../src/config/key.ts'
 import { keys, schema } from '../src/config/schema.ts'
 import type { LogEvent } from '../src/observe/log/log-event.ts'
 import { logEvents } from '../src/observe/log/log-events.ts'
@@ -53,11 +53,11 @@ export function markdownTable(head: readonly string[], rows: readonly (readonly 
 }
 
 function configurationTable(): string {
-  const names = (key: KeyDescription): string => {
+  const names = (key: Key): string => {
     const variables = [key.environment, ...(key.fileTwin === undefined ? [] : [key.fileTwin])]
     return [key.key, ...variables].map((name) => `\`${name}\``).join('<br>')
   }
-  const standard = (key: KeyDescription): string => {
+  const standard = (key: Key): string => {
     if (key.required) return 'required'
     if (key.default === undefined) return 'unset'
     return key.default.startsWith('the ') ? key.default : `\`${key.default}\``

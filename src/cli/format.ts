@@ -1,7 +1,7 @@
 // Text for terminals: tables that fit the width, times in one stated zone, spans, short ids, colours, and one line of progress.
 import { styleText } from 'node:util'
 import { parseDuration } from '../config/duration.ts'
-import { shownText } from '../config/layer.ts'
+import { shownText } from '../config/sources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { UsageError } from '../runtime/errors.ts'
 import type { Output } from './io.ts'

@@ -74,41 +74,43 @@ const encrypted: Check = (config) =>
         return [{ key, origin: config.origin(key), message }]
       })
 
-/** `smaller` must be below `larger`, or may equal it. Both are durations. */
-function ordered(smaller: string, larger: string, orEqual: boolean): Check {
-  return (config) => {
-    const [low, high] = [config.value(smaller), config.value(larger)]
-    if (typeof low !== 'number' || typeof high !== 'number' || low < high || (orEqual && low === high)) return none()
-    const [lowText, highText] = [formatDuration(low), formatDuration(high)]
-    const relation = orEqual ? 'at most' : 'below'
-    return [
-      {
-        key: smaller,
-        origin: config.origin(smaller),
-        message: `is ${lowText}, but must be ${relation} ${larger}, which is ${highText} (${config.origin(larger)})`,
-      },
-    ]
-  }
+interface Range {
+  /** A key that must be at most `share` of the key `of`, or below it. Both are durations, or both numbers. */
+  key: string
+  must: 'below' | 'at most' | 'at most half of' | 'at most nine tenths of'
+  of: string
 }
 
-/** `part` must be at most a share of `whole`. Both are durations. */
-function atMostShare(part: string, whole: string, share: number, inWords: string): Check {
-  return (config) => {
-    const [partMs, wholeMs] = [config.value(part), config.value(whole)]
-    if (typeof partMs !== 'number' || typeof wholeMs !== 'number' || partMs <= share * wholeMs) return none()
-    const message = `is ${formatDuration(partMs)}, but must be at most ${inWords} of ${whole}, which is ${formatDuration(wholeMs)} (${config.origin(whole)})`
-    return [{ key: part, origin: config.origin(part), message }]
-  }
+const shares: Readonly<Record<Range['must'], number>> = {
+  below: 1,
+  'at most': 1,
+  'at most half of': 0.5,
+  'at most nine tenths of': 0.9,
 }
 
-/** A maximum below the initial limit would silently lower it. */
-const limitsFit: Check = (config) => {
-  const [initial, max] = [config.value('circuit.initialLimit'), config.value('circuit.maxLimit')]
-  if (typeof initial !== 'number' || typeof max !== 'number' || initial <= max) return none()
-  const origin = config.origin('circuit.maxLimit')
-  const message = `is ${initial}, but must be at most circuit.maxLimit, which is ${max} (${origin})`
-  return [{ key: 'circuit.initialLimit', origin: config.origin('circuit.initialLimit'), message }]
-}
+const ranges: readonly Range[] = [
+  { key: 'window.settle', must: 'below', of: 'window.lookback' },
+  { key: 'retry.backoff.initial', must: 'at most', of: 'retry.backoff.max' },
+  // A maximum below the initial limit would silently lower it.
+  { key: 'circuit.initialLimit', must: 'at most', of: 'circuit.maxLimit' },
+  { key: 'circuit.cooldown', must: 'at most', of: 'circuit.maxCooldown' },
+  { key: 'outcome.firstCheck', must: 'at most', of: 'outcome.giveUpAfter' },
+  // The rest is for clocks that run at different speeds, and for a leader that stops.
+  { key: 'coordination.renewDeadline', must: 'at most nine tenths of', of: 'coordination.leaseDuration' },
+  // One try that fails must not end the lead.
+  { key: 'coordination.retryEvery', must: 'at most half of', of: 'coordination.renewDeadline' },
+]
+
+const inRange: Check = (config) =>
+  ranges.flatMap(({ key, must, of }) => {
+    const [value, bound] = [config.value(key), config.value(of)]
+    if (typeof value !== 'number' || typeof bound !== 'number') return []
+    const max = shares[must] * bound
+    if (value < max || (must !== 'below' && value === max)) return []
+    const shown = (number: number): string => (key === 'circuit.initialLimit' ? String(number) : formatDuration(number))
+    const message = `is ${shown(value)}, but must be ${must} ${of}, which is ${shown(bound)} (${config.origin(of)})`
+    return [{ key, origin: config.origin(key), message }]
+  })
 
 /** With `control.allowRemote` the token alone stands between an attacker and a pause. */
 const minTokenLength = 32
@@ -131,19 +133,4 @@ const safeToken: Check = (config) => {
 }
 
 /** All of them; their order is that of their messages. */
-export const checks: readonly Check[] = [
-  encrypted,
-  oneIssuer,
-  issuerNotTwice,
-  oneKey,
-  safeToken,
-  ordered('window.settle', 'window.lookback', false),
-  ordered('retry.backoff.initial', 'retry.backoff.max', true),
-  limitsFit,
-  ordered('circuit.cooldown', 'circuit.maxCooldown', true),
-  ordered('outcome.firstCheck', 'outcome.giveUpAfter', true),
-  // The rest is for clocks that run at different speeds, and for a leader that stops.
-  atMostShare('coordination.renewDeadline', 'coordination.leaseDuration', 0.9, 'nine tenths'),
-  // One try that fails must not end the lead.
-  atMostShare('coordination.retryEvery', 'coordination.renewDeadline', 0.5, 'half'),
-]
+export const checks: readonly Check[] = [encrypted, oneIssuer, issuerNotTwice, oneKey, safeToken, inRange]

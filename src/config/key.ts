@@ -57,8 +57,8 @@ export function hostNamed<S extends z.ZodMiniType>(kind: Kind<S>, explanation: s
   return register(z.nonoptional(kind.schema), kind, { explanation, fallback: 'host name' })
 }
 
-/** One key as documents and messages need it. */
-export interface KeyDescription {
+/** One key: for documents and messages, and to check its value. */
+export interface Key {
   /** Key path in YAML: `retry.backoff.initial`. */
   key: string
   /** Its environment variable: `RECONCILER_RETRY_BACKOFF_INITIAL`. */
@@ -72,10 +72,6 @@ export interface KeyDescription {
   required: boolean
   secret: boolean
   explanation: string
-}
-
-/** A key with what is needed to check its value. */
-export interface Key extends KeyDescription {
   schema: z.ZodMiniType
   /** The default itself, as YAML would give it; undefined when there is none. */
   defaultValue: unknown

@@ -25,28 +25,49 @@ function mustBeText(must: string): z.core.$ZodErrorMap {
       : must
 }
 
-/** Text that `parse` accepts; it returns undefined to refuse. */
-function parsed<T>(pattern: RegExp, must: string, parse: (text: string) => T | undefined): z.ZodMiniType<T, string> {
-  return z.pipe(
-    z.string({ error: must }).check(z.regex(pattern, { error: must })),
+interface TextForm<T> {
+  /** For people, in tables. */
+  type: string
+  /** The message about a refused value: `must be ...`. */
+  must: string
+  pattern: RegExp
+  /** Returns undefined to refuse. Default: the text as it is; quotes are then the way to write a number. */
+  parse?: (text: string) => T | undefined
+  shown?: boolean
+}
+
+/** A kind that is written as text. */
+function written<T = string>({
+  must,
+  parse,
+  pattern,
+  shown = true,
+  type,
+}: TextForm<T>): Kind<z.ZodMiniType<T, string>> {
+  const schema = z.pipe(
+    z.string({ error: parse === undefined ? mustBeText(must) : must }).check(z.regex(pattern, { error: must })),
     z.transform((text: string, { issues }) => {
-      const value = parse(text)
+      const value = parse === undefined ? (text as T) : parse(text)
       if (value !== undefined) return value
       issues.push({ code: 'custom', message: must, input: text })
       return z.NEVER
     }),
   )
+  return { schema, type, fromText: asText, shown }
 }
 
 /** Becomes milliseconds. The bounds are durations too, both allowed. */
 export function duration(min: string, max: string): Kind<z.ZodMiniType<number, string>> {
   const [minMs = 0, maxMs = 0] = [parseDuration(min), parseDuration(max)]
-  const must = `must be a duration from ${min} to ${max}, written as a whole number and one unit (ms, s, m, h, d), such as 90s`
-  const schema = parsed(durationPattern, must, (text) => {
-    const ms = parseDuration(text)
-    return ms === undefined || ms < minMs || ms > maxMs ? undefined : ms
+  return written({
+    type: `duration, ${min} to ${max}`,
+    must: `must be a duration from ${min} to ${max}, written as a whole number and one unit (ms, s, m, h, d), such as 90s`,
+    pattern: durationPattern,
+    parse(text) {
+      const ms = parseDuration(text)
+      return ms === undefined || ms < minMs || ms > maxMs ? undefined : ms
+    },
   })
-  return { schema, type: `duration, ${min} to ${max}`, fromText: asText, shown: true }
 }
 
 function numberFromText(text: string): unknown {
@@ -87,92 +108,79 @@ export function choice<const Word extends string>(words: readonly Word[]): Kind<
   return { schema, type: words.join(', '), fromText: asText, shown: true }
 }
 
-const plainText = /^(?!\s)[^\x00-\x1f\x7f-\x9f]{1,500}(?<!\s)$/
-
 /** One line of text. */
 export function text(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be one line of text, 1 to 500 characters, without spaces at its ends'
-  return {
-    schema: z.string({ error: mustBeText(must) }).check(z.regex(plainText, { error: must })),
+  return written({
     type: 'text',
-    fromText: asText,
+    must: 'must be one line of text, 1 to 500 characters, without spaces at its ends',
+    pattern: /^(?!\s)[^\x00-\x1f\x7f-\x9f]{1,500}(?<!\s)$/,
     shown: false,
-  }
+  })
 }
 
 /** A word that goes into a URL's path or a protocol field as it stands: no spaces, no characters with a meaning in URLs. */
 export function word(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be 1 to 200 letters, digits or . _ ~ -'
-  const schema = z.string({ error: mustBeText(must) }).check(z.regex(/^(?!\.{1,2}$)[\w.~-]{1,200}$/, { error: must }))
-  return { schema, type: 'text', fromText: asText, shown: false }
+  return written({ type: 'text', must, pattern: /^(?!\.{1,2}$)[\w.~-]{1,200}$/, shown: false })
 }
 
 /** What RFC 6749 allows as a scope, or nothing. @see RFC 6749 section 3.3 */
 export function scope(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be scope names with one space between, or empty'
-  const schema = z
-    .string({ error: mustBeText(must) })
-    .check(z.regex(/^(?:[!#-[\]-~]+(?: [!#-[\]-~]+)*)?$/, { error: must }))
-  return { schema, type: 'text, may be empty', fromText: asText, shown: false }
+  return written({ type: 'text, may be empty', must, pattern: /^(?:[!#-[\]-~]+(?: [!#-[\]-~]+)*)?$/, shown: false })
 }
 
 /** A file's path. Refuses what is plainly the file's content. */
 export function filePath(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be the path of a file (its content does not belong here)'
-  const schema = z
-    .string({ error: mustBeText(must) })
-    .check(z.regex(/^(?!-----)[^\x00-\x1f\x7f-\x9f]{1,4096}$/, { error: must }))
-  return { schema, type: 'path of a file', fromText: asText, shown: false }
+  return written({ type: 'path of a file', must, pattern: /^(?!-----)[^\x00-\x1f\x7f-\x9f]{1,4096}$/, shown: false })
 }
 
 /** A folder's path. */
 export function folderPath(): Kind<z.ZodMiniType<string, string>> {
   const must = 'must be the path of a folder'
-  const schema = z
-    .string({ error: mustBeText(must) })
-    .check(z.regex(/^[^\x00-\x1f\x7f-\x9f]{1,4096}$/, { error: must }))
-  return { schema, type: 'path of a folder', fromText: asText, shown: true }
+  return written({ type: 'path of a folder', must, pattern: /^[^\x00-\x1f\x7f-\x9f]{1,4096}$/ })
 }
 
 /** The name of a Kubernetes object. @see RFC 1123 section 2.1 */
 export function objectName(maxLength: number): Kind<z.ZodMiniType<string, string>> {
-  const must = `must be a Kubernetes name: up to ${maxLength} lower-case letters, digits, - or . between letters and digits`
-  const schema = z
-    .string({ error: mustBeText(must) })
-    .check(z.maxLength(maxLength, { error: must }), z.regex(/^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/, { error: must }))
-  return { schema, type: 'name of a Kubernetes object', fromText: asText, shown: true }
+  return written({
+    type: 'name of a Kubernetes object',
+    must: `must be a Kubernetes name: up to ${maxLength} lower-case letters, digits, - or . between letters and digits`,
+    pattern: new RegExp(`^(?=.{1,${maxLength}}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$`),
+  })
 }
 
 /** Text that must never be shown. */
 export function secretText(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be text and not empty'
-  return {
-    schema: z.string({ error: mustBeText(must) }).check(z.minLength(1, { error: must })),
-    type: 'text',
-    fromText: asText,
-    shown: false,
-  }
+  return written({ type: 'text', must: 'must be text and not empty', pattern: /[\s\S]/, shown: false })
 }
 
 /** A PEM private key. Line breaks may be written as `\n`, as they end up in environment variables. */
 export function privateKeyPem(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be a private key in PEM form, from its line -----BEGIN ... PRIVATE KEY----- to its END line'
-  const pattern = /^\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----[^]+-----END (?:[A-Z]+ )*PRIVATE KEY-----(?:\s|\\n)*$/
-  const schema = parsed(pattern, must, (pem) => (pem.includes('\n') ? pem : pem.replaceAll('\\n', '\n')))
-  return { schema, type: 'PEM', fromText: asText, shown: false }
+  return written({
+    type: 'PEM',
+    must: 'must be a private key in PEM form, from its line -----BEGIN ... PRIVATE KEY----- to its END line',
+    pattern: /^\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----[^]+-----END (?:[A-Z]+ )*PRIVATE KEY-----(?:\s|\\n)*$/,
+    parse: (pem) => (pem.includes('\n') ? pem : pem.replaceAll('\\n', '\n')),
+    shown: false,
+  })
 }
 
 /** An IANA time zone; becomes its name as the platform's database writes it. Offsets are refused: they know no daylight saving. */
 export function timeZone(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be an IANA time zone such as UTC or Europe/Berlin'
-  const schema = parsed(/^[A-Za-z]/, must, (name) => {
-    try {
-      return new Temporal.ZonedDateTime(0n, name).timeZoneId
-    } catch {
-      return undefined
-    }
+  return written({
+    type: 'IANA time zone',
+    must: 'must be an IANA time zone such as UTC or Europe/Berlin',
+    pattern: /^[A-Za-z]/,
+    parse(name) {
+      try {
+        return new Temporal.ZonedDateTime(0n, name).timeZoneId
+      } catch {
+        return undefined
+      }
+    },
   })
-  return { schema, type: 'IANA time zone', fromText: asText, shown: true }
 }
 
 /** Largest step that means something in seconds, minutes and hours: node-cron takes a larger one as "at 0 only". */
@@ -180,22 +188,26 @@ const maxSteps = [59, 59, 23]
 
 /** A cron expression of six fields, seconds first. */
 export function cron(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be a cron expression of 6 fields (second minute hour day month weekday), such as */30 * * * * *'
-  const schema = parsed(/^[^\t\r\n]+$/, must, (expression) => {
-    const fields = expression.trim().split(/ +/)
-    const stepsFit = maxSteps.every(
-      (largest, index) => Number(/\/(\d+)/.exec(fields[index] ?? '')?.[1] ?? 1) <= largest,
-    )
-    return fields.length === 6 && stepsFit && isCron(fields.join(' ')) ? fields.join(' ') : undefined
+  return written({
+    type: 'cron expression of 6 fields',
+    must: 'must be a cron expression of 6 fields (second minute hour day month weekday), such as */30 * * * * *',
+    pattern: /^[^\t\r\n]+$/,
+    parse(expression) {
+      const fields = expression.trim().split(/ +/)
+      const stepsFit = maxSteps.every((max, index) => Number(/\/(\d+)/.exec(fields[index] ?? '')?.[1] ?? 1) <= max)
+      return fields.length === 6 && stepsFit && isCron(fields.join(' ')) ? fields.join(' ') : undefined
+    },
   })
-  return { schema, type: 'cron expression of 6 fields', fromText: asText, shown: true }
 }
 
 /** A moment with its zone; becomes milliseconds since the epoch. */
 export function instant(): Kind<z.ZodMiniType<number, string>> {
-  const must = 'must be a date, time and zone such as 2026-01-01T00:00:00Z or 2026-01-01T01:00:00+01:00'
-  const schema = parsed(/^\d{4}-\d{2}-\d{2}[Tt ]/, must, parseInstant)
-  return { schema, type: 'moment with zone', fromText: asText, shown: true }
+  return written({
+    type: 'moment with zone',
+    must: 'must be a date, time and zone such as 2026-01-01T00:00:00Z or 2026-01-01T01:00:00+01:00',
+    pattern: /^\d{4}-\d{2}-\d{2}[Tt ]/,
+    parse: parseInstant,
+  })
 }
 
 /** Splits at commas, as lists stand in the environment. */
@@ -203,13 +215,10 @@ function listFromText(list: string): string[] {
   return list.split(',').map((entry) => entry.trim())
 }
 
-function list(
-  item: z.ZodMiniType<string, string>,
-  must: string,
-  type: string,
-): Kind<z.ZodMiniType<string[], string[]>> {
+function list(item: TextForm<string>): Kind<z.ZodMiniType<string[], string[]>> {
+  const { must: error, type } = item
   const schema = z.pipe(
-    z.array(item, { error: must }).check(z.maxLength(1000, { error: 'must have at most 1000 entries' })),
+    z.array(written(item).schema, { error }).check(z.maxLength(1000, { error: 'must have at most 1000 entries' })),
     z.transform((entries: string[]) => [...new Set(entries)]),
   )
   return { schema, type, fromText: listFromText, shown: true }
@@ -217,27 +226,28 @@ function list(
 
 /** A list of names. Repeated ones are kept once. */
 export function names(): Kind<z.ZodMiniType<string[], string[]>> {
-  const must = 'must be a list of names (letters, digits, . _ : / -), such as [one, two]; in the environment: one,two'
-  return list(z.string({ error: must }).check(z.regex(/^[\w.:/-]{1,200}$/, { error: must })), must, 'list of names')
+  return list({
+    type: 'list of names',
+    must: 'must be a list of names (letters, digits, . _ : / -), such as [one, two]; in the environment: one,two',
+    pattern: /^[\w.:/-]{1,200}$/,
+  })
 }
 
 /** A list of UUIDs; they become lower case. */
 export function uuids(): Kind<z.ZodMiniType<string[], string[]>> {
-  const must =
-    'must be a list of UUIDs, such as [123e4567-e89b-12d3-a456-426614174000]; in the environment separated by commas'
-  const pattern = /^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
-  return list(
-    parsed(pattern, must, (id) => id.toLowerCase()),
-    must,
-    'list of UUIDs',
-  )
+  return list({
+    type: 'list of UUIDs',
+    must: 'must be a list of UUIDs, such as [123e4567-e89b-12d3-a456-426614174000]; in the environment separated by commas',
+    pattern: /^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/,
+    parse: (id) => id.toLowerCase(),
+  })
 }
 
 /** Host name or address to listen on. */
 export function listenHost(): Kind<z.ZodMiniType<string, string>> {
-  const must = 'must be a host name or an address to listen on, such as 0.0.0.0 or ::, without brackets and port'
-  const schema = z
-    .string({ error: must })
-    .check(z.regex(/^(?:[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}(?:%\w+)?)$/, { error: must }))
-  return { schema, type: 'host name or address', fromText: asText, shown: true }
+  return written({
+    type: 'host name or address',
+    must: 'must be a host name or an address to listen on, such as 0.0.0.0 or ::, without brackets and port',
+    pattern: /^(?:[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}(?:%\w+)?)$/,
+  })
 }

@@ -3,14 +3,11 @@ import { ConfigurationError } from '../runtime/errors.ts'
 import type { ConfigurationProblem } from '../runtime/errors.ts'
 import { checks } from './checks.ts'
 import type { Checked } from './checks.ts'
-import { environmentLayer } from './environment-layer.ts'
 import { environmentName, fileVariable } from './key.ts'
 import type { Key } from './key.ts'
-import { emptyLayer, shownText } from './layer.ts'
-import type { Given, Layer } from './layer.ts'
 import { keys } from './schema.ts'
 import type { Config, Settings } from './schema.ts'
-import { readYamlLayer } from './yaml-layer.ts'
+import { environmentSource, fileSource, noSource, shownText, type Given, type Source } from './sources.ts'
 
 export interface LoadedConfig {
   config: Config
@@ -90,7 +87,7 @@ const alternatives: readonly (readonly (readonly string[])[])[] = [
 ]
 
 /** The environment overrides the file, also when it sets another alternative than the file. */
-function merged(file: Layer, environment: Layer): Map<string, Given> {
+function merged(file: Source, environment: Source): Map<string, Given> {
   const values = new Map(file.values)
   for (const group of alternatives) {
     const chosen = group.filter((keys) => keys.some((key) => environment.values.has(key)))
@@ -110,22 +107,20 @@ function askable(checked: ReadonlyMap<string, CheckedKey>): Checked {
 
 const fileFlag = '--config'
 
-/** The layer of the file that the flag names, else the variable. */
-function fileLayer({ env, file, readFile }: ConfigInput): Layer {
-  const byKey = new Map(keys.map((key) => [key.key, key]))
-  const variable = env[fileVariable]
-  if (file !== undefined || variable === undefined) return readYamlLayer(file, readFile, byKey)
-  const path = variable.trim()
+/** The file that the flag names, else the variable. */
+function readFileSource({ env, file, readFile }: ConfigInput): Source {
+  if (file !== undefined) return fileSource(file, readFile, keys)
+  const path = env[fileVariable]?.trim()
+  if (path === undefined) return noSource()
   if (path === '') {
     const message = 'is empty: name the configuration file, or take the variable away'
-    return { ...emptyLayer(), problems: [{ key: fileVariable, origin: 'environment', message }], complete: false }
+    return { ...noSource(), problems: [{ key: fileVariable, origin: 'environment', message }], complete: false }
   }
-  const layer = readYamlLayer(path, readFile, byKey)
-  const named = layer.problems.map((problem) => ({
-    ...problem,
-    key: problem.key === fileFlag ? fileVariable : problem.key,
-  }))
-  return { ...layer, problems: named }
+  const source = fileSource(path, readFile, keys)
+  const named = source.problems.map((problem) =>
+    problem.key === fileFlag ? { ...problem, key: fileVariable } : problem,
+  )
+  return { ...source, problems: named }
 }
 
 interface Examined {
@@ -135,10 +130,10 @@ interface Examined {
   passedOver: readonly string[]
 }
 
-/** Reads all layers, and checks the values of these keys. */
+/** Reads all sources, and checks the values of these keys. */
 function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
-  const file = fileLayer(input)
-  const environment = environmentLayer(input, wanted)
+  const file = readFileSource(input)
+  const environment = environmentSource(input, wanted)
   const given = merged(file, environment)
   for (const key of wanted) {
     if (key.fallback === 'host name' && !given.has(key.key))

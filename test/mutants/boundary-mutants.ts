@@ -141,14 +141,14 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'C01',
     file: 'config/checks.ts',
-    text: "ordered('window.settle', 'window.lookback', false),",
+    text: "{ key: 'window.settle', must: 'below', of: 'window.lookback' },",
     replacement: '',
     breaks: 'takes a window.settle that is longer than window.lookback',
     origin: 'review',
   },
   {
     id: 'C02',
-    file: 'config/environment-layer.ts',
+    file: 'config/sources.ts',
     text: ".replace(/\\r?\\n$/, '')",
     replacement: '',
     breaks: 'keeps the line break at the end of a secret file',
@@ -156,9 +156,9 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'C03',
-    file: 'config/environment-layer.ts',
-    text: 'if (isServiceLink(name, value)) layer',
-    replacement: 'if (false) layer',
+    file: 'config/sources.ts',
+    text: 'if (isServiceLink(name, value)) passedOver',
+    replacement: 'if (false) passedOver',
     breaks: 'does not start beside a Service of Kubernetes with its name',
     origin: 'review',
   },
@@ -285,7 +285,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'S07',
-    file: 'config/environment-layer.ts',
+    file: 'config/sources.ts',
     text: "replace(/\\r?\\n$/, '')",
     replacement: "replace(/\\n$/, '')",
     breaks: 'keeps the CR of a secret file: the secret is wrong',
@@ -293,7 +293,7 @@ export const boundaryMutants: readonly Mutant[] = [
   },
   {
     id: 'S08',
-    file: 'config/environment-layer.ts',
+    file: 'config/sources.ts',
     text: ' && !ownAddress.test(value)',
     replacement: '',
     breaks: 'takes the own address for that of a Service, and passes it over',

@@ -204,9 +204,9 @@ export const freshMutants: readonly Mutant[] = [
   },
   {
     id: 'F27',
-    file: 'config/environment-layer.ts',
-    text: String.raw`/_PORT$/, fits: (value) => /^(?:tcp|udp|sctp):\/\//`,
-    replacement: String.raw`/_PORT$/, fits: (value) => /^(?:(?:tcp|udp|sctp):\/\/|\d+$)/`,
+    file: 'config/sources.ts',
+    text: String.raw`&& /^(?:tcp|udp|sctp):\/\//`,
+    replacement: String.raw`&& /^(?:(?:tcp|udp|sctp):\/\/|\d+$)/`,
     breaks: 'RECONCILER_SERVER_PORT=9000 is taken for a service link and passed over without a word',
     origin: 'fresh',
   },

@@ -1,5 +1,5 @@
 // The selection of `plan`, `once` and `retry`: from the flags, and the configuration of the round that follows from it. Pure functions.
-import { shownText } from '../../config/layer.ts'
+import { shownText } from '../../config/sources.ts'
 import type { Config } from '../../config/schema.ts'
 import { isUuid } from '../../platform/record.ts'
 import { UsageError } from '../../runtime/errors.ts'

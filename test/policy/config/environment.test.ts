@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod/mini'
-import { environmentLayer } from '../../../src/config/environment-layer.ts'
+import { environmentSource } from '../../../src/config/sources.ts'
 import { listKeys, optional } from '../../../src/config/key.ts'
 import { secretText } from '../../../src/config/kinds.ts'
 import { loadWith, problemsOf, toldOf } from '../../support/configuration.ts'
@@ -58,7 +58,7 @@ describe('a _FILE twin', () => {
     const section = z.strictObject({
       control: z.strictObject({ token: optional(secretText(), 'A token.', { secret: true, fileTwin: true }) }),
     })
-    const layer = environmentLayer(
+    const layer = environmentSource(
       { env: { RECONCILER_CONTROL_TOKEN_FILE: '/t' }, readFile: () => 'abc\n' },
       listKeys(section),
     )

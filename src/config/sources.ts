@@ -1,0 +1,239 @@
+// Reads the sources of the configuration, the YAML file and the environment: values with their origins, not yet checked.
+import { isMap, isNode, isScalar, LineCounter, parseDocument, visit, type YAMLError, type YAMLMap } from 'yaml'
+import type { ConfigurationProblem } from '../runtime/errors.ts'
+import { visibleText } from '../runtime/redact.ts'
+import { environmentPrefix, fileVariable, type Key } from './key.ts'
+import { nearest } from './suggest.ts'
+
+/** A value as it was given, with its source. */
+export interface Given {
+  raw: unknown
+  /** `config.yaml:12` or a variable's name. */
+  origin: string
+}
+
+/** What one source gives. */
+export interface Source {
+  /** By key path. */
+  values: Map<string, Given>
+  problems: ConfigurationProblem[]
+  /** False when the source could not be read: a key may then be missing for that reason. */
+  complete: boolean
+}
+
+type ReadFile = (path: string) => string
+
+export const noSource = (): Source => ({ values: new Map(), problems: [], complete: true })
+
+/** A name or value from outside, fit for a message: no control characters, no secrets, not long. */
+export function shownText(text: string): string {
+  const clean = visibleText(text).replaceAll('\n', '?')
+  return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean
+}
+
+/** Why a file could not be read, without its content: `ENOENT` and the like in words. */
+function unreadable(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'no code'
+  const words: Record<string, string> = {
+    ENOENT: 'there is no such file',
+    EACCES: 'this process may not read it',
+    EISDIR: 'it is a directory',
+    NOT_REGULAR: 'it is a pipe or a device, and must be a regular file',
+    TOO_LARGE: 'it is larger than 1 MiB',
+  }
+  return `can't be read: ${words[code] ?? 'reading failed'} (${shownText(code)})`
+}
+
+const maxFileLength = 1024 * 1024
+
+/** Messages by error code. The library's own messages may quote the file, which may hold a key or a passphrase. */
+const syntaxWords: Record<string, string> = {
+  DUPLICATE_KEY: 'this key stands here a second time: keep one',
+  TAB_AS_INDENT: 'a tab in the indentation: YAML takes spaces only',
+  BAD_INDENT:
+    'the indentation does not fit the lines above (keys of one section start in the same column), or a bracket is open',
+  BLOCK_AS_IMPLICIT_KEY: 'a second ": " in one line: put the value in quotes, or each key on a line of its own',
+  BAD_SCALAR_START: 'the value starts with a character that has a meaning in YAML: put it in quotes',
+  UNEXPECTED_TOKEN: 'not understood: put values that start with * & ! % @ or hold ": " or " #" in quotes',
+  MISSING_CHAR: 'something is not closed: a quotation mark, a bracket, or a ":" behind a key',
+  MULTIPLE_DOCS: 'a second document (---): the file may hold one only',
+  RESOURCE_EXHAUSTION: 'nested too deeply',
+  NON_STRING_KEY: 'a key must be plain text',
+  TAG_RESOLVE_FAILED: 'a tag (!...) is not understood: leave it out',
+}
+
+interface Walk extends Source {
+  keys: readonly string[]
+  /** Those that hold the keys: `retry`, `retry.backoff`. */
+  sections: ReadonlySet<string>
+  originAt(node: unknown): string
+}
+
+function unknownKey({ keys, sections }: Walk, path: string, name: string): string {
+  const dotted = [path, name].find((written) => keys.includes(written) || sections.has(written))
+  if (dotted !== undefined) return `sections are nested: write ${dotted.split('.').join(': and indented below it ')}:`
+  const meant = nearest(path, [...keys, ...sections])
+  return meant === undefined ? 'there is no such key' : `there is no such key; did you mean ${meant}?`
+}
+
+/** An alias would repeat another value; read without this, one that is not defined stands in the library's error. */
+function hasAlias(node: unknown): boolean {
+  let found = false
+  const note = (): symbol => {
+    found = true
+    return visit.BREAK
+  }
+  if (isNode(node)) visit(node, { Alias: note })
+  return found
+}
+
+function isNothing(node: unknown): boolean {
+  return node === null || (isScalar(node) && node.value === null)
+}
+
+function takeMap({ items }: YAMLMap, prefix: string, walk: Walk): void {
+  const { keys, originAt, problems, sections, values } = walk
+  for (const { key: written, value } of items) {
+    const name = isScalar(written) ? String(written.value) : '?'
+    const [path, origin] = [prefix + name, originAt(written)]
+    const refuse = (message: string): unknown => problems.push({ key: shownText(path), origin, message })
+    const isSection = sections.has(path)
+    if (name.includes('.') || !(isSection || keys.includes(path))) refuse(unknownKey(walk, path, name))
+    else if (isSection && isMap(value)) takeMap(value, `${path}.`, walk)
+    else if (hasAlias(value)) {
+      refuse('aliases (*name) are not taken: write the value; a text that starts with * stands in quotes')
+    } else if (isSection) {
+      // A section whose keys are all commented out is there, but empty.
+      const example = keys.find((key) => key.startsWith(`${path}.`)) ?? path
+      if (!isNothing(value)) refuse(`is a section: it takes keys below it, such as ${example}`)
+    } else if (isNothing(value)) {
+      refuse("has no value: give one, or take the key out; '' is an empty text and [] an empty list")
+    } else values.set(path, { raw: (value as { toJSON(): unknown }).toJSON(), origin })
+  }
+}
+
+/** Unknown keys, repeated keys, aliases and invalid YAML are problems, each with its line. */
+function fromYaml(file: string, text: string, keys: readonly Key[]): Source {
+  const source = noSource()
+  const { problems } = source
+  const unusable = (message: string): Source => {
+    problems.push({ key: '--config', origin: file, message })
+    return { ...source, complete: false }
+  }
+  if (text.length > maxFileLength) return unusable('has more than 1 MiB: this can not be the configuration')
+  const lineCounter = new LineCounter()
+  const document = parseDocument(text, {
+    lineCounter,
+    prettyErrors: false,
+    schema: 'core',
+    version: '1.2',
+    stringKeys: true,
+    uniqueKeys: true,
+    strict: true,
+    logLevel: 'error',
+  })
+  const lineAt = (offset: number): string => `${file}:${lineCounter.linePos(offset).line}`
+  const found = ([...document.errors, ...document.warnings] as YAMLError[]).map(({ code, pos }) => ({
+    key: '--config',
+    origin: lineAt(pos[0]),
+    message: syntaxWords[code] ?? `not valid YAML (${code})`,
+  }))
+  problems.push(...new Map(found.map((problem) => [problem.origin + problem.message, problem])).values())
+  // After any other error the parsed tree is a guess, and its unknown keys would be noise.
+  if (document.errors.some((error) => error.code !== 'DUPLICATE_KEY')) return { ...source, complete: false }
+  const paths = keys.map(({ key }) => key)
+  const sections = new Set(paths.flatMap((path) => [...path.matchAll(/\./g)].map(({ index }) => path.slice(0, index))))
+  const originAt = (node: unknown): string => {
+    const [offset] = (node as { range?: readonly number[] | null } | null)?.range ?? []
+    return offset === undefined ? file : lineAt(offset)
+  }
+  const top: unknown = document.contents
+  if (isMap(top)) takeMap(top, '', { ...source, keys: paths, sections, originAt })
+  else if (!isNothing(top)) return unusable('must hold sections with keys, such as platform: with baseUrl: below it')
+  return source
+}
+
+/** What the file gives that `--config` names. */
+export function fileSource(file: string, readFile: ReadFile, keys: readonly Key[]): Source {
+  let text: string
+  try {
+    text = readFile(file)
+  } catch (error) {
+    return {
+      ...noSource(),
+      problems: [{ key: '--config', origin: file, message: unreadable(error) }],
+      complete: false,
+    }
+  }
+  return fromYaml(file, text, keys)
+}
+
+export interface EnvironmentSource extends Source {
+  /** Names that look like Kubernetes' service links, and so were ignored. */
+  passedOver: string[]
+}
+
+/** Never the address of a Service: an operator who sets these means the daemon's own listener. */
+const ownAddress = /^(?:0\.0\.0\.0|127\..*|::1?|localhost)$/
+
+/**
+ * Kubernetes gives every container variables for every Service of its namespace. One named `reconciler-server` makes
+ * RECONCILER_SERVER_PORT=tcp://10.0.0.1:80, which is also the variable of a key. A Service of another team must not keep
+ * the daemon from starting, so such variables are ignored.
+ * @see https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+ */
+function isServiceLink(name: string, value: string): boolean {
+  if (name.endsWith('_SERVICE_HOST')) return /^[0-9A-Fa-f.:]+$/.test(value) && !ownAddress.test(value)
+  if (/_SERVICE_PORT(?:_[A-Z0-9_]+)?$/.test(name)) return /^\d+$/.test(value)
+  if (/_PORT(?:_\d+_(?:TCP|UDP|SCTP))?$/.test(name) && /^(?:tcp|udp|sctp):\/\//.test(value)) return true
+  return /_PORT_\d+_(?:TCP|UDP|SCTP)_(?:PROTO|PORT|ADDR)$/.test(name)
+}
+
+const emptyMessage = 'is empty: give it a value, or take the variable away'
+
+/** The content of the file that a variable names, or the problem with it; never the path, which may be the secret itself. */
+function readTwin(path: string, readFile: ReadFile): { raw: string } | { problem: string } {
+  if (path === '') return { problem: emptyMessage }
+  try {
+    const raw = readFile(path).replace(/\r?\n$/, '')
+    return raw === '' ? { problem: 'names a file that is empty' } : { raw }
+  } catch (error) {
+    return { problem: `names a file that ${unreadable(error)}` }
+  }
+}
+
+/** What the environment gives. Variables without our prefix are none of our business. */
+export function environmentSource(
+  { env, readFile }: { env: Readonly<Record<string, string | undefined>>; readFile: ReadFile },
+  keys: readonly Key[],
+): EnvironmentSource {
+  const source: EnvironmentSource = { ...noSource(), passedOver: [] }
+  const { passedOver, problems, values } = source
+  const variables = new Map(
+    keys.flatMap((key) =>
+      [key.environment, key.fileTwin].filter((name) => name !== undefined).map((name) => [name, key] as const),
+    ),
+  )
+  for (const [name, value] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1))) {
+    if (value === undefined || !name.startsWith(environmentPrefix) || name === fileVariable) continue
+    const key = variables.get(name)
+    const refuse = (message: string): unknown => problems.push({ key: key?.key ?? '', origin: name, message })
+    if (isServiceLink(name, value)) passedOver.push(name)
+    else if (key === undefined) {
+      const meant = nearest(name, [...variables.keys(), fileVariable])
+      const hint = meant === undefined ? '' : `; did you mean ${meant}?`
+      problems.push({ key: shownText(name), origin: 'environment', message: `there is no such variable${hint}` })
+    } else if (name === key.environment) {
+      const text = key.secret ? value : value.trim()
+      // A lost value must not turn a selection or a limit off, so only a key to which "empty" means something takes it.
+      if (text === '' && !key.schema.safeParse('').success) refuse(emptyMessage)
+      else values.set(key.key, { raw: key.fromText(text), origin: name })
+    } else if (env[key.environment] !== undefined) refuse(`${key.environment} is set too: take one of the two away`)
+    else {
+      const twin = readTwin(value.trim(), readFile)
+      if ('problem' in twin) refuse(twin.problem)
+      else values.set(key.key, { raw: twin.raw, origin: name })
+    }
+  }
+  return source
+}
