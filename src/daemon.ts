@@ -280,7 +280,7 @@ async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): P
 async function work(
   options: DaemonOptions,
   parts: DaemonParts,
-  { drain, grace }: { drain: () => void; grace: AbortSignal },
+  grace: AbortSignal,
 ): Promise<void> {
   const { clock, schedule, stop } = options
   const { coordination, emit, progress, reconciler, renew } = parts
@@ -314,7 +314,6 @@ async function work(
       tick()
     })
     await Promise.race([untilAborted(stop), running])
-    drain()
     await schedule.stop()
     // Checks end immediately, too: they only read, and the next start sees the outcomes.
     ending.abort()
@@ -391,7 +390,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const inFlight = (): number => parts.reconciler().dispatcher.inFlight()
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
-    if (!stop.aborted) await work(options, parts, { drain: server.drain, grace: grace.signal })
+    if (!stop.aborted) await work(options, parts, grace.signal)
     log.event('daemon_stopped', { cutOff: grace.cutOff() })
   } finally {
     parts.end()

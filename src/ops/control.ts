@@ -43,13 +43,12 @@ function isLocal({ remoteAddress = '' }: IncomingMessage['socket']): boolean {
   return loopback.check(remoteAddress, remoteAddress.includes(':') ? 'ipv6' : 'ipv4')
 }
 
-/** Every answer ends its connection, so that the rest of a body is not taken for the next request. */
 function answer(status: number, body: Readonly<Record<string, unknown>>, headers?: Record<string, string>): Answer {
   return {
     status,
     contentType: json,
     body: `${redactedJson(body)}\n`,
-    headers: { ...headers, connection: 'close' },
+    headers: { ...headers },
   }
 }
 

@@ -1,8 +1,8 @@
 // The HTTP listener: answers in bounded time and memory, an orderly end, and errors that name the key of the configuration to change.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Clock } from '../runtime/clock.ts'
 import { ConfigurationError } from '../runtime/errors.ts'
-import { defaultLimits, manageConnections, type ConnectionLimits, type Written } from './connections.ts'
 
 export interface Answer {
   status: number
@@ -16,8 +16,8 @@ export interface ListenOptions {
   host: string
   /** 0 takes any free port. */
   port: number
-  /** Limits of connections other than the default ones. */
-  limits?: Partial<ConnectionLimits>
+  /** Open connections; a further one takes the place of the oldest. Default 256. */
+  maxConnections?: number
   /** Called for each request. An error is a bug: it goes to `onError`, and the client gets 500. */
   answer: (request: IncomingMessage) => Promise<Answer>
   onError: (error: unknown) => void
@@ -27,8 +27,6 @@ export interface ListenOptions {
 export interface Listener {
   /** The port that it really listens on. */
   port: number
-  /** From now on every answer ends its connection (`Connection: close`). */
-  drain(): void
   /** Takes no more requests, lets answers under way finish within a second, and ends. */
   close(): Promise<void>
 }
@@ -36,9 +34,11 @@ export interface Listener {
 export const plainText = 'text/plain; charset=utf-8'
 export const json = 'application/json; charset=utf-8'
 
-/** Clients that send half a request and stay are sent away. */
-const requestTimeoutMs = 10_000
-const requestCheckMs = 5_000
+/** A connection ends after this time, whatever its client does. */
+const maxLifeMs = 10_000
+const defaultMaxConnections = 256
+/** Of a chunk with thousands of pipelined requests the parser is to see a few before the connection ends. */
+const pieceBytes = 1024
 /** A scrape that is read slowly must not hold the end of the process up. */
 const maxLastAnswerMs = 1000
 
@@ -46,22 +46,6 @@ export const bugAnswer: Answer = {
   status: 500,
   contentType: plainText,
   body: 'The state could not be read; see the log.\n',
-}
-
-/** @see RFC 9112 section 3.2 */
-const noHostAnswer: Answer = {
-  status: 400,
-  contentType: plainText,
-  body: 'Send a Host header: HTTP/1.1 asks for it.\n',
-  headers: { connection: 'close' },
-}
-
-const noBytes = new Uint8Array(0)
-
-interface SendOptions {
-  withBody: boolean
-  /** True ends the connection with this answer. */
-  isLast: boolean
 }
 
 /** Which key is to be put right, and how. @see https://nodejs.org/api/errors.html#common-system-errors */
@@ -110,28 +94,68 @@ async function end(server: Server, clock: Clock): Promise<void> {
   await late
 }
 
+/**
+ * Has the HTTP parser take what a client sends in pieces, until its second request: it makes objects of all the requests
+ * that it is given at once.
+ */
+function parseInPieces(socket: Socket, hasAskedTwice: (socket: Socket) => boolean): void {
+  const [parse] = socket.listeners('data')
+  if (parse === undefined) throw new TypeError('the HTTP server does not listen to the data of its socket')
+  socket.removeAllListeners('data')
+  socket.on('data', (chunk: Buffer) => {
+    for (let at = 0; at < chunk.length && !socket.destroyed && !hasAskedTwice(socket); at += pieceBytes) {
+      Reflect.apply(parse, socket, [chunk.subarray(at, at + pieceBytes)])
+    }
+  })
+}
+
+/**
+ * One request a connection, which ends with its answer: no scraper, probe or browser needs more, and slow clients, idle
+ * clients and crowds cost bounded memory, and keep no other client out.
+ */
+function boundConnections(server: Server, { clock, maxConnections = defaultMaxConnections }: ListenOptions): void {
+  /** The oldest first. */
+  const open = new Set<Socket>()
+  const askedTwice = new WeakSet<Socket>()
+  server.maxRequestsPerSocket = 1
+  server.on('dropRequest', (_request: IncomingMessage, socket: Socket) => {
+    askedTwice.add(socket)
+  })
+  server.on('connection', (socket: Socket) => {
+    parseInPieces(socket, (one) => askedTwice.has(one))
+    const cancel = clock.timer(maxLifeMs, () => {
+      socket.resetAndDestroy()
+    })
+    open.add(socket)
+    socket.once('close', () => {
+      cancel()
+      open.delete(socket)
+    })
+    const [oldest] = open
+    if (open.size > maxConnections) {
+      open.delete(oldest ?? socket)
+      oldest?.resetAndDestroy()
+    }
+  })
+}
+
+function send(response: ServerResponse, answer: Answer, withBody: boolean): void {
+  const body = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body
+  response.writeHead(answer.status, {
+    'content-type': answer.contentType,
+    'content-length': body.byteLength,
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    ...answer.headers,
+    connection: 'close',
+  })
+  if (withBody) response.end(body)
+  else response.end()
+}
+
 /** Starts listening. @throws ConfigurationError when the port can't be had. */
 export async function listen(options: ListenOptions): Promise<Listener> {
-  let draining = false
-
-  function send(response: ServerResponse, answer: Answer, { withBody, isLast }: SendOptions): Written {
-    const body = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body
-    const ends = isLast || draining || answer.headers?.['connection'] === 'close'
-    response.writeHead(answer.status, {
-      'content-type': answer.contentType,
-      'content-length': body.byteLength,
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
-      ...answer.headers,
-      ...(ends ? { connection: 'close' } : {}),
-    })
-    if (withBody) response.end(body)
-    else response.end()
-    return { body: withBody ? body : noBytes, isLast: ends }
-  }
-
   async function answerTo(request: IncomingMessage): Promise<Answer> {
-    if (request.httpVersion === '1.1' && request.headers.host === undefined) return noHostAnswer
     try {
       return await options.answer(request)
     } catch (error) {
@@ -140,32 +164,16 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     }
   }
 
-  const server = createServer({
-    requestTimeout: requestTimeoutMs,
-    headersTimeout: requestTimeoutMs,
-    connectionsCheckingInterval: requestCheckMs,
-    // Node would answer by itself, and keep such answers behind the one that waits.
-    requireHostHeader: false,
+  const server = createServer((request, response) => {
+    void answerTo(request).then((answer) => {
+      send(response, answer, request.method !== 'HEAD')
+    })
   })
-  manageConnections(server, {
-    limits: { ...defaultLimits, ...options.limits },
-    clock: options.clock,
-    respond: async (request, response, mustEnd) => {
-      const answer = await answerTo(request)
-      return send(response, answer, { withBody: request.method !== 'HEAD', isLast: mustEnd() })
-    },
-  })
+  boundConnections(server, options)
   await open(server, options)
   const address = server.address()
-
   return {
     port: typeof address === 'object' && address !== null ? address.port : options.port,
-    drain() {
-      draining = true
-    },
-    close() {
-      draining = true
-      return end(server, options.clock)
-    },
+    close: () => end(server, options.clock),
   }
 }

@@ -134,7 +134,7 @@ export function startOpsServer(options: OpsServerOptions): Promise<OpsServer> {
     const read = reads.get(path)
     if (read === undefined) return { status: 404, contentType: plainText, body: nothing }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      const headers = { allow: 'GET, HEAD', connection: 'close' }
+      const headers = { allow: 'GET, HEAD' }
       return { status: 405, contentType: plainText, body: 'Only GET and HEAD are answered here.\n', headers }
     }
     return read(url.slice(path.length + 1))

@@ -47,7 +47,7 @@ async function day(answer: () => number): Promise<Day> {
       await clock.sleep(periodMs, stop.signal)
     }
   }
-  const listener = { port: 1, drain: () => undefined, close: () => Promise.resolve() }
+  const listener = { port: 1, close: () => Promise.resolve() }
   const running = runDaemon({
     config,
     log,

@@ -229,9 +229,9 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'O06',
     file: 'ops/listen.ts',
-    text: 'isLast || draining ||',
-    replacement: 'isLast ||',
-    breaks: 'keeps connections open while it stops',
+    text: '      socket.resetAndDestroy()\n    })',
+    replacement: '    })',
+    breaks: 'keeps clients that do not take their answers',
     origin: 'review',
   },
   {

@@ -48,7 +48,7 @@ describe('an answer', () => {
     expect(Number(headers['content-length'])).toBeGreaterThan(0)
     expect(body === '').toBe(method === 'HEAD')
     expect(headers.allow).toBe(status === 405 ? 'GET, HEAD' : undefined)
-    expect(headers.connection).toBe(status === 405 ? 'close' : 'keep-alive')
+    expect(headers.connection).toBe('close')
   })
 
   test('that is not fetched does not hold the end up', async () => {

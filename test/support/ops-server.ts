@@ -75,9 +75,10 @@ export function dial(port: number, bytes: string): Socket {
   return socket
 }
 
+/** Resolves when the server has ended it, in any way. */
 export async function closed(socket: Socket): Promise<void> {
   socket.resume()
-  if (!socket.closed) await once(socket, 'close')
+  if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve))
 }
 
 /** A server whose metrics come when the test lets them. */

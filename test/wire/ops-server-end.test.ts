@@ -4,17 +4,6 @@ import { describe, expect, test } from 'vitest'
 import { ask, closed, contentType, dial, start, startSlow } from '../support/ops-server.ts'
 
 describe('the end', () => {
-  const get = 'GET /livez HTTP/1.1\r\nHost: x\r\n\r\n'
-
-  test('does not wait for connections that are only kept', async () => {
-    await using server = await start()
-    const socket = dial(server.port, get)
-    await once(socket, 'data')
-    await server.close()
-    await closed(socket)
-    expect(server.clock.sleepers()).toBe(0)
-  })
-
   test('waits a second for half a request, not longer', async () => {
     await using server = await start()
     const socket = dial(server.port, 'GET /livez HTTP/1.1\r\nHo')
@@ -55,20 +44,6 @@ describe('the end', () => {
     await server.clock.advance(1_000)
     await closing
     socket.destroy()
-  })
-
-  test('may be announced: then every answer ends its connection, and all is still answered', async () => {
-    await using server = await start()
-    const socket = dial(server.port, get)
-    await once(socket, 'data')
-    server.drain()
-    let text = ''
-    socket.setEncoding('latin1').on('data', (part: string) => (text += part))
-    socket.write(get)
-    await closed(socket)
-    // Without this header the connection would end, too, but only by the time-out of kept ones.
-    expect(text).toMatch(/^connection: close\r$/im)
-    expect((await ask(server.port, '/metrics')).status).toBe(200)
   })
 
   test('takes no new connection', async () => {
