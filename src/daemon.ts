@@ -277,11 +277,7 @@ async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): P
 }
 
 /** Works until `stop`, term by term; resolves when all has ended. Rejects with the first bug, at once. */
-async function work(
-  options: DaemonOptions,
-  parts: DaemonParts,
-  grace: AbortSignal,
-): Promise<void> {
+async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSignal): Promise<void> {
   const { clock, schedule, stop } = options
   const { coordination, emit, progress, reconciler, renew } = parts
   const [ending, electing] = [new AbortController(), new AbortController()]
