@@ -1,7 +1,8 @@
 // The running daemon's /status, as other commands read it.
 import { z } from 'zod/mini'
 import type { Config } from '../config/schema.ts'
-import type { Situation } from '../reconcile/decide.ts'
+import { decisions, waits, type Situation } from '../reconcile/decide.ts'
+import { circuitStates } from '../reconcile/retry/circuits.ts'
 import { gateTable, reasonOf, stopsForMs, type Gate, type ShutGate } from '../reconcile/retry/gates.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
 import type { Io } from './io.ts'
@@ -19,7 +20,7 @@ const time = z.nullable(z.iso.datetime())
 
 /** The part of /status that other commands need. A daemon of another version may show more, or less of the rest. */
 const gatesSchema = z.object({
-  schemaVersion: z.literal(1),
+  schemaVersion: z.literal(2),
   instance: z.string(),
   now: z.iso.datetime(),
   paused: z.nullable(z.looseObject({ since: time })),
@@ -59,12 +60,21 @@ const statusSchema = z.looseObject({
     total: z.number(),
     list: z.array(
       z.looseObject({
-        eventType: z.string(),
         subscriptionId: z.string(),
         responseStatusCode: z.nullable(z.number()),
         records: z.number(),
+        eventTypes: z.object({
+          total: z.number(),
+          list: z.array(z.object({ eventType: z.string(), records: z.number() })),
+        }),
+        byDecision: z.record(z.enum(decisions), z.number()),
+        oldestEvent: z.nullable(z.coerce.date()),
+        nextRetry: z.nullable(z.coerce.date()),
+        nextRetryBy: z.enum(waits),
+        circuit: z.optional(z.enum(circuitStates)),
       }),
     ),
+    more: z.looseObject({ records: z.number() }),
   }),
   lastFullSweep: time,
   nextTick: time,

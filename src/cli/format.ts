@@ -12,6 +12,8 @@ export interface TableColumn {
   align?: 'left' | 'right'
   /** May be cut to fit the width, down to this many characters. Default: it may not. */
   minWidth?: number
+  /** Left out where not all columns fit. */
+  isOptional?: boolean
 }
 
 /** A cell fit for a terminal: no control characters, no secrets, not long; `-` for nothing. */
@@ -24,12 +26,18 @@ type Rows = readonly (readonly string[])[]
 
 const gap = '  '
 
+function wholeWidth(widths: readonly number[]): number {
+  return widths.reduce((sum, one) => sum + one + gap.length, -gap.length)
+}
+
+function fullWidths(columns: readonly TableColumn[], rows: Rows): number[] {
+  return columns.map(({ name }, index) => Math.max(name.length, ...rows.map((cells) => cells[index]?.length ?? 0)))
+}
+
 /** The widths of all columns: where the whole is too wide, the widest column that may be cut gives way first. */
 function fittedWidths(columns: readonly TableColumn[], rows: Rows, width: number): number[] {
-  const widths = columns.map(({ name }, index) =>
-    Math.max(name.length, ...rows.map((cells) => cells[index]?.length ?? 0)),
-  )
-  let excess = widths.reduce((sum, one) => sum + one + gap.length, -gap.length) - width
+  const widths = fullWidths(columns, rows)
+  let excess = wholeWidth(widths) - width
   while (excess > 0) {
     const spare = columns.map(({ minWidth }, index) =>
       minWidth !== undefined && (widths[index] ?? 0) > minWidth ? (widths[index] ?? 0) : 0,
@@ -65,9 +73,13 @@ function stacked(columns: readonly TableColumn[], rows: Rows): string {
  * @param width of the terminal in characters; undefined without one: then lines have any length
  */
 export function table(columns: readonly TableColumn[], rows: Rows, width = Infinity): string {
+  if (wholeWidth(fullWidths(columns, rows)) > width && columns.some(({ isOptional }) => isOptional)) {
+    const isNeeded = (_: unknown, index: number): boolean => columns[index]?.isOptional !== true
+    const needed = rows.map((cells) => cells.filter(isNeeded))
+    return table(columns.filter(isNeeded), needed, width)
+  }
   const widths = fittedWidths(columns, rows, width)
-  const whole = widths.reduce((sum, one) => sum + one + gap.length, -gap.length)
-  return whole > width ? stacked(columns, rows) : aligned(columns, rows, widths)
+  return wholeWidth(widths) > width ? stacked(columns, rows) : aligned(columns, rows, widths)
 }
 
 /** Names and values, each pair on a line of its own. */

@@ -1,18 +1,8 @@
 // The daemon's /status as text for a terminal: the sentences of its summary, the numbers, and the first causes. A pure function.
 import { decisions } from '../reconcile/decide.ts'
 import type { DaemonStatus } from './daemon-client.ts'
-import {
-  cell,
-  createShortIds,
-  pairs,
-  paragraph,
-  showSpan,
-  table,
-  type Colour,
-  type TableColumn,
-  type Moments,
-  type Paint,
-} from './format.ts'
+import { causeTable } from './cause-table.ts'
+import { cell, pairs, paragraph, showSpan, type Colour, type Moments, type Paint } from './format.ts'
 
 export interface StatusShown {
   url: string
@@ -22,7 +12,6 @@ export interface StatusShown {
 }
 
 const colours: Readonly<Record<string, Colour>> = { well: 'green', working: 'green', waiting: 'yellow', trouble: 'red' }
-const maxCauses = 10
 const levelWidth = 'trouble'.length
 
 /** A level and a text, broken where the line ends. */
@@ -55,27 +44,10 @@ function numbers(status: DaemonStatus): [string, string][] {
   ]
 }
 
-const causeColumns: TableColumn[] = [
-  { name: 'count', align: 'right' },
-  { name: 'event type', minWidth: 12 },
-  { name: 'subscription' },
-  { name: 'response' },
-]
-
-function causeTable({ causes }: DaemonStatus, width: number | undefined): string {
-  if (causes.list.length === 0) return ''
-  const shortId = createShortIds(causes.list.map(({ subscriptionId }) => subscriptionId))
-  const rows = causes.list
-    .slice(0, maxCauses)
-    .map(({ eventType, records, responseStatusCode, subscriptionId }) => [
-      String(records),
-      cell(eventType),
-      shortId(subscriptionId),
-      String(responseStatusCode ?? 'none'),
-    ])
-  const more =
-    causes.total > rows.length ? `... and ${causes.total - rows.length} more: webhook-reconciler plan --json\n` : ''
-  return `\n${table(causeColumns, rows, width)}${more}`
+function causesText({ causes: { list, more, total }, now }: DaemonStatus, width: number | undefined): string {
+  if (total === 0) return ''
+  const records = list.reduce((sum, cause) => sum + cause.records, more.records)
+  return `\n${causeTable({ list, total, records, now: new Date(now) }, width)}`
 }
 
 export function statusText(status: DaemonStatus, shown: StatusShown): string {
@@ -90,6 +62,6 @@ export function statusText(status: DaemonStatus, shown: StatusShown): string {
     levelLine(summary.level, summary.headline, shown) +
     `\n${pairs(numbers(status))}` +
     (notices.length === 0 ? '' : `\n${notices.join('')}`) +
-    causeTable(status, shown.width)
+    causesText(status, shown.width)
   )
 }

@@ -1,4 +1,4 @@
-// Why deliveries are missing: failed records grouped by event type, subscription and last answer, and the parked ones.
+// Why deliveries are missing: failed records grouped by subscription and last answer, and the parked ones.
 import {
   decide,
   nextRetryOf,
@@ -9,18 +9,19 @@ import {
   type NextRetry,
   type Situation,
 } from '../reconcile/decide.ts'
-import type { CircuitState, CircuitView } from '../reconcile/retry/circuits.ts'
+import type { CircuitState } from '../reconcile/retry/circuits.ts'
 import { redact } from '../runtime/redact.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 
-/** Records that failed in the same way. */
+/** Records of one subscription that got the same answer. */
 export interface Cause {
-  eventType: string
   subscriptionId: string
   /** The receiver's answer at the last attempt; null when there was none. */
   responseStatusCode: number | null
   records: number
+  /** How many event types they have, and those with the most records (at most 20), as the platform has them without secrets. */
+  eventTypes: { total: number; list: { eventType: string; records: number }[] }
   byDecision: Counts
   /** Event time of the oldest, epoch ms. */
   oldestAt: number
@@ -85,23 +86,38 @@ function createFirsts<T>(max: number, order: (a: T, b: T) => number): { add(item
   }
 }
 
+const maxEventTypes = 20
+
+/** A cause while its records are counted. */
+interface Group {
+  cause: Omit<Cause, 'eventTypes'>
+  /** Records by event type. */
+  types: Map<string, number>
+}
+
 /** Finds a record's group without making a key of it: there may be a hundred thousand records. */
-function createGroups(): { of(entry: FailedRecord): Cause; list(): Cause[] } {
-  const groups = new Map<string, Map<string, Map<number | null, Cause>>>()
-  const list: Cause[] = []
+function createGroups(): { of(entry: FailedRecord): Group; list(): Group[] } {
+  const groups = new Map<string, Map<number | null, Group>>()
+  const list: Group[] = []
   const empty = { records: 0, oldestAt: Infinity, next: noRetry }
   return {
-    of: ({ eventType, responseStatusCode, subscriptionId }) =>
+    of: ({ responseStatusCode, subscriptionId }) =>
       groups
-        .getOrInsertComputed(eventType, () => new Map())
         .getOrInsertComputed(subscriptionId, () => new Map())
         .getOrInsertComputed(responseStatusCode, () => {
-          const cause = { eventType, subscriptionId, responseStatusCode, byDecision: noCounts(), ...empty }
-          list.push(cause)
-          return cause
+          const cause = { subscriptionId, responseStatusCode, byDecision: noCounts(), ...empty }
+          const group = { cause, types: new Map<string, number>() }
+          list.push(group)
+          return group
         }),
     list: () => list,
   }
+}
+
+function toCause({ cause, types }: Group): Cause {
+  const first = [...types].toSorted(([, a], [, b]) => b - a).slice(0, maxEventTypes)
+  const list = first.map(([eventType, records]) => ({ eventType: redact(eventType), records }))
+  return { ...cause, eventTypes: { total: types.size, list } }
 }
 
 function toParked(entry: FailedRecord): ParkedRecord {
@@ -120,7 +136,7 @@ function toParked(entry: FailedRecord): ParkedRecord {
 }
 
 const oldestFirst = (a: FailedRecord, b: FailedRecord): number => a.eventAt - b.eventAt
-const byCount = (a: Cause, b: Cause): number => b.records - a.records || a.oldestAt - b.oldestAt
+const byCount = ({ cause: a }: Group, { cause: b }: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
 
 /** Groups the records. Those that are excluded are not ours to miss. */
 export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOptions): Causes {
@@ -134,8 +150,9 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
     const verdict = decide(entry, policy, situation)
     const { decision } = verdict
     if (decision === 'excluded') continue
-    const cause = groups.of(entry)
+    const { cause, types } = groups.of(entry)
     records += 1
+    types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
     cause.records += 1
     cause.byDecision[decision] += 1
     cause.oldestAt = Math.min(cause.oldestAt, entry.eventAt)
@@ -145,38 +162,27 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
       firstParked.add(entry)
     }
   }
-  for (const cause of groups.list()) firstCauses.add(cause)
+  for (const group of groups.list()) firstCauses.add(group)
   return {
     total: groups.list().length,
     records,
-    list: firstCauses.list(),
+    list: firstCauses.list().map(toCause),
     parked: { total: parked, list: firstParked.list().map(toParked) },
   }
 }
 
-/** A cause as it is shown. */
+/** A cause as documents have it. */
 export interface CauseStatus extends Omit<Cause, 'oldestAt' | 'next'> {
   oldestEvent: Date | null
-  /** Of its subscription. */
-  circuit: CircuitState
-  /** The earliest time at which one of them may be retried, on this host's clock; null when no clock tells. */
-  nextAttempt: Date | null
+  /** The earliest time at which one of them may be retried; null when no clock tells. */
+  nextRetry: Date | null
   /** What that waits for. */
-  nextAttemptBy: NextRetry['by']
+  nextRetryBy: NextRetry['by']
+  /** Of its subscription, where it is known. */
+  circuit?: CircuitState | undefined
 }
 
-/** `skewMs`: how far the platform's clock is ahead of this host's. */
-export function showCauses(
-  list: readonly Cause[],
-  { circuits, skewMs }: { circuits: readonly CircuitView[]; skewMs: number },
-): CauseStatus[] {
-  const states = new Map(circuits.map(({ state, subscriptionId }) => [subscriptionId, state]))
-  return list.map(({ next, oldestAt, ...cause }) => ({
-    ...cause,
-    eventType: redact(cause.eventType),
-    oldestEvent: toDate(oldestAt),
-    circuit: states.get(cause.subscriptionId) ?? 'closed',
-    nextAttempt: toDate(next.at - skewMs),
-    nextAttemptBy: next.by,
-  }))
+/** `skewMs`: how far the platform's clock is ahead of the one that the times are shown by. */
+export function showCause({ next, oldestAt, ...cause }: Cause, skewMs = 0): CauseStatus {
+  return { ...cause, oldestEvent: toDate(oldestAt), nextRetry: toDate(next.at - skewMs), nextRetryBy: next.by }
 }

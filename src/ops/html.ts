@@ -59,12 +59,12 @@ export function section(id: string, title: string, body: Part): Html {
 
 export interface Column {
   name: string
-  isNumber?: boolean
+  align?: 'right'
 }
 
 /** Roles are given: a table that a small screen shows as a list of blocks stays a table to a screen reader. */
 export function table(caption: Part, columns: readonly Column[], rows: readonly (readonly Part[])[]): Html {
-  const kind = ({ isNumber }: Column): Part => isNumber === true && constant(' class="number"')
+  const kind = ({ align }: Column): Part => align === 'right' && constant(' class="number"')
   const head = columns.map((column) => html`<th role="columnheader" scope="col" ${kind(column)}>${column.name}</th>`)
   const cell = (part: Part, index: number): Part => {
     const column = columns[index] ?? { name: '' }

@@ -1,9 +1,10 @@
 // The details of the status page: the chart of the last hour as inline SVG, causes, parked records, sweeps.
 import type { MinuteState } from '../observe/history.ts'
+import { causeColumns } from './cause-columns.ts'
 import type { CauseStatus } from './causes.ts'
 import { html, section, table, type Column, type Html, type Part } from './html.ts'
 import type { StatusDocument } from './status-document.ts'
-import { clockTime, count, counted, fromNow, nextText, response, span, word } from './words.ts'
+import { clockTime, count, counted, fromNow, response, word } from './words.ts'
 
 /** More of them are in /status. */
 const shownCauses = 10
@@ -117,31 +118,10 @@ export function missingChart(minutes: readonly MinuteState[]): Part {
 
 const more = (text: Part): Html => html`<p class="more">${text}</p>`
 
-const causeColumns: readonly Column[] = [
-  { name: 'Event type' },
-  { name: 'Subscription' },
-  { name: 'Last answer' },
-  { name: 'Missing', isNumber: true },
-  { name: 'Oldest' },
-  { name: 'State' },
-  { name: 'Next attempt' },
-]
-
 function causeRow(cause: CauseStatus, now: Date): Part[] {
-  const next = { by: cause.nextAttemptBy, at: cause.nextAttempt?.getTime() ?? Infinity }
-  const { byDecision, circuit, oldestEvent, records } = cause
-  // Parked records wait for no circuit.
-  const isShown = circuit !== 'closed' && byDecision.parked < records
-  const state = partsOf(byDecision).map(({ text }) => html`<span class="row">${text}</span> `)
-  return [
-    word(cause.eventType),
-    html`<code>${word(cause.subscriptionId)}</code>`,
-    response(cause.responseStatusCode),
-    html`<b>${count(records)}</b>`,
-    oldestEvent !== null && span(now.getTime() - oldestEvent.getTime()),
-    [state, isShown && html`<span class="row ${circuit}">circuit ${circuit}</span>`],
-    nextText(next, (at) => (at <= now.getTime() ? 'now' : fromNow(new Date(at), now))),
-  ]
+  return causeColumns.map(({ lines }) =>
+    lines(cause, { now, idOf: (id) => id }).map((line) => html`<span class="row">${word(line)}</span> `),
+  )
 }
 
 export function causes({ causes: { list, more: rest, onlyCounted, total }, now }: StatusDocument): Part {
@@ -165,7 +145,7 @@ const parkedColumns: readonly Column[] = [
   { name: 'Event type' },
   { name: 'Subscription' },
   { name: 'Last answer' },
-  { name: 'Attempts', isNumber: true },
+  { name: 'Attempts', align: 'right' },
   { name: 'Event' },
   { name: 'Last attempt' },
 ]
@@ -194,8 +174,8 @@ const sweepColumns: readonly Column[] = [
   { name: 'Ended' },
   { name: 'Kind' },
   { name: 'Result' },
-  { name: 'Rows', isNumber: true },
-  { name: 'Took', isNumber: true },
+  { name: 'Rows', align: 'right' },
+  { name: 'Took', align: 'right' },
 ]
 
 export function sweeps({ now, sweeps: list }: StatusDocument): Html {

@@ -141,10 +141,10 @@ export interface StatusFacts {
 }
 
 /**
- * It follows SemVer: fields come, but none goes or changes its meaning while `schemaVersion` is 1. Times are ISO 8601 in
+ * It follows SemVer: fields come, but none goes or changes its meaning while `schemaVersion` is 2. Times are ISO 8601 in
  * UTC on this host's clock. Only ids, types, codes, counts, times and our own sentences; nothing of a webhook's content.
  */
 export interface StatusDocument extends StatusFacts {
-  schemaVersion: 1
+  schemaVersion: 2
   summary: StatusSummary
 }

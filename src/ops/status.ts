@@ -6,7 +6,7 @@ import { drainOf } from '../reconcile/drain.ts'
 import type { MinuteState } from '../observe/history.ts'
 import { maxSweeps } from '../observe/progress.ts'
 import { expiringDecisions, type Snapshot } from '../observe/snapshot.ts'
-import { showCauses, toDate, type Causes } from './causes.ts'
+import { showCause, toDate, type Causes } from './causes.ts'
 import { summaryOf } from './notices.ts'
 import type { CircuitStatus, GateStatus, LeadershipStatus, StatusDocument, StatusFacts } from './status-document.ts'
 
@@ -75,10 +75,14 @@ function toDrain(state: StatusState): StatusFacts['drain'] {
 }
 
 function toCausesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState): StatusFacts['causes'] {
+  const states = new Map(circuits.map(({ state, subscriptionId }) => [subscriptionId, state]))
   const listed = causes.list.reduce((sum, { records }) => sum + records, 0)
   return {
     total: causes.total,
-    list: showCauses(causes.list, { circuits, skewMs: skewMs.api }),
+    list: causes.list.map((cause) => ({
+      ...showCause(cause, skewMs.api),
+      circuit: states.get(cause.subscriptionId) ?? 'closed',
+    })),
     more: { causes: causes.total - causes.list.length, records: causes.records - listed },
     onlyCounted,
   }
@@ -135,5 +139,5 @@ function factsOf(state: StatusState): StatusFacts {
 /** The document of this state. */
 export function toStatus(state: StatusState): StatusDocument {
   const facts = factsOf(state)
-  return { schemaVersion: 1, summary: summaryOf(facts), ...facts }
+  return { schemaVersion: 2, summary: summaryOf(facts), ...facts }
 }

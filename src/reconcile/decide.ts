@@ -66,7 +66,7 @@ export interface NextRetry {
 }
 
 /** In this order of two without a time the first counts as the sooner one. */
-const waits = ['time', 'probe', 'outcome', 'gate', 'never'] as const
+export const waits = ['time', 'probe', 'outcome', 'gate', 'never'] as const
 
 export const noRetry: NextRetry = { by: 'never', at: Infinity }
 

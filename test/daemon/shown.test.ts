@@ -12,7 +12,7 @@ describe('what it shows', () => {
     void scene.control()?.pause.pause()
     await scene.clock.advance(1000)
     expect(scene.server().status()).toMatchObject({
-      schemaVersion: 1,
+      schemaVersion: 2,
       summary: { level: 'waiting', headline: 'Retries are paused by an operator. Nothing is missing.' },
       instance: 'blue',
       version: '1.2.3',
@@ -84,7 +84,7 @@ describe('what it shows', () => {
     expect(causes).toMatchObject({
       total: 1,
       onlyCounted: 0,
-      list: [{ responseStatusCode: 503, records: 1, nextAttempt: null }],
+      list: [{ responseStatusCode: 503, records: 1, nextRetry: null }],
     })
     expect(history.map((minute) => minute.missing).slice(-3)).toEqual([0, 0, 1])
     expect(timeZone).toEqual({ platform: 'UTC', offsetSeconds: null })

@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
+import { noCounts } from '../../src/reconcile/decide.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
@@ -16,7 +17,7 @@ interface FakeDaemon extends AsyncDisposable {
 /** Answers /status as a daemon does, with these fields. */
 async function startStatus(fields: object, body?: string): Promise<FakeDaemon> {
   const document = {
-    schemaVersion: 1,
+    schemaVersion: 2,
     instance: 'beside',
     now: '2026-01-15T12:00:30.000Z',
     paused: null,
@@ -89,7 +90,7 @@ describe('plan', () => {
     expect(ours).toMatchObject([byProbe, byProbe])
     for (const { nextRetry } of ours) expect(Date.parse(nextRetry ?? '') - Date.parse(plan.decidedAt)).toBe(36_000_000)
     expect((await runCommand(['plan'], { env })).out).toMatch(
-      /20 held, 3 parked +a probe in 10h\n.*backing-off +a probe in 10h\n/,
+      /20 held, 3 parked +a probe in 10 h .*\n.*backing-off +a probe in 10 h .*\n/,
     )
 
     const explained = JSON.parse(
@@ -113,7 +114,7 @@ describe('plan', () => {
 
   test.each([
     ['HTML', '<html>'],
-    ['JSON of something else', '{"schemaVersion":2}'],
+    ['JSON of something else', '{"schemaVersion":1}'],
   ])('an answer in %s is no daemon', async (_name, body) => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 7)
@@ -170,7 +171,20 @@ describe('status', () => {
     rate: { callsPerSecond: 20 },
     causes: {
       total: 12,
-      list: [{ eventType: 'a\u001b[2Jb', subscriptionId: missing, responseStatusCode: null, records: 3 }],
+      list: [
+        {
+          subscriptionId: missing,
+          responseStatusCode: null,
+          records: 3,
+          eventTypes: { total: 1, list: [{ eventType: 'a\u001b[2Jb', records: 3 }] },
+          byDecision: { ...noCounts(), held: 3 },
+          oldestEvent: since,
+          nextRetry: null,
+          nextRetryBy: 'gate',
+          circuit: 'closed',
+        },
+      ],
+      more: { causes: 11, records: 2 },
     },
     lastFullSweep: '2026-01-15T12:00:00.000Z',
     nextTick: '2026-01-15T12:00:55.000Z',
@@ -202,9 +216,9 @@ next tick        in 25s
 waiting  Retries are paused by an operator.
          -> To go on: resume.
 
-COUNT  EVENT TYPE  SUBSCRIPTION  RESPONSE
-    3  a?[2Jb      11111111      none
-... and 11 more: webhook-reconciler plan --json
+SUBSCRIPTION  LAST ANSWER  MISSING  DECISION  NEXT RETRY          OLDEST  EVENT TYPES
+11111111      no response        3  held      when retries go on  30 s    a?[2Jb
+... and 11 more with 2 deliveries: --json lists them
 `,
     )
   })

@@ -53,7 +53,7 @@ describe.concurrent('recovers what is due', () => {
     expect(retried).toHaveLength(25)
     expect(retried[0]).toMatchObject({ result: 'accepted', outcome: 'recovered', responseStatusCode: 200 })
     expect(report).toEqual({
-      schemaVersion: 1,
+      schemaVersion: 2,
       command: 'once',
       instance: 'test',
       platform: new URL(sandbox.baseUrl).host,

@@ -15,12 +15,16 @@ export function uuid(n: number): string {
 
 export const noDecisions = { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 }
 
+export function ofOneType(eventType: string, records = 1): Cause['eventTypes'] {
+  return { total: 1, list: [{ eventType, records }] }
+}
+
 export function aCause(changes: Partial<Cause> = {}): Cause {
   return {
-    eventType: 'outgoing-transfer-completed',
     subscriptionId: uuid(1),
     responseStatusCode: 503,
     records: 1,
+    eventTypes: ofOneType('outgoing-transfer-completed', changes.records ?? 1),
     byDecision: { ...noDecisions, due: 1 },
     oldestAt: incidentNow - 3 * hourMs,
     next: { by: 'time', at: incidentNow },
@@ -68,10 +72,17 @@ export function incidentCauses(): Causes {
     list: [
       aCause({
         records: 5200,
+        eventTypes: {
+          total: 2,
+          list: [
+            { eventType: 'outgoing-transfer-completed', records: 4100 },
+            { eventType: 'incoming-transfer-completed', records: 1100 },
+          ],
+        },
         byDecision: { ...noDecisions, due: 4300, held: 0, awaiting: 24, 'backing-off': 876 },
       }),
       aCause({
-        eventType: 'incoming-transfer-completed',
+        eventTypes: ofOneType('incoming-transfer-completed', 1791),
         subscriptionId: uuid(2),
         responseStatusCode: null,
         records: 1791,
@@ -80,7 +91,7 @@ export function incidentCauses(): Causes {
         oldestAt: incidentNow - 170 * minuteMs,
       }),
       aCause({
-        eventType: 'account-activated',
+        eventTypes: ofOneType('account-activated', 9),
         subscriptionId: uuid(3),
         responseStatusCode: 422,
         records: 9,

@@ -12,6 +12,7 @@ import {
   incidentCauses,
   incidentNow,
   noDecisions,
+  ofOneType,
   uuid,
 } from '../support/incident.ts'
 import { ask, start } from '../support/ops-server.ts'
@@ -88,9 +89,9 @@ describe('in one look', () => {
     const body = /aria-labelledby="causes">[^]*?<tbody[^>]*>([^]*?)<\/tbody>/.exec(page)?.[1] ?? ''
     const rows = [...body.matchAll(/<tr[^>]*>[^]*?<\/tr>/g)].map(([row]) => textOf(row).trim())
     expect(rows).toEqual([
-      `outgoing-transfer-completed ${uuid(1)} HTTP 503 5,200 3 h 4,300 due 24 awaiting outcome 876 backing off now`,
-      `incoming-transfer-completed ${uuid(2)} no response 1,791 2 h 50 min 1,791 held circuit open a probe in 1 min`,
-      `account-activated ${uuid(3)} HTTP 422 9 3 d 18 h 9 parked none automatically`,
+      `${uuid(1)} HTTP 503 5,200 4,300 due 876 backing-off 24 awaiting now 3 h 4,100 outgoing-transfer-completed 1,100 incoming-transfer-completed`,
+      `${uuid(2)} no response 1,791 held circuit open a probe in 1 min 2 h 50 min incoming-transfer-completed`,
+      `${uuid(3)} HTTP 422 9 parked none automatically 3 d 18 h account-activated`,
     ])
   })
 
@@ -139,7 +140,7 @@ test.each<[NextRetry, string]>([
 ])('the next attempt by %o: %s', (next, words) => {
   const cause = aCause({ records: 10, byDecision: { ...noDecisions, held: 10 }, next })
   const causes = { ...noCauses, total: 1, records: 10, list: [cause] }
-  expect(read(aStatusState({ ...swept, causes }))).toContain(`10 held ${words} `)
+  expect(read(aStatusState({ ...swept, causes }))).toContain(`10 held ${words} 3 h `)
 })
 
 describe('bounds', () => {
@@ -201,7 +202,7 @@ describe('foreign texts', () => {
         timeZone: foreign,
         causes: {
           ...incidentCauses(),
-          list: [aCause({ eventType: foreign, subscriptionId: foreign })],
+          list: [aCause({ eventTypes: ofOneType(foreign), subscriptionId: foreign })],
           parked: {
             total: 1,
             list: [

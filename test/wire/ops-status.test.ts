@@ -30,7 +30,7 @@ function documentOf(state: StatusState): Record<string, unknown> {
 
 test('a quiet daemon: every field is there, and what there is none of is null', () => {
   expect(documentOf(aStatusState())).toEqual({
-    schemaVersion: 1,
+    schemaVersion: 2,
     summary: {
       level: 'working',
       headline: 'The first sweep is under way. Nothing is known yet.',
@@ -173,8 +173,8 @@ describe('causes', () => {
   test("the next attempt, by this host's clock: the platform's is ahead", () => {
     const next = { by: 'probe', at: at + 50_000 } as const
     const shown = causeOf({ next }, { skewMs: { auth: 0, api: 20_000 } })
-    expect(shown).toMatchObject({ nextAttempt: new Date(at + 30_000), nextAttemptBy: 'probe' })
-    expect(causeOf({ next: noRetry })).toMatchObject({ nextAttempt: null, nextAttemptBy: 'never' })
+    expect(shown).toMatchObject({ nextRetry: new Date(at + 30_000), nextRetryBy: 'probe' })
+    expect(causeOf({ next: noRetry })).toMatchObject({ nextRetry: null, nextRetryBy: 'never' })
   })
 
   test.each<[string, CircuitView[], string]>([
@@ -280,8 +280,8 @@ describe('GET /status', () => {
     const { status, headers, body } = await ask(server.port, '/status')
     expect(status).toBe(200)
     expect(headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' })
-    expect(JSON.parse(body)).toMatchObject({ schemaVersion: 1, awaiting: 7 })
-    expect(body).toMatch(/^\{\n {2}"schemaVersion": 1,\n[^]*\}\n$/)
+    expect(JSON.parse(body)).toMatchObject({ schemaVersion: 2, awaiting: 7 })
+    expect(body).toMatch(/^\{\n {2}"schemaVersion": 2,\n[^]*\}\n$/)
   })
 
   test('shows the present moment, to the second', async () => {

@@ -1,33 +1,14 @@
-// The report of a round as text for a terminal of 80 columns or more: at most ten causes, totals, and one line for each conclusion. Pure functions.
+// The report of a round as text for a terminal of 80 columns or more: at most ten causes, and one line for each conclusion. Pure functions.
 import { formatDuration } from '../../config/duration.ts'
 import { nextText } from '../../ops/words.ts'
-import { decisions, type Counts } from '../../reconcile/decide.ts'
 import { reasonOf } from '../../reconcile/retry/gates.ts'
+import { causeTable } from '../cause-table.ts'
 import { inWords, stopsOf } from '../daemon-client.ts'
-import {
-  cell,
-  counted,
-  createShortIds,
-  pairs,
-  paragraph,
-  showSpan,
-  table,
-  wrapped,
-  type TableColumn,
-} from '../format.ts'
+import { cell, counted, pairs, paragraph, showSpan, table, type TableColumn } from '../format.ts'
 import type { Session } from '../session.ts'
 import type { CommandRound } from './look.ts'
-import {
-  stopTable,
-  type DecidedRecord,
-  type ReportedCause,
-  type ReportedNext,
-  type RetriedRecord,
-  type RoundReport,
-} from './report.ts'
+import { stopTable, type DecidedRecord, type ReportedNext, type RetriedRecord, type RoundReport } from './report.ts'
 
-const maxCauses = 10
-const maxTotals = 10
 const maxBad = 20
 
 type ReportShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & Pick<CommandRound, 'daemon'>
@@ -43,71 +24,6 @@ function nextCell({ nextRetry, nextRetryBy: by }: ReportedNext, { decidedAt }: R
   if (nextRetry === null || decidedAt === null) return '-'
   const seconds = (Date.parse(nextRetry) - Date.parse(decidedAt)) / 1000
   return nextText({ by, at: seconds }, () => (seconds <= 0 ? 'now' : `in ${showSpan(seconds)}`))
-}
-
-/** The largest first, as a narrow column is cut. */
-function decisionText(counts: Counts): string {
-  const some = decisions.filter((decision) => counts[decision] > 0).toSorted((a, b) => counts[b] - counts[a])
-  return some.length === 1 ? some.join('') : some.map((decision) => `${counts[decision]} ${decision}`).join(', ')
-}
-
-const causeColumns: TableColumn[] = [
-  { name: 'count', align: 'right' },
-  { name: 'event type', minWidth: 12 },
-  { name: 'subscription' },
-  { name: 'response' },
-  { name: 'oldest' },
-  { name: 'decision', minWidth: 11 },
-  { name: 'next' },
-]
-
-function causeTable(report: RoundReport, width: number | undefined): string {
-  const shortId = createShortIds(report.causes.map(({ subscriptionId }) => subscriptionId))
-  const rows = report.causes
-    .slice(0, maxCauses)
-    .map((cause) => [
-      String(cause.records),
-      cell(cause.eventType),
-      shortId(cause.subscriptionId),
-      response(cause.responseStatusCode),
-      ageOf(cause.oldestEvent, report),
-      decisionText(cause.byDecision),
-      nextCell(cause, report),
-    ])
-  const rest = report.causes.slice(maxCauses)
-  const records = rest.reduce((sum, cause) => sum + cause.records, 0)
-  const more =
-    rest.length === 0
-      ? ''
-      : `... and ${counted(rest.length, 'more cause')} with ${counted(records, 'record')}: --json has all\n`
-  return table(causeColumns, rows, width) + more
-}
-
-/** `0d8e6b1c 451, 7b41c9de 13`: records by one property of their causes, most first. */
-function totals(causes: readonly ReportedCause[], nameOf: (cause: ReportedCause) => string): string[] {
-  const sums = new Map<string, number>()
-  for (const cause of causes) sums.set(nameOf(cause), (sums.get(nameOf(cause)) ?? 0) + cause.records)
-  const all = [...sums].toSorted(([, a], [, b]) => b - a)
-  const more = all.length > maxTotals ? [`and ${all.length - maxTotals} more`] : []
-  return [...all.slice(0, maxTotals).map(([name, sum]) => `${name} ${sum}`), ...more]
-}
-
-function totalLines({ causes }: RoundReport, width: number | undefined): string {
-  if (causes.length < 2) return ''
-  const shortId = createShortIds(causes.map(({ subscriptionId }) => subscriptionId))
-  return (
-    '\n' +
-    wrapped(
-      'By subscription: ',
-      totals(causes, ({ subscriptionId }) => shortId(subscriptionId)),
-      width,
-    ) +
-    wrapped(
-      'By response:     ',
-      totals(causes, ({ responseStatusCode }) => response(responseStatusCode)),
-      width,
-    )
-  )
 }
 
 const recordColumns: TableColumn[] = [
@@ -161,10 +77,13 @@ function dryRunText(report: RoundReport, shown: ReportShown): string {
   const span = selection.by === 'due' ? ` of the last ${formatDuration(shown.config.window.lookback)}` : ' selected'
   const head = `${counted(listing.found, 'failed record')}${span}, listed in ${report.seconds.toFixed(1)} s. Nothing was changed.\n`
   if (listing.found + report.onlyById === 0) return head
-  const causes = report.causes.length > 0 ? `\n${causeTable(report, shown.width)}` : ''
+  const { causes: list, decidedAt, startedAt } = report
+  const sum = list.reduce((all, { records }) => all + records, 0)
+  const known = { list, total: list.length, records: sum, now: new Date(decidedAt ?? startedAt) }
+  const causes = list.length > 0 ? `\n${causeTable(known, shown.width)}` : ''
   const records = report.records === undefined ? '' : recordTable(report.records, report, shown.width)
   const lines = conclusions(report, shown).map((line) => paragraph(line, shown.width))
-  return `${head}${paragraph(inWords(shown.daemon), shown.width)}${causes}${totalLines(report, shown.width)}${records}\n${lines.join('')}`
+  return `${head}${paragraph(inWords(shown.daemon), shown.width)}${causes}${records}\n${lines.join('')}`
 }
 
 /** The records that did not arrive, the first of them. */

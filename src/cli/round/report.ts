@@ -1,6 +1,6 @@
 // The report of a round, as `--json` prints it, and the exit code that follows from it. Pure functions.
 import { retryResults, type FoundStatus, type RetryResult } from '../../platform/operations.ts'
-import { toDate, type Cause } from '../../ops/causes.ts'
+import { toDate, type CauseStatus } from '../../ops/causes.ts'
 import type { Counts, NextRetry } from '../../reconcile/decide.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
@@ -164,14 +164,9 @@ export function reportRecord(entry: FailedRecord, because: Because, next: NextRe
   }
 }
 
-/** Records that failed in the same way. */
-export interface ReportedCause extends Omit<Cause, 'next' | 'oldestAt'>, ReportedNext {
-  oldestEvent: string | null
-}
-
 /** `schemaVersion` follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC. */
 export interface RoundReport {
-  schemaVersion: 1
+  schemaVersion: 2
   command: 'plan' | 'once' | 'retry'
   instance: string
   /** Host of the platform's base URL. */
@@ -206,7 +201,7 @@ export interface RoundReport {
     | { url: string; instance: string; holding: readonly string[]; pausedSince: string | null; openCircuits: string[] }
     | null
   /** All of them, most records first. */
-  causes: readonly ReportedCause[]
+  causes: readonly CauseStatus[]
   estimate: { records: number; seconds: number; callsPerSecond: number }
   /** True when nothing was to be retried: `plan`, or `once` while retry.enabled is false. */
   dryRun: boolean

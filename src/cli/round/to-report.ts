@@ -1,5 +1,5 @@
 // The report of a round before its first retry: decisions, causes, and an estimate of the time.
-import { groupByCause } from '../../ops/causes.ts'
+import { groupByCause, showCause, type CauseStatus } from '../../ops/causes.ts'
 import { estimateDrain } from '../../reconcile/drain.ts'
 import { retryResults, type RetryResult } from '../../platform/operations.ts'
 import { decide, nextRetryOf, type Situation } from '../../reconcile/decide.ts'
@@ -7,7 +7,7 @@ import type { FailedRecord } from '../../reconcile/failed-record.ts'
 import { openCircuitsOf, pausedSince, type AskedDaemon } from '../daemon-client.ts'
 import { permittedPace, slowStartRounds } from './pace.ts'
 import { situationIn, type CommandRound } from './look.ts'
-import { asIso, reportNext, reportRecord, type DecidedRecord, type ReportedCause, type RoundReport } from './report.ts'
+import { asIso, reportRecord, type DecidedRecord, type RoundReport } from './report.ts'
 
 function decided(entry: FailedRecord, round: CommandRound): DecidedRecord {
   const { policy } = round.session
@@ -17,15 +17,11 @@ function decided(entry: FailedRecord, round: CommandRound): DecidedRecord {
   return { ...reportRecord(entry, verdict.because, next), decision: verdict.decision }
 }
 
-function causesOf(round: CommandRound): ReportedCause[] {
+function causesOf(round: CommandRound): CauseStatus[] {
   const { policy, reconciler } = round.session
   const situationOf = (subscriptionId: string): Situation => situationIn(round, subscriptionId)
   const options = { policy, situationOf, maxCauses: Infinity, maxParked: 0 }
-  return groupByCause(reconciler.backlog.entries(), options).list.map(({ next, oldestAt, ...cause }) => ({
-    ...cause,
-    oldestEvent: asIso(oldestAt),
-    ...reportNext(next),
-  }))
+  return groupByCause(reconciler.backlog.entries(), options).list.map((cause) => showCause(cause))
 }
 
 function estimateOf(
@@ -67,7 +63,7 @@ export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
   const leftOut = reconciler.backlog.leftOut.counts()
   const { counts: failed } = reconciler.backlog.summary(decidedAt, (id) => situationIn(round, id).gate)
   return {
-    schemaVersion: 1,
+    schemaVersion: 2,
     command,
     instance: session.instance,
     platform: session.platform,

@@ -47,7 +47,7 @@ describe('a running daemon that awaits outcomes', () => {
   const daemon = {
     url: 'http://d',
     instance: 'd',
-    schemaVersion: 1 as const,
+    schemaVersion: 2 as const,
     now: '2026-01-15T12:00:00.000Z',
     paused: null,
     gates: [],

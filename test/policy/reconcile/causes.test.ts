@@ -40,9 +40,10 @@ test('nothing is no cause', () => {
   })
 })
 
-test('7,000 records of three causes are three rows, the largest first, with the oldest event of each', () => {
+test('an outage of two receivers, with 7,000 records of two types, is three rows: the largest first, with its types', () => {
   const kinds = [
-    { share: 5000, fields: { eventType: 'a', subscriptionId: second, responseStatusCode: 503 } },
+    { share: 1000, fields: { eventType: 'b', subscriptionId: second, responseStatusCode: 503 } },
+    { share: 4000, fields: { eventType: 'a', subscriptionId: second, responseStatusCode: 503 } },
     { share: 1500, fields: { eventType: 'a', subscriptionId: second, responseStatusCode: null } },
     { share: 500, fields: { eventType: 'a', subscriptionId: third, responseStatusCode: 503 } },
   ]
@@ -53,18 +54,18 @@ test('7,000 records of three causes are three rows, the largest first, with the 
   const { list, total, records: all } = group(backlogOf(records))
   expect([total, all]).toEqual([3, 7000])
   expect(
-    list.map(({ eventType, records: count, responseStatusCode, subscriptionId }) => [
-      eventType,
+    list.map(({ eventTypes, records: count, responseStatusCode, subscriptionId }) => [
       subscriptionId,
       responseStatusCode,
       count,
+      eventTypes.list.map(({ eventType, records: some }) => `${eventType} ${some}`).join(', '),
     ]),
   ).toEqual([
-    ['a', second, 503, 5000],
-    ['a', second, null, 1500],
-    ['a', third, 503, 500],
+    [second, 503, 5000, 'a 4000, b 1000'],
+    [second, null, 1500, 'a 1500'],
+    [third, 503, 500, 'a 500'],
   ])
-  expect(list.map(({ oldestAt }) => testNow - dayMs - oldestAt)).toEqual([4999, 1499, 499])
+  expect(list.map(({ oldestAt }) => testNow - dayMs - oldestAt)).toEqual([3999, 1499, 499])
   expect(list.map(({ byDecision }) => byDecision.due)).toEqual([5000, 1500, 500])
 })
 
@@ -75,11 +76,10 @@ test('types and subscriptions are not mixed up by what they consist of', () => {
     due({ id: idOf(3), eventType: '__proto__', subscriptionId: second }),
     due({ id: idOf(4), eventType: '', subscriptionId: '' }),
   ]
-  expect(
-    group(backlogOf(records))
-      .list.map(({ eventType }) => eventType)
-      .sort(),
-  ).toEqual(['', '__proto__', 'a', 'a '])
+  const { list, total } = group(backlogOf(records))
+  expect([total, list.map(({ subscriptionId }) => subscriptionId)]).toEqual([2, [second, '']])
+  const types = list.map(({ eventTypes }) => eventTypes.list.map(({ eventType }) => eventType))
+  expect(types).toEqual([['a', 'a ', '__proto__'], ['']])
 })
 
 test('a cause says what is decided of its records, and when the first goes out; the summary, when the last backoff ends', () => {
@@ -110,15 +110,20 @@ test('a cause says what is decided of its records, and when the first goes out; 
 test('what is excluded is no cause', () => {
   const backlog = backlogOf([due({ id: idOf(1), eventType: 'a' }), due({ id: idOf(2), eventType: 'b' })])
   const policy = { ...defaultPolicy, select: { ...defaultPolicy.select, eventTypes: ['b'] } }
-  expect(group(backlog, { policy })).toMatchObject({ total: 1, records: 1, list: [{ eventType: 'b' }] })
+  expect(group(backlog, { policy })).toMatchObject({
+    total: 1,
+    records: 1,
+    list: [{ eventTypes: { total: 1, list: [{ eventType: 'b' }] } }],
+  })
 })
 
-test('of many causes the largest are listed, of many parked records the oldest, and all are counted', () => {
+test('of many causes and types the largest are listed, of many parked records the oldest, and all are counted', () => {
   const records = Array.from({ length: 3000 }, (_, n) =>
     due({
       id: idOf(n),
-      // Type t-k has as many records as its number says: 1, 2, 3 ...
-      eventType: `t-${Math.floor((Math.sqrt(8 * n + 1) - 1) / 2)}`,
+      // Subscription s-k has as many records as its number says: 1, 2, 3 ...
+      subscriptionId: `s-${Math.floor((Math.sqrt(8 * n + 1) - 1) / 2)}`,
+      eventType: `t-${n}`,
       attempts: 30,
       // In no order of time.
       eventLocal: testNow - dayMs - ((n * 7919) % 3000) * 1000,
@@ -128,7 +133,7 @@ test('of many causes the largest are listed, of many parked records the oldest, 
   expect(total).toBe(77)
   expect(list).toHaveLength(50)
   expect(list.map(({ records: count }) => count)).toEqual(list.map(({ records: count }) => count).sort((a, b) => b - a))
-  expect(list[0]?.records).toBe(76)
+  expect(list[0]).toMatchObject({ records: 76, eventTypes: { total: 76, list: { length: 20 } } })
   expect(parked.total).toBe(3000)
   expect(parked.list.map(({ event }) => (testNow - dayMs - Number(event)) / 1000)).toEqual(
     Array.from({ length: 100 }, (_, at) => 2999 - at),

@@ -1,0 +1,25 @@
+// The table of causes as text for a terminal: the ten largest, and how many more there are.
+import { causeColumns } from '../ops/cause-columns.ts'
+import type { CauseStatus } from '../ops/causes.ts'
+import { count, counted } from '../ops/words.ts'
+import { cell, createShortIds, table } from './format.ts'
+
+const maxCauses = 10
+
+export interface CausesShown {
+  /** The largest first, not always all. */
+  list: readonly CauseStatus[]
+  /** How many there are, and how many records they have. */
+  total: number
+  records: number
+  now: Date
+}
+
+export function causeTable({ list, now, records, total }: CausesShown, width: number | undefined): string {
+  const idOf = createShortIds(list.map(({ subscriptionId }) => subscriptionId))
+  const shown = list.slice(0, maxCauses)
+  const rows = shown.map((cause) => causeColumns.map(({ lines }) => cell(lines(cause, { now, idOf }).join(', '))))
+  const rest = records - shown.reduce((sum, cause) => sum + cause.records, 0)
+  const more = `... and ${count(total - rows.length)} more with ${counted(rest, 'delivery', 'deliveries')}: --json lists them\n`
+  return table(causeColumns, rows, width) + (total > rows.length ? more : '')
+}

@@ -1,0 +1,58 @@
+// The table of causes: its columns, and the lines of each cell. The page renders them as HTML, commands as text.
+import { decisions, type Counts } from '../reconcile/decide.ts'
+import type { CauseStatus } from './causes.ts'
+import { count, fromNow, nextText, response, span } from './words.ts'
+
+interface CellContext {
+  now: Date
+  /** A subscription's id as it is shown. */
+  idOf: (subscriptionId: string) => string
+}
+
+export interface CauseColumn {
+  name: string
+  align?: 'right'
+  /** Where there is no room it is cut down to this many characters, or left out. */
+  minWidth?: number
+  isOptional?: boolean
+  lines(cause: CauseStatus, context: CellContext): string[]
+}
+
+const shownTypes = 4
+
+/** The largest first, as a narrow column is cut; without its number when it is the only one. */
+export function decisionLines(counts: Counts): string[] {
+  const some = decisions.filter((decision) => counts[decision] > 0).toSorted((a, b) => counts[b] - counts[a])
+  return some.length === 1 ? some : some.map((decision) => `${count(counts[decision])} ${decision}`)
+}
+
+function stateLines({ byDecision, circuit = 'closed', records }: CauseStatus): string[] {
+  // Parked records wait for no circuit.
+  const isBlocked = circuit !== 'closed' && byDecision.parked < records
+  return [...decisionLines(byDecision), ...(isBlocked ? [`circuit ${circuit}`] : [])]
+}
+
+function typeLines({ eventTypes: { list, total } }: CauseStatus): string[] {
+  if (total === 1) return list.map(({ eventType }) => eventType)
+  const shown = list.slice(0, shownTypes).map(({ eventType, records }) => `${count(records)} ${eventType}`)
+  return total > shown.length ? [...shown, `and ${count(total - shown.length)} more types`] : shown
+}
+
+function nextLines({ nextRetry, nextRetryBy: by }: CauseStatus, { now }: CellContext): string[] {
+  const show = (at: number): string => (at <= now.getTime() ? 'now' : fromNow(new Date(at), now))
+  return [nextText({ by, at: nextRetry?.getTime() ?? Infinity }, show)]
+}
+
+export const causeColumns: readonly CauseColumn[] = [
+  { name: 'subscription', lines: ({ subscriptionId }, { idOf }) => [idOf(subscriptionId)] },
+  { name: 'last answer', lines: ({ responseStatusCode }) => [response(responseStatusCode)] },
+  { name: 'missing', align: 'right', lines: ({ records }) => [count(records)] },
+  { name: 'decision', minWidth: 11, lines: stateLines },
+  { name: 'next retry', lines: nextLines },
+  {
+    name: 'oldest',
+    isOptional: true,
+    lines: ({ oldestEvent }, { now }) => (oldestEvent === null ? [] : [span(now.getTime() - oldestEvent.getTime())]),
+  },
+  { name: 'event types', minWidth: 9, lines: typeLines },
+]
