@@ -11,7 +11,7 @@ import type { TelemetryEvent, Emit } from './observe/events.ts'
 import type { Situation } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
 import { stopsForMs } from './reconcile/retry/gates.ts'
-import { createHistory, type History } from './observe/history.ts'
+import { createHistory, type ChartedState, type History } from './observe/history.ts'
 import { errorFields, type CountedLog } from './observe/log/log.ts'
 import type { LogOutput } from './observe/log/log-output.ts'
 import { publishEvent } from './observe/publish.ts'
@@ -94,9 +94,15 @@ interface DaemonParts {
   end: () => void
 }
 
-/** Number of missing deliveries, without iterating over them; undefined before the first full sweep has ended. */
-function missingOf({ backlog }: Reconciler, progress: Progress): number | undefined {
-  return progress.state().lastFullSweepAt === undefined ? undefined : backlog.size() + backlog.leftOut.missing()
+/** What the chart of the status page shows, without iterating over records. */
+function chartedOf({ backlog, circuits, pause }: Reconciler, progress: Progress, monotonicNow: number): ChartedState {
+  const { 'half-open': halfOpen, open } = circuits.counts(monotonicNow)
+  const isListed = progress.state().lastFullSweepAt !== undefined
+  return {
+    missing: isListed ? backlog.size() + backlog.leftOut.missing() : null,
+    circuits: open + halfOpen,
+    paused: pause.since() !== undefined,
+  }
 }
 
 function createParts(options: DaemonOptions): DaemonParts {
@@ -122,7 +128,7 @@ function createParts(options: DaemonOptions): DaemonParts {
   const reporter = createLogReporter(log, clock, identity)
   const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt() })
   let isOver = false
-  const history = createHistory({ clock, missing: () => missingOf(current, progress) })
+  const history = createHistory({ clock, state: () => chartedOf(current, progress, clock.monotonic()) })
 
   function emit(event: TelemetryEvent): void {
     if (isOver) return
@@ -346,6 +352,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
       circuits: views,
       causes: groupByCause(backlog.entries(), { policy, situationOf, maxCauses, maxParked }),
       history: history.minutes(),
+      recovered: history.recovered(),
     })
   }
 

@@ -45,6 +45,8 @@ const statusSchema = z.looseObject({
   summary: z.looseObject({
     level: z.string(),
     headline: z.string(),
+    detail: z.string(),
+    advice: z.string(),
     notices: z.array(z.looseObject({ level: z.string(), text: z.string(), advice: z.string() })),
   }),
   missing: z.number(),

@@ -13,6 +13,7 @@ export interface StatusShown {
 
 const colours: Readonly<Record<string, Colour>> = { well: 'green', working: 'green', waiting: 'yellow', trouble: 'red' }
 const levelWidth = 'trouble'.length
+const adviceLabel = `${' '.repeat(levelWidth)}  -> `
 
 /** A level and a text, broken where the line ends. */
 function levelLine(level: string, text: string, { paint, width }: StatusShown): string {
@@ -53,13 +54,12 @@ function causesText({ causes: { list, more, total }, now }: DaemonStatus, width:
 export function statusText(status: DaemonStatus, shown: StatusShown): string {
   const { instance, now, summary, version } = status
   const head = `${cell(instance)} at ${shown.url}, version ${cell(version)}, ${shown.moments.show(Date.parse(now))}\n`
-  const notices = summary.notices.map(
-    ({ advice, level, text }) =>
-      levelLine(level, text, shown) + paragraph(advice, shown.width, `${' '.repeat(levelWidth)}  -> `),
-  )
+  const advised = (text: string): string => (text === '' ? '' : paragraph(text, shown.width, adviceLabel))
+  const notices = summary.notices.map(({ advice, level, text }) => levelLine(level, text, shown) + advised(advice))
   return (
     head +
     levelLine(summary.level, summary.headline, shown) +
+    advised(`${summary.detail} ${summary.advice}`.trim()) +
     `\n${pairs(numbers(status))}` +
     (notices.length === 0 ? '' : `\n${notices.join('')}`) +
     causesText(status, shown.width)

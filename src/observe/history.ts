@@ -1,91 +1,84 @@
-// The last hour by minute, counted from events: missing deliveries, and outcomes.
+// The last day by minute, counted from events: missing deliveries, recovered ones, and what held retries back.
 import type { Clock } from '../runtime/clock.ts'
 import type { TelemetryEvent } from './events.ts'
-import type { Outcome } from '../reconcile/confirm/evidence.ts'
+
+/** The state that the chart of the status page shows. */
+export interface ChartedState {
+  /** Deliveries that are missing; null before a full sweep has ended. */
+  missing: number | null
+  /** Circuits that are not closed. */
+  circuits: number
+  /** True during an operator's pause. */
+  paused: boolean
+}
 
 export interface HistoryOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>
-  /** Deliveries that are missing now; undefined before a full sweep has ended. Called once a minute. */
-  missing: () => number | undefined
+  /** Called once a minute, and until it knows what is missing. */
+  state: () => ChartedState
 }
 
-/** The counts of one minute. */
-export interface MinuteState {
+/** One minute: its state at its beginning (now, in the minute under way), and its count. */
+export interface MinuteState extends ChartedState {
   /** When it began, by the host's clock. */
   at: Date
-  /** Deliveries that were missing at its beginning (now, in the minute under way); null before a full sweep has ended. */
-  missing: number | null
-  /** Outcomes in this minute. */
   recovered: number
-  failedAgain: number
-  unknown: number
 }
 
 export interface History {
   /** Counts an event; most only move the time on. */
   note(event: TelemetryEvent): void
-  /** The last 60 minutes, oldest first, the last one under way. */
+  /** The last 60 minutes since the start of the process, oldest first, the last one under way. */
   minutes(): MinuteState[]
   /** Recovered deliveries per ms: in the last minute, or in the last five when none recovered then. */
   recoveredPerMs(): number
+  /** Recovered deliveries of the last 24 hours, and when the last one was seen, epoch ms. */
+  recovered(): { lastDay: number; lastAt: number | undefined }
 }
 
 const minuteMs = 60_000
 const shownMinutes = 60
+const keptMinutes = 24 * 60
 /** Small steps, so that the pace follows a change soon. */
 const stepMs = 5000
 const paceMs = [minuteMs, 5 * minuteMs] as const
 const keptSteps = Math.ceil(paceMs[1] / stepMs) + 1
 
-interface Minute {
-  missing: number | undefined
-  outcomes: Record<Outcome, number>
-}
-
-/**
- * Keeps an hour of minutes and five minutes of steps. Minutes are those of the wall clock at the start; when that clock is
- * set later, counts keep their age.
- */
-export function createHistory({ clock, missing }: HistoryOptions): History {
+/** Minutes are those of the wall clock at the start; when that clock is set later, counts keep their age. */
+export function createHistory({ clock, state }: HistoryOptions): History {
   const startedAt = clock.monotonic()
   const intoMinute = ((clock.now() % minuteMs) + minuteMs) % minuteMs
-  const minutes = new Map<number, Minute>()
+  const minutes: (ChartedState & { recovered: number })[] = []
+  /** Number of the last minute. */
+  let last = -1
   const steps = new Map<number, number>()
-  let sampled = -1
-  /** The last number of missing deliveries among dropped minutes. */
-  let before: number | undefined
+  let lastAt: number | undefined
 
   const sinceStart = (): number => clock.monotonic() - startedAt
-  const minuteNow = (): number => Math.floor((sinceStart() + intoMinute) / minuteMs)
-  const stepNow = (): number => Math.floor(sinceStart() / stepMs)
 
-  function minuteOf(index: number): Minute {
-    const known = minutes.get(index)
-    if (known !== undefined) return known
-    const made: Minute = { missing: undefined, outcomes: { recovered: 0, 'failed-again': 0, unknown: 0 } }
-    minutes.set(index, made)
-    for (const [old, { missing: then }] of minutes) {
-      if (old > index - shownMinutes) break
-      minutes.delete(old)
-      before = then ?? before
+  /** Nothing changes without an event, so the first event of a minute finds the state with which the minute began. */
+  function moveOn(): void {
+    const now = Math.floor((sinceStart() + intoMinute) / minuteMs)
+    const before = minutes.at(-1)
+    if (before !== undefined && now === last) {
+      // The first sweep ends in the middle of a minute.
+      if (before.missing === null) Object.assign(before, state())
+      return
     }
-    return made
+    for (let quiet = last + 1; before !== undefined && quiet < now; quiet += 1)
+      minutes.push({ ...before, recovered: 0 })
+    last = now
+    minutes.push({ ...state(), recovered: 0 })
+    minutes.splice(0, minutes.length - keptMinutes)
   }
 
-  function countStep(): void {
-    const step = stepNow()
+  function countRecovered(): void {
+    const minute = minutes.at(-1)
+    if (minute !== undefined) minute.recovered += 1
+    lastAt = clock.now()
+    const step = Math.floor(sinceStart() / stepMs)
     steps.set(step, (steps.get(step) ?? 0) + 1)
     for (const old of steps.keys()) if (old <= step - keptSteps) steps.delete(old)
-  }
-
-  /** Nothing changes without an event, so the first event of a minute finds the count with which the minute began. */
-  function sample(): void {
-    const index = minuteNow()
-    if (index === sampled) return
-    const now = missing()
-    if (now === undefined) return
-    sampled = index
-    minuteOf(index).missing = now
   }
 
   /** In a span that ends now; right after the start the span is one step at least. */
@@ -99,31 +92,24 @@ export function createHistory({ clock, missing }: HistoryOptions): History {
 
   return {
     note(event) {
-      sample()
-      if (event.type !== 'outcome') return
-      minuteOf(minuteNow()).outcomes[event.outcome] += 1
-      if (event.outcome === 'recovered') countStep()
+      moveOn()
+      if (event.type === 'outcome' && event.outcome === 'recovered') countRecovered()
     },
     minutes() {
-      sample()
-      const last = minuteNow()
+      moveOn()
       // The two clocks differ a little, or more when one is set: a minute begins at its second 0.
       const beginsAt = Math.round((clock.now() - sinceStart() - intoMinute) / minuteMs) * minuteMs
-      const first = last - shownMinutes + 1
-      let known = before
-      for (const [index, minute] of minutes) if (index < first) known = minute.missing ?? known
-      const all = Array.from({ length: shownMinutes }, (_, position): MinuteState => {
-        const index = first + position
-        const minute = minutes.get(index)
-        known = minute?.missing ?? known
-        const { recovered = 0, 'failed-again': failedAgain = 0, unknown = 0 } = minute?.outcomes ?? {}
-        return { at: new Date(beginsAt + index * minuteMs), missing: known ?? null, recovered, failedAgain, unknown }
+      const shown = minutes.slice(-shownMinutes)
+      return shown.map((minute, index) => {
+        const isPresent = index === shown.length - 1
+        const at = new Date(beginsAt + (last - shown.length + 1 + index) * minuteMs)
+        return { at, ...minute, ...(isPresent && state()) }
       })
-      // The minute under way shows the present.
-      const [present] = all.slice(-1)
-      if (present !== undefined) present.missing = missing() ?? present.missing
-      return all
     },
     recoveredPerMs: () => paceIn(paceMs[0]) || paceIn(paceMs[1]),
+    recovered() {
+      moveOn()
+      return { lastDay: minutes.reduce((sum, { recovered }) => sum + recovered, 0), lastAt }
+    },
   }
 }

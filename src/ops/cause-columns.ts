@@ -1,7 +1,7 @@
 // The table of causes: its columns, and the lines of each cell. The page renders them as HTML, commands as text.
 import { decisions, type Counts } from '../reconcile/decide.ts'
 import type { CauseStatus } from './causes.ts'
-import { count, fromNow, nextText, response, span } from './words.ts'
+import { count, counted, fromNow, nextText, response, span } from './words.ts'
 
 interface CellContext {
   now: Date
@@ -34,8 +34,8 @@ function stateLines({ byDecision, circuit = 'closed', records }: CauseStatus): s
 
 function typeLines({ eventTypes: { list, total } }: CauseStatus): string[] {
   if (total === 1) return list.map(({ eventType }) => eventType)
-  const shown = list.slice(0, shownTypes).map(({ eventType, records }) => `${count(records)} ${eventType}`)
-  return total > shown.length ? [...shown, `and ${count(total - shown.length)} more types`] : shown
+  const shown = list.slice(0, shownTypes).map(({ eventType, records }) => `${eventType} ${count(records)}`)
+  return total > shown.length ? [...shown, `and ${counted(total - shown.length, 'more type', 'more types')}`] : shown
 }
 
 function nextLines({ nextRetry, nextRetryBy: by }: CauseStatus, { now }: CellContext): string[] {

@@ -64,12 +64,13 @@ export interface Column {
 
 /** Roles are given: a table that a small screen shows as a list of blocks stays a table to a screen reader. */
 export function table(caption: Part, columns: readonly Column[], rows: readonly (readonly Part[])[]): Html {
-  const kind = ({ align }: Column): Part => align === 'right' && constant(' class="number"')
-  const head = columns.map((column) => html`<th role="columnheader" scope="col" ${kind(column)}>${column.name}</th>`)
+  const title = ({ name }: Column): string => name.charAt(0).toUpperCase() + name.slice(1)
+  const kind = ({ align }: Column): Part => align === 'right' && constant('class="right"')
+  const head = columns.map((column) => html`<th role="columnheader" scope="col" ${kind(column)}>${title(column)}</th>`)
   const cell = (part: Part, index: number): Part => {
     const column = columns[index] ?? { name: '' }
     if (index === 0) return html`<th role="rowheader" scope="row">${part}</th>`
-    return html`<td role="cell" data-label="${column.name}" ${kind(column)}><span>${part}</span></td>`
+    return html`<td role="cell" data-label="${title(column)}" ${kind(column)}><span>${part}</span></td>`
   }
   const body = rows.map(
     (row) =>

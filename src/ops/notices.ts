@@ -3,24 +3,24 @@ import type { Gate } from '../reconcile/retry/gates.ts'
 import type { GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
 import { clockTime, count, counted, sentence, span } from './words.ts'
 
-/** `why`: the same in short, for the headline. `also`: of a shut gate, behind the `why` of another one. */
+/** `detail`: what only this moment knows. `isAside`: it is never the headline. */
 interface NoticeReason extends Notice {
-  why?: string
-  also?: string | undefined
+  detail?: string
+  isAside?: true
 }
 
-/** A shut gate in the headline, alone and behind another one, and whether it needs a person. */
-const gateReasons: Readonly<Record<Gate, readonly [Notice['level'], why: string, also?: string]>> = {
-  disabled: ['waiting', 'Retries are switched off.', 'Retries are switched off, too.'],
-  'not-leader': ['waiting', 'This instance stands by.'],
-  paused: ['waiting', 'Retries are paused by an operator.', 'An operator has paused them, too.'],
-  'receiver-down': ['trouble', 'The receiver is down: retries wait for it.', 'The receiver is down, too.'],
-  unauthorized: ['trouble', 'The platform refuses access: retries wait.', 'The platform refuses access, too.'],
-  platform: ['trouble', 'The platform does not answer: retries wait.', 'The platform does not answer, either.'],
-  throttled: ['waiting', 'The platform asked for a pause: retries wait.', 'The platform asked for a pause, too.'],
-  outcomes: ['working', 'Retries wait for outcomes.'],
-  circuit: ['trouble', 'The receiver is failing: retries are paused.', 'The receiver is failing, too.'],
-  limit: ['working', 'Retries are under way.'],
+/** Of a shut gate, as far as nothing else is known of it. */
+const gateLevels: Readonly<Record<Gate, Notice['level']>> = {
+  disabled: 'waiting',
+  'not-leader': 'waiting',
+  paused: 'waiting',
+  'receiver-down': 'trouble',
+  unauthorized: 'trouble',
+  platform: 'trouble',
+  throttled: 'waiting',
+  outcomes: 'working',
+  circuit: 'trouble',
+  limit: 'working',
 }
 
 /** A clock, or a zone, that is so far off is a notice. */
@@ -29,30 +29,23 @@ const maxOffsetSeconds = 600
 
 const openOf = ({ failed, missing }: StatusFacts): number => missing - failed.parked
 
-function circuitReason(
-  { advice, subscriptions }: GateStatus,
-  { circuits, failed, holding }: StatusFacts,
-): NoticeReason {
-  const blocked = subscriptions ?? circuits.notClosed
-  const which = counted(blocked, 'subscription', 'subscriptions')
+function circuitReason({ advice, subscriptions }: GateStatus, { circuits, failed }: StatusFacts): NoticeReason {
+  const which = counted(subscriptions ?? circuits.notClosed, 'subscription', 'subscriptions')
   const pauses = circuits.list.map(({ pausesForSeconds }) => pausesForSeconds).filter((seconds) => seconds > 0)
   if (pauses.length === 0) {
     return {
       level: 'working',
-      text: `Retries of ${which} go out slowly, after nearly all had failed again.`,
-      advice: 'Nothing to do: each delivery that arrives lets more go out.',
-      why: 'The receiver is recovering: retries speed up as deliveries arrive.',
+      text: 'The receiver is recovering: retries speed up as deliveries arrive.',
+      detail: `Retries of ${which} go out slowly, after nearly all had failed again.`,
+      advice: 'Nothing to do.',
     }
   }
   const isAll = failed.due + failed.awaiting === 0
-  const [level, why, also] = gateReasons.circuit
   return {
-    level,
-    text: `Nearly all retries of ${which} failed again, so they are paused. A probe goes out in ${span(Math.min(...pauses) * 1000 + 999)}.`,
+    level: gateLevels.circuit,
+    text: `${isAll ? 'The' : 'A'} receiver is failing: retries of ${which} are paused.`,
+    detail: `Nearly all failed again. A probe goes out in ${span(Math.min(...pauses) * 1000 + 999)}.`,
     advice,
-    why: isAll ? why : `A receiver is failing: retries of ${which} are paused.`,
-    // Its health address has said so already.
-    also: holding.includes('receiver-down') ? undefined : also,
   }
 }
 
@@ -60,26 +53,26 @@ function standbyReason({ advice, reason }: GateStatus, { leadership }: StatusFac
   const leader = leadership?.leader ?? null
   const problem = leadership?.problem ?? null
   const known = leader === null ? 'No instance is known to lead.' : `${leader} leads.`
-  const text = `${reason} ${known}${problem === null ? '' : ` Problem with the lease: ${problem}.`}`
-  const level = leader === null && problem !== null ? 'trouble' : 'waiting'
-  return { level, text, advice, why: `This instance stands by. ${known}` }
+  const detail = problem === null ? known : `${known} Problem with the lease: ${problem}.`
+  return { level: leader === null && problem !== null ? 'trouble' : 'waiting', text: reason, detail, advice }
 }
 
-/** The part of a gate's sentence that only this moment knows. */
-function detailOf(gate: Gate, { rate, receiver }: StatusFacts): string {
-  if (gate === 'throttled') return ` It goes on for ${span(rate.throttledForSeconds * 1000 + 999)}.`
+/** The part of a gate's sentences that only this moment knows. */
+function detailOf({ gate, since }: GateStatus, { now, rate, receiver }: StatusFacts): string {
   const last = receiver?.detail ?? null
-  return gate === 'receiver-down' && last !== null ? ` The last check: ${last}.` : ''
+  return [
+    ...(gate === 'throttled' ? [`It goes on for ${span(rate.throttledForSeconds * 1000 + 999)}.`] : []),
+    ...(gate === 'receiver-down' && last !== null ? [`The last check: ${last}.`] : []),
+    ...(since === null ? [] : [`Since ${clockTime(since, now)} UTC.`]),
+  ].join(' ')
 }
 
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
-  const { advice, gate, reason, since } = shut
+  const { advice, gate, reason } = shut
   if (gate === 'circuit') return circuitReason(shut, status)
   if (gate === 'not-leader') return standbyReason(shut, status)
-  const [level, why, also] = gateReasons[gate]
-  const more = detailOf(gate, status)
-  const from = since === null ? '' : ` Since ${clockTime(since, status.now)} UTC.`
-  return { level, text: `${reason}${more}${from}`, advice, why, also }
+  if (gate === 'limit') return { level: 'working', text: 'Retries are under way.', detail: reason, advice }
+  return { level: gateLevels[gate], text: reason, detail: detailOf(shut, status), advice }
 }
 
 function gateReasonsOf(status: StatusFacts): NoticeReason[] {
@@ -90,116 +83,97 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
     .map((shut) => gateReason(shut, status))
 }
 
-function sweepReasons({ lastFullSweep, now, sweeps }: StatusFacts): NoticeReason[] {
-  const last = sweeps[0]
-  if (last?.result === 'failed') {
-    const known =
-      lastFullSweep === null ? 'Nothing is known yet.' : `This is as of ${clockTime(lastFullSweep, now)} UTC.`
-    const problem = last.problem === undefined ? '' : ` (${last.problem})`
-    return [
-      {
-        level: 'trouble',
-        text: `The last sweep failed${problem}. ${known}`,
-        advice: `${sentence(last.advice ?? 'see the log')} The daemon tries again by itself.`,
-        why: "The platform's list cannot be read.",
-      },
-    ]
-  }
-  const lastFull = sweeps.find(({ kind }) => kind === 'full')
-  if (lastFull?.result !== 'incomplete') return []
-  const text = 'The last full sweep did not see the whole window.'
-  return [
-    { level: 'waiting', text, advice: 'Nothing to do unless it stays so: then look for slice_skipped in the log.' },
-  ]
-}
-
 /** Fewer in a row may be the trouble of these records alone. */
 const minNotAccepted = 10
 
-function refusalReasons(status: StatusFacts): NoticeReason[] {
-  const { inARow, reason } = status.notAccepted ?? { inARow: 0 }
-  if (inARow < minNotAccepted || openOf(status) === 0) return []
+/** Reasons apart from gates, and whether each is so now. */
+function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[] {
+  const { beyondWindow, clock, expiring, lastFullSweep, notAccepted, now, parked, stuckProcessing, sweeps } = status
+  const { offsetSeconds, platform } = status.timeZone
+  const { api, auth } = clock.skewSeconds
+  const skew = Math.abs(api) > Math.abs(auth) ? api : auth
+  const offset = Math.abs(offsetSeconds ?? 0)
+  const isPast = (at: Date | null): boolean => at !== null && at <= now
+  const problem = sweeps[0]?.problem
+  const { inARow, reason } = notAccepted ?? { inARow: 0 }
+  const leavingParked = expiring.byDecision.parked
+  const leaving = expiring.total - leavingParked
+  const soon = leavingParked === 0 ? '' : ` ${counted(leavingParked, 'leaves', 'leave')} the window soon.`
   return [
     {
+      isSo: isLastSweepFailed(status),
+      level: 'trouble',
+      text: `The last sweep failed${problem === undefined ? '' : ` (${problem})`}.`,
+      detail: lastFullSweep === null ? 'Nothing is known yet.' : `This is as of ${clockTime(lastFullSweep, now)} UTC.`,
+      advice: `${sentence(sweeps[0]?.advice ?? 'see the log')} The daemon tries again by itself.`,
+    },
+    {
+      isSo: !isLastSweepFailed(status) && sweeps.find(({ kind }) => kind === 'full')?.result === 'incomplete',
+      level: 'waiting',
+      text: 'The last full sweep did not see the whole window.',
+      advice: 'Nothing to do unless it stays so: then look for slice_skipped in the log.',
+      isAside: true,
+    },
+    {
+      isSo: inARow >= minNotAccepted && openOf(status) > 0,
       level: 'trouble',
       text: `None of the last ${count(inARow)} retries was accepted (${reason}).`,
       advice: "If it lasts, ask the platform's operator. Each record is retried after its backoff.",
-      why: 'The platform accepts no retry.',
     },
-  ]
-}
-
-function recordReasons({ beyondWindow, expiring, stuckProcessing }: StatusFacts): NoticeReason[] {
-  const leaving = expiring.total - expiring.byDecision.parked
-  const reasons: (NoticeReason & { records: number })[] = [
     {
-      records: leaving,
+      isSo: leaving > 0,
       level: 'trouble',
       text: `${counted(leaving, 'delivery leaves the window soon, and is', 'deliveries leave the window soon, and are')} not retried after that.`,
       advice: 'Bring the receiver up now, or raise window.lookback.',
-      why: 'Deliveries leave the window soon.',
     },
     {
-      records: beyondWindow,
+      isSo: beyondWindow > 0,
       level: 'waiting',
       text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than the window, and not retried.`,
       advice: 'If they are wanted, raise window.lookback.',
+      isAside: true,
     },
     {
-      records: stuckProcessing,
+      isSo: stuckProcessing > 0,
       level: 'waiting',
       text: `${counted(stuckProcessing, 'delivery has', 'deliveries have')} been processing for too long.`,
       advice: 'Ask the operator of the platform.',
+      isAside: true,
     },
-  ]
-  return reasons.filter(({ records }) => records > 0).map(({ records: _, ...reason }) => reason)
-}
-
-function surroundingReasons({ certificateExpires, clock, now, timeZone, tokenExpires }: StatusFacts): NoticeReason[] {
-  const { api, auth } = clock.skewSeconds
-  const skew = Math.abs(api) > Math.abs(auth) ? api : auth
-  const offset = Math.abs(timeZone.offsetSeconds ?? 0)
-  const isPast = (at: Date | null): boolean => at !== null && at <= now
-  const reasons: (NoticeReason & { isSo: boolean })[] = [
     {
       isSo: offset > maxOffsetSeconds,
       level: 'trouble',
-      text: `Attempts are shown ${span(offset * 1000)} off: the platform's zone is not ${timeZone.platform}.`,
+      text: `Attempts are shown ${span(offset * 1000)} off: the platform's zone is not ${platform}.`,
       advice: 'Correct platform.timeZone: fresh failures may be hidden.',
-      why: 'platform.timeZone is wrong.',
     },
     {
       isSo: Math.abs(skew) > maxSkewSeconds,
       level: 'waiting',
       text: `This host's clock is ${span(Math.abs(skew) * 1000)} ${skew > 0 ? 'behind' : 'ahead of'} the platform's.`,
       advice: 'Set it; the times here are those of this host.',
+      isAside: true,
     },
     {
-      isSo: isPast(certificateExpires),
+      isSo: isPast(status.certificateExpires),
       level: 'trouble',
       text: 'The certificate has expired.',
       advice: 'Have a new one registered.',
-      why: 'The certificate has expired.',
     },
     {
-      isSo: isPast(tokenExpires),
+      isSo: isPast(status.tokenExpires),
       level: 'trouble',
       text: 'The access token has expired.',
       advice: 'See the log for why there is no new one.',
-      why: 'The access token has expired.',
+    },
+    {
+      isSo: parked.total > 0,
+      level: 'waiting',
+      text: `${counted(parked.total, 'delivery is', 'deliveries are')} parked at retry.maxAttempts, and not retried any more.${soon}`,
+      advice:
+        'Find out by the event ids why the receiver refuses them, then: webhook-reconciler retry --event ID --parked',
+      isAside: true,
     },
   ]
-  return reasons.filter(({ isSo }) => isSo).map(({ isSo: _, ...reason }) => reason)
-}
-
-function parkedNotices({ expiring, parked }: StatusFacts): NoticeReason[] {
-  if (parked.total === 0) return []
-  const leaving = expiring.byDecision.parked
-  const soon = leaving === 0 ? '' : ` ${counted(leaving, 'leaves', 'leave')} the window soon.`
-  const text = `${counted(parked.total, 'delivery is', 'deliveries are')} parked at retry.maxAttempts, and not retried any more.${soon}`
-  const advice =
-    'Find out by the event ids why the receiver refuses them, then: webhook-reconciler retry --event ID --parked'
-  return [{ level: 'waiting', text, advice }]
 }
 
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
@@ -229,39 +203,34 @@ function missingText(status: StatusFacts): string {
   return missing === failed.parked ? `${are} parked, nothing else is missing.` : `${are} missing.`
 }
 
-/** The worst reason in short, and behind it each gate that is shut besides. */
-function whyOf(reasons: readonly NoticeReason[]): string {
-  const [worst, ...others] = reasons.filter(({ why }) => why !== undefined)
-  const gates = others.filter(({ also }) => also !== undefined)
-  const isGate = worst?.also !== undefined
-  return [worst?.why, ...gates.map(({ also, why }, index) => (isGate || index > 0 ? also : why))].join(' ')
-}
-
-/** The headline's level and beginning: of the worst reason that has one, else of what goes on. */
-function headOf(reasons: readonly NoticeReason[], status: StatusFacts): readonly [Level, string] {
-  const { failed, inFlight, lastFullSweep, missing } = status
-  const first = reasons.find(({ why }) => why !== undefined)
-  if (first !== undefined) return [first.level, whyOf(reasons)]
-  if (lastFullSweep === null) return ['working', 'The first sweep is under way.']
-  if (missing === 0) return [reasons[0]?.level ?? 'well', '']
-  if (openOf(status) === 0) return ['waiting', '']
+/** The level, and the beginning of the headline, where no reason has one: what goes on. */
+function goingOn(
+  { failed, inFlight, lastFullSweep, missing }: StatusFacts,
+  worst: Level | undefined,
+): readonly [Level, string] {
+  if (lastFullSweep === null) return ['working', 'The first sweep is under way. ']
+  if (missing === 0) return [worst ?? 'well', '']
+  if (missing === failed.parked) return ['waiting', '']
   const isBackingOff = inFlight + failed.due + failed.awaiting + failed.held === 0
-  return ['working', isBackingOff ? 'Retries wait for their backoff.' : 'Retries are under way.']
+  return ['working', isBackingOff ? 'Retries wait for their backoff. ' : 'Retries are under way. ']
 }
 
 export function summaryOf(status: StatusFacts): StatusSummary {
-  const open = [
-    ...gateReasonsOf(status),
-    ...sweepReasons(status),
-    ...refusalReasons(status),
-    ...recordReasons(status),
-    ...surroundingReasons(status),
-  ].toSorted(worstFirst)
-  const [level, why] = headOf(open, status)
-  const notices = [...open, ...parkedNotices(status)].toSorted(worstFirst)
+  const conditions = conditionsOf(status).filter(({ isSo }) => isSo)
+  const reasons = [...gateReasonsOf(status), ...conditions].toSorted(worstFirst)
+  const head: NoticeReason | undefined = reasons.find(({ isAside }) => isAside !== true)
+  const [level, text] = head === undefined ? goingOn(status, reasons[0]?.level) : [head.level, `${head.text} `]
   return {
     level,
-    headline: `${why} ${missingText(status)}`.trim(),
-    notices: notices.map(({ advice, level: own, text }) => ({ level: own, text, advice })),
+    headline: text + missingText(status),
+    detail: head?.detail ?? '',
+    advice: head?.advice ?? '',
+    notices: reasons
+      .filter((reason) => reason !== head)
+      .map((other) => ({
+        level: other.level,
+        text: `${other.text} ${other.detail ?? ''}`.trim(),
+        advice: other.advice,
+      })),
   }
 }

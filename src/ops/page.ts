@@ -1,137 +1,162 @@
 // The status page: the status document as HTML, rendered here without any script. A pure function.
-import { html, section, type Html, type Part } from './html.ts'
-import { causes, missingChart, parked, partsOf, sub, sweeps, time } from './page-details.ts'
-import { isLastSweepFailed, isWholeKnown } from './notices.ts'
-import { icon, mark, styleElement } from './page-styles.ts'
-import type { StatusDocument } from './status-document.ts'
-import { clockTime, count, fromNow, pace, span, word } from './words.ts'
+import { causeColumns, decisionLines } from './cause-columns.ts'
+import { missingChart } from './chart.ts'
+import { html, section, table, type Html, type Part } from './html.ts'
+import { isWholeKnown } from './notices.ts'
+import { styleElement } from './page-styles.ts'
+import type { Level, StatusDocument } from './status-document.ts'
+import { clockTime, count, counted, fromNow, pace, response, span, word } from './words.ts'
 
 const refreshSeconds = 10
+/** More of them are in /status. */
+const shownCauses = 10
+const shownParked = 20
+const dayMs = 24 * 3_600_000
 
-function header({ instance, now }: StatusDocument, refreshes: boolean): Html {
+/** A time that machines can read too. */
+function time(at: Date | null, now: Date): Part {
+  return at === null ? 'none' : html`<time datetime="${at.toISOString()}">${clockTime(at, now)}</time>`
+}
+
+const more = (text: Part): Html => html`<p class="sub">${text}</p>`
+const lines = (texts: readonly string[]): Html[] => texts.map((text) => html`<span class="row">${word(text)}</span> `)
+const chip = (level: Level): Html => html`<b class="level ${level}">${level}</b>`
+
+/** A sentence in which commands stand out, and are not broken. */
+function advised(text: string): Part {
+  return text
+    .split(/(webhook-reconciler [a-z]+(?: --[a-z]+(?: [A-Z]+)?)*)/)
+    .map((part, index) =>
+      index % 2 === 1
+        ? html`<code class="command">${part.split(' ').map((one) => html`<span>${one}</span> `)}</code>`
+        : part,
+    )
+}
+
+function header({ instance, lastCompleteSweep, now }: StatusDocument, refreshes: boolean): Html {
   const [text, link] = refreshes ? ['Stop refreshing', '?refresh=off'] : ['Refresh', '?refresh=on']
-  const shown = now.toISOString()
+  const seen = lastCompleteSweep === null ? 'never seen' : `seen ${fromNow(lastCompleteSweep, now)}`
   return html`<header>
-    <p class="name">Webhook reconciler <b>${word(instance)}</b></p>
+    <p>Webhook reconciler <b>${word(instance)}</b></p>
     <p class="sub">
-      <time datetime="${shown}">${shown.slice(0, 10)} ${shown.slice(11, 19)}</time> UTC ·
-      ${refreshes ? `refreshes every ${refreshSeconds} s` : 'does not refresh'} · <a href="${link}">${text}</a>
+      <time datetime="${now.toISOString()}">${now.toISOString().slice(0, 19).replace('T', ' ')}</time> UTC · whole
+      window ${seen} · ${refreshes && `refreshes every ${refreshSeconds} s · `}<a href="${link}">${text}</a>
     </p>
   </header>`
 }
 
-function headline({ lastCompleteSweep, now, summary }: StatusDocument): Html {
-  const seen =
-    lastCompleteSweep === null
-      ? 'No full sweep has seen the whole window yet.'
-      : `The whole window was last seen ${fromNow(lastCompleteSweep, now)}.`
-  return html`<div class="card headline ${summary.level}">
-    ${mark(summary.level)}
-    <div>
-      <h1>${summary.headline}</h1>
-      <p>${seen}</p>
-    </div>
-  </div>`
-}
-
-/** The share of each decision: a bar, and the same in words. */
-function shares({ failed, missing }: StatusDocument): Part {
-  const parts = partsOf(failed)
-  if (parts.length === 0) return sub('in the window')
-  let from = 0
-  const bars = parts.map(({ kind, records }) => {
-    const bar = html`<rect class="${kind}" x="${from}" width="${records}" height="1" />`
-    from += records
-    return bar
-  })
-  const items = parts.map(
-    ({ kind, text }) =>
-      html`<li>
-        <svg viewBox="0 0 1 1" aria-hidden="true"><rect class="${kind}" width="1" height="1" /></svg>${text}
-      </li>`,
+function headline({ summary: { advice, detail, headline: text, level, notices } }: StatusDocument): Html {
+  const items = notices.map(
+    (notice) => html`<li>${chip(notice.level)} <strong>${notice.text}</strong> ${advised(notice.advice)}</li>`,
   )
-  return html`<svg class="share" viewBox="0 0 ${missing} 1" preserveAspectRatio="none" aria-hidden="true">${bars}</svg>
-    <ul class="parts">
-      ${items}
-    </ul>`
-}
-
-function figure(name: string, big: Part, below: Part): Html {
-  return html`<div class="card">
-    <dt>${name}</dt>
-    <dd>
-      <div class="big">${big}</div>
-      ${below}
-    </dd>
+  return html`<div class="card headline ${level}">
+    ${chip(level)}
+    <h1>${text}</h1>
+    ${`${detail}${advice}` !== '' && html`<p>${detail} ${advised(advice)}</p>`}
+    ${
+      items.length > 0 &&
+      html`<ul class="notices">
+        ${items}
+      </ul>`
+    }
   </div>`
 }
 
-function missingFigure(status: StatusDocument): Html {
-  const { lastFullSweep, missing } = status
-  const none = lastFullSweep === null ? 'Not known yet' : 'None known'
-  const atLeast = missing === 0 ? none : `at least ${count(missing)}`
-  return figure('Missing', isWholeKnown(status) ? count(missing) : atLeast, shares(status))
-}
-
-function oldestFigure({ lastFullSweep, now, oldestOpenEvent, parked }: StatusDocument): Html {
-  const event = oldestOpenEvent ?? parked.list[0]?.event ?? null
-  if (event === null) return figure('Oldest', lastFullSweep === null ? 'Not known yet' : 'None', undefined)
-  const age = span(now.getTime() - event.getTime())
-  return figure('Oldest', age, sub(html`since ${time(event, now)}${oldestOpenEvent === null && ', parked'}`))
-}
-
-function doneFigure(status: StatusDocument): Html {
+/** When all has arrived, and by what that is known. */
+function doneOf(status: StatusDocument): [string, string] {
   const { drain, failed, lastFullSweep, missing, now } = status
-  const show = (big: string, text: Part): Html => figure('Done', big, sub(text))
-  if (lastFullSweep === null) return show('Not known yet', 'No full sweep has ended.')
-  if (missing === 0 && !isWholeKnown(status)) {
-    const why = isLastSweepFailed(status)
-      ? 'The last sweep failed.'
-      : 'The last full sweep did not see the whole window.'
-    return show('Not known', why)
+  if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
+  if (missing === 0) {
+    return isWholeKnown(status) ? ['Now', 'Everything has arrived.'] : ['Not known', 'The window was not seen whole.']
   }
-  if (missing === 0) return show('Now', 'Everything has arrived.')
-  if (missing === failed.parked) return show('Not by itself', 'Parked deliveries are not retried.')
-  if (drain.doneAt === null) {
-    return show(
-      'Unknown',
-      drain.recoveredPerMinute > 0 ? 'Retries wait at present.' : 'No delivery arrives at present.',
-    )
-  }
-  const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
+  if (missing === failed.parked) return ['Not by itself', 'Parked deliveries are not retried.']
+  if (drain.doneAt === null) return ['Unknown', drain.recoveredPerMinute > 0 ? 'Retries wait.' : 'No delivery arrives.']
   // To the minute: it is an estimate.
   const at = clockTime(drain.doneAt, now).slice(0, -':00'.length)
-  const rest = failed.parked > 0 ? ', without parked ones' : ''
-  return show(fromNow(drain.doneAt, now), `about ${at}, ${basis}${rest}`)
+  const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
+  return [fromNow(drain.doneAt, now), `about ${at}, ${basis}${failed.parked > 0 ? ', without parked ones' : ''}`]
 }
 
 function figures(status: StatusDocument): Html {
-  const { drain, failed, inFlight } = status
-  const busy = `${count(inFlight)} in flight, ${count(failed.awaiting)} awaiting outcome`
-  return html`<dl class="figures">
-    ${missingFigure(status)} ${oldestFigure(status)}
-    ${figure('Recovered', `${pace(drain.recoveredPerMinute)} a minute`, sub(busy))} ${doneFigure(status)}
-  </dl>`
+  const { drain, failed, inFlight, lastFullSweep, missing, now, parked: atLimit, recovered, startedAt } = status
+  const known = lastFullSweep === null ? 'Not known yet' : 'None known'
+  const atLeast = missing === 0 ? known : `at least ${count(missing)}`
+  const oldest = status.oldestOpenEvent ?? atLimit.list[0]?.event ?? null
+  const uptime = now.getTime() - startedAt.getTime()
+  const since = uptime < dayMs ? `since the start, ${span(uptime)} ago` : 'in the last 24 h'
+  const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
+  const all: readonly (readonly [name: string, big: string, below: Part])[] = [
+    ['Missing', isWholeKnown(status) ? count(missing) : atLeast, lines(decisionLines({ ...failed, excluded: 0 }))],
+    [
+      'Oldest',
+      oldest === null ? (isWholeKnown(status) ? 'None' : known) : span(now.getTime() - oldest.getTime()),
+      oldest && html`since ${time(oldest, now)}${status.oldestOpenEvent === null && ', parked'}`,
+    ],
+    missing === 0
+      ? ['Recovered', count(recovered.lastDay), `${since}${last}`]
+      : [
+          'Recovered',
+          `${pace(drain.recoveredPerMinute)} a minute`,
+          lines([
+            `${count(recovered.lastDay)} ${since}${last}`,
+            `${count(inFlight)} in flight, ${count(failed.awaiting)} awaiting outcome`,
+          ]),
+        ],
+    ['Done', ...doneOf(status)],
+  ]
+  const items = all.map(
+    ([name, big, below]) =>
+      html`<div>
+        <dt>${name}</dt>
+        <dd class="big">${big}</dd>
+        <dd class="sub">${below}</dd>
+      </div>`,
+  )
+  return html`<dl class="card figures">${items}</dl>`
 }
 
-function notices({ summary }: StatusDocument): Part {
-  const items = summary.notices.map(
-    ({ advice, level, text }) =>
-      html`<li class="${level}">
-        ${mark(level)}
-        <div><strong>${text}</strong> ${advice}</div>
-      </li>`,
-  )
-  return (
-    items.length > 0 &&
-    section(
-      'notices',
-      'Notices',
-      html`<ul class="notices">
-        ${items}
-      </ul>`,
-    )
-  )
+function causes({ causes: { list, more: rest, onlyCounted, total }, now }: StatusDocument): Part {
+  if (total === 0 && onlyCounted === 0) return undefined
+  const shown = list.slice(0, shownCauses)
+  const hidden = list.slice(shownCauses).reduce((sum, { records }) => sum + records, rest.records)
+  const rows = shown.map((cause) => causeColumns.map((column) => lines(column.lines(cause, { now, idOf: (id) => id }))))
+  const left = total - shown.length
+  return section('causes', 'Causes', [
+    table(`${counted(total, 'cause', 'causes')}, the largest first.`, causeColumns, rows),
+    left > 0 && more(`And ${counted(left, 'cause', 'causes')} with ${counted(hidden, 'delivery', 'deliveries')}.`),
+    onlyCounted > 0 &&
+      more(
+        `And ${counted(onlyCounted, 'delivery', 'deliveries')} of which only the number is known: the backlog is full (backlog.maxRecords).`,
+      ),
+  ])
+}
+
+const parkedColumns = [
+  { name: 'event id' },
+  { name: 'event type' },
+  { name: 'subscription' },
+  { name: 'last answer' },
+  { name: 'event' },
+  { name: 'last attempt' },
+] as const
+
+function parked({ now, parked: { list, total } }: StatusDocument): Part {
+  if (total === 0) return undefined
+  const rows = list
+    .slice(0, shownParked)
+    .map((record) => [
+      word(record.eventId),
+      word(record.eventType),
+      html`<code>${word(record.subscriptionId)}</code>`,
+      response(record.responseStatusCode),
+      time(record.event, now),
+      time(record.lastAttempt, now),
+    ])
+  const left = total - rows.length
+  return section('parked', 'Parked', [
+    table('At retry.maxAttempts, and not retried any more. The oldest event first.', parkedColumns, rows),
+    left > 0 && more(html`And ${counted(left, 'more record', 'more records')}; see <a href="status">/status</a>.`),
+  ])
 }
 
 /** `2.5 s ahead`. Less than a second is within the precision of `Date` headers. */
@@ -140,59 +165,69 @@ function ahead(seconds: number): string {
   return `${count(Math.abs(seconds))} s ${seconds > 0 ? 'ahead' : 'behind'}`
 }
 
-const expiry = (at: Date | null, now: Date): Part =>
-  at === null ? 'none' : html`${fromNow(at, now)}, ${time(at, now)}`
-
-/** The conditions of all work: token, clocks, zone. */
-function surroundings(status: StatusDocument): Html {
-  const { certificateExpires, circuits, clock, now, rate, receiver, startedAt, timeZone } = status
+/** The conditions of all work. What is wrong with them is a notice. */
+function surroundings({
+  certificateExpires,
+  clock,
+  now,
+  rate,
+  startedAt,
+  sweeps,
+  timeZone,
+  ...rest
+}: StatusDocument): Html {
+  const expiry = (at: Date | null): Part => (at === null ? 'none' : html`${fromNow(at, now)}, ${time(at, now)}`)
   const offset = timeZone.offsetSeconds
-  const health = receiver?.up === true ? 'up' : receiver?.up === false ? 'down' : 'not asked yet'
-  const rows: readonly (readonly [string, Part])[] = [
-    ['Access token ends', expiry(status.tokenExpires, now)],
-    ...(certificateExpires === null ? [] : [['Certificate ends', expiry(certificateExpires, now)] as const]),
+  const facts: readonly (readonly [name: string, value: Part])[] = [
+    ...sweeps
+      .filter(({ result }, index) => index === 0 || result === 'failed')
+      .map(({ endedAt, kind, listed, result }) => {
+        const text = `${kind}, ${result}, ${counted(listed, 'row', 'rows')}, ${fromNow(endedAt, now)}`
+        return [result === 'failed' ? 'Failed sweep' : 'Last sweep', text] as const
+      }),
+    ['Next tick', rest.nextTick === null ? 'not known' : fromNow(rest.nextTick, now)],
+    ['Access token ends', expiry(rest.tokenExpires)],
+    ['Certificate ends', expiry(certificateExpires)],
     ['Platform clock', ahead(clock.skewSeconds.api)],
     ['Identity clock', ahead(clock.skewSeconds.auth)],
     ['Platform zone', `${timeZone.platform}, ${offset === null ? 'not checked yet' : `${count(offset)} s off`}`],
-    ['Next tick', status.nextTick === null ? 'not known' : fromNow(status.nextTick, now)],
     ['Calls allowed', `${count(rate.callsPerSecond)} a second`],
-    ['Circuits', circuits.notClosed === 0 ? 'all closed' : `${count(circuits.notClosed)} not closed`],
-    ...(receiver === null ? [] : [['Receiver', health] as const]),
     ['Running', html`${span(now.getTime() - startedAt.getTime())}, since ${time(startedAt, now)}`],
   ]
-  const items = rows.map(
-    ([name, value]) =>
-      html`<dt>${name}</dt>
-        <dd>${value}</dd>`,
-  )
-  return section('surroundings', 'Token, clocks, limits', html`<dl class="facts">${items}</dl>`)
+  return html`<details class="card">
+    <summary><h2>Sweeps, token, clocks, limits</h2></summary>
+    <dl class="facts">
+      ${facts.map(
+        ([name, value]) =>
+          html`<dt>${name}</dt>
+            <dd>${value}</dd>`,
+      )}
+    </dl>
+  </details>`
 }
 
 /** The page of this document. With `refreshes` the browser asks again every ten seconds. */
 export function renderPage(status: StatusDocument, { refreshes }: { refreshes: boolean }): string {
-  const { level, headline: text } = status.summary
   const page = html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
-        <title>${text} · ${word(status.instance)} · Webhook reconciler</title>
+        <title>${status.summary.headline} · ${word(status.instance)} · Webhook reconciler</title>
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex" />
-        <meta name="color-scheme" content="light dark" />
-        ${refreshes && html`<meta http-equiv="refresh" content="${refreshSeconds}" />`} ${icon(level)} ${styleElement}
+        ${refreshes && html`<meta http-equiv="refresh" content="${refreshSeconds}" />`}
+        <link rel="icon" href="data:," />
+        ${styleElement}
       </head>
       <body>
         ${header(status, refreshes)}
         <main>
-          ${headline(status)} ${figures(status)} ${notices(status)} ${missingChart(status.history)} ${causes(status)}
-          ${parked(status)}
-          <div class="pair">${sweeps(status)}${surroundings(status)}</div>
+          ${headline(status)} ${figures(status)} ${missingChart(status.history)} ${causes(status)} ${parked(status)}
+          ${surroundings(status)}
         </main>
-        <footer>
-          <p class="sub">
-            Version ${status.version} · as JSON: <a href="status">/status</a> · for Prometheus:
-            <a href="metrics">/metrics</a>
-          </p>
+        <footer class="sub">
+          Version ${status.version} · as JSON: <a href="status">/status</a> · for Prometheus:
+          <a href="metrics">/metrics</a>
         </footer>
       </body>
     </html> `

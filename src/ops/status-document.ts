@@ -21,9 +21,12 @@ export interface Notice {
 export interface StatusSummary {
   /** Of the headline. Parked records alone, which stay for as long as the window is, are no trouble. */
   level: Level
-  /** Why it stands so, and how many deliveries are missing; one or two sentences. */
+  /** The worst notice, or what goes on, and how many deliveries are missing. */
   headline: string
-  /** The worst first. */
+  /** More on that notice, and its advice; empty without one. */
+  detail: string
+  advice: string
+  /** The other ones, the worst first. */
   notices: Notice[]
 }
 
@@ -136,7 +139,9 @@ export interface StatusFacts {
   }
   /** Records at `retry.maxAttempts`, which are not retried any more: how many, and the oldest (at most 100). */
   parked: { total: number; list: ParkedRecord[] }
-  /** The last hour by minutes (60), oldest first; the last one is under way. */
+  /** Deliveries seen to recover in the last 24 hours, as far as the process has run, and when the last one was. */
+  recovered: { lastDay: number; lastAt: Date | null }
+  /** The last 60 minutes since the start of the process, oldest first; the last one is under way. */
   history: MinuteState[]
 }
 

@@ -3,7 +3,7 @@ import type { LeadershipState } from '../coordination/leadership.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
 import { gateTable, type ShutGate } from '../reconcile/retry/gates.ts'
 import { drainOf } from '../reconcile/drain.ts'
-import type { MinuteState } from '../observe/history.ts'
+import type { History, MinuteState } from '../observe/history.ts'
 import { maxSweeps } from '../observe/progress.ts'
 import { expiringDecisions, type Snapshot } from '../observe/snapshot.ts'
 import { showCause, toDate, type Causes } from './causes.ts'
@@ -22,6 +22,7 @@ export interface StatusState extends Snapshot {
   causes: Causes
   /** The last 60 minutes, oldest first. */
   history: readonly MinuteState[]
+  recovered: ReturnType<History['recovered']>
 }
 
 const maxCircuits = 1000
@@ -132,6 +133,7 @@ function factsOf(state: StatusState): StatusFacts {
     },
     causes: toCausesStatus(state),
     parked: { total: Math.max(failed.parked, causes.parked.list.length), list: causes.parked.list },
+    recovered: { lastDay: state.recovered.lastDay, lastAt: toDate(state.recovered.lastAt) },
     history: [...state.history],
   }
 }

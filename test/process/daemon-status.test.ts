@@ -161,7 +161,9 @@ describe('status', () => {
     summary: {
       level: 'waiting',
       headline: 'Retries are paused by an operator. 5 deliveries are missing.',
-      notices: [{ level: 'waiting', text: 'Retries are paused by an operator.', advice: 'To go on: resume.' }],
+      detail: 'Since 12:00:00 UTC.',
+      advice: 'To go on: resume.',
+      notices: [{ level: 'trouble', text: 'The certificate has expired.', advice: 'Have a new one registered.' }],
     },
     missing: 5,
     failed: { due: 0, held: 3, parked: 2, excluded: 9 },
@@ -206,6 +208,7 @@ describe('status', () => {
     expect(out.replaceAll(/:\d{4,5},/g, ':PORT,')).toBe(
       `beside at http://127.0.0.1:PORT, version 0.2.0, 2026-01-15T14:00:30+02:00
 waiting  Retries are paused by an operator. 5 deliveries are missing.
+         -> Since 12:00:00 UTC. To go on: resume.
 
 missing          5 (2 parked, 3 held)
 recovering       12.5 a minute, done in about 5m (last backoff)
@@ -213,8 +216,8 @@ retries          0 in flight, 0 without an outcome, 20 calls/s
 last full sweep  30s ago
 next tick        in 25s
 
-waiting  Retries are paused by an operator.
-         -> To go on: resume.
+trouble  The certificate has expired.
+         -> Have a new one registered.
 
 SUBSCRIPTION  LAST ANSWER  MISSING  DECISION  NEXT RETRY          OLDEST  EVENT TYPES
 11111111      no response        3  held      when retries go on  30 s    a?[2Jb

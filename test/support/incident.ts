@@ -51,15 +51,14 @@ export function aParkedRecord(n: number, changes: Partial<ParkedRecord> = {}): P
 function anHour(): MinuteState[] {
   return Array.from({ length: 60 }, (_, minute) => {
     const back = Math.max(0, minute - 38)
-    const failedAgain = minute > 12 && minute < 40 ? (minute % 7 === 0 ? 10 : 1) : back > 0 && back < 6 ? 3 : 0
     const missing =
       minute < 4 ? 12 : Math.max(7000, 7950 - Math.round(back ** 2 * 2.155)) - (minute < 20 ? (20 - minute) * 480 : 0)
     return {
       at: new Date(incidentNow - (59 - minute) * minuteMs),
       missing: minute < 2 ? null : missing,
       recovered: back === 0 ? 0 : Math.min(95, Math.round(back ** 1.6)),
-      failedAgain,
-      unknown: 0,
+      circuits: minute > 12 ? 1 : 0,
+      paused: minute > 30 && minute < 36,
     }
   })
 }
@@ -130,6 +129,7 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     certificateExpiresAt: incidentNow + 212 * 24 * hourMs,
     causes: incidentCauses(),
     history: anHour(),
+    recovered: { lastDay: 1240, lastAt: incidentNow - 2000 },
     recoveredPerMs: 95 / minuteMs,
     skewMs: { auth: 20, api: -310 },
     timeOffsetMs: 0,

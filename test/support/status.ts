@@ -57,6 +57,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     progressDueAt: 0,
     recoveryTargetMs: 0,
     history: [],
+    recovered: { lastDay: 0, lastAt: undefined },
     recoveredPerMs: 0,
     skewMs: { auth: 0, api: 0 },
     timeZone: 'UTC',

@@ -32,7 +32,7 @@ function textOf(page: string): string {
     .replaceAll(/<[^>]*>/g, ' ')
     .replaceAll('&#39;', "'")
     .replaceAll(/\s+/g, ' ')
-    .replaceAll(' ,', ',')
+    .replaceAll(/ (?=[,.])/g, '')
 }
 
 const read = (state: StatusState): string => textOf(pageOf(state))
@@ -40,15 +40,22 @@ const read = (state: StatusState): string => textOf(pageOf(state))
 describe('in one look', () => {
   test('nothing is missing', () => {
     const text = read(aStatusState(swept))
-    expect(text).toContain('Nothing is missing. The whole window was last seen 12 s ago.')
+    expect(text).toContain('whole window seen 12 s ago')
+    expect(text).toContain('well Nothing is missing.')
     expect(text).toContain('Missing 0 ')
+    expect(text).toContain('Recovered 0 since the start, 1 h ago')
     expect(text).toContain('Done Now Everything has arrived.')
-    for (const heading of ['Causes', 'Parked', 'Notices']) expect(text).not.toContain(heading)
+    for (const heading of ['Causes', 'Parked', 'Missing, ']) expect(text).not.toContain(heading)
+    const recovered = { lastDay: 1240, lastAt: incidentNow - 5 * 60 * minuteMs }
+    expect(read(aStatusState({ ...swept, recovered, startedAt: 0 }))).toContain(
+      'Recovered 1,240 in the last 24 h; the last 5 h ago',
+    )
   })
 
   test('before the first sweep nothing is said to be well', () => {
     const text = read(aStatusState())
-    expect(text).toContain('Nothing is known yet. No full sweep has seen the whole window yet.')
+    expect(text).toContain('Nothing is known yet.')
+    expect(text).toContain('whole window never seen')
     expect(text).toContain('Missing Not known yet')
     expect(text).toContain('Oldest Not known yet')
     expect(text).not.toContain('Nothing is missing')
@@ -64,9 +71,11 @@ describe('in one look', () => {
   test('an incident: why, how many, since when, at which pace, and when it will be done', () => {
     const text = read(anIncident())
     expect(text).toContain('A receiver is failing: retries of 1 subscription are paused. 7,000 deliveries are missing.')
-    expect(text).toContain('Missing 7,000 4,300 due 1,791 held 24 awaiting outcome 876 backing off 9 parked')
+    expect(text).toContain('Missing 7,000 4,300 due 1,791 held 876 backing-off 24 awaiting 9 parked')
     expect(text).toContain('Oldest 3 h since 09:00:00')
-    expect(text).toContain('Recovered 95 a minute 8 in flight, 24 awaiting outcome')
+    expect(text).toContain(
+      'Recovered 95 a minute 1,240 in the last 24 h; the last 2 s ago 8 in flight, 24 awaiting outcome',
+    )
     // 6,991 at 95 a minute.
     expect(text).toContain('Done in 1 h 13 min about 13:13, at this pace, without parked ones')
     const later = read(anIncident({ lastDueAt: incidentNow + 120 * minuteMs }))
@@ -78,8 +87,10 @@ describe('in one look', () => {
     const { summary } = toStatus(state)
     const page = pageOf(state)
     const text = textOf(page)
-    expect(summary.notices.length).toBeGreaterThan(2)
-    for (const notice of summary.notices) expect(text).toContain(`${notice.text} ${notice.advice}`)
+    expect(summary.notices.length).toBeGreaterThan(1)
+    const notices = [{ text: `${summary.headline} ${summary.detail}`, advice: summary.advice }, ...summary.notices]
+    for (const notice of notices) expect(text).toContain(`${notice.text} ${notice.advice}`)
+    expect(page).toContain('<code class="command"><span>webhook-reconciler</span> <span>probe</span>')
     expect(page).toContain(`headline ${summary.level}`)
     expect(page).toContain(`<h1>${summary.headline}</h1>`)
   })
@@ -89,7 +100,7 @@ describe('in one look', () => {
     const body = /aria-labelledby="causes">[^]*?<tbody[^>]*>([^]*?)<\/tbody>/.exec(page)?.[1] ?? ''
     const rows = [...body.matchAll(/<tr[^>]*>[^]*?<\/tr>/g)].map(([row]) => textOf(row).trim())
     expect(rows).toEqual([
-      `${uuid(1)} HTTP 503 5,200 4,300 due 876 backing-off 24 awaiting now 3 h 4,100 outgoing-transfer-completed 1,100 incoming-transfer-completed`,
+      `${uuid(1)} HTTP 503 5,200 4,300 due 876 backing-off 24 awaiting now 3 h outgoing-transfer-completed 4,100 incoming-transfer-completed 1,100`,
       `${uuid(2)} no response 1,791 held circuit open a probe in 1 min 2 h 50 min incoming-transfer-completed`,
       `${uuid(3)} HTTP 422 9 parked none automatically 3 d 18 h account-activated`,
     ])
@@ -106,26 +117,22 @@ describe('in one look', () => {
     expect(text).toContain(uuid(1008))
   })
 
-  test('after a sweep that did not see the whole window nothing is said to have arrived', () => {
-    const incomplete = { ...swept, lastCompleteSweepAt: incidentNow - minuteMs }
-    const nothing = read(aStatusState(incomplete))
+  test.each<[string, Partial<StatusState>]>([
+    ['did not see the whole window', { lastCompleteSweepAt: incidentNow - minuteMs }],
+    [
+      'failed',
+      { sweeps: [{ kind: 'recent', result: 'failed', endedAt: new Date(incidentNow), seconds: 1, listed: 0 }] },
+    ],
+  ])('after a sweep that %s nothing is said to have arrived', (_, changes) => {
+    const nothing = read(aStatusState({ ...swept, ...changes }))
     expect(nothing).toContain('Missing None known')
-    expect(nothing).toContain('Done Not known The last full sweep did not see the whole window.')
-    expect(read(anIncident(incomplete))).toContain('Missing at least 7,000')
-  })
-
-  test('nor after a sweep that failed: what it would have seen is not known', () => {
-    const failed = { kind: 'recent', result: 'failed', endedAt: new Date(incidentNow), seconds: 1, listed: 0 } as const
-    const nothing = read(aStatusState({ ...swept, sweeps: [failed] }))
-    expect(nothing).toContain('Nothing is missing of what was listed at 11:59:48 UTC.')
-    expect(nothing).toContain('Missing None known')
-    expect(nothing).toContain('Done Not known The last sweep failed.')
-    expect(read(anIncident({ sweeps: [failed] }))).toContain('Missing at least 7,000')
+    expect(nothing).toContain('Done Not known The window was not seen whole.')
+    expect(read(anIncident(changes))).toContain('Missing at least 7,000')
   })
 
   test('nothing arrives, or nothing is retried: the time is unknown', () => {
-    expect(read(anIncident({ recoveredPerMs: 0 }))).toContain('Done Unknown No delivery arrives at present.')
-    expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries wait at present.')
+    expect(read(anIncident({ recoveredPerMs: 0 }))).toContain('Done Unknown No delivery arrives.')
+    expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries wait.')
   })
 })
 
@@ -169,7 +176,7 @@ describe('bounds', () => {
     }))
     const gates = [{ gate: 'circuit', since: undefined, subscriptions: 10_000 }] as const
     const page = pageOf(aStatusState({ ...swept, failed: { ...noDecisions, held: 50_000 }, circuits, gates }))
-    expect(textOf(page)).toContain('Nearly all retries of 10,000 subscriptions failed again')
+    expect(textOf(page)).toContain('retries of 10,000 subscriptions are paused')
     expect(page.length).toBeLessThan(30_000)
   })
 })
@@ -226,7 +233,7 @@ describe('the document', () => {
 
   test('has no script, no style but its own, nothing from elsewhere', () => {
     expect(page).not.toMatch(/<script|javascript:|\sstyle="|<link rel="stylesheet|@import|url\(/i)
-    expect(page.match(/https?:\/\/[^'"&\s]*/g)?.filter((url) => url !== 'http://www.w3.org/2000/svg')).toEqual([])
+    expect(page).not.toMatch(/https?:\/\//)
   })
 
   test('has the style that its policy lets through, to the last blank', () => {
@@ -247,7 +254,7 @@ describe('the document', () => {
   test('has a language, one heading of the first order, landmarks, captions and scopes', () => {
     expect(page).toMatch(/^<!doctype html>\s*<html lang="en">/)
     expect(page.match(/<h1>/g)).toHaveLength(1)
-    for (const landmark of ['<header>', '<main>', '<footer>']) expect(page).toContain(landmark)
+    for (const landmark of ['<header>', '<main>', '<footer class="sub">']) expect(page).toContain(landmark)
     expect(page.match(/<table/g)?.length).toBe(page.match(/<caption/g)?.length)
     expect(page.match(/<th(?= )/g)?.length).toBe(page.match(/<th [^>]*scope="(?:col|row)"/g)?.length)
   })

@@ -34,6 +34,8 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     summary: {
       level: 'working',
       headline: 'The first sweep is under way. Nothing is known yet.',
+      detail: '',
+      advice: '',
       notices: [],
     },
     instance: 'test',
@@ -67,6 +69,7 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     timeZone: { platform: 'UTC', offsetSeconds: null },
     causes: { total: 0, list: [], more: { causes: 0, records: 0 }, onlyCounted: 0 },
     parked: { total: 0, list: [] },
+    recovered: { lastDay: 0, lastAt: null },
     history: [],
   })
 })

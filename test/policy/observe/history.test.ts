@@ -1,4 +1,4 @@
-// The last hour: what was counted stands in its minute, nothing grows, and the pace is that of the present.
+// The last day: what was counted stands in its minute, nothing grows, and the pace is that of the present.
 import { describe, expect, test } from 'vitest'
 import { createHistory, type History } from '../../../src/observe/history.ts'
 import type { Outcome } from '../../../src/reconcile/confirm/evidence.ts'
@@ -19,7 +19,7 @@ interface Scene {
 function scene(): Scene {
   const clock = createVirtualClock(start)
   let count: number | undefined
-  const history = createHistory({ clock, missing: () => count })
+  const history = createHistory({ clock, state: () => ({ missing: count ?? null, circuits: 0, paused: false }) })
   return {
     clock,
     history,
@@ -33,16 +33,18 @@ function scene(): Scene {
   }
 }
 
-test('60 minutes of the wall clock, the last one under way, in which nothing is known at first', () => {
-  const { history } = scene()
+test('minutes of the wall clock since the start, the last one under way, at most 60; nothing is known at first', async () => {
+  const { clock, history } = scene()
+  expect(history.minutes()).toEqual([
+    { at: new Date(start - 30_000), missing: null, recovered: 0, circuits: 0, paused: false },
+  ])
+  await clock.advance(100 * minuteMs)
   const minutes = history.minutes()
   expect(minutes).toHaveLength(60)
-  expect(minutes.at(-1)?.at).toEqual(new Date(start - 30_000))
-  expect(minutes[0]?.at).toEqual(new Date(start - 30_000 - 59 * minuteMs))
-  expect(new Set(minutes.map(({ missing, recovered }) => `${missing} ${recovered}`))).toEqual(new Set(['null 0']))
+  expect(minutes[0]?.at).toEqual(new Date(start - 30_000 + 41 * minuteMs))
 })
 
-test('outcomes stand in the minute in which they were seen', async () => {
+test('recovered deliveries stand in the minute in which they were seen', async () => {
   const { clock, history, tell } = scene()
   tell('recovered', 3)
   tell('failed-again')
@@ -50,14 +52,49 @@ test('outcomes stand in the minute in which they were seen', async () => {
   tell('unknown')
   await clock.advance(1)
   tell('recovered')
-  const [before, last] = history.minutes().slice(-2)
-  expect(before).toMatchObject({ at: new Date(start - 30_000), recovered: 3, failedAgain: 1, unknown: 1 })
-  expect(last).toMatchObject({ at: new Date(start + 30_000), recovered: 1, failedAgain: 0, unknown: 0 })
+  expect(history.minutes()).toMatchObject([
+    { at: new Date(start - 30_000), recovered: 3 },
+    { at: new Date(start + 30_000), recovered: 1 },
+  ])
+})
+
+test('circuits that are not closed, and a pause, stand in each minute that began with them', async () => {
+  const clock = createVirtualClock(start)
+  const state = { missing: 1, circuits: 0, paused: false }
+  const history = createHistory({ clock, state: () => ({ ...state }) })
+  history.note(everyFact.sweep)
+  Object.assign(state, { circuits: 2, paused: true })
+  await clock.advance(minuteMs)
+  history.note(everyFact.circuit)
+  await clock.advance(2 * minuteMs)
+  Object.assign(state, { circuits: 0, paused: false })
+  const shown = history.minutes().map(({ circuits, paused }) => [circuits, paused])
+  expect(shown).toEqual([
+    [0, false],
+    [2, true],
+    [2, true],
+    [0, false],
+  ])
+})
+
+test('what recovered in the last 24 hours, and when the last one did', async () => {
+  const { clock, history, tell } = scene()
+  expect(history.recovered()).toEqual({ lastDay: 0, lastAt: undefined })
+  tell('recovered', 5)
+  await clock.advance(23 * 60 * minuteMs)
+  tell('recovered', 2)
+  tell('failed-again')
+  const lastAt = clock.now()
+  await clock.advance(59 * minuteMs)
+  expect(history.recovered()).toEqual({ lastDay: 7, lastAt })
+  await clock.advance(minuteMs)
+  expect(history.recovered()).toEqual({ lastDay: 2, lastAt })
 })
 
 test('what was missing stays known until a fact says otherwise; the present is never old', async () => {
   const { clock, history, missing } = scene()
   await clock.advance(minuteMs)
+  missing(undefined)
   missing(500)
   await clock.advance(3 * minuteMs)
   missing(400)
@@ -67,7 +104,7 @@ test('what was missing stays known until a fact says otherwise; the present is n
       .minutes()
       .slice(-5)
       .map((minute) => minute.missing),
-  ).toEqual([null, 500, 500, 500, 300])
+  ).toEqual([500, 500, 500, 300])
   await clock.advance(2 * minuteMs)
   expect(
     history
@@ -111,7 +148,7 @@ test('minutes begin at second 0, for any fraction of a millisecond between the t
   const { clock: whole } = scene()
   let fraction = 0
   const clock = { now: () => whole.now(), monotonic: () => whole.monotonic() + fraction }
-  const history = createHistory({ clock, missing: () => 0 })
+  const history = createHistory({ clock, state: () => ({ missing: 0, circuits: 0, paused: false }) })
   for (const more of [0.4, 0.9, 0.1]) {
     fraction = more
     await whole.advance(minuteMs)
@@ -122,7 +159,7 @@ test('minutes begin at second 0, for any fraction of a millisecond between the t
 test('most facts only take the time: the number is asked for once a minute', async () => {
   const clock = createVirtualClock(start)
   let asked = 0
-  const history = createHistory({ clock, missing: () => (asked += 1) })
+  const history = createHistory({ clock, state: () => ({ missing: (asked += 1), circuits: 0, paused: false }) })
   for (let i = 0; i < 10_000; i += 1) history.note(everyFact.retry)
   expect(asked).toBe(1)
   await clock.advance(minuteMs)

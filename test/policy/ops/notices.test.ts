@@ -1,6 +1,6 @@
 // The sentences of /status: the headline says why and how many, the level is that of what is retried, every notice has advice.
 import { describe, expect, test } from 'vitest'
-import { gateNames, type Gate } from '../../../src/reconcile/retry/gates.ts'
+import { gateNames, gateTable, type Gate } from '../../../src/reconcile/retry/gates.ts'
 import type { CircuitView } from '../../../src/reconcile/retry/circuits.ts'
 import type { StatusSummary } from '../../../src/ops/status-document.ts'
 import { toStatus, type StatusState } from '../../../src/ops/status.ts'
@@ -28,29 +28,24 @@ function both(first: Partial<StatusState>, second: Partial<StatusState>): Partia
 describe('the headline', () => {
   const open = { ...shut('circuit'), circuits: [aCircuit()] }
   const halfOpen = { ...shut('circuit'), circuits: [aCircuit({ state: 'half-open', pausesForMs: 0 })] }
-  const gates: Record<Gate, [Partial<StatusState>, StatusSummary['level'], string]> = {
-    disabled: [shut('disabled'), 'waiting', 'Retries are switched off.'],
-    'not-leader': [
-      shut('not-leader', incidentNow),
-      'waiting',
-      'This instance stands by. No instance is known to lead.',
-    ],
-    paused: [shut('paused', incidentNow), 'waiting', 'Retries are paused by an operator.'],
-    'receiver-down': [shut('receiver-down'), 'trouble', 'The receiver is down: retries wait for it.'],
-    unauthorized: [shut('unauthorized'), 'trouble', 'The platform refuses access: retries wait.'],
-    platform: [shut('platform'), 'trouble', 'The platform does not answer: retries wait.'],
-    throttled: [shut('throttled'), 'waiting', 'The platform asked for a pause: retries wait.'],
-    outcomes: [shut('outcomes'), 'working', 'Retries wait for outcomes.'],
-    circuit: [open, 'trouble', 'The receiver is failing: retries are paused.'],
+  const gates: Record<Gate, [Partial<StatusState>, StatusSummary['level'], text?: string]> = {
+    disabled: [shut('disabled'), 'waiting'],
+    'not-leader': [shut('not-leader', incidentNow), 'waiting'],
+    paused: [shut('paused', incidentNow), 'waiting'],
+    'receiver-down': [shut('receiver-down'), 'trouble'],
+    unauthorized: [shut('unauthorized'), 'trouble'],
+    platform: [shut('platform'), 'trouble'],
+    throttled: [shut('throttled'), 'waiting'],
+    outcomes: [shut('outcomes'), 'working'],
+    circuit: [open, 'trouble', 'The receiver is failing: retries of 1 subscription are paused.'],
     limit: [shut('limit'), 'working', 'Retries are under way.'],
   }
 
-  test.each(gateNames)('%s: why, and how many', (gate) => {
-    const [changes, level, why] = gates[gate]
-    const { advice } = toStatus(aStatusState({ ...swept, ...changes })).gates[0] ?? {}
-    const summary = summaryOf({ failed: held, ...changes })
-    expect(summary).toMatchObject({ level, headline: `${why} 10 deliveries are missing.` })
-    expect(summary.notices).toMatchObject([{ level, advice }])
+  test.each(gateNames)('%s: why, how many, and what to do', (gate) => {
+    const { advice, reason } = gateTable[gate]
+    const [changes, level, text = reason] = gates[gate]
+    const headline = `${text} 10 deliveries are missing.`
+    expect(summaryOf({ failed: held, ...changes })).toMatchObject({ level, headline, advice, notices: [] })
   })
 
   test('of a standby names the leader, and what is wrong with the lease', () => {
@@ -58,12 +53,14 @@ describe('the headline', () => {
     const behind = { ...leadership, leader: 'a_1', problem: undefined }
     expect(summaryOf({ ...shut('not-leader', incidentNow), leadership: behind })).toMatchObject({
       level: 'waiting',
-      headline: 'This instance stands by. a_1 leads. Nothing is missing.',
+      headline: 'This instance stands by: it does not hold the lease. Nothing is missing.',
+      detail: 'a_1 leads.',
     })
     const alone = { ...leadership, leader: undefined, problem: 'HTTP 403' }
-    const { level, notices } = summaryOf({ ...shut('not-leader', incidentNow), leadership: alone })
-    expect(level).toBe('trouble')
-    expect(notices[0]?.text).toContain('No instance is known to lead. Problem with the lease: HTTP 403.')
+    expect(summaryOf({ ...shut('not-leader', incidentNow), leadership: alone })).toMatchObject({
+      level: 'trouble',
+      detail: 'No instance is known to lead. Problem with the lease: HTTP 403.',
+    })
   })
 
   test.each<[string, Partial<StatusState>, StatusSummary['level'], string]>([
@@ -89,68 +86,34 @@ describe('the headline', () => {
     ],
     ['a circuit that has no records any more', { ...open }, 'well', 'Nothing is missing.'],
     [
-      'the platform is down, and a circuit open',
-      { failed: held, ...both(shut('platform'), open) },
-      'trouble',
-      'The platform does not answer: retries wait. The receiver is failing, too. 10 deliveries are missing.',
-    ],
-    [
       'paused, and a circuit open',
       { failed: held, ...both(shut('paused', incidentNow), open) },
       'trouble',
-      'The receiver is failing: retries are paused. An operator has paused them, too. 10 deliveries are missing.',
-    ],
-    [
-      'paused, and one of several receivers fails',
-      { failed: { ...held, due: 5 }, ...both(shut('paused', incidentNow), open) },
-      'trouble',
-      'A receiver is failing: retries of 1 subscription are paused. An operator has paused them, too. 15 deliveries are missing.',
-    ],
-    [
-      'paused, and a circuit at its limit',
-      { failed: held, ...both(shut('paused', incidentNow), shut('limit')) },
-      'waiting',
-      'Retries are paused by an operator. 10 deliveries are missing.',
+      'The receiver is failing: retries of 1 subscription are paused. 10 deliveries are missing.',
     ],
     [
       'the receiver is down, and its circuit open: one cause',
       { failed: held, ...both(shut('receiver-down'), open) },
       'trouble',
-      'The receiver is down: retries wait for it. 10 deliveries are missing.',
-    ],
-    [
-      'paused, and some leave the window',
-      {
-        failed: held,
-        ...shut('paused', incidentNow),
-        expiring: { due: 0, held: 3, parked: 0, 'backing-off': 0 },
-      },
-      'trouble',
-      'Deliveries leave the window soon. Retries are paused by an operator. 10 deliveries are missing.',
-    ],
-    [
-      'paused, and a sweep failed',
-      { failed: held, ...shut('paused', incidentNow), sweeps: [aSweep('failed')] },
-      'trouble',
-      "The platform's list cannot be read. Retries are paused by an operator. At least 10 deliveries are missing.",
+      'The receiver is down: its health address does not answer 2xx. 10 deliveries are missing.',
     ],
     [
       'nothing was missing, and now a sweep failed',
       { sweeps: [aSweep('failed')] },
       'trouble',
-      "The platform's list cannot be read. Nothing is missing of what was listed at 11:59:48 UTC.",
+      'The last sweep failed (list: timeout). Nothing is missing of what was listed at 11:59:48 UTC.',
     ],
     [
       'parked records alone, and now a sweep failed',
       { failed: { ...noDecisions, parked: 2 }, sweeps: [aSweep('failed')] },
       'trouble',
-      "The platform's list cannot be read. At least 2 deliveries are missing.",
+      'The last sweep failed (list: timeout). At least 2 deliveries are missing.',
     ],
     [
       'the platform takes no retry, though it can be listed',
       { failed: held, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
       'trouble',
-      'The platform accepts no retry. 10 deliveries are missing.',
+      'None of the last 10 retries was accepted (server-error). 10 deliveries are missing.',
     ],
     [
       'the platform did not take some',
@@ -186,7 +149,7 @@ describe('the headline', () => {
       'some leave the window',
       { failed: { ...noDecisions, due: 3 }, expiring: { due: 3, held: 0, parked: 0, 'backing-off': 0 } },
       'trouble',
-      'Deliveries leave the window soon. 3 deliveries are missing.',
+      '3 deliveries leave the window soon, and are not retried after that. 3 deliveries are missing.',
     ],
   ])('%s', (_, changes, level, headline) => {
     expect(summaryOf(changes)).toMatchObject({ level, headline })
@@ -204,7 +167,7 @@ describe('the headline', () => {
       'when the first sweep failed',
       { sweeps: [aSweep('failed')] },
       'trouble',
-      "The platform's list cannot be read. Nothing is known yet.",
+      'The last sweep failed (list: timeout). Nothing is known yet.',
     ],
   ])('before a full sweep, %s', (_, changes, level, headline) => {
     expect(toStatus(aStatusState(changes)).summary).toMatchObject({ level, headline })
@@ -213,7 +176,7 @@ describe('the headline', () => {
   test.each<[string, Partial<StatusState> & { due?: number }, StatusSummary['level'], string]>([
     ['nothing else', {}, 'waiting', '12 deliveries are parked, nothing else is missing.'],
     ['others recover', { due: 50 }, 'working', 'Retries are under way. 62 deliveries are missing.'],
-    ['the platform is down', shut('platform'), 'trouble', 'The platform does not answer: retries wait. 12 '],
+    ['the platform is down', shut('platform'), 'trouble', 'The platform does not answer. 12 '],
   ])('parked records alone do not make it red: %s', (_, changes, level, headline) => {
     const { due = 0, ...more } = changes
     const summary = summaryOf({ failed: { ...noDecisions, parked: 12, due }, ...more })
@@ -230,11 +193,7 @@ function aSweep(result: 'failed' | 'incomplete'): StatusState['sweeps'][number] 
 
 describe('notices', () => {
   test.each<[string, Partial<StatusState>, RegExp]>([
-    [
-      'a sweep that failed',
-      { sweeps: [aSweep('failed')] },
-      /^The last sweep failed \(list: timeout\)\. This is as of 11:59:48 UTC\./,
-    ],
+    ['a sweep that failed', { sweeps: [aSweep('failed')] }, /This is as of 11:59:48 UTC\.$/],
     ['an incomplete one', { sweeps: [aSweep('incomplete')] }, /did not see the whole window/],
     [
       'expiring ones',
@@ -245,12 +204,12 @@ describe('notices', () => {
     [
       'retries that are not accepted',
       { failed: { ...noDecisions, due: 1 }, notAccepted: { inARow: 1500, reason: 'server-error' } },
-      /^None of the last 1,500 retries was accepted \(server-error\)\.$/,
+      /^None of the last 1,500 retries was accepted \(server-error\)\. /,
     ],
     [
       'the last check of the receiver',
       { ...shut('receiver-down', incidentNow), receiver: { up: false, detail: 'connection (ECONNREFUSED)' } },
-      /does not answer 2xx\. The last check: connection \(ECONNREFUSED\)\. Since 12:00:00 UTC\.$/,
+      / The last check: connection \(ECONNREFUSED\)\. Since 12:00:00 UTC\.$/,
     ],
     ['stuck ones', { stuckProcessing: 2 }, /^2 deliveries have been processing for too long/],
     [
@@ -271,36 +230,40 @@ describe('notices', () => {
         gates: [{ gate: 'circuit', since: undefined, subscriptions: 2 }],
         circuits: [aCircuit(), aCircuit({ subscriptionId: 'two', pausesForMs: 2 * minuteMs })],
       },
-      /retries of 2 subscriptions failed again, so they are paused\. A probe goes out in 30 s\./,
+      /of 2 subscriptions are paused\. .* Nearly all failed again\. A probe goes out in 30 s\.$/,
     ],
   ])('%s', (_, changes, text) => {
-    const { notices } = summaryOf(changes)
-    expect(notices).toHaveLength(1)
-    expect(notices[0]?.text).toMatch(text)
-    expect(notices[0]?.advice).toMatch(/^[A-Z].*[^ ]$/)
+    const { advice, detail, headline, notices } = summaryOf(changes)
+    const [only = { text: `${headline} ${detail}`.trim(), advice }] = notices
+    expect(notices.length + (advice === '' ? 0 : 1)).toBe(1)
+    expect(only.text).toMatch(text)
+    expect(only.advice).toMatch(/^[A-Z].*[^ ]$/)
   })
 
   test('a sweep that failed has the advice for its failure', () => {
-    expect(summaryOf({ sweeps: [aSweep('failed')] }).notices).toMatchObject([
-      { advice: 'Raise the timeout. The daemon tries again by itself.' },
-    ])
+    const { advice } = summaryOf({ sweeps: [aSweep('failed')] })
+    expect(advice).toBe('Raise the timeout. The daemon tries again by itself.')
   })
 
   test('none without a reason', () => {
     expect(summaryOf({ timeOffsetMs: 599_000, skewMs: { auth: 59_000, api: -59_000 } }).notices).toEqual([])
   })
 
-  test('the worst come first; parked records that leave the window are counted with the parked ones', () => {
-    const { notices } = summaryOf({
+  test('the worst is the headline, the worst of the rest come first; parked ones that leave the window count as parked', () => {
+    const { headline, notices } = summaryOf({
+      ...shut('paused', incidentNow),
       failed: { ...noDecisions, parked: 12, due: 1 },
       beyondWindow: 1,
       expiring: { due: 1, 'backing-off': 0, held: 0, parked: 12 },
+      certificateExpiresAt: incidentNow - 1,
     })
+    expect(headline).toMatch(/^1 delivery leaves the window soon/)
     expect(notices.map(({ level, text }) => [level, text.split(' ').slice(0, 3).join(' ')])).toEqual([
-      ['trouble', '1 delivery leaves'],
+      ['trouble', 'The certificate has'],
+      ['waiting', 'Retries are paused'],
       ['waiting', '1 failed delivery'],
       ['waiting', '12 deliveries are'],
     ])
-    expect(notices[2]?.text).toContain('12 leave the window soon.')
+    expect(notices[3]?.text).toContain('12 leave the window soon.')
   })
 })
