@@ -35,6 +35,8 @@ export interface ProcessWatch extends NetworkWatch, DeadReceivers {
   books(): Readonly<Books>
   /** Retries whose outcome it owes. */
   owed(): number
+  /** When the oldest retry without a known outcome was sent, ms since the start; Infinity for none. */
+  owedSince(): number
   /** How often it retried this record. */
   tries(id: string): number
 }
@@ -140,12 +142,14 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   function earliestDue(record: SimulatedRecord, known: Known): number {
     const { sure, views } = known
     const { refusals, tries } = sure
+    // Shown before it could know the platform's present time, an attempt may have seemed to lie far ahead.
+    const believedOf = (lastAt: number | null): number | null => (known.touchedAt < sureSince ? null : pastOf(lastAt))
     const dues = views.map(({ attempts, lastAt }) =>
       expectations.earliestDue(record, {
         attempts: Math.max(attempts, isRoomy ? tries : 0),
         refusals: isRoomy ? refusals : 0,
         // When its last retry was is the daemon's idea of the platform's time, as now is.
-        lastAt: Math.max(pastOf(lastAt) ?? record.eventAt, lastTryOf(known) - expectations.clockTolerance),
+        lastAt: Math.max(believedOf(lastAt) ?? record.eventAt, lastTryOf(known) - expectations.clockTolerance),
       }),
     )
     return Math.min(...dues)
@@ -198,10 +202,10 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     if (isFull()) held()
   }
 
-  /** True when a circuit's limit may hold it: half of an initial one is used up. */
+  /** True when a circuit's limit may hold it: half of an initial one is used up, or a place while no receiver is known to be up. */
   function isFull(): boolean {
     const places = knowledge.owed().size + knowledge.inFlight().size + knowledge.failedRetries().length
-    return places >= Math.max(1, config.circuit.initialLimit / 2)
+    return places >= (books.recovered === 0 ? 1 : Math.max(1, config.circuit.initialLimit / 2))
   }
 
   /** Writes down what the daemon owes since then. */
@@ -370,6 +374,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     },
     books: () => books,
     owed: () => knowledge.owed().size,
+    owedSince: () => Math.min(...[...knowledge.owed()].map((id) => knowledge.get(id)?.sentAt ?? Infinity)),
     tries: (id) => knowledge.get(id)?.tries ?? 0,
   }
 }

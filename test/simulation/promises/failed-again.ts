@@ -41,8 +41,9 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
     const askedAt = call.operation === 'retry' ? timeline.now() : call.sentAt
     const mayBeNew = view.attempts > known.baseline || (view.lastAt ?? 0) >= known.triedAt - clockToleranceMs
     if (askedAt < known.sentAt || !mayBeNew) return
-    const { firstAt } = shown.get(view.id) ?? { firstAt: askedAt }
-    shown.set(view.id, { firstAt, lastAt: askedAt })
+    const { firstAt, lastAt } = shown.get(view.id) ?? { firstAt: askedAt, lastAt: askedAt }
+    // Of two calls side by side, the one that was sent first may be answered last.
+    shown.set(view.id, { firstAt, lastAt: Math.max(lastAt, askedAt) })
     const isSurelyNew = view.attempts > Math.max(0, ...known.views.map(({ attempts }) => attempts))
     if (!isPrompt || !isSurelyNew || isSweepPage(call) || mustBeKnown !== undefined) return
     if (askedAt - firstAt < doubtMs + reserveMs) return

@@ -93,6 +93,8 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
     },
     fact(fact) {
       if (fact.type === 'sweep') isSweeping = false
+      // Also of one that had no token to be sent with.
+      if (fact.type === 'retry') lastTypes.set(fact.subscriptionId, fact.eventType)
     },
   }
 }
