@@ -143,14 +143,19 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     const { sure, views } = known
     const { refusals, tries } = sure
     // Shown before it could know the platform's present time, an attempt may have seemed to lie far ahead.
-    const believedOf = (lastAt: number | null): number | null => (known.touchedAt < sureSince ? null : pastOf(lastAt))
-    const dues = views.map(({ attempts, lastAt }) =>
-      expectations.earliestDue(record, {
-        attempts: Math.max(attempts, isRoomy ? tries : 0),
-        refusals: isRoomy ? refusals : 0,
-        // When its last retry was is the daemon's idea of the platform's time, as now is.
-        lastAt: Math.max(believedOf(lastAt) ?? record.eventAt, lastTryOf(known) - expectations.clockTolerance),
-      }),
+    const readings = (lastAt: number | null): number[] => [
+      pastOf(lastAt) ?? record.eventAt,
+      ...(known.touchedAt < sureSince ? [record.eventAt] : []),
+    ]
+    const dues = views.flatMap(({ attempts, lastAt }) =>
+      readings(lastAt).map((reading) =>
+        expectations.earliestDue(record, {
+          attempts: Math.max(attempts, isRoomy ? tries : 0),
+          refusals: isRoomy ? refusals : 0,
+          // When its last retry was is the daemon's idea of the platform's time, as now is.
+          lastAt: Math.max(reading, lastTryOf(known) - expectations.clockTolerance),
+        }),
+      ),
     )
     return Math.min(...dues)
   }

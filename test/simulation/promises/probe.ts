@@ -94,7 +94,7 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
     fact(fact) {
       if (fact.type === 'sweep') isSweeping = false
       // Also of one that had no token to be sent with.
-      if (fact.type === 'retry') lastTypes.set(fact.subscriptionId, fact.eventType)
+      if (fact.type === 'retry' && !fact.answer.sent) lastTypes.set(fact.subscriptionId, fact.eventType)
     },
   }
 }
