@@ -28,14 +28,14 @@ const settings = {
 const hour = 3_600_000
 const dueRecords = 450
 /** At the daemon's default limit of attempts: it leaves them alone. */
-const parked = { count: 25, attempts: 30 }
+const exhausted = { count: 25, attempts: 30 }
 /** The receiver comes up this long after a circuit has opened. */
 const repairMs = 1500
 const maxMs = 90_000
 
 /** The part of the daemon's /status that the demo reads. */
 interface Status {
-  failed: Record<'due' | 'held' | 'awaiting' | 'backing-off', number>
+  failed: Record<'due' | 'blocked' | 'awaiting' | 'backing-off', number>
   awaiting: number
   inFlight: number
   lastFullSweep: string | null
@@ -95,7 +95,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
   cleanup.defer(() => sandbox.close())
   const outage = { from: clock.now() - 6 * hour, to: clock.now() - 3 * hour, subscriptions: 2, lastAttemptAfterMs: 500 }
   sandbox.seed({ ...outage, count: dueRecords, attempts: 1 })
-  sandbox.seed({ ...outage, ...parked })
+  sandbox.seed({ ...outage, ...exhausted })
   sandbox.receiver.down()
   say(`platform ${sandbox.baseUrl}: ${dueRecords} failed deliveries to recover, and their receiver is still down`)
 
@@ -129,7 +129,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
 
   let status: Status | undefined
   const isDone = ({ awaiting, failed, inFlight, lastFullSweep }: Status): boolean =>
-    lastFullSweep !== null && failed.due + failed.held + failed['backing-off'] + awaiting + inFlight === 0
+    lastFullSweep !== null && failed.due + failed.blocked + failed['backing-off'] + awaiting + inFlight === 0
   while (clock.monotonic() - startedAt < maxMs && daemon.exitCode === null) {
     await clock.sleep(250, signal)
     showProgress(sandbox.counts().successful)
@@ -151,7 +151,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
   stdout.write(
     `\nrecovered: ${recovered} by the daemon's count, ${successful} by the platform's: ${isEqual ? 'EQUAL' : 'NOT EQUAL'}\n` +
       `deliveries into the receiver while it was down: ${whileDown} of ${dueRecords}\n` +
-      `delivered twice: ${repeated}; left alone at their limit of attempts: ${parked.count}\n`,
+      `delivered twice: ${repeated}; left alone at their limit of attempts: ${exhausted.count}\n`,
   )
   return isEqual
 }

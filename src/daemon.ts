@@ -1,8 +1,8 @@
 // The daemon: starts the reconciler's loops, the schedule and its listeners, and takes them down again in order.
-import { createElection } from './coordination/leader-election.ts'
-import { leadAlone, type Coordination, type CommandRefusal } from './coordination/leadership.ts'
-import type { LeaseClient } from './coordination/lease-client.ts'
-import { createLeasePause } from './coordination/lease-pause.ts'
+import { createElection } from './leader-election/leader-election.ts'
+import { leadAlone, type LeaderElection, type CommandRefusal } from './leader-election/leadership.ts'
+import type { LeaseClient } from './leader-election/lease-client.ts'
+import { createLeasePause } from './leader-election/lease-pause.ts'
 import type { Audit } from './observe/audit.ts'
 import { every, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
@@ -25,7 +25,7 @@ import type { Listener } from './ops/listen.ts'
 import type { SharedPause } from './ops/control.ts'
 import { createGrace } from './ops/grace.ts'
 import { startOpsServer } from './ops/server.ts'
-import { maxCauses, maxParked, toStatus } from './ops/status.ts'
+import { maxCauses, maxExhausted, toStatus } from './ops/status.ts'
 import type { StatusDocument } from './ops/status-document.ts'
 import type { Certificate } from './platform/auth/certificate.ts'
 import type { Reloadable } from './platform/auth/reloadable.ts'
@@ -58,7 +58,7 @@ export interface DaemonOptions {
   /** The proxies that it goes through, for the log. */
   proxy?: string | undefined
   schedule: Schedule
-  /** The lease that the instances share; undefined with `coordination.kind: none`. */
+  /** The lease that the instances share; undefined with `leaderElection.kind: none`. */
   lease?: LeaseClient | undefined
   key: Reloadable<SigningKey>
   certificate: Reloadable<Certificate> | undefined
@@ -76,7 +76,7 @@ const maxBeatMs = 120_000
 /** The parts of the daemon, for its loops, its listener and the log. */
 interface DaemonParts {
   connection: Connection
-  coordination: Coordination
+  leaderElection: LeaderElection
   /** A new one for each term: what an earlier one knew is old, as another instance has worked since. */
   reconciler: () => Reconciler
   /** A term is over. */
@@ -147,17 +147,17 @@ function createParts(options: DaemonOptions): DaemonParts {
     createElection({
       client: lease,
       identity,
-      leaseDurationMs: config.coordination.leaseDuration,
-      renewDeadlineMs: config.coordination.renewDeadline,
-      retryEveryMs: config.coordination.retryEvery,
+      leaseDurationMs: config.leaderElection.leaseDuration,
+      renewDeadlineMs: config.leaderElection.renewDeadline,
+      retryPeriodMs: config.leaderElection.retryPeriod,
       clock,
       emit,
       onPause(since, isOurs) {
         if (current.pause.follow(since) && !isOurs) emit({ type: 'pause-followed', paused: since !== undefined })
       },
     })
-  const coordination = election ?? leadAlone(identity, startedAt)
-  const leadership = { isLeading: coordination.isLeading, since: () => coordination.state().since }
+  const leaderElection = election ?? leadAlone(identity, startedAt)
+  const leadership = { isLeading: leaderElection.isLeading, since: () => leaderElection.state().since }
   const newReconciler = (): Reconciler =>
     createReconciler(config, { policy, connection, transport, leadership, clock, random, emit })
   let current = newReconciler()
@@ -169,7 +169,7 @@ function createParts(options: DaemonOptions): DaemonParts {
     return {
       ...seen,
       startedAt,
-      progressDueAt: coordination.isLeading() ? progressDueAt : Math.max(now + periodMs, progressDueAt),
+      progressDueAt: leaderElection.isLeading() ? progressDueAt : Math.max(now + periodMs, progressDueAt),
     }
   }
 
@@ -186,7 +186,7 @@ function createParts(options: DaemonOptions): DaemonParts {
 
   return {
     connection,
-    coordination,
+    leaderElection,
     reconciler: () => current,
     renew() {
       const pausedSince = current.pause.since()
@@ -207,7 +207,7 @@ function createParts(options: DaemonOptions): DaemonParts {
       ...credentials(),
       ...progressNow(),
       now: clock.now(),
-      leadership: coordination.state(),
+      leadership: leaderElection.state(),
       nextTickAt: schedule.nextAt(),
       recoveredPerMs: history.recoveredPerMs(),
       recoveryTargetMs: config.recovery.target,
@@ -220,17 +220,17 @@ function createParts(options: DaemonOptions): DaemonParts {
 }
 
 /** Reasons why the process does not count as alive; none while it stops, and its loops rest on standby. */
-function notAlive({ coordination, reconciler }: DaemonParts, schedule: Schedule, stopping: boolean): string[] {
+function notAlive({ leaderElection, reconciler }: DaemonParts, schedule: Schedule, stopping: boolean): string[] {
   if (stopping) return []
-  const isStuck = coordination.isLeading() && reconciler().dispatcher.silentForMs() > maxBeatMs
+  const isStuck = leaderElection.isLeading() && reconciler().dispatcher.silentForMs() > maxBeatMs
   return [...(isStuck ? ['the dispatch loop is stuck'] : []), ...(schedule.isLate() ? ['the schedule is stuck'] : [])]
 }
 
 /** Conditions that are missing for work. A standby is ready to take over, unless it cannot use the lease. */
-function notReady({ coordination, progress }: DaemonParts): string[] {
-  const { isLeading, lastingProblem: problem } = coordination.state()
+function notReady({ leaderElection, progress }: DaemonParts): string[] {
+  const { isLeading, lastingProblem: problem } = leaderElection.state()
   if (isLeading) return progress.notReady()
-  return problem === undefined ? [] : [`calls of the lease have failed for coordination.leaseDuration: ${problem}`]
+  return problem === undefined ? [] : [`calls of the lease have failed for leaderElection.leaseDuration: ${problem}`]
 }
 
 /**
@@ -285,14 +285,14 @@ async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): P
 /** Works until `stop`, term by term; resolves when all has ended. Rejects with the first bug, at once. */
 async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSignal): Promise<void> {
   const { clock, schedule, stop } = options
-  const { coordination, emit, progress, reconciler, renew } = parts
+  const { leaderElection, emit, progress, reconciler, renew } = parts
   const [ending, electing] = [new AbortController(), new AbortController()]
   const { signal } = ending
   let hasStarted = false
 
   function tick(): void {
     const { sweeper } = reconciler()
-    if (coordination.isLeading()) sweeper.tick()
+    if (leaderElection.isLeading()) sweeper.tick()
     else emit({ type: 'tick-skipped', reason: 'standby' })
     progress.ticked(clock.now(), sweeper.restEndsInMs())
   }
@@ -304,10 +304,10 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
     if (!signal.aborted) renew()
   }
 
-  const leading = coordination.lead(lead, signal)
+  const leading = leaderElection.lead(lead, signal)
   const running = Promise.all([
     runTogether([() => leading, ...backgroundTasks(parts, options)], signal),
-    runTogether([coordination.run], electing.signal),
+    runTogether([leaderElection.run], electing.signal),
   ])
   running.catch(() => undefined)
   try {
@@ -323,7 +323,7 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
     // The lease is held for as long as retries are in flight.
     electing.abort()
     await running
-    await coordination.release()
+    await leaderElection.release()
   } finally {
     ending.abort()
     electing.abort()
@@ -333,7 +333,7 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
 
 function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<Listener> {
   const { clock, config, log, schedule, stop, version } = options
-  const { coordination, history, metrics, pause, policy, reconciler, snapshot } = parts
+  const { leaderElection, history, metrics, pause, policy, reconciler, snapshot } = parts
   const { allowRemote, token } = config.control
 
   /** Groups every record by its cause. The server shares one answer among all clients of the same second. */
@@ -350,15 +350,15 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
       version,
       timeZone: config.platform.timeZone,
       circuits: views,
-      causes: groupByCause(backlog.entries(), { policy, situationOf, maxCauses, maxParked }),
+      causes: groupByCause(backlog.entries(), { policy, situationOf, maxCauses, maxExhausted }),
       history: history.minutes(),
       recovered: history.recovered(),
     })
   }
 
   function probe(): number | CommandRefusal {
-    if (coordination.isLeading()) return reconciler().probe()
-    const { leader = 'No instance' } = coordination.state()
+    if (leaderElection.isLeading()) return reconciler().probe()
+    const { leader = 'No instance' } = leaderElection.state()
     return { problem: `This instance stands by, and has no circuits. ${leader} leads: send the command there.` }
   }
 

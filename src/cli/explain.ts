@@ -50,7 +50,7 @@ export function explain(record: WebhookRecord, { policy, situation, zone }: Expl
   const { because, decision, dueAt } = verdict
   if (decision === 'excluded') return { ...shown, state: decision, because }
   if (leavesAt < now) return { ...shown, state: 'outside', because: 'outside' }
-  if (settledAt > now && decision !== 'parked') {
+  if (settledAt > now && decision !== 'exhausted') {
     const settling = { ...verdict, decision: 'backing-off', dueAt: Math.max(settledAt, dueAt) } as const
     return { ...shown, state: 'settling', because: 'settling', next: nextRetryOf(settling, situation, leavesAt) }
   }
@@ -60,7 +60,7 @@ export function explain(record: WebhookRecord, { policy, situation, zone }: Expl
 /** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
 function byHand({ entry, state, status }: Explanation): string | undefined {
   if (status !== 'failed' || state === 'due' || state === 'settling') return undefined
-  return `webhook-reconciler retry ${state === 'parked' ? '--parked ' : ''}${cell(entry.id)}`
+  return `webhook-reconciler retry ${state === 'exhausted' ? '--exhausted ' : ''}${cell(entry.id)}`
 }
 
 function nextOf({ next }: Explanation, now: number, { moments }: Session): string {

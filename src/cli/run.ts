@@ -3,16 +3,16 @@ import { runDaemon } from '../daemon.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
 import { createLogOutput } from '../observe/log/log-output.ts'
 import { createSchedule } from '../runtime/schedule.ts'
-import { clusterAccess, createLeaseClient, type LeaseClient } from '../coordination/lease-client.ts'
+import { clusterAccess, createLeaseClient, type LeaseClient } from '../leader-election/lease-client.ts'
 import type { Config } from '../config/schema.ts'
 import type { Io } from './io.ts'
 import { openAudit, openService, type ConfigOption } from './service.ts'
 
 /** The lease that the instances share. @throws ConfigurationError outside of a cluster */
-function openLease({ coordination }: Config, { clock, env, readFile }: Io): LeaseClient | undefined {
-  if (coordination.kind === 'none') return undefined
-  const { leaseName, renewDeadline } = coordination
-  const access = clusterAccess(coordination, { env, readFile })
+function openLease({ leaderElection }: Config, { clock, env, readFile }: Io): LeaseClient | undefined {
+  if (leaderElection.kind === 'none') return undefined
+  const { leaseName, renewDeadline } = leaderElection
+  const access = clusterAccess(leaderElection, { env, readFile })
   return createLeaseClient({ access, leaseName, renewDeadlineMs: renewDeadline, clock })
 }
 

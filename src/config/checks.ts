@@ -96,9 +96,9 @@ const ranges: readonly Range[] = [
   { key: 'circuit.cooldown', must: 'at most', of: 'circuit.maxCooldown' },
   { key: 'outcome.firstCheck', must: 'at most', of: 'outcome.giveUpAfter' },
   // The rest is for clocks that run at different speeds, and for a leader that stops.
-  { key: 'coordination.renewDeadline', must: 'at most nine tenths of', of: 'coordination.leaseDuration' },
+  { key: 'leaderElection.renewDeadline', must: 'at most nine tenths of', of: 'leaderElection.leaseDuration' },
   // One try that fails must not end the lead.
-  { key: 'coordination.retryEvery', must: 'at most half of', of: 'coordination.renewDeadline' },
+  { key: 'leaderElection.retryPeriod', must: 'at most half of', of: 'leaderElection.renewDeadline' },
 ]
 
 const inRange: Check = (config) =>

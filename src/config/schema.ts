@@ -133,7 +133,7 @@ export const schema = z.strictObject({
     maxAttempts: setting(
       integer(1, 10_000),
       30,
-      'Number of attempts after which a record is parked: it is not retried any more.',
+      'Number of attempts after which a record is exhausted: it is not retried any more.',
     ),
     backoff: z.strictObject({
       initial: setting(duration('100ms', '30d'), '1m', 'Delay between the first attempt and the next one.'),
@@ -225,7 +225,7 @@ export const schema = z.strictObject({
     ),
     allowRemote: setting(flag(), false, 'true: accept control requests from other hosts too, not only from this one.'),
   }),
-  coordination: z.strictObject({
+  leaderElection: z.strictObject({
     kind: setting(
       choice(['none', 'kubernetes']),
       'none',
@@ -245,12 +245,12 @@ export const schema = z.strictObject({
     renewDeadline: setting(
       duration('500ms', '1h'),
       '10s',
-      'An instance that could not renew the Lease for so long stops working; at most nine tenths of coordination.leaseDuration.',
+      'An instance that could not renew the Lease for so long stops working; at most nine tenths of leaderElection.leaseDuration.',
     ),
-    retryEvery: setting(
+    retryPeriod: setting(
       duration('100ms', '10m'),
       '2s',
-      'How often the Lease is renewed or asked for; at most half of coordination.renewDeadline.',
+      'How often the Lease is renewed or asked for; at most half of leaderElection.renewDeadline.',
     ),
     serviceAccountDirectory: setting(
       folderPath(),

@@ -1,5 +1,5 @@
 // All events that parts emit, as one closed union. Counters, log lines, audit and history are made from them.
-import type { LeadershipEvent } from '../coordination/leadership.ts'
+import type { LeadershipEvent } from '../leader-election/leadership.ts'
 import type { RequestEvent } from '../platform/client.ts'
 import type { TokenEvent } from '../platform/auth/token.ts'
 import type { CircuitEvent } from '../reconcile/retry/circuits.ts'

@@ -1,4 +1,4 @@
-// The last day by minute, counted from events: missing deliveries, recovered ones, and what held retries back.
+// The last day by minute, counted from events: missing deliveries, recovered ones, and what blocked retries.
 import type { Clock } from '../runtime/clock.ts'
 import type { TelemetryEvent } from './events.ts'
 

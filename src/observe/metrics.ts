@@ -104,7 +104,7 @@ export const metricDefinitions = {
   },
   oldest_failed_event_timestamp_seconds: {
     type: 'gauge',
-    help: 'Event time of the oldest failed record in the window that is neither parked nor excluded; 0 when there is none.',
+    help: 'Event time of the oldest failed record in the window that is neither exhausted nor excluded; 0 when there is none.',
     read: ({ oldestOpenAt }) => toSeconds(oldestOpenAt),
   },
   recovery_target_seconds: {
@@ -114,7 +114,7 @@ export const metricDefinitions = {
   },
   estimated_drain_seconds: {
     type: 'gauge',
-    help: 'Estimated time until all open records (due, held, backing-off, awaiting) have recovered, at the pace of the last minute, or of the last five when none recovered in it, and not before the last backoff ends. 0 when none is open; +Inf when none recovers, and while a gate stops all retries.',
+    help: 'Estimated time until all open records (due, blocked, backing-off, awaiting) have recovered, at the pace of the last minute, or of the last five when none recovered in it, and not before the last backoff ends. 0 when none is open; +Inf when none recovers, and while a gate stops all retries.',
     read: (snapshot) => ((drainOf(snapshot)?.doneAt ?? Infinity) - snapshot.now) / 1000,
   },
   retries_total: {
@@ -158,7 +158,7 @@ export const metricDefinitions = {
     labels: { decision: expiringDecisions },
     read: ({ expiring }) => expiring,
   },
-  lapsed_webhooks_total: {
+  expired_webhooks_total: {
     type: 'counter',
     help: 'Known failed records that left the window. The daemon does not retry them any more.',
   },
@@ -181,14 +181,14 @@ export const metricDefinitions = {
   },
   leader: {
     type: 'gauge',
-    help: 'Leadership: 1 while this instance works, 0 while it stands by, by the lease (namespace/name). Only with coordination.kind kubernetes.',
+    help: 'Leadership: 1 while this instance works, 0 while it stands by, by the lease (namespace/name). Only with leaderElection.kind kubernetes.',
     labels: { lease: [] },
     presence: 'when-set',
     read: ({ leadership: { isLeading, lease } }) => (lease === undefined ? undefined : { [lease]: Number(isLeading) }),
   },
   lease_available: {
     type: 'gauge',
-    help: 'Lease: 0 when this instance stands by and its calls of the lease have failed for coordination.leaseDuration, otherwise 1. Only with coordination.kind kubernetes.',
+    help: 'Lease: 0 when this instance stands by and its calls of the lease have failed for leaderElection.leaseDuration, otherwise 1. Only with leaderElection.kind kubernetes.',
     presence: 'when-set',
     read: ({ leadership: { lastingProblem, lease } }) =>
       lease === undefined ? undefined : Number(lastingProblem === undefined),

@@ -42,8 +42,8 @@ export function publishEvent(metrics: Metrics, event: TelemetryEvent): void {
     case 'circuit':
       metrics.add('circuit_transitions_total', { to: event.to })
       return
-    case 'lapsed':
-      metrics.add('lapsed_webhooks_total', {}, event.records)
+    case 'expired':
+      metrics.add('expired_webhooks_total', {}, event.records)
       return
     case 'sweep':
       publishSweep(metrics, event.report)

@@ -1,5 +1,5 @@
 // Snapshot: all values that gauges, /status and heartbeat show, read at one moment, on request.
-import type { LeadershipState } from '../coordination/leadership.ts'
+import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
@@ -7,13 +7,13 @@ import type { Trouble } from '../reconcile/retry/platform-breaker.ts'
 import type { ProgressState } from './progress.ts'
 
 /** Decisions that count as expiring: excluded records are not retried anyway, awaited ones may have arrived. */
-export const expiringDecisions = ['due', 'backing-off', 'parked', 'held'] as const satisfies readonly Decision[]
+export const expiringDecisions = ['due', 'backing-off', 'exhausted', 'blocked'] as const satisfies readonly Decision[]
 
 /** State of the reconciler, read by `state` in reconciler.ts. Times in epoch ms of this host's clock, spans in ms. */
 export interface ReconcilerState {
   /** Failed records of the window by decision, those without room in the backlog too. */
   failed: Readonly<Record<Decision, number>>
-  /** Event time of the oldest one that is neither parked nor excluded. */
+  /** Event time of the oldest one that is neither exhausted nor excluded. */
   oldestOpenAt: number | undefined
   /** When the last backoff ends, as far as it is known, by the platform's clock; undefined when none is. */
   lastDueAt: number | undefined

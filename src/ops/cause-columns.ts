@@ -27,8 +27,8 @@ export function decisionLines(counts: Counts): string[] {
 }
 
 function stateLines({ byDecision, circuit = 'closed', records }: CauseStatus): string[] {
-  // Parked records wait for no circuit.
-  const isBlocked = circuit !== 'closed' && byDecision.parked < records
+  // Exhausted records wait for no circuit.
+  const isBlocked = circuit !== 'closed' && byDecision.exhausted < records
   return [...decisionLines(byDecision), ...(isBlocked ? [`circuit ${circuit}`] : [])]
 }
 

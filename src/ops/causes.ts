@@ -1,4 +1,4 @@
-// Why deliveries are missing: failed records grouped by subscription and last answer, and the parked ones.
+// Why deliveries are missing: failed records grouped by subscription and last answer, and the exhausted ones.
 import {
   decide,
   nextRetryOf,
@@ -30,7 +30,7 @@ export interface Cause {
 }
 
 /** A record at the attempt limit, as it is shown. */
-export interface ParkedRecord {
+export interface ExhaustedRecord {
   eventId: string
   webhookId: string
   /** As the platform has it, without parts that look like a secret or an account. */
@@ -49,17 +49,17 @@ export interface Causes {
   records: number
   /** Causes with the most records, most first; among equals the oldest first. */
   list: Cause[]
-  /** How many records are parked, and those with the oldest events, oldest first. */
-  parked: { total: number; list: ParkedRecord[] }
+  /** How many records are exhausted, and those with the oldest events, oldest first. */
+  exhausted: { total: number; list: ExhaustedRecord[] }
 }
 
 export interface CausesOptions {
   policy: Policy
   /** Of the records of a subscription. */
   situationOf: (subscriptionId: string) => Situation
-  /** The most causes, and the most parked records, that are listed. */
+  /** The most causes, and the most exhausted records, that are listed. */
   maxCauses: number
-  maxParked: number
+  maxExhausted: number
 }
 
 /** Null for a time that Date can't hold: it must not keep the rest from being shown. */
@@ -120,7 +120,7 @@ function toCause({ cause, types }: Group): Cause {
   return { ...cause, eventTypes: { total: types.size, list } }
 }
 
-function toParked(entry: FailedRecord): ParkedRecord {
+function toExhausted(entry: FailedRecord): ExhaustedRecord {
   const { eventId, id, eventType, subscriptionId, responseStatusCode, attempts, tries, eventAt, lastAt, triedAt } =
     entry
   return {
@@ -140,11 +140,11 @@ const byCount = ({ cause: a }: Group, { cause: b }: Group): number => b.records 
 
 /** Groups the records. Those that are excluded are not ours to miss. */
 export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOptions): Causes {
-  const { policy, situationOf, maxCauses, maxParked } = options
+  const { policy, situationOf, maxCauses, maxExhausted } = options
   const groups = createGroups()
   const firstCauses = createFirsts(maxCauses, byCount)
-  const firstParked = createFirsts(maxParked, oldestFirst)
-  let [records, parked] = [0, 0]
+  const firstExhausted = createFirsts(maxExhausted, oldestFirst)
+  let [records, exhausted] = [0, 0]
   for (const entry of entries) {
     const situation = situationOf(entry.subscriptionId)
     const verdict = decide(entry, policy, situation)
@@ -157,9 +157,9 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
     cause.byDecision[decision] += 1
     cause.oldestAt = Math.min(cause.oldestAt, entry.eventAt)
     cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback))
-    if (decision === 'parked') {
-      parked += 1
-      firstParked.add(entry)
+    if (decision === 'exhausted') {
+      exhausted += 1
+      firstExhausted.add(entry)
     }
   }
   for (const group of groups.list()) firstCauses.add(group)
@@ -167,7 +167,7 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
     total: groups.list().length,
     records,
     list: firstCauses.list().map(toCause),
-    parked: { total: parked, list: firstParked.list().map(toParked) },
+    exhausted: { total: exhausted, list: firstExhausted.list().map(toExhausted) },
   }
 }
 

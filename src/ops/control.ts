@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { BlockList } from 'node:net'
-import type { CommandRefusal } from '../coordination/leadership.ts'
+import type { CommandRefusal } from '../leader-election/leadership.ts'
 import type { Pause } from '../reconcile/retry/operator-pause.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { json, type Answer } from './listen.ts'

@@ -27,7 +27,7 @@ const gateLevels: Readonly<Record<Gate, Notice['level']>> = {
 const maxSkewSeconds = 60
 const maxOffsetSeconds = 600
 
-const openOf = ({ failed, missing }: StatusFacts): number => missing - failed.parked
+const openOf = ({ failed, missing }: StatusFacts): number => missing - failed.exhausted
 
 function circuitReason({ advice, subscriptions }: GateStatus, { circuits, failed }: StatusFacts): NoticeReason {
   const which = counted(subscriptions ?? circuits.notClosed, 'subscription', 'subscriptions')
@@ -88,7 +88,7 @@ const minNotAccepted = 10
 
 /** Reasons apart from gates, and whether each is so now. */
 function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[] {
-  const { beyondWindow, clock, expiring, lastFullSweep, notAccepted, now, parked, stuckProcessing, sweeps } = status
+  const { beyondWindow, clock, expiring, lastFullSweep, notAccepted, now, exhausted, stuckProcessing, sweeps } = status
   const { offsetSeconds, platform } = status.timeZone
   const { api, auth } = clock.skewSeconds
   const skew = Math.abs(api) > Math.abs(auth) ? api : auth
@@ -96,9 +96,9 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
   const isPast = (at: Date | null): boolean => at !== null && at <= now
   const problem = sweeps[0]?.problem
   const { inARow, reason } = notAccepted ?? { inARow: 0 }
-  const leavingParked = expiring.byDecision.parked
-  const leaving = expiring.total - leavingParked
-  const soon = leavingParked === 0 ? '' : ` ${counted(leavingParked, 'leaves', 'leave')} the window soon.`
+  const leavingExhausted = expiring.byDecision.exhausted
+  const leaving = expiring.total - leavingExhausted
+  const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'leaves', 'leave')} the window soon.`
   return [
     {
       isSo: isLastSweepFailed(status),
@@ -166,11 +166,11 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       advice: 'See the log for why there is no new one.',
     },
     {
-      isSo: parked.total > 0,
+      isSo: exhausted.total > 0,
       level: 'waiting',
-      text: `${counted(parked.total, 'delivery is', 'deliveries are')} parked at retry.maxAttempts, and not retried any more.${soon}`,
+      text: `${counted(exhausted.total, 'delivery is', 'deliveries are')} exhausted at retry.maxAttempts, and not retried any more.${soon}`,
       advice:
-        'Find out by the event ids why the receiver refuses them, then: webhook-reconciler retry --event ID --parked',
+        'Find out by the event ids why the receiver refuses them, then: webhook-reconciler retry --event ID --exhausted',
       isAside: true,
     },
   ]
@@ -191,7 +191,7 @@ export function isWholeKnown(status: StatusFacts): boolean {
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }
 
-/** How many are missing; parked ones by that name when there are no others. */
+/** How many are missing; exhausted ones by that name when there are no others. */
 function missingText(status: StatusFacts): string {
   const { failed, lastFullSweep, missing, now } = status
   const are = counted(missing, 'delivery is', 'deliveries are')
@@ -200,7 +200,7 @@ function missingText(status: StatusFacts): string {
   if (isLastSweepFailed(status)) return `Nothing is missing of what was listed at ${clockTime(lastFullSweep, now)} UTC.`
   if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
   if (missing === 0) return 'Nothing is missing.'
-  return missing === failed.parked ? `${are} parked, nothing else is missing.` : `${are} missing.`
+  return missing === failed.exhausted ? `${are} exhausted, nothing else is missing.` : `${are} missing.`
 }
 
 /** The level, and the beginning of the headline, where no reason has one: what goes on. */
@@ -210,8 +210,8 @@ function goingOn(
 ): readonly [Level, string] {
   if (lastFullSweep === null) return ['working', 'The first sweep is under way. ']
   if (missing === 0) return [worst ?? 'well', '']
-  if (missing === failed.parked) return ['waiting', '']
-  const isBackingOff = inFlight + failed.due + failed.awaiting + failed.held === 0
+  if (missing === failed.exhausted) return ['waiting', '']
+  const isBackingOff = inFlight + failed.due + failed.awaiting + failed.blocked === 0
   return ['working', isBackingOff ? 'Retries wait for their backoff. ' : 'Retries are under way. ']
 }
 

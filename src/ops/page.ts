@@ -10,7 +10,7 @@ import { clockTime, count, counted, fromNow, pace, response, span, word } from '
 const refreshSeconds = 10
 /** More of them are in /status. */
 const shownCauses = 10
-const shownParked = 20
+const shownExhausted = 20
 const dayMs = 24 * 3_600_000
 
 /** A time that machines can read too. */
@@ -69,16 +69,16 @@ function doneOf(status: StatusDocument): [string, string] {
   if (missing === 0) {
     return isWholeKnown(status) ? ['Now', 'Everything has arrived.'] : ['Not known', 'The window was not seen whole.']
   }
-  if (missing === failed.parked) return ['Not by itself', 'Parked deliveries are not retried.']
+  if (missing === failed.exhausted) return ['Not by itself', 'Exhausted deliveries are not retried.']
   if (drain.doneAt === null) return ['Unknown', drain.recoveredPerMinute > 0 ? 'Retries wait.' : 'No delivery arrives.']
   // To the minute: it is an estimate.
   const at = clockTime(drain.doneAt, now).slice(0, -':00'.length)
   const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
-  return [fromNow(drain.doneAt, now), `about ${at}, ${basis}${failed.parked > 0 ? ', without parked ones' : ''}`]
+  return [fromNow(drain.doneAt, now), `about ${at}, ${basis}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
 }
 
 function figures(status: StatusDocument): Html {
-  const { drain, failed, inFlight, lastFullSweep, missing, now, parked: atLimit, recovered, startedAt } = status
+  const { drain, failed, inFlight, lastFullSweep, missing, now, exhausted: atLimit, recovered, startedAt } = status
   const known = lastFullSweep === null ? 'Not known yet' : 'None known'
   const atLeast = missing === 0 ? known : `at least ${count(missing)}`
   const oldest = status.oldestOpenEvent ?? atLimit.list[0]?.event ?? null
@@ -90,7 +90,7 @@ function figures(status: StatusDocument): Html {
     [
       'Oldest',
       oldest === null ? (isWholeKnown(status) ? 'None' : known) : span(now.getTime() - oldest.getTime()),
-      oldest && html`since ${time(oldest, now)}${status.oldestOpenEvent === null && ', parked'}`,
+      oldest && html`since ${time(oldest, now)}${status.oldestOpenEvent === null && ', exhausted'}`,
     ],
     missing === 0
       ? ['Recovered', count(recovered.lastDay), `${since}${last}`]
@@ -131,7 +131,7 @@ function causes({ causes: { list, more: rest, onlyCounted, total }, now }: Statu
   ])
 }
 
-const parkedColumns = [
+const exhaustedColumns = [
   { name: 'event id' },
   { name: 'event type' },
   { name: 'subscription' },
@@ -140,10 +140,10 @@ const parkedColumns = [
   { name: 'last attempt' },
 ] as const
 
-function parked({ now, parked: { list, total } }: StatusDocument): Part {
+function exhausted({ now, exhausted: { list, total } }: StatusDocument): Part {
   if (total === 0) return undefined
   const rows = list
-    .slice(0, shownParked)
+    .slice(0, shownExhausted)
     .map((record) => [
       word(record.eventId),
       word(record.eventType),
@@ -153,8 +153,8 @@ function parked({ now, parked: { list, total } }: StatusDocument): Part {
       time(record.lastAttempt, now),
     ])
   const left = total - rows.length
-  return section('parked', 'Parked', [
-    table('At retry.maxAttempts, and not retried any more. The oldest event first.', parkedColumns, rows),
+  return section('exhausted', 'Exhausted', [
+    table('At retry.maxAttempts, and not retried any more. The oldest event first.', exhaustedColumns, rows),
     left > 0 && more(html`And ${counted(left, 'more record', 'more records')}; see <a href="status">/status</a>.`),
   ])
 }
@@ -222,7 +222,7 @@ export function renderPage(status: StatusDocument, { refreshes }: { refreshes: b
       <body>
         ${header(status, refreshes)}
         <main>
-          ${headline(status)} ${figures(status)} ${missingChart(status.history)} ${causes(status)} ${parked(status)}
+          ${headline(status)} ${figures(status)} ${missingChart(status.history)} ${causes(status)} ${exhausted(status)}
           ${surroundings(status)}
         </main>
         <footer class="sub">

@@ -6,7 +6,7 @@ import type { Snapshot } from '../observe/snapshot.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
 import type { Gate } from '../reconcile/retry/gates.ts'
-import type { CauseStatus, ParkedRecord } from './causes.ts'
+import type { CauseStatus, ExhaustedRecord } from './causes.ts'
 
 /** `well`; `working`: it mends itself; `waiting`: for something that passes or is wanted; `trouble`: a person is needed. */
 export type Level = 'well' | 'working' | 'waiting' | 'trouble'
@@ -19,7 +19,7 @@ export interface Notice {
 }
 
 export interface StatusSummary {
-  /** Of the headline. Parked records alone, which stay for as long as the window is, are no trouble. */
+  /** Of the headline. Exhausted records alone, which stay for as long as the window is, are no trouble. */
   level: Level
   /** The worst notice, or what goes on, and how many deliveries are missing. */
   headline: string
@@ -74,7 +74,7 @@ export interface StatusFacts {
   drain: {
     /** Deliveries seen to recover in a minute: in the last one, or on average of the last five when none did then. */
     recoveredPerMinute: number
-    /** How long until nothing is missing but parked records, if each arrives at its next retry; null when unknown. */
+    /** How long until nothing is missing but exhausted records, if each arrives at its next retry; null when unknown. */
     seconds: number | null
     /** When that is. */
     doneAt: Date | null
@@ -83,7 +83,7 @@ export interface StatusFacts {
   }
   /** Failed records of the window by their present decision, as in `failed_webhooks`. */
   failed: Readonly<Record<Decision, number>>
-  /** Event time of the oldest failed record that is neither parked nor excluded. */
+  /** Event time of the oldest failed record that is neither exhausted nor excluded. */
   oldestOpenEvent: Date | null
   /** Failed records that leave the window within `window.expiryWarning`, in all and by decision. */
   expiring: { total: number; byDecision: Snapshot['expiring'] }
@@ -95,7 +95,7 @@ export interface StatusFacts {
   stuckProcessing: number
   /** Failed records older than the window, as the last full sweep saw them: they are not retried any more. */
   beyondWindow: number
-  /** Null with `coordination.kind: none`. */
+  /** Null with `leaderElection.kind: none`. */
   leadership: LeadershipStatus | null
   /** Since when an operator's pause goes on; null without one. */
   paused: { since: Date | null } | null
@@ -138,7 +138,7 @@ export interface StatusFacts {
     onlyCounted: number
   }
   /** Records at `retry.maxAttempts`, which are not retried any more: how many, and the oldest (at most 100). */
-  parked: { total: number; list: ParkedRecord[] }
+  exhausted: { total: number; list: ExhaustedRecord[] }
   /** Deliveries seen to recover in the last 24 hours, as far as the process has run, and when the last one was. */
   recovered: { lastDay: number; lastAt: Date | null }
   /** The last 60 minutes since the start of the process, oldest first; the last one is under way. */

@@ -1,5 +1,5 @@
 // Makes the status document, a pure function of the state of the parts.
-import type { LeadershipState } from '../coordination/leadership.ts'
+import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
 import { gateTable, type ShutGate } from '../reconcile/retry/gates.ts'
 import { drainOf } from '../reconcile/drain.ts'
@@ -18,7 +18,7 @@ export interface StatusState extends Snapshot {
   timeZone: string
   /** Circuits that are not closed. */
   circuits: readonly CircuitView[]
-  /** Failed records in memory, grouped; `causes.parked.total` of them are parked. */
+  /** Failed records in memory, grouped; `causes.exhausted.total` of them are exhausted. */
   causes: Causes
   /** The last 60 minutes, oldest first. */
   history: readonly MinuteState[]
@@ -26,9 +26,9 @@ export interface StatusState extends Snapshot {
 }
 
 const maxCircuits = 1000
-/** How many causes and parked records are listed. */
+/** How many causes and exhausted records are listed. */
 export const maxCauses = 50
-export const maxParked = 100
+export const maxExhausted = 100
 
 /** With one digit; never 0 while something is left. */
 const toSeconds = (ms: number): number => Math.ceil(Math.max(0, ms) / 100) / 10
@@ -61,7 +61,7 @@ function toNotAccepted({ inARow, reason }: StatusState['notAccepted']): StatusFa
 
 /** An excluded record is not missing: the operator does not want it. */
 function missingOf(failed: StatusState['failed']): number {
-  return failed.due + failed.held + failed.awaiting + failed['backing-off'] + failed.parked
+  return failed.due + failed.blocked + failed.awaiting + failed['backing-off'] + failed.exhausted
 }
 
 function toDrain(state: StatusState): StatusFacts['drain'] {
@@ -132,7 +132,7 @@ function factsOf(state: StatusState): StatusFacts {
       offsetSeconds: timeOffsetMs === undefined ? null : roundedSeconds(timeOffsetMs),
     },
     causes: toCausesStatus(state),
-    parked: { total: Math.max(failed.parked, causes.parked.list.length), list: causes.parked.list },
+    exhausted: { total: Math.max(failed.exhausted, causes.exhausted.list.length), list: causes.exhausted.list },
     recovered: { lastDay: state.recovered.lastDay, lastAt: toDate(state.recovered.lastAt) },
     history: [...state.history],
   }

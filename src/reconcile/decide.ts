@@ -4,7 +4,7 @@ import type { Policy } from './policy.ts'
 import type { Because, Rule } from './reasons.ts'
 import type { Gate } from './retry/gates.ts'
 
-export const decisions = ['due', 'backing-off', 'parked', 'excluded', 'held', 'awaiting'] as const
+export const decisions = ['due', 'backing-off', 'exhausted', 'excluded', 'blocked', 'awaiting'] as const
 export type Decision = (typeof decisions)[number]
 export type Counts = Record<Decision, number>
 
@@ -36,9 +36,9 @@ export interface Known {
 
 export interface Verdict {
   decision: Decision
-  /** When it may be retried, in epoch ms of the platform's clock; in the past or present for `due` and `held`. */
+  /** When it may be retried, in epoch ms of the platform's clock; in the past or present for `due` and `blocked`. */
   dueAt: number
-  /** The rule that matched; with `held` the gate that is shut. */
+  /** The rule that matched; with `blocked` the gate that is shut. */
   because: Because
 }
 
@@ -114,9 +114,9 @@ export function decide(known: Known, policy: Policy, { gate, now }: Situation): 
   const exclusion = exclusionOf(known, policy)
   if (exclusion !== undefined) return { decision: 'excluded', dueAt: due, because: exclusion }
   if (known.awaiting !== undefined) return { decision: 'awaiting', dueAt: due, because: 'awaiting' }
-  if (attemptsOf(known) >= policy.maxAttempts) return { decision: 'parked', dueAt: due, because: 'max-attempts' }
+  if (attemptsOf(known) >= policy.maxAttempts) return { decision: 'exhausted', dueAt: due, because: 'max-attempts' }
   if (now < due) return { decision: 'backing-off', dueAt: due, because: waitOf(known, due, policy) }
-  if (gate !== undefined) return { decision: 'held', dueAt: due, because: gate }
+  if (gate !== undefined) return { decision: 'blocked', dueAt: due, because: gate }
   return { decision: 'due', dueAt: due, because: isExpiring(known, policy, now) ? 'expiring' : 'due' }
 }
 
@@ -125,10 +125,10 @@ export function nextRetryOf({ decision, dueAt: due }: Verdict, situation: Situat
   const { gate, now, pausesForMs = 0, stopsForMs = 0 } = situation
   if (decision === 'due') return { by: 'time', at: now }
   if (decision === 'awaiting') return { by: 'outcome', at: Infinity }
-  if (decision === 'excluded' || decision === 'parked' || due > leavesAt) return noRetry
+  if (decision === 'excluded' || decision === 'exhausted' || due > leavesAt) return noRetry
   if (stopsForMs === Infinity) return { by: 'gate', at: Infinity }
   const blockedForMs = Math.max(stopsForMs, pausesForMs)
-  if (decision === 'held' && blockedForMs === 0) return { by: 'outcome', at: Infinity }
+  if (decision === 'blocked' && blockedForMs === 0) return { by: 'outcome', at: Infinity }
   const at = Math.max(due, now + blockedForMs)
   if (at > leavesAt) return noRetry
   if (at === due) return { by: 'time', at }

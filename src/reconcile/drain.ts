@@ -3,7 +3,7 @@ import type { Counts } from './decide.ts'
 import type { Gate, ShutGate } from './retry/gates.ts'
 
 export interface DrainState {
-  /** Failed records that are retried now or wait for it: due, held, awaiting. */
+  /** Failed records that are retried now or wait for it: due, blocked, awaiting. */
   pending: number
   /** Failed records that back off. */
   backingOff: number
@@ -54,7 +54,7 @@ export interface DrainSource {
 
 /** The daemon's estimate, at its present pace; also undefined while a gate stops all retries for an unknown time. */
 export function drainOf({ failed, gates, lastDueAt, now, recoveredPerMs, skewMs }: DrainSource): Drain | undefined {
-  const pending = failed.due + failed.held + failed.awaiting
+  const pending = failed.due + failed.blocked + failed.awaiting
   const backingOff = failed['backing-off']
   if (pending + backingOff > 0 && stopForUnknownTime(gates)) return undefined
   const notBefore = lastDueAt === undefined ? undefined : lastDueAt - skewMs.api

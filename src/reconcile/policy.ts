@@ -40,7 +40,7 @@ export interface Policy {
   window: WindowPolicy
   select: Selection
   backoff: BackoffPolicy
-  /** A record with this many attempts is parked. */
+  /** A record with this many attempts is exhausted. */
   maxAttempts: number
   outcome: OutcomePolicy
   /** Time between two ticks of the schedule, in ms. */

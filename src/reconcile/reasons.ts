@@ -4,7 +4,7 @@ import { gateTable, type Gate } from './retry/gates.ts'
 /**
  * Sentences by rule, in the order of decide.ts, which decides them. Others decide a few: the daemon lists no records that are
  * `successful` to `settling` (window.ts; their sentences are for cli/explain.ts), and a retry is a `probe`
- * (retry/dispatcher.ts) or `asked-for` (cli/round). A record that is `held` waits for the first shut gate of retry/gates.ts,
+ * (retry/dispatcher.ts) or `asked-for` (cli/round). A record that is `blocked` waits for the first shut gate of retry/gates.ts,
  * which has the sentence.
  *
  * A `due` record goes out at its turn. Until then it waits without a reason of its own:
@@ -37,7 +37,7 @@ export const ruleTable = {
 
 export type Rule = keyof typeof ruleTable
 
-/** A rule, or with `held` the gate that is shut. */
+/** A rule, or with `blocked` the gate that is shut. */
 export type Because = Rule | Gate
 
 const sentences: Readonly<Record<Because, string>> = {

@@ -50,7 +50,7 @@ async function takeover({ begin }: Trouble): Promise<number> {
     const daemon = await startDaemon({
       ...base,
       RECONCILER_INSTANCE_NAME: name,
-      RECONCILER_COORDINATION_SERVICE_ACCOUNT_DIRECTORY: directory,
+      RECONCILER_LEADER_ELECTION_SERVICE_ACCOUNT_DIRECTORY: directory,
     })
     daemons.set(name, stack.use(daemon))
   }

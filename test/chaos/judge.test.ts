@@ -25,7 +25,7 @@ const meanwhile = { showsFailedMeanwhile: true }
 
 test.each<[string, RecordEnd, Sent?, Partial<RoundEnd>?]>([
   ['recovered', healthy],
-  ['parked', poisoned],
+  ['exhausted', poisoned],
   ['tried once more by a late retry', { ...poisoned, attempts: maxAttempts + 1 }, by([1], 1)],
   ['delivered by each of two processes, while shown as failed', { ...healthy, taken: 2 }, by([1, 2]), meanwhile],
 ])('kept: %s', (_name, record, sent, more) => {

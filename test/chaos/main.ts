@@ -37,9 +37,9 @@ function print(text: string): void {
 
 function printRound(seed: number, result: RoundResult): void {
   const plan = drawRound(seed, Number(values.records))
-  const { daemons, late, outputs, parked, problems, recovered, retries, seconds } = result
+  const { daemons, late, outputs, exhausted, problems, recovered, retries, seconds } = result
   print(
-    `${describeRound(plan)}\n  ${problems.length === 0 ? 'kept' : 'BROKEN'}: ${recovered} recovered, ${parked} parked, ` +
+    `${describeRound(plan)}\n  ${problems.length === 0 ? 'kept' : 'BROKEN'}: ${recovered} recovered, ${exhausted} exhausted, ` +
       `${retries} retries (${late} late), ${daemons} daemons, ${seconds.toFixed(1)} s`,
   )
   if (problems.length === 0) return
@@ -74,7 +74,7 @@ async function main(): Promise<number> {
   const missing = count < enoughRounds ? [] : hits.filter(([, times]) => times === 0).map(([name]) => name)
   print(
     `${count} rounds from seed ${first}: ${broken.length} broken${broken.map(({ seed }) => ` ${seed}`).join(',')}; ` +
-      `${sum(({ recovered }) => recovered)} recovered, ${sum(({ parked }) => parked)} parked, ` +
+      `${sum(({ recovered }) => recovered)} recovered, ${sum(({ exhausted }) => exhausted)} exhausted, ` +
       `${sum(({ retries }) => retries)} retries (${sum(({ late }) => late)} late), ${sum(({ daemons }) => daemons)} daemons, ` +
       `${((performance.now() - startedAt) / 1000).toFixed(0)} s\n` +
       `requests harmed: ${hits.map(([name, times]) => `${name} ${times}`).join(', ')}`,

@@ -27,7 +27,7 @@ export interface RoundPlan {
   blows: Blow[]
 }
 
-/** Records are parked after so many attempts; poison ones begin with two fewer. */
+/** Records are exhausted after so many attempts; poison ones begin with two fewer. */
 export const maxAttempts = 8
 /** Deadline of the daemon's requests. Longer latencies make requests that arrive after their client gave up. */
 export const requestTimeoutMs = 500

@@ -14,7 +14,7 @@ export interface RoundResult {
   problems: string[]
   seconds: number
   recovered: number
-  parked: number
+  exhausted: number
   retries: number
   /** Retries that arrived after their daemon had given up or ended. */
   late: number
@@ -113,15 +113,15 @@ async function strike(stage: Stage, blow: Blow): Promise<void> {
   }
 }
 
-/** All failed records are parked, as the daemon itself says, and nothing is under way. */
+/** All failed records are exhausted, as the daemon itself says, and nothing is under way. */
 async function isSettled({ daemons, platform }: Stage): Promise<boolean> {
   const { failed, processing } = await platform.ask('counts')
   if (processing > 0) return false
   const metrics = await daemons.at(-1)?.metrics()
   if (metrics === undefined) return false
   const all = metrics.sum('failed_webhooks')
-  const parked = metrics.sum('failed_webhooks', { decision: 'parked' })
-  return all === failed && parked === failed && metrics.sum('awaiting_webhooks') === 0
+  const exhausted = metrics.sum('failed_webhooks', { decision: 'exhausted' })
+  return all === failed && exhausted === failed && metrics.sum('awaiting_webhooks') === 0
 }
 
 /** The pages of a daemon that runs: they must not leak either. */
@@ -197,7 +197,7 @@ export async function playRound(plan: RoundPlan): Promise<RoundResult> {
     problems,
     seconds: (performance.now() - startedAt) / 1000,
     recovered: ends.filter(({ status }) => status === 'successful').length,
-    parked: ends.filter(({ status }) => status === 'failed').length,
+    exhausted: ends.filter(({ status }) => status === 'failed').length,
     retries: watch.retries,
     late: [...sent.values()].reduce((sum, { late }) => sum + late, 0),
     daemons: daemons.length,

@@ -33,8 +33,8 @@ async function look(
   const { result } = await platform.run(daemon.reconciler.sweeper.make('full', new AbortController().signal))
   const seen = new Set([...daemon.reconciler.backlog.entries()].map(({ id }) => id.toLowerCase()))
   const ours = planted.filter(({ fate }) => fate !== 'untouched')
-  const parked = planted.filter(({ why }) => why.endsWith('the limit'))
-  const known = new Set([...ours, ...parked].map(({ id }) => id.toLowerCase()))
+  const exhausted = planted.filter(({ why }) => why.endsWith('the limit'))
+  const known = new Set([...ours, ...exhausted].map(({ id }) => id.toLowerCase()))
   // The edges have a test of their own.
   const mayMiss = new Set(['not settled when it began', 'just inside the old edge'])
   return {

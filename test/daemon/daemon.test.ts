@@ -121,7 +121,7 @@ test('a receiver that is down holds what is due, without a call that would burn 
   const patches = (): number => scene.requests.filter(({ method }) => method === 'PATCH').length
   await scene.clock.advance(20_000)
   expect(scene.server().status()).toMatchObject({
-    failed: { held: 1 },
+    failed: { blocked: 1 },
     receiver: { up: false },
     holding: ['receiver-down'],
   })

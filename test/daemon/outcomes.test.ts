@@ -16,7 +16,7 @@ function patchesOf({ sandbox }: Day): number[] {
   return sandbox.requestLog().flatMap(({ at, operation }) => (operation === 'retry' ? [at] : []))
 }
 
-test('a retried record that leaves the window still gets its outcome, and has not lapsed', async () => {
+test('a retried record that leaves the window still gets its outcome, and has not expired', async () => {
   await using day = await beginDay({ delivery: { mode: 'async', delayMs: 10 * minuteMs } })
   seed(day, 1, hourMs - 5 * minuteMs)
   await day.start({ RECONCILER_WINDOW_LOOKBACK: '1h' })
@@ -26,7 +26,7 @@ test('a retried record that leaves the window still gets its outcome, and has no
   expect(await day.metric('awaiting_webhooks')).toBe(1)
   await day.tick(10)
   expect(await day.metric('outcomes_total', { outcome: 'recovered' })).toBe(1)
-  expect(await day.metric('lapsed_webhooks_total')).toBe(0)
+  expect(await day.metric('expired_webhooks_total')).toBe(0)
 })
 
 test('a retry whose answer was lost is not given up while its delivery is under way', async () => {

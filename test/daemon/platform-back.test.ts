@@ -118,9 +118,9 @@ test('an outage: the next attempt waits for the next ping', async () => {
   const { causes, gates, now } = scene.server().status()
   const waitMs = 1000 * (gates[0]?.opensInSeconds ?? NaN)
   expect(waitMs).toBeGreaterThan(0)
-  const held = causes.list.find(({ byDecision }) => byDecision.held > 0)
-  expect(held).toMatchObject({ nextRetryBy: 'gate' })
-  expect(Math.ceil((Number(held?.nextRetry) - now.getTime()) / 100) * 100).toBe(waitMs)
+  const blocked = causes.list.find(({ byDecision }) => byDecision.blocked > 0)
+  expect(blocked).toMatchObject({ nextRetryBy: 'gate' })
+  expect(Math.ceil((Number(blocked?.nextRetry) - now.getTime()) / 100) * 100).toBe(waitMs)
   const before = scene.requests.length
   await scene.clock.advance(waitMs)
   expect(scene.requests.slice(before)).toContainEqual(expect.objectContaining({ method: 'GET' }))

@@ -216,7 +216,7 @@ describe('at work', () => {
     expect(connection.serverClocks.api.aheadOfHostMs()).toBeCloseTo(-10 * dayMs, -4)
   })
 
-  test('in observation nothing is touched, and all is held', async () => {
+  test('in observation nothing is touched, and all is blocked', async () => {
     const { reconciler, http, start, tickEvery } = world({
       records: due(20),
       env: { RECONCILER_RETRY_ENABLED: 'false' },
@@ -224,7 +224,7 @@ describe('at work', () => {
     start()
     await tickEvery(30_000, hourMs)
     expect(http.calls.retry).toBe(0)
-    expect(reconciler.state().failed).toMatchObject({ held: 20, due: 0 })
+    expect(reconciler.state().failed).toMatchObject({ blocked: 20, due: 0 })
   })
 })
 
@@ -280,7 +280,7 @@ describe('outcomes', () => {
     expect(told(made)).toEqual(Array.from({ length: sent }, () => 'failed-again'))
     expect(reconciler.state().circuitCounts).toEqual({ closed: 0, 'half-open': 0, open: 1 })
     expect(reconciler.circuits.views(clock.monotonic()).map(({ state }) => state)).toContain('open')
-    expect(reconciler.state().failed).toMatchObject({ held: 200 - sent, 'backing-off': sent, due: 0 })
+    expect(reconciler.state().failed).toMatchObject({ blocked: 200 - sent, 'backing-off': sent, due: 0 })
     isUp = true
     await tickEvery(30_000, 20 * minuteMs)
     expect(platform.failedIds()).toEqual([])
@@ -319,7 +319,7 @@ describe('outcomes', () => {
     expect(made.reconciler.state().circuitCounts).toEqual({ closed: 1, 'half-open': 0, open: 0 })
   })
 
-  test("while the operator's pause lasts nothing is retried, all is held, and outcomes are still found", async () => {
+  test("while the operator's pause lasts nothing is retried, all is blocked, and outcomes are still found", async () => {
     const made = later({ records: due(30) }, () => true)
     const { clock, reconciler, platform, start, tickEvery } = made
     start()
@@ -330,7 +330,7 @@ describe('outcomes', () => {
     expect(platform.retries.length).toBe(sent)
     expect(told(made).length).toBe(sent)
     expect(reconciler.state().pausedSince).toBeDefined()
-    expect(reconciler.state().failed).toMatchObject({ held: 30 - sent, due: 0, awaiting: 0 })
+    expect(reconciler.state().failed).toMatchObject({ blocked: 30 - sent, due: 0, awaiting: 0 })
     reconciler.pause.resume()
     await clock.advance(minuteMs)
     expect(platform.failedIds()).toEqual([])
@@ -338,7 +338,7 @@ describe('outcomes', () => {
 })
 
 describe('the health address of the receiver', () => {
-  test('while it answers 503 nothing is retried and all is held; at its first 200 everything goes', async () => {
+  test('while it answers 503 nothing is retried and all is blocked; at its first 200 everything goes', async () => {
     const health = 'http://receiver.test:8080/health'
     let status = 503
     const { clock, reconciler, platform, start, tickEvery, facts } = world({
@@ -350,7 +350,7 @@ describe('the health address of the receiver', () => {
     await tickEvery(30_000, 5 * minuteMs)
     expect(platform.retries).toEqual([])
     expect(reconciler.state()).toMatchObject({ receiver: { up: false, detail: 'HTTP 503' } })
-    expect(reconciler.state().failed).toMatchObject({ held: 20, due: 0 })
+    expect(reconciler.state().failed).toMatchObject({ blocked: 20, due: 0 })
     status = 200
     await clock.advance(20_000)
     expect(platform.failedIds()).toEqual([])
@@ -387,7 +387,7 @@ describe('when the API refuses every token', () => {
     expect(http.calls.token - before.token).toBeLessThanOrEqual(60)
     expect(http.calls.list - before.list).toBeLessThanOrEqual(100)
     expect(reconciler.breaker.trouble()).toBe('unauthorized')
-    expect(reconciler.state().failed.held).toBeGreaterThan(0)
+    expect(reconciler.state().failed.blocked).toBeGreaterThan(0)
     refusing = false
     await tickEvery(30_000, 20 * minuteMs)
     expect(platform.failedIds()).toEqual([])

@@ -31,7 +31,7 @@ test('sweeps go on while a thousand retries wait for the rate', async () => {
   expect(await day.metric('failed_webhooks', { decision: 'due' })).toBeGreaterThan(300)
 })
 
-test('a record that keeps failing backs off, and is parked at the limit', async () => {
+test('a record that keeps failing backs off, and is exhausted at the limit', async () => {
   await using day = await beginDay()
   day.sandbox.receiver.fail({ status: 500 })
   const now = day.clock.now()
@@ -47,7 +47,7 @@ test('a record that keeps failing backs off, and is parked at the limit', async 
   expect(sent.indexOf(2)).toBeGreaterThanOrEqual(1)
   expect(sent.indexOf(3) - sent.indexOf(2)).toBeGreaterThanOrEqual(2)
   expect(sent.at(-1)).toBe(3)
-  expect(await day.metric('failed_webhooks', { decision: 'parked' })).toBe(1)
+  expect(await day.metric('failed_webhooks', { decision: 'exhausted' })).toBe(1)
   expect(day.sandbox.record(id)).toMatchObject({ status: 'failed', numberOfAttempts: 4 })
 })
 
@@ -63,7 +63,7 @@ test('a retry that the platform refuses is no try: refusals never park a record'
   })
   await day.tick(10)
   expect(await day.metric('retries_total', { result: 'throttled' })).toBe(6)
-  expect(await day.metric('failed_webhooks', { decision: 'parked' })).toBe(0)
+  expect(await day.metric('failed_webhooks', { decision: 'exhausted' })).toBe(0)
   expect(day.sandbox.record(id)).toMatchObject({ status: 'successful', numberOfAttempts: 2 })
 })
 
@@ -79,8 +79,8 @@ describe('observing only', () => {
     expect(day.log.find(({ event }) => event === 'daemon_started')?.['retries']).toBe('observe only')
     // The second full sweep comes by the schedule, and reports nothing new.
     expect(day.log.filter(({ event }) => event === 'full_sweep_completed')).toHaveLength(1)
-    expect(await day.metric('failed_webhooks', { decision: 'held' })).toBe(50)
-    expect(await day.metric('failed_webhooks', { decision: 'parked' })).toBe(7)
+    expect(await day.metric('failed_webhooks', { decision: 'blocked' })).toBe(50)
+    expect(await day.metric('failed_webhooks', { decision: 'exhausted' })).toBe(7)
     expect(await day.metric('failed_webhooks')).toBe(57)
     expect(await day.metric('oldest_failed_event_timestamp_seconds')).toBeGreaterThan(0)
     expect(await day.metric('retries_total')).toBe(0)

@@ -1,13 +1,13 @@
 // Three daemons that share a Lease, in virtual time with the default durations: one works at a time, and another takes over in time.
 import { describe, expect, test } from 'vitest'
-import { pauseAnnotation } from '../../src/coordination/leader-election.ts'
+import { pauseAnnotation } from '../../src/leader-election/leader-election.ts'
 import { parseExposition } from '../support/exposition.ts'
 import { noFaults, type CallFaults } from '../support/lease-store.ts'
 import { startReplicas, type Replica, type Replicas } from '../support/replicas.ts'
 
 const hourMs = 3_600_000
 const minuteMs = 60_000
-/** `coordination.leaseDuration` and `coordination.retryEvery` by default. */
+/** `leaderElection.leaseDuration` and `leaderElection.retryPeriod` by default. */
 const [leaseMs, retryMs] = [15_000, 2000]
 const records = 400
 
@@ -124,7 +124,7 @@ describe('a leader in mid-recovery', () => {
   )
 
   test('is followed at the moment of its expiry, although the next try comes later', async () => {
-    const env = { RECONCILER_COORDINATION_LEASE_DURATION: '17s', RECONCILER_COORDINATION_RETRY_EVERY: '5s' }
+    const env = { RECONCILER_LEADER_ELECTION_LEASE_DURATION: '17s', RECONCILER_LEADER_ELECTION_RETRY_PERIOD: '5s' }
     await using replicas = await startReplicas({ env })
     const leader = await leading(replicas)
     const renewal = replicas.store.lease()?.renewTime
@@ -171,7 +171,7 @@ test.each<[string, CallFaults]>([
   const renewal = replicas.store.lease()?.renewTime
   await replicas.until(() => replicas.store.lease()?.renewTime !== renewal)
   leader.freeze()
-  // Longer than coordination.renewDeadline, and shorter than the lease holds.
+  // Longer than leaderElection.renewDeadline, and shorter than the lease holds.
   await replicas.clock.advance(12_000)
   leader.thaw()
   await replicas.clock.advance(100)
@@ -179,7 +179,7 @@ test.each<[string, CallFaults]>([
 })
 
 test('a leader that is cut off stops at the deadline of its configuration', async () => {
-  await using replicas = await startReplicas({ aheadMs: [0], env: { RECONCILER_COORDINATION_RENEW_DEADLINE: '5s' } })
+  await using replicas = await startReplicas({ aheadMs: [0], env: { RECONCILER_LEADER_ELECTION_RENEW_DEADLINE: '5s' } })
   const leader = await leading(replicas)
   leader.faults = { ...noFaults, cut: true }
   expect(await replicas.until(() => replicas.leader() === undefined)).toBeLessThanOrEqual(5000)
@@ -317,7 +317,7 @@ describe('a standby', () => {
     await replicas.clock.advance(leaseMs - retryMs)
     expect(await shown()).toEqual([[], 1])
     await replicas.clock.advance(2 * retryMs)
-    const problem = 'calls of the lease have failed for coordination.leaseDuration: refused: forbidden'
+    const problem = 'calls of the lease have failed for leaderElection.leaseDuration: refused: forbidden'
     expect(await shown()).toEqual([[problem], 0])
     expect([standby.ops().live(), leader.ops().ready(), await metric(leader, 'lease_available')]).toEqual([[], [], 1])
     standby.faults = noFaults

@@ -18,7 +18,7 @@ describe('what it shows', () => {
       version: '1.2.3',
       startedAt: new Date(at),
       now: new Date(at + 1000),
-      failed: { due: 0, held: 0 },
+      failed: { due: 0, blocked: 0 },
       paused: { since: new Date(at) },
       holding: ['paused'],
       gates: [{ gate: 'paused', since: new Date(at), subscriptions: null }],

@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { groupByCause } from '../../src/ops/causes.ts'
-import { maxCauses, maxParked, toStatus } from '../../src/ops/status.ts'
+import { maxCauses, maxExhausted, toStatus } from '../../src/ops/status.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
 import type { Situation } from '../../src/reconcile/decide.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
@@ -43,8 +43,8 @@ async function rowsOf(page: Page, section: string): Promise<Row[]> {
   )
 }
 
-/** 187 failed deliveries of five causes: two large ones, parked ones, and two that a joker named. */
-function seed(sandbox: Sandbox): { parked: string[] } {
+/** 187 failed deliveries of five causes: two large ones, exhausted ones, and two that a joker named. */
+function seed(sandbox: Sandbox): { exhausted: string[] } {
   const now = systemClock.now()
   const times = { from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 }
   const [first = '', second = '', third = ''] = subscriptions
@@ -63,7 +63,7 @@ function seed(sandbox: Sandbox): { parked: string[] } {
     result: { lastAttemptErrorMessage: 'CANARY refused' },
   })
   sandbox.seed({ ...times, count: 2, subscriptions: [second], eventTypes: [evil], result: { responseStatusCode: 500 } })
-  const parked = sandbox.seed({
+  const exhausted = sandbox.seed({
     ...times,
     count: 5,
     attempts: 30,
@@ -71,19 +71,19 @@ function seed(sandbox: Sandbox): { parked: string[] } {
     eventTypes: ['account-activated'],
     result: { responseStatusCode: 422, responsePayload: 'CANARY refused' },
   })
-  return { parked: parked.ids() }
+  return { exhausted: exhausted.ids() }
 }
 
 describe('an incident', () => {
   let browser: Browser
   let sandbox: Sandbox
   let daemon: Daemon
-  let parked: string[]
+  let exhausted: string[]
 
   beforeAll(async () => {
     browser = await startBrowser()
     sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
-    ;({ parked } = seed(sandbox))
+    ;({ exhausted } = seed(sandbox))
     sandbox.receiver.down()
     daemon = await startDaemon({
       ...(await sandboxEnv(sandbox)),
@@ -94,7 +94,7 @@ describe('an incident', () => {
     })
     await daemon.said('full_sweep_completed')
     await vi.waitFor(async () => {
-      expect((await status()).causes.list.map(({ byDecision }) => byDecision.held)).toEqual([120, 60, 0, 2])
+      expect((await status()).causes.list.map(({ byDecision }) => byDecision.blocked)).toEqual([120, 60, 0, 2])
     }, waitableMs())
   })
 
@@ -117,24 +117,24 @@ describe('an incident', () => {
     const causes = await rowsOf(page, 'causes')
     const [first, second, third] = subscriptions
     expect(causes.map(({ cells, name }) => [name, cells[0], cells[1], cells[2], cells[3], cells[5]])).toEqual([
-      [first, 'HTTP 503', '120', 'held', 'when retries go on', 'outgoing-transfer-completed'],
-      [second, 'no response', '60', 'held', 'when retries go on', 'incoming-transfer-completed'],
-      [third, 'HTTP 422', '5', 'parked', 'none automatically', 'account-activated'],
-      [second, 'HTTP 500', '2', 'held', 'when retries go on', evil],
+      [first, 'HTTP 503', '120', 'blocked', 'when retries go on', 'outgoing-transfer-completed'],
+      [second, 'no response', '60', 'blocked', 'when retries go on', 'incoming-transfer-completed'],
+      [third, 'HTTP 422', '5', 'exhausted', 'none automatically', 'account-activated'],
+      [second, 'HTTP 500', '2', 'blocked', 'when retries go on', evil],
     ])
-    const events = parked.map((id) => sandbox.record(id)?.eventId)
-    expect((await rowsOf(page, 'parked')).map(({ name }) => name)).toEqual(events)
+    const events = exhausted.map((id) => sandbox.record(id)?.eventId)
+    expect((await rowsOf(page, 'exhausted')).map(({ name }) => name)).toEqual(events)
     expect(await page.locator('.figures').innerText()).toMatch(/Done\s+Unknown/)
     expect(await page.locator('.headline').innerText()).toContain('Bring the receiver up')
     expect(await page.content()).not.toContain('CANARY')
   })
 
   test('says the same as /status', async () => {
-    const { causes, missing, parked: list } = await status()
+    const { causes, missing, exhausted: list } = await status()
     expect([missing, list.total]).toEqual([sandbox.counts().failed, 5])
     expect(causes).toMatchObject({ total: 4, more: { causes: 0, records: 0 }, onlyCounted: 0 })
     expect(causes.list.map(({ records }) => records)).toEqual([120, 60, 5, 2])
-    expect(list.list.map(({ webhookId }) => webhookId)).toEqual(parked)
+    expect(list.list.map(({ webhookId }) => webhookId)).toEqual(exhausted)
   })
 
   test('asks for nothing but itself, runs no script, and breaks none of its own rules', async () => {
@@ -192,7 +192,7 @@ describe('an incident', () => {
     expect(await page.locator('h1').innerText()).toContain('187 deliveries are missing.')
     sandbox.receiver.up()
     const title = (): Promise<string> => page.locator('h1').innerText()
-    await expect.poll(title).toBe('5 deliveries are parked, nothing else is missing.')
+    await expect.poll(title).toBe('5 deliveries are exhausted, nothing else is missing.')
     expect(sandbox.counts()).toEqual({ processing: 0, successful: 182, failed: 5 })
     await keepPicture(page, 'status-page-recovered')
     expect((await rowsOf(page, 'causes')).map(({ name }) => name)).toEqual([subscriptions[2]])
@@ -250,9 +250,9 @@ test('10,000 subscriptions that fail make no long page', async () => {
   function status(): StatusDocument {
     const situationOf = (): Situation => ({ now: testNow, gate: 'circuit', pausesForMs: 30_000 })
     const causes = groupByCause(backlog.entries(), {
-      ...{ policy: defaultPolicy, situationOf, maxCauses, maxParked },
+      ...{ policy: defaultPolicy, situationOf, maxCauses, maxExhausted },
     })
-    const failed = { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 10_000, awaiting: 0 }
+    const failed = { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 10_000, awaiting: 0 }
     const gates = [{ gate: 'circuit', since: undefined, subscriptions: 10_000 }] as const
     return toStatus(anIncident({ now, causes, circuits, failed, gates }))
   }

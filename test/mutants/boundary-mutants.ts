@@ -221,8 +221,8 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'O05',
     file: 'ops/status.ts',
-    text: "failed.awaiting + failed['backing-off'] + failed.parked",
-    replacement: "failed['backing-off'] + failed.parked",
+    text: "failed.awaiting + failed['backing-off'] + failed.exhausted",
+    replacement: "failed['backing-off'] + failed.exhausted",
     breaks: 'leaves awaited records out of what is missing',
     origin: 'review',
   },

@@ -7,7 +7,7 @@ export const freshMutants: readonly Mutant[] = [
     file: 'reconcile/confirm/outcomes.ts',
     text: 'return lost === true || triedResults.has(result)',
     replacement: 'return triedResults.has(result)',
-    breaks: 'a PATCH whose answer was lost is no try: such a record is never parked by our count',
+    breaks: 'a PATCH whose answer was lost is no try: such a record is never exhausted by our count',
     origin: 'fresh',
   },
   {
@@ -15,7 +15,7 @@ export const freshMutants: readonly Mutant[] = [
     file: 'reconcile/retry/backlog.ts',
     text: 'entry.localSecond < localSecond && entry.awaiting === undefined',
     replacement: 'entry.localSecond < localSecond',
-    breaks: 'a retried record that leaves the window is forgotten and reported as lapsed, its outcome is never seen',
+    breaks: 'a retried record that leaves the window is forgotten and reported as expired, its outcome is never seen',
     origin: 'fresh',
   },
   {
@@ -135,7 +135,7 @@ export const freshMutants: readonly Mutant[] = [
     file: 'platform/operations.ts',
     text: 'if (exchange.code !== undefined) return false',
     replacement: 'if (exchange.isKnownCode) return false',
-    breaks: "a 5xx with the platform's own error code counts as lost: a try, awaited for minutes, parked in the end",
+    breaks: "a 5xx with the platform's own error code counts as lost: a try, awaited for minutes, exhausted in the end",
     origin: 'fresh',
   },
   {

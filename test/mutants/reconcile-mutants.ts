@@ -215,7 +215,7 @@ export const reconcileMutants: readonly Mutant[] = [
     file: 'reconcile/sweep/sweeper.ts',
     text: 'if (records > 0) emit',
     replacement: 'if (records < 0) emit',
-    breaks: 'never reports that records lapsed',
+    breaks: 'never reports that records expired',
     origin: 'review',
   },
   {

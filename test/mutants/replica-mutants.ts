@@ -4,7 +4,7 @@ import type { Mutant } from './mutant.ts'
 export const replicaMutants: readonly Mutant[] = [
   {
     id: 'L01',
-    file: 'coordination/leader-election.ts',
+    file: 'leader-election/leader-election.ts',
     text: 'leadsUntil = askedAt + renewDeadlineMs',
     replacement: 'leadsUntil = Infinity',
     breaks: 'a leader that cannot renew the lease goes on working beside the next one',
@@ -12,7 +12,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L02',
-    file: 'coordination/lease-client.ts',
+    file: 'leader-election/lease-client.ts',
     text: '...(lease.version !== undefined && { resourceVersion: lease.version }),',
     replacement: 'resourceVersion: undefined,',
     breaks: 'writes the lease without the version that it read',
@@ -20,7 +20,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L03',
-    file: 'coordination/leader-election.ts',
+    file: 'leader-election/leader-election.ts',
     text: ': clock.monotonic() + durationMs',
     replacement: ": clock.monotonic() + durationMs + Date.parse(renewTime ?? '') - clock.now()",
     breaks: "counts the lease's age by the wall clock of the instance that wrote it",
@@ -29,14 +29,14 @@ export const replicaMutants: readonly Mutant[] = [
   {
     id: 'L04',
     file: 'daemon.ts',
-    text: '    await coordination.release()\n',
+    text: '    await leaderElection.release()\n',
     replacement: '',
     breaks: 'does not release the lease at SIGTERM',
     origin: 'review',
   },
   {
     id: 'L05',
-    file: 'coordination/leader-election.ts',
+    file: 'leader-election/leader-election.ts',
     text: 'annotations: lease?.annotations ?? {}',
     replacement: 'annotations: {}',
     breaks: "a new leader drops the operator's pause from the lease",
@@ -44,7 +44,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L06',
-    file: 'coordination/leader-election.ts',
+    file: 'leader-election/leader-election.ts',
     text: 'if (term !== undefined && isLeading()) await work(AbortSignal.any([stop, term.signal]))',
     replacement: 'if (!stop.aborted) await work(stop)',
     breaks: 'a standby works as the leader does',
@@ -52,7 +52,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L07',
-    file: 'coordination/leader-election.ts',
+    file: 'leader-election/leader-election.ts',
     text: '      note(error)\n',
     replacement:
       "      note(error)\n      if (error.reason === 'forbidden') leadFrom(clock.monotonic(), { transitions: 0 } as Lease)\n",
@@ -61,9 +61,9 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L08',
-    file: 'coordination/leader-election.ts',
-    text: 'Math.min(startedAt + retryEveryMs, expiresAt)',
-    replacement: '(startedAt + retryEveryMs)',
+    file: 'leader-election/leader-election.ts',
+    text: 'Math.min(startedAt + retryPeriodMs, expiresAt)',
+    replacement: '(startedAt + retryPeriodMs)',
     breaks: 'a standby waits for its next try although the lease has expired',
     origin: 'review',
   },
@@ -77,7 +77,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L10',
-    file: 'coordination/leader-election.ts',
+    file: 'leader-election/leader-election.ts',
     text: "['', identity, undefined].includes(observed?.lease.holder)",
     replacement: "['', undefined].includes(observed?.lease.holder)",
     breaks: 'a leader never renews the lease that it holds',
@@ -101,7 +101,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L13',
-    file: 'coordination/leader-election.ts',
+    file: 'leader-election/leader-election.ts',
     text: 'leadFrom(askedAt, written)',
     replacement: 'leadFrom(clock.monotonic(), written)',
     breaks: 'the lead counts from the answer to a renewal, not from its request: two instances lead',
@@ -109,7 +109,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L14',
-    file: 'coordination/leader-election.ts',
+    file: 'leader-election/leader-election.ts',
     text: 'if (lease?.holder !== identity) return',
     replacement: 'if (lease === undefined) return',
     breaks: 'a leader that stops releases the lease that another instance holds',
@@ -117,7 +117,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L15',
-    file: 'coordination/leader-election.ts',
+    file: 'leader-election/leader-election.ts',
     text: '{ ...others, [pauseAnnotation]',
     replacement: '{ [pauseAnnotation]',
     breaks: 'a pause drops the annotations of other programs from the lease',
@@ -125,7 +125,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'L16',
-    file: 'coordination/leader-election.ts',
+    file: 'leader-election/leader-election.ts',
     text: '    observed.expiresAt = Math.min(observed.expiresAt, clock.monotonic() + leaseDurationMs)\n',
     replacement: '',
     breaks: 'a deleted lease that held for years still holds: nobody leads',

@@ -15,9 +15,15 @@ describe('help', () => {
   test.each([
     ['run', ['RECONCILER_', 'SIGTERM']],
     ['once', ['--verbose', '--json']],
-    ['plan', ['--records', '--zone <name>', '--json', '--event <id>', '--since <time>', '--parked', 'changes nothing']],
+    [
+      'plan',
+      ['--records', '--zone <name>', '--json', '--event <id>', '--since <time>', '--exhausted', 'changes nothing'],
+    ],
     ['explain', ['<id>', '--zone <name>']],
-    ['retry', ['[webhookIds...]', '--event <id>', '--since <time>', '--until <time>', '--parked', '--rate', '--yes']],
+    [
+      'retry',
+      ['[webhookIds...]', '--event <id>', '--since <time>', '--until <time>', '--exhausted', '--rate', '--yes'],
+    ],
     ['check', ['--json', 'time zone', '--retry <id>', '--yes']],
     ['print-config', ['--json', 'secrets are hidden']],
     ['pause', ['--port <number>', 'server.port']],
@@ -43,11 +49,11 @@ describe('plan', () => {
     expect(out).toMatch(
       /^test at 127\.0\.0\.1:\d+, \d{4}-\d\d-\d\dT[\d:]+Z\n32 failed records of the last 7d, listed in /,
     )
-    expect(out).toMatch(/\n1{8} +HTTP 503 +23 {2}20 due, 3 parked {2}now +1\d h( \d+ min)? +account-activated\n/)
+    expect(out).toMatch(/\n1{8} +HTTP 503 +23 {2}20 due, 3 exhausted {2}now +1\d h( \d+ min)? +account-activated\n/)
     expect(out).toMatch(/\n1{8} +no response +5 {2}backing-off +in .* 1 h( \d+ min)? +account-activated\n/)
     expect(out).toMatch(/Would be retried now: 20, in about \ds at 1000 calls\/s/)
     expect(out).toContain('Later: 5 backing off.')
-    expect(out).toContain('3 parked (retry.maxAttempts 30)')
+    expect(out).toContain('3 exhausted (retry.maxAttempts 30)')
     expect(out).toContain('Not at all: 4 excluded')
     expect(sandbox.stats.requests.retry).toEqual({})
   })
@@ -61,7 +67,7 @@ describe('plan', () => {
     expect(document).toMatchObject({
       schemaVersion: 2,
       instance: 'test',
-      failed: { due: 24, 'backing-off': 5, parked: 3 },
+      failed: { due: 24, 'backing-off': 5, exhausted: 3 },
       leftOut: 0,
       estimate: { records: 24 },
       exitCode: 0,
@@ -78,9 +84,9 @@ describe('plan', () => {
     expect((await runCommand(['plan'], { env: await envOf(sandbox, health) })).out).toContain('retried now: 7')
     sandbox.receiver.down()
     const down = await runCommand(['plan'], { env: await envOf(sandbox, health) })
-    expect(down.out).toContain('Held: 7, because the receiver is down: its health address does not answer 2xx.')
+    expect(down.out).toContain('Blocked: 7, because the receiver is down: its health address does not answer 2xx.')
     const off = await runCommand(['plan'], { env: await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' }) })
-    expect(off.out).toContain('Held: 7, because retries are switched off (retry.enabled is false).')
+    expect(off.out).toContain('Blocked: 7, because retries are switched off (retry.enabled is false).')
   })
 
   test.each([
@@ -119,11 +125,11 @@ describe('explain', () => {
     const { code, out } = await runCommand(['explain', missing, '--zone', 'Europe/Riga'], { env: await envOf(sandbox) })
     expect(code).toBe(0)
     expect(out).toMatch(new RegExp(`^Event ${missing} of test at \\S+, \\d{4}-\\S+\\+0[23]:00: 3 records\n`))
-    expect(out).toMatch(/: parked\n +why +It has as many attempts as retry\.maxAttempts allows\.\n/)
+    expect(out).toMatch(/: exhausted\n +why +It has as many attempts as retry\.maxAttempts allows\.\n/)
     expect(out).toMatch(/: successful\n +why +The platform shows it as delivered\.\n/)
     expect(out).toMatch(/: backing-off\n +why +Its backoff has not ended\.\n[^]*? +next retry +at \d{4}-\S+\n/)
     expect(out.match(/next retry +none automatically/g)).toHaveLength(2)
-    expect(out).toMatch(/to retry it now +webhook-reconciler retry --parked [\da-f-]{36}\n/)
+    expect(out).toMatch(/to retry it now +webhook-reconciler retry --exhausted [\da-f-]{36}\n/)
     expect(out).toContain('The platform also showed records of other events')
     expect(sandbox.stats.requests.retry).toEqual({})
   })
@@ -161,10 +167,10 @@ describe('explain', () => {
     const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
     const plan = await runCommand(['plan', '--json', '--records'], { env: own })
     const { records } = JSON.parse(plan.out) as { records: { webhookId: string; decision: string }[] }
-    const held = records.find(({ decision }) => decision === 'held')
-    expect(held).toMatchObject({ nextRetry: expect.any(String) as string, nextRetryBy: 'probe' })
-    const { out } = await runCommand(['explain', held?.webhookId ?? ''], { env: own })
-    expect(out).toMatch(/: held\n[^]* next retry +a probe at \d{4}-\S+Z: this record, or another one before it\n/)
+    const blocked = records.find(({ decision }) => decision === 'blocked')
+    expect(blocked).toMatchObject({ nextRetry: expect.any(String) as string, nextRetryBy: 'probe' })
+    const { out } = await runCommand(['explain', blocked?.webhookId ?? ''], { env: own })
+    expect(out).toMatch(/: blocked\n[^]* next retry +a probe at \d{4}-\S+Z: this record, or another one before it\n/)
     const { causes } = JSON.parse((await get(`${daemon.url}/status`)).body) as StatusDocument
     expect(causes.list.map(({ nextRetryBy }) => nextRetryBy)).toContain('probe')
   })

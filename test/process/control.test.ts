@@ -24,13 +24,13 @@ test.concurrent('a pause holds all retries until it is resumed', async ({ expect
   await gate.arrived(1)
   const paused = JSON.parse((await command(port, '/-/pause')).body) as { since: string }
   gate.open()
-  const held = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'held' })
-  await expect.poll(held).toBe(20)
+  const blocked = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'blocked' })
+  await expect.poll(blocked).toBe(20)
 
   expect(await statusOf(daemon)).toMatchObject({
     paused: { since: paused.since },
     holding: ['paused'],
-    failed: { held: 20, due: 0 },
+    failed: { blocked: 20, due: 0 },
   })
   expect((await daemon.metrics()).sum('paused')).toBe(1)
   expect(sandbox.stats.requests.retry).toEqual({})

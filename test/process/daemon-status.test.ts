@@ -69,16 +69,16 @@ describe('plan', () => {
       /\nThe daemon \(beside at http:\S+\) holds retries: a circuit is open, with the next probe in 22 s\.\n/,
     )
     expect(out).toContain('Would be retried now: 4, in about')
-    expect(out).toContain('Held: 20, because the circuits of their subscriptions are open.')
+    expect(out).toContain('Blocked: 20, because the circuits of their subscriptions are open.')
     const document: unknown = JSON.parse((await runCommand(['plan', '--json'], { env })).out)
     expect(document).toMatchObject({
-      failed: { due: 4, held: 20 },
+      failed: { due: 4, blocked: 20 },
       estimate: { records: 4 },
       daemon: { instance: 'beside', holding: ['circuit'], pausedSince: null, openCircuits: [missing] },
     })
   })
 
-  test('and explain say when a probe goes out, of held records and of those whose backoff ends before', async () => {
+  test('and explain say when a probe goes out, of blocked records and of those whose backoff ends before', async () => {
     await using sandbox = await startPlatform()
     const { due } = seedCauses(sandbox)
     const circuit = { subscriptionId: missing, state: 'open', pausesForSeconds: 36_000 }
@@ -90,13 +90,13 @@ describe('plan', () => {
     expect(ours).toMatchObject([byProbe, byProbe])
     for (const { nextRetry } of ours) expect(Date.parse(nextRetry ?? '') - Date.parse(plan.decidedAt)).toBe(36_000_000)
     expect((await runCommand(['plan'], { env })).out).toMatch(
-      /20 held, 3 parked +a probe in 10 h .*\n.*backing-off +a probe in 10 h .*\n/,
+      /20 blocked, 3 exhausted +a probe in 10 h .*\n.*backing-off +a probe in 10 h .*\n/,
     )
 
     const explained = JSON.parse(
       (await runCommand(['explain', due[0] ?? '', '--json'], { env })).out,
     ) as ExplainDocument
-    expect(explained.records).toMatchObject([{ state: 'held', why: 'circuit', ...byProbe }])
+    expect(explained.records).toMatchObject([{ state: 'blocked', why: 'circuit', ...byProbe }])
     expect(Date.parse(explained.records[0]?.nextRetry ?? '') - Date.parse(explained.now)).toBe(36_000_000)
     expect((await runCommand(['explain', due[0] ?? ''], { env })).out).toMatch(
       /next retry +a probe at \d{4}-\S+Z: this record, or another one before it\n/,
@@ -108,7 +108,7 @@ describe('plan', () => {
     seedDue(sandbox, 7)
     await using daemon = await startStatus(paused)
     const { out } = await runCommand(['plan'], { env: await envOf(sandbox, daemon.env) })
-    expect(out).toContain('Held: 7, because retries are paused by an operator.')
+    expect(out).toContain('Blocked: 7, because retries are paused by an operator.')
     expect(out).not.toContain('retried now')
   })
 
@@ -166,7 +166,7 @@ describe('status', () => {
       notices: [{ level: 'trouble', text: 'The certificate has expired.', advice: 'Have a new one registered.' }],
     },
     missing: 5,
-    failed: { due: 0, held: 3, parked: 2, excluded: 9 },
+    failed: { due: 0, blocked: 3, exhausted: 2, excluded: 9 },
     awaiting: 0,
     inFlight: 0,
     drain: { recoveredPerMinute: 12.5, seconds: 300, limitedBy: 'backoff' },
@@ -179,7 +179,7 @@ describe('status', () => {
           responseStatusCode: null,
           records: 3,
           eventTypes: { total: 1, list: [{ eventType: 'a\u001b[2Jb', records: 3 }] },
-          byDecision: { ...noCounts(), held: 3 },
+          byDecision: { ...noCounts(), blocked: 3 },
           oldestEvent: since,
           nextRetry: null,
           nextRetryBy: 'gate',
@@ -194,7 +194,7 @@ describe('status', () => {
 
   test.each([
     [0, {}, 'not known yet'],
-    [2, { parked: 2 }, 'at least 2 (2 parked)'],
+    [2, { exhausted: 2 }, 'at least 2 (2 exhausted)'],
   ])('before the first full sweep %s missing deliveries are no final number', async (count, failed, shown) => {
     await using daemon = await startStatus({ ...whole, missing: count, failed, lastFullSweep: null })
     const { out } = await runCommand(['status'], { env: daemon.env })
@@ -210,7 +210,7 @@ describe('status', () => {
 waiting  Retries are paused by an operator. 5 deliveries are missing.
          -> Since 12:00:00 UTC. To go on: resume.
 
-missing          5 (2 parked, 3 held)
+missing          5 (2 exhausted, 3 blocked)
 recovering       12.5 a minute, done in about 5m (last backoff)
 retries          0 in flight, 0 without an outcome, 20 calls/s
 last full sweep  30s ago
@@ -220,7 +220,7 @@ trouble  The certificate has expired.
          -> Have a new one registered.
 
 SUBSCRIPTION  LAST ANSWER  MISSING  DECISION  NEXT RETRY          OLDEST  EVENT TYPES
-11111111      no response        3  held      when retries go on  30 s    a?[2Jb
+11111111      no response        3  blocked      when retries go on  30 s    a?[2Jb
 ... and 11 more with 2 deliveries: --json lists them
 `,
     )

@@ -62,7 +62,7 @@ describe.concurrent('recovers what is due', () => {
       selection: { by: 'due' },
       listing: { result: 'complete', found: 25, moved: false },
       decidedAt: isoTime,
-      failed: { due: 25, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },
+      failed: { due: 25, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },
       notFailed: 0,
       onlyById: 0,
       notFound: [],
@@ -82,7 +82,7 @@ describe.concurrent('recovers what is due', () => {
         'platform-error': 0,
         unreachable: 0,
       },
-      held: 0,
+      blocked: 0,
       awaiting: 0,
       cutOff: 0,
       stoppedBy: null,
@@ -109,7 +109,7 @@ describe.concurrent('touches nothing', () => {
     const asJson = await once(['--json'], env)
     expect(asText.code).toBe(0)
     expect(asText.stdout).toContain('retry.enabled is false: nothing was retried.\n')
-    expect(reportOf(asJson)).toMatchObject({ exitCode: 0, dryRun: true, failed: { held: 25 } })
+    expect(reportOf(asJson)).toMatchObject({ exitCode: 0, dryRun: true, failed: { blocked: 25 } })
     expect(sandbox.stats.requests.retry).toEqual({})
     expect(sandbox.counts().failed).toBe(25)
   })
@@ -127,7 +127,7 @@ describe.concurrent('says what became of its retries', () => {
     expect(reportOf(ended)).toMatchObject({
       retries: { accepted: 25 },
       sums: { recovered: 24, 'failed-again': 1, unknown: 0 },
-      held: 0,
+      blocked: 0,
       awaiting: 0,
       stoppedBy: null,
       exitCode: 1,
@@ -159,7 +159,7 @@ describe.concurrent('says what became of its retries', () => {
     const env = await envOf(sandbox, { RECONCILER_CIRCUIT_PROBE_TIMEOUT: '1s' })
     const ended = await once(['--json'], env)
     expect(ended.code, ended.stderr).toBe(1)
-    expect(reportOf(ended)).toMatchObject({ sums: { recovered: 24, 'failed-again': 0, unknown: 1 }, held: 0 })
+    expect(reportOf(ended)).toMatchObject({ sums: { recovered: 24, 'failed-again': 0, unknown: 1 }, blocked: 0 })
   })
 
   test('what another client has resolved meanwhile is done: 0', async () => {
@@ -198,7 +198,7 @@ describe.concurrent('a receiver that is down', () => {
       expect(reportOf(asJson)).toMatchObject({
         sums: { recovered: 0, 'failed-again': received, unknown: 0 },
         failed: { due: 200 },
-        held: 200 - received,
+        blocked: 200 - received,
         awaiting: 0,
         stoppedBy: 'circuit',
       })
@@ -217,7 +217,7 @@ describe.concurrent('a receiver that is down', () => {
       expect(reportOf(later)).toMatchObject({
         sums: { recovered: 200 - received - again },
         failed: { 'backing-off': received + again },
-        held: 0,
+        blocked: 0,
       })
     },
   )
@@ -239,7 +239,7 @@ describe.concurrent('a receiver that is down', () => {
     expect(failed).toBeLessThanOrEqual(9)
     expect(reportOf(ended)).toMatchObject({
       sums: { recovered: 60, 'failed-again': failed, unknown: 0 },
-      held: 60 - failed,
+      blocked: 60 - failed,
       awaiting: 0,
       stoppedBy: 'circuit',
     })
@@ -252,7 +252,7 @@ describe.concurrent('a receiver that is down', () => {
     const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl })
     const down = await once(['--json'], env)
     expect(down.code, down.stderr).toBe(1)
-    expect(reportOf(down)).toMatchObject({ held: 25, stoppedBy: 'receiver', sums: { recovered: 0 } })
+    expect(reportOf(down)).toMatchObject({ blocked: 25, stoppedBy: 'receiver', sums: { recovered: 0 } })
     expect(sandbox.stats.requests.retry).toEqual({})
 
     sandbox.receiver.up()

@@ -103,8 +103,9 @@ test.concurrent(
     gate.open()
     await daemon.said('full_sweep_completed')
     expect(await look('/readyz')).toMatchObject({ status: 200, body: 'ok\n' })
-    const held = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'held' })
-    await expect.poll(held).toBe(5)
+    const blocked = async (): Promise<number> =>
+      (await daemon.metrics()).sum('failed_webhooks', { decision: 'blocked' })
+    await expect.poll(blocked).toBe(5)
     const after = await daemon.metrics()
     expect(after.sum('sweeps_total', { kind: 'full', result: 'complete' })).toBe(1)
     expect(after.sum('last_complete_sweep_timestamp_seconds') * 1000).toBeGreaterThan(startedAt)

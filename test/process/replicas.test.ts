@@ -5,15 +5,15 @@ import { startLeaseApi, type LeaseApi } from '../support/lease-api.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { get, startDaemon, type Daemon } from '../support/process.ts'
-import { pauseAnnotation } from '../../src/coordination/leader-election.ts'
+import { pauseAnnotation } from '../../src/leader-election/leader-election.ts'
 
 const records = 400
 const token = 'CANARY-0123456789abcdef0123456789abcdef'
 /** A busy host may stop a process for seconds: it must not lose the lease by that. */
 const quick = {
-  RECONCILER_COORDINATION_LEASE_DURATION: '8s',
-  RECONCILER_COORDINATION_RENEW_DEADLINE: '7s',
-  RECONCILER_COORDINATION_RETRY_EVERY: '500ms',
+  RECONCILER_LEADER_ELECTION_LEASE_DURATION: '8s',
+  RECONCILER_LEADER_ELECTION_RENEW_DEADLINE: '7s',
+  RECONCILER_LEADER_ELECTION_RETRY_PERIOD: '500ms',
   RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '150',
   RECONCILER_CIRCUIT_INITIAL_LIMIT: '50',
   RECONCILER_CONTROL_TOKEN: token,
@@ -35,7 +35,7 @@ async function startReplicas(sandbox: Sandbox, api: LeaseApi): Promise<Replicas>
       startDaemon({
         ...base,
         RECONCILER_INSTANCE_NAME: name,
-        RECONCILER_COORDINATION_SERVICE_ACCOUNT_DIRECTORY: await api.podFolder(`token-${name}`),
+        RECONCILER_LEADER_ELECTION_SERVICE_ACCOUNT_DIRECTORY: await api.podFolder(`token-${name}`),
       }),
     ),
   )

@@ -15,9 +15,9 @@ function reportOf({ out }: { out: string }): RoundReport {
 }
 
 describe('retry', () => {
-  test('by id: also what is backing off, excluded, or before notBefore; what is parked only with --parked', async () => {
+  test('by id: also what is backing off, excluded, or before notBefore; what is exhausted only with --exhausted', async () => {
     await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 50 } })
-    const { due, parked, others } = seedCauses(sandbox)
+    const { due, exhausted, others } = seedCauses(sandbox)
     const env = await envOf(sandbox, {
       RECONCILER_SELECT_SUBSCRIPTION_IDS: missing,
       RECONCILER_WINDOW_NOT_BEFORE: new Date(systemClock.now() - hour).toISOString(),
@@ -32,11 +32,11 @@ describe('retry', () => {
     })
     expect(sandbox.counts()).toMatchObject({ successful: 2, failed: 30 })
 
-    const alone = await runCommand(['retry', String(parked[0])], { env })
+    const alone = await runCommand(['retry', String(exhausted[0])], { env })
     expect(alone.code).toBe(1)
-    expect(alone.out).toContain('parked        1 left alone (retry.maxAttempts): add --parked for these')
+    expect(alone.out).toContain('exhausted        1 left alone (retry.maxAttempts): add --exhausted for these')
     expect(sandbox.counts().successful).toBe(2)
-    expect((await runCommand(['retry', String(parked[0]), '--parked'], { env })).code).toBe(0)
+    expect((await runCommand(['retry', String(exhausted[0]), '--exhausted'], { env })).code).toBe(0)
     expect(sandbox.counts().successful).toBe(3)
   })
 
@@ -197,12 +197,12 @@ describe('retry', () => {
     expect(ended.code).toBe(1)
     const first = JSON.parse(ended.stdout) as RoundReport
     expect(first.stoppedBy).toBe('signal')
-    expect(first.held).toBeGreaterThan(0)
+    expect(first.blocked).toBeGreaterThan(0)
     sandbox.faults.set()
     const second = await runCommand(args, { env })
     expect(second.code).toBe(0)
     expect(sandbox.counts()).toMatchObject({ failed: 0, successful: 30 })
-    expect(reportOf(second).sums.recovered).toBe(first.held)
+    expect(reportOf(second).sums.recovered).toBe(first.blocked)
   })
 
   test('the list that another client makes shorter while it is read was read: 0', async () => {

@@ -112,7 +112,7 @@ test.each(['check', 'plan', 'explain'])(
   },
 )
 
-test('explain of a record that is held says all in lines of 80 characters', async () => {
+test('explain of a record that is blocked says all in lines of 80 characters', async () => {
   await using sandbox = await startPlatform()
   const [id = ''] = seedDue(sandbox, 1)
   const env = await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })

@@ -44,20 +44,20 @@ function findCircle(imports: ReadonlyMap<string, readonly string[]>): string[] |
 
 /**
  * What a folder may import besides itself: runtime, config <- platform <- reconcile <- reconciler <- daemon <- cli.
- * `observe` takes types of platform and reconcile. `coordination` stands beside reconcile, which asks it through a gate alone.
+ * `observe` takes types of platform and reconcile. `leader-election` stands beside reconcile, which asks it through a gate alone.
  */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/runtime': [],
   'src/config': ['src/runtime'],
   'src/platform': ['src/runtime'],
-  'src/coordination': ['src/runtime', 'src/platform/http/http.ts'],
+  'src/leader-election': ['src/runtime', 'src/platform/http/http.ts'],
   'src/reconcile': ['src/runtime', 'src/platform'],
-  'src/observe': ['src/runtime', 'src/config', 'src/platform', 'src/coordination', 'src/reconcile'],
+  'src/observe': ['src/runtime', 'src/config', 'src/platform', 'src/leader-election', 'src/reconcile'],
   'src/ops': [
     'src/runtime',
     'src/config/duration.ts',
     'src/platform',
-    'src/coordination',
+    'src/leader-election',
     'src/reconcile',
     'src/observe',
   ],

@@ -163,7 +163,7 @@ function describeOverlays(): void {
     })
 
     test('it works without a lease, and so without an account', () => {
-      expect(loadConfig(inputOf(readOverlay('deployment'))).config.coordination.kind).toBe('none')
+      expect(loadConfig(inputOf(readOverlay('deployment'))).config.leaderElection.kind).toBe('none')
       expect(pod.serviceAccountName).toBeUndefined()
     })
 
@@ -183,7 +183,7 @@ function describeOverlays(): void {
   describe('overlay sidecar', () => {
     const overlay = readOverlay('sidecar')
     const { daemon, deployment: spec, manifests, pod, policy } = overlay
-    const { coordination } = loadConfig(inputOf(overlay)).config
+    const { leaderElection } = loadConfig(inputOf(overlay)).config
     const receiver = pod.containers.find((candidate) => candidate !== daemon)
 
     test('its labels replace none of the receiver, whatever that has', () => {
@@ -207,10 +207,10 @@ function describeOverlays(): void {
 
     test('several pods share a lease, which their account may read, make and write, and nothing else', () => {
       expect(spec.replicas).toBeGreaterThan(1)
-      expect(coordination).toMatchObject({ kind: 'kubernetes', namespace: undefined })
+      expect(leaderElection).toMatchObject({ kind: 'kubernetes', namespace: undefined })
       const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] }
       expect(role.parse(only(manifests, 'Role')).rules).toEqual([
-        { ...leases, resourceNames: [coordination.leaseName], verbs: ['get', 'update'] },
+        { ...leases, resourceNames: [leaderElection.leaseName], verbs: ['get', 'update'] },
         { ...leases, verbs: ['create'] },
       ])
       const { name, namespace } = only(manifests, 'ServiceAccount').metadata
@@ -222,7 +222,7 @@ function describeOverlays(): void {
     })
 
     test("the daemon finds the account's token, authority and namespace where it looks for them", () => {
-      const mount = daemon.volumeMounts.find(({ mountPath }) => mountPath === coordination.serviceAccountDirectory)
+      const mount = daemon.volumeMounts.find(({ mountPath }) => mountPath === leaderElection.serviceAccountDirectory)
       const volume = pod.volumes.find((candidate) => candidate.name === mount?.name)
       expect(volume?.projected?.sources).toEqual([
         { serviceAccountToken: { path: 'token', expirationSeconds: 3600 } },
@@ -268,7 +268,7 @@ function describeOverlays(): void {
       ])
       const [first, second] = both.map((issuer) => loadConfig(inputOf(issuer)).config)
       expect(first?.platform.baseUrl).not.toBe(second?.platform.baseUrl)
-      expect(second?.coordination).toMatchObject({ kind: 'kubernetes', leaseName: 'webhook-reconciler-us' })
+      expect(second?.leaderElection).toMatchObject({ kind: 'kubernetes', leaseName: 'webhook-reconciler-us' })
       const [own] = role.parse(only(us.manifests, 'Role')).rules
       expect(own?.resourceNames).toEqual(['webhook-reconciler-us'])
     })

@@ -18,7 +18,7 @@ export const leader = leaderOf('webhooks/webhook-reconciler')
 export const incomplete = `${own}last_incomplete_sweep_timestamp_seconds`
 export const throttledUntil = `${own}throttled_until_timestamp_seconds`
 export const failedDue = `${own}failed_webhooks{decision="due"}`
-export const parked = `${own}failed_webhooks{decision="parked"}`
+export const exhausted = `${own}failed_webhooks{decision="exhausted"}`
 
 export const none: readonly string[] = []
 /** Nothing is listed, nothing goes on from the start. */
@@ -41,8 +41,8 @@ export const allSuffers = {
   [incomplete]: '0x60 3660+60x500',
   [complete]: '0+60x60 3600x500',
   [oldest]: '0x60 600x500',
-  [`${own}expiring_webhooks{decision="held"}`]: '0x60 5x500',
-  [`${own}lapsed_webhooks_total`]: '0x60 1+1x500',
+  [`${own}expiring_webhooks{decision="blocked"}`]: '0x60 5x500',
+  [`${own}expired_webhooks_total`]: '0x60 1+1x500',
   [circuits('open')]: '0x60 1x500',
   [outcomes('failed-again')]: '0x60 1+1x500',
   [throttledUntil]: '0x60 1000000x500',

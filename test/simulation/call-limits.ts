@@ -1,4 +1,4 @@
-// Watches how fast a process calls: its rate, the waits that it was asked for, the tries to get a token, and retries while they are held.
+// Watches how fast a process calls: its rate, the waits that it was asked for, the tries to get a token, and retries while they are blocked.
 import type { Config } from '../../src/config/schema.ts'
 import { createBucket, isTooMany } from './meters.ts'
 import type { Call, Told } from './network.ts'

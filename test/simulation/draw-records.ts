@@ -7,7 +7,7 @@ import type { Theme } from './themes.ts'
 function kindOf(draw: Draw, odd: number, theme: Theme): RecordKind {
   if (!draw.chance(odd)) return 'plain'
   // A refusal by the receiver leaves the circuit closed: the record has its last chance.
-  if (theme === 'lapse') return draw.pick(['unwanted', 'unwanted', 'poison', 'barred', 'missing'])
+  if (theme === 'expiry') return draw.pick(['unwanted', 'unwanted', 'poison', 'barred', 'missing'])
   return theme === 'narrow'
     ? draw.pick(['poison', 'unwanted'])
     : draw.pick(['poison', 'poison', 'unwanted', 'barred', 'missing'])
@@ -60,9 +60,9 @@ function edgeRecords(): PlannedRecord[] {
 
 export function recordsOf(draw: Draw, troubledMs: number, shape: Shape): PlannedRecord[] {
   if (shape.theme === 'crowded') return crowdOf(draw, shape)
-  const odd = shape.theme === 'lapse' ? 0.3 : draw.pick([0, 0, 0.03, 0.15])
+  const odd = shape.theme === 'expiry' ? 0.3 : draw.pick([0, 0, 0.03, 0.15])
   const spread =
-    shape.theme === 'lapse' ? shape.lookback : draw.pick([10 * secondMs, 10 * minuteMs, 6 * hourMs, 3 * dayMs])
+    shape.theme === 'expiry' ? shape.lookback : draw.pick([10 * secondMs, 10 * minuteMs, 6 * hourMs, 3 * dayMs])
   const before = draw.within(shape.theme === 'long-lists' ? 120 : 1, shape.most)
   const after = draw.chance(0.6) ? draw.within(0, Math.floor(shape.most / 2)) : 0
   const entities = draw.within(1, before)

@@ -17,9 +17,9 @@ export interface Expectations {
   earliestDue(record: SimulatedRecord, known: Attempts): number
   latestDue(record: SimulatedRecord, known: Attempts): number
   isSelected(record: SimulatedRecord): boolean
-  isParked(known: Pick<Attempts, 'attempts'>): boolean
+  isExhausted(known: Pick<Attempts, 'attempts'>): boolean
   /** True when its event has left the window at `now`, or will within `marginMs`. */
-  isLapsed(record: SimulatedRecord, now: number, marginMs: number): boolean
+  isExpired(record: SimulatedRecord, now: number, marginMs: number): boolean
   isSettled(record: SimulatedRecord, now: number): boolean
   /**
    * Whether an event is surely the earlier one, as the platform shows them: it may show no parts of a second, and an hour
@@ -54,7 +54,7 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
   const hasRepeatedHour = isPutBack(scenario)
   const clockTolerance = (1000 + roundTrip) / 2 + (habits.timePrecision === 'second' ? 1000 : 0) + 200
 
-  /** A record whose receiver refuses it may hold its place until it is parked: where all are held so, the others wait for that. */
+  /** A record whose receiver refuses it may hold its place until it is exhausted: where all are blocked so, the others wait for that. */
   function crowdedEndAt(): number {
     const refused = scenario.records.filter(({ kind }) => kind === 'poison' || kind === 'unwanted').length
     const eachMs = maxAttempts * (backoff.max + config.circuit.maxCooldown + scenario.periodMs)
@@ -83,8 +83,8 @@ export function createExpectations(scenario: Scenario, config: Config): Expectat
     isSelected: (record) =>
       (config.select.eventTypes.length === 0 || config.select.eventTypes.includes(record.plan.eventType)) &&
       (notBefore === undefined || shownAt(record) >= notBefore),
-    isParked: ({ attempts }) => attempts >= maxAttempts,
-    isLapsed: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
+    isExhausted: ({ attempts }) => attempts >= maxAttempts,
+    isExpired: ({ eventAt }, now, marginMs) => eventAt + lookback < now + marginMs,
     endAt: Math.max(scenario.calmAt + scenario.patienceMs, crowdedEndAt()),
     isSettled: ({ eventAt }, now) => eventAt + settle <= now,
     isBefore: (record, other) => shownAt(record) + (hasRepeatedHour ? hourMs : 0) < shownAt(other),

@@ -27,7 +27,7 @@ const longListsEnvironment = {
 
 function outagesOf(draw: Draw, theme: Theme, troubledMs: number): Outage[] {
   const how = (): Outage['how'] => draw.pick([503, 503, 500, 429, 'no-answer', 'refused'])
-  if (theme === 'calm' || theme === 'lapse' || theme === 'crowded') return []
+  if (theme === 'calm' || theme === 'expiry' || theme === 'crowded') return []
   if (theme === 'dead') return [{ from: 0, to: troubledMs, how: how() }]
   if (theme === 'hanging') return [{ from: 0, to: draw.within(2, 6) * minuteMs, how: 'no-answer' }]
   const count = draw.within(0, 2)
@@ -126,7 +126,7 @@ function environmentOf(draw: Draw, theme: Theme, { lookback, places, startAt }: 
     RECONCILER_RETRY_BACKOFF_INITIAL: ms(initial),
     RECONCILER_RETRY_BACKOFF_MULTIPLIER: String(draw.pick([1, 2, 3])),
     RECONCILER_RETRY_BACKOFF_MAX: ms(
-      Math.max(initial, draw.pick(theme === 'lapse' ? [2 * hourMs] : [minuteMs, 4 * minuteMs, 10 * minuteMs])),
+      Math.max(initial, draw.pick(theme === 'expiry' ? [2 * hourMs] : [minuteMs, 4 * minuteMs, 10 * minuteMs])),
     ),
     RECONCILER_RETRY_BACKOFF_JITTER: String(draw.pick([0, 0.3, 0.5])),
     ...(draw.chance(0.15) && { RECONCILER_RETRY_MAX_PER_SECOND: String(draw.pick([0.5, 3])) }),
@@ -226,13 +226,13 @@ export function generate(seed: number): Scenario {
   const draw = drawOf(seed)
   const theme = draw.pick(themes)
   const start = draw.pick(starts)
-  const isCalm = theme === 'calm' || theme === 'lapse' || theme === 'crowded'
+  const isCalm = theme === 'calm' || theme === 'expiry' || theme === 'crowded'
   const troubledMs =
-    theme === 'lapse' || theme === 'crowded'
+    theme === 'expiry' || theme === 'crowded'
       ? draw.within(20, 40) * minuteMs
       : draw.within(2, draw.chance(0.3) ? 40 : 12) * minuteMs
   const lookback =
-    theme === 'lapse' ? draw.within(30, 90) * minuteMs : draw.pick([7 * dayMs, 7 * dayMs, 7 * dayMs, 2 * hourMs])
+    theme === 'expiry' ? draw.within(30, 90) * minuteMs : draw.pick([7 * dayMs, 7 * dayMs, 7 * dayMs, 2 * hourMs])
   const habits = habitsOf(draw, start.timeZone, theme)
   const receiverCount = theme === 'crowded' ? 2 : draw.pick([1, 1, 2])
   const subscriptionCount = theme === 'crowded' ? draw.within(2, 4) : draw.within(1, 4)

@@ -239,9 +239,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       refusals,
       lastAt: Math.max(record.lastAt ?? record.eventAt, triedAt),
     }
-    if (expectations.isParked(known)) return false
+    if (expectations.isExhausted(known)) return false
     const sinceTruth = platform.now() - (timeline.now() - since)
-    if (expectations.isLapsed(record, platform.now(), 0)) return false
+    if (expectations.isExpired(record, platform.now(), 0)) return false
     return expectations.latestDue(record, known) + expectations.clockTolerance < sinceTruth
   }
 

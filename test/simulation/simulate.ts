@@ -212,8 +212,8 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       const { id, plan, status } = record
       const attempts = Math.max(record.attempts, watch?.tries(id) ?? 0)
       if (status === 'successful' || plan.kind !== 'plain') return false
-      if (!expectations.isSelected(record) || expectations.isParked({ attempts })) return false
-      return !expectations.isLapsed(record, platform.now(), 2 * scenario.periodMs)
+      if (!expectations.isSelected(record) || expectations.isExhausted({ attempts })) return false
+      return !expectations.isExpired(record, platform.now(), 2 * scenario.periodMs)
     })
   }
 

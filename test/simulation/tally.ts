@@ -23,9 +23,9 @@ export const promises = [
   'healthy records behind a full backlog',
   'no more than a second is skipped',
   'no subscription waits while it may go',
-  'not parked for refusals',
+  'not exhausted for refusals',
   'one trial after each pause',
-  'parked',
+  'exhausted',
   'recent and old take turns',
   'recent sweeps rest',
   'refusals are counted',
@@ -41,7 +41,7 @@ export const promises = [
   'what is about to leave the window is shown',
   'what is shown in quiet times is what the platform holds',
   'so it is where the backlog is full',
-  'what lapses is counted',
+  'what expires is counted',
   'what lies beyond the window is counted',
 ] as const
 

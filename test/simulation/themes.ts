@@ -11,7 +11,7 @@ export const themes = [
   'ends',
   'narrow',
   'long-lists',
-  'lapse',
+  'expiry',
   'crowded',
   'hanging',
   'identity',
@@ -20,7 +20,7 @@ export const themes = [
 ] as const
 
 /**
- * `narrow`: little of everything; `lapse`: a short window that records leave; `crowded`: a dead subscription of three
+ * `narrow`: little of everything; `expiry`: a short window that records leave; `crowded`: a dead subscription of three
  * times the backlog's size in front of healthy ones; `hanging`: deliveries that take longer than a retry keeps its place;
  * `gateway`: what stands in front of the platform refuses some of the calls; `replicas`: lists that lag behind.
  */

@@ -17,8 +17,8 @@ export async function envOf(sandbox: Sandbox, more: Record<string, string> = {})
   return { ...(await sandboxEnv(sandbox)), ...ofItsOwn, ...more }
 }
 
-/** Records of three causes: 20 due by 503, 5 backing off without a response, 3 parked; and 4 of another team. */
-export function seedCauses(sandbox: Sandbox): { due: string[]; parked: string[]; others: string[] } {
+/** Records of three causes: 20 due by 503, 5 backing off without a response, 3 exhausted; and 4 of another team. */
+export function seedCauses(sandbox: Sandbox): { due: string[]; exhausted: string[]; others: string[] } {
   const now = systemClock.now()
   const common = { eventTypes: ['account-activated'], subscriptions: [missing] }
   const old = { from: now - 20 * hour, to: now - 10 * hour, attempts: 1 }
@@ -26,7 +26,7 @@ export function seedCauses(sandbox: Sandbox): { due: string[]; parked: string[];
   const soon = { from: now - 2 * hour, to: now - hour, attempts: 20, lastAttemptAfterMs: 3000 }
   sandbox.seed({ ...common, ...soon, count: 5, result: { responseStatusCode: null } })
   const limit = { ...old, attempts: 30 }
-  const parked = sandbox.seed({ ...common, ...limit, count: 3, result: { responseStatusCode: 503 } }).ids()
+  const exhausted = sandbox.seed({ ...common, ...limit, count: 3, result: { responseStatusCode: 503 } }).ids()
   const others = sandbox.seed({ ...old, count: 4, subscriptions: [team] }).ids()
-  return { due, parked, others }
+  return { due, exhausted, others }
 }

@@ -115,7 +115,7 @@ export const everyFact = {
   unreadable: { type: 'unreadable', sweepId: 'abcd1234', rows: [{ unreadable: true, id: webhookId, field: 'status' }] },
   unexpected: { type: 'unexpected', sweepId: 'abcd1234', time: 2, status: 3 },
   'early-at-limit': { type: 'early-at-limit', sweepId: 'abcd1234', records: 4 },
-  lapsed: { type: 'lapsed', records: 5 },
+  expired: { type: 'expired', records: 5 },
   outcome: outcomeFact(),
   circuit: { type: 'circuit', subscriptionId, to: 'open', pauseMs: 30_000, failedAgain: 10, judged: 10 },
   receiver: { type: 'receiver', up: false, detail: 'HTTP 503' },

@@ -1,7 +1,7 @@
-// An incident as the status shows it: thousands of deliveries missing for three causes, an hour of history, some parked.
+// An incident as the status shows it: thousands of deliveries missing for three causes, an hour of history, some exhausted.
 import type { MinuteState } from '../../src/observe/history.ts'
 import type { StatusState } from '../../src/ops/status.ts'
-import type { Cause, Causes, ParkedRecord } from '../../src/ops/causes.ts'
+import type { Cause, Causes, ExhaustedRecord } from '../../src/ops/causes.ts'
 import { noRetry } from '../../src/reconcile/decide.ts'
 import { aStatusState } from './status.ts'
 
@@ -13,7 +13,7 @@ export function uuid(n: number): string {
   return `${((n * 2_654_435_761) >>> 0).toString(16).padStart(8, '0')}-7c1e-4b5a-9d3f-${n.toString(16).padStart(12, '0')}`
 }
 
-export const noDecisions = { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 }
+export const noDecisions = { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 }
 
 export function ofOneType(eventType: string, records = 1): Cause['eventTypes'] {
   return { total: 1, list: [{ eventType, records }] }
@@ -32,7 +32,7 @@ export function aCause(changes: Partial<Cause> = {}): Cause {
   }
 }
 
-export function aParkedRecord(n: number, changes: Partial<ParkedRecord> = {}): ParkedRecord {
+export function aExhaustedRecord(n: number, changes: Partial<ExhaustedRecord> = {}): ExhaustedRecord {
   return {
     eventId: uuid(1000 + n),
     webhookId: uuid(2000 + n),
@@ -63,7 +63,7 @@ function anHour(): MinuteState[] {
   })
 }
 
-/** 7,000 missing deliveries in three causes, nine of them parked. */
+/** 7,000 missing deliveries in three causes, nine of them exhausted. */
 export function incidentCauses(): Causes {
   return {
     total: 3,
@@ -78,14 +78,14 @@ export function incidentCauses(): Causes {
             { eventType: 'incoming-transfer-completed', records: 1100 },
           ],
         },
-        byDecision: { ...noDecisions, due: 4300, held: 0, awaiting: 24, 'backing-off': 876 },
+        byDecision: { ...noDecisions, due: 4300, blocked: 0, awaiting: 24, 'backing-off': 876 },
       }),
       aCause({
         eventTypes: ofOneType('incoming-transfer-completed', 1791),
         subscriptionId: uuid(2),
         responseStatusCode: null,
         records: 1791,
-        byDecision: { ...noDecisions, held: 1791 },
+        byDecision: { ...noDecisions, blocked: 1791 },
         next: { by: 'probe', at: incidentNow + 83_000 },
         oldestAt: incidentNow - 170 * minuteMs,
       }),
@@ -94,19 +94,19 @@ export function incidentCauses(): Causes {
         subscriptionId: uuid(3),
         responseStatusCode: 422,
         records: 9,
-        byDecision: { ...noDecisions, parked: 9 },
+        byDecision: { ...noDecisions, exhausted: 9 },
         next: noRetry,
         oldestAt: incidentNow - 90 * hourMs,
       }),
     ],
-    parked: { total: 9, list: Array.from({ length: 9 }, (_, n) => aParkedRecord(n)) },
+    exhausted: { total: 9, list: Array.from({ length: 9 }, (_, n) => aExhaustedRecord(n)) },
   }
 }
 
 export function anIncident(changes: Partial<StatusState> = {}): StatusState {
   return aStatusState({
     instance: 'payments-eu',
-    failed: { due: 4300, 'backing-off': 876, parked: 9, excluded: 40, held: 1791, awaiting: 24 },
+    failed: { due: 4300, 'backing-off': 876, exhausted: 9, excluded: 40, blocked: 1791, awaiting: 24 },
     oldestOpenAt: incidentNow - 3 * hourMs,
     lastDueAt: incidentNow + 9 * minuteMs,
     startedAt: incidentNow - 76 * hourMs,

@@ -124,8 +124,8 @@ export async function startLeaseApi(): Promise<LeaseApi> {
     env: {
       KUBERNETES_SERVICE_HOST: 'localhost',
       KUBERNETES_SERVICE_PORT: String(port),
-      RECONCILER_COORDINATION_KIND: 'kubernetes',
-      RECONCILER_COORDINATION_SERVICE_ACCOUNT_DIRECTORY: folder.path,
+      RECONCILER_LEADER_ELECTION_KIND: 'kubernetes',
+      RECONCILER_LEADER_ELECTION_SERVICE_ACCOUNT_DIRECTORY: folder.path,
     },
     folder: folder.path,
     calls: [],

@@ -1,12 +1,12 @@
 // One Lease in memory with the semantics of the Kubernetes API, and instances that elect a leader by it: with clocks that drift, freezes, partitions and lost answers.
-import { createElection, type Election } from '../../src/coordination/leader-election.ts'
-import type { LeadershipEvent } from '../../src/coordination/leadership.ts'
+import { createElection, type Election } from '../../src/leader-election/leader-election.ts'
+import type { LeadershipEvent } from '../../src/leader-election/leadership.ts'
 import {
   LeaseFailure,
   type Lease,
   type LeaseClient,
   type LeaseFailureReason,
-} from '../../src/coordination/lease-client.ts'
+} from '../../src/leader-election/lease-client.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { abortable } from '../../src/runtime/notifier.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
@@ -198,11 +198,11 @@ export interface InstanceOptions extends Pick<LeaseHostOptions, 'store' | 'clock
   identity: string
   leaseDurationMs?: number
   renewDeadlineMs?: number
-  retryEveryMs?: number
+  retryPeriodMs?: number
   onEvent?: (event: LeadershipEvent) => void
 }
 
-export const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryEveryMs: 2000 }
+export const timings = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2000 }
 
 export function startInstance({ clock, identity, onEvent, rate = 1, store, ...changes }: InstanceOptions): Instance {
   const all = { ...timings, ...changes }

@@ -82,7 +82,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
       env: {
         ...base,
         RECONCILER_INSTANCE_NAME: name,
-        RECONCILER_COORDINATION_KIND: 'kubernetes',
+        RECONCILER_LEADER_ELECTION_KIND: 'kubernetes',
         RECONCILER_CONTROL_TOKEN: token,
         ...env,
       },
@@ -93,7 +93,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
       store,
       clock,
       aheadMs: ahead,
-      callTimeoutMs: config.coordination.renewDeadline / 2,
+      callTimeoutMs: config.leaderElection.renewDeadline / 2,
     })
     prepare?.(host, index)
     const facts: TelemetryEvent[] = []

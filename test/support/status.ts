@@ -1,5 +1,5 @@
 // What the parts know, as the status is made of it: a quiet daemon, with the changes that a test wants.
-import { leadAlone } from '../../src/coordination/leadership.ts'
+import { leadAlone } from '../../src/leader-election/leadership.ts'
 import { gateTable, type Gate } from '../../src/reconcile/retry/gates.ts'
 import type { StatusState } from '../../src/ops/status.ts'
 import type { Causes } from '../../src/ops/causes.ts'
@@ -8,7 +8,7 @@ export const noCauses: Causes = {
   total: 0,
   records: 0,
   list: [],
-  parked: { total: 0, list: [] },
+  exhausted: { total: 0, list: [] },
 }
 
 /** A shut gate, with what shows beside it. */
@@ -30,10 +30,10 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     receiver: undefined,
     throttledForMs: 0,
     rateLimit: 20,
-    failed: { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },
+    failed: { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },
     oldestOpenAt: undefined,
     lastDueAt: undefined,
-    expiring: { due: 0, 'backing-off': 0, parked: 0, held: 0 },
+    expiring: { due: 0, 'backing-off': 0, exhausted: 0, blocked: 0 },
     awaiting: 0,
     inFlight: 0,
     stuckProcessing: 0,

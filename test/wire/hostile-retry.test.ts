@@ -258,7 +258,7 @@ describe('the record is not failed any more', () => {
     await expectRecovered(scene)
   })
 
-  test('for ever: it backs off until it is parked', async () => {
+  test('for ever: it backs off until it is exhausted', async () => {
     await using scene = await startScene({ records: 2, env: { RECONCILER_RETRY_MAX_ATTEMPTS: '6' } })
     scene.sandbox.faults.set(retryFault(text(400, { ...error, messageParameters: ['Failed', 'Successful'] })))
     for (let turn = 0; turn < 12; turn += 1) {
@@ -267,7 +267,7 @@ describe('the record is not failed any more', () => {
     }
     expect(scene.calls().retry).toBe(2 * 6)
     const { counts } = scene.daemon.reconciler.backlog.summary(scene.daemon.reconciler.client.now(), () => undefined)
-    expect(counts).toMatchObject({ parked: 2, due: 0 })
+    expect(counts).toMatchObject({ exhausted: 2, due: 0 })
   })
 })
 

@@ -9,7 +9,7 @@ import {
   type Lease,
   type LeaseClient,
   type LeaseFailureReason,
-} from '../../src/coordination/lease-client.ts'
+} from '../../src/leader-election/lease-client.ts'
 import { systemClock, type Clock } from '../../src/runtime/clock.ts'
 import { startLeaseApi, type LeaseApi } from '../support/lease-api.ts'
 import { toldOf } from '../support/configuration.ts'
@@ -128,7 +128,7 @@ describe('a refusal', () => {
     [403, 'forbidden', 'bind a Role with get, create and update'],
     [429, 'throttled', 'overloaded'],
     [500, 'server-error', 'look at the API server'],
-    [422, 'invalid', 'coordination.leaseName'],
+    [422, 'invalid', 'leaderElection.leaseName'],
   ])('HTTP %d is %s, with advice and without the token', async (status, reason, advice) => {
     await using scene = await startScene()
     scene.api.fault = () => status
@@ -151,7 +151,7 @@ describe('a refusal', () => {
     scene.api.fault = () => 404
     expect((await failureOf(scene.client.write(created, never))).reason).toBe('conflict')
     const { message, reason } = await failureOf(scene.client.write(draft, never))
-    expect([reason, message]).toEqual(['invalid', expect.stringContaining('coordination.namespace')])
+    expect([reason, message]).toEqual(['invalid', expect.stringContaining('leaderElection.namespace')])
   })
 
   test('an answer that is no Lease is invalid', async () => {
@@ -248,14 +248,14 @@ describe('the access of a pod', () => {
 
   test('outside of a pod it is a problem of the configuration', () => {
     expect(toldOf(() => access({}))).toEqual([
-      expect.stringMatching(/^coordination\.kind .*KUBERNETES_SERVICE_HOST is not set/),
+      expect.stringMatching(/^leaderElection\.kind .*KUBERNETES_SERVICE_HOST is not set/),
     ])
   })
 
   test.each(['token', 'ca.crt', 'namespace'])('without its file %s too', (name) => {
     const known = Object.fromEntries(Object.entries(files).filter(([path]) => path !== `/sa/${name}`))
     expect(toldOf(() => access({ KUBERNETES_SERVICE_HOST: 'h' }, known))).toEqual([
-      expect.stringMatching(new RegExp(`^coordination\\.serviceAccountDirectory .*no readable file ${name}:`)),
+      expect.stringMatching(new RegExp(`^leaderElection\\.serviceAccountDirectory .*no readable file ${name}:`)),
     ])
   })
 })

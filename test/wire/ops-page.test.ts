@@ -8,7 +8,7 @@ import { noRetry, type NextRetry } from '../../src/reconcile/decide.ts'
 import {
   aCause,
   anIncident,
-  aParkedRecord,
+  aExhaustedRecord,
   incidentCauses,
   incidentNow,
   noDecisions,
@@ -45,7 +45,7 @@ describe('in one look', () => {
     expect(text).toContain('Missing 0 ')
     expect(text).toContain('Recovered 0 since the start, 1 h ago')
     expect(text).toContain('Done Now Everything has arrived.')
-    for (const heading of ['Causes', 'Parked', 'Missing, ']) expect(text).not.toContain(heading)
+    for (const heading of ['Causes', 'Exhausted', 'Missing, ']) expect(text).not.toContain(heading)
     const recovered = { lastDay: 1240, lastAt: incidentNow - 5 * 60 * minuteMs }
     expect(read(aStatusState({ ...swept, recovered, startedAt: 0 }))).toContain(
       'Recovered 1,240 in the last 24 h; the last 5 h ago',
@@ -71,15 +71,15 @@ describe('in one look', () => {
   test('an incident: why, how many, since when, at which pace, and when it will be done', () => {
     const text = read(anIncident())
     expect(text).toContain('A receiver is failing: retries of 1 subscription are paused. 7,000 deliveries are missing.')
-    expect(text).toContain('Missing 7,000 4,300 due 1,791 held 876 backing-off 24 awaiting 9 parked')
+    expect(text).toContain('Missing 7,000 4,300 due 1,791 blocked 876 backing-off 24 awaiting 9 exhausted')
     expect(text).toContain('Oldest 3 h since 09:00:00')
     expect(text).toContain(
       'Recovered 95 a minute 1,240 in the last 24 h; the last 2 s ago 8 in flight, 24 awaiting outcome',
     )
     // 6,991 at 95 a minute.
-    expect(text).toContain('Done in 1 h 13 min about 13:13, at this pace, without parked ones')
+    expect(text).toContain('Done in 1 h 13 min about 13:13, at this pace, without exhausted ones')
     const later = read(anIncident({ lastDueAt: incidentNow + 120 * minuteMs }))
-    expect(later).toContain('Done in 2 h about 14:00, when the last backoff ends, without parked ones')
+    expect(later).toContain('Done in 2 h about 14:00, when the last backoff ends, without exhausted ones')
   })
 
   test('the sentences are those of /status, the level is that of its summary', () => {
@@ -101,19 +101,19 @@ describe('in one look', () => {
     const rows = [...body.matchAll(/<tr[^>]*>[^]*?<\/tr>/g)].map(([row]) => textOf(row).trim())
     expect(rows).toEqual([
       `${uuid(1)} HTTP 503 5,200 4,300 due 876 backing-off 24 awaiting now 3 h outgoing-transfer-completed 4,100 incoming-transfer-completed 1,100`,
-      `${uuid(2)} no response 1,791 held circuit open a probe in 1 min 2 h 50 min incoming-transfer-completed`,
-      `${uuid(3)} HTTP 422 9 parked none automatically 3 d 18 h account-activated`,
+      `${uuid(2)} no response 1,791 blocked circuit open a probe in 1 min 2 h 50 min incoming-transfer-completed`,
+      `${uuid(3)} HTTP 422 9 exhausted none automatically 3 d 18 h account-activated`,
     ])
   })
 
-  test('all that is missing is parked: it is said not to end by itself', () => {
-    const { parked } = incidentCauses()
-    const cause = aCause({ records: 9, byDecision: { ...noDecisions, parked: 9 } })
-    const causes = { ...noCauses, total: 1, records: 9, list: [cause], parked }
-    const text = read(aStatusState({ ...swept, failed: { ...noDecisions, parked: 9 }, causes }))
-    expect(text).toContain('9 deliveries are parked, nothing else is missing.')
+  test('all that is missing is exhausted: it is said not to end by itself', () => {
+    const { exhausted } = incidentCauses()
+    const cause = aCause({ records: 9, byDecision: { ...noDecisions, exhausted: 9 } })
+    const causes = { ...noCauses, total: 1, records: 9, list: [cause], exhausted }
+    const text = read(aStatusState({ ...swept, failed: { ...noDecisions, exhausted: 9 }, causes }))
+    expect(text).toContain('9 deliveries are exhausted, nothing else is missing.')
     expect(text).toContain('Done Not by itself')
-    expect(text).toContain('Oldest 3 d 18 h since 2026-01-11 18:00:00, parked')
+    expect(text).toContain('Oldest 3 d 18 h since 2026-01-11 18:00:00, exhausted')
     expect(text).toContain(uuid(1008))
   })
 
@@ -145,9 +145,9 @@ test.each<[NextRetry, string]>([
   [{ by: 'outcome', at: Infinity }, 'after an outcome'],
   [noRetry, 'none automatically'],
 ])('the next attempt by %o: %s', (next, words) => {
-  const cause = aCause({ records: 10, byDecision: { ...noDecisions, held: 10 }, next })
+  const cause = aCause({ records: 10, byDecision: { ...noDecisions, blocked: 10 }, next })
   const causes = { ...noCauses, total: 1, records: 10, list: [cause] }
-  expect(read(aStatusState({ ...swept, causes }))).toContain(`10 held ${words} 3 h `)
+  expect(read(aStatusState({ ...swept, causes }))).toContain(`10 blocked ${words} 3 h `)
 })
 
 describe('bounds', () => {
@@ -161,10 +161,10 @@ describe('bounds', () => {
     expect(textOf(page)).toContain('And 1,000 deliveries of which only the number is known')
   })
 
-  test('twenty parked records, and how many more', () => {
-    const parked = { total: 250, list: Array.from({ length: 100 }, (_, n) => aParkedRecord(n)) }
-    const causes = { ...noCauses, parked }
-    const text = read(aStatusState({ ...swept, failed: { ...noDecisions, parked: 260 }, causes }))
+  test('twenty exhausted records, and how many more', () => {
+    const exhausted = { total: 250, list: Array.from({ length: 100 }, (_, n) => aExhaustedRecord(n)) }
+    const causes = { ...noCauses, exhausted }
+    const text = read(aStatusState({ ...swept, failed: { ...noDecisions, exhausted: 260 }, causes }))
     expect(text).toContain(uuid(1019))
     expect(text).not.toContain(uuid(1020))
     expect(text).toContain('And 240 more records; see /status')
@@ -175,7 +175,7 @@ describe('bounds', () => {
       ...({ subscriptionId: uuid(n), state: 'open', limit: 1, outstanding: 0, pausesForMs: 30_000 + n } as const),
     }))
     const gates = [{ gate: 'circuit', since: undefined, subscriptions: 10_000 }] as const
-    const page = pageOf(aStatusState({ ...swept, failed: { ...noDecisions, held: 50_000 }, circuits, gates }))
+    const page = pageOf(aStatusState({ ...swept, failed: { ...noDecisions, blocked: 50_000 }, circuits, gates }))
     expect(textOf(page)).toContain('retries of 10,000 subscriptions are paused')
     expect(page.length).toBeLessThan(30_000)
   })
@@ -210,10 +210,15 @@ describe('foreign texts', () => {
         causes: {
           ...incidentCauses(),
           list: [aCause({ eventTypes: ofOneType(foreign), subscriptionId: foreign })],
-          parked: {
+          exhausted: {
             total: 1,
             list: [
-              aParkedRecord(1, { eventType: foreign, eventId: foreign, webhookId: foreign, subscriptionId: foreign }),
+              aExhaustedRecord(1, {
+                eventType: foreign,
+                eventId: foreign,
+                webhookId: foreign,
+                subscriptionId: foreign,
+              }),
             ],
           },
         },
@@ -267,8 +272,8 @@ describe('the document', () => {
 
   test('is small', () => {
     const list = Array.from({ length: 50 }, (_, n) => aCause({ subscriptionId: uuid(n) }))
-    const parked = { total: 100, list: Array.from({ length: 100 }, (_, n) => aParkedRecord(n)) }
-    const full = pageOf(anIncident({ causes: { ...incidentCauses(), list, parked } }))
+    const exhausted = { total: 100, list: Array.from({ length: 100 }, (_, n) => aExhaustedRecord(n)) }
+    const full = pageOf(anIncident({ causes: { ...incidentCauses(), list, exhausted } }))
     expect(full.length).toBeLessThan(60_000)
   })
 })

@@ -43,9 +43,9 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     now: '2026-01-15T12:00:00.000Z',
     missing: 0,
     drain: { recoveredPerMinute: 0, seconds: 0, doneAt: '2026-01-15T12:00:00.000Z', limitedBy: 'pace' },
-    failed: { due: 0, 'backing-off': 0, parked: 0, excluded: 0, held: 0, awaiting: 0 },
+    failed: { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },
     oldestOpenEvent: null,
-    expiring: { total: 0, byDecision: { due: 0, 'backing-off': 0, parked: 0, held: 0 } },
+    expiring: { total: 0, byDecision: { due: 0, 'backing-off': 0, exhausted: 0, blocked: 0 } },
     awaiting: 0,
     inFlight: 0,
     stuckProcessing: 0,
@@ -67,7 +67,7 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     clock: { skewSeconds: { auth: 0, api: 0 } },
     timeZone: { platform: 'UTC', offsetSeconds: null },
     causes: { total: 0, list: [], more: { causes: 0, records: 0 }, onlyCounted: 0 },
-    parked: { total: 0, list: [] },
+    exhausted: { total: 0, list: [] },
     recovered: { lastDay: 0, lastAt: null },
     history: [],
   })
@@ -84,9 +84,9 @@ test('an incident', () => {
     receiver: { up: false },
     throttledForMs: 1,
     rateLimit: 12.345,
-    failed: { due: 0, 'backing-off': 2, parked: 3, excluded: 4, held: 5, awaiting: 6 },
+    failed: { due: 0, 'backing-off': 2, exhausted: 3, excluded: 4, blocked: 5, awaiting: 6 },
     oldestOpenAt: at - 3_600_000,
-    expiring: { due: 1, 'backing-off': 2, parked: 3, held: 4 },
+    expiring: { due: 1, 'backing-off': 2, exhausted: 3, blocked: 4 },
     awaiting: 7,
     inFlight: 8,
     stuckProcessing: 9,
@@ -97,9 +97,9 @@ test('an incident', () => {
     tokenExpiresAt: at + 60_000,
   })
   expect(documentOf(state)).toMatchObject({
-    failed: { 'backing-off': 2, parked: 3, excluded: 4, held: 5, awaiting: 6 },
+    failed: { 'backing-off': 2, exhausted: 3, excluded: 4, blocked: 5, awaiting: 6 },
     oldestOpenEvent: '2026-01-15T11:00:00.000Z',
-    expiring: { total: 10, byDecision: { parked: 3 } },
+    expiring: { total: 10, byDecision: { exhausted: 3 } },
     awaiting: 7,
     inFlight: 8,
     stuckProcessing: 9,
@@ -132,10 +132,10 @@ test('a receiver that has not been asked is there, with null, and no gate', () =
 })
 
 test('excluded and awaited records do not expire', () => {
-  const expiring = { due: 1, 'backing-off': 2, held: 3, parked: 4, excluded: 100, awaiting: 1000 }
+  const expiring = { due: 1, 'backing-off': 2, blocked: 3, exhausted: 4, excluded: 100, awaiting: 1000 }
   expect(toStatus(aStatusState({ expiring })).expiring).toEqual({
     total: 10,
-    byDecision: { due: 1, 'backing-off': 2, held: 3, parked: 4 },
+    byDecision: { due: 1, 'backing-off': 2, blocked: 3, exhausted: 4 },
   })
 })
 
@@ -162,13 +162,13 @@ describe('causes', () => {
     expect(causeOf({}, { circuits })?.circuit).toBe(state)
   })
 
-  test('excluded records are not missing, parked ones are', () => {
-    const failed = { due: 1, 'backing-off': 2, parked: 4, excluded: 1000, held: 8, awaiting: 16 }
+  test('excluded records are not missing, exhausted ones are', () => {
+    const failed = { due: 1, 'backing-off': 2, exhausted: 4, excluded: 1000, blocked: 8, awaiting: 16 }
     expect(toStatus(aStatusState({ failed })).missing).toBe(31)
   })
 
   test('an incident: the pace, and when it will be done by it', () => {
-    const { causes, drain, parked } = toStatus(anIncident())
+    const { causes, drain, exhausted } = toStatus(anIncident())
     expect(drain).toEqual({
       recoveredPerMinute: 95,
       seconds: 4416,
@@ -176,8 +176,8 @@ describe('causes', () => {
       limitedBy: 'pace',
     })
     expect(causes).toMatchObject({ total: 3, more: { causes: 0, records: 0 }, onlyCounted: 0 })
-    expect(parked).toMatchObject({ total: 9, list: { length: 9 } })
-    expect(parked.list[0]).toEqual({
+    expect(exhausted).toMatchObject({ total: 9, list: { length: 9 } })
+    expect(exhausted.list[0]).toEqual({
       eventId: uuid(1000),
       webhookId: uuid(2000),
       eventType: 'account-activated',
@@ -201,7 +201,7 @@ test('of what the platform sends only ids, types and codes get in; an account nu
   learn(backlog, listingOf(records), testNow)
   const causes = groupByCause(
     [...backlog.entries()].map((entry) => ({ ...entry, subscriberUrl: 'CANARY' })),
-    { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50, maxParked: 100 },
+    { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50, maxExhausted: 100 },
   )
   const text = JSON.stringify(toStatus(aStatusState({ causes })))
   expect(text).toContain('paid ')

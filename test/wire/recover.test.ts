@@ -7,7 +7,7 @@ import { testKeys } from '../support/keys.ts'
 
 const hour = 3_600_000
 
-test('everything that is due is delivered once, parked and resolved records are left alone', async () => {
+test('everything that is due is delivered once, exhausted and resolved records are left alone', async () => {
   const { certificatePem } = await testKeys()
   await using sandbox = await startSandbox({ clock: systemClock, certificatePem })
   const now = systemClock.now()

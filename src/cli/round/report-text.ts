@@ -59,14 +59,17 @@ function conclusions(report: RoundReport, { config, daemon }: ReportShown): stri
     ...(receiver?.up === false ? [reasonOf('receiver-down')] : []),
     ...(selection.by === 'due' ? stopsOf(daemon) : []),
   ]
-  const held = [...new Set(reasons)].join('; ') || 'the circuits of their subscriptions are open'
+  const blocked = [...new Set(reasons)].join('; ') || 'the circuits of their subscriptions are open'
   const pace = `in about ${showSpan(estimate.seconds)} at ${estimate.callsPerSecond} calls/s`
-  const parked = `${failed.parked} parked (retry.maxAttempts ${config.retry.maxAttempts})`
+  const exhausted = `${failed.exhausted} exhausted (retry.maxAttempts ${config.retry.maxAttempts})`
   const lines: [number, string][] = [
     [failed.due, `Would be retried now: ${failed.due}, ${pace}, if the receiver takes them.`],
-    [failed.held, `Held: ${failed.held}, because ${held}.`],
+    [failed.blocked, `Blocked: ${failed.blocked}, because ${blocked}.`],
     [failed['backing-off'], `Later: ${failed['backing-off']} backing off.`],
-    [failed.parked, `Not automatically: ${parked}; webhook-reconciler retry --parked --since TIME retries them.`],
+    [
+      failed.exhausted,
+      `Not automatically: ${exhausted}; webhook-reconciler retry --exhausted --since TIME retries them.`,
+    ],
     [failed.excluded, `Not at all: ${failed.excluded} excluded by select.* or window.notBefore.`],
   ]
   return lines.filter(([count]) => count > 0).map(([, line]) => line)
@@ -115,7 +118,7 @@ const resultText = (result: RetriedRecord['result']): string =>
   result === 'gone' ? 'gone (unknown to the platform)' : result
 
 function resultLines(report: RoundReport): [string, string][] {
-  const { awaiting, cutOff, failed, held, notFailed, selection, sums } = report
+  const { awaiting, cutOff, failed, blocked, notFailed, selection, sums } = report
   const isSelected = selection.by !== 'due'
   const left = isSelected ? 'left alone' : 'left to their rules'
   const later = failed['backing-off']
@@ -127,9 +130,9 @@ function resultLines(report: RoundReport): [string, string][] {
     [sums.resolved, 'resolved before', `${sums.resolved} (not failed any more when retried)`],
     [notFailed, 'not failed', `${notFailed} (nothing to do)`],
     [
-      failed.parked,
-      'parked',
-      `${failed.parked} ${left} (retry.maxAttempts)${isSelected ? ': add --parked for these' : ''}`,
+      failed.exhausted,
+      'exhausted',
+      `${failed.exhausted} ${left} (retry.maxAttempts)${isSelected ? ': add --exhausted for these' : ''}`,
     ],
     [
       failed.excluded,
@@ -139,7 +142,7 @@ function resultLines(report: RoundReport): [string, string][] {
     isSelected
       ? [later, 'just tried', `${later} left alone (tried within the last seconds): run again for these`]
       : [later, 'backing off', `${later} ${left}`],
-    [held, 'not retried', String(held)],
+    [blocked, 'not retried', String(blocked)],
     [awaiting, 'not awaited', `${awaiting} (accepted; the daemon, or the next run, sees the outcome)`],
     [cutOff, 'cut off', `${cutOff} (the outcome is not known)`],
   ]

@@ -209,7 +209,7 @@ export interface RoundReport {
   /** Retried records by the platform's last answer. */
   retries: Record<RetryResult, number>
   /** Due and not retried in this round; `stoppedBy` says why. */
-  held: number
+  blocked: number
   /** Retries without a known outcome at the end. */
   awaiting: number
   /** Retries in flight when `shutdown.grace` was over. */
@@ -230,9 +230,9 @@ export function judge(report: Omit<RoundReport, 'exitCode'>): ExitCode {
   const isPart = listing.result === 'incomplete' || report.leftOut > 0 || stoppedBy !== null
   const isSelected = report.selection.by !== 'due'
   const nothing = isSelected && listing.found + report.notFailed + report.onlyById === 0
-  const { awaiting, cutOff, held } = report
-  const bad = sums.refused + sums['failed-again'] + sums.unknown + held + awaiting + cutOff
+  const { awaiting, cutOff, blocked } = report
+  const bad = sums.refused + sums['failed-again'] + sums.unknown + blocked + awaiting + cutOff
   // An operator who selects records wants them all retried; the daemon's own round leaves them to their rules.
-  const leftAlone = isSelected && !report.dryRun ? failed.parked + failed.excluded + failed['backing-off'] : 0
+  const leftAlone = isSelected && !report.dryRun ? failed.exhausted + failed.excluded + failed['backing-off'] : 0
   return isPart || nothing || bad + leftAlone > 0 ? exitCode.incomplete : exitCode.done
 }

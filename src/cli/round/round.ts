@@ -27,15 +27,15 @@ function dueRecords({ decidedAt, session: { reconciler, policy } }: CommandRound
 /** The reason why something is left; null when nothing is. */
 function stopOf(
   { command, daemon, session: { clock, reconciler, stop } }: CommandRound,
-  held: number,
+  blocked: number,
   awaiting: number,
 ): StoppedBy | null {
   if (stop.aborted) return 'signal'
   const trouble = reconciler.breaker.trouble()
   if (trouble !== undefined) return trouble
-  if (held > 0 && command === 'once' && pausedSince(daemon) !== null) return 'paused'
-  if (held + awaiting > 0 && reconciler.receiver.up() === false) return 'receiver'
-  return held > 0 && reconciler.circuits.views(clock.monotonic()).some(({ state }) => state === 'open')
+  if (blocked > 0 && command === 'once' && pausedSince(daemon) !== null) return 'paused'
+  if (blocked + awaiting > 0 && reconciler.receiver.up() === false) return 'receiver'
+  return blocked > 0 && reconciler.circuits.views(clock.monotonic()).some(({ state }) => state === 'open')
     ? 'circuit'
     : null
 }
@@ -102,7 +102,7 @@ async function runRound(round: CommandRound, io: Io): Promise<RoundReport | unde
   const tally = createRetryTally()
   const mayRetry = !isStopped && !(command === 'once' && pausedSince(round.daemon) !== null)
   const cutOff = mayRetry ? await retryDue({ round, tally, total: due.length }) : 0
-  const held = dueRecords(round).length
+  const blocked = dueRecords(round).length
   const awaiting = session.reconciler.outcomes.pending().size
   const after = {
     ...before,
@@ -110,10 +110,10 @@ async function runRound(round: CommandRound, io: Io): Promise<RoundReport | unde
     sums: tally.sums(),
     retries: tally.results(),
     retried: tally.records(),
-    held,
+    blocked,
     awaiting,
     cutOff,
-    stoppedBy: stopOf(round, held, awaiting),
+    stoppedBy: stopOf(round, blocked, awaiting),
   }
   return { ...after, exitCode: judge(after) }
 }

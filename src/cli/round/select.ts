@@ -12,7 +12,7 @@ export interface SelectionFlags {
   until?: string
   type?: string[]
   subscription?: string[]
-  parked?: true
+  exhausted?: true
   rate?: string
 }
 
@@ -50,12 +50,12 @@ export function uuidOf(text: string, name: string): string {
 function isOneWay(ids: readonly string[], flags: SelectionFlags, ifNone: SelectOptions['ifNone']): boolean {
   const given = [ids.length > 0, flags.event !== undefined, flags.since !== undefined].filter(Boolean)
   if (given.length > 1) throw new UsageError(`only one way to select records at once: ${ways}`)
-  const narrowing = (['until', 'type', 'subscription', 'parked'] as const).find((name) => flags[name] !== undefined)
+  const narrowing = (['until', 'type', 'subscription', 'exhausted'] as const).find((name) => flags[name] !== undefined)
   if (given.length === 0) {
     if (ifNone === 'due' && narrowing === undefined) return false
     throw new UsageError(`no records are selected: ${ways}`)
   }
-  if (flags.since !== undefined || narrowing === undefined || narrowing === 'parked') return true
+  if (flags.since !== undefined || narrowing === undefined || narrowing === 'exhausted') return true
   throw new UsageError(`--${narrowing}: goes with --since only`)
 }
 
@@ -111,7 +111,7 @@ function selectFor(selection: RecordSelection, { select }: Config): Config['sele
 
 /**
  * The configuration of one round. For `due` it is the daemon's. For a selection: next to no backoff, circuits always on,
- * retries enabled, and the attempt limit lifted with `--parked` only. `window.notBefore` and `select.*` hold, but for records
+ * retries enabled, and the attempt limit lifted with `--exhausted` only. `window.notBefore` and `select.*` hold, but for records
  * that are named by id.
  * @throws UsageError
  */
@@ -128,7 +128,7 @@ export function configFor(selection: RecordSelection, flags: SelectionFlags, con
       ...retry,
       enabled: true,
       maxPerSecond: rateOf(flags, config),
-      maxAttempts: flags.parked === true ? Number.MAX_SAFE_INTEGER : retry.maxAttempts,
+      maxAttempts: flags.exhausted === true ? Number.MAX_SAFE_INTEGER : retry.maxAttempts,
       backoff: { ...retry.backoff, initial: justTriedMs, max: justTriedMs, jitter: 0 },
     },
   }

@@ -20,7 +20,7 @@ function decided(entry: FailedRecord, round: CommandRound): DecidedRecord {
 function causesOf(round: CommandRound): CauseStatus[] {
   const { policy, reconciler } = round.session
   const situationOf = (subscriptionId: string): Situation => situationIn(round, subscriptionId)
-  const options = { policy, situationOf, maxCauses: Infinity, maxParked: 0 }
+  const options = { policy, situationOf, maxCauses: Infinity, maxExhausted: 0 }
   return groupByCause(reconciler.backlog.entries(), options).list.map((cause) => showCause(cause))
 }
 
@@ -84,7 +84,7 @@ export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
     dryRun: round.dryRun,
     sums: { retried: 0, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 },
     retries: Object.fromEntries(retryResults.map((name) => [name, 0])) as Record<RetryResult, number>,
-    held: 0,
+    blocked: 0,
     awaiting: 0,
     cutOff: 0,
     stoppedBy: null,

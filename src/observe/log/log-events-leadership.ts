@@ -7,7 +7,7 @@ export const leadershipEvents = {
     message: 'retries paused by the operator',
     fields: {},
     meaning:
-      '`POST /-/pause`. It lasts until `POST /-/resume` or a restart; with `coordination.kind: kubernetes` a restart keeps it.',
+      '`POST /-/pause`. It lasts until `POST /-/resume` or a restart; with `leaderElection.kind: kubernetes` a restart keeps it.',
   },
   operator_resumed: {
     levels: ['info'],
@@ -19,14 +19,14 @@ export const leadershipEvents = {
     levels: ['info'],
     message: 'this instance leads: it sweeps and retries',
     fields: { identity: 'string', transitions: 'number' },
-    meaning: 'It holds the lease (`coordination.kind: kubernetes`). `transitions` counts the changes of holder.',
+    meaning: 'It holds the lease (`leaderElection.kind: kubernetes`). `transitions` counts the changes of holder.',
   },
   standing_by: {
     levels: ['warn', 'info'],
     message: 'this instance stands by: it sweeps and retries nothing',
     fields: { cause: 'string', leader: 'string?', problem: 'string?' },
     meaning:
-      '`released`: it stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within `coordination.renewDeadline`; `problem` says why. At info when released.',
+      '`released`: it stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within `leaderElection.renewDeadline`; `problem` says why. At info when released.',
   },
   leader_seen: {
     levels: ['info'],

@@ -15,9 +15,9 @@ const error = {
 const decisions = {
   due: 'number?',
   'backing-off': 'number?',
-  parked: 'number?',
+  exhausted: 'number?',
   excluded: 'number?',
-  held: 'number?',
+  blocked: 'number?',
   awaiting: 'number?',
 } as const satisfies FieldKinds
 const sweep = {
@@ -38,7 +38,7 @@ const sinceLastSweep = {
   recovered: 'number',
   failedAgain: 'number',
   unknown: 'number?',
-  lapsed: 'number?',
+  expired: 'number?',
   circuitsOpened: 'number?',
   circuitsClosed: 'number?',
 } as const satisfies FieldKinds
@@ -180,7 +180,7 @@ export const logEvents = {
     fields: { offsetSeconds: 'number' },
     meaning: 'The platform shows our attempts at other times; see `platform_time_offset_seconds`.',
   },
-  records_lapsed: {
+  records_expired: {
     levels: ['warn', 'debug'],
     message: 'failed records left the window, they are no longer retried',
     fields: { records: 'number' },
@@ -243,7 +243,7 @@ export const logEvents = {
   },
   receiver_down: {
     levels: ['warn'],
-    message: 'receiver is down, retries are held',
+    message: 'receiver is down, retries are blocked',
     fields: { detail: 'string' },
     meaning: '`receiver.healthUrl` does not answer 2xx.',
   },

@@ -59,12 +59,12 @@ function nothingSince(): CountFields {
     recovered: 0,
     failedAgain: 0,
     unknown: 0,
-    lapsed: 0,
+    expired: 0,
     circuitsOpened: 0,
     circuitsClosed: 0,
   }
 }
-const optionalCounts = ['unknown', 'lapsed', 'circuitsOpened', 'circuitsClosed'] as const
+const optionalCounts = ['unknown', 'expired', 'circuitsOpened', 'circuitsClosed'] as const
 type OptionalCount = (typeof optionalCounts)[number]
 type AlwaysCount = 'retries' | 'accepted' | 'recovered' | 'failedAgain'
 
@@ -79,7 +79,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   const sweepFailure = createCondition(clock)
   const tokenFailure = createCondition(clock)
   const skipped = createCondition(clock)
-  const lapsing = createCondition(clock)
+  const expiry = createCondition(clock)
   const noLease = createCondition(clock)
   const throttling = createCondition(clock, calmMs)
   const unreadable = createCondition(clock, forgottenAfterMs)
@@ -202,7 +202,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     const counts: Pick<CountFields, AlwaysCount> & Partial<CountFields> = { retries, accepted, recovered, failedAgain }
     for (const name of optionalCounts) if (since[name] > 0) counts[name] = since[name]
     log.event('full_sweep_completed', { ...sweepFields(report), ...counts }, isNews ? 'info' : 'debug')
-    if (since.lapsed === 0) lapsing.ends()
+    if (since.expired === 0) expiry.ends()
     if (report.skippedSlices === 0) skipped.ends()
     since = nothingSince()
     listed = report.listed
@@ -238,9 +238,9 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     }
   }
 
-  function logLapsed({ records }: FactOf<'lapsed'>): void {
-    log.event('records_lapsed', { records }, lapsing.begins() ? 'warn' : 'debug')
-    since.lapsed += records
+  function logExpired({ records }: FactOf<'expired'>): void {
+    log.event('records_expired', { records }, expiry.begins() ? 'warn' : 'debug')
+    since.expired += records
   }
 
   /** A wrong zone shifts every attempt, while a single one may be caused by another client: logs two in a row. */
@@ -264,7 +264,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
 
   /** What earlier terms have logged is forgotten: another instance has worked since. */
   function logLeading({ transitions }: FactOf<'leading'>): void {
-    for (const condition of [sweepFailure, skipped, lapsing]) condition.ends()
+    for (const condition of [sweepFailure, skipped, expiry]) condition.ends()
     failing.clear()
     openCircuits.clear()
     since = nothingSince()
@@ -318,8 +318,8 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
           const fields = { sweepId: event.sweepId, records: event.records }
           return log.event('attempt_limit_early', fields, earlyAtLimit.begins() ? 'warn' : 'debug')
         }
-        case 'lapsed':
-          return logLapsed(event)
+        case 'expired':
+          return logExpired(event)
         case 'leading':
           return logLeading(event)
         case 'standing-by':

@@ -53,7 +53,7 @@ export interface Backlog {
    * may still show it as failed.
    */
   release(entry: FailedRecord): void
-  /** Drops records that have left the window, except awaited ones. Returns the number of lapsed ones, left-out records included. */
+  /** Drops records that have left the window, except awaited ones. Returns the number of expired ones, left-out records included. */
   forgetBefore(localSecond: number): number
   get(id: string): FailedRecord | undefined
   /** When the daemon last sent a PATCH of a record, in epoch ms of the platform's clock; undefined when it doesn't remember one. */
@@ -72,7 +72,7 @@ export interface Summary {
   counts: Counts
   /** Of these and selected: the ones that leave the window within `window.expiryWarning`; no awaited ones. */
   expiring: Counts
-  /** Epoch ms of the oldest event that is neither parked nor excluded; undefined when there is none. */
+  /** Epoch ms of the oldest event that is neither exhausted nor excluded; undefined when there is none. */
   oldestOpenAt: number | undefined
   /** Epoch ms of the last end of a backoff, among the records in memory; undefined when none backs off. */
   lastDueAt: number | undefined
@@ -209,7 +209,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
       }
       const entry = newcomerOf(record, now)
       const row = rowOf(entry, now)
-      if (row.decision === 'parked' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
+      if (row.decision === 'exhausted' && now - entry.eventAt < youngMs) learned.earlyAtLimit += 1
       if (row.decision === 'excluded') learned.leftOut.push(row)
       else newcomers.push({ entry, row })
     }
@@ -276,7 +276,7 @@ export function createBacklog(options: BacklogOptions): Backlog {
         const { decision, dueAt } = decide(entry, policy, { now, gate: gates.get(subscriptionId) })
         counts[decision] += 1
         if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
-        if (decision !== 'parked' && decision !== 'excluded') oldest = Math.min(oldest, entry.eventAt)
+        if (decision !== 'exhausted' && decision !== 'excluded') oldest = Math.min(oldest, entry.eventAt)
         if (decision === 'backing-off') lastDueAt = Math.max(lastDueAt ?? -Infinity, dueAt)
       }
       const outside = {

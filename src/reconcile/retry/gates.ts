@@ -15,7 +15,7 @@ interface GateDescription {
   advice: string
 }
 
-/** In order of precedence: the first that is shut is the reason of a `held` decision. */
+/** In order of precedence: the first that is shut is the reason of a `blocked` decision. */
 export const gateTable = {
   disabled: {
     blocks: 'everything',

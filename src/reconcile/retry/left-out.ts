@@ -29,14 +29,14 @@ export interface LeftOut {
    */
   relist(from: number): (listedTo: number) => void
   /**
-   * Local second, with its fraction, of the oldest record of these subscriptions that is neither parked nor excluded, or
+   * Local second, with its fraction, of the oldest record of these subscriptions that is neither exhausted nor excluded, or
    * earlier; undefined when there is none.
    */
   oldestSecond(isMeant: (subscriptionId: string) => boolean): number | undefined
   /** Returns how many have left the window since then, without excluded ones. */
   forgetBefore(localSecond: number): number
-  /** Counts of the last full sweep, and of listings beyond it since; `isHeld`: a due record of that subscription counts as held. */
-  counts(isHeld?: (subscriptionId: string) => boolean): Counts
+  /** Counts of the last full sweep, and of listings beyond it since; `isBlocked`: a due record of that subscription counts as blocked. */
+  counts(isBlocked?: (subscriptionId: string) => boolean): Counts
   /** How many of them are selected, and so missing. */
   missing(): number
   /** Of these, the expiring ones. */
@@ -106,8 +106,8 @@ export function createLeftOut(): LeftOut {
   const oldest = new Map<string, number>()
   const before = new Map<string, number>()
   /** Selected rows by second, for those that leave the window first. */
-  const lapsing = new Map<number, number>()
-  let lapsingBefore = -Infinity
+  const leaving = new Map<number, number>()
+  let leavingBefore = -Infinity
   /** The latest second of any listing. */
   let listedUntil = -Infinity
 
@@ -118,16 +118,16 @@ export function createLeftOut(): LeftOut {
   /** Notes a row without a place. */
   function note({ decision, eventSecond, subscriptionId }: LeftOutRow): void {
     if (decision === 'excluded') return
-    if (decision !== 'parked') noteOldest(subscriptionId, eventSecond)
+    if (decision !== 'exhausted') noteOldest(subscriptionId, eventSecond)
     const second = Math.floor(eventSecond)
-    if (second < lapsingBefore) lapsing.set(second, (lapsing.get(second) ?? 0) + 1)
+    if (second < leavingBefore) leaving.set(second, (leaving.get(second) ?? 0) + 1)
   }
 
-  function countAll(isHeld = (_subscriptionId: string): boolean => false): Counts {
+  function countAll(isBlocked = (_subscriptionId: string): boolean => false): Counts {
     const sum = noCounts()
     for (const [id, counts] of present.bySubscription) {
-      const held = isHeld(id)
-      for (const decision of decisions) sum[decision === 'due' && held ? 'held' : decision] += counts[decision]
+      const blocked = isBlocked(id)
+      for (const decision of decisions) sum[decision === 'due' && blocked ? 'blocked' : decision] += counts[decision]
     }
     return sum
   }
@@ -136,14 +136,14 @@ export function createLeftOut(): LeftOut {
     beginSweep({ from, expiring }) {
       const own = newTally(expiring)
       next = own
-      lapsingBefore = from + lapsingSeconds
+      leavingBefore = from + lapsingSeconds
       return (end) => {
         next = undefined
         if (end === 'done') present = own
       }
     },
     listed(span, rows) {
-      for (const second of lapsing.keys()) if (contains(span, second)) lapsing.delete(second)
+      for (const second of leaving.keys()) if (contains(span, second)) leaving.delete(second)
       for (const row of rows) {
         if (!hasListed(present, row.eventSecond)) change(present, row, 1)
         if (next !== undefined && !hasListed(next, row.eventSecond)) change(next, row, 1)
@@ -181,13 +181,13 @@ export function createLeftOut(): LeftOut {
     },
     forgetBefore(localSecond) {
       for (const [id, second] of oldest) oldest.set(id, Math.max(second, localSecond))
-      let lapsed = 0
-      for (const [second, rows] of lapsing) {
+      let expired = 0
+      for (const [second, rows] of leaving) {
         if (second >= localSecond) continue
-        lapsing.delete(second)
-        lapsed += rows
+        leaving.delete(second)
+        expired += rows
       }
-      return lapsed
+      return expired
     },
     counts: countAll,
     missing() {

@@ -16,7 +16,7 @@ export interface SharesOptions {
 
 interface Contender {
   record: FailedRecord
-  /** When it may go out: the same for all that may now; Infinity for a parked one. */
+  /** When it may go out: the same for all that may now; Infinity for a exhausted one. */
   goesAt: number
 }
 
@@ -45,9 +45,9 @@ function* toLanes(records: readonly FailedRecord[], { isClosed, now, policy }: S
       open: 0,
       places: 0,
     }))
-    lane.contenders.push({ record, goesAt: decision === 'parked' ? Infinity : Math.max(now, dueAt) })
+    lane.contenders.push({ record, goesAt: decision === 'exhausted' ? Infinity : Math.max(now, dueAt) })
     if (decision === 'due' && isClosed(record.subscriptionId)) lane.ready += 1
-    if (decision !== 'parked') lane.open += 1
+    if (decision !== 'exhausted') lane.open += 1
   }
   return [...lanes.values()]
 }
@@ -70,7 +70,7 @@ function giveOut(lanes: readonly Share[], places: number, wanted: (lane: Share) 
 
 /**
  * The records without a place, none of which is awaiting: places go to records that can go out now, then to those that can
- * later, then to parked ones.
+ * later, then to exhausted ones.
  */
 export function* withoutPlace(records: readonly FailedRecord[], options: SharesOptions): Steps<FailedRecord[]> {
   const waiting = records.filter(({ awaiting }) => awaiting === undefined)

@@ -45,4 +45,4 @@ export type SweeperEvent =
   | { type: 'unexpected'; sweepId: string; time: number; status: number }
   | { type: 'early-at-limit'; sweepId: string; records: number }
   /** Known and selected records that left the window, neither recovered nor awaited. */
-  | { type: 'lapsed'; records: number }
+  | { type: 'expired'; records: number }

@@ -125,11 +125,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const present = slidingWindow(client.now(), window, zone)
     forgottenBefore = present.from
     const records = backlog.forgetBefore(present.from)
-    if (records > 0) emit({ type: 'lapsed', records })
+    if (records > 0) emit({ type: 'expired', records })
     return present
   }
 
-  /** Without records that left the window before their slice was listed: they would come back, and lapse once more. */
+  /** Without records that left the window before their slice was listed: they would come back, and expire once more. */
   function inWindow(listed: Listing): Listing {
     if (listed.span.from >= forgottenBefore) return listed
     const records = listed.records.filter(({ eventLocal }) => Math.floor(eventLocal / 1000) >= forgottenBefore)
@@ -283,7 +283,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const now = client.now()
     for (const record of backlog.entries()) {
       if (open.has(record.subscriptionId)) continue
-      if (decide(record, policy, { now }).decision !== 'parked') open.add(record.subscriptionId)
+      if (decide(record, policy, { now }).decision !== 'exhausted') open.add(record.subscriptionId)
     }
     circuits.forgetIdle((subscriptionId) => open.has(subscriptionId), clock.monotonic())
   }

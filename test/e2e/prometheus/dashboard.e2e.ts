@@ -19,7 +19,7 @@ const leader = {
   ...common,
   [`${own}leader`]: constant(1),
   [`${own}failed_webhooks{decision="due"}`]: constant(7),
-  [`${own}failed_webhooks{decision="parked"}`]: constant(3),
+  [`${own}failed_webhooks{decision="exhausted"}`]: constant(3),
   [`${own}oldest_failed_event_timestamp_seconds`]: constant(600),
 }
 const standby = { ...standbySeries(minutes), ...common }
@@ -29,7 +29,7 @@ const expected: [panel: string, legend: string, samples: { labels: string; value
   ['Missing', 'missing', [{ labels: '{}', value: 7 }]],
   ['Oldest missing event', 'age', [{ labels: '{}', value: 1200 }]],
   ['Oldest missing event', 'target', [{ labels: '{}', value: 3600 }]],
-  ['Parked', 'parked', [{ labels: '{}', value: 3 }]],
+  ['Exhausted', 'exhausted', [{ labels: '{}', value: 3 }]],
   ['Last complete sweep', 'ago', [{ labels: '{}', value: 0 }]],
   [
     'Circuits',

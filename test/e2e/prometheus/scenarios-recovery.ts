@@ -9,7 +9,7 @@ import {
   oldest,
   outcomes,
   own,
-  parked,
+  exhausted,
   receiverUp,
   stallsAt60,
 } from '../../repository/series.ts'
@@ -51,7 +51,7 @@ export const recovery: Scenario[] = [
   },
   {
     name: 'receiver down while records expire',
-    series: { [receiverUp]: '1x60 0x500', [`${own}expiring_webhooks{decision="held"}`]: '0x100 4x500' },
+    series: { [receiverUp]: '1x60 0x500', [`${own}expiring_webhooks{decision="blocked"}`]: '0x100 4x500' },
     firing: { 99: ['ReceiverDown'], 110: ['Expiring', 'ReceiverDown'] },
   },
   { name: 'receiver down for a moment', series: { [receiverUp]: '1x60 0x3 1x500' }, firing: { 62: none, 70: none } },
@@ -102,10 +102,10 @@ export const recovery: Scenario[] = [
     firing: { 100: ['RetriesNotAccepted'], 200: ['RetriesNotAccepted'], 400: ['RetriesNotAccepted'] },
   },
   {
-    name: 'no retry was accepted, and what was missing is resolved or parked since',
+    name: 'no retry was accepted, and what was missing is resolved or exhausted since',
     series: {
       [failedDue]: '0x60 5x60 0x500',
-      [parked]: '5x500',
+      [exhausted]: '5x500',
       [notAccepted]: '0x60 10x500',
     },
     firing: { 90: ['RetriesNotAccepted'], 123: none },
@@ -146,33 +146,33 @@ export const recovery: Scenario[] = [
     firing: { 60: none, 70: ['Expiring'], 125: none },
   },
   {
-    name: 'parked ones that expire page no one',
-    series: { [`${own}expiring_webhooks{decision="parked"}`]: '0x60 9x500' },
+    name: 'exhausted ones that expire page no one',
+    series: { [`${own}expiring_webhooks{decision="exhausted"}`]: '0x60 9x500' },
     firing: { 100: none },
   },
   {
-    name: 'lapsed',
-    series: { [`${own}lapsed_webhooks_total`]: '0x60 2x500' },
-    firing: { 60: none, 63: ['Lapsed'], 130: none },
+    name: 'expired',
+    series: { [`${own}expired_webhooks_total`]: '0x60 2x500' },
+    firing: { 60: none, 63: ['Expired'], 130: none },
   },
   {
-    name: 'more are parked, and then no more',
-    series: { [parked]: '3x120 4x500' },
-    firing: { 119: none, 130: ['ParkedRising'], 190: none },
+    name: 'more are exhausted, and then no more',
+    series: { [exhausted]: '3x120 4x500' },
+    firing: { 119: none, 130: ['ExhaustedRising'], 190: none },
   },
-  { name: 'fewer are parked', series: { [parked]: '3x120 2x500' }, firing: { 130: none } },
+  { name: 'fewer are exhausted', series: { [exhausted]: '3x120 2x500' }, firing: { 130: none } },
   {
-    name: 'a restart finds what was parked before',
+    name: 'a restart finds what was exhausted before',
     series: {
-      [parked]: '3x120 0x20 3x500',
+      [exhausted]: '3x120 0x20 3x500',
       [complete]: '0+60x120 0x20 8460+60x500',
       process_start_time_seconds: '0x120 7200x500',
     },
     firing: { 150: none, 190: none, 207: none },
   },
   {
-    name: 'the first sweep of a new one finds parked ones',
-    series: { [parked]: '0x10 5x500', [complete]: '0x10 660+60x500' },
+    name: 'the first sweep of a new one finds exhausted ones',
+    series: { [exhausted]: '0x10 5x500', [complete]: '0x10 660+60x500' },
     firing: { 30: none, 65: none, 69: none, 80: none },
   },
   {

@@ -10,12 +10,12 @@ import {
   none,
   oldest,
   own,
-  parked,
+  exhausted,
   receiverUp,
   stallsAt60,
 } from '../../repository/series.ts'
 
-/** Instances with `coordination.kind: none` export no such series. */
+/** Instances with `leaderElection.kind: none` export no such series. */
 const leads = { [leader]: '1x500' }
 const paused = `${own}paused`
 const healthy = [{}, {}]
@@ -45,7 +45,7 @@ export const replicas: Scenario[] = [
   },
   {
     name: 'three replicas: the leader loses the lease to another one',
-    series: { ...standsByFrom60, [oldest]: '600x60 0x500', [parked]: '0x50 5x10 0x500' },
+    series: { ...standsByFrom60, [oldest]: '600x60 0x500', [exhausted]: '0x50 5x10 0x500' },
     replicas: [leadsFrom61, {}],
     firing: { 60: none, 70: none, 200: none },
   },

@@ -54,17 +54,17 @@ describe('a running daemon that awaits outcomes', () => {
     shutCircuits: new Map<string, number>(),
   }
   const due = explain(record(), situation())
-  const parked = explain(record({ attempts: 30 }), situation())
+  const exhausted = explain(record({ attempts: 30 }), situation())
 
   test('may await that of a record that is due: the platform shows it as failed until then', () => {
-    expect(awaitedRemarks([parked, due], { ...daemon, awaiting: 3 })).toEqual([
+    expect(awaitedRemarks([exhausted, due], { ...daemon, awaiting: 3 })).toEqual([
       'The daemon awaits the outcome of 3 retries: that of a record that is due may be one of them.',
     ])
     expect(awaitedRemarks([due], { ...daemon, awaiting: 1 })[0]).toContain('of 1 retry:')
   })
 
   test.each([
-    ['no record is due', [parked], { ...daemon, awaiting: 3 }],
+    ['no record is due', [exhausted], { ...daemon, awaiting: 3 }],
     ['it awaits none', [due], { ...daemon, awaiting: 0 }],
     ['it was not reached', [due], { url: 'http://d', problem: 'ECONNREFUSED' }],
   ])('no word of it when %s', (_, list, asked) => {
@@ -81,7 +81,7 @@ describe('a failed record', () => {
   test.each<[string, Partial<WebhookRecord>, Record<string, string>, Partial<Explanation>]>([
     ['is due', {}, {}, { state: 'due', because: 'due', next: byTime(now) }],
     ['backs off', { attempts: 8 }, {}, { state: 'backing-off', because: 'backoff', next: byTime(now + 68 * minute) }],
-    ['is parked', { attempts: 30 }, {}, { state: 'parked', because: 'max-attempts', next: noRetry }],
+    ['is exhausted', { attempts: 30 }, {}, { state: 'exhausted', because: 'max-attempts', next: noRetry }],
     [
       'is not selected, at the limit too',
       { attempts: 30 },
@@ -108,12 +108,12 @@ describe('a failed record', () => {
       { RECONCILER_WINDOW_SETTLE: '10m' },
       { state: 'settling', next: byTime(now - 10_000 + 10 * minute) },
     ],
-    ['is too young and parked', { ...young, attempts: 30 }, {}, { state: 'parked', because: 'max-attempts' }],
+    ['is too young and exhausted', { ...young, attempts: 30 }, {}, { state: 'exhausted', because: 'max-attempts' }],
     [
-      'is held',
+      'is blocked',
       {},
       { RECONCILER_RETRY_ENABLED: 'false' },
-      { state: 'held', because: 'disabled', next: { by: 'gate', at: Infinity } },
+      { state: 'blocked', because: 'disabled', next: { by: 'gate', at: Infinity } },
     ],
     [
       'leaves the window before its backoff ends',
@@ -147,5 +147,5 @@ test('it never says anything else than the daemon decides', () => {
       }
     }
   }
-  expect([...states].sort()).toEqual(['backing-off', 'due', 'excluded', 'held', 'parked'])
+  expect([...states].sort()).toEqual(['backing-off', 'blocked', 'due', 'excluded', 'exhausted'])
 })

@@ -90,7 +90,7 @@ const good: Omit<RoundReport, 'exitCode'> = {
   dryRun: false,
   sums: { ...none, retried: 2, recovered: 2 },
   retries: { ...tally.results(), accepted: 2 },
-  held: 0,
+  blocked: 0,
   awaiting: 0,
   cutOff: 0,
   stoppedBy: null,
@@ -122,20 +122,20 @@ describe('the exit code', () => {
     ['one failed again', { sums: { ...good.sums, 'failed-again': 1 } }, 1],
     ['one refused', { sums: { ...good.sums, refused: 1 } }, 1],
     ['one unknown', { sums: { ...good.sums, unknown: 1 } }, 1],
-    ['one left by an order of its entity', { held: 1 }, 1],
-    ['one left', { held: 1, stoppedBy: 'circuit' }, 1],
+    ['one left by an order of its entity', { blocked: 1 }, 1],
+    ['one left', { blocked: 1, stoppedBy: 'circuit' }, 1],
     ['one not awaited', { awaiting: 1, stoppedBy: 'signal' }, 1],
     ['one cut off', { cutOff: 1 }, 1],
-    ['one parked', failed({ parked: 1 }), 1],
+    ['one exhausted', failed({ exhausted: 1 }), 1],
     ['one excluded', failed({ excluded: 1 }), 1],
     ['one tried just now', failed({ 'backing-off': 1 }), 1],
     ['no room for one', { leftOut: 1 }, 1],
     ['a part that could not be listed', listing({ result: 'incomplete' }), 1],
     ['a list that shrank while it was read', listing({ moved: true }), 0],
     ['a signal, though all was done', { stoppedBy: 'signal' }, 1],
-    ['permission refused', { stoppedBy: 'unauthorized', held: 3 }, 4],
+    ['permission refused', { stoppedBy: 'unauthorized', blocked: 3 }, 4],
     ['token refused', listing({ result: 'failed', failure: tokenRefused }), 4],
-    ['a platform that does not answer', { stoppedBy: 'platform', held: 3 }, 69],
+    ['a platform that does not answer', { stoppedBy: 'platform', blocked: 3 }, 69],
     ['nothing could be listed', listing({ result: 'failed', failure: timedOut }), 69],
   ])('%s', (_, changes, code) => {
     expect(judge({ ...good, ...changes })).toBe(code)
@@ -144,8 +144,8 @@ describe('the exit code', () => {
   const due = { selection: { by: 'due' } } as const
   test.each<[string, Partial<RoundReport>, number]>([
     ['nothing to do', { ...listing({ found: 0 }), sums: none }, 0],
-    ['records that back off, are parked or excluded', failed({ 'backing-off': 1, parked: 1, excluded: 1 }), 0],
-    ['a pause of the daemon', { held: 2, stoppedBy: 'paused', sums: none }, 1],
+    ['records that back off, are exhausted or excluded', failed({ 'backing-off': 1, exhausted: 1, excluded: 1 }), 0],
+    ['a pause of the daemon', { blocked: 2, stoppedBy: 'paused', sums: none }, 1],
     ['no room for one', { leftOut: 1 }, 1],
   ])('of once, with %s', (_, changes, code) => {
     expect(judge({ ...good, ...due, ...changes })).toBe(code)
@@ -153,7 +153,7 @@ describe('the exit code', () => {
 
   test.each<[string, Partial<RoundReport>, number]>([
     ['due records', {}, 0],
-    ['parked ones among the selected', failed({ parked: 1 }), 0],
+    ['exhausted ones among the selected', failed({ exhausted: 1 }), 0],
     ['no room for one', { leftOut: 1 }, 1],
     ['a part that could not be listed', listing({ result: 'incomplete' }), 1],
     ['nothing found', { ...listing({ found: 0 }), sums: none }, 1],
@@ -180,14 +180,14 @@ describe('the text of a round', () => {
 
   test('everything that is left has its line, with a count', () => {
     const text = textOf({
-      ...failed({ parked: 4, excluded: 5, 'backing-off': 6 }),
-      ...{ held: 12, awaiting: 3, cutOff: 2, leftOut: 7, stoppedBy: 'circuit', notFailed: 8 },
+      ...failed({ exhausted: 4, excluded: 5, 'backing-off': 6 }),
+      ...{ blocked: 12, awaiting: 3, cutOff: 2, leftOut: 7, stoppedBy: 'circuit', notFailed: 8 },
       sums: { ...none, retried: 15, recovered: 1, 'failed-again': 10, unknown: 4 },
     })
     for (const line of [
       /failed again +10\n/,
       /unknown +4 /,
-      /parked +4 left alone \(retry\.maxAttempts\): add --parked/,
+      /exhausted +4 left alone \(retry\.maxAttempts\): add --exhausted/,
       /excluded +5 left alone/,
       /just tried +6 left alone/,
       /not retried +12\n/,
@@ -217,7 +217,7 @@ describe('the text of a dry run', () => {
       subscriptionId: `${String(index % 3).repeat(8)}-5f2a-4c57-9a83-2f6d1b7c4e90`,
       responseStatusCode: index % 2 === 0 ? 503 : null,
       records: 100 - index,
-      byDecision: { ...noCounts(), 'backing-off': 7, held: 90 - index, parked: 3 },
+      byDecision: { ...noCounts(), 'backing-off': 7, blocked: 90 - index, exhausted: 3 },
       oldestEvent: new Date('2026-01-10T13:00:00.000Z'),
       nextRetry: new Date('2026-01-15T12:09:55.000Z'),
       nextRetryBy: 'probe',
@@ -230,12 +230,12 @@ describe('the text of a dry run', () => {
     'of 61 causes fits %i columns: ten causes, the largest decision of each, the rest in numbers',
     (width) => {
       const text = textOf(
-        { ...plan, ...failed({ held: 3, parked: 9, excluded: 2, 'backing-off': 4 }), leftOut: 7 },
+        { ...plan, ...failed({ blocked: 3, exhausted: 9, excluded: 2, 'backing-off': 4 }), leftOut: 7 },
         width,
       )
       for (const line of text.split('\n')) expect(line.length, line).toBeLessThanOrEqual(width)
       expect(text.match(/ outgoing-/g)).toHaveLength(10)
-      expect(text).toMatch(/\n0{8} +HTTP 503 +100 {2}90 held,.* +a probe in 9 min {2}outgoing-/)
+      expect(text).toMatch(/\n0{8} +HTTP 503 +100 {2}90 blocked,.* +a probe in 9 min {2}outgoing-/)
       expect(text).toContain('... and 51 more with 3,315 deliveries: --json lists them\n')
       expect(text.replaceAll(/\s+/g, ' ')).toContain('Left out: 7 records')
       expect(text.split('\n').length).toBeLessThan(35)

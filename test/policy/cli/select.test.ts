@@ -36,7 +36,7 @@ describe('what is asked for', () => {
     ['nothing', [], {}, 'no records are selected'],
     ['only filters', [], { type: ['a'] }, 'no records are selected'],
     ['only an end', [], { until: '1h' }, 'no records are selected'],
-    ['only --parked', [], { parked: true }, 'no records are selected'],
+    ['only --exhausted', [], { exhausted: true }, 'no records are selected'],
     ['ids and an event', [id], { event: id }, 'only one way'],
     ['an event and a span', [], { event: id, since: '1h' }, 'only one way'],
     ['ids and a filter', [id], { type: ['a'] }, '--type: goes with --since only'],
@@ -60,7 +60,7 @@ describe('no selection', () => {
     expect(selectionOf([], { rate: '5' }, due)).toEqual({ by: 'due' })
   })
 
-  test.each<[SelectionFlags]>([[{ type: ['a'] }], [{ until: '1h' }], [{ parked: true }]])(
+  test.each<[SelectionFlags]>([[{ type: ['a'] }], [{ until: '1h' }], [{ exhausted: true }]])(
     'but %j alone is refused',
     (flags) => {
       expect(() => selectionOf([], flags, due)).toThrow('no records are selected')
@@ -98,10 +98,10 @@ describe('the policy of the run', () => {
     }
   })
 
-  test('lifts the attempt limit with --parked only', () => {
+  test('lifts the attempt limit with --exhausted only', () => {
     for (const choice of [span, ids, event]) {
       expect(configFor(choice, {}, config).retry.maxAttempts).toBe(30)
-      expect(configFor(choice, { parked: true }, config).retry.maxAttempts).toBeGreaterThan(1e9)
+      expect(configFor(choice, { exhausted: true }, config).retry.maxAttempts).toBeGreaterThan(1e9)
     }
   })
 

@@ -48,12 +48,12 @@ const defaults = {
   control: { allowRemote: false },
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
   server: { host: '0.0.0.0', port: 10_964, statusPage: true },
-  coordination: {
+  leaderElection: {
     kind: 'none',
     leaseName: 'webhook-reconciler',
     leaseDuration: 15_000,
     renewDeadline: 10_000,
-    retryEvery: 2000,
+    retryPeriod: 2000,
     serviceAccountDirectory: '/var/run/secrets/kubernetes.io/serviceaccount',
   },
   shutdown: { grace: 25_000 },
@@ -283,13 +283,13 @@ describe('checks over several keys', () => {
     ],
     [
       'renewDeadline above nine tenths of leaseDuration',
-      { ...key, ...issuer, RECONCILER_COORDINATION_LEASE_DURATION: '11s' },
-      ['coordination.renewDeadline default'],
+      { ...key, ...issuer, RECONCILER_LEADER_ELECTION_LEASE_DURATION: '11s' },
+      ['leaderElection.renewDeadline default'],
     ],
     [
-      'retryEvery above half of renewDeadline',
-      { ...key, ...issuer, RECONCILER_COORDINATION_RETRY_EVERY: '5001ms' },
-      ['coordination.retryEvery RECONCILER_COORDINATION_RETRY_EVERY'],
+      'retryPeriod above half of renewDeadline',
+      { ...key, ...issuer, RECONCILER_LEADER_ELECTION_RETRY_PERIOD: '5001ms' },
+      ['leaderElection.retryPeriod RECONCILER_LEADER_ELECTION_RETRY_PERIOD'],
     ],
     ['max < initial', { ...key, ...issuer, RECONCILER_RETRY_BACKOFF_MAX: '30s' }, ['retry.backoff.initial default']],
     [

@@ -142,10 +142,10 @@ describe('sweeps', () => {
   })
 
   test('of the whole window say what is decided of the records', () => {
-    const failed = { due: 3, 'backing-off': 2, parked: 1, excluded: 0, held: 0, awaiting: 0 }
+    const failed = { due: 3, 'backing-off': 2, exhausted: 1, excluded: 0, blocked: 0, awaiting: 0 }
     const [full] = told([sweepFact({ listed: 6, failed })], 'info')
-    expect(full?.fields).toMatchObject({ sweepId: 'abcd1234', listed: 6, due: 3, 'backing-off': 2, parked: 1 })
-    expect(full?.fields).not.toHaveProperty('held')
+    expect(full?.fields).toMatchObject({ sweepId: 'abcd1234', listed: 6, due: 3, 'backing-off': 2, exhausted: 1 })
+    expect(full?.fields).not.toHaveProperty('blocked')
   })
 
   test('that fail in the same way are logged once, with advice, and their number when it is over', () => {
@@ -207,10 +207,10 @@ describe('a condition', () => {
     },
   )
 
-  test('lapsed is a warning at once, then counted by each full sweep, and a warning again after one without', () => {
-    const { lapsed } = everyFact
-    const lines = told([lapsed, lapsed, sweepFact(), lapsed, sweepFact(), sweepFact(), lapsed], 'info')
-    expect(lines.map(({ level, fields }) => [level, fields['records'] ?? fields['lapsed']])).toEqual([
+  test('expired is a warning at once, then counted by each full sweep, and a warning again after one without', () => {
+    const { expired } = everyFact
+    const lines = told([expired, expired, sweepFact(), expired, sweepFact(), sweepFact(), expired], 'info')
+    expect(lines.map(({ level, fields }) => [level, fields['records'] ?? fields['expired']])).toEqual([
       ['warn', 5],
       ['info', 10],
       ['info', 5],

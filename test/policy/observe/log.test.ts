@@ -41,8 +41,8 @@ describe('a line', () => {
 
   test('has the first level of its event, or the one that is asked for', () => {
     const { log, lines } = capture()
-    log.event('records_lapsed', { records: 1 })
-    log.event('records_lapsed', { records: 1 }, 'debug')
+    log.event('records_expired', { records: 1 })
+    log.event('records_expired', { records: 1 }, 'debug')
     expect(lines.map((line) => parsed(line)['level'])).toEqual(['warn', 'debug'])
   })
 

@@ -114,7 +114,7 @@ describe('every fact', () => {
     ],
     ['receiver', everyFact.receiver, {}],
     ['operator', everyFact.operator, {}],
-    ['lapsed', everyFact.lapsed, { lapsed_webhooks_total: 5 }],
+    ['expired', everyFact.expired, { expired_webhooks_total: 5 }],
     // They were not known here: the counter would count those twice that were.
   ])('%s', async (_, fact, expected) => {
     expect(await moved(fact)).toEqual(expected)
@@ -127,7 +127,7 @@ describe('every fact', () => {
     const moving = (await Promise.all(silent)).filter(([, series]) => series > 0).map(([type]) => type)
     expect(moving.toSorted()).toEqual([
       'circuit',
-      'lapsed',
+      'expired',
       'outcome',
       'platform-request',
       'retry',
@@ -259,7 +259,7 @@ describe('a snapshot', () => {
 
   test('of expiring records has no other series than those of the contract', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    const byAll = { due: 1, 'backing-off': 1, parked: 1, excluded: 1, held: 1, awaiting: 1 }
+    const byAll = { due: 1, 'backing-off': 1, exhausted: 1, excluded: 1, blocked: 1, awaiting: 1 }
     metrics.show({ ...empty, expiring: byAll })
     expect(Object.keys(await nonZero(metrics))).toHaveLength(4)
   })
@@ -272,7 +272,7 @@ describe('a snapshot', () => {
 
   test('is shown in base units, and what is over goes back to 0', async () => {
     const metrics = createMetrics({ processMetrics: false })
-    const counts = { due: 1, 'backing-off': 2, parked: 3, excluded: 4, held: 5, awaiting: 6 }
+    const counts = { due: 1, 'backing-off': 2, exhausted: 3, excluded: 4, blocked: 5, awaiting: 6 }
     metrics.show({
       ...empty,
       failed: counts,
@@ -280,7 +280,7 @@ describe('a snapshot', () => {
       lastDueAt: 1_600,
       backlogRecords: 17,
       beyondWindow: 8,
-      expiring: { due: 21, 'backing-off': 22, parked: 23, held: 24 },
+      expiring: { due: 21, 'backing-off': 22, exhausted: 23, blocked: 24 },
       awaiting: 31,
       stuckProcessing: 32,
       circuitCounts: { closed: 41, 'half-open': 42, open: 43 },
@@ -316,8 +316,8 @@ describe('a snapshot', () => {
       failed_webhooks_beyond_window: 8,
       'expiring_webhooks{decision="due"}': 21,
       'expiring_webhooks{decision="backing-off"}': 22,
-      'expiring_webhooks{decision="parked"}': 23,
-      'expiring_webhooks{decision="held"}': 24,
+      'expiring_webhooks{decision="exhausted"}': 23,
+      'expiring_webhooks{decision="blocked"}': 24,
       awaiting_webhooks: 31,
       stuck_processing_webhooks: 32,
       'circuits{state="closed"}': 41,

@@ -10,7 +10,7 @@ import { aStatusState, shut } from '../../support/status.ts'
 const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
 const incomplete = { lastCompleteSweepAt: incidentNow - 60_000 }
-const held = { ...noDecisions, held: 10 }
+const blocked = { ...noDecisions, blocked: 10 }
 
 function summaryOf(changes: Partial<StatusState>): StatusSummary {
   return toStatus(aStatusState({ ...swept, ...changes })).summary
@@ -45,7 +45,7 @@ describe('the headline', () => {
     const { advice, reason } = gateTable[gate]
     const [changes, level, text = reason] = gates[gate]
     const headline = `${text} 10 deliveries are missing.`
-    expect(summaryOf({ failed: held, ...changes })).toMatchObject({ level, headline, advice, notices: [] })
+    expect(summaryOf({ failed: blocked, ...changes })).toMatchObject({ level, headline, advice, notices: [] })
   })
 
   test('of a standby names the leader, and what is wrong with the lease', () => {
@@ -74,26 +74,26 @@ describe('the headline', () => {
     ],
     [
       'one of several receivers fails',
-      { failed: { ...held, due: 5 }, ...open },
+      { failed: { ...blocked, due: 5 }, ...open },
       'trouble',
       'A receiver is failing: retries of 1 subscription are paused. 15 deliveries are missing.',
     ],
     [
       'it recovers',
-      { failed: held, ...halfOpen },
+      { failed: blocked, ...halfOpen },
       'working',
       'The receiver is recovering: retries speed up as deliveries arrive. 10 deliveries are missing.',
     ],
     ['a circuit that has no records any more', { ...open }, 'well', 'Nothing is missing.'],
     [
       'paused, and a circuit open',
-      { failed: held, ...both(shut('paused', incidentNow), open) },
+      { failed: blocked, ...both(shut('paused', incidentNow), open) },
       'trouble',
       'The receiver is failing: retries of 1 subscription are paused. 10 deliveries are missing.',
     ],
     [
       'the receiver is down, and its circuit open: one cause',
-      { failed: held, ...both(shut('receiver-down'), open) },
+      { failed: blocked, ...both(shut('receiver-down'), open) },
       'trouble',
       'The receiver is down: its health address does not answer 2xx. 10 deliveries are missing.',
     ],
@@ -104,14 +104,14 @@ describe('the headline', () => {
       'The last sweep failed (list: timeout). Nothing is missing of what was listed at 11:59:48 UTC.',
     ],
     [
-      'parked records alone, and now a sweep failed',
-      { failed: { ...noDecisions, parked: 2 }, sweeps: [aSweep('failed')] },
+      'exhausted records alone, and now a sweep failed',
+      { failed: { ...noDecisions, exhausted: 2 }, sweeps: [aSweep('failed')] },
       'trouble',
       'The last sweep failed (list: timeout). At least 2 deliveries are missing.',
     ],
     [
       'the platform takes no retry, though it can be listed',
-      { failed: held, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
+      { failed: blocked, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
       'trouble',
       'None of the last 10 retries was accepted (server-error). 10 deliveries are missing.',
     ],
@@ -123,9 +123,9 @@ describe('the headline', () => {
     ],
     [
       'the platform took no retry, and nothing is left to retry',
-      { failed: { ...noDecisions, parked: 1 }, notAccepted: { inARow: 10, reason: 'server-error' } },
+      { failed: { ...noDecisions, exhausted: 1 }, notAccepted: { inARow: 10, reason: 'server-error' } },
       'waiting',
-      '1 delivery is parked, nothing else is missing.',
+      '1 delivery is exhausted, nothing else is missing.',
     ],
     [
       'an incomplete sweep',
@@ -135,7 +135,7 @@ describe('the headline', () => {
     ],
     [
       'an incomplete sweep that saw some',
-      { ...incomplete, failed: { ...noDecisions, due: 1, parked: 1 } },
+      { ...incomplete, failed: { ...noDecisions, due: 1, exhausted: 1 } },
       'working',
       'Retries are under way. At least 2 deliveries are missing.',
     ],
@@ -147,7 +147,7 @@ describe('the headline', () => {
     ],
     [
       'some leave the window',
-      { failed: { ...noDecisions, due: 3 }, expiring: { due: 3, held: 0, parked: 0, 'backing-off': 0 } },
+      { failed: { ...noDecisions, due: 3 }, expiring: { due: 3, blocked: 0, exhausted: 0, 'backing-off': 0 } },
       'trouble',
       '3 deliveries leave the window soon, and are not retried after that. 3 deliveries are missing.',
     ],
@@ -174,15 +174,15 @@ describe('the headline', () => {
   })
 
   test.each<[string, Partial<StatusState> & { due?: number }, StatusSummary['level'], string]>([
-    ['nothing else', {}, 'waiting', '12 deliveries are parked, nothing else is missing.'],
+    ['nothing else', {}, 'waiting', '12 deliveries are exhausted, nothing else is missing.'],
     ['others recover', { due: 50 }, 'working', 'Retries are under way. 62 deliveries are missing.'],
     ['the platform is down', shut('platform'), 'trouble', 'The platform does not answer. 12 '],
-  ])('parked records alone do not make it red: %s', (_, changes, level, headline) => {
+  ])('exhausted records alone do not make it red: %s', (_, changes, level, headline) => {
     const { due = 0, ...more } = changes
-    const summary = summaryOf({ failed: { ...noDecisions, parked: 12, due }, ...more })
+    const summary = summaryOf({ failed: { ...noDecisions, exhausted: 12, due }, ...more })
     expect(summary.level).toBe(level)
     expect(summary.headline.startsWith(headline)).toBe(true)
-    expect(summary.notices.find(({ text }) => text.startsWith('12 deliveries are parked'))?.level).toBe('waiting')
+    expect(summary.notices.find(({ text }) => text.startsWith('12 deliveries are exhausted'))?.level).toBe('waiting')
   })
 })
 
@@ -197,7 +197,7 @@ describe('notices', () => {
     ['an incomplete one', { sweeps: [aSweep('incomplete')] }, /did not see the whole window/],
     [
       'expiring ones',
-      { expiring: { due: 2, held: 1, parked: 0, 'backing-off': 0 } },
+      { expiring: { due: 2, blocked: 1, exhausted: 0, 'backing-off': 0 } },
       /^3 deliveries leave the window soon/,
     ],
     ['those beyond the window', { beyondWindow: 1 }, /^1 failed delivery is older than the window/],
@@ -226,7 +226,7 @@ describe('notices', () => {
     [
       'when a probe goes out: the first of all',
       {
-        failed: held,
+        failed: blocked,
         gates: [{ gate: 'circuit', since: undefined, subscriptions: 2 }],
         circuits: [aCircuit(), aCircuit({ subscriptionId: 'two', pausesForMs: 2 * minuteMs })],
       },
@@ -249,12 +249,12 @@ describe('notices', () => {
     expect(summaryOf({ timeOffsetMs: 599_000, skewMs: { auth: 59_000, api: -59_000 } }).notices).toEqual([])
   })
 
-  test('the worst is the headline, the worst of the rest come first; parked ones that leave the window count as parked', () => {
+  test('the worst is the headline, the worst of the rest come first; exhausted ones that leave the window count as exhausted', () => {
     const { headline, notices } = summaryOf({
       ...shut('paused', incidentNow),
-      failed: { ...noDecisions, parked: 12, due: 1 },
+      failed: { ...noDecisions, exhausted: 12, due: 1 },
       beyondWindow: 1,
-      expiring: { due: 1, 'backing-off': 0, held: 0, parked: 12 },
+      expiring: { due: 1, 'backing-off': 0, blocked: 0, exhausted: 12 },
       certificateExpiresAt: incidentNow - 1,
     })
     expect(headline).toMatch(/^1 delivery leaves the window soon/)

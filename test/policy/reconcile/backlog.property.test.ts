@@ -30,13 +30,13 @@ const newest = newestHour(now, { ...policy.window, lookback: 24 * hourMs }, crea
 const record: fc.Arbitrary<WebhookRecord> = fc
   .record({
     age: fc.oneof(fc.integer({ min: minuteMs, max: hourMs }), fc.integer({ min: minuteMs, max: 24 * hourMs })),
-    kind: fc.constantFrom('due', 'due', 'backing-off', 'parked', 'excluded'),
+    kind: fc.constantFrom('due', 'due', 'backing-off', 'exhausted', 'excluded'),
     number: fc.constantFrom(1, 1, 1, 2, 3),
   })
   .map(({ age, kind, number }) =>
     failedRecord({
       eventLocal: now - age,
-      attempts: kind === 'parked' ? 30 : 1,
+      attempts: kind === 'exhausted' ? 30 : 1,
       lastAttemptLocal: kind === 'backing-off' ? now - 1000 : now - 24 * hourMs,
       module: kind === 'excluded' ? 'other' : 'accounts',
       subscriptionId: subscription(number),

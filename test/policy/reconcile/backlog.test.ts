@@ -33,7 +33,7 @@ describe('places of a full backlog', () => {
     tried: { attempts: 2 },
     backingOff: { lastAttemptLocal: now - 1000 },
     recent: {},
-    parked: { attempts: 30 },
+    exhausted: { attempts: 30 },
     expiring: { attempts: 2 },
   }
 
@@ -120,9 +120,9 @@ describe('places of a full backlog', () => {
       [10, 190],
     ],
     [
-      'and parked ones get only what is left',
+      'and exhausted ones get only what is left',
       [
-        ['a', 'parked', 300],
+        ['a', 'exhausted', 300],
         ['a', 'backingOff', 50],
         ['b', 'due', 100],
       ],
@@ -132,7 +132,7 @@ describe('places of a full backlog', () => {
     [
       'they do not have it from those that back off',
       [
-        ['p', 'parked', 300],
+        ['p', 'exhausted', 300],
         ['q', 'backingOff', 300],
         ['b', 'due', 50],
       ],
@@ -315,7 +315,7 @@ describe('the last attempt', () => {
 })
 
 describe('the summary', () => {
-  test('has the oldest event that is neither parked nor excluded, and what its subscription’s gate holds', () => {
+  test('has the oldest event that is neither exhausted nor excluded, and what its subscription’s gate holds', () => {
     const backlog = testBacklog({ policy: { select: { ...defaultPolicy.select, modules: ['accounts'] } } })
     expect(backlog.summary(now, notHeld).oldestOpenAt).toBeUndefined()
     const [shut, open] = [subscription(1), subscription(2)]
@@ -327,7 +327,7 @@ describe('the summary', () => {
     ]
     learn(backlog, listingOf(records), now)
     const { counts, oldestOpenAt } = backlog.summary(now, (id) => (id === shut ? 'circuit' : undefined))
-    expect(counts).toEqual({ due: 1, held: 1, parked: 1, excluded: 1, 'backing-off': 0, awaiting: 0 })
+    expect(counts).toEqual({ due: 1, blocked: 1, exhausted: 1, excluded: 1, 'backing-off': 0, awaiting: 0 })
     expect(oldestOpenAt).toBe(now - 4 * dayMs)
   })
 

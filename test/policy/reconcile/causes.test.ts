@@ -1,4 +1,4 @@
-// Causes: thousands of records become a few rows, what is parked is listed oldest first, and it is quick however many there are.
+// Causes: thousands of records become a few rows, what is exhausted is listed oldest first, and it is quick however many there are.
 import { expect, test } from 'vitest'
 import { groupByCause, type Causes, type CausesOptions } from '../../../src/ops/causes.ts'
 import {
@@ -27,7 +27,7 @@ function backlogOf(records: WebhookRecord[]): TestBacklog {
 }
 
 function group(backlog: TestBacklog, changes: Partial<CausesOptions> = {}): Causes {
-  const options = { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50, maxParked: 100 }
+  const options = { policy: defaultPolicy, situationOf: () => ({ now: testNow }), maxCauses: 50, maxExhausted: 100 }
   return groupByCause(backlog.entries(), { ...options, ...changes })
 }
 
@@ -36,7 +36,7 @@ test('nothing is no cause', () => {
     total: 0,
     records: 0,
     list: [],
-    parked: { total: 0, list: [] },
+    exhausted: { total: 0, list: [] },
   })
 })
 
@@ -94,17 +94,17 @@ test('a cause says what is decided of its records, and when the first goes out; 
   ])
   noted(backlog, { ...due({ id: idOf(5) }) }, { result: 'accepted', reason: 'ok', sent: true })
   const open = { gate: 'circuit', pausesForMs: minuteMs } as const
-  const { list, parked } = group(backlog, { situationOf: (id) => ({ now: testNow, ...(id === third && open) }) })
+  const { list, exhausted } = group(backlog, { situationOf: (id) => ({ now: testNow, ...(id === third && open) }) })
   expect(list).toHaveLength(2)
-  expect(list[0]?.byDecision).toEqual({ due: 1, 'backing-off': 2, parked: 1, excluded: 0, held: 0, awaiting: 1 })
-  expect(list[1]?.byDecision).toMatchObject({ held: 1, due: 0 })
+  expect(list[0]?.byDecision).toEqual({ due: 1, 'backing-off': 2, exhausted: 1, excluded: 0, blocked: 0, awaiting: 1 })
+  expect(list[1]?.byDecision).toMatchObject({ blocked: 1, due: 0 })
   expect(list.map(({ next }) => next)).toEqual([
     { by: 'time', at: testNow },
     { by: 'probe', at: testNow + minuteMs },
   ])
   const { lastDueAt } = backlog.summary(testNow, () => undefined)
   expect((lastDueAt ?? 0) - testNow).toBeGreaterThan(7 * minuteMs)
-  expect(parked).toMatchObject({ total: 1, list: [{ webhookId: idOf(2), attempts: 30, responseStatusCode: 500 }] })
+  expect(exhausted).toMatchObject({ total: 1, list: [{ webhookId: idOf(2), attempts: 30, responseStatusCode: 500 }] })
 })
 
 test('what is excluded is no cause', () => {
@@ -117,7 +117,7 @@ test('what is excluded is no cause', () => {
   })
 })
 
-test('of many causes and types the largest are listed, of many parked records the oldest, and all are counted', () => {
+test('of many causes and types the largest are listed, of many exhausted records the oldest, and all are counted', () => {
   const records = Array.from({ length: 3000 }, (_, n) =>
     due({
       id: idOf(n),
@@ -129,13 +129,13 @@ test('of many causes and types the largest are listed, of many parked records th
       eventLocal: testNow - dayMs - ((n * 7919) % 3000) * 1000,
     }),
   )
-  const { list, parked, total } = group(backlogOf(records))
+  const { list, exhausted, total } = group(backlogOf(records))
   expect(total).toBe(77)
   expect(list).toHaveLength(50)
   expect(list.map(({ records: count }) => count)).toEqual(list.map(({ records: count }) => count).sort((a, b) => b - a))
   expect(list[0]).toMatchObject({ records: 76, eventTypes: { total: 76, list: { length: 20 } } })
-  expect(parked.total).toBe(3000)
-  expect(parked.list.map(({ event }) => (testNow - dayMs - Number(event)) / 1000)).toEqual(
+  expect(exhausted.total).toBe(3000)
+  expect(exhausted.list.map(({ event }) => (testNow - dayMs - Number(event)) / 1000)).toEqual(
     Array.from({ length: 100 }, (_, at) => 2999 - at),
   )
 })

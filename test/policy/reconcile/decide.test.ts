@@ -51,23 +51,23 @@ describe('the first rule that matches wins', () => {
   const atLimit = { attempts: 30 }
   const cases: [string, Partial<Known>, Policy, boolean, string][] = [
     ['nothing against it', {}, policy, false, 'due'],
-    ['a shut gate', {}, policy, true, 'held'],
+    ['a shut gate', {}, policy, true, 'blocked'],
     ['resting', resting, policy, true, 'backing-off'],
-    ['at the limit by the platform', atLimit, policy, false, 'parked'],
-    ['at the limit by what we did', { tries: 30 }, policy, false, 'parked'],
+    ['at the limit by the platform', atLimit, policy, false, 'exhausted'],
+    ['at the limit by what we did', { tries: 30 }, policy, false, 'exhausted'],
     ['refused a thousand times', { attempts: 29, refusals: 1000, triedAt: now - 7 * hour }, policy, false, 'due'],
     ['refused just now', { refusals: 1, triedAt: now - 1000 }, policy, false, 'backing-off'],
-    ['above the limit', { attempts: 1e9 }, policy, false, 'parked'],
+    ['above the limit', { attempts: 1e9 }, policy, false, 'exhausted'],
     ['one below the limit', { attempts: 29, tries: 29 }, policy, false, 'due'],
-    ['at the limit and resting', { ...atLimit, ...resting }, policy, true, 'parked'],
+    ['at the limit and resting', { ...atLimit, ...resting }, policy, true, 'exhausted'],
     ['awaited, at the limit and resting', { ...atLimit, ...resting, awaiting: {} }, policy, true, 'awaiting'],
     ['not selected, awaited, at the limit', { ...atLimit, awaiting: {} }, elsewhere, true, 'excluded'],
     ['before notBefore', {}, { ...policy, window: { ...policy.window, notBefore: now - day + 1 } }, false, 'excluded'],
     ['exactly at notBefore', {}, { ...policy, window: { ...policy.window, notBefore: now - day } }, false, 'due'],
   ]
 
-  test.each(cases)('%s', (_, fields, rules, held, decision) => {
-    const gate = held ? 'paused' : undefined
+  test.each(cases)('%s', (_, fields, rules, blocked, decision) => {
+    const gate = blocked ? 'paused' : undefined
     expect(decide({ ...record, ...fields }, rules, { now, gate }).decision).toBe(decision)
   })
 
@@ -141,7 +141,7 @@ describe('the next retry', () => {
     'due again in 60 s': withDelay(60_000),
     'due again in 10 min': withDelay(10 * minute),
     'too late': { eventAt: leavesIn(30_000), attempts: 5, lastAt: now - 1000 },
-    parked: { attempts: 30 },
+    exhausted: { attempts: 30 },
     awaited: { awaiting: {} },
     excluded: { module: 'other' },
   } satisfies Record<string, Partial<Known>>
@@ -158,7 +158,7 @@ describe('the next retry', () => {
     // prettier-ignore
     'due again in 10 min': [...always('600 time').slice(3), 'gate', 'gate', 'gate'],
     'too late': always('never'),
-    parked: always('never'),
+    exhausted: always('never'),
     awaited: always('outcome'),
     excluded: always('never'),
   }

@@ -42,16 +42,16 @@ describe('no estimate', () => {
 })
 
 describe('the daemon', () => {
-  const failed = { due: 1, held: 2, 'backing-off': 3, awaiting: 4, parked: 1000, excluded: 1000 }
+  const failed = { due: 1, blocked: 2, 'backing-off': 3, awaiting: 4, exhausted: 1000, excluded: 1000 }
   const state = aStatusState({ failed, lastDueAt: 0, recoveredPerMs: 0.002 })
   const msOf = (changes: Parameters<typeof aStatusState>[0]): number | undefined => {
     const drain = drainOf({ ...state, ...changes })
     return drain && drain.doneAt - state.now
   }
 
-  test('counts what is open, not what is parked or excluded', () => {
+  test('counts what is open, not what is exhausted or excluded', () => {
     expect(msOf({})).toBe(5000)
-    expect(msOf({ failed: { ...failed, due: 0, held: 0, 'backing-off': 0, awaiting: 0 } })).toBe(0)
+    expect(msOf({ failed: { ...failed, due: 0, blocked: 0, 'backing-off': 0, awaiting: 0 } })).toBe(0)
   })
 
   test('has the backoffs on the platform’s clock', () => {
@@ -61,7 +61,7 @@ describe('the daemon', () => {
   test('has no estimate while a gate stops all retries for an unknown time; nothing left is done all the same', () => {
     const isKnown = gateNames.filter((gate) => msOf(shut(gate)) !== undefined)
     expect(isKnown).toEqual(['throttled', 'outcomes', 'circuit', 'limit'])
-    const none = { due: 0, held: 0, 'backing-off': 0, awaiting: 0, parked: 1, excluded: 0 }
+    const none = { due: 0, blocked: 0, 'backing-off': 0, awaiting: 0, exhausted: 1, excluded: 0 }
     expect(msOf({ ...shut('paused'), failed: none })).toBe(0)
   })
 })

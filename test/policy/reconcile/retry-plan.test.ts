@@ -100,7 +100,7 @@ describe('between lanes', () => {
     expect(send(made)).toEqual([one])
   })
 
-  test('no matter what is held, each due record goes exactly once, and no lane waits for more than one round', () => {
+  test('no matter what is blocked, each due record goes exactly once, and no lane waits for more than one round', () => {
     const one = fc.record({ of: fc.constantFrom('a', 'b', 'c'), age: fc.integer({ min: 1, max: 100 }) })
     fc.assert(
       fc.property(fc.array(one, { maxLength: 40 }), (drawn) => {

@@ -69,8 +69,8 @@ describe('what leaves the window', () => {
   const lookback = 2 * hourMs
   const policy = { window: { ...defaultPolicy.window, lookback } }
 
-  function lapsed(world: Reconcile): number {
-    return world.facts.reduce((sum, fact) => sum + (fact.type === 'lapsed' ? fact.records : 0), 0)
+  function expired(world: Reconcile): number {
+    return world.facts.reduce((sum, fact) => sum + (fact.type === 'expired' ? fact.records : 0), 0)
   }
 
   /** Records that are not retried any more; one leaves the window every 45 s. */
@@ -108,11 +108,11 @@ describe('what leaves the window', () => {
         const start = (testNow - lookback + round * 30_000) / 1000
         left = leaving(100).filter(({ eventLocal }) => eventLocal / 1000 < start).length
         // What is only counted by the second is reported by the second: no tick is late.
-        if (options.latencyMs === 20) expect(lapsed(world)).toBe(left)
+        if (options.latencyMs === 20) expect(expired(world)).toBe(left)
         await world.clock.advance(30_000)
       }
       expect(left).toBe(100)
-      expect(lapsed(world)).toBe(100)
+      expect(expired(world)).toBe(100)
       expect(world.backlog.size()).toBe(0)
     },
   )

@@ -7,8 +7,8 @@ import { createClockWatcher } from './clock.ts'
 import { createFailedAgainWatcher } from './failed-again.ts'
 import { createIdentityWatcher } from './identity.ts'
 import { createLateChecksWatcher } from './late-checks.ts'
-import { createLapseWatcher } from './lapse.ts'
-import { createParkedWatcher } from './parked.ts'
+import { createExpiryWatcher } from './expiry.ts'
+import { createExhaustedWatcher } from './exhausted.ts'
 import { createProbeWatcher } from './probe.ts'
 import { createProgressWatcher } from './progress.ts'
 import { createQuietWatcher } from './quiet.ts'
@@ -29,8 +29,8 @@ const makers: readonly ((options: WatcherOptions) => Watcher)[] = [
   createFailedAgainWatcher,
   createIdentityWatcher,
   createLateChecksWatcher,
-  createLapseWatcher,
-  createParkedWatcher,
+  createExpiryWatcher,
+  createExhaustedWatcher,
   createProbeWatcher,
   createProgressWatcher,
   createQuietWatcher,

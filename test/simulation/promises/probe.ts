@@ -42,10 +42,10 @@ export function createProbeWatcher(options: WatcherOptions): Watcher {
     if (known === undefined || record.status !== 'failed' || record.busy > 0 || known.isDone) return undefined
     if (known.inFlight !== undefined || known.owed !== undefined || holds.isBeingListed(record)) return undefined
     if (shownAt > timeline.now() - takenInMs || record.changedAt > shownAt - scenario.habits.lagMs) return undefined
-    if (!expectations.isSelected(record) || expectations.isLapsed(record, platform.now(), 60_000)) return undefined
+    if (!expectations.isSelected(record) || expectations.isExpired(record, platform.now(), 60_000)) return undefined
     const attempts = Math.max(record.attempts, known.tries)
     const lastAt = Math.max(record.lastAt ?? record.eventAt, known.triedAt)
-    if (expectations.isParked({ attempts })) return undefined
+    if (expectations.isExhausted({ attempts })) return undefined
     const due = expectations.latestDue(record, { attempts, refusals: known.refusals, lastAt })
     return due + expectations.clockTolerance + 1000 < platform.now() ? attempts : undefined
   }

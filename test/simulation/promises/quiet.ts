@@ -18,7 +18,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
   /** What is listed is cut to the second. */
   const listedFrom = Math.floor(notBefore / 1000) * 1000
   const isOut = (record: SimulatedRecord): boolean =>
-    expectations.isLapsed(record, platform.now(), 0) || record.eventAt < listedFrom
+    expectations.isExpired(record, platform.now(), 0) || record.eventAt < listedFrom
   const isNearEdge = (record: SimulatedRecord): boolean => {
     const { lookback, settle } = config.window
     const age = platform.now() - record.eventAt
@@ -55,11 +55,11 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
     if (beyond > 0 && !isUnsure) exercise('what lies beyond the window is counted')
     if (status.beyondWindow !== beyond && !isUnsure)
       violate('books', `/status has ${status.beyondWindow} records beyond the window, the platform ${beyond}`)
-    const expiring = ours.filter((record) => expectations.isLapsed(record, platform.now(), expiryWarning)).length
+    const expiring = ours.filter((record) => expectations.isExpired(record, platform.now(), expiryWarning)).length
     if (expiring > 0) exercise('what is about to leave the window is shown')
     if (status.expiring.total !== expiring)
       violate('books', `/status has ${status.expiring.total} records expiring, there are ${expiring}`)
-    const open = ours.filter((record) => !expectations.isParked({ attempts: mostAttempts(record) }))
+    const open = ours.filter((record) => !expectations.isExhausted({ attempts: mostAttempts(record) }))
     const oldest = Math.min(...open.map(({ eventAt }) => eventAt))
     const shown = status.oldestOpenEvent?.getTime() ?? Infinity
     const isSame = shown === oldest || Math.abs(shown - oldest) < 1000
@@ -75,14 +75,15 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
       violate('books', `/status says that ${sight.status.missing} are missing, the platform has ${ours.length}`)
     expect(sight, 'failed_webhooks{decision="excluded"}', failed.length - ours.length)
     checkOthers(sight, ours)
-    const parkedBy = (triesOf: (known: Known) => number): number =>
+    const exhaustedBy = (triesOf: (known: Known) => number): number =>
       ours.filter((record) => {
         const known = knowledge.get(record.id)
         const tries = known === undefined ? 0 : triesOf(known)
-        return expectations.isParked({ attempts: Math.max(record.attempts, tries) })
+        return expectations.isExhausted({ attempts: Math.max(record.attempts, tries) })
       }).length
-    const parked = parkedBy(({ tries }) => tries)
-    if (parked === parkedBy(({ sure }) => sure.tries)) expect(sight, 'failed_webhooks{decision="parked"}', parked)
+    const exhausted = exhaustedBy(({ tries }) => tries)
+    if (exhausted === exhaustedBy(({ sure }) => sure.tries))
+      expect(sight, 'failed_webhooks{decision="exhausted"}', exhausted)
     if (ours.length > 0) exercise('what is shown in quiet times is what the platform holds')
     if (failed.length > config.backlog.maxRecords) exercise('so it is where the backlog is full')
   }

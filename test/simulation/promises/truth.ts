@@ -5,7 +5,7 @@ import { isRefusal } from '../knowledge.ts'
 import type { Sight, Watcher, WatcherOptions } from './watcher.ts'
 
 const certificateCheckMs = 70_000
-const decisions = ['due', 'held', 'awaiting', 'backing-off', 'parked'] as const
+const decisions = ['due', 'blocked', 'awaiting', 'backing-off', 'exhausted'] as const
 
 /** What the platform said to a PATCH, as `retries_total` names it. */
 function resultOf(told: Told): string {
@@ -91,9 +91,10 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
       violate('books', `/status says that ${status.missing} are missing, it shows ${missing}`)
     const { list, more, onlyCounted } = status.causes
     const caused = list.reduce((sum, { records }) => sum + records, more.records + onlyCounted)
-    const { parked } = status
+    const { exhausted } = status
     if (caused !== missing) violate('books', `/status gives causes for ${caused} records, ${missing} are missing`)
-    if (parked.total !== status.failed.parked) violate('books', `/status lists ${parked.total} parked records`)
+    if (exhausted.total !== status.failed.exhausted)
+      violate('books', `/status lists ${exhausted.total} exhausted records`)
     expect(metrics, 'stuck_processing_webhooks', status.stuckProcessing)
     expect(metrics, 'failed_webhooks_beyond_window', status.beyondWindow)
     if ((status.paused !== null) !== isPaused) violate('books', `/status is wrong on the operator's pause`)

@@ -84,7 +84,7 @@ export function createWorkWatcher(options: WatcherOptions): Watcher {
     if (known.touchedAt > now - ms || !expectations.isSelected(record)) return false
     const attempts = Math.max(record.attempts, known.tries)
     const lastAt = Math.max(record.lastAt ?? record.eventAt, known.triedAt)
-    if (expectations.isParked({ attempts }) || expectations.isLapsed(record, platform.now(), 60_000)) return false
+    if (expectations.isExhausted({ attempts }) || expectations.isExpired(record, platform.now(), 60_000)) return false
     const due = expectations.latestDue(record, { attempts, refusals: known.refusals, lastAt })
     return due + expectations.clockTolerance < platform.now() - ms
   }

@@ -1,7 +1,7 @@
 // The operator's pause in the lease: written by any instance, followed by all, and ended by a command alone.
 import { describe, expect, test } from 'vitest'
-import { pauseAnnotation } from '../../../src/coordination/leader-election.ts'
-import { LeaseFailure } from '../../../src/coordination/lease-client.ts'
+import { pauseAnnotation } from '../../../src/leader-election/leader-election.ts'
+import { LeaseFailure } from '../../../src/leader-election/lease-client.ts'
 import {
   createLeaseStore,
   end,
@@ -24,7 +24,7 @@ describe("the operator's pause", () => {
     expect(await two?.election.setPause(since)).toBe(true)
     expect(await two?.election.setPause(since)).toBe(false)
     expect(scene.store.lease()?.annotations).toEqual({ [pauseAnnotation]: '2026-01-15T12:00:00.000Z' })
-    await scene.clock.advance(timings.retryEveryMs)
+    await scene.clock.advance(timings.retryPeriodMs)
     expect([one?.pauses.at(-1), two?.pauses.at(-1)]).toEqual([since, since])
     expect(leadersOf(scene.instances)).toEqual([one])
     expect(await one?.election.setPause(undefined)).toBe(true)
@@ -69,7 +69,7 @@ describe("the operator's pause", () => {
     one.faults = noFaults
     expect(await scene.clock.run(one.election.setPause(since))).toBe(true)
     const known = one.pauses.length
-    await scene.clock.advance(timings.retryEveryMs)
+    await scene.clock.advance(timings.retryPeriodMs)
     expect(new Set(one.pauses.slice(known))).toEqual(new Set([since]))
     end(scene)
   })
@@ -77,7 +77,7 @@ describe("the operator's pause", () => {
   test('that is empty is none', async () => {
     const scene = await startScene(1)
     scene.store.edit({ annotations: { [pauseAnnotation]: '' } })
-    await scene.clock.advance(timings.retryEveryMs)
+    await scene.clock.advance(timings.retryPeriodMs)
     expect(first(scene).pauses.at(-1)).toBeUndefined()
     end(scene)
   })
@@ -88,7 +88,7 @@ describe("the operator's pause", () => {
     await one.election.setPause(since)
     const before = one.pauses.length
     scene.store.remove()
-    await scene.clock.advance(timings.retryEveryMs)
+    await scene.clock.advance(timings.retryPeriodMs)
     expect(scene.store.lease()?.annotations).toEqual({ [pauseAnnotation]: '2026-01-15T12:00:00.000Z' })
     scene.store.remove()
     expect(await one.election.setPause(since + 1000)).toBe(false)

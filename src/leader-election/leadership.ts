@@ -4,7 +4,7 @@ import type { LeaseFailureReason } from './lease-client.ts'
 
 /** What is known of who leads. */
 export interface LeadershipState {
-  /** `coordination.kind`. */
+  /** `leaderElection.kind`. */
   kind: 'none' | 'kubernetes'
   isLeading: boolean
   /** `namespace/name` of the lease; undefined without one. */
@@ -16,7 +16,7 @@ export interface LeadershipState {
   since: number
   /** Why the lease can't be had, or kept; undefined while it can. */
   problem: string | undefined
-  /** The same, once an instance that stands by has had no answer of use for `coordination.leaseDuration`. */
+  /** The same, once an instance that stands by has had no answer of use for `leaderElection.leaseDuration`. */
   lastingProblem?: string | undefined
 }
 
@@ -38,7 +38,7 @@ export interface CommandRefusal {
   problem: string
 }
 
-export interface Coordination {
+export interface LeaderElection {
   /** By the clock, at the moment of asking: a process that slept past its deadline does not lead. */
   isLeading(): boolean
   state(): LeadershipState
@@ -50,8 +50,8 @@ export interface Coordination {
   release(): Promise<void>
 }
 
-/** `coordination.kind: none`: one term, from the start to the end. */
-export function leadAlone(identity: string, startedAt: number): Coordination {
+/** `leaderElection.kind: none`: one term, from the start to the end. */
+export function leadAlone(identity: string, startedAt: number): LeaderElection {
   return {
     isLeading: () => true,
     state: () => ({

@@ -1,6 +1,6 @@
 // One leads: who takes the lease, when it is taken over, and when a leader stops by itself.
 import { describe, expect, test } from 'vitest'
-import type { LeadershipEvent } from '../../../src/coordination/leadership.ts'
+import type { LeadershipEvent } from '../../../src/leader-election/leadership.ts'
 import {
   createLeaseStore,
   end,
@@ -31,7 +31,7 @@ describe('the lease', () => {
     end(scene)
   })
 
-  test('is renewed every retryEvery, for as long as the leader lives', async () => {
+  test('is renewed every retryPeriod, for as long as the leader lives', async () => {
     const scene = await startScene(2)
     const before = scene.store.calls()
     const acquireTime = scene.store.lease()?.acquireTime
@@ -48,11 +48,11 @@ describe('the lease', () => {
     await scene.clock.advance(7000)
     first(scene).kill()
     const ms = await takeoverMs(scene, first(scene))
-    expect(ms).toBeGreaterThan(timings.leaseDurationMs - timings.retryEveryMs - 100)
-    expect(ms).toBeLessThanOrEqual(timings.leaseDurationMs + timings.retryEveryMs)
+    expect(ms).toBeGreaterThan(timings.leaseDurationMs - timings.retryPeriodMs - 100)
+    expect(ms).toBeLessThanOrEqual(timings.leaseDurationMs + timings.retryPeriodMs)
     expect(scene.store.lease()).toMatchObject({ transitions: 1 })
     const standby = scene.instances.slice(1).find((one) => !one.election.isLeading())
-    await scene.clock.advance(timings.retryEveryMs)
+    await scene.clock.advance(timings.retryPeriodMs)
     expect(standby?.events.at(-1)).toEqual({ type: 'leader-seen', leader: scene.store.lease()?.holder })
     end(scene)
   })
@@ -60,7 +60,7 @@ describe('the lease', () => {
   test('a standby that sees the last renewal late does not wait for its next try, but for the expiry', async () => {
     const clock = createVirtualClock()
     const store = createLeaseStore()
-    const slow = { store, clock, retryEveryMs: 5000 }
+    const slow = { store, clock, retryPeriodMs: 5000 }
     const one = startInstance({ identity: 'one', ...slow })
     await clock.settle()
     const two = startInstance({ identity: 'two', ...slow })
@@ -78,7 +78,7 @@ describe('the lease', () => {
     const [one] = scene.instances
     await scene.clock.run(one?.stop() ?? Promise.reject(new Error()))
     expect(scene.store.lease()).toMatchObject({ holder: '', durationMs: 1000 })
-    expect(await takeoverMs(scene, first(scene))).toBeLessThanOrEqual(timings.retryEveryMs)
+    expect(await takeoverMs(scene, first(scene))).toBeLessThanOrEqual(timings.retryPeriodMs)
     expect(one?.events.at(-1)).toMatchObject({ type: 'standing-by', cause: 'released' })
     end(scene)
   })
@@ -142,7 +142,7 @@ describe('the lease', () => {
     const { clock, store } = scene
     for (const identity of ['one_1', 'one_2']) scene.instances.push(startInstance({ identity, store, clock }))
     // The others try before the holder renews it.
-    await clock.advance(timings.retryEveryMs - 50)
+    await clock.advance(timings.retryPeriodMs - 50)
     store.remove()
     expect(await scene.instances[1]?.election.setPause(Date.UTC(2026, 0, 15))).toBe(true)
     for (let step = 0; step < 50; step++) {
@@ -156,7 +156,7 @@ describe('the lease', () => {
   test('that a person gave to another ends the lead at the next renewal', async () => {
     const scene = await startScene(1)
     scene.store.edit({ holder: 'stranger', renewTime: '2026-01-01T00:00:00Z' })
-    await scene.clock.advance(timings.retryEveryMs)
+    await scene.clock.advance(timings.retryPeriodMs)
     expect(first(scene).events.at(-2)).toEqual({ type: 'standing-by', cause: 'taken', leader: 'stranger' })
     expect(first(scene).events.at(-1)).toEqual({ type: 'leader-seen', leader: 'stranger' })
     end(scene)
@@ -188,11 +188,11 @@ describe('a leader that cannot renew', () => {
     ['loses the answers', { loseAnswers: true }, 'timeout'],
   ] as const)('and %s stops leading at its deadline, before another one takes the lease', async (_, fault, problem) => {
     const scene = await startScene(2)
-    await scene.clock.advance(timings.retryEveryMs)
+    await scene.clock.advance(timings.retryPeriodMs)
     first(scene).faults = { ...noFaults, ...fault }
-    await scene.clock.advance(timings.renewDeadlineMs - timings.retryEveryMs - 10)
+    await scene.clock.advance(timings.renewDeadlineMs - timings.retryPeriodMs - 10)
     expect(first(scene).election.isLeading()).toBe(true)
-    await scene.clock.advance(timings.retryEveryMs + 20)
+    await scene.clock.advance(timings.retryPeriodMs + 20)
     expect(first(scene).election.isLeading()).toBe(false)
     expect(first(scene).events).toContainEqual({ type: 'standing-by', cause: 'expired', leader: undefined, problem })
     expect(first(scene).election.state()).toMatchObject({ isLeading: false, problem })
@@ -216,7 +216,7 @@ describe('a leader that cannot renew', () => {
     await scene.clock.advance(60_000)
     expect(first(scene).election.isLeading()).toBe(false)
     first(scene).faults = noFaults
-    await scene.clock.advance(timings.retryEveryMs)
+    await scene.clock.advance(timings.retryPeriodMs)
     expect(first(scene).election.isLeading()).toBe(true)
     expect(scene.store.lease()?.transitions).toBe(0)
     end(scene)
@@ -275,7 +275,7 @@ describe('a leader that was frozen', () => {
     await scene.clock.advance(11_000)
     expect(terms.map(({ aborted }) => aborted)).toEqual([false])
     first(scene).thaw()
-    await scene.clock.advance(timings.retryEveryMs)
+    await scene.clock.advance(timings.retryPeriodMs)
     expect(terms.map(({ aborted }) => aborted)).toEqual([true, false])
     stop.abort()
     await leading

@@ -9,7 +9,7 @@ const forgottenMs = 7 * 60_000
 const hourMs = 3_600_000
 const slackMs = 5000
 
-export function createLapseWatcher(options: WatcherOptions): Watcher {
+export function createExpiryWatcher(options: WatcherOptions): Watcher {
   const { config, exercise, expectations, holds, knowledge, platform, scenario, timeline, violate } = options
   const { enabled, initialLimit, maxLimit } = config.circuit
   const { lookback } = config.window
@@ -30,8 +30,8 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
   /** Records whose last chance has been looked at. */
   const looked = new Set<string>()
 
-  const hasLapsed = (record: SimulatedRecord, marginMs: number): boolean =>
-    expectations.isLapsed(record, platform.now(), -marginMs)
+  const hasExpired = (record: SimulatedRecord, marginMs: number): boolean =>
+    expectations.isExpired(record, platform.now(), -marginMs)
 
   /** Of those that were listed: as few and as many as can have been counted. */
   function countBounds(): { least: number; most: number } {
@@ -40,14 +40,14 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
       const record = platform.records.get(id)
       const known = knowledge.get(id)
       if (record === undefined || known === undefined) continue
-      if (!hasLapsed(record, -slackMs) || !expectations.isSelected(record)) continue
+      if (!hasExpired(record, -slackMs) || !expectations.isSelected(record)) continue
       most += 1
       const isStill = record.status === 'failed' && record.busy === 0 && !known.isDone && known.owed === undefined
       const isUntouched = record.changedAt < at - scenario.habits.lagMs && known.touchedAt <= at
       // Near a change of daylight saving the window is an hour wider.
       const margin = forgottenMs + (scenario.habits.timeZone === 'Europe/Berlin' ? hourMs : 0)
       // It was taken in with its slice, long before it left.
-      if (isStill && isUntouched && hasLapsed(record, margin) && !hasLapsed(record, timeline.now() - at - 30_000))
+      if (isStill && isUntouched && hasExpired(record, margin) && !hasExpired(record, timeline.now() - at - 30_000))
         least += 1
     }
     return { least, most }
@@ -73,7 +73,7 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
     notePlaces(record.subscriptionId, 0)
     if ((noPlaceAt.get(record.subscriptionId) ?? -Infinity) > since) return
     if (known.owed !== undefined || known.isDone || record.busy > 0 || !expectations.isSelected(record)) return
-    if (expectations.isParked({ attempts: Math.max(record.attempts, known.tries) })) return
+    if (expectations.isExhausted({ attempts: Math.max(record.attempts, known.tries) })) return
     exercise('a last chance before the window ends')
     const lastChance = record.eventAt + lookback - 2 * scenario.periodMs
     const triedAt = Math.max(known.triedAt, record.lastAt ?? -Infinity)
@@ -105,17 +105,17 @@ export function createLapseWatcher(options: WatcherOptions): Watcher {
     scraped({ metrics }) {
       // One whose event lies an hour back or forward by the wall clock is left aside.
       if (scenario.platformJumps.length > 0 || lookback > 3 * hourMs) return
-      const shown = metrics.get('lapsed_webhooks_total') ?? 0
+      const shown = metrics.get('expired_webhooks_total') ?? 0
       const { least, most } = countBounds()
-      if (most > 0) exercise('what lapses is counted')
-      if (shown < least) violate('books', `counts ${shown} lapsed records, there are at least ${least}`)
-      if (shown > most) violate('books', `counts ${shown} lapsed records, there are at most ${most}`)
+      if (most > 0) exercise('what expires is counted')
+      if (shown < least) violate('books', `counts ${shown} expired records, there are at least ${least}`)
+      if (shown > most) violate('books', `counts ${shown} expired records, there are at most ${most}`)
       if (!config.retry.enabled || !isRoomy || scenario.habits.timeZone === 'Europe/Berlin') return
       // Where few may go, those with fewer attempts go first, also of those that are to leave.
       if (config.retry.maxPerSecond !== undefined) return
       for (const id of listedAt.keys()) {
         const record = platform.records.get(id)
-        if (record === undefined || looked.has(id) || !hasLapsed(record, slackMs)) continue
+        if (record === undefined || looked.has(id) || !hasExpired(record, slackMs)) continue
         looked.add(id)
         checkChance(record)
       }

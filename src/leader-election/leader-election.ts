@@ -5,7 +5,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { parseInstant } from '../runtime/instant.ts'
 import { createNotifier } from '../runtime/notifier.ts'
 import { runTogether } from '../runtime/run-together.ts'
-import type { Coordination, LeadershipEvent } from './leadership.ts'
+import type { LeaderElection, LeadershipEvent } from './leadership.ts'
 import { LeaseFailure, type Lease, type LeaseClient } from './lease-client.ts'
 
 export interface ElectionOptions {
@@ -14,7 +14,7 @@ export interface ElectionOptions {
   identity: string
   leaseDurationMs: number
   renewDeadlineMs: number
-  retryEveryMs: number
+  retryPeriodMs: number
   clock: Clock
   emit: (event: LeadershipEvent) => void
   /**
@@ -24,7 +24,7 @@ export interface ElectionOptions {
   onPause: (since: number | undefined, isOurs: boolean) => void
 }
 
-export interface Election extends Coordination {
+export interface Election extends LeaderElection {
   /** Writes the operator's pause (epoch ms), or its end, into the lease; whether that changed it. Rejects with LeaseFailure. */
   setPause(since: number | undefined, signal?: AbortSignal): Promise<boolean>
 }
@@ -60,7 +60,7 @@ function withPause({ annotations }: Lease, since: number | undefined): Record<st
 }
 
 export function createElection(options: ElectionOptions): Election {
-  const { client, clock, emit, identity, leaseDurationMs, onPause, renewDeadlineMs, retryEveryMs } = options
+  const { client, clock, emit, identity, leaseDurationMs, onPause, renewDeadlineMs, retryPeriodMs } = options
   const changed = createNotifier(clock)
   /** One exchange with the API at a time: an older answer never comes after a newer one. */
   const oneByOne = pLimit(1)
@@ -217,7 +217,7 @@ export function createElection(options: ElectionOptions): Election {
     }
   }
 
-  /** Every `retryEvery`; a standby also at the moment at which the lease expires. */
+  /** Every `retryPeriod`; a standby also at the moment at which the lease expires. */
   async function keepTrying(signal: AbortSignal): Promise<never> {
     for (;;) {
       const startedAt = clock.monotonic()
@@ -225,7 +225,7 @@ export function createElection(options: ElectionOptions): Election {
       const now = clock.monotonic()
       const expiresAt =
         observed !== undefined && term === undefined && observed.expiresAt > now ? observed.expiresAt : Infinity
-      await clock.sleep(Math.min(startedAt + retryEveryMs, expiresAt) - now, signal)
+      await clock.sleep(Math.min(startedAt + retryPeriodMs, expiresAt) - now, signal)
     }
   }
 

@@ -81,15 +81,15 @@ export function clusterAccess(
   const [host = '', port = '443'] = [env['KUBERNETES_SERVICE_HOST'], env['KUBERNETES_SERVICE_PORT']]
   if (host === '') {
     const message =
-      'is kubernetes, but KUBERNETES_SERVICE_HOST is not set: run in a pod, or set coordination.kind to none'
-    return refuse('coordination.kind', message)
+      'is kubernetes, but KUBERNETES_SERVICE_HOST is not set: run in a pod, or set leaderElection.kind to none'
+    return refuse('leaderElection.kind', message)
   }
   const read = (name: string): string => {
     try {
       return readFile(`${folder}/${name}`).trim()
     } catch {
       const message = `has no readable file ${name}: mount the service account's token there (a projected volume, or automountServiceAccountToken: true)`
-      return refuse('coordination.serviceAccountDirectory', message)
+      return refuse('leaderElection.serviceAccountDirectory', message)
     }
   }
   read('token')
@@ -257,7 +257,7 @@ export function createLeaseClient({ access, clock, leaseName, renewDeadlineMs }:
     }
     if (status === 429) return new LeaseFailure('throttled', `${said}: it is overloaded, and is asked again`)
     if (status >= 500) return new LeaseFailure('server-error', `${said}: look at the API server`)
-    return new LeaseFailure('invalid', `${said}: check coordination.leaseName and coordination.namespace`)
+    return new LeaseFailure('invalid', `${said}: check leaderElection.leaseName and leaderElection.namespace`)
   }
 
   function leaseOf({ body, status }: HttpResponse, isCreated = false): Lease {
