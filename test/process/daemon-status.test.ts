@@ -220,7 +220,7 @@ trouble  The certificate has expired.
          -> Have a new one registered.
 
 SUBSCRIPTION  LAST ANSWER  MISSING  DECISION  NEXT RETRY          OLDEST  EVENT TYPES
-11111111      no response        3  blocked      when retries go on  30 s    a?[2Jb
+11111111      no response        3  blocked   when retries go on  30 s    a?[2Jb
 ... and 11 more with 2 deliveries: --json lists them
 `,
     )

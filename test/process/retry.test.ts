@@ -34,7 +34,7 @@ describe('retry', () => {
 
     const alone = await runCommand(['retry', String(exhausted[0])], { env })
     expect(alone.code).toBe(1)
-    expect(alone.out).toContain('exhausted        1 left alone (retry.maxAttempts): add --exhausted for these')
+    expect(alone.out).toContain('exhausted     1 left alone (retry.maxAttempts): add --exhausted for these')
     expect(sandbox.counts().successful).toBe(2)
     expect((await runCommand(['retry', String(exhausted[0]), '--exhausted'], { env })).code).toBe(0)
     expect(sandbox.counts().successful).toBe(3)
