@@ -94,8 +94,6 @@ function readCommands(io: Io, run: Run): Command[] {
       ),
     withSession(new Command('check'))
       .description('check configuration, key, certificate, token, list call, clock and time zone, and say what to do')
-      .option('--retry <id>', 'then retry this failed webhook once, and report how the platform behaves')
-      .option('--yes', 'with --retry: do not ask before')
       .action((options: CheckOptions) => run(async () => (await import('./check/check.ts')).checkCommand(io, options))),
     withJson(withConfig(new Command('print-config')))
       .description('show every key with the value in use and its origin; secrets are hidden')

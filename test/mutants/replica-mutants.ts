@@ -180,22 +180,6 @@ export const replicaMutants: readonly Mutant[] = [
     origin: 'review',
   },
   {
-    id: 'K02',
-    file: 'cli/check/check.ts',
-    text: 'if (!(await isRetryWanted(record, checked))) {',
-    replacement: 'if (checked === undefined) {',
-    breaks: 'check --retry does not ask before it retries',
-    origin: 'review',
-  },
-  {
-    id: 'K03',
-    file: 'cli/check/retry-readings.ts',
-    text: "(after.status === 'failed' && isNewer(after, before))",
-    replacement: "after.status === 'failed'",
-    breaks: 'check --retry takes the failure of before for the outcome of its retry',
-    origin: 'review',
-  },
-  {
     id: 'K04',
     file: 'cli/daemon-commands.ts',
     text: "if (name === 'resume') return changed ? resumed : 'was not paused'",

@@ -24,7 +24,7 @@ describe('help', () => {
       'retry',
       ['[webhookIds...]', '--event <id>', '--since <time>', '--until <time>', '--exhausted', '--rate', '--yes'],
     ],
-    ['check', ['--json', 'time zone', '--retry <id>', '--yes']],
+    ['check', ['--json', 'time zone']],
     ['print-config', ['--json', 'secrets are hidden']],
     ['pause', ['--port <number>', 'server.port']],
     ['resume', ['--port <number>']],
@@ -261,76 +261,6 @@ describe('check', () => {
       /\nwarning +clock skew +ahead of this host: identity host (?:89|90)\.\d s, platform (?:89|90)\.\d s/,
     )
     expect(out).toMatch(/\nFAILED +receiver /)
-  })
-})
-
-describe('check --retry', () => {
-  const asynchronous = { delivery: { mode: 'async', delayMs: 100 } } as const
-
-  test('retries one record after a question, and reports how the platform behaves', async () => {
-    await using sandbox = await startPlatform(asynchronous)
-    const [id = ''] = seedDue(sandbox, 3)
-    const env = await envOf(sandbox)
-    const no = await runCommand(['check', '--retry', id], { env, answer: 'n' })
-    expect(no.code).toBe(0)
-    expect(no.questions[0]).toMatch(new RegExp(`^Retry webhook ${id} of test at .* once.*\\[y/N\\] $`))
-    expect(no.out).toContain('not wanted: nothing was retried')
-    expect(sandbox.stats.requests.retry).toEqual({})
-
-    const { code, out } = await runCommand(['check', '--retry', id, '--yes'], { env })
-    expect(code, out).toBe(0)
-    expect(out).toMatch(/\nok +retry +accepted with HTTP 200, .*: it answers before it delivers\n/)
-    expect(out).toMatch(/\nok +outcome +delivered, seen after \d+s \(response 200\)\n/)
-    expect(out).toMatch(/\nok +counter +numberOfAttempts went from 1 to 2\n/)
-    expect(out).toMatch(/\nok +attempt time +(?:to the second|with a fraction), and right in UTC\n/)
-    expect(out).toMatch(/\nok +bounds +From is (?:in|ex)clusive, To is (?:in|ex)clusive/)
-    expect(out).toMatch(/\nok +refusal +a second retry is refused with HTTP \d+, and found successful\n/)
-    expect(sandbox.counts()).toMatchObject({ successful: 1, failed: 2 })
-  })
-
-  test('of a platform that delivers before it answers, whose receiver still fails: 1', async () => {
-    await using sandbox = await startPlatform()
-    const [id = ''] = seedDue(sandbox, 1)
-    sandbox.receiver.fail({ status: 503 })
-    const { code, out } = await runCommand(['check', '--retry', id, '--yes', '--json'], { env: await envOf(sandbox) })
-    expect(code, out).toBe(1)
-    const { steps } = JSON.parse(out) as { steps: { step: string; verdict: string; found: string }[] }
-    const found = Object.fromEntries(steps.map((step) => [step.step, `${step.verdict}: ${step.found}`]))
-    expect(found['retry']).toMatch(/: it delivers before it answers$/)
-    expect(found['outcome']).toMatch(/^failed: failed again, seen after \d+s \(response 503\)$/)
-    expect(found).not.toHaveProperty('refusal')
-    expect(sandbox.record(id)?.numberOfAttempts).toBe(2)
-  })
-
-  test('waits for its own attempt where a delivery under way is shown as failed', async () => {
-    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 600, meanwhile: 'failed' } })
-    const [id = ''] = seedDue(sandbox, 1)
-    const { code, out } = await runCommand(['check', '--retry', id, '--yes'], { env: await envOf(sandbox) })
-    expect(code, out).toBe(0)
-    expect(out).toMatch(/\nok +outcome +delivered, seen after \d+s \(response 200\)\n/)
-  })
-
-  test('shows a wrong zone by the time of the attempt', async () => {
-    await using sandbox = await startPlatform({ timeZone: 'Asia/Tokyo' })
-    const [id = ''] = seedDue(sandbox, 1)
-    const env = await envOf(sandbox, { RECONCILER_PLATFORM_TIME_ZONE: 'Asia/Dubai' })
-    const { code, out } = await runCommand(['check', '--retry', id, '--yes'], { env })
-    expect(code).toBe(1)
-    expect(out).toMatch(/\nFAILED +(?:attempt time|time zone) +.*Asia\/Dubai/)
-  })
-
-  test.each([
-    ['no terminal', [], 2],
-    ['an id that is no failed record', ['--yes'], 1],
-    ['a permission that is missing', ['--yes'], 4],
-  ] as const)('%s', async (name, more, expected) => {
-    const forbidden = { operation: 'retry', fault: { kind: 'status', status: 403 } } as const
-    await using sandbox = await startPlatform(expected === 4 ? { faults: [forbidden] } : {})
-    const [id = ''] = seedDue(sandbox, 1)
-    const args = ['check', '--retry', name.startsWith('an id') ? missing : id, ...more]
-    const { code, err, out } = await runCommand(args, { env: await envOf(sandbox) })
-    expect(code, out + err).toBe(expected)
-    expect(sandbox.counts()).toMatchObject({ failed: 1 })
   })
 })
 

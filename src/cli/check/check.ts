@@ -1,14 +1,10 @@
-// `webhook-reconciler check`: runs the steps in order and reports each; with --retry one real retry of a named record.
-import type { WebhookRecord } from '../../platform/record.ts'
-import { ConfigurationError, exitCode, isAbort, UsageError, type ExitCode } from '../../runtime/errors.ts'
+// `webhook-reconciler check`: runs the steps in order and reports each.
+import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../../runtime/errors.ts'
 import { redact, redactedJson } from '../../runtime/redact.ts'
 import { createMoments, createPaint, paragraph, widthOf, wrapped, type Colour } from '../format.ts'
 import type { Io } from '../io.ts'
-import { searchIds } from '../round/gather.ts'
-import { uuidOf } from '../round/select.ts'
 import { interrupted } from '../session.ts'
-import { given, looks, troubleStep, type CheckState, type CheckOptions, type Look } from './looks.ts'
-import { readRetry } from './retry-readings.ts'
+import { looks, type CheckState, type CheckOptions, type Look } from './looks.ts'
 import { configurationFailed, exitCodeOf, type Step } from './steps.ts'
 
 async function lookAt({ look, name, needs }: Look, steps: readonly Step[], checked: CheckState): Promise<Step> {
@@ -21,52 +17,6 @@ async function lookAt({ look, name, needs }: Look, steps: readonly Step[], check
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error
     return configurationFailed(name as 'configuration' | 'key' | 'certificate', error)
-  }
-}
-
-/** @throws UsageError without a terminal and without --yes */
-async function isRetryWanted({ id }: WebhookRecord, { io, loaded, options }: CheckState): Promise<boolean> {
-  if (options.yes === true) return true
-  const { instance, platform } = given(loaded).config
-  const question =
-    `Retry webhook ${id} of ${instance.name} at ${new URL(platform.baseUrl).host} once, ` +
-    'and once more when it has arrived, to see the refusal? [y/N] '
-  if (io.ask === undefined) throw new UsageError('--retry: there is no terminal to ask at: add --yes')
-  return /^\s*y(?:es)?\s*$/i.test((await io.ask(question, io.signal)) ?? '')
-}
-
-/** One real retry, and the readings that it shows. */
-async function retryOnce(id: string, checked: CheckState, report: (step: Step) => void): Promise<void> {
-  const { io, loaded, platform } = checked
-  const { last, log, reconciler } = given(platform)
-  const { config } = given(loaded)
-  const records: WebhookRecord[] = []
-  const searcher = { clock: io.clock, config, reconciler, stop: io.signal, service: { log } }
-  try {
-    await searchIds(new Set([id]), searcher, (found) => records.push(...found))
-    const [record] = records
-    if (record === undefined) {
-      const found = `webhook ${id} is not among the failed records`
-      const advice = 'name a failed one: webhook-reconciler plan --records lists them'
-      report({ step: 'retry', verdict: 'failed', found, advice, exitCode: exitCode.incomplete })
-      return
-    }
-    if (!(await isRetryWanted(record, checked))) {
-      report({ step: 'retry', verdict: 'skipped', found: 'not wanted: nothing was retried' })
-      return
-    }
-    await readRetry(record, {
-      client: reconciler.client,
-      clock: io.clock,
-      timeZone: config.platform.timeZone,
-      giveUpAfterMs: config.outcome.giveUpAfter,
-      lastStatus: () => last.status,
-      signal: io.signal,
-      report,
-    })
-  } catch (error) {
-    io.signal.throwIfAborted()
-    report({ ...troubleStep('list call', error, last), step: 'retry' })
   }
 }
 
@@ -89,7 +39,6 @@ function textOf({ advice, found, step, verdict }: Step, { env, stdout }: Io): st
 }
 
 async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
-  const retryId = options.retry === undefined ? undefined : uuidOf(options.retry, '--retry')
   createMoments(options.zone)
   const checked: CheckState = { io, options }
   const steps: Step[] = []
@@ -99,17 +48,13 @@ async function check(io: Io, options: CheckOptions): Promise<ExitCode> {
   }
   try {
     for (const look of looks) report(await lookAt(look, steps, checked))
-    const hasList = steps.some(
-      ({ step, verdict }) => step === 'list call' && verdict !== 'failed' && verdict !== 'skipped',
-    )
-    if (retryId !== undefined && hasList) await retryOnce(retryId, checked, report)
   } finally {
     await checked.platform?.http.close()
   }
   const code = exitCodeOf(steps)
   if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 1, steps, exitCode: code }, 2)}\n`)
-  else if (retryId === undefined && code === exitCode.done) {
-    const hint = 'check only reads: whether this account may retry, check --retry ID shows with one real retry.'
+  else if (code === exitCode.done) {
+    const hint = 'check only reads: retry ID, for one failed webhook, shows whether this account may retry.'
     io.stdout.write(paragraph(hint, widthOf(io.stdout)))
   }
   return code
@@ -121,8 +66,6 @@ export async function checkCommand(io: Io, options: CheckOptions): Promise<ExitC
     return await check(io, options)
   } catch (error) {
     if (!isAbort(error, io.signal)) throw error
-    if (options.retry === undefined) return interrupted(io)
-    io.stderr.write('Interrupted before the end. The retry may have been made: explain shows the record.\n')
-    return exitCode.incomplete
+    return interrupted(io)
   }
 }

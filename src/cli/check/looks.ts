@@ -1,7 +1,7 @@
 // The steps of `check`, in their order: each with the steps that it needs, and the look that gives its verdict.
 import { loadConfig, type LoadedConfig } from '../../config/load.ts'
 import type { TelemetryEvent } from '../../observe/events.ts'
-import { createLog, type Log } from '../../observe/log/log.ts'
+import { createLog } from '../../observe/log/log.ts'
 import { createLogReporter } from '../../observe/log/log-reporter.ts'
 import { createConnection, type Connection } from '../../platform/connection.ts'
 import { keyWarnings, loadKey, type SigningKey } from '../../platform/auth/private-key.ts'
@@ -25,15 +25,11 @@ export interface CheckOptions extends ConfigOption {
   json?: true
   verbose?: true
   zone: string
-  /** Id of a failed webhook. */
-  retry?: string
-  yes?: true
 }
 
-/** The last request that went out, and how it ended. */
+/** The last request that went out. */
 interface LastCall {
   call: string
-  status: number | undefined
 }
 
 /** Everything that asks the platform. */
@@ -45,7 +41,6 @@ export interface Platform {
   events: readonly TelemetryEvent[]
   /** The receiver's first answer. */
   answered: Promise<ReceiverEvent>
-  log: Log
 }
 
 /** Grows from step to step. */
@@ -58,19 +53,16 @@ export interface CheckState {
 }
 
 /** The result of an earlier step that this one needs. */
-export function given<T>(value: T | undefined): T {
+function given<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('a step ran before the one that it needs')
   return value
 }
 
 /** Notes where each call goes: the platform's own errors hold no address, as they are logged. */
 function watched(transport: Transport, last: LastCall): Transport {
-  return async (request) => {
+  return (request) => {
     last.call = `${request.method} ${request.url.origin}${request.url.pathname}`
-    last.status = undefined
-    const response = await transport(request)
-    last.status = response.status
-    return response
+    return transport(request)
   }
 }
 
@@ -82,7 +74,7 @@ function openPlatform({ io, key, loaded, options }: CheckState): Platform {
   const reporter = createLogReporter(log, clock)
   const events: TelemetryEvent[] = []
   const answered = Promise.withResolvers<ReceiverEvent>()
-  const last: LastCall = { call: '', status: undefined }
+  const last: LastCall = { call: '' }
   const http = openTransport(config, io)
   const transport = watched(http.transport, last)
   function emit(event: TelemetryEvent): void {
@@ -93,11 +85,11 @@ function openPlatform({ io, key, loaded, options }: CheckState): Platform {
   const connection = createConnection(config, { clock, random, transport, key: given(key), emit })
   const policy = toPolicy(config, periodOf(config.schedule))
   const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
-  return { connection, reconciler, http, last, events, answered: answered.promise, log }
+  return { connection, reconciler, http, last, events, answered: answered.promise }
 }
 
 /** The step of a call to the platform that failed. */
-export function troubleStep(step: 'token' | 'list call', error: unknown, { call }: LastCall): Step {
+function troubleStep(step: 'token' | 'list call', error: unknown, { call }: LastCall): Step {
   const failure = failureOf(error)
   if (failure === undefined) throw error
   return verdicts.callFailed(step, failure, call)

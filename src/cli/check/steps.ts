@@ -11,21 +11,7 @@ import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'
 import { showSpan } from '../format.ts'
 
 export type StepName =
-  | 'configuration'
-  | 'key'
-  | 'certificate'
-  | 'token'
-  | 'list call'
-  | 'clock skew'
-  | 'time zone'
-  | 'receiver'
-  /** With --retry. */
-  | 'retry'
-  | 'outcome'
-  | 'counter'
-  | 'attempt time'
-  | 'bounds'
-  | 'refusal'
+  'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver'
 
 /** `skipped`: it could not be looked at, because of a step before it or because nothing is configured. */
 export type StepVerdict = 'ok' | 'warning' | 'failed' | 'skipped'

@@ -1,5 +1,4 @@
 // Lists the selected records and puts them into the backlog of a command's reconciler.
-import type { Log } from '../../observe/log/log.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import { createTimeZone, laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import { failureOf, isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
@@ -53,13 +52,8 @@ function spanOf(from: number, until: number, now: number, zone: TimeZone): Span 
   return slidingWindow(now, policy, zone)
 }
 
-/** The part of a session that a search needs. */
-export type Searcher = Pick<Session, 'clock' | 'config' | 'reconciler' | 'stop'> & {
-  service: { log: Log }
-}
-
 interface RecordSearch {
-  session: Searcher
+  session: Session
   /** Which of the listed records are meant. */
   isMeant: (record: WebhookRecord) => boolean
   /** Ends the search when all are found. */
@@ -99,7 +93,7 @@ async function search(
 }
 
 /** The platform's time comes with its answers. */
-async function learnTime({ reconciler: { client }, stop }: Searcher): Promise<number> {
+async function learnTime({ reconciler: { client }, stop }: Session): Promise<number> {
   if (!client.knowsTime()) await client.list({ status: 'failed', page: 0, size: 1 }, stop)
   return client.now()
 }
@@ -141,7 +135,7 @@ async function bySpan(
 /** Lists failed records by id, the newest first: most named records are of today. `missing` keeps the ids not found. */
 export async function searchIds(
   missing: Set<string>,
-  session: Searcher,
+  session: Session,
   take: Take,
   onFound: OnFound = () => undefined,
 ): Promise<Pick<Gathered, 'found' | 'moved' | 'result'>> {
