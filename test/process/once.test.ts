@@ -64,7 +64,6 @@ describe.concurrent('recovers what is due', () => {
       decidedAt: isoTime,
       failed: { due: 25, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },
       notFailed: 0,
-      onlyById: 0,
       notFound: [],
       leftOut: 0,
       receiver: null,

@@ -8,7 +8,6 @@ import { slidingWindow, type Span } from '../../reconcile/window.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import { finish } from '../../runtime/steps.ts'
 import type { Session } from '../session.ts'
-import { bareRecord } from './bare-record.ts'
 import { recordsOfEvent } from './event-records.ts'
 import type { RecordSelection } from './select.ts'
 
@@ -21,11 +20,9 @@ export interface Gathered {
   found: number
   /** Records of the event in another status. */
   notFailed: number
-  /** Ids that are not among the failed records: the platform knows them by id alone, or not at all. */
-  onlyById: ReadonlySet<string>
   /** True when the list became shorter while it was read: all that is left was listed. */
   moved: boolean
-  /** Values of --type and --subscription without a failed record. */
+  /** Webhook ids, and values of --type and --subscription, without a failed record. */
   notFound: readonly string[]
 }
 
@@ -33,7 +30,6 @@ const nothing: Gathered = {
   result: 'complete',
   found: 0,
   notFailed: 0,
-  onlyById: new Set(),
   moved: false,
   notFound: [],
 }
@@ -151,11 +147,7 @@ export async function searchIds(
 async function byIds(ids: readonly string[], session: Session, take: Take, onFound: OnFound): Promise<Gathered> {
   const missing = new Set(ids)
   const done = await searchIds(missing, session, take, onFound)
-  const zone = createTimeZone(session.config.platform.timeZone)
-  const now = session.reconciler.client.now()
-  const bare = [...missing].map((id) => bareRecord(id, zone.toLocal(now - hourMs), session))
-  take(bare, session.clock.monotonic())
-  return { ...nothing, ...done, onlyById: missing }
+  return { ...nothing, ...done, notFound: [...missing].map((id) => `webhook id ${id}`) }
 }
 
 async function byEvent(eventId: string, session: Session, take: Take, onFound: OnFound): Promise<Gathered> {

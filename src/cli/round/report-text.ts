@@ -79,7 +79,7 @@ function dryRunText(report: RoundReport, shown: ReportShown): string {
   const { listing, selection } = report
   const span = selection.by === 'due' ? ` of the last ${formatDuration(shown.config.window.lookback)}` : ' selected'
   const head = `${counted(listing.found, 'failed record')}${span}, listed in ${report.seconds.toFixed(1)} s. Nothing was changed.\n`
-  if (listing.found + report.onlyById === 0) return head
+  if (listing.found === 0) return head
   const { causes: list, decidedAt, startedAt } = report
   const sum = list.reduce((all, { records }) => all + records, 0)
   const known = { list, total: list.length, records: sum, now: new Date(decidedAt ?? startedAt) }
@@ -150,15 +150,16 @@ function resultLines(report: RoundReport): [string, string][] {
 }
 
 function notes(report: RoundReport, { config }: ReportShown): string[] {
-  const { daemon, leftOut, listing, notFound, onlyById, stoppedBy } = report
+  const { daemon, leftOut, listing, notFound, stoppedBy } = report
   const isSelected = report.selection.by !== 'due'
-  const isEmpty = listing.found + report.notFailed + onlyById === 0 && notFound.length === 0
+  const isEmpty = listing.found + report.notFailed === 0 && notFound.length === 0
   return [
     ...(isEmpty ? [isSelected ? 'No failed record was found for this selection.' : 'There is nothing to retry.'] : []),
-    ...notFound.map((value) => `There is no failed record of ${cell(value)} in the span.`),
-    ...(report.dryRun && onlyById > 0
-      ? [`${counted(onlyById, 'id')} not among the failed records: retry asks the platform for these by id.`]
-      : []),
+    ...notFound.map((value) =>
+      report.selection.by === 'ids'
+        ? `There is no failed record with ${cell(value)}: it was delivered, is being delivered, or the id is wrong.`
+        : `There is no failed record of ${cell(value)} in the span.`,
+    ),
     ...(leftOut > 0
       ? [
           `Left out: ${counted(leftOut, 'record')}, as there is no room in memory (backlog.maxRecords): run again for these.`,

@@ -73,13 +73,13 @@ export function createRetryTally(): RetryTally {
   return {
     retried({ answer, eventId, eventType, id, subscriptionId }) {
       if (!answer.sent) return
-      const { found, record, result } = answer
+      const { found, result } = answer
       const known = byId.get(id)
       byId.set(id, {
         webhookId: id,
-        eventId: eventId || (record?.eventId ?? ''),
-        subscriptionId: subscriptionId || (record?.subscriptionId ?? ''),
-        eventType: eventType || (record?.eventType ?? ''),
+        eventId,
+        subscriptionId,
+        eventType,
         result,
         ...(found !== undefined && { found }),
         // A final answer gives its outcome before the retry event comes.
@@ -187,9 +187,7 @@ export interface RoundReport {
   failed: Counts
   /** Records of the event in another status. */
   notFailed: number
-  /** Ids that are not among the failed records. */
-  onlyById: number
-  /** Values of --type and --subscription without a failed record: `type account-activated`. */
+  /** Selected by name, and without a failed record: `type account-activated`, `webhook id ...`. */
   notFound: readonly string[]
   /** Records for which there was no room in memory (backlog.maxRecords); another run comes to them. */
   leftOut: number
@@ -229,10 +227,12 @@ export function judge(report: Omit<RoundReport, 'exitCode'>): ExitCode {
   if (stoppedBy === 'platform' || listing.result === 'failed') return exitCode.platformUnreachable
   const isPart = listing.result === 'incomplete' || report.leftOut > 0 || stoppedBy !== null
   const isSelected = report.selection.by !== 'due'
-  const nothing = isSelected && listing.found + report.notFailed + report.onlyById === 0
+  const nothing = isSelected && listing.found + report.notFailed === 0
+  // Delivered, under way, or mistyped: it is not known which.
+  const isMissing = report.selection.by === 'ids' && report.notFound.length > 0
   const { awaiting, cutOff, blocked } = report
   const bad = sums.refused + sums['failed-again'] + sums.unknown + blocked + awaiting + cutOff
   // An operator who selects records wants them all retried; the daemon's own round leaves them to their rules.
   const leftAlone = isSelected && !report.dryRun ? failed.exhausted + failed.excluded + failed['backing-off'] : 0
-  return isPart || nothing || bad + leftAlone > 0 ? exitCode.incomplete : exitCode.done
+  return isPart || nothing || isMissing || bad + leftAlone > 0 ? exitCode.incomplete : exitCode.done
 }

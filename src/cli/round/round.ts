@@ -8,7 +8,6 @@ import { pausedSince } from '../daemon-client.ts'
 import { bar, createMoments, showSpan } from '../format.ts'
 import type { Io } from '../io.ts'
 import { inSession, unavailable, type Session } from '../session.ts'
-import { adopt } from './bare-record.ts'
 import { confirmRetry } from './confirm-retry.ts'
 import { look, type CommandRound, type RoundOptions } from './look.ts'
 import { createRetryTally, judge, type RetryTally, type RoundReport, type StoppedBy } from './report.ts'
@@ -61,18 +60,13 @@ function showProgress({ round, tally, total }: Retrying, started: number): void 
   })
 }
 
-/** Follows the retries of a round: counts them, shows how far they are, and takes in records known by id alone. */
+/** Follows the retries of a round: counts them and shows how far they are. */
 function follow(retrying: Retrying): (event: TelemetryEvent) => void {
   const { round, tally } = retrying
-  const { gathered, session } = round
-  const started = session.clock.monotonic()
+  const started = round.session.clock.monotonic()
   return (event) => {
     if (event.type === 'outcome') tally.settled(event)
-    if (event.type === 'retry') {
-      tally.retried(event)
-      const { record } = event.answer
-      if (record !== undefined && gathered.onlyById.has(event.id.toLowerCase())) adopt(record, session)
-    }
+    if (event.type === 'retry') tally.retried(event)
     if (event.type === 'outcome' || event.type === 'retry') showProgress(retrying, started)
   }
 }

@@ -74,7 +74,6 @@ export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
     decidedAt: gathered.result === 'failed' ? null : asIso(decidedAt),
     failed,
     notFailed: gathered.notFailed,
-    onlyById: gathered.onlyById.size,
     notFound: gathered.notFound,
     leftOut: Object.values(leftOut).reduce((sum, count) => sum + count, 0) - leftOut.excluded,
     receiver: round.receiverUp === undefined ? null : { up: round.receiverUp },
