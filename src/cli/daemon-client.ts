@@ -24,6 +24,7 @@ const gatesSchema = z.object({
   instance: z.string(),
   now: z.iso.datetime(),
   paused: z.nullable(z.looseObject({ since: time })),
+  missing: z.optional(z.number()),
   gates: z.array(z.looseObject({ gate: z.string(), opensInSeconds: z.optional(z.nullable(z.number())) })),
   awaiting: z.number(),
   circuits: z.looseObject({
@@ -133,6 +134,12 @@ function isGate(name: string): name is Gate {
   return Object.hasOwn(gateTable, name)
 }
 
+/** How many more deliveries the daemon missed before than after; 0 where that is not known. */
+export function recoveredBetween(before: AskedDaemon, after: AskedDaemon): number {
+  if ('problem' in before || 'problem' in after || before.instance !== after.instance) return 0
+  return Math.max(0, (before.missing ?? 0) - (after.missing ?? Infinity))
+}
+
 /** Gates of the daemon that block everything; one of a newer version is ignored. */
 function globalGatesOf({ gates }: DaemonState): Pick<ShutGate, 'gate' | 'opensInMs'>[] {
   return gates.flatMap(({ gate, opensInSeconds }) =>
@@ -142,9 +149,10 @@ function globalGatesOf({ gates }: DaemonState): Pick<ShutGate, 'gate' | 'opensIn
   )
 }
 
-/** Why the daemon retries nothing at all now; empty when it retries. */
-export function stopsOf(daemon: AskedDaemon): readonly string[] {
-  return 'problem' in daemon ? [] : globalGatesOf(daemon).map(({ gate }) => reasonOf(gate))
+/** Why the daemon retries nothing at all now; empty when it retries. `passed` names a gate to leave out. */
+export function stopsOf(daemon: AskedDaemon, passed?: Gate): readonly string[] {
+  if ('problem' in daemon) return []
+  return globalGatesOf(daemon).flatMap(({ gate }) => (gate === passed ? [] : [reasonOf(gate)]))
 }
 
 /** Since when an operator has paused the daemon, as far as it is known. */
@@ -152,10 +160,10 @@ export function pausedSince(daemon: AskedDaemon): string | null {
   return 'problem' in daemon || daemon.paused === null ? null : (daemon.paused.since ?? daemon.now)
 }
 
-/** What the daemon has against retries of a subscription now, as far as it is known. */
-export function situationOf(daemon: AskedDaemon, subscriptionId: string): Omit<Situation, 'now'> {
+/** What the daemon has against retries of a subscription now, as far as it is known. `passed` names a gate to leave out. */
+export function situationOf(daemon: AskedDaemon, subscriptionId: string, passed?: Gate): Omit<Situation, 'now'> {
   if ('problem' in daemon) return {}
-  const stops = globalGatesOf(daemon)
+  const stops = globalGatesOf(daemon).filter(({ gate }) => gate !== passed)
   const pausesForMs = daemon.shutCircuits.get(subscriptionId)
   const gate = stops[0]?.gate ?? (pausesForMs === undefined ? undefined : 'circuit')
   return { gate, stopsForMs: stopsForMs(stops), pausesForMs }

@@ -7,11 +7,10 @@ import { createFailedRecord, type FailedRecord } from '../reconcile/failed-recor
 import type { Policy } from '../reconcile/policy.ts'
 import { sentenceOf, type Because } from '../reconcile/reasons.ts'
 import { exitCode, type ExitCode } from '../runtime/errors.ts'
-import { askDaemon, inWords, type AskedDaemon } from './daemon-client.ts'
+import { askDaemon, inWords, situationOf, type AskedDaemon } from './daemon-client.ts'
 import { recordsOfEvent, type EventRecords } from './round/event-records.ts'
 import type { Io } from './io.ts'
 import { searchIds } from './round/gather.ts'
-import { situationIn } from './round/look.ts'
 import { asIso, reportRecord } from './round/report.ts'
 import { uuidOf } from './round/select.ts'
 import { inSession, type Session, type SessionOptions } from './session.ts'
@@ -169,9 +168,12 @@ export async function explainCommand(text: string, io: Io, options: SessionOptio
     const now = reconciler.client.now()
     const daemon = await askDaemon(config.server, io)
     const zone = createTimeZone(config.platform.timeZone)
-    const round = { session, daemon, decidedAt: now, selection: { by: 'due' } } as const
+    const situationIn = (subscriptionId: string): Situation =>
+      config.retry.enabled
+        ? { now, ...situationOf(daemon, subscriptionId) }
+        : { now, gate: 'disabled', stopsForMs: Infinity }
     const list = found.records.map((record) =>
-      explain(record, { policy, zone, situation: situationIn(round, record.subscriptionId) }),
+      explain(record, { policy, zone, situation: situationIn(record.subscriptionId) }),
     )
     const code = list.length === 0 ? exitCode.incomplete : exitCode.done
     if (options.json !== true) printText(list, { id, found, now, daemon }, session)

@@ -2,12 +2,14 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from 'vitest'
+import type { FaultRule } from '../../sandbox/api/faults.ts'
+import { client } from '../sandbox/client.ts'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { noCounts } from '../../src/reconcile/decide.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
-import { seedDue, startPlatform } from '../support/gate.ts'
+import { createGate, seedDue, startPlatform } from '../support/gate.ts'
 import { htmlPage } from '../support/planted.ts'
 
 interface FakeDaemon extends AsyncDisposable {
@@ -16,17 +18,18 @@ interface FakeDaemon extends AsyncDisposable {
 
 /** Answers /status as a daemon does, with these fields. */
 async function startStatus(fields: object, body?: string): Promise<FakeDaemon> {
-  const document = {
-    schemaVersion: 2,
-    instance: 'beside',
-    now: '2026-01-15T12:00:30.000Z',
-    paused: null,
-    gates: [],
-    awaiting: 0,
-    circuits: { list: [] },
-    ...fields,
-  }
-  const server = createServer((_request, response) => response.end(body ?? JSON.stringify(document)))
+  const document = (): string =>
+    JSON.stringify({
+      schemaVersion: 2,
+      instance: 'beside',
+      now: '2026-01-15T12:00:30.000Z',
+      paused: null,
+      gates: [],
+      awaiting: 0,
+      circuits: { list: [] },
+      ...fields,
+    })
+  const server = createServer((_request, response) => response.end(body ?? document()))
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve)
   })
@@ -110,6 +113,44 @@ describe('plan', () => {
     const { out } = await runCommand(['plan'], { env: await envOf(sandbox, daemon.env) })
     expect(out).toContain('Blocked: 7, because retries are paused by an operator.')
     expect(out).not.toContain('retried now')
+  })
+
+  test('the list that a daemon makes shorter while it is read: what it recovered, and no advice', async () => {
+    const gate = createGate()
+    await using sandbox = await startPlatform({}, gate)
+    const ids = seedDue(sandbox, 150).slice(0, 2)
+    const other = await client(sandbox)
+    await using daemon = await startStatus({
+      get missing() {
+        return sandbox.counts().failed
+      },
+    })
+    const isSecondPage: FaultRule['when'] = ({ query }) => query.get('metadata.page.number') === '1'
+    sandbox.faults.set({ ...gate.hold('list'), when: isSecondPage })
+    const running = runCommand(['plan'], { env: await envOf(sandbox, daemon.env) })
+    // Both readings of the list.
+    for (const [index, id] of ids.entries()) {
+      await gate.arrived(index + 1)
+      await other.retry(id)
+      gate.release()
+    }
+    sandbox.faults.set()
+    gate.open()
+    const { code, out } = await running
+    expect({ code, out }).toEqual({
+      code: 0,
+      out: expect.stringContaining('The daemon recovered 2 meanwhile.') as string,
+    })
+    expect(out).not.toContain('run again')
+  })
+
+  test('beside a daemon whose retries are off, too', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 7)
+    await using daemon = await startStatus({ gates: [{ gate: 'disabled', opensInSeconds: null }] })
+    const { out } = await runCommand(['plan'], { env: await envOf(sandbox, daemon.env) })
+    expect(out).toContain('holds retries: retries are switched off')
+    expect(out).toContain('Would be retried now: 7, in about')
   })
 
   test.each([
@@ -306,36 +347,6 @@ describe("retry during an operator's pause", () => {
     const unknown = await runCommand(['retry', second], { env: await envOf(sandbox, { RECONCILER_SERVER_PORT: '1' }) })
     expect(unknown.code).toBe(0)
     expect(unknown.out).toContain('It is not known whether an operator has paused the daemon: http://127.0.0.1:1 ')
-  })
-})
-
-describe('retry --type and --subscription choose', () => {
-  const span = ['retry', '--since', '2d']
-
-  test('what they leave out does not spoil the exit code', async () => {
-    await using sandbox = await startPlatform()
-    const { due } = seedCauses(sandbox)
-    const ran = await runCommand([...span, '--subscription', team], { env: await envOf(sandbox) })
-    expect(ran.code, ran.out + ran.err).toBe(0)
-    expect(ran.out).not.toContain('excluded')
-    expect(due.map((id) => sandbox.record(id)?.status)).toEqual(due.map(() => 'failed'))
-  })
-
-  test('what is excluded by select.* is reported still', async () => {
-    await using sandbox = await startPlatform()
-    seedCauses(sandbox)
-    const env = await envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: missing })
-    const ran = await runCommand([...span, '--subscription', team, '--subscription', missing], { env })
-    expect(ran.out).toContain('excluded      4 left alone (select.*')
-    expect(ran.code).toBe(1)
-  })
-
-  test('a type of which nothing has failed is named', async () => {
-    await using sandbox = await startPlatform()
-    seedCauses(sandbox)
-    const ran = await runCommand([...span, '--type', 'nope'], { env: await envOf(sandbox) })
-    expect(ran.code).toBe(1)
-    expect(ran.out).toContain('There is no failed record of type nope in the span.\n')
   })
 })
 

@@ -70,6 +70,7 @@ describe.concurrent('recovers what is due', () => {
       daemon: { url: 'http://127.0.0.1:1', problem: 'ECONNREFUSED' },
       estimate: { records: 25, seconds: expect.any(Number) as number, callsPerSecond: 1000 },
       dryRun: false,
+      retriesEnabled: true,
       sums: { retried: 25, recovered: 25, 'failed-again': 0, unknown: 0, resolved: 0, refused: 0 },
       retries: {
         accepted: 25,
@@ -108,7 +109,7 @@ describe.concurrent('touches nothing', () => {
     const asJson = await once(['--json'], env)
     expect(asText.code).toBe(0)
     expect(asText.stdout).toContain('retry.enabled is false: nothing was retried.\n')
-    expect(reportOf(asJson)).toMatchObject({ exitCode: 0, dryRun: true, failed: { blocked: 25 } })
+    expect(reportOf(asJson)).toMatchObject({ exitCode: 0, dryRun: true, retriesEnabled: false, failed: { due: 25 } })
     expect(sandbox.stats.requests.retry).toEqual({})
     expect(sandbox.counts().failed).toBe(25)
   })

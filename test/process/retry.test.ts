@@ -273,3 +273,33 @@ describe('retry', () => {
     })
   })
 })
+
+describe('retry --type and --subscription choose', () => {
+  const span = ['retry', '--since', '2d']
+
+  test('what they leave out does not spoil the exit code', async () => {
+    await using sandbox = await startPlatform()
+    const { due } = seedCauses(sandbox)
+    const ran = await runCommand([...span, '--subscription', team], { env: await envOf(sandbox) })
+    expect(ran.code, ran.out + ran.err).toBe(0)
+    expect(ran.out).not.toContain('excluded')
+    expect(due.map((id) => sandbox.record(id)?.status)).toEqual(due.map(() => 'failed'))
+  })
+
+  test('what is excluded by select.* is reported still', async () => {
+    await using sandbox = await startPlatform()
+    seedCauses(sandbox)
+    const env = await envOf(sandbox, { RECONCILER_SELECT_SUBSCRIPTION_IDS: missing })
+    const ran = await runCommand([...span, '--subscription', team, '--subscription', missing], { env })
+    expect(ran.out).toContain('excluded      4 left alone (select.*')
+    expect(ran.code).toBe(1)
+  })
+
+  test('a type of which nothing has failed is named', async () => {
+    await using sandbox = await startPlatform()
+    seedCauses(sandbox)
+    const ran = await runCommand([...span, '--type', 'nope'], { env: await envOf(sandbox) })
+    expect(ran.code).toBe(1)
+    expect(ran.out).toContain('There is no failed record of type nope in the span.\n')
+  })
+})

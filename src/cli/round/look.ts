@@ -1,6 +1,7 @@
 // The first half of a round: lists the selected records and decides on each; retries nothing.
 import type { Situation } from '../../reconcile/decide.ts'
-import { askDaemon, situationOf, type AskedDaemon } from '../daemon-client.ts'
+import { askDaemon, recoveredBetween, situationOf, type AskedDaemon } from '../daemon-client.ts'
+import { isAbort } from '../../runtime/errors.ts'
 import type { Io } from '../io.ts'
 import type { Session, SessionOptions } from '../session.ts'
 import { gather, type Gathered } from './gather.ts'
@@ -29,28 +30,23 @@ export interface CommandRound {
   decidedAt: number
   receiverUp: boolean | undefined
   daemon: AskedDaemon
+  /** What the daemon recovered while the list was read. */
+  recoveredMeanwhile: number
   dryRun: boolean
   /** Mean time of a call to the platform so far. */
   secondsPerCall: number
 }
 
-/** The situation of a subscription's records: the daemon's own gates hold for its own records, not for selected ones. */
+/**
+ * The situation of a subscription's records. The daemon's own gates hold for its own records, not for selected ones. Where
+ * retries are switched off, a round plans as if they were on.
+ */
 export function situationIn(
-  {
-    daemon,
-    decidedAt: now,
-    receiverUp,
-    selection,
-    session,
-  }: Pick<CommandRound, 'daemon' | 'decidedAt' | 'session'> & {
-    selection: Pick<RecordSelection, 'by'>
-    receiverUp?: boolean | undefined
-  },
+  { daemon, decidedAt: now, receiverUp, selection }: CommandRound,
   subscriptionId: string,
 ): Situation {
-  if (!session.config.retry.enabled) return { now, gate: 'disabled', stopsForMs: Infinity }
   if (receiverUp === false) return { now, gate: 'receiver-down', stopsForMs: Infinity }
-  return { now, ...(selection.by === 'due' && situationOf(daemon, subscriptionId)) }
+  return { now, ...(selection.by === 'due' && situationOf(daemon, subscriptionId, 'disabled')) }
 }
 
 /** Lists and decides; retries nothing. */
@@ -70,6 +66,15 @@ export async function look(
     if (selection.by === 'due')
       progress.show(() => `Listing the failed records of ${target}: ${reconciler.backlog.size()} so far ...`)
   })
+  const ask = async (): Promise<AskedDaemon> => {
+    try {
+      return await askDaemon(config.server, io)
+    } catch (error) {
+      if (!isAbort(error, stop)) throw error
+      return { url: '', problem: 'not asked' }
+    }
+  }
+  const daemonBefore = await ask()
   const gathered = await gather(selection, session, (found) => {
     progress.show(() => `Looking for the selected records of ${target}: ${found} found so far ...`)
   })
@@ -78,6 +83,7 @@ export async function look(
   const hasHealth = config.receiver.healthUrl !== undefined
   const receiverUp =
     command === 'plan' && isKnown && hasHealth ? await askReceiver(reconciler, answered.promise, stop) : undefined
+  const daemon = await ask()
   return {
     command,
     selection,
@@ -88,7 +94,8 @@ export async function look(
     started,
     decidedAt: reconciler.client.now(),
     receiverUp,
-    daemon: stop.aborted ? { url: '', problem: 'not asked' } : await askDaemon(config.server, io),
+    daemon,
+    recoveredMeanwhile: recoveredBetween(daemonBefore, daemon),
     dryRun: command === 'plan' || !config.retry.enabled,
     secondsPerCall: calls.count === 0 ? 0 : calls.seconds / calls.count,
   }

@@ -1,7 +1,7 @@
 // The report of a round as text for a terminal of 80 columns or more: at most ten causes, and one line for each conclusion. Pure functions.
 import { formatDuration } from '../../config/duration.ts'
 import { nextText } from '../../ops/words.ts'
-import { reasonOf } from '../../reconcile/retry/gates.ts'
+import { gateTable, reasonOf } from '../../reconcile/retry/gates.ts'
 import { causeTable } from '../cause-table.ts'
 import { inWords, stopsOf } from '../daemon-client.ts'
 import { cell, counted, pairs, paragraph, showSpan, table, type TableColumn } from '../format.ts'
@@ -55,9 +55,8 @@ function recordTable(records: readonly DecidedRecord[], report: RoundReport, wid
 function conclusions(report: RoundReport, { config, daemon }: ReportShown): string[] {
   const { estimate, failed, receiver, selection } = report
   const reasons = [
-    ...(config.retry.enabled ? [] : [reasonOf('disabled')]),
     ...(receiver?.up === false ? [reasonOf('receiver-down')] : []),
-    ...(selection.by === 'due' ? stopsOf(daemon) : []),
+    ...(selection.by === 'due' ? stopsOf(daemon, 'disabled') : []),
   ]
   const blocked = [...new Set(reasons)].join('; ') || 'the circuits of their subscriptions are open'
   const pace = `in about ${showSpan(estimate.seconds)} at ${estimate.callsPerSecond} calls/s`
@@ -72,7 +71,8 @@ function conclusions(report: RoundReport, { config, daemon }: ReportShown): stri
     ],
     [failed.excluded, `Not at all: ${failed.excluded} excluded by select.* or window.notBefore.`],
   ]
-  return lines.filter(([count]) => count > 0).map(([, line]) => line)
+  const off = config.retry.enabled ? [] : [`${gateTable.disabled.reason} This is the plan for when they are on.`]
+  return [...off, ...lines.filter(([count]) => count > 0).map(([, line]) => line)]
 }
 
 function dryRunText(report: RoundReport, shown: ReportShown): string {
@@ -149,6 +149,12 @@ function resultLines(report: RoundReport): [string, string][] {
   return all.filter(([count]) => count > 0).map(([, name, value]) => [name, value])
 }
 
+function movedText(daemon: RoundReport['daemon']): string {
+  if (daemon !== null && 'recovered' in daemon && daemon.recovered > 0)
+    return `The daemon recovered ${daemon.recovered} meanwhile.`
+  return 'The list became shorter while it was read, so a record may be missing: run again to be sure.'
+}
+
 function notes(report: RoundReport, { config }: ReportShown): string[] {
   const { daemon, leftOut, listing, notFound, stoppedBy } = report
   const isSelected = report.selection.by !== 'due'
@@ -166,9 +172,7 @@ function notes(report: RoundReport, { config }: ReportShown): string[] {
         ]
       : []),
     ...(listing.result === 'incomplete' ? ['A part of the list could not be read: run again.'] : []),
-    ...(listing.moved
-      ? ['The list became shorter while it was read, so a record may be missing: run again to be sure.']
-      : []),
+    ...(listing.moved ? [movedText(daemon)] : []),
     ...(report.command === 'once' && !config.retry.enabled ? ['retry.enabled is false: nothing was retried.'] : []),
     ...(report.command === 'retry' && daemon !== null && 'problem' in daemon
       ? [

@@ -193,16 +193,25 @@ export interface RoundReport {
   leftOut: number
   /** Null without `receiver.healthUrl`, or where it was not asked. */
   receiver: { up: boolean } | null
-  /** The running daemon, as far as it could be asked; null where it was not. */
+  /** The running daemon, as far as it could be asked; null where it was not. `recovered`: while the list was read. */
   daemon:
     | { url: string; problem: string }
-    | { url: string; instance: string; holding: readonly string[]; pausedSince: string | null; openCircuits: string[] }
+    | {
+        url: string
+        instance: string
+        holding: readonly string[]
+        pausedSince: string | null
+        openCircuits: string[]
+        recovered: number
+      }
     | null
   /** All of them, most records first. */
   causes: readonly CauseStatus[]
   estimate: { records: number; seconds: number; callsPerSecond: number }
   /** True when nothing was to be retried: `plan`, or `once` while retry.enabled is false. */
   dryRun: boolean
+  /** False where `retry.enabled` is: then this is the plan for when it is true. */
+  retriesEnabled: boolean
   sums: RetrySums
   /** Retried records by the platform's last answer. */
   retries: Record<RetryResult, number>

@@ -4,7 +4,7 @@ import { estimateDrain } from '../../reconcile/drain.ts'
 import { retryResults, type RetryResult } from '../../platform/operations.ts'
 import { decide, nextRetryOf, type Situation } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
-import { openCircuitsOf, pausedSince, type AskedDaemon } from '../daemon-client.ts'
+import { openCircuitsOf, pausedSince } from '../daemon-client.ts'
 import { permittedPace, slowStartRounds } from './pace.ts'
 import { situationIn, type CommandRound } from './look.ts'
 import { asIso, reportRecord, type DecidedRecord, type RoundReport } from './report.ts'
@@ -44,11 +44,11 @@ function estimateOf(
   return { records, seconds, callsPerSecond: Math.round(callsPerSecond * 10) / 10 }
 }
 
-function daemonOf(daemon: AskedDaemon): RoundReport['daemon'] {
+function daemonOf({ daemon, recoveredMeanwhile: recovered }: CommandRound): RoundReport['daemon'] {
   if ('problem' in daemon) return daemon
   const { gates, instance, url } = daemon
   const holding = gates.map(({ gate }) => gate)
-  return { url, instance, holding, pausedSince: pausedSince(daemon), openCircuits: openCircuitsOf(daemon) }
+  return { url, instance, holding, pausedSince: pausedSince(daemon), openCircuits: openCircuitsOf(daemon), recovered }
 }
 
 function listingOf({ failure, found, moved, result }: CommandRound['gathered']): RoundReport['listing'] {
@@ -77,10 +77,11 @@ export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
     notFound: gathered.notFound,
     leftOut: Object.values(leftOut).reduce((sum, count) => sum + count, 0) - leftOut.excluded,
     receiver: round.receiverUp === undefined ? null : { up: round.receiverUp },
-    daemon: daemonOf(round.daemon),
+    daemon: daemonOf(round),
     causes: causesOf(round),
     estimate: estimateOf(round, failed.due),
     dryRun: round.dryRun,
+    retriesEnabled: session.config.retry.enabled,
     sums: { retried: 0, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 },
     retries: Object.fromEntries(retryResults.map((name) => [name, 0])) as Record<RetryResult, number>,
     blocked: 0,

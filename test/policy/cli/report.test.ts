@@ -87,6 +87,7 @@ const good: Omit<RoundReport, 'exitCode'> = {
   causes: [],
   estimate: { records: 2, seconds: 1, callsPerSecond: 20 },
   dryRun: false,
+  retriesEnabled: true,
   sums: { ...none, retried: 2, recovered: 2 },
   retries: { ...tally.results(), accepted: 2 },
   blocked: 0,
