@@ -3,7 +3,7 @@ import { gateTable, type Gate } from './retry/gates.ts'
 
 /**
  * Sentences by rule, in the order of decide.ts, which decides them. Others decide a few: the daemon lists no records that are
- * `successful` to `settling` (window.ts; their sentences are for cli/explain.ts), and a retry is a `probe`
+ * `successful` to `settling` (window.ts; their sentences are for `explain`), and a retry is a `probe`
  * (retry/dispatcher.ts) or `asked-for` (cli/round). A record that is `blocked` waits for the first shut gate of retry/gates.ts,
  * which has the sentence.
  *

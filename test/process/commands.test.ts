@@ -168,8 +168,8 @@ describe('explain', () => {
     await daemon.said('circuit_opened')
     const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
     const plan = await runCommand(['plan', '--json', '--records'], { env: own })
-    const { records } = JSON.parse(plan.out) as { records: { webhookId: string; decision: string }[] }
-    const blocked = records.find(({ decision }) => decision === 'blocked')
+    const { records } = JSON.parse(plan.out) as { records: { webhookId: string; state: string }[] }
+    const blocked = records.find(({ state }) => state === 'blocked')
     expect(blocked).toMatchObject({ nextRetry: expect.any(String) as string, nextRetryBy: 'probe' })
     const { out } = await runCommand(['explain', blocked?.webhookId ?? ''], { env: own })
     expect(out).toMatch(/: blocked\n[^]* next retry +a probe at \d{4}-\S+Z: this record, or another one before it\n/)

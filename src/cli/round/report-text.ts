@@ -7,7 +7,7 @@ import { inWords, stopsOf } from '../daemon-client.ts'
 import { cell, counted, pairs, paragraph, showSpan, table, type TableColumn } from '../format.ts'
 import type { Session } from '../session.ts'
 import type { CommandRound } from './look.ts'
-import { stopTable, type DecidedRecord, type ReportedNext, type RetriedRecord, type RoundReport } from './report.ts'
+import { stopTable, type ExplainedRecord, type ReportedNext, type RetriedRecord, type RoundReport } from './report.ts'
 
 const maxBad = 20
 
@@ -36,7 +36,7 @@ const recordColumns: TableColumn[] = [
   { name: 'next' },
 ]
 
-function recordTable(records: readonly DecidedRecord[], report: RoundReport, width: number | undefined): string {
+function recordTable(records: readonly ExplainedRecord[], report: RoundReport, width: number | undefined): string {
   const rows = records
     .toSorted((a, b) => (a.event ?? '').localeCompare(b.event ?? ''))
     .map((record) => [
@@ -45,7 +45,7 @@ function recordTable(records: readonly DecidedRecord[], report: RoundReport, wid
       ageOf(record.event, report),
       String(record.attempts),
       response(record.responseStatusCode),
-      record.decision,
+      record.state,
       nextCell(record, report),
     ])
   return `\n${table(recordColumns, rows, width)}`

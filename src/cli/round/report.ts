@@ -1,7 +1,18 @@
 // The report of a round, as `--json` prints it, and the exit code that follows from it. Pure functions.
 import { retryResults, type FoundStatus, type RetryResult } from '../../platform/operations.ts'
 import { toDate, type CauseStatus } from '../../ops/causes.ts'
-import type { Counts, NextRetry } from '../../reconcile/decide.ts'
+import {
+  decide,
+  nextRetryOf,
+  noRetry,
+  type Counts,
+  type Decision,
+  type NextRetry,
+  type Situation,
+  type Verdict,
+} from '../../reconcile/decide.ts'
+import type { Policy } from '../../reconcile/policy.ts'
+import type { WebhookRecord } from '../../platform/record.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
@@ -125,22 +136,23 @@ export interface ReportedNext {
   nextRetryBy: NextRetry['by']
 }
 
-/** A record, and why it goes out or not. */
-export interface ReportedRecord
+/** A decision, or what holds before any: the status in place of `failed`, or a place outside the window. */
+export type State = Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
+
+/** One record as the platform shows it, with what is decided of it and why. */
+export interface ExplainedRecord
   extends
     Pick<FailedRecord, 'attempts' | 'eventId' | 'eventType' | 'responseStatusCode' | 'subscriptionId'>,
     ReportedNext {
   webhookId: string
+  status: WebhookRecord['status']
+  state: State
   event: string | null
   lastAttempt: string | null
+  leavesWindow: string | null
   /** The rule that matched, and its sentence. */
   why: Because
   explanation: string
-}
-
-/** A selected record with its decision. */
-export interface DecidedRecord extends ReportedRecord {
-  decision: keyof Counts
 }
 
 export function asIso(ms: number | undefined): string | null {
@@ -151,13 +163,47 @@ export function reportNext({ at, by }: NextRetry): ReportedNext {
   return { nextRetry: asIso(at), nextRetryBy: by }
 }
 
-export function reportRecord(entry: FailedRecord, because: Because, next: NextRetry): ReportedRecord {
+export interface ExplainOptions {
+  policy: Policy
+  situation: Situation
+  /** Default: `failed`. */
+  status?: WebhookRecord['status']
+  /** True for a record that an operator selected, in the window or not. */
+  isSelected?: boolean
+}
+
+type Stated = Pick<Verdict, 'because'> & { state: State; next: NextRetry }
+
+function stateOf(
+  entry: FailedRecord,
+  leavesAt: number,
+  { isSelected, policy, situation, status }: ExplainOptions,
+): Stated {
+  if (status !== undefined && status !== 'failed') return { state: status, because: status, next: noRetry }
+  const verdict = decide(entry, policy, situation)
+  const { because, decision, dueAt } = verdict
+  const decided = { state: decision, because, next: nextRetryOf(verdict, situation, leavesAt) }
+  if (decision === 'excluded' || isSelected === true) return decided
+  if (leavesAt < situation.now) return { state: 'outside', because: 'outside', next: noRetry }
+  const settledAt = entry.eventAt + policy.window.settle
+  if (settledAt <= situation.now || decision === 'exhausted') return decided
+  const settling = { ...verdict, decision: 'backing-off', dueAt: Math.max(settledAt, dueAt) } as const
+  return { state: 'settling', because: 'settling', next: nextRetryOf(settling, situation, leavesAt) }
+}
+
+/** A pure function of the record, the policy and the situation: `explain` shows one, `plan --records` many. */
+export function explainRecord(entry: FailedRecord, options: ExplainOptions): ExplainedRecord {
   const { attempts, eventId, eventType, responseStatusCode, subscriptionId } = entry
+  const leavesAt = entry.eventAt + options.policy.window.lookback
+  const { because, next, state } = stateOf(entry, leavesAt, options)
   return {
     webhookId: entry.id,
     ...{ eventId, subscriptionId, eventType, attempts, responseStatusCode },
+    status: options.status ?? 'failed',
+    state,
     event: asIso(entry.eventAt),
     lastAttempt: entry.lastAttemptLocal === null ? null : asIso(entry.lastAt),
+    leavesWindow: asIso(leavesAt),
     why: because,
     explanation: sentenceOf(because),
     ...reportNext(next),
@@ -225,7 +271,7 @@ export interface RoundReport {
   /** The records that were retried. */
   retried: readonly RetriedRecord[]
   /** With --records: all that were selected. */
-  records?: readonly DecidedRecord[]
+  records?: readonly ExplainedRecord[]
   exitCode: ExitCode
 }
 

@@ -2,20 +2,11 @@
 import { groupByCause, showCause, type CauseStatus } from '../../ops/causes.ts'
 import { estimateDrain } from '../../reconcile/drain.ts'
 import { retryResults, type RetryResult } from '../../platform/operations.ts'
-import { decide, nextRetryOf, type Situation } from '../../reconcile/decide.ts'
-import type { FailedRecord } from '../../reconcile/failed-record.ts'
+import type { Situation } from '../../reconcile/decide.ts'
 import { openCircuitsOf, pausedSince } from '../daemon-client.ts'
 import { permittedPace, slowStartRounds } from './pace.ts'
 import { situationIn, type CommandRound } from './look.ts'
-import { asIso, reportRecord, type DecidedRecord, type RoundReport } from './report.ts'
-
-function decided(entry: FailedRecord, round: CommandRound): DecidedRecord {
-  const { policy } = round.session
-  const situation = situationIn(round, entry.subscriptionId)
-  const verdict = decide(entry, policy, situation)
-  const next = nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback)
-  return { ...reportRecord(entry, verdict.because, next), decision: verdict.decision }
-}
+import { asIso, explainRecord, type RoundReport } from './report.ts'
 
 function causesOf(round: CommandRound): CauseStatus[] {
   const { policy, reconciler } = round.session
@@ -90,7 +81,10 @@ export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
     stoppedBy: null,
     retried: [],
     ...(options.records === true && {
-      records: [...reconciler.backlog.entries()].map((entry) => decided(entry, round)),
+      records: [...reconciler.backlog.entries()].map((entry) => {
+        const situation = situationIn(round, entry.subscriptionId)
+        return explainRecord(entry, { policy: session.policy, situation, isSelected: selection.by !== 'due' })
+      }),
     }),
   }
 }

@@ -1,11 +1,12 @@
 // Why a record is, or is not, retried: each reason in words, in the order in which the daemon decides, with when it is due next.
 import { describe, expect, test } from 'vitest'
-import { awaitedRemarks, explain, type ExplainOptions, type Explanation } from '../../../src/cli/explain.ts'
+import { awaitedRemarks } from '../../../src/cli/explain.ts'
+import { asIso, explainRecord, type ExplainedRecord, type ExplainOptions } from '../../../src/cli/round/report.ts'
 import { loadWith } from '../../support/configuration.ts'
 import { toPolicy } from '../../../src/reconciler.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { decide, noRetry, type NextRetry } from '../../../src/reconcile/decide.ts'
+import { decide } from '../../../src/reconcile/decide.ts'
 import { createFailedRecord } from '../../../src/reconcile/failed-record.ts'
 
 const now = Date.UTC(2026, 0, 15, 12)
@@ -17,7 +18,7 @@ const subscriptionId = '33333333-2222-4333-8444-555555555555'
 function situation(env: Record<string, string> = {}): ExplainOptions {
   const { config } = loadWith({ env: { RECONCILER_RETRY_BACKOFF_JITTER: '0', ...env } })
   const off = { gate: 'disabled', stopsForMs: Infinity } as const
-  return { policy: toPolicy(config, 30_000), zone, situation: { now, ...(!config.retry.enabled && off) } }
+  return { policy: toPolicy(config, 30_000), situation: { now, ...(!config.retry.enabled && off) } }
 }
 
 function record(changes: Partial<WebhookRecord> = {}): WebhookRecord {
@@ -36,10 +37,17 @@ function record(changes: Partial<WebhookRecord> = {}): WebhookRecord {
   }
 }
 
+function explain(one: WebhookRecord, options: ExplainOptions): ExplainedRecord {
+  return explainRecord(createFailedRecord(one, { zone, now }), { ...options, status: one.status })
+}
+
+const never = { nextRetryBy: 'never', nextRetry: null } as const
+const byTime = (at: number): Partial<ExplainedRecord> => ({ nextRetryBy: 'time', nextRetry: asIso(at) })
+
 describe('a record in another status than failed', () => {
   test.each(['successful', 'processing', 'other'] as const)('%s: nothing is due', (status) => {
     const found = explain(record({ status }), situation({ RECONCILER_SELECT_MODULES: 'other' }))
-    expect(found).toMatchObject({ state: status, because: status, next: noRetry })
+    expect(found).toMatchObject({ state: status, why: status, ...never })
   })
 })
 
@@ -75,61 +83,61 @@ describe('a running daemon that awaits outcomes', () => {
 describe('a failed record', () => {
   const leftWindow = { eventLocal: now - 7 * day - 1, lastAttemptLocal: null }
   const young = { attempts: 1, eventLocal: now - 10_000, lastAttemptLocal: now - 5000 }
-  const byTime = (at: number): NextRetry => ({ by: 'time', at })
   const leavesFirst = { attempts: 9, eventLocal: now - 7 * day + 30_000, lastAttemptLocal: now - 10_000 }
 
-  test.each<[string, Partial<WebhookRecord>, Record<string, string>, Partial<Explanation>]>([
-    ['is due', {}, {}, { state: 'due', because: 'due', next: byTime(now) }],
-    ['backs off', { attempts: 8 }, {}, { state: 'backing-off', because: 'backoff', next: byTime(now + 68 * minute) }],
-    ['is exhausted', { attempts: 30 }, {}, { state: 'exhausted', because: 'max-attempts', next: noRetry }],
+  test.each<[string, Partial<WebhookRecord>, Record<string, string>, Partial<ExplainedRecord>]>([
+    ['is due', {}, {}, { state: 'due', why: 'due', ...byTime(now) }],
+    ['backs off', { attempts: 8 }, {}, { state: 'backing-off', why: 'backoff', ...byTime(now + 68 * minute) }],
+    ['is exhausted', { attempts: 30 }, {}, { state: 'exhausted', why: 'max-attempts', ...never }],
     [
       'is not selected, at the limit too',
       { attempts: 30 },
       { RECONCILER_SELECT_EVENT_TYPES: 'a,b' },
-      { state: 'excluded', because: 'event-type', next: noRetry },
+      { state: 'excluded', why: 'event-type', ...never },
     ],
-    ['has left the window', leftWindow, {}, { state: 'outside', because: 'outside', next: noRetry }],
+    ['has left the window', leftWindow, {}, { state: 'outside', why: 'outside', ...never }],
     [
       'has left the window at the limit',
       { ...leftWindow, attempts: 30 },
       {},
-      { state: 'outside', because: 'outside', leavesAt: now - 1 },
+      { state: 'outside', why: 'outside', leavesWindow: asIso(now - 1) },
     ],
     [
       'leaves the window in this moment',
       { ...leftWindow, eventLocal: now - 7 * day },
       {},
-      { state: 'due', because: 'expiring' },
+      { state: 'due', why: 'expiring' },
     ],
-    ['is too young', young, {}, { state: 'settling', because: 'settling', next: byTime(now + 55_000) }],
+    ['is too young', young, {}, { state: 'settling', why: 'settling', ...byTime(now + 55_000) }],
     [
       'is too young for longer than it backs off',
       young,
       { RECONCILER_WINDOW_SETTLE: '10m' },
-      { state: 'settling', next: byTime(now - 10_000 + 10 * minute) },
+      { state: 'settling', ...byTime(now - 10_000 + 10 * minute) },
     ],
-    ['is too young and exhausted', { ...young, attempts: 30 }, {}, { state: 'exhausted', because: 'max-attempts' }],
+    ['is too young and exhausted', { ...young, attempts: 30 }, {}, { state: 'exhausted', why: 'max-attempts' }],
     [
       'is blocked',
       {},
       { RECONCILER_RETRY_ENABLED: 'false' },
-      { state: 'blocked', because: 'disabled', next: { by: 'gate', at: Infinity } },
+      { state: 'blocked', why: 'disabled', nextRetryBy: 'gate', nextRetry: null },
     ],
-    [
-      'leaves the window before its backoff ends',
-      leavesFirst,
-      {},
-      { state: 'backing-off', because: 'too-late', next: noRetry },
-    ],
+    ['leaves the window before its backoff ends', leavesFirst, {}, { state: 'backing-off', why: 'too-late', ...never }],
   ])('that %s', (_, changes, env, expected) => {
     expect(explain(record(changes), situation(env))).toMatchObject(expected)
+  })
+
+  test('that an operator selected is decided on outside the window too', () => {
+    const entry = createFailedRecord(record(leftWindow), { zone, now })
+    expect(explainRecord(entry, { ...situation(), isSelected: true })).toMatchObject({ state: 'due', ...byTime(now) })
   })
 
   test('without a shown attempt has no last one', () => {
     const shown = explain(record({ attempts: 0, lastAttemptLocal: null }), situation())
     expect(shown).toMatchObject({
-      entry: { eventAt: now - 2 * hour, lastAttemptLocal: null },
-      leavesAt: now + 7 * day - 2 * hour,
+      event: asIso(now - 2 * hour),
+      lastAttempt: null,
+      leavesWindow: asIso(now + 7 * day - 2 * hour),
     })
   })
 })
