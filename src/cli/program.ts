@@ -7,7 +7,7 @@ import type { CheckOptions } from './check/looks.ts'
 import type { HealthcheckOptions } from './daemon-call.ts'
 import type { ControlName, ControlFlags, StatusOptions } from './daemon-commands.ts'
 import type { PrintOptions } from './print-config.ts'
-import type { RoundOptions } from './round/look.ts'
+import type { RoundOptions } from './round/report.ts'
 import type { ConfigOption } from './service.ts'
 import type { SessionOptions } from './session.ts'
 

@@ -1,7 +1,10 @@
 // The session of a command: a reconciler of its own, its target, and how trouble is reported.
 import type { Clock } from '../runtime/clock.ts'
 import type { Config } from '../config/schema.ts'
-import { createConnection } from '../platform/connection.ts'
+import type { SigningKey } from '../platform/auth/private-key.ts'
+import type { Reloadable } from '../platform/auth/reloadable.ts'
+import { createConnection, type Connection } from '../platform/connection.ts'
+import type { Transport } from '../platform/http/http.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../reconciler.ts'
 import { exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
@@ -76,6 +79,25 @@ export function unavailable(
   return rejected ? exitCode.authenticationRejected : exitCode.platformUnreachable
 }
 
+/** Everything that asks the platform, for a command. It starts nothing. */
+export interface Platform {
+  connection: Connection
+  policy: Policy
+  reconciler: Reconciler
+}
+
+export function openPlatform(
+  config: Config,
+  { clock, random }: Pick<Io, 'clock' | 'random'>,
+  parts: { key: Reloadable<SigningKey>; transport: Transport; emit: (event: TelemetryEvent) => void },
+): Platform {
+  const { emit, key, transport } = parts
+  const policy = toPolicy(config, periodOf(config.schedule))
+  const connection = createConnection(config, { clock, random, transport, key, emit })
+  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
+  return { connection, policy, reconciler }
+}
+
 /**
  * Opens a session, runs the body in it, and closes it. Starts nothing by itself.
  * @returns the body's exit code, or the one of what kept it from its end
@@ -103,12 +125,10 @@ export async function inSession(
     audit?.tell(event)
     for (const listener of listeners) listener(event)
   }
-  const { clock, random, signal: stop } = io
+  const { clock, signal: stop } = io
   const { key } = service
   const { transport } = service.http
-  const policy = toPolicy(config, periodOf(config.schedule))
-  const connection = createConnection(config, { clock, random, transport, key, emit })
-  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
+  const { policy, reconciler } = openPlatform(config, io, { key, transport, emit })
   const print = (text: string): void => {
     progress.clear()
     io.stdout.write(redact(text))
@@ -145,4 +165,26 @@ export async function inSession(
   } finally {
     await service.http.close()
   }
+}
+
+/**
+ * Asks the receiver's health address once. `answered` resolves when the reconciler reports its answer.
+ * Rejects with the signal's reason, or with a bug.
+ */
+export async function askReceiver(
+  reconciler: Reconciler,
+  answered: Promise<void>,
+  stop: AbortSignal,
+): Promise<boolean | undefined> {
+  const over = new AbortController()
+  const asking = reconciler.receiver.run(AbortSignal.any([stop, over.signal])).catch((error: unknown) => {
+    if (!over.signal.aborted) throw error
+  })
+  try {
+    await Promise.race([answered, asking])
+  } finally {
+    over.abort(new Error('it has been asked'))
+    await asking
+  }
+  return reconciler.receiver.up()
 }

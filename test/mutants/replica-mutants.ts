@@ -197,7 +197,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'K06',
-    file: 'cli/round/confirm-retry.ts',
+    file: 'cli/round/round.ts',
     text: '(due.length <= maxUnasked && enabled && paused === undefined)',
     replacement: '(due.length <= maxUnasked && enabled)',
     breaks: "retry does not ask during an operator's pause",
@@ -205,7 +205,7 @@ export const replicaMutants: readonly Mutant[] = [
   },
   {
     id: 'K07',
-    file: 'cli/round/confirm-retry.ts',
+    file: 'cli/round/round.ts',
     text: 'const maxUnasked = 100',
     replacement: 'const maxUnasked = 1000',
     breaks: 'retry does not ask before it retries hundreds of records',

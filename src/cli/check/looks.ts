@@ -3,7 +3,6 @@ import { loadConfig, type LoadedConfig } from '../../config/load.ts'
 import type { TelemetryEvent } from '../../observe/events.ts'
 import { createLog } from '../../observe/log/log.ts'
 import { createLogReporter } from '../../observe/log/log-reporter.ts'
-import { createConnection, type Connection } from '../../platform/connection.ts'
 import { keyWarnings, loadKey, type SigningKey } from '../../platform/auth/private-key.ts'
 import { loadCertificate } from '../../platform/auth/certificate.ts'
 import type { Reloadable } from '../../platform/auth/reloadable.ts'
@@ -12,11 +11,9 @@ import type { ServerClock } from '../../platform/server-clock.ts'
 import { createTimeZone } from '../../platform/time-zone.ts'
 import { failureOf, isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
 import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'
-import { createReconciler, toPolicy, type Reconciler } from '../../reconciler.ts'
-import { periodOf } from '../../runtime/schedule.ts'
 import { createMoments } from '../format.ts'
 import type { Io } from '../io.ts'
-import { askReceiver } from '../round/run-reconciler.ts'
+import { askReceiver, openPlatform, type Platform } from '../session.ts'
 import { keySetting, openTransport, type ConfigOption } from '../service.ts'
 import * as verdicts from './steps.ts'
 import type { Step, StepName } from './steps.ts'
@@ -32,10 +29,8 @@ interface LastCall {
   call: string
 }
 
-/** Everything that asks the platform. */
-export interface Platform {
-  connection: Connection
-  reconciler: Reconciler
+/** The platform, and what was noted of the calls to it. */
+interface WatchedPlatform extends Platform {
   http: HttpTransport
   last: LastCall
   events: readonly TelemetryEvent[]
@@ -49,7 +44,7 @@ export interface CheckState {
   options: CheckOptions
   loaded?: LoadedConfig
   key?: Reloadable<SigningKey>
-  platform?: Platform
+  platform?: WatchedPlatform
 }
 
 /** The result of an earlier step that this one needs. */
@@ -66,9 +61,9 @@ function watched(transport: Transport, last: LastCall): Transport {
   }
 }
 
-function openPlatform({ io, key, loaded, options }: CheckState): Platform {
+function openWatched({ io, key, loaded, options }: CheckState): WatchedPlatform {
   const { config } = given(loaded)
-  const { clock, random, stderr } = io
+  const { clock, stderr } = io
   const level = options.verbose === true ? 'debug' : 'silent'
   const log = createLog({ level, instance: config.instance.name, clock, write: (line) => stderr.write(line) })
   const reporter = createLogReporter(log, clock)
@@ -82,10 +77,8 @@ function openPlatform({ io, key, loaded, options }: CheckState): Platform {
     reporter.observe(event)
     if (event.type === 'receiver') answered.resolve(event)
   }
-  const connection = createConnection(config, { clock, random, transport, key: given(key), emit })
-  const policy = toPolicy(config, periodOf(config.schedule))
-  const reconciler = createReconciler(config, { policy, connection, transport, clock, random, emit })
-  return { connection, reconciler, http, last, events, answered: answered.promise }
+  const platform = openPlatform(config, io, { key: given(key), transport, emit })
+  return { ...platform, http, last, events, answered: answered.promise }
 }
 
 /** The step of a call to the platform that failed. */
@@ -120,7 +113,7 @@ function certificateStep({ io, key, loaded, options }: CheckState): Step {
 }
 
 async function tokenStep(checked: CheckState): Promise<Step> {
-  checked.platform = openPlatform(checked)
+  checked.platform = openWatched(checked)
   const { connection, events, last } = checked.platform
   try {
     await connection.tokens.get(checked.io.signal)

@@ -1,6 +1,8 @@
-// Lists the selected records and puts them into the backlog of a command's reconciler.
-import type { WebhookRecord } from '../../platform/record.ts'
+// Finds the selected records on the platform, and puts them into the backlog of a command's reconciler.
+import type { PlatformClient } from '../../platform/client.ts'
+import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { createTimeZone, laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
+import { maxPageSize } from '../../platform/wire.ts'
 import { failureOf, isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import { sweep } from '../../reconcile/sweep/sweep.ts'
@@ -8,8 +10,42 @@ import { slidingWindow, type Span } from '../../reconcile/window.ts'
 import { isAbort } from '../../runtime/errors.ts'
 import { finish } from '../../runtime/steps.ts'
 import type { Session } from '../session.ts'
-import { recordsOfEvent } from './event-records.ts'
 import type { RecordSelection } from './select.ts'
+
+export interface EventRecords {
+  /** Each id once, in any status. */
+  records: WebhookRecord[]
+  unreadable: UnreadableRow[]
+  /** Rows of other events: the platform ignores the filter. */
+  foreign: number
+}
+
+/** An event has a record for each subscription: more pages than this do not answer the question. */
+const maxPages = 10
+
+/**
+ * The records of one event, as the platform shows them now.
+ * @throws PlatformFailure, TokenError, or the signal's reason
+ */
+export async function recordsOfEvent(
+  client: PlatformClient,
+  eventId: string,
+  signal: AbortSignal,
+): Promise<EventRecords> {
+  const records = new Map<string, WebhookRecord>()
+  const unreadable: UnreadableRow[] = []
+  let foreign = 0
+  for (let page = 0; page < maxPages; page += 1) {
+    const answer = await client.list({ eventId, page, size: maxPageSize }, signal)
+    for (const record of answer.records) {
+      if (record.eventId.toLowerCase() === eventId.toLowerCase()) records.set(record.id.toLowerCase(), record)
+      else foreign += 1
+    }
+    unreadable.push(...answer.unreadable)
+    if (answer.rows < (answer.size ?? maxPageSize)) break
+  }
+  return { records: [...records.values()], unreadable, foreign }
+}
 
 export interface Gathered {
   /** `incomplete`: a part could not be listed, or a signal came before the end. */

@@ -5,9 +5,9 @@ import { gateTable, reasonOf } from '../../reconcile/retry/gates.ts'
 import { causeTable } from '../cause-table.ts'
 import { inWords, stopsOf } from '../daemon-client.ts'
 import { cell, counted, pairs, paragraph, showSpan, table, type TableColumn } from '../format.ts'
+import type { ExplainedRecord, ReportedNext } from '../record.ts'
 import type { Session } from '../session.ts'
-import type { CommandRound } from './look.ts'
-import { stopTable, type ExplainedRecord, type ReportedNext, type RetriedRecord, type RoundReport } from './report.ts'
+import { stopTable, type CommandRound, type RetriedRecord, type RoundReport } from './report.ts'
 
 const maxBad = 20
 

@@ -1,26 +1,18 @@
-// The report of a round, as `--json` prints it, and the exit code that follows from it. Pure functions.
-import { retryResults, type FoundStatus, type RetryResult } from '../../platform/operations.ts'
-import { toDate, type CauseStatus } from '../../ops/causes.ts'
-import {
-  decide,
-  nextRetryOf,
-  noRetry,
-  type Counts,
-  type Decision,
-  type NextRetry,
-  type Situation,
-  type Verdict,
-} from '../../reconcile/decide.ts'
-import type { Policy } from '../../reconcile/policy.ts'
-import type { WebhookRecord } from '../../platform/record.ts'
+// The report of a round, as `--json` prints it: decisions, causes, an estimate of the time, and the exit code that follows from it.
+import { type CauseStatus, groupByCause, showCause } from '../../ops/causes.ts'
+import { type FoundStatus, type RetryResult, retryResults } from '../../platform/operations.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
-import type { FailedRecord } from '../../reconcile/failed-record.ts'
-import { sentenceOf, type Because } from '../../reconcile/reasons.ts'
+import { type Counts, type Situation } from '../../reconcile/decide.ts'
+import { estimateDrain } from '../../reconcile/drain.ts'
 import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import { exitCode, type ExitCode } from '../../runtime/errors.ts'
-import type { RecordSelection } from './select.ts'
+import { type AskedDaemon, openCircuitsOf, pausedSince, situationOf } from '../daemon-client.ts'
+import { asIso, explainRecord, type ExplainedRecord } from '../record.ts'
+import type { Session, SessionOptions } from '../session.ts'
+import { type Gathered } from './gather.ts'
+import type { RecordSelection, SelectionFlags } from './select.ts'
 
 /** The end of a round before every due record was retried and had an outcome, and the advice for the operator. */
 export const stopTable = {
@@ -130,86 +122,6 @@ export function createRetryTally(): RetryTally {
   }
 }
 
-/** When something is retried next, and what that waits for; null when no clock tells. */
-export interface ReportedNext {
-  nextRetry: string | null
-  nextRetryBy: NextRetry['by']
-}
-
-/** A decision, or what holds before any: the status in place of `failed`, or a place outside the window. */
-export type State = Decision | Exclude<WebhookRecord['status'], 'failed'> | 'outside' | 'settling'
-
-/** One record as the platform shows it, with what is decided of it and why. */
-export interface ExplainedRecord
-  extends
-    Pick<FailedRecord, 'attempts' | 'eventId' | 'eventType' | 'responseStatusCode' | 'subscriptionId'>,
-    ReportedNext {
-  webhookId: string
-  status: WebhookRecord['status']
-  state: State
-  event: string | null
-  lastAttempt: string | null
-  leavesWindow: string | null
-  /** The rule that matched, and its sentence. */
-  why: Because
-  explanation: string
-}
-
-export function asIso(ms: number | undefined): string | null {
-  return toDate(ms)?.toISOString() ?? null
-}
-
-export function reportNext({ at, by }: NextRetry): ReportedNext {
-  return { nextRetry: asIso(at), nextRetryBy: by }
-}
-
-export interface ExplainOptions {
-  policy: Policy
-  situation: Situation
-  /** Default: `failed`. */
-  status?: WebhookRecord['status']
-  /** True for a record that an operator selected, in the window or not. */
-  isSelected?: boolean
-}
-
-type Stated = Pick<Verdict, 'because'> & { state: State; next: NextRetry }
-
-function stateOf(
-  entry: FailedRecord,
-  leavesAt: number,
-  { isSelected, policy, situation, status }: ExplainOptions,
-): Stated {
-  if (status !== undefined && status !== 'failed') return { state: status, because: status, next: noRetry }
-  const verdict = decide(entry, policy, situation)
-  const { because, decision, dueAt } = verdict
-  const decided = { state: decision, because, next: nextRetryOf(verdict, situation, leavesAt) }
-  if (decision === 'excluded' || isSelected === true) return decided
-  if (leavesAt < situation.now) return { state: 'outside', because: 'outside', next: noRetry }
-  const settledAt = entry.eventAt + policy.window.settle
-  if (settledAt <= situation.now || decision === 'exhausted') return decided
-  const settling = { ...verdict, decision: 'backing-off', dueAt: Math.max(settledAt, dueAt) } as const
-  return { state: 'settling', because: 'settling', next: nextRetryOf(settling, situation, leavesAt) }
-}
-
-/** A pure function of the record, the policy and the situation: `explain` shows one, `plan --records` many. */
-export function explainRecord(entry: FailedRecord, options: ExplainOptions): ExplainedRecord {
-  const { attempts, eventId, eventType, responseStatusCode, subscriptionId } = entry
-  const leavesAt = entry.eventAt + options.policy.window.lookback
-  const { because, next, state } = stateOf(entry, leavesAt, options)
-  return {
-    webhookId: entry.id,
-    ...{ eventId, subscriptionId, eventType, attempts, responseStatusCode },
-    status: options.status ?? 'failed',
-    state,
-    event: asIso(entry.eventAt),
-    lastAttempt: entry.lastAttemptLocal === null ? null : asIso(entry.lastAt),
-    leavesWindow: asIso(leavesAt),
-    why: because,
-    explanation: sentenceOf(because),
-    ...reportNext(next),
-  }
-}
-
 /** `schemaVersion` follows SemVer's major: fields are added, not changed. Times are ISO 8601 in UTC. */
 export interface RoundReport {
   schemaVersion: 2
@@ -273,6 +185,155 @@ export interface RoundReport {
   /** With --records: all that were selected. */
   records?: readonly ExplainedRecord[]
   exitCode: ExitCode
+}
+
+export interface RoundOptions extends SessionOptions, SelectionFlags {
+  records?: true
+  yes?: true
+}
+
+export type RoundCommand = RoundReport['command']
+
+/** Everything that one round knows. Times in epoch ms. */
+export interface CommandRound {
+  command: RoundCommand
+  selection: RecordSelection
+  options: RoundOptions
+  session: Session
+  gathered: Gathered
+  startedAt: number
+  /** Monotonic. */
+  started: number
+  /** The moment of all decisions, on the platform's clock. */
+  decidedAt: number
+  receiverUp: boolean | undefined
+  daemon: AskedDaemon
+  /** What the daemon recovered while the list was read. */
+  recoveredMeanwhile: number
+  dryRun: boolean
+  /** Mean time of a call to the platform so far. */
+  secondsPerCall: number
+}
+
+/**
+ * The situation of a subscription's records. The daemon's own gates hold for its own records, not for selected ones. Where
+ * retries are switched off, a round plans as if they were on.
+ */
+export function situationIn(
+  { daemon, decidedAt: now, receiverUp, selection }: CommandRound,
+  subscriptionId: string,
+): Situation {
+  if (receiverUp === false) return { now, gate: 'receiver-down', stopsForMs: Infinity }
+  return { now, ...(selection.by === 'due' && situationOf(daemon, subscriptionId, 'disabled')) }
+}
+
+export interface PaceLimits {
+  /** Calls a second to the platform that are allowed at present. */
+  callsPerSecond: number
+  /** Maximum retries a second; undefined: no limit of their own. */
+  retriesPerSecond: number | undefined
+  /** Maximum retries in flight. */
+  concurrency: number
+  /** How long a call takes, in seconds, as far as it was measured; 0 when it was not. */
+  secondsPerCall: number
+}
+
+/** One retry, and its share of the checks of outcomes. @see docs/architecture.md "Outcomes" */
+const callsPerRecord = 1.05
+
+/** Retries per second. */
+export function permittedPace(limits: PaceLimits): number {
+  return Math.min(
+    limits.callsPerSecond / callsPerRecord,
+    limits.retriesPerSecond ?? Infinity,
+    limits.secondsPerCall > 0 ? limits.concurrency / limits.secondsPerCall : Infinity,
+  )
+}
+
+/** Rounds of outcomes that a circuit needs for so many records: its limit doubles with each. */
+export function slowStartRounds(records: number, initialLimit: number): number {
+  return Math.ceil(Math.log2(records / initialLimit + 1))
+}
+
+function causesOf(round: CommandRound): CauseStatus[] {
+  const { policy, reconciler } = round.session
+  const situationOf = (subscriptionId: string): Situation => situationIn(round, subscriptionId)
+  const options = { policy, situationOf, maxCauses: Infinity, maxExhausted: 0 }
+  return groupByCause(reconciler.backlog.entries(), options).list.map((cause) => showCause(cause))
+}
+
+function estimateOf(
+  { secondsPerCall, session: { config, reconciler } }: CommandRound,
+  records: number,
+): RoundReport['estimate'] {
+  const { circuit, outcome, retry } = config
+  const callsPerSecond = reconciler.rate.limit()
+  const { concurrency, maxPerSecond: retriesPerSecond } = retry
+  const pace = permittedPace({ callsPerSecond, retriesPerSecond, concurrency, secondsPerCall })
+  const rounds = circuit.enabled ? slowStartRounds(records, circuit.initialLimit) : 1
+  const drain = estimateDrain({
+    pending: records,
+    backingOff: 0,
+    notBefore: rounds * outcome.firstCheck,
+    recoveredPerMs: pace / 1000,
+    now: 0,
+  })
+  const seconds = Math.round((drain?.doneAt ?? 0) / 1000)
+  return { records, seconds, callsPerSecond: Math.round(callsPerSecond * 10) / 10 }
+}
+
+function daemonOf({ daemon, recoveredMeanwhile: recovered }: CommandRound): RoundReport['daemon'] {
+  if ('problem' in daemon) return daemon
+  const { gates, instance, url } = daemon
+  const holding = gates.map(({ gate }) => gate)
+  return { url, instance, holding, pausedSince: pausedSince(daemon), openCircuits: openCircuitsOf(daemon), recovered }
+}
+
+function listingOf({ failure, found, moved, result }: CommandRound['gathered']): RoundReport['listing'] {
+  if (failure === undefined) return { result, found, moved }
+  const { advice, message, reason, rejected, stage } = failure
+  return { result, found, moved, failure: { stage, reason, rejected, message, advice } }
+}
+
+export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
+  const { command, decidedAt, gathered, options, selection, session, startedAt } = round
+  const { reconciler } = session
+  const leftOut = reconciler.backlog.leftOut.counts()
+  const { counts: failed } = reconciler.backlog.summary(decidedAt, (id) => situationIn(round, id).gate)
+  return {
+    schemaVersion: 2,
+    command,
+    instance: session.instance,
+    platform: session.platform,
+    startedAt: new Date(startedAt).toISOString(),
+    seconds: Math.round(session.clock.monotonic() - round.started) / 1000,
+    selection: { by: selection.by },
+    listing: listingOf(gathered),
+    decidedAt: gathered.result === 'failed' ? null : asIso(decidedAt),
+    failed,
+    notFailed: gathered.notFailed,
+    notFound: gathered.notFound,
+    leftOut: Object.values(leftOut).reduce((sum, count) => sum + count, 0) - leftOut.excluded,
+    receiver: round.receiverUp === undefined ? null : { up: round.receiverUp },
+    daemon: daemonOf(round),
+    causes: causesOf(round),
+    estimate: estimateOf(round, failed.due),
+    dryRun: round.dryRun,
+    retriesEnabled: session.config.retry.enabled,
+    sums: { retried: 0, resolved: 0, refused: 0, recovered: 0, 'failed-again': 0, unknown: 0 },
+    retries: Object.fromEntries(retryResults.map((name) => [name, 0])) as Record<RetryResult, number>,
+    blocked: 0,
+    awaiting: 0,
+    cutOff: 0,
+    stoppedBy: null,
+    retried: [],
+    ...(options.records === true && {
+      records: [...reconciler.backlog.entries()].map((entry) => {
+        const situation = situationIn(round, entry.subscriptionId)
+        return explainRecord(entry, { policy: session.policy, situation, isSelected: selection.by !== 'due' })
+      }),
+    }),
+  }
 }
 
 /** The exit code of a round that ended. */

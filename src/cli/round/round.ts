@@ -1,20 +1,136 @@
 // One round for three commands: select, decide, retry unless it is a dry run, report. `plan` and `retry` select; `once` takes what is due.
-import { createGrace } from '../../ops/grace.ts'
 import type { TelemetryEvent } from '../../observe/events.ts'
+import { createGrace } from '../../ops/grace.ts'
 import { decide } from '../../reconcile/decide.ts'
 import type { FailedRecord } from '../../reconcile/failed-record.ts'
-import { exitCode, type ExitCode } from '../../runtime/errors.ts'
-import { pausedSince } from '../daemon-client.ts'
-import { bar, createMoments, showSpan } from '../format.ts'
+import type { Reconciler, RetrySignals } from '../../reconciler.ts'
+import { exitCode, type ExitCode, isAbort, UsageError } from '../../runtime/errors.ts'
+import { runTogether } from '../../runtime/run-together.ts'
+import { askDaemon, type AskedDaemon, pausedSince, recoveredBetween } from '../daemon-client.ts'
+import { bar, counted, createMoments, showSpan } from '../format.ts'
 import type { Io } from '../io.ts'
-import { inSession, unavailable, type Session } from '../session.ts'
-import { confirmRetry } from './confirm-retry.ts'
-import { look, type CommandRound, type RoundOptions } from './look.ts'
-import { createRetryTally, judge, type RetryTally, type RoundReport, type StoppedBy } from './report.ts'
+import { askReceiver, inSession, type Session, unavailable } from '../session.ts'
+import { gather } from './gather.ts'
 import { toText } from './report-text.ts'
-import { runReconciler } from './run-reconciler.ts'
+import {
+  createRetryTally,
+  judge,
+  toReport,
+  type CommandRound,
+  type RetryTally,
+  type RoundOptions,
+  type RoundReport,
+  type StoppedBy,
+} from './report.ts'
 import { configFor, selectionOf } from './select.ts'
-import { toReport } from './to-report.ts'
+
+/** Lists and decides; retries nothing. */
+async function look(
+  { command, options, selection, session }: Pick<CommandRound, 'command' | 'options' | 'selection' | 'session'>,
+  io: Io,
+): Promise<CommandRound> {
+  const { clock, config, reconciler, progress, stop, target } = session
+  const [startedAt, started] = [clock.now(), clock.monotonic()]
+  const calls = { count: 0, seconds: 0 }
+  const answered = Promise.withResolvers<void>()
+  session.listen((event) => {
+    if (event.type === 'receiver') answered.resolve()
+    if (event.type !== 'platform-request') return
+    calls.count += 1
+    calls.seconds += event.seconds
+    if (selection.by === 'due')
+      progress.show(() => `Listing the failed records of ${target}: ${reconciler.backlog.size()} so far ...`)
+  })
+  const ask = async (): Promise<AskedDaemon> => {
+    try {
+      return await askDaemon(config.server, io)
+    } catch (error) {
+      if (!isAbort(error, stop)) throw error
+      return { url: '', problem: 'not asked' }
+    }
+  }
+  const daemonBefore = await ask()
+  const gathered = await gather(selection, session, (found) => {
+    progress.show(() => `Looking for the selected records of ${target}: ${found} found so far ...`)
+  })
+  if (command === 'plan') stop.throwIfAborted()
+  const isKnown = gathered.result !== 'failed' && !stop.aborted
+  const hasHealth = config.receiver.healthUrl !== undefined
+  const receiverUp =
+    command === 'plan' && isKnown && hasHealth ? await askReceiver(reconciler, answered.promise, stop) : undefined
+  const daemon = await ask()
+  return {
+    command,
+    selection,
+    options,
+    session,
+    gathered,
+    startedAt,
+    started,
+    decidedAt: reconciler.client.now(),
+    receiverUp,
+    daemon,
+    recoveredMeanwhile: recoveredBetween(daemonBefore, daemon),
+    dryRun: command === 'plan' || !config.retry.enabled,
+    secondsPerCall: calls.count === 0 ? 0 : calls.seconds / calls.count,
+  }
+}
+
+/** More records than this need a yes. */
+const maxUnasked = 100
+
+function question(due: readonly FailedRecord[], { moments, target }: Session): string {
+  const times = due.map(({ eventAt }) => eventAt)
+  const first = times.reduce((min, at) => Math.min(min, at), Infinity)
+  const last = times.reduce((max, at) => Math.max(max, at), -Infinity)
+  const records = counted(due.length, 'failed record')
+  return `Retry ${records} of ${target} (events from ${moments.show(first)} to ${moments.show(last)})? [y/N] `
+}
+
+/** An operator's pause in words; undefined when none is known. */
+function pauseText(daemon: AskedDaemon, { moments }: Session): string | undefined {
+  const since = pausedSince(daemon)
+  if ('problem' in daemon || since === null) return undefined
+  return `an operator has paused the daemon (${daemon.instance} at ${daemon.url}) since ${moments.show(Date.parse(since))}`
+}
+
+/** @throws UsageError without a terminal where a question is due */
+async function confirmRetry(round: CommandRound, due: readonly FailedRecord[], io: Io): Promise<boolean> {
+  const { options, session } = round
+  const { enabled } = session.service.config.retry
+  if (due.length === 0) return true
+  const paused = pauseText(round.daemon, session)
+  const isAsked = !(options.yes === true || (due.length <= maxUnasked && enabled && paused === undefined))
+  if (isAsked && io.ask === undefined) {
+    const many = `${due.length} records are more than ${maxUnasked}`
+    const why = paused ?? (enabled ? many : 'retry.enabled is false')
+    throw new UsageError(`${why}, and there is no terminal to ask at: add --yes to retry them on ${session.target}`)
+  }
+  if (paused !== undefined) session.progress.output.write(`Note: ${paused}.\n`)
+  if (!isAsked || io.ask === undefined) return true
+  session.progress.clear()
+  if (!enabled) io.stderr.write('retry.enabled is false: the daemon retries nothing automatically.\n')
+  const answer = await io.ask(question(due, session), session.stop)
+  return /^\s*y(?:es)?\s*$/i.test(answer ?? '')
+}
+
+/**
+ * Retries what was due at `onlyDueAt` (epoch ms of the platform's clock) and follows it to its outcome; what becomes due
+ * meanwhile is not for this round. Resolves when nothing is left that could be done or waited for.
+ * Rejects with the first bug that any part met.
+ */
+async function runReconciler(
+  { confirm, receiver, retry }: Reconciler,
+  { stop, kill }: RetrySignals,
+  onlyDueAt: number,
+): Promise<void> {
+  const over = new AbortController()
+  async function round(signal: AbortSignal): Promise<void> {
+    await retry({ stop: AbortSignal.any([stop, signal]), kill }, { onlyDueAt })
+    over.abort(new Error('the round is over'))
+  }
+  await runTogether([round, receiver.run, confirm], over.signal)
+}
 
 /** Records that were due then and have not been retried since. */
 function dueRecords({ decidedAt, session: { reconciler, policy } }: CommandRound): FailedRecord[] {

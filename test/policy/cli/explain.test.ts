@@ -1,7 +1,7 @@
 // Why a record is, or is not, retried: each reason in words, in the order in which the daemon decides, with when it is due next.
 import { describe, expect, test } from 'vitest'
 import { awaitedRemarks } from '../../../src/cli/explain.ts'
-import { asIso, explainRecord, type ExplainedRecord, type ExplainOptions } from '../../../src/cli/round/report.ts'
+import { asIso, explainRecord, type ExplainedRecord, type ExplainOptions } from '../../../src/cli/record.ts'
 import { loadWith } from '../../support/configuration.ts'
 import { toPolicy } from '../../../src/reconciler.ts'
 import { createTimeZone } from '../../../src/platform/time-zone.ts'

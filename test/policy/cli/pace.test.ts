@@ -1,6 +1,6 @@
 // The pace that is permitted: bounded by the rate, by the receiver's limit and by slots; and how a circuit starts slowly.
 import { expect, test } from 'vitest'
-import { permittedPace, slowStartRounds, type PaceLimits } from '../../../src/cli/round/pace.ts'
+import { permittedPace, slowStartRounds, type PaceLimits } from '../../../src/cli/round/report.ts'
 
 const limits: PaceLimits = { callsPerSecond: 20, retriesPerSecond: undefined, concurrency: 8, secondsPerCall: 0.1 }
 
