@@ -4,9 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { client } from '../sandbox/client.ts'
-import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
+import { envOf, missing, seedCauses, team } from '../support/causes.ts'
 import { noCounts } from '../../src/reconcile/decide.ts'
-import { systemClock } from '../../src/runtime/clock.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
 import { createGate, seedDue, startPlatform } from '../support/gate.ts'
@@ -351,9 +350,6 @@ describe("retry during an operator's pause", () => {
 })
 
 describe('what a command says of the platform', () => {
-  const lastHour = (sandbox: Awaited<ReturnType<typeof startPlatform>>): string =>
-    sandbox.addWebhook({ eventInstant: systemClock.now() - 3 * hour, attempts: 1 })
-
   test.each([
     [
       'a wrong realm',
@@ -414,15 +410,6 @@ describe('what a command says of the platform', () => {
     const { code, err, out } = await runCommand(['once'], { env: await envOf(sandbox) })
     expect({ code, out }).toEqual({ code: 4, out: '' })
     expect(err).toContain('nothing is known, because the list call failed')
-  })
-
-  test('retry: a 403 for the retry alone', async () => {
-    const faults = [{ operation: 'retry', fault: { kind: 'status', status: 403 } }] as const
-    await using sandbox = await startPlatform({ faults: [...faults] })
-    const { code, out } = await runCommand(['retry', lastHour(sandbox)], { env: await envOf(sandbox) })
-    expect(code).toBe(4)
-    expect(out).toContain('the list is allowed, the retry is not')
-    expect(out).not.toContain('webhook-reconciler check')
   })
 
   test('print-config: no query of receiver.healthUrl', async () => {

@@ -59,6 +59,15 @@ describe('retry', () => {
     })
   })
 
+  test('a permission to retry that is missing: 4', async () => {
+    const faults = [{ operation: 'retry', fault: { kind: 'status', status: 403 } }] as const
+    await using sandbox = await startPlatform({ faults: [...faults] })
+    const { code, out } = await runCommand(['retry', ...seedDue(sandbox, 1)], { env: await envOf(sandbox) })
+    expect(code).toBe(4)
+    expect(out).toContain('the list is allowed, the retry is not')
+    expect(out).not.toContain('webhook-reconciler check')
+  })
+
   test('what asks for nothing that has failed says so', async () => {
     await using sandbox = await startPlatform()
     for (const args of [
@@ -142,9 +151,9 @@ describe('retry', () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 100)
     const off = await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
-    const blocked = await runCommand(['retry', '--since', '7d'], { env: off })
-    expect(blocked.code).toBe(2)
-    expect(blocked.err).toContain('retry.enabled is false, and there is no terminal')
+    const held = await runCommand(['retry', '--since', '7d'], { env: off })
+    expect(held.code).toBe(2)
+    expect(held.err).toContain('retry.enabled is false, and there is no terminal')
     expect((await runCommand(['retry', '--since', '7d'], { env: await envOf(sandbox) })).code).toBe(0)
     seedDue(sandbox, 1)
     expect((await runCommand(['retry', '--since', '7d', '--yes'], { env: off })).code).toBe(0)
