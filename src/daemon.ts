@@ -285,7 +285,7 @@ async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): P
 /** Works until `stop`, term by term; resolves when all has ended. Rejects with the first bug, at once. */
 async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSignal): Promise<void> {
   const { clock, schedule, stop } = options
-  const { leaderElection, emit, progress, reconciler, renew } = parts
+  const { leaderElection, progress, reconciler, renew } = parts
   const [ending, electing] = [new AbortController(), new AbortController()]
   const { signal } = ending
   let hasStarted = false
@@ -293,7 +293,6 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
   function tick(): void {
     const { sweeper } = reconciler()
     if (leaderElection.isLeading()) sweeper.tick()
-    else emit({ type: 'tick-skipped', reason: 'standby' })
     progress.ticked(clock.now(), sweeper.restEndsInMs())
   }
 

@@ -1,11 +1,11 @@
 // Table of the daemon's metrics: name, type, help, labels, and how a gauge is read from the snapshot. `npm run generate` writes docs/metrics.md from it.
 import { gateNames } from '../reconcile/retry/gates.ts'
 import { reasons } from '../platform/http/http.ts'
-import { foundStatuses, retryResults } from '../platform/operations.ts'
+import { retryResults } from '../platform/operations.ts'
 import { circuitStates } from '../reconcile/retry/circuits.ts'
 import { decisions } from '../reconcile/decide.ts'
 import { outcomes } from '../reconcile/confirm/evidence.ts'
-import { skipReasons, sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
+import { sweepKinds, sweepResults } from '../reconcile/sweep/sweep-report.ts'
 import { drainOf } from '../reconcile/drain.ts'
 import { countedLevels } from './log/log.ts'
 import { expiringDecisions, type Snapshot } from './snapshot.ts'
@@ -51,16 +51,6 @@ export const metricDefinitions = {
     labels: { kind: sweepKinds },
     buckets: sweepSeconds,
   },
-  ticks_skipped_total: {
-    type: 'counter',
-    help: 'Ticks of the schedule that started no sweep: one was still running (overlap), the platform asked for a pause (paused), sweeps back off after a failure (backoff), or this instance stands by (standby).',
-    labels: { reason: skipReasons },
-  },
-  last_sweep_timestamp_seconds: {
-    type: 'gauge',
-    help: 'Time of the last sweep, of any kind, that did not fail; 0 before the first.',
-    read: ({ lastSweepAt }) => toSeconds(lastSweepAt),
-  },
   last_complete_sweep_timestamp_seconds: {
     type: 'gauge',
     help: 'Time of the last full sweep that saw the whole window; 0 before the first.',
@@ -70,16 +60,6 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'Time of the last full sweep that failed or did not see the whole window; 0 when there was none.',
     read: ({ lastIncompleteSweepAt }) => toSeconds(lastIncompleteSweepAt),
-  },
-  next_sweep_timestamp_seconds: {
-    type: 'gauge',
-    help: 'Time of the next tick of the schedule.',
-    read: ({ nextTickAt }) => nextTickAt && nextTickAt / 1000,
-  },
-  last_progress_timestamp_seconds: {
-    type: 'gauge',
-    help: 'Time of the last progress: a sweep that did not fail, a retry that was answered accepted, already-resolved, gone or rejected, or an outcome recovered or failed-again; 0 before the first.',
-    read: ({ progressAt }) => toSeconds(progressAt),
   },
   progress_due_timestamp_seconds: {
     type: 'gauge',
@@ -96,11 +76,6 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'Failed records older than the window, as of the last full sweep. The daemon does not retry them.',
     read: ({ beyondWindow }) => beyondWindow,
-  },
-  backlog_records: {
-    type: 'gauge',
-    help: 'Records in memory.',
-    read: ({ backlogRecords }) => backlogRecords,
   },
   oldest_failed_event_timestamp_seconds: {
     type: 'gauge',
@@ -121,11 +96,6 @@ export const metricDefinitions = {
     type: 'counter',
     help: "Retries that were sent, by the platform's answer.",
     labels: { result: retryResults },
-  },
-  already_resolved_total: {
-    type: 'counter',
-    help: 'Retries of records that were no longer failed, by the status that the platform found.',
-    labels: { found: foundStatuses },
   },
   outcomes_total: {
     type: 'counter',

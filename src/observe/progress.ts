@@ -28,7 +28,6 @@ export interface ProgressState {
   /** When a full sweep last saw the whole window, and when one last did not. */
   lastCompleteSweepAt: number | undefined
   lastIncompleteSweepAt: number | undefined
-  progressAt: number | undefined
   progressDueAt: number
   /** How many retries in a row the platform did not accept, and the last one's reason. */
   notAccepted: { inARow: number; reason?: Reason }
@@ -66,7 +65,6 @@ const nothingSeen: Omit<ProgressState, 'startedAt' | 'progressDueAt'> = {
   lastFullSweepAt: undefined,
   lastCompleteSweepAt: undefined,
   lastIncompleteSweepAt: undefined,
-  progressAt: undefined,
   notAccepted: { inARow: 0 },
   timeOffsetMs: undefined,
 }
@@ -132,9 +130,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
       if (event.type === 'sweep') observeSweep(event.report, now)
       if (event.type === 'retry') observeRetry(event.answer)
       if (event.type === 'outcome' && event.timeOffsetMs !== undefined) known.timeOffsetMs = event.timeOffsetMs
-      if (!isProgress(event)) return
-      known.progressAt = now
-      moveOn(now)
+      if (isProgress(event)) moveOn(now)
     },
     ticked(now, restEndsInMs) {
       // A tick during the rest starts no sweep; the next one may.

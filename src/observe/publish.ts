@@ -33,7 +33,6 @@ export function publishEvent(metrics: Metrics, event: TelemetryEvent): void {
     case 'retry': {
       const { answer } = event
       if (answer.sent) metrics.add('retries_total', { result: answer.result })
-      if (answer.found !== undefined) metrics.add('already_resolved_total', { found: answer.found })
       return
     }
     case 'outcome':
@@ -47,9 +46,6 @@ export function publishEvent(metrics: Metrics, event: TelemetryEvent): void {
       return
     case 'sweep':
       publishSweep(metrics, event.report)
-      return
-    case 'tick-skipped':
-      metrics.add('ticks_skipped_total', { reason: event.reason })
       return
     case 'unreadable':
       metrics.add('unreadable_records_total', {}, event.rows.length)

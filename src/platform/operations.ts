@@ -96,8 +96,7 @@ export const retryResults = [
 export type RetryResult = (typeof retryResults)[number]
 
 /** The status that the platform found instead of `failed`. */
-export const foundStatuses = ['processing', 'successful', 'other'] as const
-export type FoundStatus = (typeof foundStatuses)[number]
+export type FoundStatus = 'processing' | 'successful' | 'other'
 
 export interface RetryAnswer {
   result: RetryResult

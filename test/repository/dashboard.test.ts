@@ -123,6 +123,7 @@ test('is anyone hurt comes first, then the flow, the platform and the process', 
     expect.arrayContaining([
       'Oldest missing event',
       'Backlog by decision',
+      'Why nothing goes out',
       'Expiring, not exhausted',
       'Last complete sweep',
       'Access token',

@@ -77,7 +77,7 @@ test('a wrong query would be found out', () => {
     'sum(webhook_reconciler_sweep_total)',
     'webhook_reconciler_circuits{stat="open"}',
     'webhook_reconciler_circuits{state=~"open|ajar"}',
-    'rate(webhook_reconciler_backlog_records_count[5m])',
+    'rate(webhook_reconciler_awaiting_webhooks_count[5m])',
     'nodejs_eventloop_lag_seconds',
   ]
   for (const query of wrong) expect(problemsOf(query), query).toHaveLength(1)

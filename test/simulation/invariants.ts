@@ -32,6 +32,8 @@ export interface ProcessWatch extends NetworkWatch, DeadReceivers {
   ended(record: SimulatedRecord): void
   /** Compares what it shows with what was seen. */
   scraped(sight: Sight): void
+  /** Holds the number of records in memory to its bound. */
+  heartbeat(backlogRecords: number): void
   books(): Readonly<Books>
   /** Retries whose outcome it owes. */
   owed(): number
@@ -292,9 +294,9 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     exercise: options.tally.exercise,
   })
 
-  function checkMetric(metrics: ReadonlyMap<string, number>, metric: string, most: number): void {
-    const value = metrics.get(metric) ?? 0
-    if (value > most) violate('bounds', `shows ${metric} ${value}, ${most} are allowed`)
+  function checkBound(name: string, value: number): void {
+    const most = config.backlog.maxRecords
+    if (!(value <= most)) violate('bounds', `shows ${name} ${value}, ${most} are allowed`)
   }
 
   function checkBooks(metrics: ReadonlyMap<string, number>): void {
@@ -372,10 +374,12 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     },
     scraped(sight) {
       const { isLast, metrics } = sight
-      checkMetric(metrics, 'backlog_records', config.backlog.maxRecords)
-      checkMetric(metrics, 'awaiting_webhooks', config.backlog.maxRecords)
+      checkBound('awaiting_webhooks', metrics.get('awaiting_webhooks') ?? 0)
       if (isLast) checkBooks(metrics)
       for (const watcher of watchers) watcher.scraped?.(sight)
+    },
+    heartbeat(backlogRecords) {
+      checkBound('backlogRecords', backlogRecords)
     },
     books: () => books,
     owed: () => knowledge.owed().size,

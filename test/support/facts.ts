@@ -110,7 +110,6 @@ export const everyFact = {
   retry: retryFact({ result: 'accepted', reason: 'ok', sent: true }),
   trouble: { type: 'trouble', trouble: 'platform' },
   sweep: sweepFact(),
-  'tick-skipped': { type: 'tick-skipped', reason: 'overlap' },
   'slice-skipped': { type: 'slice-skipped', sweepId: 'abcd1234', span: { from: 60, to: 61 }, reason: 'timeout' },
   unreadable: { type: 'unreadable', sweepId: 'abcd1234', rows: [{ unreadable: true, id: webhookId, field: 'status' }] },
   unexpected: { type: 'unexpected', sweepId: 'abcd1234', time: 2, status: 3 },

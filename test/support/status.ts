@@ -53,7 +53,6 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     keyReloadSuccessful: undefined,
     lastSweepAt: undefined,
     lastIncompleteSweepAt: undefined,
-    progressAt: undefined,
     progressDueAt: 0,
     recoveryTargetMs: 0,
     history: [],

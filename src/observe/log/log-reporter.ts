@@ -333,7 +333,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
         case 'pause-followed':
           return log.event('pause_followed', { paused: event.paused })
         case 'token-request':
-        case 'tick-skipped':
           return
         default:
           event satisfies never

@@ -8,8 +8,6 @@ export const sweepKinds = ['full', 'recent'] as const
 export type SweepKind = (typeof sweepKinds)[number]
 export const sweepResults = ['complete', 'incomplete', 'failed'] as const
 export type SweepResult = (typeof sweepResults)[number]
-export const skipReasons = ['overlap', 'paused', 'backoff', 'standby'] as const
-export type SkipReason = (typeof skipReasons)[number]
 
 /** Counts of a sweep so far. */
 export interface SweepTally {
@@ -39,7 +37,6 @@ export interface SweepReport extends SweepTally {
 
 export type SweeperEvent =
   | { type: 'sweep'; report: SweepReport }
-  | { type: 'tick-skipped'; reason: SkipReason }
   | ({ type: 'slice-skipped'; sweepId: string } & SkippedSlice)
   | { type: 'unreadable'; sweepId: string; rows: readonly UnreadableRow[] }
   | { type: 'unexpected'; sweepId: string; time: number; status: number }

@@ -6,7 +6,7 @@ import { createPlatformBackoff } from '../platform-backoff.ts'
 import type { Policy } from '../policy.ts'
 import type { Backlog } from '../retry/backlog.ts'
 import type { PlatformBreaker } from '../retry/platform-breaker.ts'
-import type { SkipReason, SweepKind } from './sweep-report.ts'
+import type { SweepKind } from './sweep-report.ts'
 
 /** Targets of a sweep: the whole window, its newest part, or the left-out records. */
 export type SweepTarget = 'full' | 'recent' | 'left-out'
@@ -28,8 +28,8 @@ export interface SweepScheduleOptions {
 }
 
 export interface SweepSchedule {
-  /** A tick of the schedule: requests the sweep that is due, or returns the reason why none starts. */
-  tick(): SkipReason | undefined
+  /** A tick of the schedule: requests the sweep that is due, if one may start. */
+  tick(): void
   /** Returns the sweep to make now, and clears the request. */
   next(): SweepTarget | undefined
   /** Milliseconds until `next` may return another sweep; undefined when only a tick can bring one. */
@@ -106,16 +106,14 @@ export function createSweepSchedule(options: SweepScheduleOptions): SweepSchedul
   return {
     tick() {
       // Retry-After is in force: a sweep would only wait, and block the next one.
-      if (rate.pausedForMs() > 0) return 'paused'
+      if (rate.pausedForMs() > 0) return
       if (asked !== undefined || underWay.size > 0) {
-        if (asked !== undefined || underWay.has('recent') || isRecentWanted || !hasRested('recent')) return 'overlap'
-        isRecentWanted = true
-        return undefined
+        if (asked === undefined && !underWay.has('recent') && hasRested('recent')) isRecentWanted = true
+        return
       }
-      if (backsOff()) return 'backoff'
+      if (backsOff()) return
       if (hasRested('full')) ask('full')
       else if (hasRested('recent')) ask('recent')
-      return undefined
     },
     next() {
       const target = asked ?? (hasRoomForLeftOut() ? 'left-out' : undefined)

@@ -314,8 +314,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   return {
     tick() {
       forget()
-      const reason = schedule.tick()
-      if (reason !== undefined) emit({ type: 'tick-skipped', reason })
+      schedule.tick()
     },
     next: () => schedule.next(),
     msUntilNext: () => schedule.msUntilNext(),

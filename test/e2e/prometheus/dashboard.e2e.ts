@@ -21,8 +21,10 @@ const leader = {
   [`${own}failed_webhooks{decision="due"}`]: constant(7),
   [`${own}failed_webhooks{decision="exhausted"}`]: constant(3),
   [`${own}oldest_failed_event_timestamp_seconds`]: constant(600),
+  [`${own}gates{gate="paused"}`]: constant(1),
+  [`${own}gates{gate="circuit"}`]: constant(0),
 }
-const standby = { ...standbySeries(minutes), ...common }
+const standby = { ...standbySeries(minutes), ...common, [`${own}gates{gate="not-leader"}`]: constant(1) }
 
 /** Panel, query by its legend, and the values by label at minute 30 (1,800 s), as promtool writes them. */
 const expected: [panel: string, legend: string, samples: { labels: string; value: number }[]][] = [
@@ -40,6 +42,7 @@ const expected: [panel: string, legend: string, samples: { labels: string; value
       { labels: '{state="open"}', value: 0 },
     ],
   ],
+  ['Why nothing goes out', '{{gate}}', [{ labels: '{gate="paused"}', value: 1 }]],
   ['Rate limit and throttle', 'calls allowed', [{ labels: '{}', value: 20 }]],
   ['Awaiting and in flight', 'paused', [{ labels: '{}', value: 0 }]],
   [

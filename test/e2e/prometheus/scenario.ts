@@ -35,10 +35,8 @@ export function healthySeries(minutes: number): Series {
     process_start_time_seconds: constant(0),
     [`${own}build_info{version="1",node_version="v26"}`]: constant(1),
     [`${own}progress_due_timestamp_seconds`]: rising(180, 60),
-    [`${own}last_progress_timestamp_seconds`]: rising(0, 60),
     [`${own}last_complete_sweep_timestamp_seconds`]: rising(0, 60),
     [`${own}last_incomplete_sweep_timestamp_seconds`]: constant(0),
-    [`${own}next_sweep_timestamp_seconds`]: rising(60, 60),
     [`${own}recovery_target_seconds`]: constant(3600),
     [`${own}oldest_failed_event_timestamp_seconds`]: constant(0),
     [`${own}failed_webhooks{decision="exhausted"}`]: constant(0),
@@ -79,7 +77,6 @@ export function standbySeries(minutes: number): Series {
   return {
     ...healthySeries(minutes),
     [leader]: `0x${minutes}`,
-    [`${own}last_progress_timestamp_seconds`]: `0x${minutes}`,
     [`${own}last_complete_sweep_timestamp_seconds`]: `0x${minutes}`,
     [`${own}progress_due_timestamp_seconds`]: `60+60x${minutes}`,
     [`${own}circuits{state="closed"}`]: `0x${minutes}`,

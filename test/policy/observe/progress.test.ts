@@ -32,7 +32,7 @@ describe('progress', () => {
   ])('is %s', (_name, fact) => {
     const { progress } = progressOf(minute)
     progress.observe(fact, start + 5)
-    expect(progress.state().progressAt).toBe(start + 5)
+    expect(progress.state().progressDueAt).toBe(start + 3 * minute)
   })
 
   test.each<[string, TelemetryEvent]>([
@@ -41,18 +41,17 @@ describe('progress', () => {
     ['a retry that was not sent', retryFact({ result: 'accepted', reason: 'ok', sent: false })],
     ['a call', everyFact['platform-request']],
     ['a token', everyFact['token-refreshed']],
-    ['a tick that was skipped', everyFact['tick-skipped']],
   ])('is not %s', (_name, fact) => {
     const { progress } = progressOf(minute)
     progress.observe(fact, start + 5)
-    expect(progress.state().progressAt).toBeUndefined()
+    expect(progress.state().progressDueAt).toBe(start + 2 * minute)
   })
 
   test('is a retry whose answer is about the record', () => {
     const telling = retryResults.filter((result) => {
       const { progress } = progressOf(minute)
       progress.observe(retryFact({ result, reason: 'ok', sent: true }), start)
-      return progress.state().progressAt !== undefined
+      return progress.state().progressDueAt > start + 2 * minute
     })
     expect(telling).toEqual(['accepted', 'already-resolved', 'gone', 'rejected'])
   })

@@ -77,16 +77,11 @@ describe('names and labels', () => {
     const contract = {
       sweeps_total: ['kind', 'result'],
       sweep_duration_seconds: ['kind'],
-      ticks_skipped_total: ['reason'],
-      last_sweep_timestamp_seconds: [],
       last_complete_sweep_timestamp_seconds: [],
-      next_sweep_timestamp_seconds: [],
       failed_webhooks: ['decision'],
       failed_webhooks_beyond_window: [],
-      backlog_records: [],
       oldest_failed_event_timestamp_seconds: [],
       retries_total: ['result'],
-      already_resolved_total: ['found'],
       platform_requests_total: ['operation', 'reason'],
       platform_request_duration_seconds: ['operation'],
       platform_request_rate_limit: [],
@@ -115,7 +110,6 @@ describe('names and labels', () => {
       throttled_until_timestamp_seconds: [],
       log_messages_total: ['level'],
       log_lines_dropped_total: [],
-      last_progress_timestamp_seconds: [],
       progress_due_timestamp_seconds: [],
       last_incomplete_sweep_timestamp_seconds: [],
       key_reload_successful: [],
@@ -127,8 +121,6 @@ describe('names and labels', () => {
 
   test.each([
     ['sweeps_total', ['full', 'recent', 'complete', 'incomplete', 'failed']],
-    ['ticks_skipped_total', ['overlap', 'paused', 'backoff', 'standby']],
-    ['already_resolved_total', ['processing', 'successful', 'other']],
     ['access_token_refreshes_total', ['success', 'transient', 'rejected']],
     ['clock_skew_seconds', ['auth', 'api']],
     ['unexpected_records_total', ['time', 'status']],
@@ -168,13 +160,13 @@ describe('writing', () => {
     metrics.add('retries_total', { result: 'accepted' })
     metrics.add('retries_total', { result: 'accepted' }, 4)
     metrics.add('unreadable_records_total', {}, 0)
-    metrics.show(aStatusState({ backlogRecords: 7, skewMs: { auth: 0, api: -1500 } }))
+    metrics.show(aStatusState({ stuckProcessing: 7, skewMs: { auth: 0, api: -1500 } }))
     metrics.observe('sweep_duration_seconds', 61, { kind: 'full' })
     const text = await metrics.text()
     for (const line of [
       'retries_total{result="accepted"} 5',
       'unreadable_records_total 0',
-      'backlog_records 7',
+      'stuck_processing_webhooks 7',
       'clock_skew_seconds{origin="api"} -1.5',
       'sweep_duration_seconds_bucket{le="60",kind="full"} 0',
       'sweep_duration_seconds_bucket{le="300",kind="full"} 1',

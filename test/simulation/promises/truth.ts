@@ -44,7 +44,6 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     results.delete(id)
     if (told === undefined) return
     count(`retries_total{result="${resultOf(told)}"}`)
-    if (told.found !== undefined) count(`already_resolved_total{found="${told.found}"}`)
     if (isRefusal(told)) exercise('refusals are counted')
   }
 
