@@ -177,8 +177,9 @@ test.concurrent(
     const { receiverHealth } = await daemon.said('daemon_started')
     expect(receiverHealth).toBe(sandbox.receiver.healthUrl)
     await daemon.said('receiver_down', { level: 'warn' })
-    const held = async (): Promise<number> => (await daemon.metrics()).sum('failed_webhooks', { decision: 'held' })
-    await expect.poll(held).toBe(40)
+    const blocked = async (): Promise<number> =>
+      (await daemon.metrics()).sum('failed_webhooks', { decision: 'blocked' })
+    await expect.poll(blocked).toBe(40)
     expect((await daemon.metrics()).sum('receiver_up')).toBe(0)
     expect(sandbox.stats.requests.retry).toEqual({})
     expect(sandbox.receiver.counts().received).toBe(0)
