@@ -14,7 +14,6 @@ export const promises = [
   'a sweep asks for its pages',
   'a sweep that goes on where there was no room has not seen all',
   'an error under 429 is no rejection',
-  'an outcome that no check showed is no progress',
   'assertions are not of the future',
   'checks are few',
   'checks come in time',
