@@ -8,9 +8,7 @@ import { every, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import { createReconciler, toPolicy, type Reconciler, type RetrySignals } from './reconciler.ts'
 import type { TelemetryEvent, Emit } from './observe/events.ts'
-import type { Situation } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
-import { stopsForMs } from './reconcile/retry/gates.ts'
 import { createHistory, type ChartedState, type History } from './observe/history.ts'
 import { errorFields, type CountedLog } from './observe/log/log.ts'
 import type { LogOutput } from './observe/log/log-output.ts'
@@ -20,6 +18,7 @@ import { createProgress, type Progress, type ProgressState } from './observe/pro
 import type { CredentialState, Snapshot } from './observe/snapshot.ts'
 import { heartbeatFields, startedFields } from './observe/log/log-daemon.ts'
 import { createLogReporter } from './observe/log/log-reporter.ts'
+import type { Probes } from './reconcile/retry/circuits.ts'
 import { groupByCause } from './ops/causes.ts'
 import type { Listener } from './ops/listen.ts'
 import type { SharedPause } from './ops/control.ts'
@@ -99,7 +98,7 @@ function chartedOf({ backlog, circuits, pause }: Reconciler, progress: Progress,
   const { 'half-open': halfOpen, open } = circuits.counts(monotonicNow)
   const isListed = progress.state().lastFullSweepAt !== undefined
   return {
-    missing: isListed ? backlog.size() + backlog.leftOut.missing() : null,
+    missing: isListed ? backlog.size() + backlog.leftOut.missing() + progress.state().expired : null,
     circuits: open + halfOpen,
     paused: pause.since() !== undefined,
   }
@@ -332,30 +331,27 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
 
 function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<Listener> {
   const { clock, config, log, schedule, stop, version } = options
-  const { leaderElection, history, metrics, pause, policy, reconciler, snapshot } = parts
+  const { connection, leaderElection, history, metrics, pause, policy, reconciler, snapshot } = parts
   const { allowRemote, token } = config.control
 
   /** Groups every record by its cause. The server shares one answer among all clients of the same second. */
   function status(): StatusDocument {
-    const { backlog, circuits, client, gates } = reconciler()
-    const state = snapshot()
-    const views = circuits.views(clock.monotonic())
-    const pauses = new Map(views.map(({ pausesForMs, subscriptionId }) => [subscriptionId, pausesForMs]))
-    const common = { now: client.now(), stopsForMs: stopsForMs(state.gates) }
-    const situationOf = (id: string): Situation => ({ ...common, gate: gates.of(id), pausesForMs: pauses.get(id) })
+    const { backlog, circuits, situations } = reconciler()
     return toStatus({
-      ...state,
+      ...snapshot(),
       instance: config.instance.name,
       version,
+      runbookUrl: config.server.runbookUrl,
       timeZone: config.platform.timeZone,
-      circuits: views,
-      causes: groupByCause(backlog.entries(), { policy, situationOf, maxCauses, maxExhausted }),
+      utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
+      circuits: circuits.views(clock.monotonic()),
+      causes: groupByCause(backlog.entries(), { policy, situationOf: situations(), maxCauses, maxExhausted }),
       history: history.minutes(),
       recovered: history.recovered(),
     })
   }
 
-  function probe(): number | CommandRefusal {
+  function probe(): Probes | CommandRefusal {
     if (leaderElection.isLeading()) return reconciler().probe()
     const { leader = 'No instance' } = leaderElection.state()
     return { problem: `This instance stands by, and has no circuits. ${leader} leads: send the command there.` }

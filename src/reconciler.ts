@@ -9,11 +9,12 @@ import { createRateLimiter, type RateLimiter } from './platform/rate-limiter.ts'
 import type { ServerClock } from './platform/server-clock.ts'
 import { createConfirmer, type Confirmer } from './reconcile/confirm/confirmer.ts'
 import { createOutcomes, type Outcomes } from './reconcile/confirm/outcomes.ts'
+import type { Situation } from './reconcile/decide.ts'
 import type { Policy } from './reconcile/policy.ts'
 import { createBacklog, type Backlog } from './reconcile/retry/backlog.ts'
-import { createCircuits, type Circuits } from './reconcile/retry/circuits.ts'
+import { createCircuits, type Circuits, type Probes } from './reconcile/retry/circuits.ts'
 import { createDispatcher, type Dispatcher, type RetryRound } from './reconcile/retry/dispatcher.ts'
-import { createGates, type Gates, type Leadership } from './reconcile/retry/gates.ts'
+import { createGates, stopsForMs, type Gates, type Leadership } from './reconcile/retry/gates.ts'
 import { createPause, type Pause } from './reconcile/retry/operator-pause.ts'
 import { createPlanner, type Planner } from './reconcile/retry/planner.ts'
 import { createPlatformBreaker, type PlatformBreaker } from './reconcile/retry/platform-breaker.ts'
@@ -69,8 +70,10 @@ export interface Reconciler extends Pick<Parts, 'dispatcher' | 'rate' | 'sweeper
   receiver: ReceiverHealth
   breaker: PlatformBreaker
   gates: Gates
-  /** Ends the cooldowns of all open circuits; returns how many. */
-  probe(): number
+  /** Ends the cooldowns of all open circuits; returns how many, and how many others have a probe under way. */
+  probe(): Probes
+  /** The situation of each subscription's records, as it is now. */
+  situations(): (subscriptionId: string) => Situation
   state(): ReconcilerState
 }
 
@@ -251,19 +254,37 @@ export function createReconciler(
     wake: wake.sweep,
   })
 
-  function probe(): number {
-    const ended = circuits.endCooldowns(clock.monotonic())
-    emit({ type: 'operator', command: 'probe', circuits: ended })
+  function probe(): Probes {
+    const probes = circuits.probe(clock.monotonic())
+    emit({ type: 'operator', command: 'probe', circuits: probes.circuits })
     wake.retry()
-    return ended
+    return probes
+  }
+
+  function situations(): (subscriptionId: string) => Situation {
+    const [now, monotonic] = [client.now(), clock.monotonic()]
+    const stops = stopsForMs(gates.shut())
+    const views = new Map(circuits.views(monotonic).map((view) => [view.subscriptionId, view]))
+    return (subscriptionId) => {
+      const view = views.get(subscriptionId)
+      return {
+        now,
+        gate: gates.of(subscriptionId),
+        stopsForMs: stops,
+        pausesForMs: view?.pausesForMs,
+        failing: view && { since: now - view.openForMs, responseStatusCode: view.responseStatusCode },
+        closedAt: now - (monotonic - circuits.closedAt(subscriptionId)),
+      }
+    }
   }
 
   function state(): ReconcilerState {
-    const summary = backlog.summary(client.now(), gates.of)
+    const summary = backlog.summary(client.now(), situations())
     return {
       failed: summary.counts,
       oldestOpenAt: summary.oldestOpenAt,
       lastDueAt: summary.lastDueAt,
+      endless: summary.endless,
       expiring: summary.expiring,
       awaiting: outcomes.pending().size,
       backlogRecords: backlog.size(),
@@ -299,6 +320,7 @@ export function createReconciler(
     breaker,
     gates,
     probe,
+    situations,
     state,
   }
 }

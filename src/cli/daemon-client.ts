@@ -1,8 +1,9 @@
 // The running daemon's /status, as other commands read it.
 import { z } from 'zod/mini'
 import type { Config } from '../config/schema.ts'
-import { decisions, waits, type Situation } from '../reconcile/decide.ts'
-import { circuitStates } from '../reconcile/retry/circuits.ts'
+import type { StatusDocument } from '../ops/status-document.ts'
+import { span } from '../ops/words.ts'
+import type { Situation } from '../reconcile/decide.ts'
 import { gateTable, reasonOf, stopsForMs, type Gate, type ShutGate } from '../reconcile/retry/gates.ts'
 import { callDaemon, originOf } from './daemon-call.ts'
 import type { Io } from './io.ts'
@@ -16,81 +17,33 @@ export function parseAs<S extends z.ZodMiniType>(schema: S, text: string): z.inf
   }
 }
 
-const time = z.nullable(z.iso.datetime())
-
-/** The part of /status that other commands need. A daemon of another version may show more, or less of the rest. */
-const gatesSchema = z.object({
+/** Of the status document, which has one meaning while its version is the same: only whether it is one is checked. */
+const statusSchema = z.looseObject({
   schemaVersion: z.literal(2),
   instance: z.string(),
-  now: z.iso.datetime(),
-  paused: z.nullable(z.looseObject({ since: time })),
-  missing: z.optional(z.number()),
-  gates: z.array(z.looseObject({ gate: z.string(), opensInSeconds: z.optional(z.nullable(z.number())) })),
-  awaiting: z.number(),
-  circuits: z.looseObject({
-    list: z.array(
-      z.looseObject({
-        subscriptionId: z.string(),
-        pausesForSeconds: z.number(),
-        limit: z.optional(z.number()),
-        outstanding: z.optional(z.number()),
-      }),
-    ),
-  }),
+  summary: z.looseObject({ headline: z.string() }),
 })
 
-/** The part of /status that `status` shows. */
-const statusSchema = z.looseObject({
-  ...gatesSchema.shape,
-  version: z.string(),
-  summary: z.looseObject({
-    level: z.string(),
-    headline: z.string(),
-    detail: z.string(),
-    advice: z.string(),
-    notices: z.array(z.looseObject({ level: z.string(), text: z.string(), advice: z.string() })),
-  }),
-  missing: z.number(),
-  failed: z.record(z.string(), z.number()),
-  inFlight: z.number(),
-  drain: z.looseObject({
-    recoveredPerMinute: z.number(),
-    seconds: z.nullable(z.number()),
-    limitedBy: z.optional(z.nullable(z.enum(['pace', 'backoff']))),
-  }),
-  rate: z.looseObject({ callsPerSecond: z.number() }),
-  causes: z.looseObject({
-    total: z.number(),
-    list: z.array(
-      z.looseObject({
-        subscriptionId: z.string(),
-        responseStatusCode: z.nullable(z.number()),
-        records: z.number(),
-        eventTypes: z.object({
-          total: z.number(),
-          list: z.array(z.object({ eventType: z.string(), records: z.number() })),
-        }),
-        byDecision: z.record(z.enum(decisions), z.number()),
-        oldestEvent: z.nullable(z.coerce.date()),
-        nextRetry: z.nullable(z.coerce.date()),
-        nextRetryBy: z.enum(waits),
-        circuit: z.optional(z.enum(circuitStates)),
-      }),
-    ),
-    more: z.looseObject({ records: z.number() }),
-  }),
-  lastFullSweep: time,
-  nextTick: time,
-})
+/** Its keys that hold a time. */
+const timeKeys = new Set(
+  (
+    'at certificateExpires doneAt endedAt event lastAt lastAttempt lastCompleteSweep lastFullSweep nextRetry nextTick ' +
+    'now oldestEvent oldestOpenEvent openSince since startedAt tokenExpires'
+  ).split(' '),
+)
 
-export type DaemonStatus = z.infer<typeof statusSchema>
+/** The status document with its times. */
+function readDocument(text: string): StatusDocument | undefined {
+  if (parseAs(statusSchema, text) === undefined) return undefined
+  return JSON.parse(text, (key, value: unknown) =>
+    timeKeys.has(key) && typeof value === 'string' ? new Date(value) : value,
+  ) as StatusDocument
+}
 
-/** Its pause, gates and retries without an outcome, as in /status. */
-export interface DaemonState extends Omit<z.infer<typeof gatesSchema>, 'circuits'> {
+/** The daemon's state. */
+export interface DaemonState extends StatusDocument {
   /** Origin of the daemon. */
   url: string
-  /** Circuits that let no retry out: the rest of each cooldown in ms, by subscription; 0 while a probe is under way. */
-  shutCircuits: ReadonlyMap<string, number>
 }
 
 /** The daemon's state, or the reason why it is not known. */
@@ -99,54 +52,33 @@ export type AskedDaemon = { url: string; problem: string } | DaemonState
 const statusTimeoutMs = 2000
 
 /** The daemon's /status; rejects only with the signal's reason. */
-async function readAs<S extends z.ZodMiniType>(
-  schema: S,
-  url: string,
-  io: Pick<Io, 'clock' | 'signal'>,
-): Promise<{ status: z.infer<S> } | { problem: string }> {
+export async function readStatus(url: string, io: Pick<Io, 'clock' | 'signal'>): Promise<AskedDaemon> {
   const answer = await callDaemon({ url: `${url}/status`, method: 'GET', timeoutMs: statusTimeoutMs }, io)
-  if ('problem' in answer) return answer
-  const status = answer.status === 200 ? parseAs(schema, answer.body) : undefined
-  return status === undefined ? { problem: `HTTP ${answer.status}, not a daemon's status` } : { status }
-}
-
-export function readStatus(
-  url: string,
-  io: Pick<Io, 'clock' | 'signal'>,
-): Promise<{ status: DaemonStatus } | { problem: string }> {
-  return readAs(statusSchema, url, io)
+  if ('problem' in answer) return { url, ...answer }
+  const status = answer.status === 200 ? readDocument(answer.body) : undefined
+  return status === undefined ? { url, problem: `HTTP ${answer.status}, not a daemon's status` } : { ...status, url }
 }
 
 /** Pauses and circuits live in the daemon's memory: no other process knows them. */
 export async function askDaemon(server: Config['server'], io: Pick<Io, 'clock' | 'signal'>): Promise<AskedDaemon> {
   if (server.port === 0) return { url: 'server.port 0', problem: 'any free port' }
-  const url = originOf(server)
-  const read = await readAs(gatesSchema, url, io)
-  if ('problem' in read) return { url, ...read }
-  const { circuits, ...state } = read.status
-  const shutCircuits = circuits.list
-    .filter(({ limit = Infinity, outstanding = 0, pausesForSeconds: rest }) => rest > 0 || outstanding >= limit)
-    .map(({ pausesForSeconds, subscriptionId }) => [subscriptionId, pausesForSeconds * 1000] as const)
-  return { ...state, url, shutCircuits: new Map(shutCircuits) }
-}
-
-function isGate(name: string): name is Gate {
-  return Object.hasOwn(gateTable, name)
+  return readStatus(originOf(server), io)
 }
 
 /** How many more deliveries the daemon missed before than after; 0 where that is not known. */
 export function recoveredBetween(before: AskedDaemon, after: AskedDaemon): number {
   if ('problem' in before || 'problem' in after || before.instance !== after.instance) return 0
-  return Math.max(0, (before.missing ?? 0) - (after.missing ?? Infinity))
+  return Math.max(0, before.missing - after.missing)
 }
 
 /** Gates of the daemon that block everything; one of a newer version is ignored. */
 function globalGatesOf({ gates }: DaemonState): Pick<ShutGate, 'gate' | 'opensInMs'>[] {
-  return gates.flatMap(({ gate, opensInSeconds }) =>
-    isGate(gate) && gateTable[gate].blocks === 'everything'
-      ? [{ gate, opensInMs: opensInSeconds == null ? undefined : opensInSeconds * 1000 }]
-      : [],
-  )
+  return gates
+    .filter(({ gate }) => Object.hasOwn(gateTable, gate) && gateTable[gate].blocks === 'everything')
+    .map(({ gate, opensInSeconds }) => ({
+      gate,
+      opensInMs: opensInSeconds === null ? undefined : opensInSeconds * 1000,
+    }))
 }
 
 /** Why the daemon retries nothing at all now; empty when it retries. `passed` names a gate to leave out. */
@@ -156,7 +88,7 @@ export function stopsOf(daemon: AskedDaemon, passed?: Gate): readonly string[] {
 }
 
 /** Since when an operator has paused the daemon, as far as it is known. */
-export function pausedSince(daemon: AskedDaemon): string | null {
+export function pausedSince(daemon: AskedDaemon): Date | null {
   return 'problem' in daemon || daemon.paused === null ? null : (daemon.paused.since ?? daemon.now)
 }
 
@@ -164,22 +96,25 @@ export function pausedSince(daemon: AskedDaemon): string | null {
 export function situationOf(daemon: AskedDaemon, subscriptionId: string, passed?: Gate): Omit<Situation, 'now'> {
   if ('problem' in daemon) return {}
   const stops = globalGatesOf(daemon).filter(({ gate }) => gate !== passed)
-  const pausesForMs = daemon.shutCircuits.get(subscriptionId)
-  const gate = stops[0]?.gate ?? (pausesForMs === undefined ? undefined : 'circuit')
-  return { gate, stopsForMs: stopsForMs(stops), pausesForMs }
+  const circuit = daemon.circuits.list.find((one) => one.subscriptionId === subscriptionId)
+  const { limit = Infinity, outstanding = 0, pausesForSeconds = 0 } = circuit ?? {}
+  const isShut = pausesForSeconds > 0 || outstanding >= limit
+  const gate = stops[0]?.gate ?? (isShut ? 'circuit' : undefined)
+  const failing = circuit && { since: circuit.openSince.getTime(), responseStatusCode: circuit.responseStatusCode }
+  return { gate, stopsForMs: stopsForMs(stops), ...(isShut && { pausesForMs: pausesForSeconds * 1000 }), failing }
 }
 
-/** Subscriptions whose circuit is open. */
-export function openCircuitsOf({ shutCircuits }: DaemonState): string[] {
-  return [...shutCircuits].filter(([, pausesForMs]) => pausesForMs > 0).map(([subscriptionId]) => subscriptionId)
+/** Circuits whose cooldown goes on. */
+export function openCircuitsOf({ circuits }: DaemonState): DaemonState['circuits']['list'] {
+  return circuits.list.filter(({ pausesForSeconds }) => pausesForSeconds > 0)
 }
 
 function openText(daemon: DaemonState): string[] {
   const open = openCircuitsOf(daemon)
   if (open.length === 0) return []
-  const next = Math.ceil(Math.min(...open.map((id) => daemon.shutCircuits.get(id) ?? Infinity)) / 1000)
+  const next = Math.min(...open.map(({ pausesForSeconds }) => pausesForSeconds))
   const circuits = open.length === 1 ? 'a circuit is open' : `${open.length} circuits are open`
-  return [`${circuits}, with the next probe in ${next} s`]
+  return [`${circuits}, with the next probe in ${span(next * 1000 + 999)}`]
 }
 
 /** One line for people. */

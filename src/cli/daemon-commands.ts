@@ -6,8 +6,9 @@ import type { Config } from '../config/schema.ts'
 import { ConfigurationError, exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import { redact, redactedJson } from '../runtime/redact.ts'
 import { callDaemon, originOf, type DaemonFlags } from './daemon-call.ts'
-import { parseAs, readStatus } from './daemon-client.ts'
-import { counted, createMoments, createPaint, widthOf } from './format.ts'
+import { askDaemon, parseAs, readStatus, stopsOf } from './daemon-client.ts'
+import { counted } from '../ops/words.ts'
+import { createMoments, createPaint, widthOf } from './format.ts'
 import type { Io } from './io.ts'
 import { interrupted } from './session.ts'
 import { statusText } from './status-text.ts'
@@ -35,8 +36,8 @@ async function showStatus(url: string, options: StatusOptions, io: Io): Promise<
     )
     return exitCode.incomplete
   }
-  const { status } = read
-  if (options.json === true) io.stdout.write(`${redactedJson(status, options.watch === true ? undefined : 2)}\n`)
+  if (options.json === true)
+    io.stdout.write(`${redactedJson({ ...read, url: undefined }, options.watch === true ? undefined : 2)}\n`)
   else {
     const shown = {
       url,
@@ -44,7 +45,7 @@ async function showStatus(url: string, options: StatusOptions, io: Io): Promise<
       paint: createPaint(io.stdout, io.env),
       width: widthOf(io.stdout),
     }
-    io.stdout.write(start + redact(statusText(status, shown)))
+    io.stdout.write(start + redact(statusText(read, shown)))
   }
   return exitCode.done
 }
@@ -80,7 +81,7 @@ const pauseSchema = z.object({
   outlivesRestart: z.optional(z.boolean()),
 })
 const refusalSchema = z.object({ error: z.string() })
-const probeSchema = z.object({ circuits: z.number() })
+const probeSchema = z.object({ circuits: z.number(), underWay: z.number() })
 const answers = { pause: pauseSchema, resume: pauseSchema, probe: probeSchema }
 
 export type ControlName = keyof typeof answers
@@ -115,20 +116,25 @@ async function send(
   }
   const refused = answer.status === 503 ? parseAs(refusalSchema, answer.body) : undefined
   if (refused !== undefined) return { code: exitCode.incomplete, problem: `${url}: ${refused.error}` }
-  const problem = `${url} answers HTTP ${answer.status}, and not as the daemon does: check server.host, server.port and its control.token`
+  const problem =
+    answer.status === 404
+      ? `${url} answers HTTP 404: the daemon there has no control.token, so pause, resume and probe are off`
+      : `${url} answers HTTP ${answer.status}, and not as the daemon does: check server.host and server.port`
   return { code: exitCode.incomplete, problem }
 }
 
-const resumed = 'the pause is over; if anything else holds retries, webhook-reconciler status shows it'
+function probeText({ circuits, underWay }: z.infer<typeof probeSchema>): string {
+  if (circuits > 0) return `cooldowns ended: ${counted(circuits, 'circuit')}`
+  if (underWay === 0) return 'no circuit was open'
+  return `${counted(underWay, 'probe is', 'probes are')} under way: ask for the status in a few seconds`
+}
 
 function controlText(name: ControlName, answer: ControlAnswer, show: (iso: string) => string): string {
-  if ('circuits' in answer) {
-    return answer.circuits === 0 ? 'no circuit was open' : `cooldowns ended: ${counted(answer.circuits, 'circuit')}`
-  }
+  if ('circuits' in answer) return probeText(answer)
   const { changed, outlivesRestart, since } = answer
-  if (name === 'resume') return changed ? resumed : 'was not paused'
-  const atRestart = outlivesRestart === true ? 'a restart does not end the pause' : 'a restart ends the pause too'
-  if (changed) return `no retries from now on; to continue: webhook-reconciler resume (${atRestart})`
+  if (name === 'resume') return changed ? 'retries resumed' : 'was not paused'
+  const atRestart = outlivesRestart === true ? '; a restart does not end the pause' : ' or a restart'
+  if (changed) return `retries paused; resume with webhook-reconciler resume${atRestart}`
   return `paused already${since === undefined ? '' : ` since ${show(since)}`}`
 }
 
@@ -143,7 +149,9 @@ export async function controlCommand(name: ControlName, io: Io, options: Control
     return answer.code
   }
   const show = (iso: string): string => moments.show(Date.parse(iso))
+  const stops = name === 'resume' ? stopsOf(await askDaemon(config.server, io)) : []
+  const blocked = stops.length === 0 ? '' : `; still blocked: ${stops.join('; ')}`
   if (options.json === true) io.stdout.write(`${redactedJson({ schemaVersion: 1, instance, ...answer })}\n`)
-  else io.stdout.write(`${instance}: ${controlText(name, answer, show)}\n`)
-  return exitCode.done
+  else io.stdout.write(`${instance}: ${controlText(name, answer, show)}${blocked}\n`)
+  return 'circuits' in answer && answer.circuits === 0 && answer.underWay > 0 ? exitCode.incomplete : exitCode.done
 }

@@ -1,5 +1,5 @@
 // `webhook-reconciler explain`: the records of one event, each with what is decided of it and why.
-import { nextText } from '../ops/words.ts'
+import { counted, nextText, response } from '../ops/words.ts'
 import { createTimeZone } from '../platform/time-zone.ts'
 import type { WebhookRecord } from '../platform/record.ts'
 import type { Situation } from '../reconcile/decide.ts'
@@ -11,7 +11,7 @@ import { recordsOfEvent, searchIds, type EventRecords } from './round/gather.ts'
 import { asIso, explainRecord, type ExplainedRecord } from './record.ts'
 import { uuidOf } from './round/select.ts'
 import { inSession, type Session, type SessionOptions } from './session.ts'
-import { cell, counted, pairs, paragraph } from './format.ts'
+import { cell, pairs, paragraph } from './format.ts'
 
 /** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
 function byHand({ state, status, webhookId }: ExplainedRecord): string | undefined {
@@ -22,7 +22,7 @@ function byHand({ state, status, webhookId }: ExplainedRecord): string | undefin
 function block(one: ExplainedRecord, now: number, { moments, width }: Session): string {
   const { attempts, lastAttempt, nextRetryBy: by, responseStatusCode } = one
   const show = (iso: string | null): string => moments.show(iso === null ? undefined : Date.parse(iso))
-  const answered = responseStatusCode === null ? 'no response' : `answered ${responseStatusCode}`
+  const answered = response(responseStatusCode)
   const last = lastAttempt === null ? 'none is shown' : `${attempts}, the last at ${show(lastAttempt)}: ${answered}`
   const at = one.nextRetry === null ? Infinity : Date.parse(one.nextRetry)
   const next = nextText({ by, at }, () => (at <= now ? 'now' : `at ${moments.show(at)}`))
@@ -65,7 +65,7 @@ export function awaitedRemarks(list: readonly ExplainedRecord[], daemon: AskedDa
 }
 
 const noneFound =
-  'The platform shows no record of such an event, and no failed record with such a webhook id. A webhook that was delivered is shown by the id of its event.'
+  'The platform shows no record of such an event, and no failed record with such a webhook id. For a delivered webhook give the event id.'
 
 interface ExplainShown {
   /** As given. */

@@ -132,23 +132,6 @@ export function createShortIds(ids: Iterable<string>): (id: string) => string {
   return (id) => cell(id.slice(0, length))
 }
 
-/** Seconds in at most two units: `12s`, `4m`, `2h 10m`, `4d 23h`. */
-export function showSpan(seconds: number): string {
-  if (!Number.isFinite(seconds)) return 'no end in sight'
-  const whole = Math.max(0, Math.round(seconds))
-  if (whole < 120) return `${whole}s`
-  const minutes = Math.floor(whole / 60)
-  const hours = Math.floor(minutes / 60)
-  const withRest = (big: string, rest: number, unit: string): string => (rest === 0 ? big : `${big} ${rest}${unit}`)
-  if (hours < 1) return `${minutes}m`
-  return hours < 24 ? withRest(`${hours}h`, minutes % 60, 'm') : withRest(`${Math.floor(hours / 24)}d`, hours % 24, 'h')
-}
-
-/** `1 record`, `7 records`; the plural without an `s` is given. */
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`
-}
-
 export type Colour = 'green' | 'yellow' | 'red' | 'dim' | 'bold'
 
 export type Paint = (colour: Colour, text: string) => string

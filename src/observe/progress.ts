@@ -31,6 +31,10 @@ export interface ProgressState {
   progressDueAt: number
   /** How many retries in a row the platform did not accept, and the last one's reason. */
   notAccepted: { inARow: number; reason?: Reason }
+  /** Records that left the window while they were failed. */
+  expired: number
+  /** Of the last retries (at most 100): those of records that somebody else had retried; and when the last one was. */
+  resolvedByOthers: { retries: number; of: number; lastAt: number | undefined }
   /** How far attempts of retried records lay outside the time in which they were made, as last seen; in ms. */
   timeOffsetMs: number | undefined
 }
@@ -66,9 +70,13 @@ const nothingSeen: Omit<ProgressState, 'startedAt' | 'progressDueAt'> = {
   lastCompleteSweepAt: undefined,
   lastIncompleteSweepAt: undefined,
   notAccepted: { inARow: 0 },
+  expired: 0,
+  resolvedByOthers: { retries: 0, of: 0, lastAt: undefined },
   timeOffsetMs: undefined,
 }
 
+/** Number of retries of which it is known whether somebody else had retried the record. */
+const watchedRetries = 100
 /** Number of ended sweeps that are kept. */
 export const maxSweeps = 10
 /** Extra time for a tick that is late or skipped. */
@@ -94,6 +102,8 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
   /** The first tick after the last progress that may start a sweep. */
   let tickAt = startedAt
   let known = { ...nothingSeen }
+  /** Of the last retries: whether the record was not failed any more. */
+  let foundResolved: boolean[] = []
 
   /** Moves on to the next tick once the awaited one has come. */
   function moveOn(now: number): void {
@@ -114,7 +124,14 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     }
   }
 
-  function observeRetry({ reason, result }: RetryAnswer): void {
+  function observeRetry({ reason, result, sent }: RetryAnswer, now: number): void {
+    if (sent) {
+      const isResolved = result === 'already-resolved'
+      foundResolved = [...foundResolved, isResolved].slice(-watchedRetries)
+      const retries = foundResolved.filter(Boolean).length
+      const lastAt = isResolved ? now : known.resolvedByOthers.lastAt
+      known.resolvedByOthers = { retries, of: foundResolved.length, lastAt }
+    }
     if (refusals.has(result)) known.notAccepted = { inARow: known.notAccepted.inARow + 1, reason }
     else if (tellingResults.has(result)) known.notAccepted = { inARow: 0 }
   }
@@ -123,12 +140,14 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     begin(now) {
       tickAt = now
       known = { ...nothingSeen }
+      foundResolved = []
     },
     observe(event, now) {
       if (event.type === 'token-refreshed' && event.result === 'success') hasToken = true
       if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') hasPage = true
       if (event.type === 'sweep') observeSweep(event.report, now)
-      if (event.type === 'retry') observeRetry(event.answer)
+      if (event.type === 'retry') observeRetry(event.answer, now)
+      if (event.type === 'expired') known.expired += event.records
       if (event.type === 'outcome' && event.timeOffsetMs !== undefined) known.timeOffsetMs = event.timeOffsetMs
       if (isProgress(event)) moveOn(now)
     },

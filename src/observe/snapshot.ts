@@ -2,6 +2,7 @@
 import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
+import type { Summary } from '../reconcile/retry/backlog.ts'
 import type { ShutGate } from '../reconcile/retry/gates.ts'
 import type { Trouble } from '../reconcile/retry/platform-breaker.ts'
 import type { ProgressState } from './progress.ts'
@@ -17,6 +18,8 @@ export interface ReconcilerState {
   oldestOpenAt: number | undefined
   /** When the last backoff ends, as far as it is known, by the platform's clock; undefined when none is. */
   lastDueAt: number | undefined
+  /** Open ones of which nobody knows when they arrive: of circuits that are not closed, and refused again and again. */
+  endless: Summary['endless']
   /** Those within `window.expiryWarning` of leaving the window. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
   /** Records in memory, and failed records that are only counted. */

@@ -1,11 +1,13 @@
 // Why deliveries are missing: failed records grouped by subscription and last answer, and the exhausted ones.
 import {
   decide,
+  isRefusedAgain,
   nextRetryOf,
   noCounts,
   noRetry,
   soonerOf,
   type Counts,
+  type Decision,
   type NextRetry,
   type Situation,
 } from '../reconcile/decide.ts'
@@ -14,12 +16,17 @@ import { redact } from '../runtime/redact.ts'
 import type { FailedRecord } from '../reconcile/failed-record.ts'
 import type { Policy } from '../reconcile/policy.ts'
 
-/** Records of one subscription that got the same answer. */
+/** Records of one subscription that got the same answer, as it is known now. */
 export interface Cause {
   subscriptionId: string
-  /** The receiver's answer at the last attempt; null when there was none. */
+  /**
+   * The receiver's answer at the last attempt; null when there was none. While the circuit is not closed, records that were
+   * not tried since have the newest answer.
+   */
   responseStatusCode: number | null
   records: number
+  /** Of these: refused twice, though the receiver takes others. */
+  refusedAgain: number
   /** How many event types they have, and those with the most records (at most 20), as the platform has them without secrets. */
   eventTypes: { total: number; list: { eventType: string; records: number }[] }
   byDecision: Counts
@@ -96,12 +103,12 @@ interface Group {
 }
 
 /** Finds a record's group without making a key of it: there may be a hundred thousand records. */
-function createGroups(): { of(entry: FailedRecord): Group; list(): Group[] } {
+function createGroups(): { of(subscriptionId: string, responseStatusCode: number | null): Group; list(): Group[] } {
   const groups = new Map<string, Map<number | null, Group>>()
   const list: Group[] = []
-  const empty = { records: 0, oldestAt: Infinity, next: noRetry }
+  const empty = { records: 0, refusedAgain: 0, oldestAt: Infinity, next: noRetry }
   return {
-    of: ({ responseStatusCode, subscriptionId }) =>
+    of: (subscriptionId, responseStatusCode) =>
       groups
         .getOrInsertComputed(subscriptionId, () => new Map())
         .getOrInsertComputed(responseStatusCode, () => {
@@ -138,22 +145,30 @@ function toExhausted(entry: FailedRecord): ExhaustedRecord {
 const oldestFirst = (a: FailedRecord, b: FailedRecord): number => a.eventAt - b.eventAt
 const byCount = ({ cause: a }: Group, { cause: b }: Group): number => b.records - a.records || a.oldestAt - b.oldestAt
 
+/** The answer of the receiver that is known for a record. */
+function answerTo(entry: FailedRecord, decision: Decision, { failing }: Situation): number | null {
+  const isStale = failing !== undefined && Math.max(entry.lastAt, entry.triedAt) < failing.since
+  return isStale && decision !== 'exhausted' ? failing.responseStatusCode : entry.responseStatusCode
+}
+
 /** Groups the records. Those that are excluded are not ours to miss. */
 export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOptions): Causes {
   const { policy, situationOf, maxCauses, maxExhausted } = options
   const groups = createGroups()
   const firstCauses = createFirsts(maxCauses, byCount)
   const firstExhausted = createFirsts(maxExhausted, oldestFirst)
+  const situations = new Map<string, Situation>()
   let [records, exhausted] = [0, 0]
   for (const entry of entries) {
-    const situation = situationOf(entry.subscriptionId)
+    const situation = situations.getOrInsertComputed(entry.subscriptionId, situationOf)
     const verdict = decide(entry, policy, situation)
     const { decision } = verdict
     if (decision === 'excluded') continue
-    const { cause, types } = groups.of(entry)
+    const { cause, types } = groups.of(entry.subscriptionId, answerTo(entry, decision, situation))
     records += 1
     types.set(entry.eventType, (types.get(entry.eventType) ?? 0) + 1)
     cause.records += 1
+    if (decision === 'backing-off' && isRefusedAgain(entry, situation)) cause.refusedAgain += 1
     cause.byDecision[decision] += 1
     cause.oldestAt = Math.min(cause.oldestAt, entry.eventAt)
     cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback))

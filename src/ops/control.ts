@@ -3,6 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { BlockList } from 'node:net'
 import type { CommandRefusal } from '../leader-election/leadership.ts'
+import type { Probes } from '../reconcile/retry/circuits.ts'
 import type { Pause } from '../reconcile/retry/operator-pause.ts'
 import { redactedJson } from '../runtime/redact.ts'
 import { json, type Answer } from './listen.ts'
@@ -24,8 +25,8 @@ export interface ControlOptions {
   /** `control.allowRemote`: true takes commands from other hosts too. */
   allowRemote: boolean
   pause: SharedPause
-  /** Ends the cooldowns of all open circuits now, and returns how many it ended. */
-  probe: () => Done<number>
+  /** Ends the cooldowns of all open circuits now. */
+  probe: () => Done<Probes>
 }
 
 /** A command's answer; undefined for a path that is no command. */
@@ -55,11 +56,11 @@ function answer(status: number, body: Readonly<Record<string, unknown>>, headers
 type Command = () => Promise<Answer>
 
 /** 503 with the problem for a command that could not be done. */
-function answerOf<T extends boolean | number>(
+function answerOf<T extends boolean | Probes>(
   done: T | CommandRefusal,
   body: (value: T) => Readonly<Record<string, unknown>>,
 ): Answer {
-  return typeof done === 'object' ? answer(503, { error: done.problem }) : answer(200, body(done))
+  return typeof done === 'object' && 'problem' in done ? answer(503, { error: done.problem }) : answer(200, body(done))
 }
 
 const digest = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest()
@@ -90,8 +91,8 @@ async function dropBody(request: IncomingMessage): Promise<boolean> {
 
 /**
  * The three commands. Each answers 200 with what is so now:
- * `{ paused, since, changed }` (`since` only while paused, `changed: false` when it was so before), or `{ circuits }`,
- * the number of cooldowns that ended. Errors are `{ error }`.
+ * `{ paused, since, changed }` (`since` only while paused, `changed: false` when it was so before), or
+ * `{ circuits, underWay }`: cooldowns that ended, and circuits whose probe is under way. Errors are `{ error }`.
  *
  * The Host header is not checked. DNS rebinding gains nothing: no browser adds a bearer token by itself.
  */
@@ -108,7 +109,7 @@ export function createControl({ allowRemote, pause, probe, token }: ControlOptio
   const commands: ReadonlyMap<string, Command> = new Map([
     ['/-/pause', async () => answerOf(await pause.pause(), pauseAnswer)],
     ['/-/resume', async () => answerOf(await pause.resume(), pauseAnswer)],
-    ['/-/probe', async () => answerOf(await probe(), (circuits) => ({ circuits }))],
+    ['/-/probe', async () => answerOf(await probe(), (probes) => ({ ...probes }))],
   ])
 
   async function run(command: Command, request: IncomingMessage): Promise<Answer> {

@@ -1,78 +1,98 @@
-// The sentences of /status, which page, terminal and bots show: a headline that says why, and notices with advice.
-import type { Gate } from '../reconcile/retry/gates.ts'
-import type { GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
-import { clockTime, count, counted, sentence, span } from './words.ts'
+// The sentences of /status, which page, terminal and bots show: a headline that says why, notices with advice, and when all will be done.
+import { describeGate } from '../reconcile/retry/gates.ts'
+import type { CircuitStatus, GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
+import { clockTime, count, counted, fromNow, reasonText, response, sentence, shortId, span } from './words.ts'
 
 /** `detail`: what only this moment knows. `isAside`: it is never the headline. */
-interface NoticeReason extends Notice {
+interface NoticeReason extends Omit<Notice, 'runbook'> {
+  runbook?: string | null
   detail?: string
   isAside?: true
 }
 
-/** Of a shut gate, as far as nothing else is known of it. */
-const gateLevels: Readonly<Record<Gate, Notice['level']>> = {
-  disabled: 'waiting',
-  'not-leader': 'waiting',
-  paused: 'waiting',
-  'receiver-down': 'trouble',
-  unauthorized: 'trouble',
-  platform: 'trouble',
-  throttled: 'waiting',
-  outcomes: 'working',
-  circuit: 'trouble',
-  limit: 'working',
+/** A clock that is so far off is a notice. */
+const maxSkewSeconds = 60
+const hourMs = 3_600_000
+
+/** Missing ones that are retried. */
+const openOf = ({ expired, failed, missing }: StatusFacts): number => missing - failed.exhausted - expired
+
+/** What a receiver does: `answers HTTP 401`. */
+const answers = (code: number | null): string => (code === null ? 'does not answer' : `answers ${response(code)}`)
+
+/** Whose retries are paused, and by which answer. */
+function failingText(failing: readonly CircuitStatus[], { causes, circuits }: StatusFacts): string {
+  const [first] = failing
+  if (first === undefined) return ''
+  if (circuits.notClosed === 1)
+    return `Subscription ${shortId(first.subscriptionId)} ${answers(first.responseStatusCode)}`
+  const isAll =
+    causes.more.causes === 0 &&
+    causes.list.every(({ byDecision, circuit, records }) => circuit !== 'closed' || byDecision.exhausted === records)
+  const codes = [...new Set(failing.map(({ responseStatusCode }) => response(responseStatusCode)))].join(', ')
+  const subscriptions = counted(circuits.notClosed, 'subscription')
+  return isAll ? `The receiver is failing (${codes}) for ${subscriptions}` : `${subscriptions} are failing (${codes})`
 }
 
-/** A clock, or a zone, that is so far off is a notice. */
-const maxSkewSeconds = 60
-const maxOffsetSeconds = 600
-
-const openOf = ({ failed, missing }: StatusFacts): number => missing - failed.exhausted
-
-function circuitReason({ advice, subscriptions }: GateStatus, { circuits, failed }: StatusFacts): NoticeReason {
-  const which = counted(subscriptions ?? circuits.notClosed, 'subscription', 'subscriptions')
-  const pauses = circuits.list.map(({ pausesForSeconds }) => pausesForSeconds).filter((seconds) => seconds > 0)
-  if (pauses.length === 0) {
+function circuitReason({ advice, runbook }: GateStatus, status: StatusFacts): NoticeReason {
+  const { circuits, now } = status
+  const open = circuits.list.filter(({ pausesForSeconds }) => pausesForSeconds > 0)
+  if (open.length === 0) {
     return {
       level: 'working',
       text: 'The receiver is recovering: retries speed up as deliveries arrive.',
-      detail: `Retries of ${which} go out slowly, after nearly all had failed again.`,
+      detail: `Retries of ${counted(circuits.notClosed, 'subscription')} go out slowly, after nearly all had failed again.`,
       advice: 'Nothing to do.',
     }
   }
-  const isAll = failed.due + failed.awaiting === 0
+  const sum = (of: (circuit: CircuitStatus) => number): number => circuits.list.reduce((all, one) => all + of(one), 0)
+  const failedAgain = sum((circuit) => circuit.failedAgain)
+  const since = new Date(Math.min(...circuits.list.map((circuit) => circuit.openSince.getTime())))
+  const probe = Math.min(...open.map(({ pausesForSeconds }) => pausesForSeconds))
   return {
-    level: gateLevels.circuit,
-    text: `${isAll ? 'The' : 'A'} receiver is failing: retries of ${which} are paused.`,
-    detail: `Nearly all failed again. A probe goes out in ${span(Math.min(...pauses) * 1000 + 999)}.`,
+    level: describeGate('circuit').level,
+    text: `${failingText(circuits.list, status)}: ${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')}.`,
+    detail:
+      `${count(failedAgain)} of ${counted(
+        sum((circuit) => circuit.judged),
+        'retry',
+        'retries',
+      )} failed again, ` + `since ${clockTime(since, now)} UTC. A probe goes out in ${span(probe * 1000 + 999)}.`,
     advice,
+    runbook,
   }
 }
 
-function standbyReason({ advice, reason }: GateStatus, { leadership }: StatusFacts): NoticeReason {
+function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: StatusFacts): NoticeReason {
   const leader = leadership?.leader ?? null
   const problem = leadership?.problem ?? null
   const known = leader === null ? 'No instance is known to lead.' : `${leader} leads.`
   const detail = problem === null ? known : `${known} Problem with the lease: ${problem}.`
-  return { level: leader === null && problem !== null ? 'trouble' : 'waiting', text: reason, detail, advice }
+  return { level: leader === null && problem !== null ? 'trouble' : 'waiting', text: reason, detail, advice, runbook }
 }
 
 /** The part of a gate's sentences that only this moment knows. */
-function detailOf({ gate, since }: GateStatus, { now, rate, receiver }: StatusFacts): string {
+function detailOf({ call, gate, since }: GateStatus, status: StatusFacts): string {
+  const { now, rate, receiver } = status
   const last = receiver?.detail ?? null
   return [
-    ...(gate === 'throttled' ? [`It goes on for ${span(rate.throttledForSeconds * 1000 + 999)}.`] : []),
+    ...(gate === 'throttled' ? [`It lasts another ${span(rate.throttledForSeconds * 1000 + 999)}.`] : []),
     ...(gate === 'receiver-down' && last !== null ? [`The last check: ${last}.`] : []),
+    ...(call === null
+      ? []
+      : [`The last ${call.operation === 'list' ? 'list call' : 'retry'}: ${reasonText(call.reason)}.`]),
+    ...(call?.operation === 'retry' && gate === 'unauthorized' && !isLastSweepFailed(status) ? ['Listing works.'] : []),
     ...(since === null ? [] : [`Since ${clockTime(since, now)} UTC.`]),
   ].join(' ')
 }
 
 function gateReason(shut: GateStatus, status: StatusFacts): NoticeReason {
-  const { advice, gate, reason } = shut
+  const { advice, gate, reason, runbook } = shut
+  const { level } = describeGate(gate)
   if (gate === 'circuit') return circuitReason(shut, status)
   if (gate === 'not-leader') return standbyReason(shut, status)
-  if (gate === 'limit') return { level: 'working', text: 'Retries are under way.', detail: reason, advice }
-  return { level: gateLevels[gate], text: reason, detail: detailOf(shut, status), advice }
+  if (gate === 'limit') return { level, text: 'Retries are under way.', detail: reason, advice }
+  return { level, text: reason, detail: detailOf(shut, status), advice, runbook }
 }
 
 function gateReasonsOf(status: StatusFacts): NoticeReason[] {
@@ -85,27 +105,57 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 
 /** Fewer in a row may be the trouble of these records alone. */
 const minNotAccepted = 10
+/** Fewer of the last hundred may be chance. */
+const minResolvedByOthers = 10
+
+/** The thing to do so that deliveries arrive before they leave the window. */
+function hurryAdvice({ causes, gates }: StatusFacts): string {
+  const longer = 'Or raise window.lookback and restart.'
+  const stop = gates.find(({ gate }) => describeGate(gate).blocks === 'everything' && gate !== 'outcomes')
+  if (stop !== undefined) return `${stop.advice} ${longer}`
+  const isFailing = causes.list.some(({ circuit }) => circuit !== 'closed')
+  return `${isFailing ? 'Bring the receiver up now.' : 'See the causes for the answers of the receiver.'} ${longer}`
+}
+
+/** The answer of most of the records that are refused again and again. */
+function refusedDetail({ causes }: StatusFacts): string {
+  const [most] = causes.list.toSorted((a, b) => b.refusedAgain - a.refusedAgain)
+  if (most === undefined || most.refusedAgain === 0) return ''
+  const [type] = most.eventTypes.list
+  const types = most.eventTypes.total === 1 && type !== undefined ? ` to ${type.eventType}` : ''
+  return `Subscription ${shortId(most.subscriptionId)} ${answers(most.responseStatusCode)}${types}.`
+}
+
+function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'text'> {
+  const { actualOffset, offsetSeconds, platform } = timeZone
+  const seconds = offsetSeconds ?? 0
+  const ahead = `${span(Math.round(Math.abs(seconds) / 60) * 60_000)} ${seconds > 0 ? 'ahead of' : 'behind'}`
+  return {
+    text: `platform.timeZone is wrong: the platform's times are ${ahead} ${platform}.`,
+    advice: `Set it to the platform's zone (UTC${actualOffset ?? ''} now) and restart: the newest failures are not seen.`,
+  }
+}
 
 /** Reasons apart from gates, and whether each is so now. */
 function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[] {
-  const { beyondWindow, clock, expiring, lastFullSweep, notAccepted, now, exhausted, stuckProcessing, sweeps } = status
-  const { offsetSeconds, platform } = status.timeZone
+  const { beyondWindow, clock, exhausted, expired, expiring, keyReloadFailed, lastFullSweep, now, sweeps } = status
   const { api, auth } = clock.skewSeconds
   const skew = Math.abs(api) > Math.abs(auth) ? api : auth
-  const offset = Math.abs(offsetSeconds ?? 0)
   const isPast = (at: Date | null): boolean => at !== null && at <= now
   const problem = sweeps[0]?.problem
-  const { inARow, reason } = notAccepted ?? { inARow: 0 }
+  const { inARow, reason } = status.notAccepted ?? { inARow: 0 }
+  const { lastAt, of, retries } = status.resolvedByOthers
   const leavingExhausted = expiring.byDecision.exhausted
   const leaving = expiring.total - leavingExhausted
-  const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'leaves', 'leave')} the window soon.`
+  const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
   return [
     {
       isSo: isLastSweepFailed(status),
       level: 'trouble',
       text: `The last sweep failed${problem === undefined ? '' : ` (${problem})`}.`,
       detail: lastFullSweep === null ? 'Nothing is known yet.' : `This is as of ${clockTime(lastFullSweep, now)} UTC.`,
-      advice: `${sentence(sweeps[0]?.advice ?? 'see the log')} The daemon tries again by itself.`,
+      advice: `${sentence(sweeps[0]?.advice ?? 'see the log')} The daemon tries again.`,
+      runbook: 'SweepStalled',
     },
     {
       isSo: !isLastSweepFailed(status) && sweeps.find(({ kind }) => kind === 'full')?.result === 'incomplete',
@@ -113,124 +163,204 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       text: 'The last full sweep did not see the whole window.',
       advice: 'Nothing to do unless it stays so: then look for slice_skipped in the log.',
       isAside: true,
+      runbook: 'SweepIncomplete',
     },
     {
       isSo: inARow >= minNotAccepted && openOf(status) > 0,
       level: 'trouble',
-      text: `None of the last ${count(inARow)} retries was accepted (${reason}).`,
+      text: `None of the last ${count(inARow)} retries was accepted${reason === undefined ? '' : ` (${reasonText(reason)})`}.`,
       advice: "If it lasts, ask the platform's operator. Each record is retried after its backoff.",
+      runbook: 'RetriesNotAccepted',
+    },
+    {
+      isSo: status.refusedAgain > 0,
+      level: 'waiting',
+      text: `${counted(status.refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`,
+      detail: refusedDetail(status),
+      advice: 'Fix the receiver for these. They are retried until retry.maxAttempts.',
+      runbook: 'RetriesFailing',
     },
     {
       isSo: leaving > 0,
       level: 'trouble',
-      text: `${counted(leaving, 'delivery leaves the window soon, and is', 'deliveries leave the window soon, and are')} not retried after that.`,
-      advice: 'Bring the receiver up now, or raise window.lookback.',
+      text: `${counted(leaving, 'delivery expires soon: it leaves', 'deliveries expire soon: they leave')} the window, and then no retry goes out.`,
+      advice: hurryAdvice(status),
+      runbook: 'Expiring',
+    },
+    {
+      isSo: expired > 0,
+      level: 'trouble',
+      text: `${counted(expired, 'delivery has', 'deliveries have')} left the window undelivered, and no retry goes out any more.`,
+      advice: 'Raise window.lookback and restart to retry these.',
+      runbook: 'Expired',
     },
     {
       isSo: beyondWindow > 0,
       level: 'waiting',
       text: `${counted(beyondWindow, 'failed delivery is', 'failed deliveries are')} older than the window, and not retried.`,
-      advice: 'If they are wanted, raise window.lookback.',
+      advice: 'If they are wanted, raise window.lookback and restart.',
       isAside: true,
+      runbook: 'Expired',
     },
     {
-      isSo: stuckProcessing > 0,
+      isSo: status.stuckProcessing > 0,
       level: 'waiting',
-      text: `${counted(stuckProcessing, 'delivery has', 'deliveries have')} been processing for too long.`,
+      text: `${counted(status.stuckProcessing, 'delivery has', 'deliveries have')} been processing for too long.`,
       advice: 'Ask the operator of the platform.',
       isAside: true,
+      runbook: 'StuckProcessing',
     },
     {
-      isSo: offset > maxOffsetSeconds,
-      level: 'trouble',
-      text: `Attempts are shown ${span(offset * 1000)} off: the platform's zone is not ${platform}.`,
-      advice: 'Correct platform.timeZone: fresh failures may be hidden.',
+      isSo: retries >= minResolvedByOthers && lastAt !== null && now.getTime() - lastAt.getTime() < hourMs,
+      level: 'working',
+      text: `${count(retries)} of the last ${count(of)} retries found that somebody else had retried the record.`,
+      advice: 'Nothing is wrong, but two tools that retry the same records cost twice the calls.',
+      isAside: true,
     },
+    { isSo: isZoneWrong(status), level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },
     {
       isSo: Math.abs(skew) > maxSkewSeconds,
       level: 'waiting',
       text: `This host's clock is ${span(Math.abs(skew) * 1000)} ${skew > 0 ? 'behind' : 'ahead of'} the platform's.`,
       advice: 'Set it; the times here are those of this host.',
       isAside: true,
+      runbook: 'ClockSkew',
+    },
+    {
+      isSo: keyReloadFailed,
+      level: 'trouble',
+      text: 'The new key file cannot be used; the last key stays in use.',
+      advice: 'Put auth.privateKeyFile right: the next start would fail. webhook-reconciler check names the problem.',
+      runbook: 'KeyReloadFailed',
     },
     {
       isSo: isPast(status.certificateExpires),
       level: 'trouble',
       text: 'The certificate has expired.',
       advice: 'Have a new one registered.',
+      runbook: 'ClientCertificateExpiring',
     },
     {
       isSo: isPast(status.tokenExpires),
       level: 'trouble',
       text: 'The access token has expired.',
       advice: 'See the log for why there is no new one.',
+      runbook: 'TokenRefreshFailing',
     },
     {
       isSo: exhausted.total > 0,
       level: 'waiting',
-      text: `${counted(exhausted.total, 'delivery is', 'deliveries are')} exhausted at retry.maxAttempts, and not retried any more.${soon}`,
-      advice:
-        'Find out by the event ids why the receiver refuses them, then: webhook-reconciler retry --event ID --exhausted',
+      text: `${counted(exhausted.total, 'delivery', 'deliveries')} gave up at retry.maxAttempts.${soon}`,
+      advice: `Find out why the receiver refuses them, then: ${retryExhausted}`,
       isAside: true,
+      runbook: 'ExhaustedRising',
     },
   ]
 }
 
+/** The one command for exhausted records. */
+export const retryExhausted = 'webhook-reconciler retry --exhausted --since TIME'
+
 const rank: Readonly<Record<Level, number>> = { trouble: 0, waiting: 1, working: 2, well: 3 }
-const worstFirst = (a: Notice, b: Notice): number => rank[a.level] - rank[b.level]
+const worstFirst = (a: NoticeReason, b: NoticeReason): number => rank[a.level] - rank[b.level]
 
 /** True when the last sweep of any kind failed: what has happened since is not known. */
 export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
   return sweeps[0]?.result === 'failed'
 }
 
+const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'
+
 /** True when the last full sweep saw the whole window, and none has failed since. Else more may be missing than was counted. */
 export function isWholeKnown(status: StatusFacts): boolean {
   const { lastCompleteSweep, lastFullSweep } = status
-  if (isLastSweepFailed(status)) return false
+  if (isLastSweepFailed(status) || isZoneWrong(status)) return false
   return lastFullSweep !== null && lastCompleteSweep !== null && lastCompleteSweep >= lastFullSweep
 }
 
 /** How many are missing; exhausted ones by that name when there are no others. */
 function missingText(status: StatusFacts): string {
-  const { failed, lastFullSweep, missing, now } = status
+  const { expired, failed, lastFullSweep, missing, now } = status
   const are = counted(missing, 'delivery is', 'deliveries are')
   if (missing > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
   if (isLastSweepFailed(status)) return `Nothing is missing of what was listed at ${clockTime(lastFullSweep, now)} UTC.`
   if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
   if (missing === 0) return 'Nothing is missing.'
+  if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`
   return missing === failed.exhausted ? `${are} exhausted, nothing else is missing.` : `${are} missing.`
 }
 
 /** The level, and the beginning of the headline, where no reason has one: what goes on. */
-function goingOn(
-  { failed, inFlight, lastFullSweep, missing }: StatusFacts,
-  worst: Level | undefined,
-): readonly [Level, string] {
+function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level, string] {
+  const { failed, inFlight, lastFullSweep, missing } = status
   if (lastFullSweep === null) return ['working', 'The first sweep is under way. ']
   if (missing === 0) return [worst ?? 'well', '']
-  if (missing === failed.exhausted) return ['waiting', '']
+  if (openOf(status) === 0) return ['waiting', '']
   const isBackingOff = inFlight + failed.due + failed.awaiting + failed.blocked === 0
   return ['working', isBackingOff ? 'Retries wait for their backoff. ' : 'Retries are under way. ']
 }
 
-export function summaryOf(status: StatusFacts): StatusSummary {
+/** `runbookUrl`: the address before the sections. */
+export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummary {
   const conditions = conditionsOf(status).filter(({ isSo }) => isSo)
-  const reasons = [...gateReasonsOf(status), ...conditions].toSorted(worstFirst)
-  const head: NoticeReason | undefined = reasons.find(({ isAside }) => isAside !== true)
+  const reasons: NoticeReason[] = [...gateReasonsOf(status), ...conditions].toSorted(worstFirst)
+  const head = reasons.find(({ isAside }) => isAside !== true)
   const [level, text] = head === undefined ? goingOn(status, reasons[0]?.level) : [head.level, `${head.text} `]
+  const linkOf = ({ runbook }: NoticeReason): string | null =>
+    runbook == null ? null : `${runbookUrl}#webhookreconciler${runbook.toLowerCase()}`
   return {
     level,
     headline: text + missingText(status),
     detail: head?.detail ?? '',
     advice: head?.advice ?? '',
+    runbook: head === undefined ? null : linkOf(head),
     notices: reasons
       .filter((reason) => reason !== head)
       .map((other) => ({
         level: other.level,
         text: `${other.text} ${other.detail ?? ''}`.trim(),
         advice: other.advice,
+        runbook: linkOf(other),
       })),
   }
+}
+
+/** Why the end is unknown, by what decides it. */
+function unknownEnd({ circuits, drain, refusedAgain }: StatusFacts): string {
+  switch (drain.limitedBy) {
+    case 'gate':
+      return 'Retries are blocked.'
+    case 'circuit': {
+      const [only] = circuits.list
+      const whom =
+        circuits.notClosed === 1 && only !== undefined
+          ? `subscription ${shortId(only.subscriptionId)}`
+          : counted(circuits.notClosed, 'subscription')
+      return `${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')} for ${whom}.`
+    }
+    case 'refused':
+      return `${counted(refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`
+    case 'zone':
+      return 'The newest failures are not seen.'
+    case 'pace':
+      return 'No delivery arrives.'
+    case 'backoff':
+      return 'Some deliveries are only counted.'
+  }
+}
+
+/** When all has arrived, and by what that is known. */
+export function doneOf(status: StatusFacts): readonly [end: string, basis: string] {
+  const { drain, failed, lastFullSweep, missing, now } = status
+  if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
+  if (missing === 0) {
+    return isWholeKnown(status) ? ['Now', 'Everything has arrived.'] : ['Not known', 'The window was not seen whole.']
+  }
+  if (drain.doneAt === null) return ['Unknown', unknownEnd(status)]
+  if (openOf(status) === 0) return ['Never', 'Exhausted and expired deliveries are not retried.']
+  // To the minute: it is an estimate.
+  const at = clockTime(drain.doneAt, now).slice(0, -':00'.length)
+  const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
+  return [fromNow(drain.doneAt, now), `about ${at}, ${basis}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
 }

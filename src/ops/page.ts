@@ -2,7 +2,7 @@
 import { causeColumns, decisionLines } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
-import { isWholeKnown } from './notices.ts'
+import { doneOf, isWholeKnown } from './notices.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
 import { clockTime, count, counted, fromNow, pace, response, span, word } from './words.ts'
@@ -35,24 +35,33 @@ function advised(text: string): Part {
 
 function header({ instance, lastCompleteSweep, now }: StatusDocument, refreshes: boolean): Html {
   const [text, link] = refreshes ? ['Stop refreshing', '?refresh=off'] : ['Refresh', '?refresh=on']
-  const seen = lastCompleteSweep === null ? 'never seen' : `seen ${fromNow(lastCompleteSweep, now)}`
+  const seen = lastCompleteSweep === null ? 'none yet' : fromNow(lastCompleteSweep, now)
   return html`<header>
     <p>Webhook reconciler <b>${word(instance)}</b></p>
     <p class="sub">
-      <time datetime="${now.toISOString()}">${now.toISOString().slice(0, 19).replace('T', ' ')}</time> UTC · whole
-      window ${seen} · ${refreshes && `refreshes every ${refreshSeconds} s · `}<a href="${link}">${text}</a>
+      <time datetime="${now.toISOString()}">${now.toISOString().slice(0, 19).replace('T', ' ')}</time> UTC · last full
+      scan: ${seen} · ${refreshes && `refreshes every ${refreshSeconds} s · `}<a href="${link}">${text}</a>
     </p>
   </header>`
 }
 
-function headline({ summary: { advice, detail, headline: text, level, notices } }: StatusDocument): Html {
+/** A link to a section of the runbook, where an address is configured. */
+function runbookLink(address: string | null): Part {
+  return address?.startsWith('http') === true && html` <a href="${address}">Runbook</a>`
+}
+
+function headline({ summary }: StatusDocument): Html {
+  const { advice, detail, headline: text, level, notices, runbook } = summary
   const items = notices.map(
-    (notice) => html`<li>${chip(notice.level)} <strong>${notice.text}</strong> ${advised(notice.advice)}</li>`,
+    (notice) =>
+      html`<li>
+        ${chip(notice.level)} <strong>${notice.text}</strong> ${advised(notice.advice)}${runbookLink(notice.runbook)}
+      </li>`,
   )
   return html`<div class="card headline ${level}">
     ${chip(level)}
     <h1>${text}</h1>
-    ${`${detail}${advice}` !== '' && html`<p>${detail} ${advised(advice)}</p>`}
+    ${`${detail}${advice}` !== '' && html`<p>${detail} ${advised(advice)}${runbookLink(runbook)}</p>`}
     ${
       items.length > 0 &&
       html`<ul class="notices">
@@ -62,23 +71,19 @@ function headline({ summary: { advice, detail, headline: text, level, notices } 
   </div>`
 }
 
-/** When all has arrived, and by what that is known. */
-function doneOf(status: StatusDocument): [string, string] {
-  const { drain, failed, lastFullSweep, missing, now } = status
-  if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
-  if (missing === 0) {
-    return isWholeKnown(status) ? ['Now', 'Everything has arrived.'] : ['Not known', 'The window was not seen whole.']
-  }
-  if (missing === failed.exhausted) return ['Not by itself', 'Exhausted deliveries are not retried.']
-  if (drain.doneAt === null) return ['Unknown', drain.recoveredPerMinute > 0 ? 'Retries wait.' : 'No delivery arrives.']
-  // To the minute: it is an estimate.
-  const at = clockTime(drain.doneAt, now).slice(0, -':00'.length)
-  const basis = drain.limitedBy === 'backoff' ? 'when the last backoff ends' : 'at this pace'
-  return [fromNow(drain.doneAt, now), `about ${at}, ${basis}${failed.exhausted > 0 ? ', without exhausted ones' : ''}`]
-}
-
 function figures(status: StatusDocument): Html {
-  const { drain, failed, inFlight, lastFullSweep, missing, now, exhausted: atLimit, recovered, startedAt } = status
+  const {
+    drain,
+    expired,
+    failed,
+    inFlight,
+    lastFullSweep,
+    missing,
+    now,
+    exhausted: atLimit,
+    recovered,
+    startedAt,
+  } = status
   const known = lastFullSweep === null ? 'Not known yet' : 'None known'
   const atLeast = missing === 0 ? known : `at least ${count(missing)}`
   const oldest = status.oldestOpenEvent ?? atLimit.list[0]?.event ?? null
@@ -86,7 +91,11 @@ function figures(status: StatusDocument): Html {
   const since = uptime < dayMs ? `since the start, ${span(uptime)} ago` : 'in the last 24 h'
   const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
   const all: readonly (readonly [name: string, big: string, below: Part])[] = [
-    ['Missing', isWholeKnown(status) ? count(missing) : atLeast, lines(decisionLines({ ...failed, excluded: 0 }))],
+    [
+      'Missing',
+      isWholeKnown(status) ? count(missing) : atLeast,
+      lines([...decisionLines({ ...failed, excluded: 0 }), ...(expired > 0 ? [`${count(expired)} expired`] : [])]),
+    ],
     [
       'Oldest',
       oldest === null ? (isWholeKnown(status) ? 'None' : known) : span(now.getTime() - oldest.getTime()),
@@ -161,7 +170,7 @@ function exhausted({ now, exhausted: { list, total } }: StatusDocument): Part {
 
 /** `2.5 s ahead`. Less than a second is within the precision of `Date` headers. */
 function ahead(seconds: number): string {
-  if (Math.abs(seconds) < 1) return 'in step'
+  if (Math.abs(seconds) < 1) return 'in sync'
   return `${count(Math.abs(seconds))} s ${seconds > 0 ? 'ahead' : 'behind'}`
 }
 

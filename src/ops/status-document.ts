@@ -5,6 +5,8 @@ import type { SweepEnd } from '../observe/progress.ts'
 import type { Snapshot } from '../observe/snapshot.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
+import type { Drain } from '../reconcile/drain.ts'
+import type { FailedCall } from '../reconcile/retry/platform-breaker.ts'
 import type { Gate } from '../reconcile/retry/gates.ts'
 import type { CauseStatus, ExhaustedRecord } from './causes.ts'
 
@@ -16,6 +18,8 @@ export interface Notice {
   text: string
   /** The advice. */
   advice: string
+  /** Address of its section of the runbook; null without one. */
+  runbook: string | null
 }
 
 export interface StatusSummary {
@@ -26,6 +30,7 @@ export interface StatusSummary {
   /** More on that notice, and its advice; empty without one. */
   detail: string
   advice: string
+  runbook: string | null
   /** The other ones, the worst first. */
   notices: Notice[]
 }
@@ -39,8 +44,12 @@ export interface GateStatus {
   subscriptions: number | null
   /** How long until it may open: to the end of a Retry-After, or to the next ping of the platform; null when no clock tells. */
   opensInSeconds: number | null
+  /** With `unauthorized` and `platform`: the call that failed last, else null. */
+  call: FailedCall | null
   reason: string
   advice: string
+  /** Its section of docs/runbook.md, without `WebhookReconciler`. */
+  runbook: string | null
 }
 
 /** Of the instances that share a lease. */
@@ -57,9 +66,11 @@ export interface LeadershipStatus {
 }
 
 /** A circuit that is not closed. */
-export interface CircuitStatus extends Omit<CircuitView, 'pausesForMs'> {
+export interface CircuitStatus extends Omit<CircuitView, 'openForMs' | 'pausesForMs'> {
   /** How long its cooldown goes on; 0 without one. */
   pausesForSeconds: number
+  /** When it opened first. */
+  openSince: Date
 }
 
 /** The measured part, of which the summary is made. */
@@ -69,8 +80,15 @@ export interface StatusFacts {
   startedAt: Date
   /** When this was so. */
   now: Date
-  /** Deliveries that are missing: failed records of the window without excluded ones. A lower bound while `lastFullSweep` is null. */
+  /**
+   * Deliveries that are missing: failed records of the window without excluded ones, and `expired` ones. A lower bound while
+   * `lastFullSweep` is null, or the zone is wrong.
+   */
   missing: number
+  /** Records that left the window while they were failed, since the start: they are not retried any more. */
+  expired: number
+  /** Deliveries that the receiver has refused twice, though it takes others. */
+  refusedAgain: number
   drain: {
     /** Deliveries seen to recover in a minute: in the last one, or on average of the last five when none did then. */
     recoveredPerMinute: number
@@ -78,8 +96,8 @@ export interface StatusFacts {
     seconds: number | null
     /** When that is. */
     doneAt: Date | null
-    /** Whether that is at the present pace, or when the last backoff ends; null when unknown. */
-    limitedBy: 'pace' | 'backoff' | null
+    /** What decides it, or why it is unknown. */
+    limitedBy: Drain['limitedBy']
   }
   /** Failed records of the window by their present decision, as in `failed_webhooks`. */
   failed: Readonly<Record<Decision, number>>
@@ -105,14 +123,16 @@ export interface StatusFacts {
   gates: GateStatus[]
   /** Null without `receiver.healthUrl`. The last answer and its words, `HTTP 503`; null before the first. */
   receiver: { up: boolean | null; detail: string | null } | null
-  /** Circuits that are not closed: how many, and the first of them (at most 1000). */
-  circuits: { notClosed: number; list: CircuitStatus[] }
+  /** Circuits that are not closed: how many, deliveries that wait for them, and the first of them (at most 1000). */
+  circuits: { notClosed: number; deliveries: number; list: CircuitStatus[] }
   /** The rate of calls to the platform. `throttledForSeconds`: how long its Retry-After goes on; 0 without one. */
   rate: { callsPerSecond: number; throttledForSeconds: number }
   /** The last sweeps that ended, newest first (at most 10). */
   sweeps: SweepEnd[]
   /** How many retries in a row the platform did not accept, and the last one's reason; null when it accepted the last. */
   notAccepted: { inARow: number; reason: Reason } | null
+  /** Of the last retries (at most 100): those that found that somebody else had retried the record; and when the last one was. */
+  resolvedByOthers: { retries: number; of: number; lastAt: Date | null }
   /** When a full sweep last ended without failing; null before the first. */
   lastFullSweep: Date | null
   /** When a full sweep last saw the whole window; null before the first. */
@@ -122,13 +142,16 @@ export interface StatusFacts {
   tokenExpires: Date | null
   /** When the certificate of the signing key ends; null without `auth.certificateFile`. */
   certificateExpires: Date | null
+  /** True while the key file has changed and can not be used. */
+  keyReloadFailed: boolean
   /** How far the servers' clocks are ahead of this host's. */
   clock: { skewSeconds: { auth: number; api: number } }
   /**
    * `platform.timeZone`, and how far the attempt times of retried records lie outside the time in which they were made:
-   * far from 0 means that the zone is wrong. Null before a retry was seen.
+   * far from 0 means that the zone is wrong. Null before a retry was seen. `actualOffset`: the platform's offset from UTC
+   * now, by these times, `+02:00`.
    */
-  timeZone: { platform: string; offsetSeconds: number | null }
+  timeZone: { platform: string; offsetSeconds: number | null; actualOffset: string | null }
   /** Why deliveries are missing: the causes with the most records (at most 50), and how many more there are. */
   causes: {
     total: number

@@ -1,7 +1,7 @@
 // Makes the status document, a pure function of the state of the parts.
 import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
-import { gateTable, type ShutGate } from '../reconcile/retry/gates.ts'
+import { describeGate, type ShutGate } from '../reconcile/retry/gates.ts'
 import { drainOf } from '../reconcile/drain.ts'
 import type { History, MinuteState } from '../observe/history.ts'
 import { maxSweeps } from '../observe/progress.ts'
@@ -14,8 +14,11 @@ import type { CircuitStatus, GateStatus, LeadershipStatus, StatusDocument, Statu
 export interface StatusState extends Snapshot {
   instance: string
   version: string
-  /** `platform.timeZone`. */
+  /** `server.runbookUrl`. */
+  runbookUrl: string | undefined
+  /** `platform.timeZone`, and its offset from UTC now. */
   timeZone: string
+  utcOffsetMs: number
   /** Circuits that are not closed. */
   circuits: readonly CircuitView[]
   /** Failed records in memory, grouped; `causes.exhausted.total` of them are exhausted. */
@@ -39,14 +42,29 @@ function toLeadership({ identity, isLeading, kind, leader, problem, since }: Lea
   return { leading: isLeading, identity, leader: leader ?? null, since: new Date(since), problem: problem ?? null }
 }
 
-function toGate({ gate, opensInMs, since, subscriptions }: ShutGate): GateStatus {
-  const { advice, reason } = gateTable[gate]
-  const opensInSeconds = opensInMs === undefined ? null : toSeconds(opensInMs)
-  return { gate, since: toDate(since), subscriptions: subscriptions ?? null, opensInSeconds, reason, advice }
+function toGate({ call, gate, opensInMs, since, subscriptions }: ShutGate): GateStatus {
+  const { advice, reason, runbook } = describeGate(gate)
+  return {
+    gate,
+    since: toDate(since),
+    subscriptions: subscriptions ?? null,
+    opensInSeconds: opensInMs === undefined ? null : toSeconds(opensInMs),
+    call: call ?? null,
+    reason,
+    advice,
+    runbook: runbook ?? null,
+  }
 }
 
-function toCircuit({ pausesForMs, ...view }: CircuitView): CircuitStatus {
-  return { ...view, pausesForSeconds: toSeconds(pausesForMs) }
+function toCircuit({ openForMs, pausesForMs, ...view }: CircuitView, now: number): CircuitStatus {
+  return { ...view, pausesForSeconds: toSeconds(pausesForMs), openSince: new Date(now - openForMs) }
+}
+
+/** `+02:00` */
+function toOffset(ms: number): string {
+  const minutes = Math.round(ms / 60_000)
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60]
+  return `${minutes < 0 ? '-' : '+'}${String(hours).padStart(2, '0')}:${String(rest).padStart(2, '0')}`
 }
 
 function toExpiring(expiring: Snapshot['expiring']): StatusFacts['expiring'] {
@@ -60,18 +78,18 @@ function toNotAccepted({ inARow, reason }: StatusState['notAccepted']): StatusFa
 }
 
 /** An excluded record is not missing: the operator does not want it. */
-function missingOf(failed: StatusState['failed']): number {
-  return failed.due + failed.blocked + failed.awaiting + failed['backing-off'] + failed.exhausted
+function missingOf({ expired, failed }: StatusState): number {
+  return failed.due + failed.blocked + failed.awaiting + failed['backing-off'] + failed.exhausted + expired
 }
 
 function toDrain(state: StatusState): StatusFacts['drain'] {
   const drain = drainOf(state)
-  const doneAt = toDate(drain?.doneAt)
+  const doneAt = toDate(drain.doneAt)
   return {
     recoveredPerMinute: Math.round(state.recoveredPerMs * 600_000) / 10,
     seconds: doneAt && Math.ceil(Math.max(0, doneAt.getTime() - state.now) / 1000),
     doneAt,
-    limitedBy: drain?.limitedBy ?? null,
+    limitedBy: drain.limitedBy,
   }
 }
 
@@ -90,14 +108,16 @@ function toCausesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState):
 }
 
 function factsOf(state: StatusState): StatusFacts {
-  const { causes, circuits, expiring, failed, gates, receiver, skewMs, timeOffsetMs } = state
+  const { causes, circuits, expiring, failed, gates, now, receiver, resolvedByOthers, skewMs, timeOffsetMs } = state
   const pause = gates.find(({ gate }) => gate === 'paused')
   return {
     instance: state.instance,
     version: state.version,
     startedAt: new Date(state.startedAt),
-    now: new Date(state.now),
-    missing: missingOf(failed),
+    now: new Date(now),
+    missing: missingOf(state),
+    expired: state.expired,
+    refusedAgain: state.endless.refused,
     drain: toDrain(state),
     failed: { ...failed },
     oldestOpenEvent: toDate(state.oldestOpenAt),
@@ -111,7 +131,11 @@ function factsOf(state: StatusState): StatusFacts {
     holding: gates.map(({ gate }) => gate),
     gates: gates.map(toGate),
     receiver: receiver === undefined ? null : { up: receiver.up ?? null, detail: receiver.detail ?? null },
-    circuits: { notClosed: circuits.length, list: circuits.slice(0, maxCircuits).map(toCircuit) },
+    circuits: {
+      notClosed: circuits.length,
+      deliveries: state.endless.circuit,
+      list: circuits.slice(0, maxCircuits).map((circuit) => toCircuit(circuit, now)),
+    },
     rate: {
       callsPerSecond: Math.round(state.rateLimit * 10) / 10,
       throttledForSeconds: toSeconds(state.throttledForMs),
@@ -121,15 +145,18 @@ function factsOf(state: StatusState): StatusFacts {
       .reverse()
       .map((sweep) => ({ ...sweep, seconds: Math.round(sweep.seconds * 1000) / 1000 })),
     notAccepted: toNotAccepted(state.notAccepted),
+    resolvedByOthers: { ...resolvedByOthers, lastAt: toDate(resolvedByOthers.lastAt) },
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
     nextTick: toDate(state.nextTickAt),
     tokenExpires: toDate(state.tokenExpiresAt),
     certificateExpires: toDate(state.certificateExpiresAt),
+    keyReloadFailed: state.keyReloadSuccessful === false,
     clock: { skewSeconds: { auth: roundedSeconds(skewMs.auth), api: roundedSeconds(skewMs.api) } },
     timeZone: {
       platform: state.timeZone,
       offsetSeconds: timeOffsetMs === undefined ? null : roundedSeconds(timeOffsetMs),
+      actualOffset: timeOffsetMs === undefined ? null : toOffset(state.utcOffsetMs + timeOffsetMs),
     },
     causes: toCausesStatus(state),
     exhausted: { total: Math.max(failed.exhausted, causes.exhausted.list.length), list: causes.exhausted.list },
@@ -141,5 +168,5 @@ function factsOf(state: StatusState): StatusFacts {
 /** The document of this state. */
 export function toStatus(state: StatusState): StatusDocument {
   const facts = factsOf(state)
-  return { schemaVersion: 2, summary: summaryOf(facts), ...facts }
+  return { schemaVersion: 2, summary: summaryOf(facts, state.runbookUrl ?? 'docs/runbook.md'), ...facts }
 }

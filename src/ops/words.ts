@@ -1,4 +1,5 @@
 // Numbers, times and spans as people read them, on the status page and in the sentences of /status. Times are UTC.
+import type { Reason } from '../platform/http/http.ts'
 import type { NextRetry } from '../reconcile/decide.ts'
 
 const [secondMs, minuteMs, hourMs, dayMs] = [1000, 60_000, 3_600_000, 86_400_000]
@@ -11,8 +12,8 @@ export function count(value: number): string {
   return fraction === undefined ? grouped : `${grouped}.${fraction}`
 }
 
-/** `1 delivery`, `7,000 deliveries`. */
-export function counted(value: number, one: string, many: string): string {
+/** `1 record`, `7,000 deliveries`; a plural without an `s` is given. */
+export function counted(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`
 }
 
@@ -55,7 +56,7 @@ export function nextText({ at, by }: NextRetry, when: (at: number) => string): s
     case 'probe':
       return `a probe ${when(at)}`
     case 'gate':
-      return at === Infinity ? 'when retries go on' : `${when(at)} or later`
+      return at === Infinity ? 'when retries resume' : `${when(at)} or later`
     case 'outcome':
       return 'after an outcome'
     case 'never':
@@ -71,6 +72,30 @@ export function pace(perMinute: number): string {
 /** `HTTP 503`, or that the receiver did not answer. */
 export function response(code: number | null): string {
   return code === null ? 'no response' : `HTTP ${code}`
+}
+
+/** What a failed call got: `HTTP 403`. */
+export function reasonText(reason: Reason): string {
+  return reasonWords[reason] ?? reason
+}
+
+const reasonWords: Readonly<Partial<Record<Reason, string>>> = {
+  'bad-request': 'HTTP 400',
+  unauthorized: 'HTTP 401',
+  forbidden: 'HTTP 403',
+  'not-found': 'HTTP 404',
+  conflict: 'HTTP 409',
+  throttled: 'HTTP 429',
+  'server-error': 'HTTP 5xx',
+  timeout: 'no answer in time',
+  connection: 'no connection',
+}
+
+const shownDigits = 8
+
+/** The beginning of an id. */
+export function shortId(id: string): string {
+  return id.length > shownDigits ? `${word(id).slice(0, shownDigits)}…` : word(id)
 }
 
 /** A word from outside, cut where it gets too long for a table. */

@@ -127,3 +127,11 @@ export function laterReadingNotAfter(zone: TimeZone, local: LocalMs, now: number
   const [earlier, later] = zone.toInstants(local)
   return later <= now ? later : earlier
 }
+
+/** Clocks, and the time that a delivery takes, explain less. */
+const maxOffsetMs = 600_000
+
+/** True when attempts are shown so far outside the time in which they were made that `platform.timeZone` must be wrong. */
+export function isZoneWrong(offsetMs: number | undefined): boolean {
+  return Math.abs(offsetMs ?? 0) > maxOffsetMs
+}

@@ -52,6 +52,10 @@ export interface Situation {
   stopsForMs?: number | undefined
   /** How long the cooldown of its circuit goes on, in ms. Default: 0. */
   pausesForMs?: number | undefined
+  /** While its circuit is not closed: since when, in epoch ms of the platform's clock, and the receiver's newest answer. */
+  failing?: { since: number; responseStatusCode: number | null } | undefined
+  /** When its circuit last closed, in epoch ms of the platform's clock. Default: it was never open. */
+  closedAt?: number | undefined
 }
 
 /** The next automatic retry of a record. */
@@ -106,6 +110,11 @@ export function isExpiring({ eventAt }: Pick<Known, 'eventAt'>, { window }: Poli
 function waitOf(known: Known, due: number, { window }: Policy): Rule {
   if (due > known.eventAt + window.lookback) return 'too-late'
   return known.refusals > 0 ? 'refused' : 'backoff'
+}
+
+/** True for a record that the receiver has refused twice, though it takes others: nobody knows when it arrives. */
+export function isRefusedAgain({ tries, triedAt }: Known, { closedAt = -Infinity, failing }: Situation): boolean {
+  return tries >= 2 && failing === undefined && triedAt > closedAt
 }
 
 /** First match wins. */

@@ -1,5 +1,7 @@
 // The one estimate of when all open records will have arrived, for the metric, /status and `plan`; none where it would be a guess. Pure functions.
+import { isZoneWrong } from '../platform/time-zone.ts'
 import type { Counts } from './decide.ts'
+import type { Summary } from './retry/backlog.ts'
 import type { Gate, ShutGate } from './retry/gates.ts'
 
 export interface DrainState {
@@ -16,18 +18,22 @@ export interface DrainState {
 }
 
 export interface Drain {
-  /** Epoch ms at which the last one arrives, if each arrives at its next retry; `now` when nothing is left. */
-  doneAt: number
-  /** What decides: the pace, or `notBefore`, which for the daemon is the end of the last backoff. */
-  limitedBy: 'pace' | 'backoff'
+  /** Epoch ms at which the last one arrives, if each arrives at its next retry; `now` when nothing is left. Undefined: unknown. */
+  doneAt: number | undefined
+  /**
+   * What decides: the `pace` of recoveries, or `backoff`: `notBefore`, which for the daemon is the end of the last backoff.
+   * And of an unknown end: a `gate` that stops all retries for an unknown time, `circuit`s that are not closed, records
+   * that are `refused` again and again, or a wrong `zone`, which hides records.
+   */
+  limitedBy: 'pace' | 'backoff' | 'gate' | 'circuit' | 'refused' | 'zone'
 }
 
-/** Undefined when records are due and none recovers, or when the end of the backoffs is not known. */
-export function estimateDrain({ backingOff, notBefore, now, pending, recoveredPerMs }: DrainState): Drain | undefined {
+/** Unknown when records are due and none recovers, or when the end of the backoffs is not known. */
+export function estimateDrain({ backingOff, notBefore, now, pending, recoveredPerMs }: DrainState): Drain {
   const open = pending + backingOff
   if (open === 0) return { doneAt: now, limitedBy: 'pace' }
-  if (backingOff > 0 && notBefore === undefined) return undefined
-  if (pending > 0 && !(recoveredPerMs > 0)) return undefined
+  if (backingOff > 0 && notBefore === undefined) return { doneAt: undefined, limitedBy: 'backoff' }
+  if (pending > 0 && !(recoveredPerMs > 0)) return { doneAt: undefined, limitedBy: 'pace' }
   const atPace = recoveredPerMs > 0 ? now + open / recoveredPerMs : now
   return notBefore !== undefined && notBefore > atPace
     ? { doneAt: notBefore, limitedBy: 'backoff' }
@@ -45,18 +51,30 @@ function stopForUnknownTime(shut: readonly ShutGate[]): boolean {
 export interface DrainSource {
   failed: Readonly<Counts>
   gates: readonly ShutGate[]
+  endless: Summary['endless']
   /** When the last backoff ends, by the platform's clock; undefined when it is not known. */
   lastDueAt: number | undefined
   now: number
   recoveredPerMs: number
   skewMs: Readonly<Record<'api', number>>
+  timeOffsetMs: number | undefined
 }
 
-/** The daemon's estimate, at its present pace; also undefined while a gate stops all retries for an unknown time. */
-export function drainOf({ failed, gates, lastDueAt, now, recoveredPerMs, skewMs }: DrainSource): Drain | undefined {
+/** Why the end of open records is unknown, apart from the pace. */
+function obstacleOf({ endless, gates }: DrainSource): Drain['limitedBy'] | undefined {
+  if (stopForUnknownTime(gates)) return 'gate'
+  if (endless.circuit > 0) return 'circuit'
+  return endless.refused > 0 ? 'refused' : undefined
+}
+
+/** The daemon's estimate, at its present pace. */
+export function drainOf(source: DrainSource): Drain {
+  const { failed, lastDueAt, now, recoveredPerMs, skewMs, timeOffsetMs } = source
   const pending = failed.due + failed.blocked + failed.awaiting
   const backingOff = failed['backing-off']
-  if (pending + backingOff > 0 && stopForUnknownTime(gates)) return undefined
+  if (isZoneWrong(timeOffsetMs)) return { doneAt: undefined, limitedBy: 'zone' }
+  const obstacle = pending + backingOff > 0 ? obstacleOf(source) : undefined
+  if (obstacle !== undefined) return { doneAt: undefined, limitedBy: obstacle }
   const notBefore = lastDueAt === undefined ? undefined : lastDueAt - skewMs.api
   return estimateDrain({ pending, backingOff, notBefore, recoveredPerMs, now })
 }

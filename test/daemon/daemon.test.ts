@@ -77,7 +77,7 @@ describe('the commands of the operator', () => {
   test('probe: the number of circuits, one line and one event', async () => {
     const scene = startScene({ env: withControl })
     await scene.clock.settle()
-    expect(scene.control()?.probe()).toBe(0)
+    expect(scene.control()?.probe()).toEqual({ circuits: 0, underWay: 0 })
     expect(scene.facts.at(-1)).toEqual({ type: 'operator', command: 'probe', circuits: 0 })
     expect(scene.lines.find(({ event }) => event === 'operator_probed')?.fields).toEqual({ circuits: 0 })
     await scene.end()

@@ -299,10 +299,10 @@ describe('outcomes', () => {
     await clock.advance(1000)
     expect(platform.retries.length).toBe(sent)
     isUp = true
-    expect(reconciler.probe()).toBe(1)
+    expect(reconciler.probe()).toEqual({ circuits: 1, underWay: 0 })
     await clock.advance(1000)
     expect(platform.retries.length).toBe(sent + 1)
-    expect(reconciler.probe()).toBe(0)
+    expect(reconciler.probe()).toEqual({ circuits: 0, underWay: 1 })
     expect(made.facts.filter(({ type }) => type === 'operator')).toEqual([
       { type: 'operator', command: 'probe', circuits: 1 },
       { type: 'operator', command: 'probe', circuits: 0 },

@@ -87,7 +87,7 @@ describe('what it shows', () => {
       list: [{ responseStatusCode: 503, records: 1, nextRetry: null }],
     })
     expect(history.map((minute) => minute.missing).slice(-3)).toEqual([0, 0, 1])
-    expect(timeZone).toEqual({ platform: 'UTC', offsetSeconds: null })
+    expect(timeZone).toEqual({ platform: 'UTC', offsetSeconds: null, actualOffset: null })
     await scene.end()
   })
 

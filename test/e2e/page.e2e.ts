@@ -11,6 +11,7 @@ import { accessibilityProblems, keepPicture, openPage, startBrowser } from '../s
 import { sandboxEnv } from '../support/reconciler.ts'
 import { startPlatform } from '../support/gate.ts'
 import { defaultPolicy, due, learn, listingOf, testBacklog, testNow } from '../support/backlog.ts'
+import { aCircuit } from '../support/status.ts'
 import { anIncident, uuid } from '../support/incident.ts'
 import { waitableMs } from '../support/limits.ts'
 import { start } from '../support/ops-server.ts'
@@ -238,15 +239,7 @@ test('10,000 subscriptions that fail make no long page', async () => {
   )
   const backlog = testBacklog({ maxRecords: 20_000 })
   learn(backlog, listingOf(failing), testNow)
-  const circuits = Array.from({ length: 10_000 }, (_, n) => ({
-    ...({
-      subscriptionId: subscriptionId(n),
-      state: 'open',
-      limit: 1,
-      outstanding: 0,
-      pausesForMs: 30_000 + n,
-    } as const),
-  }))
+  const circuits = Array.from({ length: 10_000 }, (_, n) => aCircuit({ subscriptionId: subscriptionId(n) }))
   function status(): StatusDocument {
     const situationOf = (): Situation => ({ now: testNow, gate: 'circuit', pausesForMs: 30_000 })
     const causes = groupByCause(backlog.entries(), {
@@ -254,7 +247,7 @@ test('10,000 subscriptions that fail make no long page', async () => {
     })
     const failed = { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 10_000, awaiting: 0 }
     const gates = [{ gate: 'circuit', since: undefined, subscriptions: 10_000 }] as const
-    return toStatus(anIncident({ now, causes, circuits, failed, gates }))
+    return toStatus(anIncident({ now, causes, circuits, failed, gates, endless: { circuit: 10_000, refused: 0 } }))
   }
   await using server = await start({ status })
   const browser = await startBrowser()
@@ -262,7 +255,7 @@ test('10,000 subscriptions that fail make no long page', async () => {
     await using opened = await openPage(browser, `http://127.0.0.1:${server.port}/?refresh=off`, { viewport: phone })
     const { complaints, page } = opened
     expect(await page.locator('h1').innerText()).toBe(
-      'The receiver is failing: retries of 10,000 subscriptions are paused. 10,000 deliveries are missing.',
+      '10,000 subscriptions are failing (HTTP 503): 10,000 deliveries wait. 10,000 deliveries are missing.',
     )
     expect((await rowsOf(page, 'causes')).length).toBe(10)
     expect(await page.locator('section > table + .sub').innerText()).toBe('And 9,990 causes with 9,990 deliveries.')

@@ -253,8 +253,8 @@ export const reconcileMutants: readonly Mutant[] = [
   {
     id: 'B05',
     file: 'reconcile/drain.ts',
-    text: 'pending + backingOff > 0 && stopForUnknownTime(gates)',
-    replacement: 'false',
+    text: 'if (stopForUnknownTime(gates))',
+    replacement: 'if (false)',
     breaks: 'estimates an end while a gate stops all retries',
     origin: 'review',
   },

@@ -182,8 +182,8 @@ export const replicaMutants: readonly Mutant[] = [
   {
     id: 'K04',
     file: 'cli/daemon-commands.ts',
-    text: "if (name === 'resume') return changed ? resumed : 'was not paused'",
-    replacement: "if (name === 'resume') return resumed",
+    text: "if (name === 'resume') return changed ? 'retries resumed' : 'was not paused'",
+    replacement: "if (name === 'resume') return 'retries resumed'",
     breaks: 'resume says that a pause is over where nothing was paused',
     origin: 'review',
   },

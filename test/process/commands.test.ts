@@ -51,7 +51,7 @@ describe('plan', () => {
     )
     expect(out).toMatch(/\n1{8} +HTTP 503 +23 {2}20 due, 3 exhausted {2}now +1\d h( \d+ min)? +account-activated\n/)
     expect(out).toMatch(/\n1{8} +no response +5 {2}backing-off +in .* 1 h( \d+ min)? +account-activated\n/)
-    expect(out).toMatch(/Would be retried now: 20, in about \ds at 1000 calls\/s/)
+    expect(out).toMatch(/Would be retried now: 20, in about \d s at 1,000 calls\/s/)
     expect(out).toContain('Later: 5 backing off.')
     expect(out).toContain('3 exhausted (retry.maxAttempts 30)')
     expect(out).toContain('Not at all: 4 excluded')
@@ -87,7 +87,7 @@ describe('plan', () => {
     expect(down.out).toContain('Blocked: 7, because the receiver is down: its health address does not answer 2xx.')
     const off = await runCommand(['plan'], { env: await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' }) })
     expect(off.out).toMatch(
-      /\nRetries are switched off \(retry\.enabled is false\)[^]*\nWould be retried now: 7, in about \d+s/,
+      /\nRetries are switched off \(retry\.enabled is false\)[^]*\nWould be retried now: 7, in about \d+ s/,
     )
   })
 
@@ -259,9 +259,7 @@ describe('check', () => {
     const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl })
     const { code, out } = await runCommand(['check'], { env })
     expect(code).toBe(1)
-    expect(out).toMatch(
-      /\nwarning +clock skew +ahead of this host: identity host (?:89|90)\.\d s, platform (?:89|90)\.\d s/,
-    )
+    expect(out).toMatch(/\nwarning +clock skew +identity host (?:89|90)\.\d s ahead, platform (?:89|90)\.\d s ahead/)
     expect(out).toMatch(/\nFAILED +receiver /)
   })
 })
@@ -315,13 +313,11 @@ describe('pause and resume', () => {
     const own = { ...env, RECONCILER_SERVER_PORT: port }
     const paused = await runCommand(['pause'], { env: own })
     expect(paused).toMatchObject({ code: 0, err: '' })
-    expect(paused.out).toMatch(/^test: no retries from now on; to continue: webhook-reconciler resume/)
+    expect(paused.out).toMatch(/^test: retries paused; resume with webhook-reconciler resume or a restart/)
     expect((await runCommand(['pause'], { env: own })).out).toMatch(/^test: paused already since \d{4}-\S+Z\n$/)
     expect(JSON.parse((await get(`${daemon.url}/status`)).body)).toMatchObject({ holding: ['paused'] })
     const over = await runCommand(['resume'], { env: own })
-    expect(over.out).toBe(
-      'test: the pause is over; if anything else holds retries, webhook-reconciler status shows it\n',
-    )
+    expect(over.out).toBe('test: retries resumed\n')
     await runCommand(['pause'], { env: own })
     const resumed = await runCommand(['resume', '--json', '--port', port], { env })
     expect(JSON.parse(resumed.out)).toEqual({ schemaVersion: 1, instance: 'test', paused: false, changed: true })
@@ -339,7 +335,7 @@ describe('pause and resume', () => {
     expect((await runCommand(['probe'], { env: alone })).out).toBe('test: no circuit was open\n')
     expect(await runCommand(['probe', '--json'], { env: alone })).toMatchObject({
       code: 0,
-      out: '{"schemaVersion":1,"instance":"test","circuits":0}\n',
+      out: '{"schemaVersion":1,"instance":"test","circuits":0,"underWay":0}\n',
     })
     for (const { out, err } of [paused, resumed, wrong, without]) expect(out + err).not.toContain(token)
   })

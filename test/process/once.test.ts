@@ -208,7 +208,7 @@ describe.concurrent('a receiver that is down', () => {
       const again = sandbox.receiver.counts().received - received
       expect(asText.stdout).toMatch(new RegExp(`failed again +${again}\n`))
       expect(asText.stdout).toMatch(new RegExp(`not retried +${200 - received - again}\n`))
-      expect(asText.stdout).toContain('Stopped early by: circuit (')
+      expect(asText.stdout).toContain('Stopped early: Nearly all retries of a subscription failed again')
 
       sandbox.receiver.up()
       const later = await once(['--json'], env)
@@ -252,7 +252,7 @@ describe.concurrent('a receiver that is down', () => {
     const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl })
     const down = await once(['--json'], env)
     expect(down.code, down.stderr).toBe(1)
-    expect(reportOf(down)).toMatchObject({ blocked: 25, stoppedBy: 'receiver', sums: { recovered: 0 } })
+    expect(reportOf(down)).toMatchObject({ blocked: 25, stoppedBy: 'receiver-down', sums: { recovered: 0 } })
     expect(sandbox.stats.requests.retry).toEqual({})
 
     sandbox.receiver.up()
@@ -375,7 +375,7 @@ describe.concurrent('stopped', () => {
 
     expect(ended.code).toBe(1)
     expect(ended.stdout).toMatch(/: 8 retries in [^]* recovered +0\n[^]* not awaited +8 \(/)
-    expect(ended.stdout).toContain('Stopped early by: signal')
+    expect(ended.stdout).toContain('Stopped early by a signal.')
   })
 
   test('in mid-sweep: nothing was touched, and the report says so', async () => {

@@ -64,7 +64,7 @@ describe('retry', () => {
     await using sandbox = await startPlatform({ faults: [...faults] })
     const { code, out } = await runCommand(['retry', ...seedDue(sandbox, 1)], { env: await envOf(sandbox) })
     expect(code).toBe(4)
-    expect(out).toContain('the list is allowed, the retry is not')
+    expect(out).toContain('The platform refuses retries. With HTTP 403, ask')
     expect(out).not.toContain('webhook-reconciler check')
   })
 
@@ -134,7 +134,7 @@ describe('retry', () => {
     const env = await envOf(sandbox)
     const alone = await runCommand(args, { env })
     expect(alone.code).toBe(2)
-    expect(alone.err).toContain('101 records are more than 100, and there is no terminal to ask at: add --yes')
+    expect(alone.err).toMatch(/101 records of \S+ at \S+ selected: confirm with --yes/)
     for (const answer of ['n', '', 'yo']) {
       const no = await runCommand(args, { env, answer })
       expect(no).toMatchObject({ code: 1, out: '', err: 'Nothing was retried.\n' })
@@ -153,7 +153,7 @@ describe('retry', () => {
     const off = await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' })
     const held = await runCommand(['retry', '--since', '7d'], { env: off })
     expect(held.code).toBe(2)
-    expect(held.err).toContain('retry.enabled is false, and there is no terminal')
+    expect(held.err).toMatch(/retry\.enabled is false; 100 records of .* selected: confirm with --yes/)
     expect((await runCommand(['retry', '--since', '7d'], { env: await envOf(sandbox) })).code).toBe(0)
     seedDue(sandbox, 1)
     expect((await runCommand(['retry', '--since', '7d', '--yes'], { env: off })).code).toBe(0)
@@ -171,7 +171,7 @@ describe('retry', () => {
     expect(failed).toBeGreaterThanOrEqual(5)
     expect(failed).toBeLessThanOrEqual(9 * Object.keys(sandbox.countBy('subscriptionId')).length)
     expect(ran.out).toMatch(new RegExp(`failed again +${failed}\n`))
-    expect(ran.out).toContain('Stopped early by: circuit (nearly all retries failed again')
+    expect(ran.out).toContain('Stopped early: Nearly all retries of a subscription failed again')
     expect(ran.out).toMatch(new RegExp(`not retried +${500 - failed}\n`))
   })
 
@@ -182,7 +182,7 @@ describe('retry', () => {
     const { code, err } = await runCommand(args, { env: await envOf(sandbox), isTTY: true, columns: 200 })
     expect(code).toBe(0)
     expect(err).toContain('Looking for the selected records of test at ')
-    expect(err).toMatch(/\[#+\.+\] \d+\/60, about \d+s left: \d+ recovered, 0 failed again, 0 refused, \d+ waited for/)
+    expect(err).toMatch(/\[#+\.+\] \d+\/60, about \d+ s left: \d+ recovered, 0 failed again, 0 refused, \d+ waited for/)
   })
 
   test('--rate is kept', async () => {

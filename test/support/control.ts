@@ -1,4 +1,5 @@
 // An ops server with commands for a test, a real pause behind it, and a client that gives the commands.
+import type { Probes } from '../../src/reconcile/retry/circuits.ts'
 import { once } from 'node:events'
 import { request as send, type IncomingMessage } from 'node:http'
 import type { ControlOptions } from '../../src/ops/control.ts'
@@ -25,7 +26,7 @@ export async function startTestControl({ server: changes, ...control }: ControlC
   let probes = 0
   let now = (): number => 0
   const pause = createPause({ now: () => now(), wake: () => undefined, emit: (event) => events.push(event) })
-  const probe = (): number => (probes += 1)
+  const probe = (): Probes => ({ circuits: (probes += 1), underWay: 0 })
   const server = await start({ control: { token, allowRemote: false, pause, probe, ...control }, ...changes })
   now = server.clock.now
   return { ...server, pause, events, probes: () => probes }

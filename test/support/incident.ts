@@ -3,7 +3,7 @@ import type { MinuteState } from '../../src/observe/history.ts'
 import type { StatusState } from '../../src/ops/status.ts'
 import type { Cause, Causes, ExhaustedRecord } from '../../src/ops/causes.ts'
 import { noRetry } from '../../src/reconcile/decide.ts'
-import { aStatusState } from './status.ts'
+import { aCircuit, aStatusState } from './status.ts'
 
 export const incidentNow = Date.UTC(2026, 0, 15, 12)
 const [minuteMs, hourMs] = [60_000, 3_600_000]
@@ -24,6 +24,7 @@ export function aCause(changes: Partial<Cause> = {}): Cause {
     subscriptionId: uuid(1),
     responseStatusCode: 503,
     records: 1,
+    refusedAgain: 0,
     eventTypes: ofOneType('outgoing-transfer-completed', changes.records ?? 1),
     byDecision: { ...noDecisions, due: 1 },
     oldestAt: incidentNow - 3 * hourMs,
@@ -114,7 +115,8 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     inFlight: 8,
     rateLimit: 20,
     gates: [{ gate: 'circuit', since: undefined, subscriptions: 1 }],
-    circuits: [{ subscriptionId: uuid(2), state: 'open', limit: 1, outstanding: 0, pausesForMs: 83_000 }],
+    endless: { circuit: 1791, refused: 0 },
+    circuits: [aCircuit({ subscriptionId: uuid(2), state: 'open', limit: 1, outstanding: 0, pausesForMs: 83_000 })],
     receiver: { up: true },
     sweeps: [
       { kind: 'full', result: 'complete', endedAt: new Date(incidentNow - 190_000), seconds: 6.2, listed: 7412 },

@@ -1,5 +1,6 @@
 // What the parts know, as the status is made of it: a quiet daemon, with the changes that a test wants.
 import { leadAlone } from '../../src/leader-election/leadership.ts'
+import type { CircuitView } from '../../src/reconcile/retry/circuits.ts'
 import { gateTable, type Gate } from '../../src/reconcile/retry/gates.ts'
 import type { StatusState } from '../../src/ops/status.ts'
 import type { Causes } from '../../src/ops/causes.ts'
@@ -15,6 +16,22 @@ export const noCauses: Causes = {
 export function shut(gate: Gate, since?: number): Partial<StatusState> {
   const subscriptions = gateTable[gate].blocks === 'subscription' ? 1 : undefined
   return { gates: [{ gate, since, subscriptions }] }
+}
+
+/** An open circuit that ten failures have opened. */
+export function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
+  return {
+    subscriptionId: 'one',
+    state: 'open',
+    limit: 1,
+    outstanding: 0,
+    pausesForMs: 30_000,
+    openForMs: 60_000,
+    failedAgain: 10,
+    judged: 10,
+    responseStatusCode: 503,
+    ...changes,
+  }
 }
 
 export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
@@ -34,6 +51,11 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     oldestOpenAt: undefined,
     lastDueAt: undefined,
     expiring: { due: 0, 'backing-off': 0, exhausted: 0, blocked: 0 },
+    endless: { circuit: 0, refused: 0 },
+    expired: 0,
+    resolvedByOthers: { retries: 0, of: 0, lastAt: undefined },
+    runbookUrl: undefined,
+    utcOffsetMs: 0,
     awaiting: 0,
     inFlight: 0,
     stuckProcessing: 0,

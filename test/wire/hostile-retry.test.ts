@@ -118,7 +118,10 @@ describe('every retry is refused', () => {
     // Each replayed once at the most.
     expect(scene.calls().retry).toBeLessThanOrEqual(8)
     expect(scene.calls().token).toBeLessThanOrEqual(3)
-    expect(scene.daemon.facts).toContainEqual({ type: 'trouble', trouble: 'unauthorized' })
+    expect(scene.daemon.facts).toContainEqual({
+      ...{ type: 'trouble', trouble: 'unauthorized' },
+      call: { operation: 'retry', reason: expect.any(String) as string },
+    })
     await expectRecovered(scene)
     expect(scene.daemon.facts).toContainEqual({ type: 'trouble', trouble: undefined })
   })
@@ -266,7 +269,7 @@ describe('the record is not failed any more', () => {
       await scene.advance(restMs)
     }
     expect(scene.calls().retry).toBe(2 * 6)
-    const { counts } = scene.daemon.reconciler.backlog.summary(scene.daemon.reconciler.client.now(), () => undefined)
+    const { counts } = scene.daemon.reconciler.backlog.summary(scene.daemon.reconciler.client.now(), () => ({}))
     expect(counts).toMatchObject({ exhausted: 2, due: 0 })
   })
 })

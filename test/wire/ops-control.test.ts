@@ -40,10 +40,10 @@ test('every command is an event, also one that changed nothing', async () => {
   ])
 })
 
-test('probe answers with the number of cooldowns that it ended', async () => {
-  await using control = await startTestControl({ probe: () => 3 })
+test('probe answers with the number of cooldowns that it ended, and of probes that were under way', async () => {
+  await using control = await startTestControl({ probe: () => ({ circuits: 3, underWay: 1 }) })
   const { status, body } = await command(control.port, '/-/probe')
-  expect([status, JSON.parse(body)]).toEqual([200, { circuits: 3 }])
+  expect([status, JSON.parse(body)]).toEqual([200, { circuits: 3, underWay: 1 }])
 })
 
 test('a command that meets a bug is 500, and the error goes to the log alone', async () => {
@@ -133,7 +133,7 @@ describe('from another host', () => {
     return Object.assign(body, { method: 'POST', headers: { authorization }, socket: { remoteAddress } }) as never
   }
   const pause = createPause({ now: () => 0, wake: () => undefined, emit: () => undefined })
-  const options = { token, pause, probe: () => 0 }
+  const options = { token, pause, probe: () => ({ circuits: 0, underWay: 0 }) }
 
   test.each(['127.0.0.1', '127.8.9.10', '::1', '::ffff:127.0.0.1'])('%s is this host', async (address) => {
     const control = createControl({ ...options, allowRemote: false })

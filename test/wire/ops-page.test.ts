@@ -16,7 +16,7 @@ import {
   uuid,
 } from '../support/incident.ts'
 import { ask, start } from '../support/ops-server.ts'
-import { aStatusState, shut, noCauses } from '../support/status.ts'
+import { aCircuit, aStatusState, shut, noCauses } from '../support/status.ts'
 
 const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
@@ -40,7 +40,7 @@ const read = (state: StatusState): string => textOf(pageOf(state))
 describe('in one look', () => {
   test('nothing is missing', () => {
     const text = read(aStatusState(swept))
-    expect(text).toContain('whole window seen 12 s ago')
+    expect(text).toContain('last full scan: 12 s ago')
     expect(text).toContain('well Nothing is missing.')
     expect(text).toContain('Missing 0 ')
     expect(text).toContain('Recovered 0 since the start, 1 h ago')
@@ -55,7 +55,7 @@ describe('in one look', () => {
   test('before the first sweep nothing is said to be well', () => {
     const text = read(aStatusState())
     expect(text).toContain('Nothing is known yet.')
-    expect(text).toContain('whole window never seen')
+    expect(text).toContain('last full scan: none yet')
     expect(text).toContain('Missing Not known yet')
     expect(text).toContain('Oldest Not known yet')
     expect(text).not.toContain('Nothing is missing')
@@ -70,15 +70,21 @@ describe('in one look', () => {
 
   test('an incident: why, how many, since when, at which pace, and when it will be done', () => {
     const text = read(anIncident())
-    expect(text).toContain('A receiver is failing: retries of 1 subscription are paused. 7,000 deliveries are missing.')
+    expect(text).toContain(
+      `Subscription ${uuid(2).slice(0, 8)}… answers HTTP 503: 1,791 deliveries wait. 7,000 deliveries are missing.`,
+    )
     expect(text).toContain('Missing 7,000 4,300 due 1,791 blocked 876 backing-off 24 awaiting 9 exhausted')
     expect(text).toContain('Oldest 3 h since 09:00:00')
     expect(text).toContain(
       'Recovered 95 a minute 1,240 in the last 24 h; the last 2 s ago 8 in flight, 24 awaiting outcome',
     )
+    expect(text).toContain(`Done Unknown 1,791 deliveries wait for subscription ${uuid(2).slice(0, 8)}….`)
     // 6,991 at 95 a minute.
-    expect(text).toContain('Done in 1 h 13 min about 13:13, at this pace, without exhausted ones')
-    const later = read(anIncident({ lastDueAt: incidentNow + 120 * minuteMs }))
+    const endless = { circuit: 0, refused: 0 }
+    expect(read(anIncident({ endless }))).toContain(
+      'Done in 1 h 13 min about 13:13, at this pace, without exhausted ones',
+    )
+    const later = read(anIncident({ endless, lastDueAt: incidentNow + 120 * minuteMs }))
     expect(later).toContain('Done in 2 h about 14:00, when the last backoff ends, without exhausted ones')
   })
 
@@ -106,13 +112,13 @@ describe('in one look', () => {
     ])
   })
 
-  test('all that is missing is exhausted: it is said not to end by itself', () => {
+  test('all that is missing is exhausted: it is said to have no end', () => {
     const { exhausted } = incidentCauses()
     const cause = aCause({ records: 9, byDecision: { ...noDecisions, exhausted: 9 } })
     const causes = { ...noCauses, total: 1, records: 9, list: [cause], exhausted }
     const text = read(aStatusState({ ...swept, failed: { ...noDecisions, exhausted: 9 }, causes }))
     expect(text).toContain('9 deliveries are exhausted, nothing else is missing.')
-    expect(text).toContain('Done Not by itself')
+    expect(text).toContain('Done Never')
     expect(text).toContain('Oldest 3 d 18 h since 2026-01-11 18:00:00, exhausted')
     expect(text).toContain(uuid(1008))
   })
@@ -131,8 +137,9 @@ describe('in one look', () => {
   })
 
   test('nothing arrives, or nothing is retried: the time is unknown', () => {
-    expect(read(anIncident({ recoveredPerMs: 0 }))).toContain('Done Unknown No delivery arrives.')
-    expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries wait.')
+    const endless = { circuit: 0, refused: 0 }
+    expect(read(anIncident({ endless, recoveredPerMs: 0 }))).toContain('Done Unknown No delivery arrives.')
+    expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries are blocked.')
   })
 })
 
@@ -141,7 +148,7 @@ test.each<[NextRetry, string]>([
   [{ by: 'time', at: incidentNow + 50_000 }, 'in 50 s'],
   [{ by: 'probe', at: incidentNow + 30_000 }, 'a probe in 30 s'],
   [{ by: 'gate', at: incidentNow + 30_000 }, 'in 30 s or later'],
-  [{ by: 'gate', at: Infinity }, 'when retries go on'],
+  [{ by: 'gate', at: Infinity }, 'when retries resume'],
   [{ by: 'outcome', at: Infinity }, 'after an outcome'],
   [noRetry, 'none automatically'],
 ])('the next attempt by %o: %s', (next, words) => {
@@ -171,12 +178,20 @@ describe('bounds', () => {
   })
 
   test('a circuit, and a gate, of each of 10,000 subscriptions', () => {
-    const circuits = Array.from({ length: 10_000 }, (_, n) => ({
-      ...({ subscriptionId: uuid(n), state: 'open', limit: 1, outstanding: 0, pausesForMs: 30_000 + n } as const),
-    }))
+    const circuits = Array.from({ length: 10_000 }, (_, n) => aCircuit({ subscriptionId: uuid(n) }))
     const gates = [{ gate: 'circuit', since: undefined, subscriptions: 10_000 }] as const
-    const page = pageOf(aStatusState({ ...swept, failed: { ...noDecisions, blocked: 50_000 }, circuits, gates }))
-    expect(textOf(page)).toContain('retries of 10,000 subscriptions are paused')
+    const page = pageOf(
+      aStatusState({
+        ...swept,
+        failed: { ...noDecisions, blocked: 50_000 },
+        endless: { circuit: 50_000, refused: 0 },
+        circuits,
+        gates,
+      }),
+    )
+    expect(textOf(page)).toContain(
+      'The receiver is failing (HTTP 503) for 10,000 subscriptions: 50,000 deliveries wait.',
+    )
     expect(page.length).toBeLessThan(30_000)
   })
 })
@@ -266,7 +281,7 @@ describe('the document', () => {
 
   test('has the headline in the tab', () => {
     expect(page).toContain(
-      '<title>A receiver is failing: retries of 1 subscription are paused. 7,000 deliveries are missing. · payments-eu · Webhook reconciler</title>',
+      `<title>Subscription ${uuid(2).slice(0, 8)}… answers HTTP 503: 1,791 deliveries wait. 7,000 deliveries are missing. · payments-eu · Webhook reconciler</title>`,
     )
   })
 

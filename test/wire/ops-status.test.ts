@@ -3,20 +3,16 @@ import { describe, expect, test } from 'vitest'
 import type { SweepEnd } from '../../src/observe/progress.ts'
 import { toStatus, type StatusState } from '../../src/ops/status.ts'
 import { noRetry } from '../../src/reconcile/decide.ts'
-import type { CircuitView } from '../../src/reconcile/retry/circuits.ts'
 import { groupByCause, type Cause, type CauseStatus } from '../../src/ops/causes.ts'
 import { ask, start } from '../support/ops-server.ts'
 import { ibanOf } from '../support/canaries.ts'
 import { aCause, anIncident, uuid } from '../support/incident.ts'
 import { defaultPolicy, due, learn, listingOf, testBacklog, testNow } from '../support/backlog.ts'
-import { aStatusState, noCauses } from '../support/status.ts'
+import type { CircuitView } from '../../src/reconcile/retry/circuits.ts'
+import { aCircuit, aStatusState, noCauses } from '../support/status.ts'
 
 const at = Date.UTC(2026, 0, 15, 12)
 const subscriptionId = '11111111-1111-4111-8111-111111111111'
-
-function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
-  return { subscriptionId, state: 'open', limit: 1, outstanding: 0, pausesForMs: 29_910, ...changes }
-}
 
 function aSweep(index: number): SweepEnd {
   return { kind: 'recent', result: 'complete', endedAt: new Date(at + index * 1000), seconds: 1.23456, listed: index }
@@ -35,6 +31,7 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
       headline: 'The first sweep is under way. Nothing is known yet.',
       detail: '',
       advice: '',
+      runbook: null,
       notices: [],
     },
     instance: 'test',
@@ -42,6 +39,10 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     startedAt: '2026-01-15T11:00:00.000Z',
     now: '2026-01-15T12:00:00.000Z',
     missing: 0,
+    expired: 0,
+    refusedAgain: 0,
+    resolvedByOthers: { retries: 0, of: 0, lastAt: null },
+    keyReloadFailed: false,
     drain: { recoveredPerMinute: 0, seconds: 0, doneAt: '2026-01-15T12:00:00.000Z', limitedBy: 'pace' },
     failed: { due: 0, 'backing-off': 0, exhausted: 0, excluded: 0, blocked: 0, awaiting: 0 },
     oldestOpenEvent: null,
@@ -55,7 +56,7 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     holding: [],
     gates: [],
     receiver: null,
-    circuits: { notClosed: 0, list: [] },
+    circuits: { notClosed: 0, deliveries: 0, list: [] },
     rate: { callsPerSecond: 20, throttledForSeconds: 0 },
     sweeps: [],
     lastFullSweep: null,
@@ -65,7 +66,7 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     tokenExpires: null,
     certificateExpires: null,
     clock: { skewSeconds: { auth: 0, api: 0 } },
-    timeZone: { platform: 'UTC', offsetSeconds: null },
+    timeZone: { platform: 'UTC', offsetSeconds: null, actualOffset: null },
     causes: { total: 0, list: [], more: { causes: 0, records: 0 }, onlyCounted: 0 },
     exhausted: { total: 0, list: [] },
     recovered: { lastDay: 0, lastAt: null },
@@ -91,7 +92,10 @@ test('an incident', () => {
     inFlight: 8,
     stuckProcessing: 9,
     beyondWindow: 10,
-    circuits: [aCircuit({ subscriptionId: uuid(7), state: 'half-open', outstanding: 1, pausesForMs: 0 }), aCircuit()],
+    circuits: [
+      aCircuit({ subscriptionId: uuid(7), state: 'half-open', outstanding: 1, pausesForMs: 0 }),
+      aCircuit({ subscriptionId }),
+    ],
     sweeps: [aSweep(0), aSweep(1)],
     nextTickAt: at + 30_000,
     tokenExpiresAt: at + 60_000,
@@ -168,7 +172,7 @@ describe('causes', () => {
   })
 
   test('an incident: the pace, and when it will be done by it', () => {
-    const { causes, drain, exhausted } = toStatus(anIncident())
+    const { causes, drain, exhausted } = toStatus(anIncident({ endless: { circuit: 0, refused: 0 } }))
     expect(drain).toEqual({
       recoveredPerMinute: 95,
       seconds: 4416,

@@ -11,6 +11,7 @@ import type { ServerClock } from '../../platform/server-clock.ts'
 import { createTimeZone } from '../../platform/time-zone.ts'
 import { failureOf, isPlatformTrouble } from '../../reconcile/platform-trouble.ts'
 import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'
+import { askDaemon, inWords } from '../daemon-client.ts'
 import { createMoments } from '../format.ts'
 import type { Io } from '../io.ts'
 import { askReceiver, openPlatform, type Platform } from '../session.ts'
@@ -122,7 +123,7 @@ async function tokenStep(checked: CheckState): Promise<Step> {
     return troubleStep('token', error, last)
   }
   const seconds = Math.round(((connection.tokens.expiresAt() ?? 0) - checked.io.clock.now()) / 1000)
-  const found = `the platform took the assertion; the token is valid for ${seconds} s`
+  const found = `assertion accepted; the token is valid for ${seconds} s`
   const scope = events.find((event) => event.type === 'token-scope-missing')
   if (scope === undefined) return { step: 'token', verdict: 'ok', found }
   const advice = `it has the scope "${scope.granted}" and not "${scope.requested}": check auth.scope`
@@ -191,6 +192,16 @@ async function receiverStep({ io, loaded, platform }: CheckState): Promise<Step>
   return verdicts.receiverStep(healthUrl, await answered)
 }
 
+/** No retry goes out from here: only the running daemon knows whether the platform and the receiver take them. */
+async function daemonStep({ io, loaded }: CheckState): Promise<Step> {
+  const step = 'daemon'
+  const daemon = await askDaemon(given(loaded).config.server, io)
+  if ('problem' in daemon) return { step, verdict: 'skipped', found: inWords(daemon) }
+  const { advice, detail, headline, level } = daemon.summary
+  if (level !== 'trouble') return { step, verdict: 'ok', found: headline }
+  return { step, verdict: 'warning', found: `${headline} ${detail}`.trim(), advice }
+}
+
 export interface Look {
   name: StepName
   /** Steps that must not have failed. */
@@ -208,4 +219,5 @@ export const looks: readonly Look[] = [
   { name: 'clock skew', needs: ['key'], look: skewStep },
   { name: 'time zone', needs: ['list call'], look: zoneStep },
   { name: 'receiver', needs: ['key'], look: receiverStep },
+  { name: 'daemon', needs: ['configuration'], look: daemonStep },
 ]

@@ -8,10 +8,10 @@ import type { Reason } from '../../platform/http/http.ts'
 import { callAdvice } from '../../platform/http/call-advice.ts'
 import type { CallFailure } from '../../reconcile/platform-trouble.ts'
 import type { ReceiverEvent } from '../../reconcile/retry/receiver-health.ts'
-import { showSpan } from '../format.ts'
+import { span } from '../../ops/words.ts'
 
 export type StepName =
-  'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver'
+  'configuration' | 'key' | 'certificate' | 'token' | 'list call' | 'clock skew' | 'time zone' | 'receiver' | 'daemon'
 
 /** `skipped`: it could not be looked at, because of a step before it or because nothing is configured. */
 export type StepVerdict = 'ok' | 'warning' | 'failed' | 'skipped'
@@ -44,7 +44,7 @@ export function configurationFailed(step: 'configuration' | 'key' | 'certificate
     step,
     verdict: 'failed',
     found,
-    advice: 'put that right; every key with its meaning is in config/default.yaml and in docs/configuration.md',
+    advice: 'fix these; keys are documented in config/default.yaml and docs/configuration.md',
     exitCode: exitCode.configuration,
   }
 }
@@ -103,7 +103,7 @@ export function certificateStep(
   }
   const found = `of this key, valid until ${show(notAfter)}`
   if (notAfter - now < expiryWarningMs) {
-    return { step, verdict: 'warning', found, advice: `it ends in ${showSpan((notAfter - now) / 1000)}: ${renew}` }
+    return { step, verdict: 'warning', found, advice: `it ends in ${span(notAfter - now)}: ${renew}` }
   }
   return { step, verdict: 'ok', found }
 }
@@ -114,10 +114,11 @@ export function skewStep(auth: number | undefined, api: number | undefined): Ste
   const known = [auth, api].filter((ms) => ms !== undefined)
   const worst = known.reduce((most, ms) => (Math.abs(ms) > Math.abs(most) ? ms : most), 0)
   if (known.length === 0) return { step, verdict: 'skipped', found: 'no answer of the platform has a Date header' }
-  const shown = (ms: number | undefined): string => (ms === undefined ? 'unknown' : `${(ms / 1000).toFixed(1)} s`)
-  const found = `ahead of this host: identity host ${shown(auth)}, platform ${shown(api)}`
+  const shown = (ms = 0): string => `${(Math.abs(ms) / 1000).toFixed(1)} s ${ms < 0 ? 'behind' : 'ahead'}`
+  const of = (name: string, ms: number | undefined): string => `${name} ${ms === undefined ? 'unknown' : shown(ms)}`
+  const found = `${of('identity host', auth)}, ${of('platform', api)}`
   if (Math.abs(worst) < worrySkewMs) return { step, verdict: 'ok', found }
-  const advice = "the daemon allows for it; put this host's clock right all the same (NTP)"
+  const advice = "the daemon allows for it; set this host's clock all the same (NTP)"
   return { step, verdict: 'warning', found, advice }
 }
 
@@ -137,7 +138,7 @@ export function timeZoneStep(zone: string, newestAgoMs: number | undefined, isFu
     return {
       step,
       verdict: 'ok',
-      found: `${zone}: there are events of the last ${showSpan(Math.max(1, newestAgoMs / 1000))}`,
+      found: `${zone}: there are events of the last ${span(Math.max(1000, newestAgoMs))}`,
     }
   }
   return {

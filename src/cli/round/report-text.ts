@@ -1,29 +1,28 @@
 // The report of a round as text for a terminal of 80 columns or more: at most ten causes, and one line for each conclusion. Pure functions.
 import { formatDuration } from '../../config/duration.ts'
-import { nextText } from '../../ops/words.ts'
-import { gateTable, reasonOf } from '../../reconcile/retry/gates.ts'
+import { retryExhausted } from '../../ops/notices.ts'
+import { count, counted, nextText, response, span } from '../../ops/words.ts'
+import { describeGate, reasonOf } from '../../reconcile/retry/gates.ts'
 import { causeTable } from '../cause-table.ts'
 import { inWords, stopsOf } from '../daemon-client.ts'
-import { cell, counted, pairs, paragraph, showSpan, table, type TableColumn } from '../format.ts'
+import { cell, pairs, paragraph, table, type TableColumn } from '../format.ts'
 import type { ExplainedRecord, ReportedNext } from '../record.ts'
 import type { Session } from '../session.ts'
-import { stopTable, type CommandRound, type RetriedRecord, type RoundReport } from './report.ts'
+import { type CommandRound, type RetriedRecord, type RoundReport, type StoppedBy } from './report.ts'
 
 const maxBad = 20
 
 type ReportShown = Pick<Session, 'config' | 'moments' | 'target' | 'width'> & Pick<CommandRound, 'daemon'>
 
-const response = (code: number | null | undefined): string => (code == null ? 'none' : String(code))
-
 function ageOf(iso: string | null, report: RoundReport): string {
   if (iso === null || report.decidedAt === null) return '-'
-  return showSpan((Date.parse(report.decidedAt) - Date.parse(iso)) / 1000)
+  return span(Date.parse(report.decidedAt) - Date.parse(iso))
 }
 
 function nextCell({ nextRetry, nextRetryBy: by }: ReportedNext, { decidedAt }: RoundReport): string {
   if (nextRetry === null || decidedAt === null) return '-'
-  const seconds = (Date.parse(nextRetry) - Date.parse(decidedAt)) / 1000
-  return nextText({ by, at: seconds }, () => (seconds <= 0 ? 'now' : `in ${showSpan(seconds)}`))
+  const ms = Date.parse(nextRetry) - Date.parse(decidedAt)
+  return nextText({ by, at: ms }, () => (ms <= 0 ? 'now' : `in ${span(ms)}`))
 }
 
 const recordColumns: TableColumn[] = [
@@ -59,26 +58,23 @@ function conclusions(report: RoundReport, { config, daemon }: ReportShown): stri
     ...(selection.by === 'due' ? stopsOf(daemon, 'disabled') : []),
   ]
   const blocked = [...new Set(reasons)].join('; ') || 'the circuits of their subscriptions are open'
-  const pace = `in about ${showSpan(estimate.seconds)} at ${estimate.callsPerSecond} calls/s`
-  const exhausted = `${failed.exhausted} exhausted (retry.maxAttempts ${config.retry.maxAttempts})`
+  const time = `in about ${span(estimate.seconds * 1000)} at ${count(estimate.callsPerSecond)} calls/s`
+  const exhausted = `${count(failed.exhausted)} exhausted (retry.maxAttempts ${config.retry.maxAttempts})`
   const lines: [number, string][] = [
-    [failed.due, `Would be retried now: ${failed.due}, ${pace}, if the receiver takes them.`],
-    [failed.blocked, `Blocked: ${failed.blocked}, because ${blocked}.`],
-    [failed['backing-off'], `Later: ${failed['backing-off']} backing off.`],
-    [
-      failed.exhausted,
-      `Not automatically: ${exhausted}; webhook-reconciler retry --exhausted --since TIME retries them.`,
-    ],
-    [failed.excluded, `Not at all: ${failed.excluded} excluded by select.* or window.notBefore.`],
+    [failed.due, `Would be retried now: ${count(failed.due)}, ${time}, if the receiver takes them.`],
+    [failed.blocked, `Blocked: ${count(failed.blocked)}, because ${blocked}.`],
+    [failed['backing-off'], `Later: ${count(failed['backing-off'])} backing off.`],
+    [failed.exhausted, `Not automatically: ${exhausted}; ${retryExhausted} retries them.`],
+    [failed.excluded, `Not at all: ${count(failed.excluded)} excluded by select.* or window.notBefore.`],
   ]
-  const off = config.retry.enabled ? [] : [`${gateTable.disabled.reason} This is the plan for when they are on.`]
+  const off = config.retry.enabled ? [] : [`${describeGate('disabled').reason} This is the plan for when they are on.`]
   return [...off, ...lines.filter(([count]) => count > 0).map(([, line]) => line)]
 }
 
 function dryRunText(report: RoundReport, shown: ReportShown): string {
   const { listing, selection } = report
-  const span = selection.by === 'due' ? ` of the last ${formatDuration(shown.config.window.lookback)}` : ' selected'
-  const head = `${counted(listing.found, 'failed record')}${span}, listed in ${report.seconds.toFixed(1)} s. Nothing was changed.\n`
+  const which = selection.by === 'due' ? ` of the last ${formatDuration(shown.config.window.lookback)}` : ' selected'
+  const head = `${counted(listing.found, 'failed record')}${which}, listed in ${report.seconds.toFixed(1)} s. Nothing was changed.\n`
   if (listing.found === 0) return head
   const { causes: list, decidedAt, startedAt } = report
   const sum = list.reduce((all, { records }) => all + records, 0)
@@ -108,7 +104,7 @@ function badTable(retried: readonly RetriedRecord[], width: number | undefined):
       cell(webhookId),
       cell(eventType),
       outcome ?? resultText(result),
-      outcome === undefined ? '-' : response(responseStatusCode),
+      outcome === undefined ? '-' : response(responseStatusCode ?? null),
     ])
   const more = bad.length > maxBad ? `... and ${bad.length - maxBad} more: --json has all\n` : ''
   return `\n${table(columns, rows, width)}${more}`
@@ -120,19 +116,18 @@ const resultText = (result: RetriedRecord['result']): string =>
 function resultLines(report: RoundReport): [string, string][] {
   const { awaiting, cutOff, failed, blocked, notFailed, selection, sums } = report
   const isSelected = selection.by !== 'due'
-  const left = isSelected ? 'left alone' : 'left to their rules'
   const later = failed['backing-off']
   const all: [number, string, string][] = [
     [1, 'recovered', String(sums.recovered)],
     [1, 'failed again', String(sums['failed-again'])],
     [1, 'refused', String(sums.refused)],
     [sums.unknown, 'unknown', `${sums.unknown} (no outcome within outcome.giveUpAfter)`],
-    [sums.resolved, 'resolved before', `${sums.resolved} (not failed any more when retried)`],
+    [sums.resolved, 'already delivered', `${sums.resolved} (not failed any more when retried)`],
     [notFailed, 'not failed', `${notFailed} (nothing to do)`],
     [
       failed.exhausted,
       'exhausted',
-      `${failed.exhausted} ${left} (retry.maxAttempts)${isSelected ? ': add --exhausted for these' : ''}`,
+      `${failed.exhausted} left alone (retry.maxAttempts)${isSelected ? ': add --exhausted for these' : ''}`,
     ],
     [
       failed.excluded,
@@ -141,7 +136,7 @@ function resultLines(report: RoundReport): [string, string][] {
     ],
     isSelected
       ? [later, 'just tried', `${later} left alone (tried within the last seconds): run again for these`]
-      : [later, 'backing off', `${later} ${left}`],
+      : [later, 'not due yet', String(later)],
     [blocked, 'not retried', String(blocked)],
     [awaiting, 'not awaited', `${awaiting} (accepted; the daemon, or the next run, sees the outcome)`],
     [cutOff, 'cut off', `${cutOff} (the outcome is not known)`],
@@ -153,6 +148,12 @@ function movedText(daemon: RoundReport['daemon']): string {
   if (daemon !== null && 'recovered' in daemon && daemon.recovered > 0)
     return `The daemon recovered ${daemon.recovered} meanwhile.`
   return 'The list became shorter while it was read, so a record may be missing: run again to be sure.'
+}
+
+function stopText(stoppedBy: StoppedBy): string {
+  if (stoppedBy === 'signal') return 'Stopped early by a signal. Run again for the rest; delivered ones are skipped.'
+  const { advice, reason } = describeGate(stoppedBy)
+  return `Stopped early: ${reason} ${advice} Then run again.`
 }
 
 function notes(report: RoundReport, { config }: ReportShown): string[] {
@@ -179,7 +180,7 @@ function notes(report: RoundReport, { config }: ReportShown): string[] {
           `It is not known whether an operator has paused the daemon: ${daemon.url} does not answer (${daemon.problem}).`,
         ]
       : []),
-    ...(stoppedBy === null ? [] : [`Stopped early by: ${stoppedBy} (${stopTable[stoppedBy]}).`]),
+    ...(stoppedBy === null ? [] : [stopText(stoppedBy)]),
   ]
 }
 

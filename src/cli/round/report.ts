@@ -14,18 +14,8 @@ import type { Session, SessionOptions } from '../session.ts'
 import { type Gathered } from './gather.ts'
 import type { RecordSelection, SelectionFlags } from './select.ts'
 
-/** The end of a round before every due record was retried and had an outcome, and the advice for the operator. */
-export const stopTable = {
-  signal: 'a signal came: run again for the rest; deliveries that arrived are skipped',
-  unauthorized:
-    "the list is allowed, the retry is not: ask the platform's operator for the permission to retry webhooks",
-  platform: 'the platform does not answer: run again when it does',
-  paused: 'an operator has paused the daemon: webhook-reconciler resume ends the pause',
-  receiver: 'the health address of the receiver does not answer 2xx (receiver.healthUrl): run again when it does',
-  circuit: 'nearly all retries failed again: mend the receiver, then run again',
-} as const satisfies Record<string, string>
-
-export type StoppedBy = keyof typeof stopTable
+/** The end of a round before every due record was retried and had an outcome: by a signal, or by the gate that was shut. */
+export type StoppedBy = 'signal' | 'unauthorized' | 'platform' | 'paused' | 'receiver-down' | 'circuit'
 
 /** One retried record. */
 export interface RetriedRecord {
@@ -158,7 +148,7 @@ export interface RoundReport {
         url: string
         instance: string
         holding: readonly string[]
-        pausedSince: string | null
+        pausedSince: Date | null
         openCircuits: string[]
         recovered: number
       }
@@ -278,7 +268,7 @@ function estimateOf(
     recoveredPerMs: pace / 1000,
     now: 0,
   })
-  const seconds = Math.round((drain?.doneAt ?? 0) / 1000)
+  const seconds = Math.round((drain.doneAt ?? 0) / 1000)
   return { records, seconds, callsPerSecond: Math.round(callsPerSecond * 10) / 10 }
 }
 
@@ -286,7 +276,14 @@ function daemonOf({ daemon, recoveredMeanwhile: recovered }: CommandRound): Roun
   if ('problem' in daemon) return daemon
   const { gates, instance, url } = daemon
   const holding = gates.map(({ gate }) => gate)
-  return { url, instance, holding, pausedSince: pausedSince(daemon), openCircuits: openCircuitsOf(daemon), recovered }
+  return {
+    url,
+    instance,
+    holding,
+    pausedSince: pausedSince(daemon),
+    openCircuits: openCircuitsOf(daemon).map(({ subscriptionId }) => subscriptionId),
+    recovered,
+  }
 }
 
 function listingOf({ failure, found, moved, result }: CommandRound['gathered']): RoundReport['listing'] {
@@ -299,7 +296,7 @@ export function toReport(round: CommandRound): Omit<RoundReport, 'exitCode'> {
   const { command, decidedAt, gathered, options, selection, session, startedAt } = round
   const { reconciler } = session
   const leftOut = reconciler.backlog.leftOut.counts()
-  const { counts: failed } = reconciler.backlog.summary(decidedAt, (id) => situationIn(round, id).gate)
+  const { counts: failed } = reconciler.backlog.summary(decidedAt, (id) => situationIn(round, id))
   return {
     schemaVersion: 2,
     command,

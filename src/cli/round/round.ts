@@ -7,7 +7,8 @@ import type { Reconciler, RetrySignals } from '../../reconciler.ts'
 import { exitCode, type ExitCode, isAbort, UsageError } from '../../runtime/errors.ts'
 import { runTogether } from '../../runtime/run-together.ts'
 import { askDaemon, type AskedDaemon, pausedSince, recoveredBetween } from '../daemon-client.ts'
-import { bar, counted, createMoments, showSpan } from '../format.ts'
+import { counted, span } from '../../ops/words.ts'
+import { bar, createMoments } from '../format.ts'
 import type { Io } from '../io.ts'
 import { askReceiver, inSession, type Session, unavailable } from '../session.ts'
 import { gather } from './gather.ts'
@@ -91,7 +92,7 @@ function question(due: readonly FailedRecord[], { moments, target }: Session): s
 function pauseText(daemon: AskedDaemon, { moments }: Session): string | undefined {
   const since = pausedSince(daemon)
   if ('problem' in daemon || since === null) return undefined
-  return `an operator has paused the daemon (${daemon.instance} at ${daemon.url}) since ${moments.show(Date.parse(since))}`
+  return `an operator has paused the daemon (${daemon.instance} at ${daemon.url}) since ${moments.show(since.getTime())}`
 }
 
 /** @throws UsageError without a terminal where a question is due */
@@ -102,9 +103,9 @@ async function confirmRetry(round: CommandRound, due: readonly FailedRecord[], i
   const paused = pauseText(round.daemon, session)
   const isAsked = !(options.yes === true || (due.length <= maxUnasked && enabled && paused === undefined))
   if (isAsked && io.ask === undefined) {
-    const many = `${due.length} records are more than ${maxUnasked}`
-    const why = paused ?? (enabled ? many : 'retry.enabled is false')
-    throw new UsageError(`${why}, and there is no terminal to ask at: add --yes to retry them on ${session.target}`)
+    const why = paused ?? (enabled ? undefined : 'retry.enabled is false')
+    const selected = `${counted(due.length, 'record')} of ${session.target} selected`
+    throw new UsageError(`${why === undefined ? '' : `${why}; `}${selected}: confirm with --yes`)
   }
   if (paused !== undefined) session.progress.output.write(`Note: ${paused}.\n`)
   if (!isAsked || io.ask === undefined) return true
@@ -149,7 +150,7 @@ function stopOf(
   const trouble = reconciler.breaker.trouble()
   if (trouble !== undefined) return trouble
   if (blocked > 0 && command === 'once' && pausedSince(daemon) !== null) return 'paused'
-  if (blocked + awaiting > 0 && reconciler.receiver.up() === false) return 'receiver'
+  if (blocked + awaiting > 0 && reconciler.receiver.up() === false) return 'receiver-down'
   return blocked > 0 && reconciler.circuits.views(clock.monotonic()).some(({ state }) => state === 'open')
     ? 'circuit'
     : null
@@ -168,7 +169,7 @@ function showProgress({ round, tally, total }: Retrying, started: number): void 
     const sums = tally.sums()
     const done = sums.recovered + sums['failed-again'] + sums.unknown + sums.resolved + sums.refused
     const seconds = (clock.monotonic() - started) / 1000
-    const left = done > 0 ? `, about ${showSpan((seconds / done) * (total - done))} left` : ''
+    const left = done > 0 ? `, about ${span((seconds / done) * (total - done) * 1000)} left` : ''
     return (
       `${bar(done / Math.max(1, total))} ${done}/${total}${left}: ${sums.recovered} recovered, ` +
       `${sums['failed-again']} failed again, ${sums.refused} refused, ${sums.retried - done} waited for`

@@ -132,7 +132,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       firstCheck.note(awaiting)
     }
     // The time is now, not askedAt: retries sent in between count as sent before the circuit opened.
-    circuits.settle(awaiting.ticket, verdictOf(outcome, record.responseStatusCode), clock.monotonic())
+    const { responseStatusCode } = record
+    circuits.settle(awaiting.ticket, verdictOf(outcome, responseStatusCode), clock.monotonic(), responseStatusCode)
     options.emit({
       type: 'outcome',
       id: record.id,
@@ -143,7 +144,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       outcome,
       sinceEventMs: seenAt - record.eventAt,
       sinceRetryMs: monotonic - awaiting.sentAt,
-      responseStatusCode: outcome === 'unknown' ? null : record.responseStatusCode,
+      responseStatusCode: outcome === 'unknown' ? null : responseStatusCode,
       timeOffsetMs,
     })
     planner.released(record)

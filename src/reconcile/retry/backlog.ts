@@ -2,8 +2,7 @@
 import { laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
 import type { WebhookRecord } from '../../platform/record.ts'
 import type { Steps } from '../../runtime/steps.ts'
-import type { Gate } from './gates.ts'
-import { decide, decisions, noCounts, type Counts } from '../decide.ts'
+import { decide, decisions, isRefusedAgain, noCounts, type Counts, type Situation } from '../decide.ts'
 import { createFailedRecord, eventSecondOf, updateFailedRecord, type FailedRecord } from '../failed-record.ts'
 import type { Listing } from '../sweep/list-slice.ts'
 import type { Policy } from '../policy.ts'
@@ -60,11 +59,8 @@ export interface Backlog {
   triedAt(id: string): number | undefined
   entries(): Iterable<FailedRecord>
   size(): number
-  /**
-   * Failed records by decision, held here or left out by the last full sweep; `gateOf` names the gate that blocks a
-   * subscription.
-   */
-  summary(now: number, gateOf: (subscriptionId: string) => Gate | undefined): Summary
+  /** Failed records by decision, held here or left out by the last full sweep, in the situation of their subscription. */
+  summary(now: number, situationOf: (subscriptionId: string) => Omit<Situation, 'now'>): Summary
   leftOut: LeftOut
 }
 
@@ -76,6 +72,8 @@ export interface Summary {
   oldestOpenAt: number | undefined
   /** Epoch ms of the last end of a backoff, among the records in memory; undefined when none backs off. */
   lastDueAt: number | undefined
+  /** Open ones of which nobody knows when they arrive: those of circuits that are not closed, and those that are refused again and again. */
+  endless: { circuit: number; refused: number }
 }
 
 /** A record of a listing that the backlog does not hold, and how it counts. */
@@ -263,33 +261,42 @@ export function createBacklog(options: BacklogOptions): Backlog {
     triedAt: (id) => (byId.get(keyOf(id)) ?? tried.get(keyOf(id)))?.triedAt,
     entries: () => byId.values(),
     size: () => byId.size,
-    summary(now, gateOf) {
+    summary(now, situationOf) {
       const counts = noCounts()
       const expiring = noCounts()
       const edge = expiringBefore(now, policy.window, zone)
       let oldest = Infinity
       let lastDueAt: number | undefined
-      const gates = new Map<string, Gate | undefined>()
+      const endless = { circuit: 0, refused: 0 }
+      const situations = new Map<string, Situation>()
       for (const entry of byId.values()) {
         const { subscriptionId } = entry
-        if (!gates.has(subscriptionId)) gates.set(subscriptionId, gateOf(subscriptionId))
-        const { decision, dueAt } = decide(entry, policy, { now, gate: gates.get(subscriptionId) })
+        const situation = situations.getOrInsertComputed(subscriptionId, () => ({
+          now,
+          ...situationOf(subscriptionId),
+        }))
+        const { decision, dueAt } = decide(entry, policy, situation)
         counts[decision] += 1
         if (decision !== 'awaiting' && entry.localSecond < edge) expiring[decision] += 1
-        if (decision !== 'exhausted' && decision !== 'excluded') oldest = Math.min(oldest, entry.eventAt)
+        if (decision !== 'exhausted' && decision !== 'excluded') {
+          oldest = Math.min(oldest, entry.eventAt)
+          if (situation.failing !== undefined) endless.circuit += 1
+          else if (decision === 'backing-off' && isRefusedAgain(entry, situation)) endless.refused += 1
+        }
         if (decision === 'backing-off') lastDueAt = Math.max(lastDueAt ?? -Infinity, dueAt)
       }
       const outside = {
-        counts: leftOut.counts((subscriptionId) => gateOf(subscriptionId) !== undefined),
+        counts: leftOut.counts((subscriptionId) => situationOf(subscriptionId).gate !== undefined),
         expiring: leftOut.expiring(),
       }
+      endless.circuit += leftOut.counts((id) => situationOf(id).failing !== undefined).blocked
       for (const decision of decisions) {
         counts[decision] += outside.counts[decision]
         expiring[decision] += outside.expiring[decision]
       }
       const oldestOutside = leftOut.oldestSecond(() => true)
       if (oldestOutside !== undefined) oldest = Math.min(oldest, laterReadingNotAfter(zone, oldestOutside * 1000, now))
-      return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest, lastDueAt }
+      return { counts, expiring, oldestOpenAt: oldest === Infinity ? undefined : oldest, lastDueAt, endless }
     },
     leftOut,
   }

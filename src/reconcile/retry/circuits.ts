@@ -4,6 +4,7 @@ import {
   type Circuit,
   type CircuitPolicy,
   type CircuitState,
+  type Judgement,
   type ReceiverVerdict,
 } from './circuit-breaker.ts'
 
@@ -14,16 +15,31 @@ export interface CircuitEvent {
   type: 'circuit'
   subscriptionId: string
   to: CircuitState
-  /** With `open`: its cooldown, and the outcomes that opened it. */
+  /** With `open`: its cooldown, the outcomes that opened it, and the receiver's last answer (null: none). */
   pauseMs?: number
   failedAgain?: number
   judged?: number
+  responseStatusCode?: number | null
+}
+
+/** Why a circuit is not closed. */
+export interface Opening extends Judgement {
+  /** When it opened first, monotonic ms. The outcomes of its probes are counted too. */
+  at: number
+  /** The receiver's answer to the last of them; null: none. */
+  responseStatusCode: number | null
+}
+
+/** What an operator's probe has done: cooldowns that ended; and circuits of which a probe was under way before. */
+export interface Probes {
+  circuits: number
+  underWay: number
 }
 
 export type CircuitGate = 'circuit' | 'limit'
 
-/** A circuit as the status document shows it. */
-export interface CircuitView {
+/** A circuit that is not closed, as the status document shows it. */
+export interface CircuitView extends Omit<Opening, 'at'> {
   subscriptionId: string
   state: CircuitState
   limit: number
@@ -31,6 +47,8 @@ export interface CircuitView {
   outstanding: number
   /** Rest of its cooldown, in ms; 0 outside of one. */
   pausesForMs: number
+  /** How long ago it opened first, in ms. */
+  openForMs: number
 }
 
 /** A retry's place in its circuit, from its sending to its outcome. */
@@ -52,20 +70,22 @@ export interface Circuits {
   blocked(now: number): Record<CircuitGate, number>
   /** Takes a place. */
   take(record: { id: string; subscriptionId: string; eventType: string }, now: number): Ticket
-  /** Reports the outcome of a retry, and frees its place. */
-  settle(ticket: Ticket, verdict: ReceiverVerdict, now: number): void
+  /** Reports the outcome of a retry with the receiver's answer (default: none), and frees its place. */
+  settle(ticket: Ticket, verdict: ReceiverVerdict, now: number, responseStatusCode?: number | null): void
   /** Frees the place of a retry that has no outcome, or none yet. */
   free(ticket: Ticket): void
   /** Frees the place of a retry without an outcome `circuit.probeTimeout` from now. */
   freeLater(ticket: Ticket, now: number): void
   /** Reports cooldowns that have ended, and frees places whose time has come. */
   turn(now: number): void
-  /** Ends the cooldowns of all open circuits; returns their number. */
-  endCooldowns(now: number): number
+  /** Ends the cooldowns of all open circuits. */
+  probe(now: number): Probes
   /** When a blocked retry may be allowed next; undefined when only outcomes can change that. */
   nextChangeAt(): number | undefined
   /** False while the subscription's circuit is open or half-open: then the next retry is a probe. */
   isClosed(subscriptionId: string, now: number): boolean
+  /** When the subscription's circuit last closed; -Infinity when it was never open. */
+  closedAt(subscriptionId: string): number
   /** Event type of the subscription's last retry; undefined when there was none that is remembered. */
   lastEventType(subscriptionId: string): string | undefined
   /** True during its cooldown. */
@@ -81,6 +101,9 @@ export interface Circuits {
 interface Line {
   circuit: Circuit
   lastEventType: string
+  /** Undefined while it is closed. */
+  opening?: Opening | undefined
+  closedAt: number
   /** When it was last used, or had open records. */
   neededAt: number
 }
@@ -137,21 +160,33 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
     },
     take({ eventType, id, subscriptionId }, now) {
       resume(now)
-      const { circuit } = lines.get(subscriptionId) ?? { circuit: createCircuit(numbers) }
-      lines.set(subscriptionId, { circuit, lastEventType: eventType, neededAt: now })
+      const line = lines.get(subscriptionId) ?? { circuit: createCircuit(numbers), closedAt: -Infinity }
+      lines.set(subscriptionId, { ...line, lastEventType: eventType, neededAt: now })
       // A platform may change the case of an id: the record counts once.
-      return { id: id.toLowerCase(), subscriptionId, sent: circuit.send() }
+      return { id: id.toLowerCase(), subscriptionId, sent: line.circuit.send() }
     },
-    settle({ id, sent, subscriptionId }, verdict, now) {
-      const circuit = lines.get(subscriptionId)?.circuit
-      if (circuit === undefined) return
+    settle({ id, sent, subscriptionId }, verdict, now, responseStatusCode = null) {
+      const line = lines.get(subscriptionId)
+      if (line === undefined) return
+      const { circuit } = line
       const before = circuit.state(now)
       const judgement = circuit.learn(id, verdict, { sent, now })
       const to = circuit.state(now)
       if (judgement !== undefined) {
         open.set(subscriptionId, circuit)
-        report({ type: 'circuit', subscriptionId, to, pauseMs: circuit.openUntil() - now, ...judgement })
-      } else if (to !== before) report({ type: 'circuit', subscriptionId, to })
+        const { at, failedAgain, judged } = line.opening ?? { at: now, failedAgain: 0, judged: 0 }
+        line.opening = {
+          at,
+          failedAgain: failedAgain + judgement.failedAgain,
+          judged: judged + judgement.judged,
+          responseStatusCode,
+        }
+        const pauseMs = circuit.openUntil() - now
+        report({ type: 'circuit', subscriptionId, to, pauseMs, ...judgement, responseStatusCode })
+      } else if (to !== before) {
+        if (to === 'closed') Object.assign(line, { opening: undefined, closedAt: now })
+        report({ type: 'circuit', subscriptionId, to })
+      }
     },
     free,
     freeLater(ticket, now) {
@@ -164,12 +199,13 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
       }
       resume(now)
     },
-    endCooldowns(now) {
+    probe(now) {
       resume(now)
       const ended = open.size
+      const underWay = [...lines.values()].filter(({ circuit }) => circuit.state(now) === 'half-open').length
       for (const circuit of open.values()) circuit.endCooldown(now)
       resume(now)
-      return ended
+      return { circuits: ended, underWay }
     },
     nextChangeAt() {
       let next = later[0]?.at ?? Infinity
@@ -177,6 +213,7 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
       return next === Infinity ? undefined : next
     },
     isClosed: (subscriptionId, now) => (lines.get(subscriptionId)?.circuit.state(now) ?? 'closed') === 'closed',
+    closedAt: (subscriptionId) => lines.get(subscriptionId)?.closedAt ?? -Infinity,
     lastEventType: (subscriptionId) => lines.get(subscriptionId)?.lastEventType,
     isOpen: (subscriptionId, now) => lines.get(subscriptionId)?.circuit.state(now) === 'open',
     forgetIdle(hasOpenRecords, now) {
@@ -194,15 +231,19 @@ export function createCircuits(policy: CircuitPolicy, report: (event: CircuitEve
       return counts
     },
     views(now) {
-      return [...lines]
-        .filter(([, { circuit }]) => circuit.state(now) !== 'closed')
-        .map(([subscriptionId, { circuit }]) => ({
+      return [...lines].flatMap(([subscriptionId, { circuit, opening }]) => {
+        if (opening === undefined) return []
+        const { at, ...why } = opening
+        return {
           subscriptionId,
           state: circuit.state(now),
           limit: circuit.limit(),
           outstanding: circuit.outstanding(),
           pausesForMs: Math.max(0, circuit.openUntil() - now),
-        }))
+          openForMs: now - at,
+          ...why,
+        }
+      })
     },
   }
 }

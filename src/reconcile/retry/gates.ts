@@ -3,66 +3,88 @@ import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Circuits } from './circuits.ts'
 import type { Pause } from './operator-pause.ts'
-import type { PlatformBreaker } from './platform-breaker.ts'
+import type { FailedCall, PlatformBreaker } from './platform-breaker.ts'
 import type { ReceiverHealth } from './receiver-health.ts'
 
 interface GateDescription {
+  /** Of the notice while it is shut. `trouble`: a person is needed; `waiting`: it passes, or is wanted; `working`: retries are under way. */
+  level: 'trouble' | 'waiting' | 'working'
   /** The retries that it blocks while it is shut. */
   blocks: 'everything' | 'subscription'
   /** Why retries are blocked; a full sentence. */
   reason: string
   /** What the operator can do; a full sentence. */
   advice: string
+  /** Its section of docs/runbook.md, without `WebhookReconciler`; none where nothing is wrong. */
+  runbook?: string
 }
 
 /** In order of precedence: the first that is shut is the reason of a `blocked` decision. */
 export const gateTable = {
   disabled: {
+    level: 'waiting',
     blocks: 'everything',
     reason: 'Retries are switched off (retry.enabled is false).',
     advice: 'To switch them on, set retry.enabled to true and restart.',
   },
   'not-leader': {
+    level: 'waiting',
     blocks: 'everything',
     reason: 'This instance stands by: it does not hold the lease.',
     advice: 'Nothing to do while another instance leads; see leadership in /status for which one, or why none.',
+    runbook: 'NoLeader',
   },
   paused: {
+    level: 'waiting',
     blocks: 'everything',
     reason: 'Retries are paused by an operator.',
     advice: 'To resume: webhook-reconciler resume, or POST /-/resume.',
+    runbook: 'Paused',
   },
   'receiver-down': {
+    level: 'trouble',
     blocks: 'everything',
     reason: 'The receiver is down: its health address does not answer 2xx.',
     advice: 'Bring the receiver up; retries resume automatically.',
+    runbook: 'ReceiverDown',
   },
   unauthorized: {
+    level: 'trouble',
     blocks: 'everything',
-    reason: 'The platform refuses the token or the permission.',
-    advice: 'See the log; check key, client id and permission.',
+    reason: 'The platform refuses retries.',
+    advice:
+      "With HTTP 403, ask the platform's operator for the permission to retry webhooks; with HTTP 401, check key and client id.",
+    runbook: 'ClientAuthenticationRejected',
   },
   platform: {
+    level: 'trouble',
     blocks: 'everything',
-    reason: 'The platform does not answer.',
-    advice: 'Nothing to do here: the platform is asked until it answers.',
+    reason: 'The platform is unavailable.',
+    advice: 'Nothing to do: retries resume when it answers.',
+    runbook: 'RetriesNotAccepted',
   },
   throttled: {
+    level: 'waiting',
     blocks: 'everything',
     reason: 'The platform has asked for a pause (Retry-After).',
     advice: 'Nothing to do: retries resume automatically.',
+    runbook: 'Throttled',
   },
   outcomes: {
+    level: 'working',
     blocks: 'everything',
     reason: 'Half of the backlog awaits its outcome.',
     advice: 'Nothing to do: retries continue as outcomes become known.',
   },
   circuit: {
+    level: 'trouble',
     blocks: 'subscription',
     reason: 'Nearly all retries of a subscription failed again: its circuit is open.',
     advice: 'Check the receiver. A probe is sent after each cooldown, or immediately by webhook-reconciler probe.',
+    runbook: 'CircuitOpen',
   },
   limit: {
+    level: 'working',
     blocks: 'subscription',
     reason: 'As many retries of a subscription have no known outcome as its circuit allows.',
     advice:
@@ -71,6 +93,11 @@ export const gateTable = {
 } as const satisfies Record<string, GateDescription>
 
 export type Gate = keyof typeof gateTable
+
+/** The columns of a gate. */
+export function describeGate(gate: Gate): GateDescription {
+  return gateTable[gate]
+}
 
 /** How long until these gates let any retry out, in ms; Infinity when no clock tells. Outcomes come at any time. */
 export function stopsForMs(shut: readonly Pick<ShutGate, 'gate' | 'opensInMs'>[]): number {
@@ -97,6 +124,8 @@ export interface ShutGate {
   subscriptions: number | undefined
   /** How long until it may open, in ms: to the end of a Retry-After, or to the next ping; undefined when no clock tells. */
   opensInMs?: number | undefined
+  /** With `unauthorized` and `platform`: the call that failed last. */
+  call?: FailedCall | undefined
 }
 
 /** Whether this instance is the one that works. */
@@ -111,7 +140,7 @@ export interface GateSources {
   leadership: Leadership
   pause: Pick<Pause, 'since'>
   receiver: Pick<ReceiverHealth, 'isDown' | 'since'>
-  breaker: Pick<PlatformBreaker, 'gate' | 'since' | 'allows' | 'pingAt'>
+  breaker: Pick<PlatformBreaker, 'gate' | 'since' | 'allows' | 'pingAt' | 'call'>
   rate: Pick<RateLimiter, 'pausedForMs'>
   circuits: Pick<Circuits, 'blocks' | 'blocked'>
   /** Retried records without a known outcome, and how many there may be. */
@@ -175,7 +204,8 @@ export function createGates(sources: GateSources): Gates {
           return subscriptions === 0 ? [] : [{ gate, since: undefined, subscriptions }]
         }
         if (!isShut[gate]()) return []
-        return [{ gate, since: since[gate]?.(), subscriptions: undefined, opensInMs: opensInMs[gate]?.() }]
+        const call = isBreakers(gate) ? { call: breaker.call() } : {}
+        return [{ gate, since: since[gate]?.(), subscriptions: undefined, opensInMs: opensInMs[gate]?.(), ...call }]
       })
     },
   }

@@ -1,6 +1,7 @@
 // Circuit breaker for the platform: opens on 401/403 or three failures in a row; a ping, one size-1 list call with backoff, shows whether to close it. @see docs/architecture.md "Retry plan"
 import type { Clock, Random } from '../../runtime/clock.ts'
 import type { PlatformClient } from '../../platform/client.ts'
+import type { Reason } from '../../platform/http/http.ts'
 import type { RetryAnswer, RetryResult } from '../../platform/operations.ts'
 import { createPlatformBackoff } from '../platform-backoff.ts'
 import { isPlatformTrouble } from '../platform-trouble.ts'
@@ -10,8 +11,15 @@ export type Trouble = 'unauthorized' | 'platform'
 
 export interface TroubleEvent {
   type: 'trouble'
-  /** The trouble that stops retries; undefined without any. */
+  /** The trouble that stops retries, and the call that showed it last; undefined without any. */
   trouble: Trouble | undefined
+  call?: FailedCall | undefined
+}
+
+/** A call of the platform that failed. */
+export interface FailedCall {
+  operation: 'retry' | 'list'
+  reason: Reason
 }
 
 export interface PlatformBreakerOptions {
@@ -31,6 +39,8 @@ export interface PlatformBreaker {
   gate(): Trouble | undefined
   /** Since when retries are stopped for this reason, epoch ms of this host's clock. */
   since(): number | undefined
+  /** The call that showed the trouble last. */
+  call(): FailedCall | undefined
   /** Reports the answer to a PATCH that was sent at `sentAt`, monotonic ms. */
   note(answer: RetryAnswer, sentAt: number): void
   /** Time of the next ping, monotonic ms; undefined when none is needed, or while one is running. */
@@ -66,6 +76,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
   const backoff = createPlatformBackoff(clock, random)
   let answeredAt = -Infinity
   let since: number | undefined
+  let call: FailedCall | undefined
   /** When the state was last entered, monotonic ms. */
   let enteredAt = -Infinity
   let pingAt: number | undefined
@@ -92,7 +103,8 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     if (next.name !== 'open') pingAt = next.name === 'checking' ? enteredAt : undefined
     else if (!wasOpen) backOff()
     if (reason() !== before.reason) since = reason() && clock.now()
-    if (trouble() !== before.trouble) options.emit({ type: 'trouble', trouble: trouble() })
+    if (next.name === 'closed') call = undefined
+    if (trouble() !== before.trouble) options.emit({ type: 'trouble', trouble: trouble(), call })
     options.wake()
   }
 
@@ -105,6 +117,7 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     } catch (error) {
       signal.throwIfAborted()
       if (!isPlatformTrouble(error)) throw error
+      call = { operation: 'list', reason: error.reason }
       return error
     }
   }
@@ -130,7 +143,10 @@ export function createPlatformBreaker(options: PlatformBreakerOptions): Platform
     trouble,
     gate: () => (state.name === 'checking' && clock.monotonic() - enteredAt <= momentMs ? undefined : reason()),
     since: () => since,
+    call: () => call,
     note(answer, sentAt) {
+      if (answer.result === 'unauthorized' || failures.has(answer.result))
+        call = { operation: 'retry', reason: answer.reason }
       if (answer.result === 'unauthorized') {
         if (state.name !== 'open' || state.trouble !== 'unauthorized') enter({ name: 'open', trouble: 'unauthorized' })
         return

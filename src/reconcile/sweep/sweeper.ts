@@ -272,7 +272,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       result: failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete',
       seconds,
       ...tally,
-      ...(isKnown && { failed: backlog.summary(client.now(), gates.of).counts }),
+      ...(isKnown && { failed: backlog.summary(client.now(), (id) => ({ gate: gates.of(id) })).counts }),
       ...(failure && { failure }),
     }
   }

@@ -1,5 +1,7 @@
 // Why a record is, or is not, retried: each reason in words, in the order in which the daemon decides, with when it is due next.
 import { describe, expect, test } from 'vitest'
+import { toStatus } from '../../../src/ops/status.ts'
+import { aStatusState } from '../../support/status.ts'
 import { awaitedRemarks } from '../../../src/cli/explain.ts'
 import { asIso, explainRecord, type ExplainedRecord, type ExplainOptions } from '../../../src/cli/record.ts'
 import { loadWith } from '../../support/configuration.ts'
@@ -52,15 +54,7 @@ describe('a record in another status than failed', () => {
 })
 
 describe('a running daemon that awaits outcomes', () => {
-  const daemon = {
-    url: 'http://d',
-    instance: 'd',
-    schemaVersion: 2 as const,
-    now: '2026-01-15T12:00:00.000Z',
-    paused: null,
-    gates: [],
-    shutCircuits: new Map<string, number>(),
-  }
+  const daemon = { ...toStatus(aStatusState()), url: 'http://d' }
   const due = explain(record(), situation())
   const exhausted = explain(record({ attempts: 30 }), situation())
 

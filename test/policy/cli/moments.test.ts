@@ -1,6 +1,6 @@
 // Times as the commands take and show them: always in a stated zone, also where daylight saving repeats or skips an hour.
 import { describe, expect, test } from 'vitest'
-import { createMoments, showSpan } from '../../../src/cli/format.ts'
+import { createMoments } from '../../../src/cli/format.ts'
 import { UsageError } from '../../../src/runtime/errors.ts'
 
 const now = Date.UTC(2026, 5, 1, 12)
@@ -64,19 +64,4 @@ describe('taken', () => {
   test.each(['Mars/Olympus', '', 'UTC; rm'])('the zone %j is refused', (zone) => {
     expect(() => createMoments(zone)).toThrow(/^--zone: an IANA time zone/)
   })
-})
-
-test.each([
-  [0, '0s'],
-  [-5, '0s'],
-  [119, '119s'],
-  [120, '2m'],
-  [7199, '1h 59m'],
-  [7200, '2h'],
-  [7260, '2h 1m'],
-  [172_800, '2d'],
-  [428_400, '4d 23h'],
-  [Infinity, 'no end in sight'],
-])('a span of %s s is %s', (seconds, shown) => {
-  expect(showSpan(seconds)).toBe(shown)
 })

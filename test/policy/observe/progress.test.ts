@@ -144,6 +144,20 @@ describe('retries that the platform does not take', () => {
   })
 })
 
+test('records that expired are counted, and of the last hundred retries those that somebody else had made', () => {
+  const { progress } = progressOf(minute)
+  progress.observe({ type: 'expired', records: 3 }, 1)
+  progress.observe({ type: 'expired', records: 5 }, 2)
+  const retryOf = (result: 'accepted' | 'already-resolved', sent = true): TelemetryEvent =>
+    retryFact({ result, reason: 'ok', sent })
+  for (let at = 0; at < 60; at += 1) progress.observe(retryOf('already-resolved'), 100 + at)
+  progress.observe(retryOf('already-resolved', false), 900)
+  for (let at = 0; at < 70; at += 1) progress.observe(retryOf('accepted'), 1000 + at)
+  expect(progress.state()).toMatchObject({ expired: 8, resolvedByOthers: { retries: 30, of: 100, lastAt: 159 } })
+  progress.begin(2000)
+  expect(progress.state()).toMatchObject({ expired: 0, resolvedByOthers: { retries: 0, of: 0, lastAt: undefined } })
+})
+
 describe('sweeps', () => {
   test('that failed say why in our own words, and what to do', () => {
     const { progress } = progressOf(minute)

@@ -1,11 +1,10 @@
 // The sentences of /status: the headline says why and how many, the level is that of what is retried, every notice has advice.
 import { describe, expect, test } from 'vitest'
 import { gateNames, gateTable, type Gate } from '../../../src/reconcile/retry/gates.ts'
-import type { CircuitView } from '../../../src/reconcile/retry/circuits.ts'
 import type { StatusSummary } from '../../../src/ops/status-document.ts'
 import { toStatus, type StatusState } from '../../../src/ops/status.ts'
-import { incidentNow, noDecisions } from '../../support/incident.ts'
-import { aStatusState, shut } from '../../support/status.ts'
+import { aCause, incidentNow, noDecisions } from '../../support/incident.ts'
+import { aCircuit, aStatusState, noCauses, shut } from '../../support/status.ts'
 
 const minuteMs = 60_000
 const swept = { lastFullSweepAt: incidentNow - 12_000, lastCompleteSweepAt: incidentNow - 12_000 }
@@ -16,9 +15,16 @@ function summaryOf(changes: Partial<StatusState>): StatusSummary {
   return toStatus(aStatusState({ ...swept, ...changes })).summary
 }
 
-function aCircuit(changes: Partial<CircuitView> = {}): CircuitView {
-  return { subscriptionId: 'one', state: 'open', limit: 1, outstanding: 0, pausesForMs: 30_000, ...changes }
+const two = [aCircuit(), aCircuit({ subscriptionId: 'two', responseStatusCode: null })]
+
+/** A cause for each subscription: `one` and `two` have circuits that are open. */
+function causesOf(...states: readonly ('open' | 'closed')[]): StatusState['causes'] {
+  const names = { open: ['one', 'two'], closed: ['three'] }
+  const list = states.map((state) => aCause({ subscriptionId: names[state].shift() ?? '' }))
+  return { ...noCauses, total: list.length, records: list.length, list }
 }
+
+const [since, all] = [incidentNow, { subscriptions: undefined }]
 
 /** Two states of gates in one. */
 function both(first: Partial<StatusState>, second: Partial<StatusState>): Partial<StatusState> {
@@ -26,8 +32,9 @@ function both(first: Partial<StatusState>, second: Partial<StatusState>): Partia
 }
 
 describe('the headline', () => {
-  const open = { ...shut('circuit'), circuits: [aCircuit()] }
-  const halfOpen = { ...shut('circuit'), circuits: [aCircuit({ state: 'half-open', pausesForMs: 0 })] }
+  const endless = { circuit: 10, refused: 0 }
+  const open = { ...shut('circuit'), circuits: [aCircuit()], endless }
+  const halfOpen = { ...shut('circuit'), circuits: [aCircuit({ state: 'half-open', pausesForMs: 0 })], endless }
   const gates: Record<Gate, [Partial<StatusState>, StatusSummary['level'], text?: string]> = {
     disabled: [shut('disabled'), 'waiting'],
     'not-leader': [shut('not-leader', incidentNow), 'waiting'],
@@ -37,7 +44,7 @@ describe('the headline', () => {
     platform: [shut('platform'), 'trouble'],
     throttled: [shut('throttled'), 'waiting'],
     outcomes: [shut('outcomes'), 'working'],
-    circuit: [open, 'trouble', 'The receiver is failing: retries of 1 subscription are paused.'],
+    circuit: [open, 'trouble', 'Subscription one answers HTTP 503: 10 deliveries wait.'],
     limit: [shut('limit'), 'working', 'Retries are under way.'],
   }
 
@@ -76,7 +83,37 @@ describe('the headline', () => {
       'one of several receivers fails',
       { failed: { ...blocked, due: 5 }, ...open },
       'trouble',
-      'A receiver is failing: retries of 1 subscription are paused. 15 deliveries are missing.',
+      'Subscription one answers HTTP 503: 10 deliveries wait. 15 deliveries are missing.',
+    ],
+    [
+      'two of three receivers fail',
+      { failed: { ...blocked, due: 5 }, ...open, circuits: two, causes: causesOf('open', 'open', 'closed') },
+      'trouble',
+      '2 subscriptions are failing (HTTP 503, no response): 10 deliveries wait. 15 deliveries are missing.',
+    ],
+    [
+      'all receivers fail',
+      { failed: blocked, ...open, circuits: two, causes: causesOf('open', 'open') },
+      'trouble',
+      'The receiver is failing (HTTP 503, no response) for 2 subscriptions: 10 deliveries wait. 10 deliveries are missing.',
+    ],
+    [
+      'a wrong zone: what is seen is not all',
+      { failed: { ...noDecisions, due: 1 }, timeOffsetMs: 7_199_992 },
+      'trouble',
+      "platform.timeZone is wrong: the platform's times are 2 h ahead of UTC. At least 1 delivery is missing.",
+    ],
+    [
+      'some have left the window',
+      { failed: { ...noDecisions, due: 1 }, expired: 8 },
+      'trouble',
+      '8 deliveries have left the window undelivered, and no retry goes out any more. 9 deliveries are missing, 8 of them not retried any more.',
+    ],
+    [
+      'poisoned records',
+      { failed: { ...noDecisions, 'backing-off': 145 }, endless: { circuit: 0, refused: 145 } },
+      'waiting',
+      '145 deliveries are refused again and again. 145 deliveries are missing.',
     ],
     [
       'it recovers',
@@ -89,7 +126,7 @@ describe('the headline', () => {
       'paused, and a circuit open',
       { failed: blocked, ...both(shut('paused', incidentNow), open) },
       'trouble',
-      'The receiver is failing: retries of 1 subscription are paused. 10 deliveries are missing.',
+      'Subscription one answers HTTP 503: 10 deliveries wait. 10 deliveries are missing.',
     ],
     [
       'the receiver is down, and its circuit open: one cause',
@@ -113,7 +150,7 @@ describe('the headline', () => {
       'the platform takes no retry, though it can be listed',
       { failed: blocked, notAccepted: { inARow: 10, reason: 'server-error' }, ...shut('limit') },
       'trouble',
-      'None of the last 10 retries was accepted (server-error). 10 deliveries are missing.',
+      'None of the last 10 retries was accepted (HTTP 5xx). 10 deliveries are missing.',
     ],
     [
       'the platform did not take some',
@@ -149,7 +186,7 @@ describe('the headline', () => {
       'some leave the window',
       { failed: { ...noDecisions, due: 3 }, expiring: { due: 3, blocked: 0, exhausted: 0, 'backing-off': 0 } },
       'trouble',
-      '3 deliveries leave the window soon, and are not retried after that. 3 deliveries are missing.',
+      '3 deliveries expire soon: they leave the window, and then no retry goes out. 3 deliveries are missing.',
     ],
   ])('%s', (_, changes, level, headline) => {
     expect(summaryOf(changes)).toMatchObject({ level, headline })
@@ -176,13 +213,13 @@ describe('the headline', () => {
   test.each<[string, Partial<StatusState> & { due?: number }, StatusSummary['level'], string]>([
     ['nothing else', {}, 'waiting', '12 deliveries are exhausted, nothing else is missing.'],
     ['others recover', { due: 50 }, 'working', 'Retries are under way. 62 deliveries are missing.'],
-    ['the platform is down', shut('platform'), 'trouble', 'The platform does not answer. 12 '],
+    ['the platform is down', shut('platform'), 'trouble', 'The platform is unavailable. 12 '],
   ])('exhausted records alone do not make it red: %s', (_, changes, level, headline) => {
     const { due = 0, ...more } = changes
     const summary = summaryOf({ failed: { ...noDecisions, exhausted: 12, due }, ...more })
     expect(summary.level).toBe(level)
     expect(summary.headline.startsWith(headline)).toBe(true)
-    expect(summary.notices.find(({ text }) => text.startsWith('12 deliveries are exhausted'))?.level).toBe('waiting')
+    expect(summary.notices.find(({ text }) => text.startsWith('12 deliveries gave up'))?.level).toBe('waiting')
   })
 })
 
@@ -198,13 +235,13 @@ describe('notices', () => {
     [
       'expiring ones',
       { expiring: { due: 2, blocked: 1, exhausted: 0, 'backing-off': 0 } },
-      /^3 deliveries leave the window soon/,
+      /^3 deliveries expire soon/,
     ],
     ['those beyond the window', { beyondWindow: 1 }, /^1 failed delivery is older than the window/],
     [
       'retries that are not accepted',
       { failed: { ...noDecisions, due: 1 }, notAccepted: { inARow: 1500, reason: 'server-error' } },
-      /^None of the last 1,500 retries was accepted \(server-error\)\. /,
+      /^None of the last 1,500 retries was accepted \(HTTP 5xx\)\. /,
     ],
     [
       'the last check of the receiver',
@@ -215,14 +252,14 @@ describe('notices', () => {
     [
       'a wrong zone',
       { timeOffsetMs: -3_600_000, timeZone: 'Europe/Vilnius' },
-      /1 h off: the platform's zone is not Europe\/Vilnius/,
+      /the platform's times are 1 h behind Europe\/Vilnius\./,
     ],
     ['a clock behind', { skewMs: { auth: 0, api: 120_000 } }, /clock is 2 min behind the platform's/],
     ['a clock ahead', { skewMs: { auth: -120_000, api: 0 } }, /clock is 2 min ahead of the platform's/],
     ['an expired certificate', { certificateExpiresAt: incidentNow - 1 }, /^The certificate has expired/],
     ['an expired token', { tokenExpiresAt: incidentNow - 1 }, /^The access token has expired/],
     ['since when it is paused', shut('paused', incidentNow - 90_061_000), /Since 2026-01-14 10:58:59 UTC\./],
-    ['how long it is throttled', { throttledForMs: 90_000, ...shut('throttled') }, /It goes on for 1 min\./],
+    ['how long it is throttled', { throttledForMs: 90_000, ...shut('throttled') }, /It lasts another 1 min\./],
     [
       'when a probe goes out: the first of all',
       {
@@ -230,7 +267,34 @@ describe('notices', () => {
         gates: [{ gate: 'circuit', since: undefined, subscriptions: 2 }],
         circuits: [aCircuit(), aCircuit({ subscriptionId: 'two', pausesForMs: 2 * minuteMs })],
       },
-      /of 2 subscriptions are paused\. .* Nearly all failed again\. A probe goes out in 30 s\.$/,
+      / 20 of 20 retries failed again, since 11:59:00 UTC\. A probe goes out in 30 s\.$/,
+    ],
+    [
+      'a refused permission, and that listing works',
+      {
+        ...shut('unauthorized'),
+        gates: [{ gate: 'unauthorized', since, call: { operation: 'retry', reason: 'forbidden' }, ...all }],
+      },
+      / The last retry: HTTP 403\. Listing works\. Since 12:00:00 UTC\.$/,
+    ],
+    [
+      'what the platform answers',
+      { gates: [{ gate: 'platform', since, call: { operation: 'list', reason: 'server-error' }, ...all }] },
+      / The last list call: HTTP 5xx\. Since 12:00:00 UTC\.$/,
+    ],
+    ['a key file that cannot be used', { keyReloadSuccessful: false }, /^The new key file cannot be used/],
+    [
+      'somebody else who retries',
+      { resolvedByOthers: { retries: 37, of: 100, lastAt: incidentNow - minuteMs } },
+      /^37 of the last 100 retries found that somebody else had retried/,
+    ],
+    [
+      'who refuses again and again',
+      {
+        endless: { circuit: 0, refused: 2 },
+        causes: { ...noCauses, total: 1, records: 2, list: [aCause({ responseStatusCode: 422, refusedAgain: 2 })] },
+      },
+      / Subscription [0-9a-f]{8}… answers HTTP 422 to outgoing-transfer-completed\.$/,
     ],
   ])('%s', (_, changes, text) => {
     const { advice, detail, headline, notices } = summaryOf(changes)
@@ -242,7 +306,7 @@ describe('notices', () => {
 
   test('a sweep that failed has the advice for its failure', () => {
     const { advice } = summaryOf({ sweeps: [aSweep('failed')] })
-    expect(advice).toBe('Raise the timeout. The daemon tries again by itself.')
+    expect(advice).toBe('Raise the timeout. The daemon tries again.')
   })
 
   test('none without a reason', () => {
@@ -257,13 +321,32 @@ describe('notices', () => {
       expiring: { due: 1, 'backing-off': 0, blocked: 0, exhausted: 12 },
       certificateExpiresAt: incidentNow - 1,
     })
-    expect(headline).toMatch(/^1 delivery leaves the window soon/)
+    expect(headline).toMatch(/^1 delivery expires soon/)
     expect(notices.map(({ level, text }) => [level, text.split(' ').slice(0, 3).join(' ')])).toEqual([
       ['trouble', 'The certificate has'],
       ['waiting', 'Retries are paused'],
       ['waiting', '1 failed delivery'],
-      ['waiting', '12 deliveries are'],
+      ['waiting', '12 deliveries gave'],
     ])
-    expect(notices[3]?.text).toContain('12 leave the window soon.')
+    expect(notices[3]?.text).toContain('12 expire soon.')
+  })
+
+  test('advice fits what stops retries: a receiver that is up is not to be brought up', () => {
+    const expiring = { due: 1, 'backing-off': 0, blocked: 0, exhausted: 0 }
+    const failed = { ...noDecisions, blocked: 1 }
+    const adviceOf = (changes: Partial<StatusState>): string => summaryOf({ expiring, failed, ...changes }).advice
+    expect(adviceOf(shut('disabled'))).toBe(`${gateTable.disabled.advice} Or raise window.lookback and restart.`)
+    expect(adviceOf({})).toMatch(/^See the causes/)
+    const failing = { circuits: [aCircuit()], causes: causesOf('open') }
+    expect(adviceOf({ ...failing, gates: [] })).toMatch(/^Bring the receiver up now/)
+  })
+
+  test('each links to its section of the runbook', () => {
+    const summary = (runbookUrl?: string): StatusSummary =>
+      summaryOf({ ...shut('paused'), failed: blocked, certificateExpiresAt: incidentNow - 1, runbookUrl })
+    expect(summary().runbook).toBe('docs/runbook.md#webhookreconcilerclientcertificateexpiring')
+    expect(summary('https://wiki.example.com/r').notices[0]?.runbook).toBe(
+      'https://wiki.example.com/r#webhookreconcilerpaused',
+    )
   })
 })

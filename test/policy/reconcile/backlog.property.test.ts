@@ -22,7 +22,7 @@ import { subscription } from '../../support/dispatching.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 
 const now = testNow
-const notHeld = (): undefined => undefined
+const notHeld = (): object => ({})
 const policy: Policy = { ...defaultPolicy, select: { ...defaultPolicy.select, modules: ['accounts'] } }
 const window: Span = { from: (now - 24 * hourMs) / 1000, to: (now - minuteMs) / 1000 }
 const newest = newestHour(now, { ...policy.window, lookback: 24 * hourMs }, createTimeZone('UTC'))

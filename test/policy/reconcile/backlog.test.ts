@@ -24,7 +24,7 @@ import {
 import { subscription } from '../../support/dispatching.ts'
 
 const now = testNow
-const notHeld = (): undefined => undefined
+const notHeld = (): object => ({})
 const utc = createTimeZone('UTC')
 
 describe('places of a full backlog', () => {
@@ -326,7 +326,7 @@ describe('the summary', () => {
       due({ eventLocal: now - 3 * dayMs, subscriptionId: open }),
     ]
     learn(backlog, listingOf(records), now)
-    const { counts, oldestOpenAt } = backlog.summary(now, (id) => (id === shut ? 'circuit' : undefined))
+    const { counts, oldestOpenAt } = backlog.summary(now, (id) => ({ gate: id === shut ? 'circuit' : undefined }))
     expect(counts).toEqual({ due: 1, blocked: 1, exhausted: 1, excluded: 1, 'backing-off': 0, awaiting: 0 })
     expect(oldestOpenAt).toBe(now - 4 * dayMs)
   })

@@ -13,6 +13,7 @@ import {
   testNow,
   type TestBacklog,
 } from '../../support/backlog.ts'
+import type { Situation } from '../../../src/reconcile/decide.ts'
 import type { WebhookRecord } from '../../../src/platform/record.ts'
 
 const second = '22222222-2222-4222-8222-222222222222'
@@ -102,9 +103,48 @@ test('a cause says what is decided of its records, and when the first goes out; 
     { by: 'time', at: testNow },
     { by: 'probe', at: testNow + minuteMs },
   ])
-  const { lastDueAt } = backlog.summary(testNow, () => undefined)
+  const { lastDueAt } = backlog.summary(testNow, () => ({}))
   expect((lastDueAt ?? 0) - testNow).toBeGreaterThan(7 * minuteMs)
   expect(exhausted).toMatchObject({ total: 1, list: [{ webhookId: idOf(2), attempts: 30, responseStatusCode: 500 }] })
+})
+
+test('while a circuit is open, records that were not tried since have its newest answer; others keep their own', () => {
+  const stale = { subscriptionId: second, responseStatusCode: 503 }
+  const backlog = backlogOf([
+    due({ ...stale, id: idOf(1) }),
+    due({ ...stale, id: idOf(2), lastAttemptLocal: testNow }),
+    due({ ...stale, id: idOf(3), attempts: 30 }),
+    due({ ...stale, id: idOf(4), subscriptionId: third }),
+  ])
+  const failing = { since: testNow - 1, responseStatusCode: 401 }
+  const { list } = group(backlog, { situationOf: (id) => ({ now: testNow, ...(id === second && { failing }) }) })
+  const answers = list.map(({ records, responseStatusCode, subscriptionId }) => [
+    subscriptionId,
+    responseStatusCode,
+    records,
+  ])
+  expect(answers).toEqual([
+    [second, 503, 2],
+    [second, 401, 1],
+    [third, 503, 1],
+  ])
+})
+
+test('refused again and again is what failed twice while its circuit was closed, and only that has no end', () => {
+  const backlog = backlogOf([due({ id: idOf(1), attempts: 1, subscriptionId: second })])
+  const [entry] = backlog.entries()
+  if (entry === undefined) throw new Error('no record')
+  const look = (changes: Partial<typeof entry>, situation: object = {}): unknown => {
+    Object.assign(entry, { triedAt: testNow - 1000, lastAt: testNow - 1000, tries: 2, ...changes })
+    const situationOf = (): Situation => ({ now: testNow, ...situation })
+    const [cause] = group(backlog, { situationOf }).list
+    return [cause?.refusedAgain, backlog.summary(testNow, situationOf).endless]
+  }
+  expect(look({})).toEqual([1, { circuit: 0, refused: 1 }])
+  expect(look({ tries: 1 })).toEqual([0, { circuit: 0, refused: 0 }])
+  expect(look({}, { closedAt: testNow - 500 })).toEqual([0, { circuit: 0, refused: 0 }])
+  const failing = { since: testNow - 5000, responseStatusCode: null }
+  expect(look({}, { failing })).toEqual([0, { circuit: 1, refused: 0 }])
 })
 
 test('what is excluded is no cause', () => {

@@ -64,14 +64,20 @@ describe('a retry without outcome', () => {
     for (let count = 0; count < 90; count += 1) circuits.settle(take(circuits, 'a', 0), 'recovered', 1)
     const late = Array.from({ length: 20 }, () => take(circuits, 'a', 2))
     const early = Array.from({ length: 50 }, () => take(circuits, 'a', 2))
-    for (const ticket of early) circuits.settle(ticket, 'failed-again', 3)
+    for (const ticket of early) circuits.settle(ticket, 'failed-again', 3, 503)
     circuits.turn(31_000)
     expect(circuits.blocks('a', 31_000)).toBeUndefined()
     const probe = take(circuits, 'a', 31_000)
     for (const ticket of late) circuits.settle(ticket, 'failed-again', 32_000)
-    expect(circuits.views(32_000)).toMatchObject([{ state: 'half-open', limit: 1, outstanding: 1 }])
-    circuits.settle(probe, 'recovered', 33_000)
-    expect(circuits.views(33_000)).toMatchObject([{ limit: 2, outstanding: 0 }])
+    const why = { openForMs: 31_997, failedAgain: 45, judged: 50, responseStatusCode: 503 }
+    expect(circuits.views(32_000)).toMatchObject([{ state: 'half-open', limit: 1, outstanding: 1, ...why }])
+    circuits.settle(probe, 'failed-again', 33_000, 401)
+    const whyNow = { openForMs: 32_997, failedAgain: 46, judged: 51, responseStatusCode: 401 }
+    expect(circuits.views(33_000)).toMatchObject([{ state: 'open', ...whyNow }])
+    expect(circuits.closedAt('a')).toBe(-Infinity)
+    circuits.turn(100_000)
+    for (let sent = 0; sent < 4; sent += 1) circuits.settle(take(circuits, 'a', 100_000), 'recovered', 101_000)
+    expect([circuits.views(101_000), circuits.closedAt('a')]).toEqual([[], 101_000])
   })
 })
 
@@ -103,10 +109,13 @@ describe('a cooldown', () => {
 
   test('that the operator ends is over at once for every open circuit; when its probe fails, the next takes twice as long', () => {
     const { circuits, facts } = circuitsOf()
-    expect(circuits.endCooldowns(0)).toBe(0)
+    expect(circuits.probe(0)).toEqual({ circuits: 0, underWay: 0 })
     for (const id of ['a', 'b']) kill(circuits, id, 0)
     facts.length = 0
-    expect([circuits.endCooldowns(1000), circuits.endCooldowns(1000)]).toEqual([2, 0])
+    expect([circuits.probe(1000), circuits.probe(1000)]).toEqual([
+      { circuits: 2, underWay: 0 },
+      { circuits: 0, underWay: 2 },
+    ])
     expect(facts).toEqual(['a', 'b'].map((subscriptionId) => ({ type: 'circuit', subscriptionId, to: 'half-open' })))
     const probe = take(circuits, 'a', 1000)
     expect([circuits.blocks('a', 1001), circuits.blocks('b', 1001)]).toEqual(['circuit', undefined])

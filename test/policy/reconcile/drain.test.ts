@@ -8,7 +8,7 @@ const now = 1_000_000
 
 function estimate(changes: Partial<DrainState>): number | undefined {
   const drain = estimateDrain({ pending: 0, backingOff: 0, notBefore: undefined, recoveredPerMs: 0, now, ...changes })
-  return drain && drain.doneAt - now
+  return drain.doneAt && drain.doneAt - now
 }
 
 test('nothing left is done now', () => {
@@ -27,8 +27,8 @@ test('not before the last backoff has ended', () => {
 
 test('it says whether the pace or a backoff decides', () => {
   const state = { pending: 6, backingOff: 1, recoveredPerMs: 0.001, now }
-  expect(estimateDrain({ ...state, notBefore: now + 7000 })?.limitedBy).toBe('pace')
-  expect(estimateDrain({ ...state, notBefore: now + 7001 })?.limitedBy).toBe('backoff')
+  expect(estimateDrain({ ...state, notBefore: now + 7000 }).limitedBy).toBe('pace')
+  expect(estimateDrain({ ...state, notBefore: now + 7001 }).limitedBy).toBe('backoff')
 })
 
 describe('no estimate', () => {
@@ -46,7 +46,7 @@ describe('the daemon', () => {
   const state = aStatusState({ failed, lastDueAt: 0, recoveredPerMs: 0.002 })
   const msOf = (changes: Parameters<typeof aStatusState>[0]): number | undefined => {
     const drain = drainOf({ ...state, ...changes })
-    return drain && drain.doneAt - state.now
+    return drain.doneAt && drain.doneAt - state.now
   }
 
   test('counts what is open, not what is exhausted or excluded', () => {
@@ -63,5 +63,13 @@ describe('the daemon', () => {
     expect(isKnown).toEqual(['throttled', 'outcomes', 'circuit', 'limit'])
     const none = { due: 0, blocked: 0, 'backing-off': 0, awaiting: 0, exhausted: 1, excluded: 0 }
     expect(msOf({ ...shut('paused'), failed: none })).toBe(0)
+  })
+
+  test.each<[string, Parameters<typeof aStatusState>[0], string]>([
+    ['while records wait for a circuit', { endless: { circuit: 1, refused: 1 } }, 'circuit'],
+    ['while some are refused again and again', { endless: { circuit: 0, refused: 1 } }, 'refused'],
+    ['in a wrong zone', { timeOffsetMs: -3_600_000 }, 'zone'],
+  ])('has none %s', (_, changes, limitedBy) => {
+    expect(drainOf({ ...state, ...changes })).toEqual({ doneAt: undefined, limitedBy })
   })
 })

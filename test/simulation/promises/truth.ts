@@ -86,8 +86,12 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
     }
     const missing = decisions.reduce((sum, decision) => sum + status.failed[decision], 0)
     if (missing > 0) exercise('/status says what is missing')
-    if (status.missing !== missing)
-      violate('books', `/status says that ${status.missing} are missing, it shows ${missing}`)
+    if (status.missing !== missing + status.expired)
+      violate(
+        'books',
+        `/status says that ${status.missing} are missing, it shows ${missing} and ${status.expired} expired`,
+      )
+    expect(metrics, 'expired_webhooks_total', status.expired)
     const { list, more, onlyCounted } = status.causes
     const caused = list.reduce((sum, { records }) => sum + records, more.records + onlyCounted)
     const { exhausted } = status
