@@ -168,8 +168,11 @@ export function createElection(options: ElectionOptions): Election {
     return ['', identity, undefined].includes(observed?.lease.holder) || isExpired()
   }
 
+  /** A leader whose last write was confirmed renews by a write alone. When another one wrote since, it conflicts and is read. */
+  const own = (): Lease | undefined => (isLeading() && unconfirmed === undefined ? observed?.lease : undefined)
+
   async function acquireOrRenew(signal: AbortSignal): Promise<void> {
-    const lease = await readLease(signal, false)
+    const lease = own() ?? (await readLease(signal, false))
     if (!mayTake()) {
       standBy('taken')
       noteLeader()

@@ -93,9 +93,9 @@ const reasonWords: Readonly<Partial<Record<Reason, string>>> = {
 
 const shownDigits = 8
 
-/** The beginning of an id. */
+/** The beginning of an id, as tables have it. */
 export function shortId(id: string): string {
-  return id.length > shownDigits ? `${word(id).slice(0, shownDigits)}…` : word(id)
+  return word(id).slice(0, shownDigits)
 }
 
 /** A word from outside, cut where it gets too long for a table. */
