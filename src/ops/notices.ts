@@ -344,7 +344,7 @@ function unknownEnd({ circuits, drain, refusedAgain }: StatusFacts): string {
     case 'zone':
       return 'The newest failures are not seen.'
     case 'pace':
-      return 'No delivery arrives.'
+      return 'Nothing recovered in the last 5 min.'
     case 'backoff':
       return 'Some deliveries are only counted.'
   }

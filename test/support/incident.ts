@@ -116,7 +116,9 @@ export function anIncident(changes: Partial<StatusState> = {}): StatusState {
     rateLimit: 20,
     gates: [{ gate: 'circuit', since: undefined, subscriptions: 1 }],
     endless: { circuit: 1791, refused: 0 },
-    circuits: [aCircuit({ subscriptionId: uuid(2), state: 'open', limit: 1, outstanding: 0, pausesForMs: 83_000 })],
+    circuits: [
+      aCircuit({ subscriptionId: uuid(2), pausesForMs: 83_000, openForMs: 47 * minuteMs, responseStatusCode: null }),
+    ],
     receiver: { up: true },
     sweeps: [
       { kind: 'full', result: 'complete', endedAt: new Date(incidentNow - 190_000), seconds: 6.2, listed: 7412 },

@@ -71,7 +71,7 @@ describe('in one look', () => {
   test('an incident: why, how many, since when, at which pace, and when it will be done', () => {
     const text = read(anIncident())
     expect(text).toContain(
-      `Subscription ${uuid(2).slice(0, 8)} answers HTTP 503: 1,791 deliveries wait. 7,000 deliveries are missing.`,
+      `Subscription ${uuid(2).slice(0, 8)} does not answer: 1,791 deliveries wait. 7,000 deliveries are missing.`,
     )
     expect(text).toContain('Missing 7,000 4,300 due 1,791 blocked 876 backing-off 24 awaiting 9 exhausted')
     expect(text).toContain('Oldest 3 h since 09:00:00')
@@ -138,7 +138,9 @@ describe('in one look', () => {
 
   test('nothing arrives, or nothing is retried: the time is unknown', () => {
     const endless = { circuit: 0, refused: 0 }
-    expect(read(anIncident({ endless, recoveredPerMs: 0 }))).toContain('Done Unknown No delivery arrives.')
+    expect(read(anIncident({ endless, recoveredPerMs: 0 }))).toContain(
+      'Done Unknown Nothing recovered in the last 5 min.',
+    )
     expect(read(anIncident(shut('paused', 0)))).toContain('Done Unknown Retries are blocked.')
   })
 })
@@ -281,7 +283,7 @@ describe('the document', () => {
 
   test('has the headline in the tab', () => {
     expect(page).toContain(
-      `<title>Subscription ${uuid(2).slice(0, 8)} answers HTTP 503: 1,791 deliveries wait. 7,000 deliveries are missing. · payments-eu · Webhook reconciler</title>`,
+      `<title>Subscription ${uuid(2).slice(0, 8)} does not answer: 1,791 deliveries wait. 7,000 deliveries are missing. · payments-eu · Webhook reconciler</title>`,
     )
   })
 
