@@ -96,9 +96,10 @@ interface DaemonParts {
 /** What the chart of the status page shows, without iterating over records. */
 function chartedOf({ backlog, circuits, pause }: Reconciler, progress: Progress, monotonicNow: number): ChartedState {
   const { 'half-open': halfOpen, open } = circuits.counts(monotonicNow)
-  const isListed = progress.state().lastFullSweepAt !== undefined
+  const { expired, lastFullSweepAt } = progress.state(0)
+  const isListed = lastFullSweepAt !== undefined
   return {
-    missing: isListed ? backlog.size() + backlog.leftOut.missing() + progress.state().expired : null,
+    missing: isListed ? backlog.size() + backlog.leftOut.missing() + expired : null,
     circuits: open + halfOpen,
     paused: pause.since() !== undefined,
   }
@@ -163,8 +164,8 @@ function createParts(options: DaemonOptions): DaemonParts {
 
   /** A standby owes no progress. */
   function progressNow(): ProgressState {
-    const { progressDueAt, ...seen } = progress.state()
     const now = clock.now()
+    const { progressDueAt, ...seen } = progress.state(now)
     return {
       ...seen,
       startedAt,

@@ -33,8 +33,8 @@ export interface ProgressState {
   notAccepted: { inARow: number; reason?: Reason }
   /** Records that left the window while they were failed. */
   expired: number
-  /** Of the last retries (at most 100): those of records that somebody else had retried; and when the last one was. */
-  resolvedByOthers: { retries: number; of: number; lastAt: number | undefined }
+  /** Records that somebody else resolved in the last hour, the platform's own retries included. */
+  resolvedByOthers: number
   /** How far attempts of retried records lay outside the time in which they were made, as last seen; in ms. */
   timeOffsetMs: number | undefined
 }
@@ -60,10 +60,10 @@ export interface Progress {
   ticked(now: number, restEndsInMs: number | undefined): void
   /** Conditions that are missing for readiness, in words. */
   notReady(): string[]
-  state(): ProgressState
+  state(now: number): ProgressState
 }
 
-const nothingSeen: Omit<ProgressState, 'startedAt' | 'progressDueAt'> = {
+const nothingSeen: Omit<ProgressState, 'startedAt' | 'progressDueAt' | 'resolvedByOthers'> = {
   sweeps: [],
   lastSweepAt: undefined,
   lastFullSweepAt: undefined,
@@ -71,12 +71,10 @@ const nothingSeen: Omit<ProgressState, 'startedAt' | 'progressDueAt'> = {
   lastIncompleteSweepAt: undefined,
   notAccepted: { inARow: 0 },
   expired: 0,
-  resolvedByOthers: { retries: 0, of: 0, lastAt: undefined },
   timeOffsetMs: undefined,
 }
 
-/** Number of retries of which it is known whether somebody else had retried the record. */
-const watchedRetries = 100
+const [minuteMs, hourMs] = [60_000, 3_600_000]
 /** Number of ended sweeps that are kept. */
 export const maxSweeps = 10
 /** Extra time for a tick that is late or skipped. */
@@ -102,12 +100,25 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
   /** The first tick after the last progress that may start a sweep. */
   let tickAt = startedAt
   let known = { ...nothingSeen }
-  /** Of the last retries: whether the record was not failed any more. */
-  let foundResolved: boolean[] = []
+  /** Records that somebody else resolved, by the minute in which that was seen. */
+  let byOthers = new Map<number, number>()
 
   /** Moves on to the next tick once the awaited one has come. */
   function moveOn(now: number): void {
     if (now >= tickAt) tickAt = nextTickAt() ?? now + periodMs
+  }
+
+  function noteOthers(records: number, now: number): void {
+    if (records === 0) return
+    const minute = Math.floor(now / minuteMs)
+    byOthers.set(minute, (byOthers.get(minute) ?? 0) + records)
+    for (const old of byOthers.keys()) if (old < minute - hourMs / minuteMs) byOthers.delete(old)
+  }
+
+  function resolvedByOthers(now: number): number {
+    let sum = 0
+    for (const [minute, records] of byOthers) if (minute * minuteMs > now - hourMs) sum += records
+    return sum
   }
 
   function observeSweep({ continued, failure, kind, listed, result, seconds }: SweepReport, now: number): void {
@@ -125,13 +136,7 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
   }
 
   function observeRetry({ reason, result, sent }: RetryAnswer, now: number): void {
-    if (sent) {
-      const isResolved = result === 'already-resolved'
-      foundResolved = [...foundResolved, isResolved].slice(-watchedRetries)
-      const retries = foundResolved.filter(Boolean).length
-      const lastAt = isResolved ? now : known.resolvedByOthers.lastAt
-      known.resolvedByOthers = { retries, of: foundResolved.length, lastAt }
-    }
+    if (sent && result === 'already-resolved') noteOthers(1, now)
     if (refusals.has(result)) known.notAccepted = { inARow: known.notAccepted.inARow + 1, reason }
     else if (tellingResults.has(result)) known.notAccepted = { inARow: 0 }
   }
@@ -140,12 +145,15 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
     begin(now) {
       tickAt = now
       known = { ...nothingSeen }
-      foundResolved = []
+      byOthers = new Map()
     },
     observe(event, now) {
       if (event.type === 'token-refreshed' && event.result === 'success') hasToken = true
       if (event.type === 'platform-request' && event.operation === 'list' && event.reason === 'ok') hasPage = true
-      if (event.type === 'sweep') observeSweep(event.report, now)
+      if (event.type === 'sweep') {
+        observeSweep(event.report, now)
+        noteOthers(event.report.resolvedByOthers, now)
+      }
       if (event.type === 'retry') observeRetry(event.answer, now)
       if (event.type === 'expired') known.expired += event.records
       if (event.type === 'outcome' && event.timeOffsetMs !== undefined) known.timeOffsetMs = event.timeOffsetMs
@@ -159,6 +167,11 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
       ...(hasToken ? [] : ['no access token yet']),
       ...(hasPage ? [] : ['no list page of the platform yet']),
     ],
-    state: () => ({ ...known, startedAt, progressDueAt: tickAt + slackMs }),
+    state: (now) => ({
+      ...known,
+      resolvedByOthers: resolvedByOthers(now),
+      startedAt,
+      progressDueAt: tickAt + slackMs,
+    }),
   }
 }

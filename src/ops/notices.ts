@@ -12,7 +12,6 @@ interface NoticeReason extends Omit<Notice, 'runbook'> {
 
 /** A clock that is so far off is a notice. */
 const maxSkewSeconds = 60
-const hourMs = 3_600_000
 
 /** Missing ones that are retried. */
 const openOf = ({ expired, failed, missing }: StatusFacts): number => missing - failed.exhausted - expired
@@ -105,7 +104,7 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 
 /** Fewer in a row may be the trouble of these records alone. */
 const minNotAccepted = 10
-/** Fewer of the last hundred may be chance. */
+/** Fewer in an hour may be the platform's own retries. */
 const minResolvedByOthers = 10
 
 /** The thing to do so that deliveries arrive before they leave the window. */
@@ -144,7 +143,6 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
   const isPast = (at: Date | null): boolean => at !== null && at <= now
   const problem = sweeps[0]?.problem
   const { inARow, reason } = status.notAccepted ?? { inARow: 0 }
-  const { lastAt, of, retries } = status.resolvedByOthers
   const leavingExhausted = expiring.byDecision.exhausted
   const leaving = expiring.total - leavingExhausted
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
@@ -211,10 +209,10 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       runbook: 'StuckProcessing',
     },
     {
-      isSo: retries >= minResolvedByOthers && lastAt !== null && now.getTime() - lastAt.getTime() < hourMs,
+      isSo: status.resolvedByOthers >= minResolvedByOthers,
       level: 'working',
-      text: `${count(retries)} of the last ${count(of)} retries found that somebody else had retried the record.`,
-      advice: 'Nothing is wrong, but two tools that retry the same records cost twice the calls.',
+      text: `Somebody else resolved ${count(status.resolvedByOthers)} deliveries in the last hour: a person, another tool, or the platform.`,
+      advice: 'Nothing is wrong, but two that retry the same records cost twice the calls.',
       isAside: true,
     },
     { isSo: isZoneWrong(status), level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },

@@ -131,8 +131,8 @@ export interface StatusFacts {
   sweeps: SweepEnd[]
   /** How many retries in a row the platform did not accept, and the last one's reason; null when it accepted the last. */
   notAccepted: { inARow: number; reason: Reason } | null
-  /** Of the last retries (at most 100): those that found that somebody else had retried the record; and when the last one was. */
-  resolvedByOthers: { retries: number; of: number; lastAt: Date | null }
+  /** Records that somebody else resolved in the last hour, the platform's own retries included. */
+  resolvedByOthers: number
   /** When a full sweep last ended without failing; null before the first. */
   lastFullSweep: Date | null
   /** When a full sweep last saw the whole window; null before the first. */

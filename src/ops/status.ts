@@ -108,7 +108,7 @@ function toCausesStatus({ causes, circuits, onlyCounted, skewMs }: StatusState):
 }
 
 function factsOf(state: StatusState): StatusFacts {
-  const { causes, circuits, expiring, failed, gates, now, receiver, resolvedByOthers, skewMs, timeOffsetMs } = state
+  const { causes, circuits, expiring, failed, gates, now, receiver, skewMs, timeOffsetMs } = state
   const pause = gates.find(({ gate }) => gate === 'paused')
   return {
     instance: state.instance,
@@ -145,7 +145,7 @@ function factsOf(state: StatusState): StatusFacts {
       .reverse()
       .map((sweep) => ({ ...sweep, seconds: Math.round(sweep.seconds * 1000) / 1000 })),
     notAccepted: toNotAccepted(state.notAccepted),
-    resolvedByOthers: { ...resolvedByOthers, lastAt: toDate(resolvedByOthers.lastAt) },
+    resolvedByOthers: state.resolvedByOthers,
     lastFullSweep: toDate(state.lastFullSweepAt),
     lastCompleteSweep: toDate(state.lastCompleteSweepAt),
     nextTick: toDate(state.nextTickAt),

@@ -44,13 +44,13 @@ export const invariantMutants: readonly Mutant[] = [
   {
     id: 'I05',
     file: 'reconcile/retry/backlog.ts',
-    text: '    dropAbsent(listing)\n',
+    text: '    dropAbsent(listing, learned)\n',
     replacement: `    const isShown = (entry: FailedRecord): boolean => listing.records.some(({ id }) => keyOf(id) === keyOf(entry.id))
     for (const entry of byId.values()) {
       if (entry.awaiting === undefined || !contains(listing.span, entry.localSecond) || isShown(entry)) continue
       learned.awaiting.push({ record: entry, shown: { ...entry, status: 'successful' } as unknown as WebhookRecord })
     }
-    dropAbsent(listing)
+    dropAbsent(listing, learned)
 `,
     breaks: 'counts absent as recovered',
     origin: 'invariant',

@@ -53,7 +53,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     expiring: { due: 0, 'backing-off': 0, exhausted: 0, blocked: 0 },
     endless: { circuit: 0, refused: 0 },
     expired: 0,
-    resolvedByOthers: { retries: 0, of: 0, lastAt: undefined },
+    resolvedByOthers: 0,
     runbookUrl: undefined,
     utcOffsetMs: 0,
     awaiting: 0,

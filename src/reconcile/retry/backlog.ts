@@ -18,6 +18,8 @@ export interface Learned {
   entered: number
   /** Awaited records as the listing shows them: evidence for `Outcomes.see`. */
   awaiting: { record: FailedRecord; shown: WebhookRecord }[]
+  /** Number of records that were never tried, and are not failed any more. */
+  absent: number
   /** Records of the listing that are left out. */
   leftOut: LeftOutRow[]
   /** Records at the attempt limit whose event is younger than ten minutes: another client retries, or attempts are counted differently. */
@@ -215,21 +217,23 @@ export function createBacklog(options: BacklogOptions): Backlog {
   }
 
   /** A record that a complete listing does not show is no longer failed. The outcome of a retry needs a check, though. */
-  function dropAbsent({ complete, records, span }: Listing): void {
+  function dropAbsent({ complete, records, span }: Listing, learned: Learned): void {
     if (!complete) return
     const listed = new Set(records.map(({ id }) => keyOf(id)))
     for (const [key, entry] of byId) {
       const mayStay = entry.awaiting !== undefined || listed.has(key) || changed?.has(key) === true
-      if (!mayStay && contains(span, entry.localSecond)) release(entry)
+      if (mayStay || !contains(span, entry.localSecond)) continue
+      release(entry)
+      if (entry.triedAt === 0) learned.absent += 1
     }
   }
 
   function* learn(listing: Listing, now: number): Steps<Learned> {
-    const learned: Learned = { changed: [], entered: 0, awaiting: [], leftOut: [], earlyAtLimit: 0 }
+    const learned: Learned = { changed: [], entered: 0, awaiting: [], absent: 0, leftOut: [], earlyAtLimit: 0 }
     const isLarge = listing.records.length > rowsPerStep
     const newcomers = yield* meet(listing, now, learned)
     if (isLarge) yield
-    dropAbsent(listing)
+    dropAbsent(listing, learned)
     if (isLarge) yield
     yield* admit(newcomers, listing, now, learned)
     if (isLarge) yield

@@ -19,6 +19,8 @@ export interface SweepTally {
   skippedSlices: number
   /** Incomplete slices that only became shorter while they were read, as other clients retry, too. */
   shrunkSlices: number
+  /** Known records that are not failed any more, though this daemon never tried them. */
+  resolvedByOthers: number
 }
 
 export interface SweepReport extends SweepTally {

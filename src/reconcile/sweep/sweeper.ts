@@ -148,6 +148,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     tally.listed += listed.records.length
     if (!listed.complete) tally.incompleteSlices += 1
     if (listed.shrank === true) tally.shrunkSlices += 1
+    tally.resolvedByOthers += learned.absent
     if (listed.unreadable.length > 0) emit({ type: 'unreadable', sweepId, rows: listed.unreadable })
     const { time, status } = listed.unexpected
     if (time + status > 0) emit({ type: 'unexpected', sweepId, time, status })
@@ -290,7 +291,8 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   async function make(target: SweepTarget, signal: AbortSignal): Promise<SweepReport> {
     const startedAt = clock.monotonic()
-    const tally: SweepTally = { slices: 0, listed: 0, incompleteSlices: 0, skippedSlices: 0, shrunkSlices: 0 }
+    const none = { slices: 0, listed: 0, incompleteSlices: 0, skippedSlices: 0, shrunkSlices: 0 }
+    const tally: SweepTally = { ...none, resolvedByOthers: 0 }
     const current: Sweep = { target, id: random.uuid().slice(0, 8), tally, worked: startWork(), signal }
     let failure: SweepReport['failure']
     schedule.begin(target)

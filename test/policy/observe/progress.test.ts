@@ -32,7 +32,7 @@ describe('progress', () => {
   ])('is %s', (_name, fact) => {
     const { progress } = progressOf(minute)
     progress.observe(fact, start + 5)
-    expect(progress.state().progressDueAt).toBe(start + 3 * minute)
+    expect(progress.state(start).progressDueAt).toBe(start + 3 * minute)
   })
 
   test.each<[string, TelemetryEvent]>([
@@ -44,14 +44,14 @@ describe('progress', () => {
   ])('is not %s', (_name, fact) => {
     const { progress } = progressOf(minute)
     progress.observe(fact, start + 5)
-    expect(progress.state().progressDueAt).toBe(start + 2 * minute)
+    expect(progress.state(start).progressDueAt).toBe(start + 2 * minute)
   })
 
   test('is a retry whose answer is about the record', () => {
     const telling = retryResults.filter((result) => {
       const { progress } = progressOf(minute)
       progress.observe(retryFact({ result, reason: 'ok', sent: true }), start)
-      return progress.state().progressDueAt > start + 2 * minute
+      return progress.state(start).progressDueAt > start + 2 * minute
     })
     expect(telling).toEqual(['accepted', 'already-resolved', 'gone', 'rejected'])
   })
@@ -60,10 +60,10 @@ describe('progress', () => {
 describe('progress is due', () => {
   test('with the start, also when it never comes', () => {
     const { progress } = progressOf(minute)
-    expect(progress.state().progressDueAt).toBe(start + 2 * minute)
+    expect(progress.state(start).progressDueAt).toBe(start + 2 * minute)
     progress.observe(failedSweep(), start + 30 * minute)
     progress.ticked(start + 31 * minute, undefined)
-    expect(progress.state().progressDueAt).toBe(start + 2 * minute)
+    expect(progress.state(start).progressDueAt).toBe(start + 2 * minute)
   })
 
   test.each([
@@ -74,11 +74,11 @@ describe('progress is due', () => {
     const { progress, setNow } = progressOf(periodMs)
     setNow(start + 10)
     progress.observe(sweepFact(), start + 10)
-    expect(progress.state().progressDueAt).toBe(start + expected)
+    expect(progress.state(start).progressDueAt).toBe(start + expected)
     // It stays there while nothing comes, no matter what ticks.
     setNow(start + 9_000 * minute)
     progress.ticked(start + 9_000 * minute, -1)
-    expect(progress.state().progressDueAt).toBe(start + expected)
+    expect(progress.state(start).progressDueAt).toBe(start + expected)
   })
 
   test('later when sweeps rest, and not again later when the rest is over', () => {
@@ -89,7 +89,7 @@ describe('progress is due', () => {
       if (at === start) progress.observe(sweepFact(), start)
       progress.ticked(at, restEnds - at)
       const firstThatMay = Math.min(at + minute, start + 100 * minute)
-      expect(progress.state().progressDueAt).toBe(firstThatMay + 2 * minute)
+      expect(progress.state(start).progressDueAt).toBe(firstThatMay + 2 * minute)
     }
   })
 
@@ -100,10 +100,10 @@ describe('progress is due', () => {
     const progress = createProgress({ startedAt: friday - 10 * minute, periodMs: 10 * minute, nextTickAt })
     now = friday - 9 * minute
     progress.observe(sweepFact(), now)
-    expect(progress.state().progressDueAt).toBe(friday + 5 * minute)
+    expect(progress.state(start).progressDueAt).toBe(friday + 5 * minute)
     now = friday + 50
     progress.ticked(now, 15 * minute)
-    expect(progress.state().progressDueAt).toBe(monday + 5 * minute)
+    expect(progress.state(start).progressDueAt).toBe(monday + 5 * minute)
   })
 
   test('without asking the schedule for each of a hundred thousand retries', () => {
@@ -118,7 +118,7 @@ describe('progress is due', () => {
   test('after a period when the schedule knows of no next tick', () => {
     const progress = createProgress({ startedAt: start, periodMs: minute, nextTickAt: () => undefined })
     progress.observe(sweepFact(), start + 1)
-    expect(progress.state().progressDueAt).toBe(start + 1 + 3 * minute)
+    expect(progress.state(start).progressDueAt).toBe(start + 1 + 3 * minute)
   })
 })
 
@@ -127,7 +127,7 @@ describe('retries that the platform does not take', () => {
   const countAfter = (...facts: TelemetryEvent[]): unknown => {
     const { progress } = progressOf(minute)
     for (const fact of facts) progress.observe(fact, start)
-    return progress.state().notAccepted
+    return progress.state(start).notAccepted
   }
 
   test('are counted in a row, with the last reason', () => {
@@ -144,18 +144,20 @@ describe('retries that the platform does not take', () => {
   })
 })
 
-test('records that expired are counted, and of the last hundred retries those that somebody else had made', () => {
+test('records that expired are counted, and those that somebody else resolved in the last hour', () => {
   const { progress } = progressOf(minute)
   progress.observe({ type: 'expired', records: 3 }, 1)
   progress.observe({ type: 'expired', records: 5 }, 2)
-  const retryOf = (result: 'accepted' | 'already-resolved', sent = true): TelemetryEvent =>
-    retryFact({ result, reason: 'ok', sent })
-  for (let at = 0; at < 60; at += 1) progress.observe(retryOf('already-resolved'), 100 + at)
-  progress.observe(retryOf('already-resolved', false), 900)
-  for (let at = 0; at < 70; at += 1) progress.observe(retryOf('accepted'), 1000 + at)
-  expect(progress.state()).toMatchObject({ expired: 8, resolvedByOthers: { retries: 30, of: 100, lastAt: 159 } })
+  const resolved = { result: 'already-resolved', reason: 'ok', sent: true } as const
+  progress.observe(retryFact(resolved), start)
+  progress.observe(retryFact({ ...resolved, sent: false }), start)
+  progress.observe(retryFact({ ...resolved, result: 'accepted' }), start)
+  progress.observe(sweepFact({ resolvedByOthers: 30 }), start + 30 * minute)
+  const others = (at: number): unknown => progress.state(start + at * minute).resolvedByOthers
+  expect([others(31), others(61), others(91)]).toEqual([31, 30, 0])
+  expect(progress.state(start).expired).toBe(8)
   progress.begin(2000)
-  expect(progress.state()).toMatchObject({ expired: 0, resolvedByOthers: { retries: 0, of: 0, lastAt: undefined } })
+  expect(progress.state(start)).toMatchObject({ expired: 0, resolvedByOthers: 0 })
 })
 
 describe('sweeps', () => {
@@ -163,7 +165,7 @@ describe('sweeps', () => {
     const { progress } = progressOf(minute)
     const quotes = { stage: 'token', reason: 'unauthorized', message: 'rejected: "words from outside"' } as const
     progress.observe(failedSweep({}, { ...quotes, advice: 'check the key' }), start)
-    const [last] = progress.state().sweeps
+    const [last] = progress.state(start).sweeps
     expect(last).toMatchObject({ problem: 'token: unauthorized', advice: 'check the key' })
     expect(JSON.stringify(last)).not.toContain('words from outside')
   })
@@ -171,14 +173,14 @@ describe('sweeps', () => {
   test('that ended, of which no more are kept than are shown', () => {
     const { progress } = progressOf(minute)
     for (let at = 1; at <= 1000; at += 1) progress.observe(sweepFact({ listed: at }), at)
-    const kept = progress.state().sweeps.map(({ endedAt, listed }) => [Number(endedAt), listed])
+    const kept = progress.state(start).sweeps.map(({ endedAt, listed }) => [Number(endedAt), listed])
     expect(kept).toEqual(Array.from({ length: maxSweeps }, (_, i) => [991 + i, 991 + i]))
   })
 
   test('full ones: one that failed is none, and only one that saw all is complete', () => {
     const { progress } = progressOf(minute)
     const at = (): unknown => {
-      const { lastSweepAt, lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt } = progress.state()
+      const { lastSweepAt, lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt } = progress.state(start)
       return [lastSweepAt, lastFullSweepAt, lastCompleteSweepAt, lastIncompleteSweepAt]
     }
     progress.observe(sweepFact({ result: 'failed' }), 1)
@@ -198,7 +200,7 @@ test('how far attempts lie off is kept as last seen', () => {
   const { progress } = progressOf(minute)
   progress.observe(outcomeFact({ timeOffsetMs: 2000 }), 1)
   progress.observe(outcomeFact({ timeOffsetMs: undefined }), 2)
-  expect(progress.state().timeOffsetMs).toBe(2000)
+  expect(progress.state(start).timeOffsetMs).toBe(2000)
 })
 
 test('it is ready once it has had a token and a page of the list', () => {

@@ -22,6 +22,7 @@ import {
   testNow,
 } from '../../support/backlog.ts'
 import { subscription } from '../../support/dispatching.ts'
+import { uuid } from '../../support/incident.ts'
 
 const now = testNow
 const notHeld = (): object => ({})
@@ -228,6 +229,16 @@ describe('learning from a listing', () => {
     learn(backlog, listingOf([{ ...record, id: record.id.toUpperCase() }], { askedAt: 2000 }), now)
     expect(backlog.size()).toBe(1)
     expect(backlog.get(record.id.toUpperCase())).toBe(backlog.get(record.id))
+  })
+
+  test('a record that a complete listing does not show was resolved by somebody else, unless it was tried', () => {
+    const backlog = testBacklog()
+    const records = [due({ id: uuid(1) }), due({ id: uuid(2) })]
+    learn(backlog, listingOf(records), now)
+    noted(backlog, due({ id: uuid(2) }), { result: 'rejected', reason: 'other', sent: true })
+    expect(learn(backlog, listingOf([], { complete: false }), now).absent).toBe(0)
+    expect(learn(backlog, listingOf([]), now).absent).toBe(1)
+    expect(backlog.size()).toBe(0)
   })
 
   test.each([
