@@ -90,12 +90,9 @@ async function isDrainOver(signal: AbortSignal, clock: Clock): Promise<false> {
 async function start(): Promise<void> {
   // Comes first: during loading a signal would kill the process, or be lost when it is PID 1.
   const signal = stopSignal()
-  let onIgnored = (_signal: NodeJS.Signals): void => undefined
   // Without a listener each of them kills, or opens Node's inspector. With --disable-sigusr1 Node takes SIGUSR1 and does nothing.
   for (const name of ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const) {
-    process.on(name, () => {
-      onIgnored(name)
-    })
+    process.on(name, () => undefined)
   }
   // Excludes the environment from Node's diagnostic reports: it may hold a key or a token.
   process.report.excludeEnv = true
@@ -141,9 +138,6 @@ async function start(): Promise<void> {
     // stderr first: the first look at stdin opens it, which takes 7 ms.
     ask: process.stderr.isTTY && process.stdin.isTTY ? ask : undefined,
     signal,
-    onIgnoredSignal: (listener) => {
-      onIgnored = listener
-    },
     onOutputLost: (listener) => {
       onOutputLost = listener
     },

@@ -33,8 +33,6 @@ export interface Io {
   ask?: ((question: string, signal: AbortSignal) => Promise<string | undefined>) | undefined
   /** Aborted by the first SIGTERM or SIGINT. */
   signal: AbortSignal
-  /** Called at a signal that asks for nothing that the program does: SIGHUP, SIGUSR1, SIGUSR2. */
-  onIgnoredSignal: (listener: (signal: NodeJS.Signals) => void) => void
   /** Called in place of the program's end when stdout can't be written any more. */
   onOutputLost: (listener: () => void) => void
 }

@@ -21,9 +21,6 @@ export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCod
   const logOutput = createLogOutput(io.stdout)
   const { config, log, key, certificate, http, proxy } = openService(io, options, logOutput, { daemon: true })
   const lease = openLease(config, io)
-  io.onIgnoredSignal((signal) => {
-    log.event('signal_ignored', { signal })
-  })
   // Stdout is only the log here. Retries continue without it, and metrics and probes show them.
   io.onOutputLost(() => undefined)
   try {

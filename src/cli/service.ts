@@ -99,7 +99,7 @@ export function openService(
   { quiet = false, daemon = false } = {},
 ): Service {
   const loaded = loadConfig({ file: options.config, ...io })
-  const { origins, passedOver } = loaded
+  const { origins } = loaded
   const config = daemon ? loaded.config : forCommand(loaded.config, origins)
   io.identity.instance = config.instance.name
   const log = createLog({
@@ -112,7 +112,6 @@ export function openService(
   })
   const shortfall = memoryShortfall(io.memoryLimit, config.backlog.maxRecords)
   if (shortfall !== undefined) log.event('memory_limit_low', shortfall)
-  if (passedOver.length > 0) log.event('service_links_ignored', { names: passedOver })
   const setting = keySetting(config, origins)
   const key = loadKey(setting)
   // People at a terminal hear of it from check.

@@ -13,8 +13,6 @@ export interface LoadedConfig {
   config: Config
   /** By key path, for every key: `default`, the file with the line (`config.yaml:12`), or the variable's name. */
   origins: ReadonlyMap<string, string>
-  /** Variables with the prefix RECONCILER_ that are Kubernetes' service links, and so were not read. */
-  passedOver: readonly string[]
 }
 
 export interface ConfigInput {
@@ -127,7 +125,6 @@ interface Examined {
   given: ReadonlyMap<string, Given>
   checked: ReadonlyMap<string, CheckedKey>
   problems: readonly ConfigurationProblem[]
-  passedOver: readonly string[]
 }
 
 /** Reads all sources, and checks the values of these keys. */
@@ -148,7 +145,7 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
     ({ key, origin }) => origin !== 'missing' || (file.complete && !told.has(key)),
   )
   const problems = [...file.problems, ...environment.problems, ...worthTelling]
-  return { given, checked, problems, passedOver: environment.passedOver }
+  return { given, checked, problems }
 }
 
 /**
@@ -156,11 +153,11 @@ function examine(input: ConfigInput, wanted: readonly Key[]): Examined {
  * @throws ConfigurationError with every problem that was found
  */
 export function loadConfig(input: ConfigInput): LoadedConfig {
-  const { given, checked, passedOver, problems } = examine(input, keys)
+  const { given, checked, problems } = examine(input, keys)
   if (problems.length > 0) throw new ConfigurationError(problems)
   const settings = nest([...checked].map(([key, { value }]) => [key, value])) as unknown as Settings
   const origins = new Map(keys.map((key) => [key.key, given.get(key.key)?.origin ?? 'default']))
-  return { config: withIssuer(settings), origins, passedOver }
+  return { config: withIssuer(settings), origins }
 }
 
 export interface LoadedSections<Section extends keyof Config> {

@@ -168,11 +168,6 @@ export function fileSource(file: string, readFile: ReadFile, keys: readonly Key[
   return fromYaml(file, text, keys)
 }
 
-export interface EnvironmentSource extends Source {
-  /** Names that look like Kubernetes' service links, and so were ignored. */
-  passedOver: string[]
-}
-
 /** Never the address of a Service: an operator who sets these means the daemon's own listener. */
 const ownAddress = /^(?:0\.0\.0\.0|127\..*|::1?|localhost)$/
 
@@ -206,9 +201,9 @@ function readTwin(path: string, readFile: ReadFile): { raw: string } | { problem
 export function environmentSource(
   { env, readFile }: { env: Readonly<Record<string, string | undefined>>; readFile: ReadFile },
   keys: readonly Key[],
-): EnvironmentSource {
-  const source: EnvironmentSource = { ...noSource(), passedOver: [] }
-  const { passedOver, problems, values } = source
+): Source {
+  const source = noSource()
+  const { problems, values } = source
   const variables = new Map(
     keys.flatMap((key) =>
       [key.environment, key.fileTwin].filter((name) => name !== undefined).map((name) => [name, key] as const),
@@ -216,10 +211,10 @@ export function environmentSource(
   )
   for (const [name, value] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1))) {
     if (value === undefined || !name.startsWith(environmentPrefix) || name === fileVariable) continue
+    if (isServiceLink(name, value)) continue
     const key = variables.get(name)
     const refuse = (message: string): unknown => problems.push({ key: key?.key ?? '', origin: name, message })
-    if (isServiceLink(name, value)) passedOver.push(name)
-    else if (key === undefined) {
+    if (key === undefined) {
       const meant = nearest(name, [...variables.keys(), fileVariable])
       const hint = meant === undefined ? '' : `; did you mean ${meant}?`
       problems.push({ key: shownText(name), origin: 'environment', message: `there is no such variable${hint}` })

@@ -157,8 +157,8 @@ export const boundaryMutants: readonly Mutant[] = [
   {
     id: 'C03',
     file: 'config/sources.ts',
-    text: 'if (isServiceLink(name, value)) passedOver',
-    replacement: 'if (false) passedOver',
+    text: 'if (isServiceLink(name, value)) continue',
+    replacement: '',
     breaks: 'does not start beside a Service of Kubernetes with its name',
     origin: 'review',
   },

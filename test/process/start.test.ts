@@ -217,15 +217,6 @@ test('a file, and the environment over it, is what it starts with', async () => 
   })
 })
 
-test('beside a Service of Kubernetes with its name it starts, and names the variables that it ignores', async () => {
-  const { privateKeyFile } = await testKeys()
-  const links = { RECONCILER_PORT: 'tcp://10.0.0.1:10964', RECONCILER_SERVICE_HOST: '10.0.0.1' }
-  const own = { RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile, RECONCILER_LOG_LEVEL: 'debug' }
-  const ran = await run([], { ...nowhere, ...links, ...own })
-  expect(ran.code, ran.err).toBe(0)
-  expect(lineOf(ran, 'service_links_ignored')).toMatchObject({ names: Object.keys(links) })
-})
-
 describe('private key', () => {
   const passphrase = { RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE: canary }
   const rsa = (modulusLength: number): string =>

@@ -68,7 +68,6 @@ export async function runCommand(args: readonly string[], options: CommandOption
     readFile: readSmallText,
     ask: answer === undefined ? undefined : ask,
     signal: options.signal ?? new AbortController().signal,
-    onIgnoredSignal: () => undefined,
     onOutputLost: () => undefined,
   })
   return { code, out, err, questions }

@@ -49,7 +49,6 @@ async function run(
     random: systemRandom,
     readFile,
     signal: new AbortController().signal,
-    onIgnoredSignal: () => undefined,
     onOutputLost: () => undefined,
   })
   return { code, out, err }

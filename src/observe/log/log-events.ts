@@ -100,13 +100,6 @@ export const logEvents = {
     fields: { cutOff: 'number' },
     meaning: 'The last line of a clean shutdown. `cutOff` retries were aborted.',
   },
-  signal_ignored: {
-    levels: ['info'],
-    message: 'signal ignored, restart to read the configuration again',
-    fields: { signal: 'string' },
-    meaning:
-      'SIGHUP, SIGUSR2, or SIGUSR1 where Node runs without `--disable-sigusr1`. The configuration is read once, at the start. A restart loses nothing.',
-  },
   heartbeat: {
     levels: ['info'],
     message: 'heartbeat',
@@ -130,12 +123,6 @@ export const logEvents = {
     message: 'full sweep completed',
     fields: { ...sweep, ...sinceLastSweep },
     meaning: 'A sweep of the whole window, and the work since the one before. At debug when there was none.',
-  },
-  recent_sweep_completed: {
-    levels: ['debug'],
-    message: 'recent sweep completed',
-    fields: sweep,
-    meaning: 'A sweep of the newest hour.',
   },
   sweep_failed: {
     levels: ['error', 'debug'],
@@ -229,18 +216,6 @@ export const logEvents = {
     meaning: '`POST /-/probe`: each circuit that was open sends a probe now.',
   },
   ...leadershipEvents,
-  throttling_started: {
-    levels: ['warn'],
-    message: 'platform is throttling, the request rate adapts',
-    fields: {},
-    meaning: 'The first 429 after five minutes without.',
-  },
-  throttling_ended: {
-    levels: ['info'],
-    message: 'platform no longer throttling',
-    fields: { throttledCalls: 'number' },
-    meaning: 'Five minutes without a 429.',
-  },
   receiver_down: {
     levels: ['warn'],
     message: 'receiver is down, retries are blocked',
@@ -264,12 +239,6 @@ export const logEvents = {
       ...limited,
     },
     meaning: 'Nearly all of its retries failed again. At debug when it opens again before it was closed.',
-  },
-  circuit_half_open: {
-    levels: ['debug'],
-    message: 'circuit half-open, retries of this subscription begin slowly',
-    fields: { subscriptionId: 'string' },
-    meaning: 'The cooldown is over.',
   },
   circuit_closed: {
     levels: ['info', 'debug'],
@@ -355,12 +324,6 @@ export const logEvents = {
     message: 'certificate has expired',
     fields: { expired: 'string' },
     meaning: 'The platform rejects every token request.',
-  },
-  service_links_ignored: {
-    levels: ['debug'],
-    message: 'ignored Kubernetes service-link variables',
-    fields: { names: 'strings' },
-    meaning: "Kubernetes' variables of Services that begin with `RECONCILER_`.",
   },
   ops_request_failed: {
     levels: ['error'],

@@ -19,8 +19,6 @@ type TokenRefreshed = FactOf<'token-refreshed'>
 
 /** A larger offset of attempt times means a wrong time zone. */
 const wrongZoneMs = 600_000
-/** Near its limit the platform refuses a call now and then: that is one period of throttling. */
-const calmMs = 300_000
 /** A warning that has not occurred for this long is logged again when it does. */
 const forgottenAfterMs = 3_600_000
 
@@ -34,7 +32,9 @@ function causeOf({ failure }: SweepReport): string {
   return isVague ? `${failure?.stage} ${failure?.reason}` : `${failure?.reason} ${failure?.message}`
 }
 
-function sweepFields(report: SweepReport): LogEventFields['recent_sweep_completed'] {
+function sweepFields(
+  report: SweepReport,
+): Omit<LogEventFields['sweep_failed'], 'stage' | 'reason' | 'problem' | 'advice'> {
   return {
     sweepId: report.id,
     kind: report.kind,
@@ -81,7 +81,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   const skipped = createCondition(clock)
   const expiry = createCondition(clock)
   const noLease = createCondition(clock)
-  const throttling = createCondition(clock, calmMs)
   const unreadable = createCondition(clock, forgottenAfterMs)
   const unexpected = createCondition(clock, forgottenAfterMs)
   const earlyAtLimit = createCondition(clock, forgottenAfterMs)
@@ -145,17 +144,13 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
       const pauseMs = exactMs === undefined ? undefined : Math.round(exactMs)
       const fields = { subscriptionId, pauseMs, failedAgain, judged, suppressed }
       log.event('circuit_opened', fields, passes ? 'warn' : 'debug')
-    } else if (to === 'closed') {
+    }
+    if (to === 'closed') {
       const { passes, suppressed } =
         openCircuits.get(subscriptionId) === true ? limits.closed() : { passes: false, suppressed: undefined }
       log.event('circuit_closed', { subscriptionId, suppressed }, passes ? 'info' : 'debug')
       if (openCircuits.delete(subscriptionId)) since.circuitsClosed += 1
-    } else log.event('circuit_half_open', { subscriptionId })
-  }
-
-  function logCall(isThrottled: boolean): void {
-    if (throttling.isQuiet()) log.event('throttling_ended', { throttledCalls: throttling.ends() })
-    if (isThrottled && throttling.begins()) log.event('throttling_started', {})
+    }
   }
 
   function logToken(event: Extract<TokenRefreshed, { result: 'success' }>): void {
@@ -219,7 +214,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     const failures = failing.size === 0 ? sweepFailure.ends() : 0
     if (failures > 0) log.event('sweep_recovered', { sweepId: report.id, failures })
     if (report.kind === 'full') logFullSweep(report)
-    else log.event('recent_sweep_completed', sweepFields(report))
   }
 
   function logSkipped({ sweepId, span, reason }: FactOf<'slice-skipped'>): void {
@@ -302,8 +296,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
           return log.event('key_reload_failed', { problem: event.problem })
         case 'trouble':
           return logTrouble(event)
-        case 'platform-request':
-          return logCall(event.reason === 'throttled')
         case 'sweep':
           return logSweep(event.report)
         case 'slice-skipped':
@@ -333,6 +325,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
         case 'pause-followed':
           return log.event('pause_followed', { paused: event.paused })
         case 'token-request':
+        case 'platform-request':
           return
         default:
           event satisfies never

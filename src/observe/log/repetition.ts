@@ -4,8 +4,6 @@ import type { Clock } from '../../runtime/clock.ts'
 export interface Condition {
   /** Reports a sign of the condition; true for the first one of each key since it began. */
   begins(key?: string): boolean
-  /** True when it holds and there was no sign for `quietMs`. */
-  isQuiet(): boolean
   /** Ends it; returns the number of signs, 0 when it did not hold. */
   ends(): number
 }
@@ -18,7 +16,6 @@ export function createCondition(clock: Pick<Clock, 'monotonic'>, quietMs = Infin
   const keys = new Set<string>()
   let signs = 0
   let lastAt = 0
-  const isQuiet = (): boolean => signs > 0 && clock.monotonic() - lastAt >= quietMs
 
   function ends(): number {
     const ended = signs
@@ -28,10 +25,9 @@ export function createCondition(clock: Pick<Clock, 'monotonic'>, quietMs = Infin
   }
 
   return {
-    isQuiet,
     ends,
     begins(key = '') {
-      if (isQuiet()) ends()
+      if (clock.monotonic() - lastAt >= quietMs) ends()
       lastAt = clock.monotonic()
       signs += 1
       if (keys.has(key) || keys.size >= maxKeys) return false

@@ -119,9 +119,11 @@ describe('variables of Kubernetes Services', () => {
   test.each(['RECONCILER', 'RECONCILER_METRICS', 'RECONCILER_SERVER', 'RECONCILER_V2'])(
     'of a Service %s are passed over',
     (service) => {
-      const { config, passedOver } = loadWith({ env: links(service) })
-      expect(config.server).toEqual({ host: '0.0.0.0', port: 10_964, statusPage: true })
-      expect(passedOver).toEqual(Object.keys(links(service)).sort())
+      expect(loadWith({ env: links(service) }).config.server).toEqual({
+        host: '0.0.0.0',
+        port: 10_964,
+        statusPage: true,
+      })
     },
   )
 
@@ -133,7 +135,7 @@ describe('variables of Kubernetes Services', () => {
 
   test('IPv6 addresses too', () => {
     const env = { RECONCILER_SERVICE_HOST: 'fd00::1234', RECONCILER_PORT: 'tcp://[fd00::1234]:80' }
-    expect(loadWith({ env }).passedOver).toEqual(['RECONCILER_PORT', 'RECONCILER_SERVICE_HOST'])
+    expect(() => loadWith({ env })).not.toThrow()
   })
 
   test.each([
@@ -159,7 +161,7 @@ describe('other variables', () => {
   test.each(['PLATFORM_BASE_URL', 'reconciler_log_level', 'XRECONCILER_LOG_LEVEL', 'RECONCILER', 'RECONCILERS_X'])(
     '%s is not ours',
     (name) => {
-      expect(loadWith({ env: { [name]: 'x' } }).passedOver).toEqual([])
+      expect(() => loadWith({ env: { [name]: 'x' } })).not.toThrow()
     },
   )
 

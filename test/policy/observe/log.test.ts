@@ -60,7 +60,7 @@ describe('a line', () => {
     log.countLines((of) => counted.push(of))
     log.event('token_obtained', { expiresInSeconds: 1 }, 'debug')
     log.event('operator_paused', {})
-    log.event('throttling_started', {})
+    log.event('records_expired', { records: 1 })
     log.event('key_reload_failed', { problem: 'x' })
     expect(counted).toEqual(expected)
     expect(lines.map((line) => parsed(line)['level'])).toEqual(expected)
@@ -94,10 +94,10 @@ describe('a line', () => {
   test('leaves out what is undefined, and cuts what is long', () => {
     const { log, lines } = capture()
     log.event('receiver_up', textFields('a'.repeat(100_000)))
-    log.event('service_links_ignored', { names: Array.from({ length: 1000 }, () => 'b') })
+    log.event('unexpected_error', { errorName: 'x', errorCauses: Array.from({ length: 1000 }, () => 'b') })
     log.event('shutdown_started', { signal: undefined, inFlight: 0, grace: '1s' })
     expect(parsed(lines[0])['detail']).toBe(`${'a'.repeat(4000)}...`)
-    expect(parsed(lines[1])['names']).toHaveLength(100)
+    expect(parsed(lines[1])['errorCauses']).toHaveLength(100)
     expect(parsed(lines[2])).not.toHaveProperty('signal')
   })
 })
@@ -131,7 +131,7 @@ describe('a value can not forge a line', () => {
   test('nor hide in one', () => {
     const { log, lines } = capture()
     const forged = `${breaks}{"level":"error","msg":"forged"}`
-    log.event('service_links_ignored', { names: [forged] })
+    log.event('unexpected_error', { errorName: 'x', errorCauses: [forged] })
     expect(lines).toHaveLength(1)
     expect(lines[0]?.endsWith('\n')).toBe(true)
     expect(lines[0]?.slice(0, -1)).not.toMatch(invisible)
