@@ -1,4 +1,5 @@
 // Finds the selected records on the platform, and puts them into the backlog of a command's reconciler.
+import { sliceFields } from '../../observe/log/log-reporter.ts'
 import type { PlatformClient } from '../../platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../platform/record.ts'
 import { createTimeZone, laterReadingNotAfter, type TimeZone } from '../../platform/time-zone.ts'
@@ -109,7 +110,7 @@ async function search(
   for await (const step of sweep(spans, options, stop)) {
     if (step.skipped !== undefined) {
       isComplete = false
-      service.log.event('retry_slice_skipped', { reason: step.skipped.reason })
+      service.log.event('slice_skipped', sliceFields(step.skipped))
     }
     if (step.listed === undefined) continue
     const { askedAt, complete, records, shrank = false } = step.listed

@@ -121,8 +121,9 @@ export const logEvents = {
   full_sweep_completed: {
     levels: ['info', 'debug'],
     message: 'full sweep completed',
-    fields: { ...sweep, ...sinceLastSweep },
-    meaning: 'A sweep of the whole window, and the work since the one before. At debug when there was none.',
+    fields: { ...sweep, ...sinceLastSweep, failures: 'number?' },
+    meaning:
+      'A sweep of the whole window, and the work since the one before; `failures` counts the sweeps that failed before. At debug when it shows nothing new.',
   },
   sweep_failed: {
     levels: ['error', 'debug'],
@@ -130,18 +131,12 @@ export const logEvents = {
     fields: { ...sweep, stage: 'string?', reason: 'string?', problem: 'string?', advice: 'string?' },
     meaning: 'The platform could not be listed, or no token obtained. At debug when the cause is known already.',
   },
-  sweep_recovered: {
-    levels: ['info'],
-    message: 'sweeps succeed again',
-    fields: { sweepId: 'string', failures: 'number' },
-    meaning: '`failures` counts the failures before.',
-  },
   slice_skipped: {
     levels: ['warn', 'debug'],
     message: 'part of the window skipped, it cannot be listed whole',
-    fields: { sweepId: 'string', seconds: 'number', from: 'string', reason: 'string', ...limited },
+    fields: { sweepId: 'string?', seconds: 'number', from: 'string', reason: 'string', ...limited },
     meaning:
-      'The platform fails for these seconds of event time, or one second has more than 100,000 failed records (`too-many-records`): the first are swept. The rest of the window is swept.',
+      'The platform fails for these seconds of event time, or one second has more than 100,000 failed records (`too-many-records`): the first are swept. The rest of the window is swept. In `webhook-reconciler retry`: run it again.',
   },
   record_unreadable: {
     levels: ['warn', 'debug'],
@@ -193,15 +188,10 @@ export const logEvents = {
   },
   platform_unavailable: {
     levels: ['warn'],
-    message: 'retries paused: platform unavailable, pinged until it answers',
+    message: 'retries paused: platform unavailable or not authorized, pinged until it answers',
     fields: { cause: 'string' },
-    meaning: 'Three failures in a row, and a list call failed too.',
-  },
-  platform_unauthorized: {
-    levels: ['warn'],
-    message: 'retries paused: not authorized (401/403), pinged until access is restored',
-    fields: { cause: 'string' },
-    meaning: '401 after a fresh token, or 403.',
+    meaning:
+      '`platform`: three failures in a row, and a list call failed too. `unauthorized`: 401 after a fresh token, or 403.',
   },
   platform_available: {
     levels: ['info'],
@@ -249,14 +239,9 @@ export const logEvents = {
   token_obtained: {
     levels: ['info', 'debug'],
     message: 'access token obtained',
-    fields: { expiresInSeconds: 'number' },
-    meaning: 'At debug when it is not the first one.',
-  },
-  token_recovered: {
-    levels: ['info'],
-    message: 'access token obtained again',
-    fields: { expiresInSeconds: 'number', failures: 'number' },
-    meaning: '`failures` counts the failures before.',
+    fields: { expiresInSeconds: 'number', failures: 'number?' },
+    meaning:
+      '`failures` counts the requests that failed before. At debug when it is neither the first one nor the first after a failure.',
   },
   token_unavailable: {
     levels: ['warn', 'debug'],
@@ -330,12 +315,6 @@ export const logEvents = {
     message: 'request to the ops server failed',
     fields: error,
     meaning: 'A bug; the client got 500.',
-  },
-  retry_slice_skipped: {
-    levels: ['warn'],
-    message: 'part of the requested records cannot be listed',
-    fields: { reason: 'string' },
-    meaning: 'Only by `webhook-reconciler retry`: run it again.',
   },
   log_lines_dropped: {
     levels: ['warn'],

@@ -8,7 +8,8 @@ import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
 import { sentenceOf } from '../../reconcile/reasons.ts'
 import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
-import type { SweepKind, SweepReport } from '../../reconcile/sweep/sweep-report.ts'
+import type { SkippedSlice } from '../../reconcile/sweep/sweep.ts'
+import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 
 export interface LogReporter {
   observe(event: TelemetryEvent): void
@@ -47,6 +48,12 @@ function sweepFields(
     ...(report.incompleteSlices > 0 && { incompleteSlices: report.incompleteSlices }),
     ...(report.skippedSlices > 0 && { skippedSlices: report.skippedSlices }),
   }
+}
+
+/** `from`: local time of the platform. */
+export function sliceFields({ reason, span }: SkippedSlice): { seconds: number; from: string; reason: string } {
+  const from = new Date(span.from * 1000).toISOString().slice(0, 19)
+  return { seconds: span.to - span.from, from, reason }
 }
 
 type CountFields = Record<AlwaysCount | OptionalCount, number>
@@ -91,8 +98,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     skipped: createLimit(clock),
     unreadable: createLimit(clock),
   }
-  /** Kinds of sweep that are failing now. */
-  const failing = new Set<SweepKind>()
   /** Circuits that opened and are not closed yet; true when that was logged above debug. */
   const openCircuits = new Map<string, boolean>()
   let since = nothingSince()
@@ -155,9 +160,8 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
 
   function logToken(event: Extract<TokenRefreshed, { result: 'success' }>): void {
     const { expiresInSeconds } = event
-    const failures = tokenFailure.ends()
-    if (failures > 0) log.event('token_recovered', { expiresInSeconds, failures })
-    else log.event('token_obtained', { expiresInSeconds }, hadToken ? 'debug' : 'info')
+    const failures = tokenFailure.ends() || undefined
+    log.event('token_obtained', { expiresInSeconds, failures }, hadToken && failures === undefined ? 'debug' : 'info')
     hadToken = true
   }
 
@@ -178,8 +182,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
 
   function logFailedSweep(report: SweepReport): void {
-    const { failure, kind } = report
-    failing.add(kind)
+    const { failure } = report
     const isNew = sweepFailure.begins(causeOf(report))
     const fields = {
       ...sweepFields(report),
@@ -192,11 +195,13 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
 
   function logFullSweep(report: SweepReport): void {
-    const isNews = report.listed !== listed || report.result !== 'complete' || Object.values(since).some((n) => n > 0)
+    const failures = sweepFailure.ends() || undefined
+    const hasWork = failures !== undefined || Object.values(since).some((n) => n > 0)
+    const isNews = hasWork || report.listed !== listed || report.result !== 'complete'
     const { retries, accepted, recovered, failedAgain } = since
     const counts: Pick<CountFields, AlwaysCount> & Partial<CountFields> = { retries, accepted, recovered, failedAgain }
     for (const name of optionalCounts) if (since[name] > 0) counts[name] = since[name]
-    log.event('full_sweep_completed', { ...sweepFields(report), ...counts }, isNews ? 'info' : 'debug')
+    log.event('full_sweep_completed', { ...sweepFields(report), ...counts, failures }, isNews ? 'info' : 'debug')
     if (since.expired === 0) expiry.ends()
     if (report.skippedSlices === 0) skipped.ends()
     since = nothingSince()
@@ -204,23 +209,14 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
 
   function logSweep(report: SweepReport): void {
-    if (report.result === 'failed') {
-      logFailedSweep(report)
-      return
-    }
-    // A full sweep begins with the newest hour, the part that a recent one lists.
-    if (report.kind === 'full') failing.clear()
-    else failing.delete(report.kind)
-    const failures = failing.size === 0 ? sweepFailure.ends() : 0
-    if (failures > 0) log.event('sweep_recovered', { sweepId: report.id, failures })
-    if (report.kind === 'full') logFullSweep(report)
+    if (report.result === 'failed') logFailedSweep(report)
+    else if (report.kind === 'full') logFullSweep(report)
   }
 
   function logSkipped({ sweepId, span, reason }: FactOf<'slice-skipped'>): void {
     const isNew = skipped.begins(`${span.from} ${span.to} ${reason}`)
     const { passes, suppressed } = isNew ? limits.skipped() : { passes: false, suppressed: undefined }
-    const from = new Date(span.from * 1000).toISOString().slice(0, 19)
-    const fields = { sweepId, seconds: span.to - span.from, from, reason, suppressed }
+    const fields = { sweepId, ...sliceFields({ span, reason }), suppressed }
     log.event('slice_skipped', fields, passes ? 'warn' : 'debug')
   }
 
@@ -248,7 +244,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
 
   function logTrouble({ trouble }: FactOf<'trouble'>): void {
     if (trouble === undefined) log.event('platform_available', {})
-    else log.event(trouble === 'platform' ? 'platform_unavailable' : 'platform_unauthorized', { cause: trouble })
+    else log.event('platform_unavailable', { cause: trouble })
   }
 
   function logOperator(event: FactOf<'operator'>): void {
@@ -259,7 +255,6 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   /** What earlier terms have logged is forgotten: another instance has worked since. */
   function logLeading({ transitions }: FactOf<'leading'>): void {
     for (const condition of [sweepFailure, skipped, expiry]) condition.ends()
-    failing.clear()
     openCircuits.clear()
     since = nothingSince()
     log.event('leading', { identity, transitions })

@@ -56,7 +56,7 @@ test('the end of a pause has its line too', () => {
     { type: 'receiver', up: true, detail: 'HTTP 204' },
   ]
   expect(messages(facts)).toEqual([
-    'warn: platform_unauthorized',
+    'warn: platform_unavailable',
     'info: platform_available',
     'info: operator_resumed',
     'info: operator_probed',
@@ -160,8 +160,7 @@ describe('sweeps', () => {
           advice: 'wait',
         },
       },
-      { level: 'info', event: 'sweep_recovered', fields: { failures: 50 } },
-      { level: 'info', event: 'full_sweep_completed' },
+      { level: 'info', event: 'full_sweep_completed', fields: { failures: 50 } },
     ])
   })
 
@@ -179,13 +178,14 @@ describe('sweeps', () => {
     expect(messages(times(20, (i) => (i % 2 === 0 ? other : failedSweep())))).toHaveLength(2)
   })
 
-  test.each<[string, TelemetryEvent[], number]>([
-    ['not with the other kind', [failedSweep(), sweepFact({ kind: 'recent' }), failedSweep()], 0],
-    ['with the kind that failed', [failedSweep({ kind: 'recent' }), sweepFact({ kind: 'recent' })], 1],
-    ['with a full one, no matter what failed', [failedSweep(), failedSweep({ kind: 'recent' }), sweepFact()], 1],
-  ])('succeed again: %s', (_, facts, count) => {
-    expect(messages(facts).filter((line) => line === 'error: sweep_failed')).toHaveLength(1)
-    expect(messages(facts).filter((line) => line === 'info: sweep_recovered')).toHaveLength(count)
+  test('have failed until a full one succeeds', () => {
+    const [recent, full] = [sweepFact({ kind: 'recent' }), sweepFact()]
+    const lines = told([full, failedSweep(), recent, failedSweep({ kind: 'recent' }), recent, full, full], 'info')
+    expect(lines.map(({ event, fields }) => [event, fields['failures']])).toEqual([
+      ['full_sweep_completed', undefined],
+      ['sweep_failed', undefined],
+      ['full_sweep_completed', 2],
+    ])
   })
 
   test('without a token are one failure, no matter what the other side says of it', () => {
@@ -232,7 +232,7 @@ describe('access tokens', () => {
         event: 'token_rejected',
         fields: { oauthError: 'invalid_client', description: 'trace 0', retryInMs: 1235, tokenHeld: false },
       },
-      { level: 'info', event: 'token_recovered', fields: { failures: 20 } },
+      { level: 'info', event: 'token_obtained', fields: { failures: 20 } },
     ])
   })
 
