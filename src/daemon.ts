@@ -26,8 +26,8 @@ import { createGrace } from './ops/grace.ts'
 import { startOpsServer } from './ops/server.ts'
 import { maxCauses, maxExhausted, toStatus } from './ops/status.ts'
 import type { StatusDocument } from './ops/status-document.ts'
-import type { Certificate } from './platform/auth/certificate.ts'
-import type { Reloadable } from './platform/auth/reloadable.ts'
+import { mismatchOf, type Certificate } from './platform/auth/certificate.ts'
+import { reloadFile, type Reloadable } from './platform/auth/reloadable.ts'
 import type { SigningKey } from './platform/auth/private-key.ts'
 import { createConnection, type Connection } from './platform/connection.ts'
 import type { Transport } from './platform/http/http.ts'
@@ -237,25 +237,21 @@ function notReady({ leaderElection, progress }: DaemonParts): string[] {
  * Reloads auth.certificateFile when it changes. An unreadable file keeps the last certificate and is logged once. A
  * certificate of another key is logged when two reloads show it: the two files are never replaced at the same moment.
  */
-function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: DaemonOptions): () => void {
-  const isOther = (): boolean => certificate.current().keyFingerprint !== key.current().fingerprint
+function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: DaemonOptions, emit: Emit): () => void {
+  const file = 'auth.certificateFile'
+  const problemNow = (): string | undefined => mismatchOf(certificate.current(), key.current())
   // The start has logged it.
-  let looks = isOther() ? Infinity : 0
+  let looks = problemNow() === undefined ? 0 : Infinity
   return () => {
-    try {
-      if (certificate.reload()) log.event('certificate_reloaded', {})
-    } catch (error) {
-      log.event('certificate_reload_failed', { problem: error instanceof Error ? error.message : 'unknown' })
-    }
-    looks = isOther() ? looks + 1 : 0
-    if (looks !== 2) return
-    const [certificateKey, signingKey] = [certificate.current().keyFingerprint, key.current().fingerprint]
-    log.event('certificate_mismatch', { certificateKey, signingKey })
+    reloadFile(file, certificate, emit)
+    const problem = problemNow()
+    looks = problem === undefined ? 0 : looks + 1
+    if (problem !== undefined && looks === 2) log.event('certificate_invalid', { file, problem }, 'warn')
   }
 }
 
 /** The background work of leader and standby. */
-function backgroundTasks({ connection, snapshot }: DaemonParts, options: DaemonOptions): Task[] {
+function backgroundTasks({ connection, emit, snapshot }: DaemonParts, options: DaemonOptions): Task[] {
   const { certificate, clock, log } = options
   const tasks: Task[] = [
     connection.tokens.run,
@@ -265,7 +261,7 @@ function backgroundTasks({ connection, snapshot }: DaemonParts, options: DaemonO
       }),
   ]
   if (certificate !== undefined) {
-    const check = certificateCheck(certificate, options)
+    const check = certificateCheck(certificate, options, emit)
     tasks.push((signal) => every(certificateCheckMs, clock, signal, check))
   }
   return tasks

@@ -6,7 +6,7 @@ import { connectionsOf } from '../reconciler.ts'
 import { createLog, type CountedLog, type Log } from '../observe/log/log.ts'
 import { memoryShortfall } from '../runtime/memory.ts'
 import { keyWarnings, loadKey, type PrivateKeySetting, type SigningKey } from '../platform/auth/private-key.ts'
-import { loadCertificate, type Certificate } from '../platform/auth/certificate.ts'
+import { loadCertificate, mismatchOf, type Certificate } from '../platform/auth/certificate.ts'
 import type { Reloadable } from '../platform/auth/reloadable.ts'
 import { proxyFromEnvironment, shownProxies } from '../platform/http/proxy.ts'
 import { createHttpTransport, type HttpTransport } from '../platform/http/http.ts'
@@ -50,14 +50,13 @@ function openCertificate(
   if (config.auth.certificateFile === undefined) return undefined
   const source = loadCertificate(config.auth.certificateFile)
   const certificate = source.current()
-  const isOther = certificate.keyFingerprint !== key.current().fingerprint
-  if (isOther)
-    log.event('certificate_mismatch', {
-      certificateKey: certificate.keyFingerprint,
-      signingKey: key.current().fingerprint,
-    })
-  if (certificate.notAfter <= now)
-    log.event('certificate_expired', { expired: new Date(certificate.notAfter).toISOString() })
+  const file = 'auth.certificateFile'
+  const mismatch = mismatchOf(certificate, key.current())
+  if (mismatch !== undefined) log.event('certificate_invalid', { file, problem: mismatch }, 'warn')
+  if (certificate.notAfter <= now) {
+    const problem = `expired at ${new Date(certificate.notAfter).toISOString()}; the platform rejects every token request`
+    log.event('certificate_invalid', { file, problem })
+  }
   return source
 }
 

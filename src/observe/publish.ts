@@ -55,8 +55,8 @@ export function publishEvent(metrics: Metrics, event: TelemetryEvent): void {
       metrics.add('unexpected_records_total', { kind: 'status' }, event.status)
       return
     case 'token-scope-missing':
-    case 'key-reloaded':
-    case 'key-reload-failed':
+    case 'credential-reloaded':
+    case 'credential-reload-failed':
     case 'trouble':
     case 'slice-skipped':
     case 'early-at-limit':

@@ -239,7 +239,7 @@ test('a certificate that was exchanged, and is not of the key, is reported when 
     lastReloadOk: () => undefined,
   }
   const scene = startScene({ certificate })
-  const told = (): number => scene.lines.filter(({ event }) => event === 'certificate_mismatch').length
+  const told = (): number => scene.lines.filter(({ event }) => event === 'certificate_invalid').length
   await scene.clock.advance(300_000)
   keyFingerprint = 'other'
   await scene.clock.advance(60_000)

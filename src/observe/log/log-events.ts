@@ -261,17 +261,23 @@ export const logEvents = {
     fields: { requested: 'string?', granted: 'string' },
     meaning: 'See `auth.scope`.',
   },
-  key_reloaded: {
+  credential_reloaded: {
     levels: ['info'],
-    message: 'signing key reloaded',
-    fields: { bits: 'number', fingerprint: 'string' },
-    meaning: 'The file has changed.',
+    message: 'key or certificate reloaded',
+    fields: { file: 'string', fingerprint: 'string', bits: 'number?' },
+    meaning: 'The file of this configuration key has changed, or is usable again.',
   },
-  key_reload_failed: {
+  credential_reload_failed: {
     levels: ['error'],
-    message: 'changed key file cannot be used, the previous key stays',
-    fields: { problem: 'string' },
+    message: 'changed key or certificate cannot be used, the previous one stays',
+    fields: { file: 'string', problem: 'string' },
     meaning: 'Correct the file; it is read again.',
+  },
+  certificate_invalid: {
+    levels: ['error', 'warn'],
+    message: 'certificate has expired or is of another key',
+    fields: { file: 'string', problem: 'string' },
+    meaning: '`problem` says which. At warn when it is of another key: its expiry says nothing about the key in use.',
   },
   key_weak: {
     levels: ['warn'],
@@ -285,30 +291,6 @@ export const logEvents = {
     fields: { limitMiB: 'number', neededMiB: 'number', maxRecords: 'number', maxRecordsForLimit: 'number' },
     meaning:
       'With a full backlog the process would make no progress, or be killed. `maxRecordsForLimit` is the most that the limit allows; at 0 only a higher limit helps.',
-  },
-  certificate_reloaded: {
-    levels: ['info'],
-    message: 'certificate reloaded',
-    fields: {},
-    meaning: 'The file has changed.',
-  },
-  certificate_reload_failed: {
-    levels: ['error'],
-    message: 'changed certificate file cannot be used',
-    fields: { problem: 'string' },
-    meaning: 'The expiry metric still shows the previous certificate. Correct the file.',
-  },
-  certificate_mismatch: {
-    levels: ['warn'],
-    message: 'certificate does not match the signing key',
-    fields: { certificateKey: 'string', signingKey: 'string' },
-    meaning: "The certificate's expiry says nothing about the key in use.",
-  },
-  certificate_expired: {
-    levels: ['error'],
-    message: 'certificate has expired',
-    fields: { expired: 'string' },
-    meaning: 'The platform rejects every token request.',
   },
   ops_request_failed: {
     levels: ['error'],

@@ -285,10 +285,14 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
           return event.result === 'success' ? logToken(event) : logNoToken(event)
         case 'token-scope-missing':
           return log.event('token_scope_missing', { requested: event.requested, granted: event.granted })
-        case 'key-reloaded':
-          return log.event('key_reloaded', { bits: event.bits, fingerprint: event.fingerprint })
-        case 'key-reload-failed':
-          return log.event('key_reload_failed', { problem: event.problem })
+        case 'credential-reloaded':
+          return log.event('credential_reloaded', {
+            file: event.file,
+            fingerprint: event.fingerprint,
+            bits: event.bits,
+          })
+        case 'credential-reload-failed':
+          return log.event('credential_reload_failed', { file: event.file, problem: event.problem })
         case 'trouble':
           return logTrouble(event)
         case 'sweep':

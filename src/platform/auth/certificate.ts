@@ -54,3 +54,9 @@ export function loadCertificate(file: string): Reloadable<Certificate> {
     identity: ({ fingerprint }) => fingerprint,
   })
 }
+
+/** Why its expiry says nothing about the key in use; undefined when it is of that key. */
+export function mismatchOf(certificate: Certificate, key: { readonly fingerprint: string }): string | undefined {
+  if (certificate.keyFingerprint === key.fingerprint) return undefined
+  return `its key (SHA-256 ${certificate.keyFingerprint}) is not the signing key (SHA-256 ${key.fingerprint})`
+}

@@ -7,7 +7,8 @@ import { readSmallFile } from '../../runtime/small-file.ts'
 export interface Reloadable<T> {
   current(): T
   /**
-   * Reads the file again; true when it holds another key or certificate, which is used from now on.
+   * Reads the file again; true when it holds another key or certificate, which is used from now on, and when it is usable
+   * again after a problem that was thrown.
    * @throws ConfigurationError for a new content that is not usable; the same problem throws only once
    */
   reload(): boolean
@@ -83,6 +84,13 @@ export function createReloadable<T>({ read, parse, identity }: Origin<T>): Reloa
   let isReadable = true
   let isUsable = true
   let hasChanged = false
+  let hasThrown = false
+
+  function recovered(): boolean {
+    const isOver = hasThrown && isUsable
+    if (isOver) hasThrown = false
+    return isOver
+  }
 
   function load(): boolean {
     isReadable = false
@@ -90,7 +98,7 @@ export function createReloadable<T>({ read, parse, identity }: Origin<T>): Reloa
     isReadable = true
     lastProblem = ''
     const found = digest(next)
-    if (found === seen) return false
+    if (found === seen) return recovered()
     seen = found
     hasChanged = true
     isUsable = false
@@ -98,7 +106,7 @@ export function createReloadable<T>({ read, parse, identity }: Origin<T>): Reloa
     isUsable = true
     const isOther = identity(value) !== identity(current)
     current = value
-    return isOther
+    return recovered() || isOther
   }
 
   function throwOnce(error: unknown): false {
@@ -106,6 +114,7 @@ export function createReloadable<T>({ read, parse, identity }: Origin<T>): Reloa
     hasChanged = true
     if (problem === lastProblem) return false
     lastProblem = problem
+    hasThrown = true
     throw error
   }
 
@@ -120,4 +129,31 @@ export function createReloadable<T>({ read, parse, identity }: Origin<T>): Reloa
       }
     },
   }
+}
+
+/** Changes of a credential's file, by its configuration key. */
+export type CredentialEvent =
+  /** Another key or certificate, or the same one, usable again. */
+  | { type: 'credential-reloaded'; file: CredentialFile; fingerprint: string; bits?: number }
+  /** The file has changed and can't be used; the old content stays in use. */
+  | { type: 'credential-reload-failed'; file: CredentialFile; problem: string }
+type CredentialFile = 'auth.privateKeyFile' | 'auth.certificateFile'
+
+/** Reads the file again and reports a change; true when it is another key or certificate. Never throws. */
+export function reloadFile<T extends { readonly fingerprint: string; readonly bits?: number }>(
+  file: CredentialFile,
+  source: Reloadable<T>,
+  emit: (event: CredentialEvent) => void,
+): boolean {
+  const before = source.current().fingerprint
+  try {
+    if (!source.reload()) return false
+  } catch (error) {
+    const problem = error instanceof ConfigurationError ? error.message : 'the file could not be read again'
+    emit({ type: 'credential-reload-failed', file, problem })
+    return false
+  }
+  const { bits, fingerprint } = source.current()
+  emit({ type: 'credential-reloaded', file, fingerprint, ...(bits !== undefined && { bits }) })
+  return fingerprint !== before
 }

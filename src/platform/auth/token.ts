@@ -1,9 +1,8 @@
 // The access token: one for the process, fetched once for all callers, renewed before it expires, never in a hot loop.
 import { inspect } from 'node:util'
-import { ConfigurationError } from '../../runtime/errors.ts'
 import { abortable, createNotifier } from '../../runtime/notifier.ts'
 import { createAttemptLimiter, failureWindowMs } from './attempt-limiter.ts'
-import type { Reloadable } from './reloadable.ts'
+import { reloadFile, type CredentialEvent, type Reloadable } from './reloadable.ts'
 import type { SigningKey } from './private-key.ts'
 import { foreignText } from '../http/foreign-text.ts'
 import type { Reason } from '../http/http.ts'
@@ -56,9 +55,7 @@ export type TokenEvent =
     }
   /** The platform granted another scope than was requested. Reported once per scope. */
   | { type: 'token-scope-missing'; requested: string; granted: string }
-  | { type: 'key-reloaded'; bits: number; fingerprint: string }
-  /** The key file has changed and can't be used; the old key stays. */
-  | { type: 'key-reload-failed'; problem: string }
+  | CredentialEvent
 
 export interface TokenCacheOptions extends TokenEndpointOptions {
   key: Reloadable<SigningKey>
@@ -261,17 +258,10 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
   }
 
   function reloadKey(): void {
-    try {
-      if (!key.reload()) return
-      tryNewKey = true
-      limiter.resetBackoff()
-      const { bits, fingerprint } = key.current()
-      emit({ type: 'key-reloaded', bits, fingerprint })
-      notifier.notify()
-    } catch (error) {
-      const problem = error instanceof ConfigurationError ? error.message : 'the key file could not be read again'
-      emit({ type: 'key-reload-failed', problem })
-    }
+    if (!reloadFile('auth.privateKeyFile', key, emit)) return
+    tryNewKey = true
+    limiter.resetBackoff()
+    notifier.notify()
   }
 
   /** Time of the next background renewal, on the monotonic clock. */

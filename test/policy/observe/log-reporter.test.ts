@@ -35,8 +35,8 @@ test.each(['token-request', 'platform-request'] as const)('%s is for the metrics
 })
 
 test.each([
-  ['key-reload-failed', 'error: key_reload_failed'],
-  ['key-reloaded', 'info: key_reloaded'],
+  ['credential-reload-failed', 'error: credential_reload_failed'],
+  ['credential-reloaded', 'info: credential_reloaded'],
   ['token-scope-missing', 'warn: token_scope_missing'],
   ['operator', 'info: operator_paused'],
   ['receiver', 'warn: receiver_down'],

@@ -61,7 +61,7 @@ describe('a line', () => {
     log.event('token_obtained', { expiresInSeconds: 1 }, 'debug')
     log.event('operator_paused', {})
     log.event('records_expired', { records: 1 })
-    log.event('key_reload_failed', { problem: 'x' })
+    log.event('certificate_invalid', { file: 'x', problem: 'x' })
     expect(counted).toEqual(expected)
     expect(lines.map((line) => parsed(line)['level'])).toEqual(expected)
   })

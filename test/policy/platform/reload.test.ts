@@ -1,12 +1,14 @@
-// What key_reload_successful shows: the last reading of a file that has changed, also when the old content comes back.
+// What the metric and the log say of a file that is read again: also when the old content comes back.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { loadCertificate } from '../../../src/platform/auth/certificate.ts'
+import { reloadFile } from '../../../src/platform/auth/reloadable.ts'
 import { testKeys } from '../../support/keys.ts'
 
 interface Scene {
+  told: string[]
   lastReloadOk(): boolean | undefined
   /** Reads the file again with this content; undefined: it can't be read. */
   become(content: string | undefined): Promise<boolean | undefined>
@@ -31,16 +33,14 @@ async function load(): Promise<Scene> {
   const path = join(folder, 'certificate.pem')
   await writeFile(path, good)
   const file = loadCertificate(path)
+  const told: string[] = []
   return {
+    told,
     lastReloadOk: () => file.lastReloadOk(),
     async become(content) {
       if (content === undefined) await rm(path, { force: true })
       else await writeFile(path, content)
-      try {
-        file.reload()
-      } catch {
-        // As lastReloadOk says.
-      }
+      reloadFile('auth.certificateFile', file, ({ type }) => told.push(type))
       return file.lastReloadOk()
     },
   }
@@ -52,25 +52,30 @@ test('nothing before the first change', async () => {
   expect(await become(good)).toBeUndefined()
 })
 
+const [failed, reloaded] = ['credential-reload-failed', 'credential-reloaded']
+
 test('a new one, a broken one, which stays broken, and the old one again', async () => {
-  const { become } = await load()
+  const { become, told } = await load()
   expect(await become(other)).toBe(true)
   expect(await become(bad)).toBe(false)
   expect(await become(bad)).toBe(false)
   expect(await become(other)).toBe(true)
+  expect(told).toEqual([reloaded, failed, reloaded])
 })
 
 test('a file that cannot be read for a while', async () => {
-  const { become } = await load()
+  const { become, told } = await load()
   expect(await become(undefined)).toBe(false)
   expect(await become(undefined)).toBe(false)
   expect(await become(good)).toBe(true)
+  expect(told).toEqual([failed, reloaded])
 })
 
 test('a broken one that could not be read in between is still broken', async () => {
-  const { become } = await load()
+  const { become, told } = await load()
   expect(await become(bad)).toBe(false)
   expect(await become(undefined)).toBe(false)
   expect(await become(bad)).toBe(false)
   expect(await become(good)).toBe(true)
+  expect(told).toEqual([failed, failed, reloaded])
 })

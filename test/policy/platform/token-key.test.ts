@@ -13,7 +13,12 @@ describe('a key that changes', () => {
     await clock.advance(4_999)
     expect(endpoint.seen).toHaveLength(1)
     await clock.advance(1)
-    expect(facts).toContainEqual({ type: 'key-reloaded', bits: 4096, fingerprint: 'beef' })
+    expect(facts).toContainEqual({
+      type: 'credential-reloaded',
+      file: 'auth.privateKeyFile',
+      bits: 4096,
+      fingerprint: 'beef',
+    })
     expect(endpoint.seen).toHaveLength(2)
     expect((await manager.get()).value).toBe('token-2')
     await clock.advance(60_000)
@@ -117,10 +122,8 @@ describe('a key that changes', () => {
     await clock.advance(10_000)
     key.next = new Error('secret detail')
     await clock.advance(10_000)
-    expect(facts.filter(({ type }) => type === 'key-reload-failed')).toEqual([
-      { type: 'key-reload-failed', problem: 'auth.privateKeyFile (/keys/key.pem): is empty' },
-      { type: 'key-reload-failed', problem: 'the key file could not be read again' },
-    ])
+    const problems = facts.flatMap((fact) => (fact.type === 'credential-reload-failed' ? [fact.problem] : []))
+    expect(problems).toEqual(['auth.privateKeyFile (/keys/key.pem): is empty', 'the file could not be read again'])
     await stop()
   })
 })
