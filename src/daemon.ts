@@ -153,7 +153,8 @@ function createParts(options: DaemonOptions): DaemonParts {
       clock,
       emit,
       onPause(since, isOurs) {
-        if (current.pause.follow(since) && !isOurs) emit({ type: 'pause-followed', paused: since !== undefined })
+        if (!current.pause.follow(since) || isOurs) return
+        emit({ type: 'operator', command: since === undefined ? 'resume' : 'pause', changed: true, via: 'lease' })
       },
     })
   const leaderElection = election ?? leadAlone(identity, startedAt)

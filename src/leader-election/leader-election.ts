@@ -5,7 +5,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { parseInstant } from '../runtime/instant.ts'
 import { createNotifier } from '../runtime/notifier.ts'
 import { runTogether } from '../runtime/run-together.ts'
-import type { LeaderElection, LeadershipEvent } from './leadership.ts'
+import type { LeaderElection, LeadershipEvent, StandbyCause } from './leadership.ts'
 import { LeaseFailure, type Lease, type LeaseClient } from './lease-client.ts'
 
 export interface ElectionOptions {
@@ -88,7 +88,7 @@ export function createElection(options: ElectionOptions): Election {
     return ['', identity].includes(holder) || isExpired() ? undefined : holder
   }
 
-  function standBy(cause: 'released' | 'taken' | 'expired'): void {
+  function standBy(cause: Exclude<StandbyCause, 'seen'>): void {
     const ended = term
     if (ended === undefined) return
     term = undefined
@@ -96,6 +96,7 @@ export function createElection(options: ElectionOptions): Election {
     since = clock.now()
     ended.abort(lost)
     const leader = cause === 'taken' ? observed?.lease.holder : undefined
+    seenLeader = leader
     const problem = cause === 'expired' && failure !== undefined ? { problem: failure.message } : {}
     emit({ type: 'standing-by', cause, leader, ...problem })
     changed.notify()
@@ -143,7 +144,8 @@ export function createElection(options: ElectionOptions): Election {
 
   function noteLeader(): void {
     const holder = observed?.lease.holder ?? ''
-    if (holder !== '' && holder !== identity && holder !== seenLeader) emit({ type: 'leader-seen', leader: holder })
+    const isNew = holder !== '' && holder !== identity && holder !== seenLeader
+    if (isNew) emit({ type: 'standing-by', cause: 'seen', leader: holder })
     seenLeader = holder
   }
 

@@ -20,18 +20,19 @@ export interface LeadershipState {
   lastingProblem?: string | undefined
 }
 
+export type StandbyCause = 'released' | 'taken' | 'expired' | 'seen'
+
 export type LeadershipEvent =
   /** This instance leads from now on. */
   | { type: 'leading'; transitions: number }
-  /** It does not any more: it released the lease, another one holds it, or it was not renewed in time (`problem`). */
-  | { type: 'standing-by'; cause: 'released' | 'taken' | 'expired'; leader: string | undefined; problem?: string }
-  /** Another instance was seen to lead. */
-  | { type: 'leader-seen'; leader: string }
+  /**
+   * It does not any more: it released the lease, another one holds it, or it was not renewed in time (`problem`). `seen`:
+   * it did not before, and another instance leads from now on.
+   */
+  | { type: 'standing-by'; cause: StandbyCause; leader: string | undefined; problem?: string }
   /** The lease could not be read or written, and could be again. */
   | { type: 'lease-unavailable'; reason: LeaseFailureReason; problem: string }
   | { type: 'lease-available' }
-  /** The operator's pause in the lease was changed by another instance; followed here. */
-  | { type: 'pause-followed'; paused: boolean }
 
 /** Why a command was not done. */
 export interface CommandRefusal {

@@ -64,10 +64,8 @@ export function publishEvent(metrics: Metrics, event: TelemetryEvent): void {
     case 'operator':
     case 'leading':
     case 'standing-by':
-    case 'leader-seen':
     case 'lease-unavailable':
     case 'lease-available':
-    case 'pause-followed':
       return
     default:
       event satisfies never

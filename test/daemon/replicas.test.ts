@@ -355,7 +355,7 @@ describe("the operator's pause", () => {
     expect(one.facts).toContainEqual({ type: 'operator', command: 'pause', changed: true })
     await replicas.clock.advance(2 * retryMs)
     expect(leader.ops().status()).toMatchObject({ holding: ['paused'] })
-    const followed = replicas.all.filter(({ facts }) => facts.some(({ type }) => type === 'pause-followed'))
+    const followed = replicas.all.filter(({ facts }) => facts.some((fact) => fact.type === 'operator' && 'via' in fact))
     expect(new Set(followed)).toEqual(new Set([leader, two]))
     const sent = replicas.patches.length
     await replicas.clock.advance(minuteMs)

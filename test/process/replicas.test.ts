@@ -97,7 +97,7 @@ test('a standby is ready, lists nothing, takes a pause; SIGTERM hands over, and 
   const { leader, others } = await splitOf(replicas)
   const [one, two] = others
   if (one === undefined || two === undefined) throw new Error('there are two standbys')
-  await one.said('leader_seen')
+  await one.said('standing_by', { cause: 'seen' })
   const status = JSON.parse((await get(`${one.url}/status`)).body) as Record<string, unknown>
   expect(status).toMatchObject({ holding: ['not-leader'], leadership: { leading: false, problem: null } })
   expect((status['leadership'] as { leader: string }).leader).toBe(api.lease()?.spec.holderIdentity)
@@ -110,7 +110,7 @@ test('a standby is ready, lists nothing, takes a pause; SIGTERM hands over, and 
   expect([paused.status, await paused.json()]).toMatchObject([200, { paused: true, outlivesRestart: true }])
   const probe = await post('/-/probe')
   expect([probe.status, await probe.text()]).toEqual([503, expect.stringContaining('stands by')])
-  await leader.said('pause_followed', { paused: true })
+  await leader.said('operator_paused', { via: 'lease' })
 
   leader.kill('SIGTERM')
   expect((await leader.ended()).code).toBe(0)

@@ -122,8 +122,6 @@ export const everyFact = {
   operator: { type: 'operator', command: 'pause', changed: true },
   leading: { type: 'leading', transitions: 3 },
   'standing-by': { type: 'standing-by', cause: 'expired', leader: undefined, problem: 'no answer' },
-  'leader-seen': { type: 'leader-seen', leader: 'other_1' },
   'lease-unavailable': { type: 'lease-unavailable', reason: 'forbidden', problem: 'HTTP 403' },
   'lease-available': { type: 'lease-available' },
-  'pause-followed': { type: 'pause-followed', paused: true },
 } as const satisfies { [Type in FactType]: FactOf<Type> }

@@ -5,15 +5,15 @@ export const leadershipEvents = {
   operator_paused: {
     levels: ['info'],
     message: 'retries paused by the operator',
-    fields: {},
+    fields: { via: 'string?' },
     meaning:
-      '`POST /-/pause`. It lasts until `POST /-/resume` or a restart; with `leaderElection.kind: kubernetes` a restart keeps it.',
+      '`POST /-/pause`. It lasts until `POST /-/resume` or a restart; with `leaderElection.kind: kubernetes` a restart keeps it. `via` is `lease` when the command came to another instance, or the annotation was edited.',
   },
   operator_resumed: {
     levels: ['info'],
     message: 'retries resumed by the operator',
-    fields: {},
-    meaning: '`POST /-/resume`.',
+    fields: { via: 'string?' },
+    meaning: '`POST /-/resume`. `via` as for `operator_paused`.',
   },
   leading: {
     levels: ['info'],
@@ -26,13 +26,7 @@ export const leadershipEvents = {
     message: 'this instance stands by: it sweeps and retries nothing',
     fields: { cause: 'string', leader: 'string?', problem: 'string?' },
     meaning:
-      '`released`: it stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within `leaderElection.renewDeadline`; `problem` says why. At info when released.',
-  },
-  leader_seen: {
-    levels: ['info'],
-    message: 'another instance leads',
-    fields: { leader: 'string' },
-    meaning: 'Its identity: `instance.name`, and an id of its own for each start.',
+      '`released`: it stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within `leaderElection.renewDeadline`; `problem` says why. `seen`: another instance leads from now on. At info when released or seen.',
   },
   lease_unavailable: {
     levels: ['warn', 'debug'],
@@ -45,11 +39,5 @@ export const leadershipEvents = {
     message: 'the lease can be read and written again',
     fields: { failures: 'number' },
     meaning: 'After this number of failures.',
-  },
-  pause_followed: {
-    levels: ['info'],
-    message: "the operator's pause in the lease has changed",
-    fields: { paused: 'boolean' },
-    meaning: 'The command came to another instance, or the annotation was edited. This instance follows it.',
   },
 } as const satisfies Readonly<Record<string, LogEvent>>

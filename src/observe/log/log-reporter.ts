@@ -249,7 +249,8 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
 
   function logOperator(event: FactOf<'operator'>): void {
     if (event.command === 'probe') log.event('operator_probed', { circuits: event.circuits })
-    else if (event.changed) log.event(event.command === 'pause' ? 'operator_paused' : 'operator_resumed', {})
+    else if (event.changed)
+      log.event(event.command === 'pause' ? 'operator_paused' : 'operator_resumed', { via: event.via })
   }
 
   /** What earlier terms have logged is forgotten: another instance has worked since. */
@@ -261,7 +262,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
 
   function logStandingBy({ cause, leader, problem }: FactOf<'standing-by'>): void {
-    log.event('standing_by', { cause, leader, problem }, cause === 'released' ? 'info' : 'warn')
+    log.event('standing_by', { cause, leader, problem }, cause === 'released' || cause === 'seen' ? 'info' : 'warn')
   }
 
   function logNoLease({ problem, reason }: FactOf<'lease-unavailable'>): void {
@@ -315,14 +316,10 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
           return logLeading(event)
         case 'standing-by':
           return logStandingBy(event)
-        case 'leader-seen':
-          return log.event('leader_seen', { leader: event.leader })
         case 'lease-unavailable':
           return logNoLease(event)
         case 'lease-available':
           return log.event('lease_available', { failures: noLease.ends() })
-        case 'pause-followed':
-          return log.event('pause_followed', { paused: event.paused })
         case 'token-request':
         case 'platform-request':
           return

@@ -2,7 +2,8 @@
 
 /** A command of the operator, also one that changed nothing. */
 export type OperatorEvent =
-  | { type: 'operator'; command: 'pause' | 'resume'; changed: boolean }
+  /** `via`: the command came to another instance, or the lease was edited, and this instance follows it. */
+  | { type: 'operator'; command: 'pause' | 'resume'; changed: boolean; via?: 'lease' }
   /** `circuits`: number of cooldowns that it ended. */
   | { type: 'operator'; command: 'probe'; circuits: number }
 

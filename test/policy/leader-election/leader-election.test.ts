@@ -26,7 +26,7 @@ describe('the lease', () => {
     expect(leadersOf(scene.instances)).toEqual([one])
     expect(scene.store.lease()).toMatchObject({ holder: 'one_0', durationMs: 15_000, transitions: 0 })
     expect(one && typesOf(one)).toEqual(['leading'])
-    expect(two?.events).toEqual([{ type: 'leader-seen', leader: 'one_0' }])
+    expect(two?.events).toEqual([{ type: 'standing-by', cause: 'seen', leader: 'one_0' }])
     expect(three?.election.state()).toMatchObject({ isLeading: false, leader: 'one_0', problem: undefined })
     end(scene)
   })
@@ -53,7 +53,7 @@ describe('the lease', () => {
     expect(scene.store.lease()).toMatchObject({ transitions: 1 })
     const standby = scene.instances.slice(1).find((one) => !one.election.isLeading())
     await scene.clock.advance(timings.retryPeriodMs)
-    expect(standby?.events.at(-1)).toEqual({ type: 'leader-seen', leader: scene.store.lease()?.holder })
+    expect(standby?.events.at(-1)).toEqual({ type: 'standing-by', cause: 'seen', leader: scene.store.lease()?.holder })
     end(scene)
   })
 
@@ -157,8 +157,7 @@ describe('the lease', () => {
     const scene = await startScene(1)
     scene.store.edit({ holder: 'stranger', renewTime: '2026-01-01T00:00:00Z' })
     await scene.clock.advance(timings.retryPeriodMs)
-    expect(first(scene).events.at(-2)).toEqual({ type: 'standing-by', cause: 'taken', leader: 'stranger' })
-    expect(first(scene).events.at(-1)).toEqual({ type: 'leader-seen', leader: 'stranger' })
+    expect(first(scene).events.at(-1)).toEqual({ type: 'standing-by', cause: 'taken', leader: 'stranger' })
     end(scene)
   })
 
