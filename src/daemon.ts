@@ -16,7 +16,7 @@ import { publishEvent } from './observe/publish.ts'
 import { createMetrics, type Metrics } from './observe/registry.ts'
 import { createProgress, type Progress, type ProgressState } from './observe/progress.ts'
 import type { CredentialState, Snapshot } from './observe/snapshot.ts'
-import { heartbeatFields, startedFields } from './observe/log/log-daemon.ts'
+import { startedFields } from './observe/log/log-daemon.ts'
 import { createLogReporter } from './observe/log/log-reporter.ts'
 import type { Probes } from './reconcile/retry/circuits.ts'
 import { groupByCause } from './ops/causes.ts'
@@ -67,7 +67,6 @@ export interface DaemonOptions {
   host?: DaemonHost
 }
 
-const heartbeatMs = 900_000
 const certificateCheckMs = 60_000
 /** A loop that has not turned for this long is stuck. */
 const maxBeatMs = 120_000
@@ -252,20 +251,11 @@ function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: Da
 }
 
 /** The background work of leader and standby. */
-function backgroundTasks({ connection, emit, snapshot }: DaemonParts, options: DaemonOptions): Task[] {
-  const { certificate, clock, log } = options
-  const tasks: Task[] = [
-    connection.tokens.run,
-    (signal) =>
-      every(heartbeatMs, clock, signal, () => {
-        log.event('heartbeat', heartbeatFields(snapshot()))
-      }),
-  ]
-  if (certificate !== undefined) {
-    const check = certificateCheck(certificate, options, emit)
-    tasks.push((signal) => every(certificateCheckMs, clock, signal, check))
-  }
-  return tasks
+function backgroundTasks({ connection, emit }: DaemonParts, options: DaemonOptions): Task[] {
+  const { certificate, clock } = options
+  if (certificate === undefined) return [connection.tokens.run]
+  const check = certificateCheck(certificate, options, emit)
+  return [connection.tokens.run, (signal) => every(certificateCheckMs, clock, signal, check)]
 }
 
 /**

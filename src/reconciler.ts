@@ -287,7 +287,6 @@ export function createReconciler(
       endless: summary.endless,
       expiring: summary.expiring,
       awaiting: outcomes.pending().size,
-      backlogRecords: backlog.size(),
       onlyCounted: backlog.leftOut.missing(),
       beyondWindow: sweeper.beyondWindow(),
       stuckProcessing: sweeper.stuckProcessing(),

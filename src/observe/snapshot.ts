@@ -1,4 +1,4 @@
-// Snapshot: all values that gauges, /status and heartbeat show, read at one moment, on request.
+// Snapshot: all values that gauges and /status show, read at one moment, on request.
 import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { Decision } from '../reconcile/decide.ts'
 import type { CircuitState } from '../reconcile/retry/circuits.ts'
@@ -22,8 +22,7 @@ export interface ReconcilerState {
   endless: Summary['endless']
   /** Those within `window.expiryWarning` of leaving the window. */
   expiring: Readonly<Record<(typeof expiringDecisions)[number], number>>
-  /** Records in memory, and failed records that are only counted. */
-  backlogRecords: number
+  /** Failed records that are only counted. */
   onlyCounted: number
   /** Retried records without a known outcome, and retries without an answer. */
   awaiting: number

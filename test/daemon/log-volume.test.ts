@@ -82,10 +82,10 @@ async function day(answer: () => number): Promise<Day> {
   return { events, requests }
 }
 
-test('an idle day is fewer than 200 lines: heartbeats, and hardly anything else', async () => {
+test('an idle day is fewer than 200 lines: a sign of life every 15 minutes, and hardly anything else', async () => {
   const { events, requests } = await day(() => 200)
   expect(requests).toBeGreaterThan(2 * (dayMs / periodMs))
-  expect(events.filter((event) => event === 'heartbeat')).toHaveLength(96)
+  expect(events.filter((event) => event === 'full_sweep_completed')).toHaveLength(97)
   expect(events.length).toBeLessThan(110)
 })
 

@@ -183,7 +183,8 @@ describe('at work', () => {
     await clock.advance(minuteMs)
     expect(platform.failedIds()).toEqual([])
     expect(http.calls).toMatchObject({ token: 1, retry: 150 })
-    expect(reconciler.state()).toMatchObject({ backlogRecords: 0, inFlight: 0, beyondWindow: 0 })
+    expect(reconciler.state()).toMatchObject({ inFlight: 0, beyondWindow: 0 })
+    expect(reconciler.backlog.size()).toBe(0)
     expect(connection.tokens.expiresAt()).toBeGreaterThan(clock.now())
   })
 
@@ -212,7 +213,7 @@ describe('at work', () => {
     clock.jump(20 * dayMs)
     await tickEvery(30_000, minuteMs)
     expect(platform.retries).toEqual([])
-    expect(reconciler.state().backlogRecords).toBe(1)
+    expect(reconciler.backlog.size()).toBe(1)
     expect(connection.serverClocks.api.aheadOfHostMs()).toBeCloseTo(-10 * dayMs, -4)
   })
 
@@ -255,12 +256,13 @@ describe('outcomes', () => {
     const { clock, reconciler, start, tickEvery } = made
     start()
     await tickEvery(1000, 1000)
-    expect(reconciler.state()).toMatchObject({ awaiting: 5, inFlight: 0, backlogRecords: 5 })
+    expect(reconciler.state()).toMatchObject({ awaiting: 5, inFlight: 0 })
     expect(reconciler.state().failed).toMatchObject({ awaiting: 5, due: 0 })
     expect(told(made)).toEqual([])
     await clock.advance(10_000)
     expect(told(made)).toEqual(Array.from({ length: 5 }, () => 'recovered'))
-    expect(reconciler.state()).toMatchObject({ awaiting: 0, backlogRecords: 0 })
+    expect(reconciler.state().awaiting).toBe(0)
+    expect(reconciler.backlog.size()).toBe(0)
     // From the event, and from the PATCH, to the look that saw it.
     const [first] = made.facts.filter((fact) => fact.type === 'outcome')
     expect(first?.sinceEventMs).toBeGreaterThan(2 * dayMs - minuteMs)

@@ -1,4 +1,4 @@
-// What the daemon shows of itself: the status, the heartbeat, the first line.
+// What the daemon shows of itself: the status, the first line.
 import { describe, expect, test } from 'vitest'
 import type { Line } from '../support/log.ts'
 import { metricOf, startScene, withControl, withReceiver } from '../support/daemon-scene.ts'
@@ -88,21 +88,6 @@ describe('what it shows', () => {
     })
     expect(history.map((minute) => minute.missing).slice(-3)).toEqual([0, 0, 1])
     expect(timeZone).toEqual({ platform: 'UTC', offsetSeconds: null, actualOffset: null })
-    await scene.end()
-  })
-
-  test('a heartbeat with what holds it', async () => {
-    const scene = startScene({ env: { ...withControl, ...withReceiver } })
-    await scene.clock.settle()
-    void scene.control()?.pause.pause()
-    await scene.clock.advance(900_000)
-    expect(scene.lines.find(({ event }) => event === 'heartbeat')?.fields).toMatchObject({
-      awaiting: 0,
-      paused: true,
-      receiver: 'up',
-      circuitsOpen: 0,
-      circuitsHalfOpen: 0,
-    })
     await scene.end()
   })
 

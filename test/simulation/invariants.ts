@@ -32,8 +32,6 @@ export interface ProcessWatch extends NetworkWatch, DeadReceivers {
   ended(record: SimulatedRecord): void
   /** Compares what it shows with what was seen. */
   scraped(sight: Sight): void
-  /** Holds the number of records in memory to its bound. */
-  heartbeat(backlogRecords: number): void
   books(): Readonly<Books>
   /** Retries whose outcome it owes. */
   owed(): number
@@ -373,13 +371,11 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
       for (const watcher of watchers) watcher.delivered?.(record)
     },
     scraped(sight) {
-      const { isLast, metrics } = sight
+      const { isLast, metrics, status } = sight
+      checkBound('records in memory', status.missing - status.causes.onlyCounted)
       checkBound('awaiting_webhooks', metrics.get('awaiting_webhooks') ?? 0)
       if (isLast) checkBooks(metrics)
       for (const watcher of watchers) watcher.scraped?.(sight)
-    },
-    heartbeat(backlogRecords) {
-      checkBound('backlogRecords', backlogRecords)
     },
     books: () => books,
     owed: () => knowledge.owed().size,

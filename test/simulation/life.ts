@@ -45,8 +45,6 @@ export interface LifeOptions {
   /** Gets the metrics as they are in the last moment of an end in good order. */
   onLastMetrics: (metrics: ReadonlyMap<string, number>) => void
   onWarning: (message: string) => void
-  /** Gets the number of records in memory with each heartbeat. */
-  onHeartbeat: (backlogRecords: number) => void
 }
 
 const prefix = 'webhook_reconciler_'
@@ -126,8 +124,7 @@ export function startLife(options: LifeOptions): Life {
   }
 
   const quiet = (): void => undefined
-  const log = keepingLog(({ event, fields, level }) => {
-    if (event === 'heartbeat') options.onHeartbeat(Number(fields['backlogRecords']))
+  const log = keepingLog(({ event, level }) => {
     if (level === 'warn' || level === 'error') options.onWarning(event)
   })
 

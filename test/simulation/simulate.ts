@@ -169,9 +169,6 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
       onWarning: (message) => {
         trace.note(`process ${number} warns: ${message}`)
       },
-      onHeartbeat: (backlogRecords) => {
-        current.heartbeat(backlogRecords)
-      },
     })
     own.ended.catch((error: unknown) => {
       if (own.isAlive()) onBug(error)

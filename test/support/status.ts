@@ -70,7 +70,6 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     certificateExpiresAt: undefined,
     causes: noCauses,
     onlyCounted: 0,
-    backlogRecords: 0,
     circuitCounts: { closed: 0, 'half-open': 0, open: 0 },
     keyReloadSuccessful: undefined,
     lastSweepAt: undefined,

@@ -1,9 +1,8 @@
-// The fields of the daemon's own lines: its start and its heartbeat.
+// The fields of the daemon's first line.
 import { formatDuration } from '../../config/duration.ts'
 import type { Config } from '../../config/schema.ts'
 import { withoutQuery } from '../../config/url.ts'
 import type { LogEventFields } from './log-events.ts'
-import type { Snapshot } from '../snapshot.ts'
 
 export interface Identity {
   config: Config
@@ -34,30 +33,5 @@ export function startedFields(
     ...(receiver.healthUrl !== undefined && { receiverHealth: withoutQuery(receiver.healthUrl) }),
     ...(!circuit.enabled && { circuit: 'off: retries go at full pace, also into a receiver that is down' }),
     retries: retry.enabled ? 'enabled' : 'observe only',
-  }
-}
-
-/** The receiver's health in a word; undefined before the first answer. */
-function healthOf(up: boolean | undefined): string | undefined {
-  if (up === undefined) return undefined
-  return up ? 'up' : 'down'
-}
-
-export function heartbeatFields(snapshot: Snapshot): LogEventFields['heartbeat'] {
-  const seconds = (since: number | undefined): number | undefined =>
-    since === undefined ? undefined : Math.round((snapshot.now - since) / 1000)
-  return {
-    ...snapshot.failed,
-    awaiting: snapshot.awaiting,
-    backlogRecords: snapshot.backlogRecords,
-    inFlight: snapshot.inFlight,
-    oldestAgeSeconds: seconds(snapshot.oldestOpenAt) ?? 0,
-    lastSweepAgeSeconds: seconds(snapshot.lastSweepAt),
-    requestsPerSecond: Math.round(snapshot.rateLimit * 10) / 10,
-    trouble: snapshot.trouble,
-    paused: snapshot.pausedSince !== undefined,
-    receiver: healthOf(snapshot.receiver?.up),
-    circuitsOpen: snapshot.circuitCounts.open,
-    circuitsHalfOpen: snapshot.circuitCounts['half-open'],
   }
 }

@@ -100,30 +100,12 @@ export const logEvents = {
     fields: { cutOff: 'number' },
     meaning: 'The last line of a clean shutdown. `cutOff` retries were aborted.',
   },
-  heartbeat: {
-    levels: ['info'],
-    message: 'heartbeat',
-    fields: {
-      ...decisions,
-      backlogRecords: 'number',
-      inFlight: 'number',
-      oldestAgeSeconds: 'number',
-      lastSweepAgeSeconds: 'number?',
-      requestsPerSecond: 'number',
-      trouble: 'string?',
-      paused: 'boolean',
-      receiver: 'string?',
-      circuitsOpen: 'number',
-      circuitsHalfOpen: 'number',
-    },
-    meaning: 'Every 15 minutes. If it is missing, the daemon does not work.',
-  },
   full_sweep_completed: {
     levels: ['info', 'debug'],
     message: 'full sweep completed',
     fields: { ...sweep, ...sinceLastSweep, failures: 'number?' },
     meaning:
-      'A sweep of the whole window, and the work since the one before; `failures` counts the sweeps that failed before. At debug when it shows nothing new.',
+      'A sweep of the whole window, and the work since the one before; `failures` counts the sweeps that failed before. At debug when it shows nothing new, but every 15 minutes one is at info: without it the daemon does not list.',
   },
   sweep_failed: {
     levels: ['error', 'debug'],

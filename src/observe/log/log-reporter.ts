@@ -20,6 +20,8 @@ type TokenRefreshed = FactOf<'token-refreshed'>
 
 /** A larger offset of attempt times means a wrong time zone. */
 const wrongZoneMs = 600_000
+/** One full sweep in this time is logged at info, even when it shows nothing new. */
+const signOfLifeMs = 900_000
 /** A warning that has not occurred for this long is logged again when it does. */
 const forgottenAfterMs = 3_600_000
 
@@ -102,6 +104,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   const openCircuits = new Map<string, boolean>()
   let since = nothingSince()
   let listed = -1
+  let sweepLoggedAt = -Infinity
   let hadToken = false
   /** Offset of the last attempt seen. */
   let lastOffsetMs = 0
@@ -198,10 +201,16 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     const failures = sweepFailure.ends() || undefined
     const hasWork = failures !== undefined || Object.values(since).some((n) => n > 0)
     const isNews = hasWork || report.listed !== listed || report.result !== 'complete'
+    const isSignOfLife = clock.monotonic() - sweepLoggedAt >= signOfLifeMs
+    if (isNews || isSignOfLife) sweepLoggedAt = clock.monotonic()
     const { retries, accepted, recovered, failedAgain } = since
     const counts: Pick<CountFields, AlwaysCount> & Partial<CountFields> = { retries, accepted, recovered, failedAgain }
     for (const name of optionalCounts) if (since[name] > 0) counts[name] = since[name]
-    log.event('full_sweep_completed', { ...sweepFields(report), ...counts, failures }, isNews ? 'info' : 'debug')
+    log.event(
+      'full_sweep_completed',
+      { ...sweepFields(report), ...counts, failures },
+      isNews || isSignOfLife ? 'info' : 'debug',
+    )
     if (since.expired === 0) expiry.ends()
     if (report.skippedSlices === 0) skipped.ends()
     since = nothingSince()
