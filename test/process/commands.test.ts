@@ -165,7 +165,7 @@ describe('explain', () => {
     seedDue(sandbox, 40)
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_CIRCUIT_COOLDOWN: '10m' }
     await using daemon = await startLocalDaemon(env)
-    await daemon.said('circuit_opened')
+    await daemon.said('circuit_opened', { responseStatusCode: 503 })
     const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
     const plan = await runCommand(['plan', '--json', '--records'], { env: own })
     const { records } = JSON.parse(plan.out) as { records: { webhookId: string; state: string }[] }

@@ -202,15 +202,17 @@ export const logEvents = {
   },
   circuit_opened: {
     levels: ['warn', 'debug'],
-    message: 'circuit opened, retries of this subscription pause',
+    message: 'circuit opened, retries paused for this subscription',
     fields: {
       subscriptionId: 'string',
       pauseMs: 'number?',
       failedAgain: 'number?',
       judged: 'number?',
+      responseStatusCode: 'number?',
       ...limited,
     },
-    meaning: 'Nearly all of its retries failed again. At debug when it opens again before it was closed.',
+    meaning:
+      '`failedAgain` of the last `judged` retries failed again; the last got `responseStatusCode` (missing: no answer). At debug when it opens again before it was closed.',
   },
   circuit_closed: {
     levels: ['info', 'debug'],

@@ -141,7 +141,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     })
   }
 
-  function logCircuit({ failedAgain, judged, pauseMs: exactMs, subscriptionId, to }: FactOf<'circuit'>): void {
+  function logCircuit({ type: _, pauseMs: exactMs, subscriptionId, to, ...judgement }: FactOf<'circuit'>): void {
     if (to === 'open') {
       const isFirst = !openCircuits.has(subscriptionId)
       const { passes, suppressed } = isFirst ? limits.opened() : { passes: false, suppressed: undefined }
@@ -150,7 +150,8 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
         since.circuitsOpened += 1
       }
       const pauseMs = exactMs === undefined ? undefined : Math.round(exactMs)
-      const fields = { subscriptionId, pauseMs, failedAgain, judged, suppressed }
+      const responseStatusCode = judgement.responseStatusCode ?? undefined
+      const fields = { subscriptionId, pauseMs, ...judgement, responseStatusCode, suppressed }
       log.event('circuit_opened', fields, passes ? 'warn' : 'debug')
     }
     if (to === 'closed') {

@@ -256,7 +256,8 @@ describe('access tokens', () => {
 })
 
 describe('circuits', () => {
-  const changes = { open: { pauseMs: 30_000, failedAgain: 10, judged: 11 }, 'half-open': {}, closed: {} } as const
+  const judged = { failedAgain: 10, judged: 11, responseStatusCode: 503 }
+  const changes = { open: { pauseMs: 30_000, ...judged }, 'half-open': {}, closed: {} }
   const circuit = (to: CircuitState, subscriptionId = 'one'): FactOf<'circuit'> => ({
     type: 'circuit',
     subscriptionId,
