@@ -105,7 +105,7 @@ function createActions(handle: Handle): Readonly<Record<string, Action>> {
       return done
     },
     'DELETE /faults': () => {
-      faults.clear()
+      faults.set()
       return done
     },
     'POST /receiver': (body) => {

@@ -3,7 +3,7 @@ import { createDeliveryEngine } from './delivery/delivery.ts'
 import type { Clock } from '../src/runtime/clock.ts'
 import type { SandboxAnswer } from './api/http.ts'
 import { throttleAnswer, type FaultContext } from './api/fault-effects.ts'
-import type { FaultDraw, Faults } from './api/faults.ts'
+import type { Faults } from './api/faults.ts'
 import { createSequence, hash, type Sequence } from './records/hash.ts'
 import type { Readings } from './options.ts'
 import type { Courier } from './delivery/post.ts'
@@ -18,7 +18,7 @@ import { createZone } from './records/zone.ts'
 export interface WorldOptions {
   clock: Clock
   seed: number
-  faults: Faults & FaultDraw
+  faults: Faults
   /** IANA name. */
   timeZone: string
   /** How many worlds came before. */
@@ -36,7 +36,7 @@ export interface World extends SandboxPlatform {
   seed: number
   /** Makes the ids of records. */
   ids: Sequence
-  faults: Faults & FaultDraw
+  faults: Faults
   faultContext: () => FaultContext
   random: Sequence
   /** The identity host's time, epoch milliseconds. */
@@ -86,8 +86,6 @@ export function createWorld(options: WorldOptions): World {
   const engine = createDeliveryEngine({
     clock,
     stats,
-    faults,
-    random,
     zone,
     readings,
     now,

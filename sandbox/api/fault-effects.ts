@@ -15,12 +15,8 @@ const htmlPage =
   '<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Service unavailable</h1></body></html>'
 
 /** How long the faults hold the call up, in milliseconds. */
-export function latencyOf(faults: readonly Fault[], random: Sequence): number {
-  let ms = 0
-  for (const fault of faults) {
-    if (fault.kind === 'latency') ms += fault.ms + random.next() * Math.max(0, (fault.maxMs ?? fault.ms) - fault.ms)
-  }
-  return ms
+export function latencyOf(faults: readonly Fault[]): number {
+  return faults.reduce((sum, fault) => sum + (fault.kind === 'latency' ? fault.ms : 0), 0)
 }
 
 /** The answer that the first of the faults that gives one gives in place of the call's work. */
@@ -53,9 +49,7 @@ function instead(fault: Fault, context: FaultContext): SandboxAnswer | undefined
     case 'huge-body':
     case 'expires-in':
     case 'wrong-id':
-    case 'headers':
     case 'no-date':
-    case 'stuck':
       return undefined
   }
 }
@@ -70,9 +64,9 @@ export function spoil(answer: SandboxAnswer, fault: Fault, context: FaultContext
     case 'hang':
       return { ...answer, wire: { kind: 'hang' } }
     case 'cut':
-      return { ...answer, wire: { kind: 'cut', share: fault.share ?? 0.5 } }
+      return { ...answer, wire: { kind: 'cut' } }
     case 'drip':
-      return { ...answer, wire: { kind: 'drip', bytes: fault.bytes ?? 16, everyMs: fault.everyMs ?? 100 } }
+      return { ...answer, wire: fault }
     case 'broken-json':
       return { ...answer, body: answer.body.slice(0, Math.ceil(answer.body.length / 2)) }
     case 'huge-body':
@@ -81,15 +75,12 @@ export function spoil(answer: SandboxAnswer, fault: Fault, context: FaultContext
       return withBody(answer, (body) => ({ ...body, expires_in: fault.value }))
     case 'wrong-id':
       return withBody(answer, (body) => withWrongId(body, context.random))
-    case 'headers':
-      return { ...answer, headers: { ...answer.headers, ...fault.headers } }
     case 'no-date':
       return { ...answer, headers: { ...answer.headers, date: '' } }
     case 'latency':
     case 'throttle':
     case 'redirect':
     case 'refuse-token':
-    case 'stuck':
       return answer
   }
 }

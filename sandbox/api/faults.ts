@@ -12,8 +12,8 @@ const retryAfter = z.union([
 export type RetryAfter = z.infer<typeof retryAfter>
 
 const faultSchema = z.discriminatedUnion('kind', [
-  /** The call takes this long more; `maxMs`: uniformly up to that. */
-  z.strictObject({ kind: z.literal('latency'), ms: milliseconds, maxMs: milliseconds.optional() }),
+  /** The call takes this long more. */
+  z.strictObject({ kind: z.literal('latency'), ms: milliseconds }),
   /** Any status instead of the answer. `applied`: after the call has done its work. `code` stands in an `error` body. */
   z.strictObject({
     kind: z.literal('status'),
@@ -34,14 +34,10 @@ const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('reset'), when: z.enum(['before', 'after']) }),
   /** No answer, ever; the work is done all the same when `applied`. */
   z.strictObject({ kind: z.literal('hang'), applied: z.boolean().optional() }),
-  /** Content-Length promises all, this share of it comes (default 0.5), then the connection ends. */
-  z.strictObject({ kind: z.literal('cut'), share: share.optional() }),
-  /** The body comes in pieces (default 16 bytes each 100 ms). */
-  z.strictObject({
-    kind: z.literal('drip'),
-    bytes: z.number().int().min(1).optional(),
-    everyMs: milliseconds.optional(),
-  }),
+  /** Content-Length promises all, half of it comes, then the connection ends. */
+  z.strictObject({ kind: z.literal('cut') }),
+  /** The body comes in pieces. */
+  z.strictObject({ kind: z.literal('drip'), bytes: z.number().int().min(1), everyMs: milliseconds }),
   /** The body is JSON that ends in the middle; the HTTP message is whole. */
   z.strictObject({ kind: z.literal('broken-json') }),
   /** The body is followed by spaces up to this many MiB. */
@@ -59,19 +55,15 @@ const faultSchema = z.discriminatedUnion('kind', [
   }),
   /** The answer to a retry shows a record with another id. */
   z.strictObject({ kind: z.literal('wrong-id') }),
-  /** The answer has these headers too, such as `age`, or instead of its own. Names in lower case. */
-  z.strictObject({ kind: z.literal('headers'), headers }),
   /** The answer has no `Date` header. */
   z.strictObject({ kind: z.literal('no-date') }),
-  /** Deliveries only: never ends, so that the record stays `processing`. */
-  z.strictObject({ kind: z.literal('stuck') }),
 ])
 
 export type Fault = z.infer<typeof faultSchema>
 
-/** Which calls a fault hits. `api` is list and retry; `delivery` is a POST to a subscriber (`latency` and `stuck` only). */
+/** Which calls a fault hits. `api` is list and retry. */
 export const faultRuleSchema = z.strictObject({
-  operation: z.enum(['token', 'list', 'retry', 'api', 'any', 'delivery']),
+  operation: z.enum(['token', 'list', 'retry', 'api', 'any']),
   fault: faultSchema,
   /** Share of the calls that are hit; default 1. */
   probability: share.optional(),
@@ -79,7 +71,7 @@ export const faultRuleSchema = z.strictObject({
   skip: count.optional(),
   /** Hits at most this many calls; default no limit. */
   count: count.optional(),
-  /** Hits only retries and deliveries of these webhooks. */
+  /** Hits only retries of these webhooks. */
   webhookIds: names.optional(),
 })
 
@@ -88,24 +80,15 @@ export interface FaultRule extends z.infer<typeof faultRuleSchema> {
   when?: (request: SandboxRequest) => boolean
 }
 
-export type FaultTarget = FaultRule['operation']
-
 export interface Faults {
   /** Replaces all rules. */
   set(...rules: readonly FaultRule[]): void
-  /** Adds one; the function returned takes it away again. */
-  add(rule: FaultRule): () => void
-  /** Takes all rules away, or those of one target. */
-  clear(target?: FaultTarget): void
+  add(rule: FaultRule): void
   /** Calls hit since the start, by kind of fault. */
   hits(): Record<string, number>
   rules(): readonly FaultRule[]
-}
-
-export interface FaultDraw {
   /** The faults that hit this call; counts them. */
-  forRequest(request: SandboxRequest): readonly Fault[]
-  forDelivery(webhookId: string): readonly Fault[]
+  draw(request: SandboxRequest): readonly Fault[]
 }
 
 interface Armed {
@@ -114,42 +97,32 @@ interface Armed {
   hit: number
 }
 
-export function createFaults(random: Sequence, initial: readonly FaultRule[] = []): Faults & FaultDraw {
+export function createFaults(random: Sequence, initial: readonly FaultRule[] = []): Faults {
   let armed: Armed[] = initial.map(arm)
   const hitsByKind = new Map<string, number>()
-
-  function draw(matches: (rule: FaultRule) => boolean): Fault[] {
-    const drawn: Fault[] = []
-    for (const entry of armed) {
-      const { rule } = entry
-      if (!matches(rule)) continue
-      if (entry.seen++ < (rule.skip ?? 0) || entry.hit >= (rule.count ?? Infinity)) continue
-      if (!random.chance(rule.probability ?? 1)) continue
-      entry.hit++
-      hitsByKind.set(rule.fault.kind, (hitsByKind.get(rule.fault.kind) ?? 0) + 1)
-      drawn.push(rule.fault)
-    }
-    return drawn
-  }
 
   return {
     set(...rules) {
       armed = rules.map(arm)
     },
     add(rule) {
-      const entry = arm(rule)
-      armed.push(entry)
-      return () => {
-        armed = armed.filter((other) => other !== entry)
-      }
-    },
-    clear(target) {
-      armed = target === undefined ? [] : armed.filter(({ rule }) => rule.operation !== target)
+      armed.push(arm(rule))
     },
     hits: () => Object.fromEntries(hitsByKind),
     rules: () => armed.map(({ rule }) => rule),
-    forRequest: (request) => draw((rule) => concerns(rule, request)),
-    forDelivery: (webhookId) => draw((rule) => rule.operation === 'delivery' && isNamed(rule, webhookId)),
+    draw(request) {
+      const drawn: Fault[] = []
+      for (const entry of armed) {
+        const { rule } = entry
+        if (!concerns(rule, request)) continue
+        if (entry.seen++ < (rule.skip ?? 0) || entry.hit >= (rule.count ?? Infinity)) continue
+        if (!random.chance(rule.probability ?? 1)) continue
+        entry.hit++
+        hitsByKind.set(rule.fault.kind, (hitsByKind.get(rule.fault.kind) ?? 0) + 1)
+        drawn.push(rule.fault)
+      }
+      return drawn
+    },
   }
 }
 

@@ -34,8 +34,8 @@ export interface Gateway {
 
 export function createGateway({ clock, paths, signal, world: worldOfNow }: GatewayOptions): Gateway {
   async function answered(world: World, request: SandboxRequest): Promise<SandboxAnswer> {
-    const faults = world.faults.forRequest(request)
-    const latencyMs = latencyOf(faults, world.random)
+    const faults = world.faults.draw(request)
+    const latencyMs = latencyOf(faults)
     if (latencyMs > 0) await clock.sleep(latencyMs, signal)
     const plain = answerInstead(faults, world.faultContext()) ?? (await answer(world, request))
     return faults.reduce((spoiled, fault) => spoil(spoiled, fault, world.faultContext()), plain)

@@ -26,8 +26,8 @@ export type Wire =
   | { kind: 'reset' }
   /** Nothing is ever sent. */
   | { kind: 'hang' }
-  /** The connection ends after this share of the announced body. */
-  | { kind: 'cut'; share: number }
+  /** The connection ends after half of the announced body. */
+  | { kind: 'cut' }
   | { kind: 'drip'; bytes: number; everyMs: number }
 
 export interface SandboxAnswer {
@@ -73,7 +73,7 @@ export async function send(response: ServerResponse, answer: SandboxAnswer, send
       response.end(body)
       return
     case 'cut':
-      response.write(body.subarray(0, Math.floor(body.length * wire.share)), () => response.socket?.destroy())
+      response.write(body.subarray(0, Math.floor(body.length / 2)), () => response.socket?.destroy())
       return
     case 'drip':
       await drip(response, body, wire, sending)

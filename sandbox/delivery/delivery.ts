@@ -1,8 +1,5 @@
 // Sends events to their subscribers and records what came of it: first deliveries, retries, and the platform's own retries.
 import type { Clock } from '../../src/runtime/clock.ts'
-import { latencyOf } from '../api/fault-effects.ts'
-import type { FaultDraw } from '../api/faults.ts'
-import type { Sequence } from '../records/hash.ts'
 import type { Readings } from '../options.ts'
 import { post, type Courier } from './post.ts'
 import { renderPayload } from '../records/render.ts'
@@ -14,8 +11,6 @@ import type { Zone } from '../records/zone.ts'
 export interface DeliveryOptions {
   clock: Clock
   stats: Stats
-  faults: FaultDraw
-  random: Sequence
   zone: Zone
   readings: () => Readings
   /** The API's time, epoch milliseconds. */
@@ -54,12 +49,8 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
     record.lastAttemptMicros = zone.local(options.now()) + ((record.random + record.attempts) % 1000)
   }
 
-  /** True when it arrived; undefined when it never ends. */
-  async function attempt(record: StoredRecord, counts = true): Promise<boolean | undefined> {
-    const faults = options.faults.forDelivery(record.id)
-    const latencyMs = latencyOf(faults, options.random)
-    if (latencyMs > 0) await clock.sleep(latencyMs, closing.signal)
-    if (faults.some(({ kind }) => kind === 'stuck')) return undefined
+  /** True when it arrived. */
+  async function attempt(record: StoredRecord, counts = true): Promise<boolean> {
     const { eventId, id: webhookId, subscriptionId } = record
     record.result = await post(courier, {
       clock,
@@ -78,7 +69,7 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
   }
 
   /** Runs one delivery in the accounts of `idle` and the statistics. Resolves to undefined when the sandbox closes. */
-  async function account(work: () => Promise<boolean | undefined>): Promise<boolean | undefined> {
+  async function account(work: () => Promise<boolean>): Promise<boolean | undefined> {
     underWay++
     stats.deliveryStarted()
     let result: boolean | undefined

@@ -383,7 +383,7 @@ describe("the operator's pause", () => {
     await replicas.until(() => replicas.leader() === undefined)
     leader.faults = noFaults
     await replicas.until(() => replicas.terms.length === 2)
-    replicas.sandbox.faults.clear()
+    replicas.sandbox.faults.set()
     await replicas.clock.advance(minuteMs)
     expect(replicas.patches.length).toBe(sent)
     expect(leader.ops().status().holding).toEqual(['paused'])

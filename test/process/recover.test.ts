@@ -133,14 +133,13 @@ test.concurrent(
 test.concurrent(
   'killed while outcomes are awaited, and started again: nothing is lost, and nothing delivered twice',
   async ({ expect }) => {
-    const gate = createGate()
     // Of the deliveries, 12 arrive; the others are under way until the gate opens.
-    const held = { ...gate.hold('delivery'), skip: 12 }
-    await using sandbox = await startPlatform({ delivery: { mode: 'async', delayMs: 0 }, faults: [held] }, gate)
+    const gate = createGate(12)
+    await using sandbox = await startPlatform({ delivery: gate.heldDelivery }, gate)
     const ids = seedDue(sandbox, 40)
     const env = { ...(await sandboxEnv(sandbox)), ...everySecond }
     await using first = await startDaemon(env)
-    await gate.arrived(10)
+    await gate.arrived(22)
     await expect.poll(async () => (await first.metrics()).sum('awaiting_webhooks')).toBeGreaterThanOrEqual(10)
     first.kill('SIGKILL')
     expect((await first.ended()).signal).toBe('SIGKILL')

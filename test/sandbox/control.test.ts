@@ -95,7 +95,7 @@ test('events that are due faster than they can be made leave room for requests',
 
 test.each([
   ['/seed', { count: 1 }, 400, /from/],
-  ['/faults', { operation: 'lst', fault: { kind: 'stuck' } }, 400, /operation/],
+  ['/faults', { operation: 'lst', fault: { kind: 'cut' } }, 400, /operation/],
   ['/readings', { oder: 'id' }, 400, /oder/],
   ['/receiver', { state: 'sideways' }, 400, /state/],
   ['/nothing', {}, 404, /no such/],

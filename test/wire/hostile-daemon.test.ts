@@ -114,7 +114,7 @@ describe('from the start', () => {
     await day.until(async () => (await metric(daemon, series)) > 0)
     expect(await daemon.get('/livez')).toEqual({ status: 200, body: 'ok\n' })
 
-    sandbox.faults.clear()
+    sandbox.faults.set()
     await day.until(() => sandbox.counts().successful === 60)
     expect(sandbox.counts()).toMatchObject({ successful: 60, failed: 0 })
     await day.until(async () => (await daemon.get('/readyz')).status === 200)
@@ -146,7 +146,7 @@ test('one trouble after the other, in one life', async () => {
     }
     expect((await daemon.get('/livez')).status).toBe(200)
   }
-  sandbox.faults.clear()
+  sandbox.faults.set()
   await day.until(() => sandbox.counts().failed === 0)
   expect(sandbox.receiver.counts().repeated).toBe(0)
   await daemon.stop()

@@ -18,7 +18,7 @@ const text = (body: string, contentType = 'application/json'): Fault => ({
 const mostCalls = 4
 
 async function expectRecovered(scene: Scene): Promise<void> {
-  scene.sandbox.faults.clear()
+  scene.sandbox.faults.set()
   scene.change(undefined)
   expect(await scene.recover()).toEqual([])
 }

@@ -35,7 +35,7 @@ const lostFor = { RECONCILER_CIRCUIT_PROBE_TIMEOUT: '20s' }
 const inFlightMs = 10_000
 
 async function expectRecovered(scene: Scene): Promise<void> {
-  scene.sandbox.faults.clear()
+  scene.sandbox.faults.set()
   expect(await scene.recover()).toEqual([])
 }
 

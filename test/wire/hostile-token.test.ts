@@ -50,7 +50,7 @@ const refusals: [string, Fault, Reason, 'rejected' | 'transient'][] = [
 const mostTries = 2
 
 async function expectRecovered(scene: Scene): Promise<void> {
-  scene.sandbox.faults.clear()
+  scene.sandbox.faults.set()
   expect(await scene.recover()).toEqual([])
 }
 

@@ -89,7 +89,7 @@ function platformFails(): Incident {
       scene.sandbox.faults.set({ operation: 'api', fault: { kind: 'status', status: 500 } })
     },
     async mend(scene) {
-      scene.sandbox.faults.clear()
+      scene.sandbox.faults.set()
       await retryByHand(scene, missing)
     },
   }
@@ -109,7 +109,7 @@ function retriesRefused(): Incident {
       fail(20)
     },
     mend({ sandbox }) {
-      sandbox.faults.clear()
+      sandbox.faults.set()
     },
   }
 }

@@ -21,7 +21,7 @@ test.each([
   [readingsSchema, { rateLimit: { requestsPerSecond: 0, retryAfter: 'seconds' } }, /rateLimit.requestsPerSecond/],
   [faultRuleSchema, { operation: 'list' }, /fault/],
   [faultRuleSchema, { operation: 'list', fault: { kind: 'statu' } }, /fault.kind/],
-  [faultRuleSchema, { operation: 'list', fault: { kind: 'cut', share: 2 } }, /fault.share/],
+  [faultRuleSchema, { operation: 'list', fault: { kind: 'huge-body', mebibytes: 513 } }, /fault.mebibytes/],
   [seedSchema, { count: 1, from: 'yesterday', to: 0 }, /from/],
   [seedSchema, { count: -1, from: 0, to: 0 }, /count/],
   [seedSchema, null, /the whole/],
