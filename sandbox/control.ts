@@ -7,7 +7,7 @@
 //   POST   /seed      SeedOptions       adds many; `from` and `to` as instants or epoch milliseconds -> { count }
 //   POST   /events    EventOptions      an event happens -> { id }; or TrafficOptions: events at this rate, 0 stops them
 //   POST   /faults    FaultRule         or a list of them: adds       DELETE /faults: clears all
-//   POST   /receiver  { "state": "up" | "down", "how"?, "fail"?: ReceiverRule or a list, "heal"?: true }
+//   POST   /receiver  { "state": "up" | "down", "fail"?: ReceiverRule or a list, "heal"?: true }
 //   POST   /readings  Readings          some of them, `skewMs` too
 //   POST   /tokens    { "revoke": true }
 //   POST   /reset
@@ -68,7 +68,6 @@ const done = { done: true }
 
 const receiverOrder = z.strictObject({
   state: z.enum(['up', 'down']).optional(),
-  how: z.enum(['reset', 'hang']).optional(),
   fail: z.union([receiverRuleSchema, z.array(receiverRuleSchema)]).optional(),
   heal: z.boolean().optional(),
 })
@@ -109,10 +108,10 @@ function createActions(handle: Handle): Readonly<Record<string, Action>> {
       return done
     },
     'POST /receiver': (body) => {
-      const { fail = [], heal, how, state } = parseInput(receiverOrder, body)
+      const { fail = [], heal, state } = parseInput(receiverOrder, body)
       if (heal === true) receiver.heal()
       for (const rule of [fail].flat()) receiver.fail(rule)
-      if (state === 'down') receiver.down(how)
+      if (state === 'down') receiver.down()
       if (state === 'up') receiver.up()
       return done
     },

@@ -32,8 +32,6 @@ export interface Handle extends Records {
   revokeTokens(): void
   /** Replaces the registered certificates. @throws TypeError when one can't be read */
   registerCertificates(pems: readonly string[]): void
-  /** Sends the events of a subscription to this URL; undefined: to the built-in receiver again. */
-  setSubscriber(subscriptionId: string, url: string | undefined): void
 
   /** Resolves when no delivery is under way or waits for its delay: tests wait for this, they never sleep. */
   idle(): Promise<void>

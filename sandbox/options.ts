@@ -14,7 +14,6 @@ const errorStatusesSchema = z.strictObject({
   notFound: httpStatus.default(404),
   invalidRequest: httpStatus.default(400),
   unauthorized: httpStatus.default(401),
-  throttled: httpStatus.default(429),
   invalidClient: httpStatus.default(401),
 })
 
@@ -81,17 +80,6 @@ export const readingsSchema = z.strictObject({
     .strictObject({ delaysMs: z.array(milliseconds).readonly(), status: z.enum(['processing', 'failed']) })
     .nullable()
     .default(null),
-  /** More requests to the API than this are answered 429. `burst` may come at once: default one second's worth. */
-  rateLimit: z
-    .strictObject({
-      requestsPerSecond: z.number().positive(),
-      burst: z.number().min(1).optional(),
-      retryAfter: z.enum(['seconds', 'date', 'absent']),
-    })
-    .nullable()
-    .default(null),
-  /** A delivery without an answer fails after this long; null: never, for clocks that jump. */
-  deliveryTimeoutMs: milliseconds.nullable().default(10_000),
   /** False leaves the `Date` header out. */
   dateHeader: z.boolean().default(true),
   /** The server's clock is this far ahead of the given one, in milliseconds: of the identity host and of the API. */
@@ -104,8 +92,6 @@ export type ReadingsInput = z.input<typeof readingsSchema>
 
 /** Where the sandbox is and which service account it knows: fixed once it has started. */
 const placeSchema = z.strictObject({
-  /** False takes a certificate outside its dates. */
-  checkCertificateDates: z.boolean().default(true),
   /** Another one makes other ids and payloads. */
   seed: z.number().int().default(1),
   host: z.string().min(1).default('127.0.0.1'),
@@ -114,14 +100,10 @@ const placeSchema = z.strictObject({
   /** Port of the control API, which listens on 127.0.0.1 only. */
   controlPort: port.default(0),
   receiverPort: port.default(0),
-  /** A port of its own for the identity host, so that it is another origin; default: the same port. */
-  identityPort: port.optional(),
   /** Origin by which clients reach `port`, such as `http://sandbox:8090`; default: the address where it listens. */
   publicOrigin: z.url().optional(),
   /** Path before `/webhooks`, such as `/v1/demo`. */
   pathPrefix: z.string().default(''),
-  /** Path before `/auth/realms`. */
-  authPath: z.string().default(''),
   realm: z
     .string()
     .regex(/^[\w.-]+$/, 'letters, digits, dots, hyphens and underscores')
@@ -129,16 +111,14 @@ const placeSchema = z.strictObject({
   clientId: z.string().min(1).default('sandbox-service-account'),
   /** IANA zone of the zone-less date-times. */
   timeZone: z.string().default('UTC'),
-  /** Subscriber URL by subscription id; every other subscription belongs to the built-in receiver. */
-  subscribers: z.record(z.string(), z.url()).default({}),
 })
 
 export type SandboxPlace = z.output<typeof placeSchema>
 
 export interface SandboxOptions extends z.input<typeof placeSchema>, ReadingsInput {
   clock: Clock
-  /** Registered keys of the service account in PEM: certificates, or bare public keys. Without one, startSandbox rejects. */
-  certificatePem: string | readonly string[]
+  /** Registered key of the service account in PEM: a certificate, or a bare public key. */
+  certificatePem: string
   /** From the start on. */
   faults?: readonly FaultRule[]
 }

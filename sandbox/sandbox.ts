@@ -55,9 +55,8 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     return origin
   }
   const ownOrigin = await open(place.port)
-  const apiOrigin = place.publicOrigin?.replace(/\/+$/, '') ?? ownOrigin
-  const identityOrigin = place.identityPort === undefined ? apiOrigin : await open(place.identityPort)
-  const handle = core.begin(apiOrigin, identityOrigin)
+  const origin = place.publicOrigin?.replace(/\/+$/, '') ?? ownOrigin
+  const handle = core.begin(origin, origin)
   const control = await startControl(handle, place.controlPort)
   starting.defer(() => control.close())
 
@@ -89,7 +88,7 @@ function createCore(options: SandboxOptions, newCourier: () => Courier, receiver
   const { clock } = options
   const place = placeOf(options)
   const { realm } = place
-  const paths = { prefix: pathOf(place.pathPrefix), issuer: `${pathOf(place.authPath)}/auth/realms/${realm}` }
+  const paths = { prefix: pathOf(place.pathPrefix), issuer: `/auth/realms/${realm}` }
   const state = createState(options, place, newCourier, receiver)
   let begun = false
   return {
@@ -98,7 +97,7 @@ function createCore(options: SandboxOptions, newCourier: () => Courier, receiver
     begin(apiOrigin, identityOrigin) {
       const address: Address = {
         baseUrl: `${apiOrigin}${paths.prefix}`,
-        authUrl: `${identityOrigin}${pathOf(place.authPath)}`,
+        authUrl: identityOrigin,
         issuerUrl: `${identityOrigin}${paths.issuer}`,
         realm,
         clientId: place.clientId,
@@ -128,9 +127,7 @@ type Address = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'issuerUrl' | 'realm' | 'cl
 /** State that can change while the sandbox runs. */
 interface SandboxState {
   readonly faults: ReturnType<typeof createFaults>
-  readonly subscribers: Map<string, string>
   readings: Readings
-  certificates: readonly string[]
   world: () => World
   /** Makes the first world. */
   begin(address: Address): void
@@ -144,7 +141,7 @@ function createState(
   receiver: Receiver,
 ): SandboxState {
   const { clock } = options
-  const { checkCertificateDates, seed } = place
+  const { seed } = place
   const faults = createFaults(createSequence(hash(seed, 0x6661756c)), options.faults)
   let make: (() => World) | undefined
   let world: World | undefined
@@ -152,9 +149,7 @@ function createState(
 
   const state: SandboxState = {
     faults,
-    subscribers: new Map(),
     readings: readingsOf(options),
-    certificates: [options.certificatePem].flat(),
     world() {
       if (world === undefined) throw new Error('the sandbox has not started yet')
       return world
@@ -169,11 +164,10 @@ function createState(
           clientId,
           issuerUrl,
           timeZone,
-          certificates: state.certificates,
-          checkCertificateDates,
+          certificatePem: options.certificatePem,
           readings: () => state.readings,
           courier: newCourier(),
-          urlOf: (subscriptionId) => state.subscribers.get(subscriptionId) ?? receiver.url,
+          receiverUrl: receiver.url,
         })
       fill()
     },
@@ -188,9 +182,6 @@ function createState(
 
   function fill(): void {
     state.readings = readingsOf(options)
-    state.certificates = [options.certificatePem].flat()
-    state.subscribers.clear()
-    for (const [id, url] of Object.entries(place.subscribers)) state.subscribers.set(id, url)
     world = make?.()
   }
 
@@ -216,10 +207,6 @@ function createHandle(state: SandboxState, parts: Address & Records & { receiver
     },
     registerCertificates(pems) {
       state.world().tokens.register(pems)
-    },
-    setSubscriber(subscriptionId, url) {
-      if (url === undefined) state.subscribers.delete(subscriptionId)
-      else state.subscribers.set(subscriptionId, url)
     },
     idle: () => state.world().engine.idle(),
     reset: state.reset,

@@ -2,12 +2,11 @@
 import { createDeliveryEngine } from './delivery/delivery.ts'
 import type { Clock } from '../src/runtime/clock.ts'
 import type { SandboxAnswer } from './api/http.ts'
-import { throttleAnswer, type FaultContext } from './api/fault-effects.ts'
+import type { FaultContext } from './api/fault-effects.ts'
 import type { Faults } from './api/faults.ts'
 import { createSequence, hash, type Sequence } from './records/hash.ts'
 import type { Readings } from './options.ts'
 import type { Courier } from './delivery/post.ts'
-import { createRateGate } from './api/rate-limit.ts'
 import { errorAnswer, type SandboxPlatform } from './api/routes.ts'
 import { createStats } from './api/stats.ts'
 import { createRowTexts } from './records/row-texts.ts'
@@ -25,11 +24,10 @@ export interface WorldOptions {
   generation: number
   clientId: string
   issuerUrl: string
-  certificates: readonly string[]
-  checkCertificateDates: boolean
+  certificatePem: string
   readings: () => Readings
   courier: Courier
-  urlOf: (subscriptionId: string) => string
+  receiverUrl: string
 }
 
 export interface World extends SandboxPlatform {
@@ -55,26 +53,15 @@ export function createWorld(options: WorldOptions): World {
   const random = createSequence(hash(seed, 0x776f726c))
   const store = createStore()
   const stats = createStats(clock)
-  const waitOf = createRateGate(clock)
 
   const plainError = (status: number, code: string, message: string): SandboxAnswer =>
     errorAnswer({ now, zone, readings }, status, { code, message, messageParameters: [] })
   const faultContext = (): FaultContext => ({ now: now(), random, errorAnswer: plainError })
 
-  function throttle(): SandboxAnswer | undefined {
-    const { rateLimit, errorStatus } = readings()
-    const waitSeconds = rateLimit === null ? undefined : waitOf(rateLimit)
-    if (rateLimit === null || waitSeconds === undefined) return undefined
-    const { retryAfter: form } = rateLimit
-    const retryAfter = form === 'absent' ? 'absent' : { form, seconds: Math.ceil(waitSeconds) }
-    return throttleAnswer(errorStatus.throttled, retryAfter, faultContext())
-  }
-
   const tokens = createTokenEndpoint({
     clientId: options.clientId,
     issuerUrl: options.issuerUrl,
-    certificates: options.certificates,
-    checkCertificateDates: options.checkCertificateDates,
+    certificatePem: options.certificatePem,
     // Tokens of an earlier run with the same seed must not be believed.
     random: createSequence(hash(seed, clock.now(), clock.now() / 2 ** 32, options.generation)),
     readings,
@@ -90,7 +77,7 @@ export function createWorld(options: WorldOptions): World {
     readings,
     now,
     courier: options.courier,
-    urlOf: options.urlOf,
+    receiverUrl: options.receiverUrl,
   })
   return {
     seed,
@@ -103,7 +90,6 @@ export function createWorld(options: WorldOptions): World {
     engine,
     readings,
     now,
-    throttle,
     faults,
     faultContext,
     identityNow,

@@ -1,5 +1,5 @@
 // Checks a client assertion as strictly as the specification allows. @see docs/platform-api.md "Assertion", RFC 7523 section 3
-import { createPublicKey, verify, X509Certificate, type KeyObject } from 'node:crypto'
+import { createPublicKey, verify, type KeyObject } from 'node:crypto'
 import { assertionHeader, maxAssertionLifetimeSeconds } from '../../src/platform/wire.ts'
 
 /** Why an assertion was refused. */
@@ -7,7 +7,6 @@ export const assertionProblems = [
   'malformed',
   'header',
   'signature',
-  'certificate',
   'jti',
   'iss',
   'sub',
@@ -20,21 +19,10 @@ export const assertionProblems = [
 
 export type AssertionProblem = (typeof assertionProblems)[number]
 
-/** A registered key of the service account. */
-export interface Signer {
-  key: KeyObject
-  /** Epoch milliseconds; a bare public key is always valid. */
-  validFrom: number
-  validTo: number
-}
-
-/** The signer of a certificate or a public key in PEM. @throws TypeError */
-export function readSigner(pem: string): Signer {
+/** The key of a certificate, or a public key, in PEM. @throws TypeError */
+export function readKey(pem: string): KeyObject {
   try {
-    if (!pem.includes('-BEGIN CERTIFICATE-'))
-      return { key: createPublicKey(pem), validFrom: -Infinity, validTo: Infinity }
-    const { publicKey, validFromDate, validToDate } = new X509Certificate(pem)
-    return { key: publicKey, validFrom: validFromDate.getTime(), validTo: validToDate.getTime() }
+    return createPublicKey(pem)
   } catch (cause) {
     throw new TypeError('The sandbox can not read the certificate: give an X.509 certificate in PEM.', { cause })
   }
@@ -44,8 +32,8 @@ export interface AssertionPolicy {
   clientId: string
   /** The issuer URI. */
   audience: string
-  signers: readonly Signer[]
-  checkCertificateDates: boolean
+  /** Registered for the service account; one of them must verify the signature. */
+  keys: readonly KeyObject[]
   /** The server's time, epoch milliseconds. */
   now: number
   /** Times at which jtis are forgotten (epoch milliseconds) by jti; an accepted one is added. */
@@ -69,10 +57,8 @@ export function checkAssertion(assertion: string, policy: AssertionPolicy): Asse
   if (!sameFields(headerFields, assertionHeader)) {
     return refusal('header', 'The header must be alg RS256 and typ JWT, and nothing else.')
   }
-  const signer = policy.signers.find(({ key }) => isSignedBy(key, `${header}.${payload}`, signature))
-  if (signer === undefined) return refusal('signature', 'No registered certificate verifies the signature.')
-  if (policy.checkCertificateDates && (policy.now < signer.validFrom || policy.now > signer.validTo)) {
-    return refusal('certificate', 'The registered certificate is not valid at this time.')
+  if (!policy.keys.some((key) => isSignedBy(key, `${header}.${payload}`, signature))) {
+    return refusal('signature', 'No registered certificate verifies the signature.')
   }
   const claims = parseObject(payload)
   if (claims === undefined) return refusal('malformed', 'The payload is not a JSON object.')

@@ -1,6 +1,6 @@
 // Effects of faults: delay of a call, another answer in its place, or a damaged answer.
 import type { Sequence } from '../records/hash.ts'
-import type { Fault, RetryAfter } from './faults.ts'
+import type { Fault } from './faults.ts'
 import { textAnswer, type SandboxAnswer } from './http.ts'
 
 export interface FaultContext {
@@ -33,7 +33,7 @@ function instead(fault: Fault, context: FaultContext): SandboxAnswer | undefined
     case 'status':
       return fault.applied === true ? undefined : statusAnswer(fault, context)
     case 'throttle':
-      return throttleAnswer(fault.status ?? 429, fault.retryAfter, context)
+      return throttleAnswer(fault, context)
     case 'reset':
       return fault.when === 'after' ? undefined : { ...textAnswer(503, ''), wire: { kind: 'reset' } }
     case 'hang':
@@ -96,8 +96,10 @@ function statusAnswer(fault: Extract<Fault, { kind: 'status' }>, context: FaultC
   return textAnswer(status, body.text, { 'content-type': body.contentType ?? 'application/json', ...headers })
 }
 
-/** Also the answer of the rate limit. */
-export function throttleAnswer(status: number, retryAfter: RetryAfter, context: FaultContext): SandboxAnswer {
+function throttleAnswer(
+  { retryAfter, status = 429 }: Extract<Fault, { kind: 'throttle' }>,
+  context: FaultContext,
+): SandboxAnswer {
   const answer = context.errorAnswer(status, 'sandbox.throttled', 'Too many requests.')
   if (retryAfter === 'absent') return answer
   const { seconds, form = 'seconds' } = retryAfter

@@ -9,7 +9,6 @@ const retryAfter = z.union([
   z.literal('absent'),
   z.strictObject({ seconds: z.number(), form: z.enum(['seconds', 'date']).optional() }),
 ])
-export type RetryAfter = z.infer<typeof retryAfter>
 
 const faultSchema = z.discriminatedUnion('kind', [
   /** The call takes this long more. */

@@ -55,8 +55,6 @@ export interface SandboxPlatform {
   readings: () => Readings
   /** The API's time, epoch milliseconds. */
   now: () => number
-  /** Undefined when the call may pass, else the answer of the rate limit. */
-  throttle: () => SandboxAnswer | undefined
 }
 
 /** Codes of the errors that the specification does not name: the sandbox's own. */
@@ -95,7 +93,7 @@ export function errorAnswer(
 
 function gate(platform: SandboxPlatform, request: SandboxRequest): SandboxAnswer | undefined {
   const { authorization } = request.headers
-  if (platform.tokens.accepts(typeof authorization === 'string' ? authorization : undefined)) return platform.throttle()
+  if (platform.tokens.accepts(typeof authorization === 'string' ? authorization : undefined)) return undefined
   const { unauthorized } = platform.readings().errorStatus
   const error = { code: errorCode.unauthorized, message: 'The access token is not valid.', messageParameters: [] }
   const refusal = errorAnswer(platform, unauthorized, error)

@@ -1,6 +1,6 @@
 // The token endpoint, and the tokens that the API believes. @see docs/platform-api.md "Token request", RFC 6749 sections 4.4 and 5
 import { clientAssertionType, grantType, type WireToken } from '../../src/platform/wire.ts'
-import { checkAssertion, readSigner, type AssertionProblem } from './assertion.ts'
+import { checkAssertion, readKey, type AssertionProblem } from './assertion.ts'
 import { jsonAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
 import type { Sequence } from '../records/hash.ts'
 import type { Readings } from '../options.ts'
@@ -8,8 +8,7 @@ import type { Readings } from '../options.ts'
 export interface TokenIssuerOptions {
   clientId: string
   issuerUrl: string
-  certificates: readonly string[]
-  checkCertificateDates: boolean
+  certificatePem: string
   random: Sequence
   readings: () => Readings
   /** The identity host's time, epoch milliseconds. */
@@ -26,7 +25,7 @@ export interface TokenEndpoint {
   accepts(authorization: string | undefined): boolean
   /** All tokens issued so far are refused from now on. */
   revokeAll(): void
-  /** Replaces the registered certificates. Throws when one can't be read. */
+  /** Replaces the registered certificates. @throws TypeError when one can't be read */
   register(certificates: readonly string[]): void
 }
 
@@ -37,7 +36,7 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
   const { random, readings } = options
   const lives = new Map<string, number>()
   const usedIds = new Map<string, number>()
-  let signers = options.certificates.map(readSigner)
+  let keys = [readKey(options.certificatePem)]
 
   function issue(): SandboxAnswer {
     const { expiresIn, tokenLivesSeconds, tokenScope, unknownFields } = readings()
@@ -85,8 +84,7 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
       const refusal = checkAssertion(form.get('client_assertion') ?? '', {
         clientId: options.clientId,
         audience: options.issuerUrl,
-        signers,
-        checkCertificateDates: options.checkCertificateDates,
+        keys,
         now: options.now(),
         usedIds,
       })
@@ -106,8 +104,8 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
     revokeAll() {
       lives.clear()
     },
-    register(pems) {
-      signers = pems.map(readSigner)
+    register(certificates) {
+      keys = certificates.map(readKey)
     },
   }
 }

@@ -17,8 +17,7 @@ export interface DeliveryOptions {
   now: () => number
   /** Takes the events out; closed with the engine. */
   courier: Courier
-  /** Where the events of a subscription go. */
-  urlOf: (subscriptionId: string) => string
+  receiverUrl: string
 }
 
 export interface DeliveryEngine {
@@ -53,13 +52,11 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
   async function attempt(record: StoredRecord, counts = true): Promise<boolean> {
     const { eventId, id: webhookId, subscriptionId } = record
     record.result = await post(courier, {
-      clock,
-      url: options.urlOf(subscriptionId),
+      url: options.receiverUrl,
       webhookId,
       eventId,
       subscriptionId,
       payload: renderPayload(record),
-      timeoutMs: readings().deliveryTimeoutMs,
       signal: closing.signal,
     })
     if (readings().countedAt === 'end') countAttempt(record, counts)

@@ -1,24 +1,20 @@
 // One POST of an event to a subscriber, and its result as the record shows it.
 import { Agent, request } from 'undici'
-import type { Clock } from '../../src/runtime/clock.ts'
 import { noResult, type AttemptResult } from '../records/store.ts'
 
 export interface Post {
-  clock: Clock
   url: string
   webhookId: string
   eventId: string
   subscriptionId: string
   payload: Record<string, unknown>
-  /** Null: no limit. */
-  timeoutMs: number | null
   signal: AbortSignal
 }
 
 /** Takes one delivery to its subscriber. */
 export interface Courier {
   /** Rejects with an error whose `code` is that of a failed connection, or with the signal's reason. */
-  deliver(order: Post, signal: AbortSignal): Promise<AttemptResult>
+  deliver(order: Post): Promise<AttemptResult>
   close(): Promise<void>
 }
 
@@ -28,7 +24,7 @@ const connectionsPerHost = 64
 /** Posts over HTTP. */
 export function createHttpCourier(): Courier {
   const agent = new Agent({ connections: connectionsPerHost, allowH2: false, pipelining: 1 })
-  return { deliver: (order, signal) => send(agent, order, signal), close: () => agent.destroy() }
+  return { deliver: (order) => send(agent, order), close: () => agent.destroy() }
 }
 
 /** Names of headers that identify a delivery. Not specified: the sandbox's own. */
@@ -42,41 +38,22 @@ export const deliveryHeader = {
 /** Longer answers of a subscriber are recorded up to this many bytes. */
 const keptBytes = 64 * 1024
 
-class TimeoutReached extends Error {}
-
 /** Rejects only with the signal's reason; everything that goes wrong with the subscriber is a result. */
 export async function post(courier: Courier, order: Post): Promise<AttemptResult> {
-  const exchange = new AbortController()
-  const stop = (): void => {
-    exchange.abort(order.signal.reason)
-  }
-  order.signal.addEventListener('abort', stop)
-  const endTime =
-    order.timeoutMs === null
-      ? undefined
-      : order.clock.timer(order.timeoutMs, () => {
-          exchange.abort(new TimeoutReached())
-        })
   try {
-    return await courier.deliver(order, exchange.signal)
+    return await courier.deliver(order)
   } catch (error) {
     order.signal.throwIfAborted()
-    return {
-      ...noResult,
-      lastAttemptErrorMessage: errorMessage(exchange.signal.aborted ? exchange.signal.reason : error),
-    }
-  } finally {
-    order.signal.removeEventListener('abort', stop)
-    endTime?.()
+    return { ...noResult, lastAttemptErrorMessage: errorMessage(error) }
   }
 }
 
-async function send(dispatcher: Agent, order: Post, signal: AbortSignal): Promise<AttemptResult> {
+async function send(dispatcher: Agent, order: Post): Promise<AttemptResult> {
   const { payload } = order
   const answer = await request(order.url, {
     dispatcher,
     method: 'POST',
-    signal,
+    signal: order.signal,
     headersTimeout: 0,
     bodyTimeout: 0,
     headers: {
@@ -123,23 +100,9 @@ function listed(headers: Record<string, string | string[] | undefined>): Record<
 
 /** In the words of the platform's language, Java. */
 function errorMessage(error: unknown): string {
-  if (error instanceof TimeoutReached) return 'Read timed out'
   const code = codeOf(error)
-  switch (code) {
-    case 'ECONNREFUSED':
-      return 'Connection refused'
-    case 'ECONNRESET':
-    case 'EPIPE':
-    case 'UND_ERR_SOCKET':
-      return 'Connection reset'
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return 'Name or service not known'
-    case 'UND_ERR_CONNECT_TIMEOUT':
-      return 'Connect timed out'
-    default:
-      return `I/O error on POST request (${code})`
-  }
+  const isReset = ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'].includes(code)
+  return isReset ? 'Connection reset' : `I/O error on POST request (${code})`
 }
 
 function codeOf(error: unknown): string {

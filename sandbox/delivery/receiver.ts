@@ -4,20 +4,18 @@ import { z } from 'zod'
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { Sequence } from '../records/hash.ts'
 import { closeServer, listen, readBody } from '../api/http.ts'
-import { count, httpStatus, milliseconds, names, share } from '../fields.ts'
+import { count, httpStatus, names, share } from '../fields.ts'
 import { deliveryHeader, eventTypeOf, type Courier } from './post.ts'
 import { noResult } from '../records/store.ts'
 
 /** Rule for matching deliveries; all given conditions must hold. */
 export const receiverRuleSchema = z.strictObject({
-  /** `reset`: the connection is reset; `hang`: no answer. */
-  connection: z.enum(['reset', 'hang']).optional(),
-  /** Default 500, if the rule neither resets nor hangs; without `status` a rule with `slowMs` only delays. */
+  /** The connection is reset. */
+  connection: z.literal('reset').optional(),
+  /** Default 500, if the rule does not reset. */
   status: httpStatus.optional(),
   body: z.string().optional(),
   headers: z.record(z.string(), z.union([z.string(), z.array(z.string())])).optional(),
-  /** Answers this much later. */
-  slowMs: milliseconds.optional(),
   eventTypes: names.optional(),
   subscriptionIds: names.optional(),
   webhookIds: names.optional(),
@@ -47,8 +45,8 @@ export interface Receiver {
   readonly isUp: boolean
   /** Takes deliveries by function call, without a socket. */
   readonly courier: Courier
-  /** Every connection is reset (or left without an answer) as soon as it asks for something. */
-  down(how?: 'reset' | 'hang'): void
+  /** Every connection is reset as soon as it asks for something. */
+  down(): void
   /** Undoes `down`; the rules stay. */
   up(): void
   /** Adds a rule; the first one that matches counts. The function returned takes it away. */
@@ -72,7 +70,7 @@ interface Delivery {
   subscriptionId: string
 }
 
-type Response = 'reset' | 'hang' | { status: number; headers: Record<string, string | string[]>; body: string }
+type Response = 'reset' | { status: number; headers: Record<string, string | string[]>; body: string }
 
 export interface ReceiverOptions {
   clock: Clock
@@ -83,10 +81,9 @@ export interface ReceiverOptions {
 
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
   const { clock, random } = options
-  const closing = new AbortController()
   const times = new Map<string, number | number[]>()
   let rules: { rule: ReceiverRule; hits: number }[] = []
-  let downAs: 'reset' | 'hang' | undefined
+  let isUp = true
   let received = 0
   let accepted = 0
   let repeated = 0
@@ -114,12 +111,11 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
   /** Answers one delivery. `readDelivery` is not called while the receiver is down. */
   async function take(readDelivery: () => Delivery | Promise<Delivery>): Promise<Response> {
     received++
-    if (downAs !== undefined) return downAs
+    if (!isUp) return 'reset'
     const delivery = await readDelivery()
     const rule = ruleFor(delivery)
-    if (rule?.slowMs !== undefined) await clock.sleep(rule.slowMs, closing.signal)
     if (rule?.connection !== undefined) return rule.connection
-    const status = statusOf(rule)
+    const status = rule === undefined ? 200 : (rule.status ?? 500)
     if (status >= 200 && status < 300) note(delivery.webhookId)
     const body = rule?.body ?? (status < 300 ? '{"received":true}' : `{"error":${status}}`)
     return { status, headers: { 'content-type': 'application/json', ...rule?.headers }, body }
@@ -127,7 +123,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.url === '/health') {
-      answer(request, response, downAs ?? { status: 200, headers: {}, body: 'ok' })
+      answer(request, response, isUp ? { status: 200, headers: {}, body: 'ok' } : 'reset')
       return
     }
     const readDelivery = async (): Promise<Delivery> => {
@@ -158,12 +154,11 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     url: `${url}/webhooks`,
     healthUrl: `${url}/health`,
     courier: {
-      async deliver({ webhookId, subscriptionId, payload }, signal) {
+      async deliver({ webhookId, subscriptionId, payload, signal }) {
         const eventType = eventTypeOf(payload)
         const response = await take(() => ({ webhookId, eventType, subscriptionId }))
         signal.throwIfAborted()
         if (response === 'reset') throw Object.assign(new Error('connection reset'), { code: 'ECONNRESET' })
-        if (response === 'hang') return aborted(signal)
         const { status, headers, body } = response
         const entries = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), [value].flat()])
         return {
@@ -176,13 +171,13 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
       close: () => Promise.resolve(),
     },
     get isUp() {
-      return downAs === undefined
+      return isUp
     },
-    down(how = 'reset') {
-      downAs = how
+    down() {
+      isUp = false
     },
     up() {
-      downAs = undefined
+      isUp = true
     },
     fail(rule) {
       const entry = { rule, hits: 0 }
@@ -199,36 +194,21 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     reset() {
       times.clear()
       rules = []
-      downAs = undefined
+      isUp = true
       received = accepted = repeated = 0
     },
-    async close() {
-      closing.abort()
-      await opened.disposeAsync()
-    },
+    close: () => opened.disposeAsync(),
   }
-}
-
-function statusOf(rule: ReceiverRule | undefined): number {
-  if (rule === undefined) return 200
-  return rule.status ?? (rule.slowMs === undefined ? 500 : 200)
 }
 
 /** A reset comes during a request, never on an idle connection, so that the sender sees it with this delivery. */
 function answer(request: IncomingMessage, response: ServerResponse, given: Response): void {
-  if (given === 'reset') request.socket.resetAndDestroy()
-  if (given === 'reset' || given === 'hang') return
+  if (given === 'reset') {
+    request.socket.resetAndDestroy()
+    return
+  }
   const { status, headers, body } = given
   response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body)
-}
-
-/** Rejects with the signal's reason once it is aborted. */
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    signal.addEventListener('abort', () => {
-      reject(signal.reason as Error)
-    })
-  })
 }
 
 function deliveryOf(request: IncomingMessage): Delivery {

@@ -15,7 +15,7 @@ async function answers(origin: string): Promise<boolean> {
 }
 
 test('close ends kept-alive connections at once, and every port', async () => {
-  const sandbox = await start({ identityPort: 0 })
+  const sandbox = await start()
   const agent = new Agent({ keepAlive: true })
   const headers = { authorization: `Bearer ${await token(sandbox)}` }
   const socketClosed = Promise.withResolvers<unknown>()
@@ -85,7 +85,7 @@ test('an unknown time zone is refused', async () => {
 })
 
 test('reset throws everything away, and goes on', async () => {
-  await using sandbox = await start({ subscribers: { s1: 'http://127.0.0.1:1/' }, counting: 'retries' })
+  await using sandbox = await start({ counting: 'retries' })
   const id = sandbox.addWebhook()
   const platform = await client(sandbox)
   await platform.retry(id)

@@ -95,11 +95,3 @@ test('counts by webhook, keeps the times, and forgets on reset', async () => {
   expect(await deliver(receiver)).toBe(200)
   await receiver.close()
 })
-
-test('slow answers come by the clock', async () => {
-  const clock = createVirtualClock()
-  const receiver = await start(clock)
-  receiver.fail({ slowMs: 60_000 })
-  expect(await clock.run(deliver(receiver), 60_000)).toBe(200)
-  await receiver.close()
-})

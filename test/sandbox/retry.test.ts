@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
-import { claimsFor, client, errorOf, formOf, postForm, sign, start } from './client.ts'
+import { client, errorOf, start } from './client.ts'
 
 test('a retry that arrives makes the record successful and keeps what the receiver answered', async () => {
   await using sandbox = await start()
@@ -103,28 +103,9 @@ test('when the receiver is down, resets or answers badly, the record says how', 
   expect(sandbox.receiver.counts()).toMatchObject({ received: 4, accepted: 1, webhooks: 1 })
 })
 
-test('a subscriber that does not exist, and one that never answers', async () => {
-  const clock = createVirtualClock(systemClock.now())
-  await using sandbox = await start({ clock, delivery: { mode: 'async', delayMs: 0 } })
-  const platform = await client(sandbox, clock.now())
-  const [nowhere, mute] = [sandbox.addWebhook({ subscriptionId: 'a' }), sandbox.addWebhook({ subscriptionId: 'b' })]
-  sandbox.setSubscriber('a', 'http://127.0.0.1:1/')
-  await platform.retry(nowhere)
-  await sandbox.idle()
-  expect(sandbox.record(nowhere)?.lastAttemptErrorMessage).toBe('Connection refused')
-
-  sandbox.receiver.down('hang')
-  await platform.retry(mute)
-  await clock.advance(9999)
-  expect(sandbox.record(mute)?.status).toBe('processing')
-  await clock.advance(1)
-  await sandbox.idle()
-  expect(sandbox.record(mute)).toMatchObject({ status: 'failed', lastAttemptErrorMessage: 'Read timed out' })
-})
-
 test('async: the answer says processing, the delivery comes after its delay, and idle waits for it', async () => {
   const clock = createVirtualClock(systemClock.now())
-  await using sandbox = await start({ clock, delivery: { mode: 'async', delayMs: 30_000 }, deliveryTimeoutMs: null })
+  await using sandbox = await start({ clock, delivery: { mode: 'async', delayMs: 30_000 } })
   const id = sandbox.addWebhook({ attempts: 1, lastAttempt: clock.now() - 1000 })
   const before = sandbox.record(id)
   const platform = await client(sandbox, clock.now())
@@ -148,7 +129,7 @@ test('async: the answer says processing, the delivery comes after its delay, and
 test('a record can stay failed until its retry is delivered: then it can be taken twice', async () => {
   const clock = createVirtualClock(systemClock.now())
   const delivery = { mode: 'async', delayMs: 1000, meanwhile: 'failed' } as const
-  await using sandbox = await start({ clock, delivery, deliveryTimeoutMs: null })
+  await using sandbox = await start({ clock, delivery })
   const id = sandbox.addWebhook({ attempts: 1, lastAttempt: clock.now() - 60_000 })
   const before = sandbox.record(id)
   const platform = await client(sandbox, clock.now())
@@ -167,7 +148,6 @@ test('attempts can show as soon as they start', async () => {
     clock,
     delivery: { mode: 'async', delayMs: 1000 },
     countedAt: 'start',
-    deliveryTimeoutMs: null,
   })
   const id = sandbox.addWebhook({ attempts: 1, lastAttempt: clock.now() - 60_000 })
   const before = sandbox.record(id)
@@ -203,7 +183,6 @@ test.each(['processing', 'failed'] as const)(
     await using sandbox = await start({
       clock,
       automaticRetries: { delaysMs: [1000, 5000], status },
-      deliveryTimeoutMs: null,
     })
     sandbox.receiver.fail({ status: 500, count: 2 })
     const id = sandbox.emit()
@@ -224,7 +203,6 @@ test('when all automatic retries failed the record is failed', async () => {
   await using sandbox = await start({
     clock,
     automaticRetries: { delaysMs: [1000], status: 'processing' },
-    deliveryTimeoutMs: null,
   })
   sandbox.receiver.down()
   const id = sandbox.emit()
@@ -256,37 +234,9 @@ test('a record that was taken twice is found', async () => {
   expect(sandbox.acceptedRetries(twice)).toBe(2)
 })
 
-test('what is delivered is the payload of the record, with its ids in the headers', async () => {
-  await using sandbox = await start()
-  await using subscriber = await start()
-  const id = sandbox.addWebhook({ subscriptionId: 'elsewhere', eventType: 'account-activated' })
-  sandbox.setSubscriber('elsewhere', subscriber.receiver.url)
-  await (await client(sandbox)).retry(id)
-  expect(subscriber.receiver.deliveries(id)).toHaveLength(1)
-  expect(sandbox.receiver.counts().received).toBe(0)
-})
-
 test('the retry of a record is accepted in the status that is played', async () => {
   await using sandbox = await start({ acceptedStatus: 202 })
   const answer = await (await client(sandbox)).patch(sandbox.addWebhook())
   expect(answer.status).toBe(202)
   expect(Object.keys((await answer.json()) as object)).toEqual(['workflow', 'data', 'connect', 'metadata'])
-})
-
-test('more calls than the limit in a second are answered 429, with Retry-After as played', async () => {
-  const clock = createVirtualClock(systemClock.now())
-  await using sandbox = await start({ clock, rateLimit: { requestsPerSecond: 2, retryAfter: 'seconds' } })
-  const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox, clock.now()))))
-  const { access_token: accessToken } = (await answer.json()) as { access_token: string }
-  const get = (): Promise<Response> =>
-    fetch(`${sandbox.baseUrl}/webhooks`, { headers: { authorization: `Bearer ${accessToken}` } })
-  const statuses = await Promise.all([get(), get(), get(), get()])
-  expect(statuses.map(({ status }) => status).sort()).toEqual([200, 200, 429, 429])
-  expect(statuses.find(({ status }) => status === 429)?.headers.get('retry-after')).toBe('1')
-  expect(sandbox.stats.maxRequestsInOneSecond).toBe(4)
-  sandbox.read({ rateLimit: { requestsPerSecond: 2, retryAfter: 'absent' } })
-  expect((await get()).headers.has('retry-after')).toBe(false)
-  await clock.advance(1000)
-  expect((await get()).status).toBe(200)
-  expect(sandbox.stats.requests.list).toEqual({ 200: 3, 429: 3 })
 })

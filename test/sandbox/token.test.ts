@@ -87,19 +87,17 @@ test.each([
   expect((await postForm(sandbox, formOf(await sign(claimsFor(sandbox, systemClock.now() + skewMs))))).status).toBe(200)
 })
 
-test('identity host and API can be of two origins with clocks of their own', async () => {
-  await using sandbox = await start({ identityPort: 0, skewMs: { identity: 0, api: 7_200_000 } })
-  expect(new URL(sandbox.authUrl).origin).not.toBe(new URL(sandbox.baseUrl).origin)
+test('identity host and API can have clocks of their own', async () => {
+  await using sandbox = await start({ skewMs: { identity: 0, api: 7_200_000 } })
   const { get } = await client(sandbox)
   const askedAt = systemClock.now()
   const date = Date.parse((await get()).headers.get('date') ?? '')
   expectBetween(date - 7_200_000, askedAt)
 })
 
-test('paths before the realm and before the webhooks may be anything', async () => {
-  await using sandbox = await start({ authPath: 'identity/', pathPrefix: '/v1/demo/', realm: 'r-1' })
+test('the realm and the path before the webhooks may be anything', async () => {
+  await using sandbox = await start({ pathPrefix: '/v1/demo/', realm: 'r-1' })
   expect(sandbox.issuerUrl).toBe(`${sandbox.authUrl}/auth/realms/r-1`)
-  expect(sandbox.authUrl).toMatch(/\d\/identity$/)
   expect(sandbox.baseUrl).toMatch(/\d\/v1\/demo$/)
   const { get } = await client(sandbox)
   expect((await get()).status).toBe(200)

@@ -27,9 +27,7 @@ export async function beginDay(readings: ReadingsInput = {}): Promise<Day> {
   const clock = createVirtualClock()
   const log: LogLine[] = []
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(
-    await createInProcessSandbox({ clock, certificatePem, deliveryTimeoutMs: null, ...readings }),
-  )
+  const sandbox = starting.use(await createInProcessSandbox({ clock, certificatePem, ...readings }))
   const running = starting.move()
   let daemon: RunningDaemon | undefined
 

@@ -69,9 +69,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
   const { privateKeyPem, publicKeyPem } = quickKeys()
   const key = inProcessKey(privateKeyPem)
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(
-    await createInProcessSandbox({ clock, certificatePem: publicKeyPem, deliveryTimeoutMs: null }),
-  )
+  const sandbox = starting.use(await createInProcessSandbox({ clock, certificatePem: publicKeyPem }))
   const all: Replica[] = []
   const patches: Patch[] = []
   const terms: Term[] = []

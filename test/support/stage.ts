@@ -98,7 +98,7 @@ export async function startHttpStage(given: StageOptions & { speed?: number | un
 }
 
 function completed(clock: Clock, certificatePem: string): SandboxOptions {
-  return { clock, certificatePem, deliveryTimeoutMs: null }
+  return { clock, certificatePem }
 }
 
 function heard(hear: EngineOptions['hear']): { hear?: (fact: TelemetryEvent) => void } {

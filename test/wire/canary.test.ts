@@ -40,7 +40,7 @@ async function badDay(logLevel: string, between?: (transport: Transport, log: Lo
   const secrets = collectSecrets(pem, encrypted)
   const clock = createVirtualClock()
   const written: string[] = []
-  await using sandbox = await createInProcessSandbox({ clock, certificatePem, deliveryTimeoutMs: null })
+  await using sandbox = await createInProcessSandbox({ clock, certificatePem })
   plantRecords(sandbox, clock.now())
   sandbox.faults.set(secrets.watch)
   const env = {

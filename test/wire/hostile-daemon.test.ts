@@ -25,7 +25,7 @@ async function begin(): Promise<Day> {
   const { certificatePem } = await testKeys()
   const clock = createVirtualClock()
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await createInProcessSandbox({ clock, certificatePem, deliveryTimeoutMs: null }))
+  const sandbox = starting.use(await createInProcessSandbox({ clock, certificatePem }))
   const now = clock.now()
   sandbox.seed({ count: 60, from: now - 20 * hour, to: now - 2 * hour, attempts: 1 })
   const daemon = starting.use(await startDaemon(sandbox, { clock, env }))

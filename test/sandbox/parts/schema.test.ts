@@ -18,7 +18,7 @@ test.each([
   [readingsSchema, { ordr: 'id' }, /ordr/],
   [readingsSchema, { order: 'ID' }, /order/],
   [readingsSchema, { errorStatus: { invalidStatus: 99 } }, /errorStatus/],
-  [readingsSchema, { rateLimit: { requestsPerSecond: 0, retryAfter: 'seconds' } }, /rateLimit.requestsPerSecond/],
+  [readingsSchema, { delivery: { mode: 'async', delayMs: -1 } }, /delivery.delayMs/],
   [faultRuleSchema, { operation: 'list' }, /fault/],
   [faultRuleSchema, { operation: 'list', fault: { kind: 'statu' } }, /fault.kind/],
   [faultRuleSchema, { operation: 'list', fault: { kind: 'huge-body', mebibytes: 513 } }, /fault.mebibytes/],
