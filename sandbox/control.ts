@@ -1,37 +1,29 @@
 // The control API: the sandbox's handle over HTTP on 127.0.0.1, for people and for tests in other processes. JSON in and out.
 //
 //   GET    /state                       counts by status, statistics, receiver, faults and their hits, readings
-//   GET    /log                         the last requests
-//   GET    /records/{id}                the record as listed, with `acceptedRetries` and `deliveries`
-//   POST   /records   WebhookOptions    adds one -> { id }
 //   POST   /seed      SeedOptions       adds many; `from` and `to` as instants or epoch milliseconds -> { count }
-//   POST   /events    EventOptions      an event happens -> { id }; or TrafficOptions: events at this rate, 0 stops them
-//   POST   /faults    FaultRule         or a list of them: adds       DELETE /faults: clears all
+//   POST   /faults    FaultRule         or a list of them, in place of those of before
 //   POST   /receiver  { "state": "up" | "down", "fail"?: ReceiverRule or a list, "heal"?: true }
 //   POST   /readings  Readings          some of them, `skewMs` too
-//   POST   /tokens    { "revoke": true }
-//   POST   /reset
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { faultRuleSchema } from './api/faults.ts'
 import { closeServer, listen, readBody } from './api/http.ts'
 import { receiverRuleSchema } from './delivery/receiver.ts'
 import { parseInput } from './fields.ts'
-import type { Handle } from './handle.ts'
 import type { ReadingsInput } from './options.ts'
-import { eventSchema, trafficSchema } from './records/records.ts'
-import { seedSchema, webhookSchema } from './records/seed.ts'
+import { seedSchema } from './records/seed.ts'
+import type { Sandbox } from './sandbox.ts'
 
-export interface ControlApi {
+export interface ControlApi extends AsyncDisposable {
   url: string
-  close(): Promise<void>
 }
 
-type Action = (body: unknown, rest: string) => unknown
+type Action = (body: unknown) => unknown
 
 /** Always on 127.0.0.1: every client that reaches it owns the sandbox. Rejects when the port is taken. */
-export async function startControl(handle: Handle, port: number): Promise<ControlApi> {
-  const actions = createActions(handle)
+export async function startControl(sandbox: Sandbox, port: number): Promise<ControlApi> {
+  const actions = createActions(sandbox)
   const server = createServer((request, response) => {
     act(actions, request).then(
       ({ status, body }) => {
@@ -43,15 +35,14 @@ export async function startControl(handle: Handle, port: number): Promise<Contro
     )
   })
   const url = await listen(server, '127.0.0.1', port)
-  return { url, close: () => closeServer(server) }
+  return { url, [Symbol.asyncDispose]: () => closeServer(server) }
 }
 
 async function act(
   actions: Readonly<Record<string, Action>>,
   request: IncomingMessage,
 ): Promise<{ status: number; body: unknown }> {
-  const [, name = '', rest = ''] = (request.url ?? '').split('?')[0]?.split('/') ?? []
-  const action = actions[`${request.method ?? 'GET'} /${name}`]
+  const action = actions[`${request.method ?? 'GET'} ${request.url ?? ''}`]
   if (action === undefined) {
     return { status: 404, body: { error: 'there is no such control', known: Object.keys(actions) } }
   }
@@ -60,8 +51,7 @@ async function act(
   if (text !== '' && !/^application\/json/i.test(request.headers['content-type'] ?? '')) {
     return { status: 415, body: { error: 'send application/json' } }
   }
-  const result = await action(text === '' ? {} : JSON.parse(text), decodeURIComponent(rest))
-  return result === undefined ? { status: 404, body: { error: 'not found' } } : { status: 200, body: result }
+  return { status: 200, body: action(text === '' ? {} : JSON.parse(text)) }
 }
 
 const done = { done: true }
@@ -72,39 +62,19 @@ const receiverOrder = z.strictObject({
   heal: z.boolean().optional(),
 })
 
-function createActions(handle: Handle): Readonly<Record<string, Action>> {
-  const { faults, receiver } = handle
-  let stopTraffic: (() => void) | undefined
-
+function createActions(sandbox: Sandbox): Readonly<Record<string, Action>> {
+  const { faults, receiver } = sandbox
   return {
     'GET /state': () => ({
-      counts: handle.counts(),
-      stats: handle.stats,
-      receiver: { ...receiver.counts(), isUp: receiver.isUp, url: receiver.url },
+      counts: sandbox.counts(),
+      stats: sandbox.stats,
+      receiver: { ...receiver.counts(), isUp: receiver.isUp },
       faults: { rules: faults.rules(), hits: faults.hits() },
-      readings: handle.readings,
+      readings: sandbox.readings,
     }),
-    'GET /log': () => handle.requestLog(),
-    'GET /records': (_body, id) => {
-      const record = handle.record(id)
-      if (record === undefined) return undefined
-      return { ...record, acceptedRetries: handle.acceptedRetries(id), deliveries: receiver.deliveries(id) }
-    },
-    'POST /records': (body) => ({ id: handle.addWebhook(parseInput(webhookSchema, body)) }),
-    'POST /seed': (body) => ({ count: handle.seed(parseInput(seedSchema, body)).count }),
-    'POST /events': (body) => {
-      const order = parseInput(z.union([trafficSchema, eventSchema]), body)
-      if (!('perSecond' in order)) return { id: handle.emit(order) }
-      stopTraffic?.()
-      stopTraffic = order.perSecond > 0 ? handle.startTraffic(order) : undefined
-      return done
-    },
+    'POST /seed': (body) => ({ count: sandbox.seed(parseInput(seedSchema, body)).length }),
     'POST /faults': (body) => {
-      for (const rule of parseInput(z.array(faultRuleSchema), [body].flat())) faults.add(rule)
-      return done
-    },
-    'DELETE /faults': () => {
-      faults.set()
+      faults.set(...parseInput(z.array(faultRuleSchema), [body].flat()))
       return done
     },
     'POST /receiver': (body) => {
@@ -117,17 +87,7 @@ function createActions(handle: Handle): Readonly<Record<string, Action>> {
     },
     'POST /readings': (body) => {
       // It checks them.
-      handle.read(body as ReadingsInput)
-      return done
-    },
-    'POST /tokens': (body) => {
-      parseInput(z.strictObject({ revoke: z.literal(true) }), body)
-      handle.revokeTokens()
-      return done
-    },
-    'POST /reset': async () => {
-      stopTraffic?.()
-      await handle.reset()
+      sandbox.read(body as ReadingsInput)
       return done
     },
   }

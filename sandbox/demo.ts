@@ -7,8 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { systemClock as clock } from '../src/runtime/clock.ts'
-import { daemonEnv } from './daemon-env.ts'
-import { startSandbox } from './sandbox.ts'
+import { daemonEnv, startSandbox } from './sandbox.ts'
 
 const help = `Usage: npm run demo -- [--keep]
 
@@ -137,7 +136,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
     if (sandbox.receiver.isUp && status !== undefined && isDone(status)) break
   }
   if (keep) {
-    say(`still up: ${url}/ and ${sandbox.controlUrl}/state; Ctrl-C ends it`)
+    say(`still up: ${url}/; Ctrl-C ends it`)
     await new Promise((resolve) => {
       signal.addEventListener('abort', resolve)
     })

@@ -8,10 +8,11 @@ import { z } from 'zod'
 import { systemClock, systemRandom, type Clock, type Random } from '../src/runtime/clock.ts'
 import { receiverRuleSchema } from './delivery/receiver.ts'
 import { parseInput, SandboxInputError } from './fields.ts'
-import { maxPort, optionsSchema } from './options.ts'
+import { maxPort, optionsSchema, portSchema } from './options.ts'
 import { trafficSchema } from './records/records.ts'
 import { maxRecords, seedSchema } from './records/seed.ts'
 import { startSandbox, type Sandbox } from './sandbox.ts'
+import { startControl } from './control.ts'
 
 const defaultPort = 8090
 /** The control API and the receiver take the next two. */
@@ -37,6 +38,8 @@ Makes ${keyFolder}/ with a private key, a control token and the daemon's configu
 /** Content of the file of --config. */
 export const fileSchema = z.strictObject({
   ...optionsSchema.shape,
+  /** Of the control API, which listens on 127.0.0.1 only. */
+  controlPort: portSchema.default(0),
   records: z.array(seedSchema).optional(),
   traffic: trafficSchema.optional(),
   receiver: z
@@ -63,18 +66,19 @@ export async function runSandbox(args: readonly string[], io: SandboxIo): Promis
     io.stdout.write(help)
     return
   }
-  const { receiver, records = [], traffic, ...options } = plan
+  const { controlPort, receiver, records = [], traffic, ...options } = plan
   const privateKeyFile = join(io.folder, keyFolder, 'private-key.pem')
   const certificatePem = publicKeyOf(privateKeyFile, io)
   const token = controlToken(io)
-  await using sandbox = await open({ ...options, clock: io.clock, certificatePem })
+  await using sandbox = await open(() => startSandbox({ ...options, clock: io.clock, certificatePem }))
+  await using control = await open(() => startControl(sandbox, controlPort))
   for (const seed of records) sandbox.seed(seed)
   for (const rule of receiver.fail) sandbox.receiver.fail(rule)
   if (receiver.state === 'down') sandbox.receiver.down()
-  if (traffic !== undefined && traffic.perSecond > 0) sandbox.startTraffic(traffic)
+  if (traffic !== undefined) sandbox.startTraffic(traffic)
   const configuration = configurationFor(sandbox, privateKeyFile, token)
   writeFileSync(join(io.folder, keyFolder, 'config.yaml'), configuration, { mode: 0o600 })
-  io.stdout.write(explanationOf(sandbox, token))
+  io.stdout.write(explanationOf(sandbox, control.url, token))
   await new Promise<void>((resolve) => {
     if (io.signal.aborted) resolve()
     io.signal.addEventListener('abort', () => {
@@ -182,9 +186,9 @@ function controlToken({ folder, random }: SandboxIo): string {
   return readFileSync(file, 'utf8').trim()
 }
 
-async function open(options: Parameters<typeof startSandbox>[0]): Promise<Sandbox> {
+async function open<T>(start: () => Promise<T>): Promise<T> {
   try {
-    return await startSandbox(options)
+    return await start()
   } catch (error) {
     const { code, port } = error as NodeJS.ErrnoException & { port?: number }
     if (code === 'EADDRINUSE') throw new SandboxInputError(`port ${port ?? ''} is taken: name others with --port`)
@@ -197,24 +201,24 @@ async function open(options: Parameters<typeof startSandbox>[0]): Promise<Sandbo
 }
 
 function configurationFor(sandbox: Sandbox, privateKeyFile: string, token: string): string {
-  const { authUrl, baseUrl, clientId, realm, receiver, timeZone } = sandbox
+  const { authUrl, baseUrl, clientId, realm, receiverHealthUrl, timeZone } = sandbox
   const configuration = {
     platform: { baseUrl, timeZone },
     auth: { authUrl, realm, clientId, privateKeyFile },
-    receiver: { healthUrl: receiver.healthUrl },
+    receiver: { healthUrl: receiverHealthUrl },
     server: { host: '127.0.0.1' },
     control: { token },
   }
   return `# The daemon against the sandbox: written at each start of \`npm run sandbox\`.\n${stringify(configuration)}`
 }
 
-function explanationOf(sandbox: Sandbox, token: string): string {
+function explanationOf(sandbox: Sandbox, controlUrl: string, token: string): string {
   const { processing, successful, failed } = sandbox.counts()
   return `The platform, played on this machine. Not for production: everything in it is made up. Ctrl-C ends it.
   API       ${sandbox.baseUrl}
   issuer    ${sandbox.issuerUrl}
-  receiver  ${sandbox.receiver.url} (${sandbox.receiver.isUp ? 'up' : 'down'})
-  control   curl ${sandbox.controlUrl}/state
+  receiver  ${sandbox.receiverHealthUrl} (${sandbox.receiver.isUp ? 'up' : 'down'})
+  control   curl ${controlUrl}/state
   records   ${failed} failed, ${processing} processing, ${successful} successful
 
 In another terminal, the daemon against it; its status page is at http://127.0.0.1:10964/

@@ -5,7 +5,7 @@ import { faultRuleSchema, type FaultRule } from './api/faults.ts'
 import { httpStatus, milliseconds, parseInput } from './fields.ts'
 
 export const maxPort = 65_535
-const port = z.number().int().min(0).max(maxPort)
+export const portSchema = z.number().int().min(0).max(maxPort)
 const inclusion = z.enum(['inclusive', 'exclusive'])
 
 /** HTTP status of each error of the API and of the token endpoint. */
@@ -92,14 +92,10 @@ export type ReadingsInput = z.input<typeof readingsSchema>
 
 /** Where the sandbox is and which service account it knows: fixed once it has started. */
 const placeSchema = z.strictObject({
-  /** Another one makes other ids and payloads. */
-  seed: z.number().int().default(1),
   host: z.string().min(1).default('127.0.0.1'),
   /** Of API and identity host. 0: any free port, as with the others. */
-  port: port.default(0),
-  /** Port of the control API, which listens on 127.0.0.1 only. */
-  controlPort: port.default(0),
-  receiverPort: port.default(0),
+  port: portSchema.default(0),
+  receiverPort: portSchema.default(0),
   /** Origin by which clients reach `port`, such as `http://sandbox:8090`; default: the address where it listens. */
   publicOrigin: z.url().optional(),
   /** Path before `/webhooks`, such as `/v1/demo`. */
@@ -113,14 +109,14 @@ const placeSchema = z.strictObject({
   timeZone: z.string().default('UTC'),
 })
 
-export type SandboxPlace = z.output<typeof placeSchema>
-
 export interface SandboxOptions extends z.input<typeof placeSchema>, ReadingsInput {
   clock: Clock
   /** Registered key of the service account in PEM: a certificate, or a bare public key. */
   certificatePem: string
   /** From the start on. */
   faults?: readonly FaultRule[]
+  /** True: without sockets, so that a virtual clock rules everything; calls come to `gateway`. */
+  inProcess?: boolean
 }
 
 /** Place and readings in one: how a file gives them. */
@@ -130,27 +126,17 @@ export const optionsSchema = z.strictObject({
   faults: z.array(faultRuleSchema).default([]),
 })
 
-function given(options: object, isWanted: (name: string) => boolean): object {
-  return Object.fromEntries(Object.entries(options).filter(([name, value]) => value !== undefined && isWanted(name)))
-}
-
 /** @throws SandboxInputError */
-export function placeOf(options: SandboxOptions): SandboxPlace {
-  return parseInput(
-    placeSchema,
-    given(options, (name) => name in placeSchema.shape),
-  )
+export function placeOf(options: SandboxOptions): z.output<typeof placeSchema> {
+  return parseInput(placeSchema.strip(), options)
 }
 
 /** The readings among these options, defaults filled in. @throws SandboxInputError */
 export function readingsOf(options: ReadingsInput): Readings {
-  return parseInput(
-    readingsSchema,
-    given(options, (name) => name in readingsSchema.shape),
-  )
+  return parseInput(readingsSchema.strip(), options)
 }
 
-/** These readings with some of them changed; one that is undefined stays. @throws SandboxInputError */
+/** These readings with some of them changed. @throws SandboxInputError */
 export function changedReadings(readings: Readings, changes: ReadingsInput): Readings {
-  return parseInput(readingsSchema, { ...readings, ...given(changes, () => true) })
+  return parseInput(readingsSchema, { ...readings, ...changes })
 }

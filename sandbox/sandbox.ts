@@ -1,215 +1,183 @@
-// The platform emulator: puts its parts together and gives tests, demo and benchmark their handle on it.
-import { createServer } from 'node:http'
-import { startControl } from './control.ts'
-import { createFaults } from './api/faults.ts'
+// The platform emulator: puts its parts together, and starts it for tests, demo, benchmark and `npm run sandbox`.
+import { createServer, type Server } from 'node:http'
+import { createFaults, type Faults } from './api/faults.ts'
 import { createGateway, createHttpListener, type Gateway } from './api/gateway.ts'
-import type { Handle } from './handle.ts'
-import { createSequence, hash, type Sequence } from './records/hash.ts'
 import { closeServer, listen } from './api/http.ts'
+import type { SandboxPlatform } from './api/routes.ts'
+import { createStats, type LoggedRequest, type StatsSnapshot } from './api/stats.ts'
+import { createTokenEndpoint } from './api/tokens.ts'
+import { createDeliveryEngine } from './delivery/delivery.ts'
+import { createReceiver, type Receiver } from './delivery/receiver.ts'
 import {
   changedReadings,
   placeOf,
   readingsOf,
-  type SandboxPlace,
   type Readings,
+  type ReadingsInput,
   type SandboxOptions,
 } from './options.ts'
-import { createHttpCourier, type Courier } from './delivery/post.ts'
-import { startReceiver, type Receiver } from './delivery/receiver.ts'
+import { createSequence, hash } from './records/hash.ts'
 import { createRecords, type Records } from './records/records.ts'
-import { createWorld, type World } from './world.ts'
+import { createRowTexts } from './records/row-texts.ts'
+import { createStore } from './records/store.ts'
+import { createZone } from './records/zone.ts'
 
-export interface Sandbox extends Handle, AsyncDisposable {
-  /** Origin of the control API (control.ts). */
-  readonly controlUrl: string
+/** Where clients find the sandbox, and the account that it knows. */
+interface SandboxAddress {
+  /** Value for `platform.baseUrl`; with the prefix, without a trailing slash. */
+  readonly baseUrl: string
+  /** Value for `auth.authUrl`. */
+  readonly authUrl: string
+  readonly realm: string
+  /** The audience of assertions. */
+  readonly issuerUrl: string
+  readonly clientId: string
+  /** IANA zone of the date-times: what `platform.timeZone` gets. */
+  readonly timeZone: string
+  /** Value for `receiver.healthUrl`. */
+  readonly receiverHealthUrl: string
+}
+
+/** A running sandbox: all that can be seen and changed of it. */
+export interface Sandbox extends SandboxAddress, Records, AsyncDisposable {
+  /** Takes calls without a socket. */
+  readonly gateway: Gateway
+  readonly receiver: Receiver
+  readonly faults: Faults
+  /** Counters as they are now: a copy. */
+  readonly stats: StatsSnapshot
+  /** The last 2,000 requests or more, oldest first. */
+  requestLog(): readonly LoggedRequest[]
+  /** The readings that are played now. */
+  readonly readings: Readings
+  /** Changes what is played from now on. @throws SandboxInputError */
+  read(changes: ReadingsInput): void
+  /** All tokens issued so far are refused from now on. */
+  revokeTokens(): void
+  /** Replaces the registered certificates. @throws TypeError when one can't be read */
+  registerCertificates(pems: readonly string[]): void
+  /** Resolves when no delivery waits for its delay: tests wait for this, they never sleep. */
+  idle(): Promise<void>
   /** Ends everything at once, kept-alive connections too. */
   close(): Promise<void>
-}
-
-/** A sandbox without sockets: the platform is called by function, and deliveries reach the built-in receiver so too. */
-export interface InProcessSandbox extends Handle, AsyncDisposable {
-  gateway: Gateway
-}
-
-/** Rejects when a port is taken, a certificate can't be read or the time zone is unknown. */
-export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
-  await using starting = new AsyncDisposableStack()
-  const { clock } = options
-  const place = placeOf(options)
-  const { host } = place
-  const core = createCore(
-    options,
-    createHttpCourier,
-    await startReceiver({
-      clock,
-      random: receiverRandom(place),
-      listen: { host, port: place.receiverPort },
-    }),
-  )
-  starting.use(core)
-  const listener = createHttpListener(core.gateway, { clock, signal: core.signal })
-  const open = async (port: number): Promise<string> => {
-    const server = createServer({ keepAliveTimeout: keepAliveTimeoutMs }, listener)
-    const origin = await listen(server, host, port)
-    starting.defer(() => closeServer(server))
-    return origin
-  }
-  const ownOrigin = await open(place.port)
-  const origin = place.publicOrigin?.replace(/\/+$/, '') ?? ownOrigin
-  const handle = core.begin(origin, origin)
-  const control = await startControl(handle, place.controlPort)
-  starting.defer(() => control.close())
-
-  const running = starting.move()
-  const close = (): Promise<void> => running.disposeAsync()
-  return Object.assign(handle, { controlUrl: control.url, close, [Symbol.asyncDispose]: close })
-}
-
-/** Rejects when a certificate can't be read or the time zone is unknown. Ports are ignored. */
-export async function createInProcessSandbox(options: SandboxOptions): Promise<InProcessSandbox> {
-  const { clock } = options
-  const receiver = await startReceiver({ clock, random: receiverRandom(placeOf(options)), listen: undefined })
-  const core = createCore(options, () => receiver.courier, receiver)
-  const { gateway } = core
-  const handle = core.begin('https://platform.invalid', 'https://identity.invalid')
-  return Object.assign(handle, { gateway, [Symbol.asyncDispose]: () => core[Symbol.asyncDispose]() })
-}
-
-interface Core extends AsyncDisposable {
-  gateway: Gateway
-  /** Aborted when the sandbox closes. */
-  signal: AbortSignal
-  /** Makes the first world, once it is known where clients find the sandbox. */
-  begin(apiOrigin: string, identityOrigin: string): Handle
-}
-
-function createCore(options: SandboxOptions, newCourier: () => Courier, receiver: Receiver): Core {
-  const closing = new AbortController()
-  const { clock } = options
-  const place = placeOf(options)
-  const { realm } = place
-  const paths = { prefix: pathOf(place.pathPrefix), issuer: `/auth/realms/${realm}` }
-  const state = createState(options, place, newCourier, receiver)
-  let begun = false
-  return {
-    gateway: createGateway({ clock, paths, world: state.world, signal: closing.signal }),
-    signal: closing.signal,
-    begin(apiOrigin, identityOrigin) {
-      const address: Address = {
-        baseUrl: `${apiOrigin}${paths.prefix}`,
-        authUrl: identityOrigin,
-        issuerUrl: `${identityOrigin}${paths.issuer}`,
-        realm,
-        clientId: place.clientId,
-        timeZone: place.timeZone,
-      }
-      state.begin(address)
-      begun = true
-      return createHandle(state, { ...address, ...createRecords(state.world, clock, closing.signal), receiver })
-    },
-    async [Symbol.asyncDispose]() {
-      closing.abort(new Error('the sandbox is closed'))
-      if (begun) await state.world().engine.close()
-      await receiver.close()
-    },
-  }
-}
-
-function receiverRandom({ seed }: SandboxPlace): Sequence {
-  return createSequence(hash(seed, 0x72656376))
 }
 
 /** Long, so that no client meets a connection that was just given up. */
 const keepAliveTimeoutMs = 60_000
 
-type Address = Pick<Sandbox, 'baseUrl' | 'authUrl' | 'issuerUrl' | 'realm' | 'clientId' | 'timeZone'>
-
-/** State that can change while the sandbox runs. */
-interface SandboxState {
-  readonly faults: ReturnType<typeof createFaults>
-  readings: Readings
-  world: () => World
-  /** Makes the first world. */
-  begin(address: Address): void
-  reset: () => Promise<void>
-}
-
-function createState(
-  options: SandboxOptions,
-  place: SandboxPlace,
-  newCourier: () => Courier,
-  receiver: Receiver,
-): SandboxState {
-  const { clock } = options
-  const { seed } = place
-  const faults = createFaults(createSequence(hash(seed, 0x6661756c)), options.faults)
-  let make: (() => World) | undefined
-  let world: World | undefined
-  let generation = 0
-
-  const state: SandboxState = {
-    faults,
-    readings: readingsOf(options),
-    world() {
-      if (world === undefined) throw new Error('the sandbox has not started yet')
-      return world
-    },
-    begin({ clientId, issuerUrl, timeZone }) {
-      make = () =>
-        createWorld({
-          clock,
-          seed,
-          generation: generation++,
-          faults,
-          clientId,
-          issuerUrl,
-          timeZone,
-          certificatePem: options.certificatePem,
-          readings: () => state.readings,
-          courier: newCourier(),
-          receiverUrl: receiver.url,
-        })
-      fill()
-    },
-    async reset() {
-      const before = state.world()
-      receiver.reset()
-      faults.set(...(options.faults ?? []))
-      fill()
-      await before.engine.close()
-    },
+/** Rejects when an option is wrong, a port is taken, the certificate can't be read or the time zone is unknown. */
+export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const { clock, inProcess = false } = options
+  const place = placeOf(options)
+  const closing = new AbortController()
+  const { signal } = closing
+  await using starting = new AsyncDisposableStack()
+  starting.defer(() => {
+    closing.abort(new Error('the sandbox is closed'))
+  })
+  async function open(server: Server, port: number): Promise<string> {
+    const origin = await listen(server, place.host, port)
+    starting.defer(() => closeServer(server))
+    return origin
   }
 
-  function fill(): void {
-    state.readings = readingsOf(options)
-    world = make?.()
+  const receiver = createReceiver(createSequence(1))
+  const health = createServer((request, response) => {
+    if (receiver.isUp) response.end('ok')
+    else request.socket.resetAndDestroy()
+  })
+  const api = createServer({ keepAliveTimeout: keepAliveTimeoutMs })
+  const receiverOrigin = inProcess ? 'http://receiver.invalid' : await open(health, place.receiverPort)
+  const ownOrigin = inProcess ? 'https://platform.invalid' : await open(api, place.port)
+  const origin = place.publicOrigin?.replace(/\/+$/, '') ?? ownOrigin
+  const authUrl = inProcess ? 'https://identity.invalid' : origin
+  const paths = { prefix: pathOf(place.pathPrefix), issuer: `/auth/realms/${place.realm}` }
+  const address: SandboxAddress = {
+    baseUrl: `${origin}${paths.prefix}`,
+    authUrl,
+    issuerUrl: `${authUrl}${paths.issuer}`,
+    realm: place.realm,
+    clientId: place.clientId,
+    timeZone: place.timeZone,
+    receiverHealthUrl: `${receiverOrigin}/health`,
   }
 
-  return state
-}
-
-function createHandle(state: SandboxState, parts: Address & Records & { receiver: Receiver }): Handle {
+  let readings = readingsOf(options)
+  const platform = createPlatform(options, { address, readings: () => readings, receiver, signal })
+  const gateway = createGateway(platform, { clock, paths, signal })
+  api.on('request', createHttpListener(gateway, { clock, signal }))
+  const { engine, faults, stats, tokens } = platform
+  const running = starting.move()
+  const close = (): Promise<void> => running.disposeAsync()
   return {
-    ...parts,
-    faults: state.faults,
+    ...address,
+    ...createRecords(platform, clock, signal),
+    gateway,
+    receiver,
+    faults,
     get stats() {
-      return state.world().stats.snapshot()
+      return stats.snapshot()
     },
+    requestLog: () => stats.log(),
     get readings() {
-      return state.readings
+      return readings
     },
-    requestLog: () => state.world().stats.log(),
     read(changes) {
-      state.readings = changedReadings(state.readings, changes)
+      readings = changedReadings(readings, changes)
     },
     revokeTokens() {
-      state.world().tokens.revokeAll()
+      tokens.revokeAll()
     },
     registerCertificates(pems) {
-      state.world().tokens.register(pems)
+      tokens.register(pems)
     },
-    idle: () => state.world().engine.idle(),
-    reset: state.reset,
+    idle: () => engine.idle(),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+interface PlatformParts {
+  address: SandboxAddress
+  readings: () => Readings
+  receiver: Receiver
+  signal: AbortSignal
+}
+
+function createPlatform(options: SandboxOptions, parts: PlatformParts): SandboxPlatform {
+  const { certificatePem, clock, faults } = options
+  const { address, readings, receiver, signal } = parts
+  const nowOf = (host: 'identity' | 'api') => (): number => {
+    const { skewMs } = readings()
+    return clock.now() + (typeof skewMs === 'number' ? skewMs : skewMs[host])
+  }
+  const now = nowOf('api')
+  const identityNow = nowOf('identity')
+  const zone = createZone(address.timeZone)
+  const stats = createStats()
+  const tokens = createTokenEndpoint({
+    clientId: address.clientId,
+    issuerUrl: address.issuerUrl,
+    certificatePem,
+    // Tokens of an earlier run must not be believed.
+    random: createSequence(hash(clock.now(), clock.now() / 2 ** 32)),
+    readings,
+    now: identityNow,
+    monotonic: () => clock.monotonic(),
+    stats,
+  })
+  return {
+    ids: createSequence(2),
+    faults: createFaults(createSequence(3), faults),
+    zone,
+    store: createStore(),
+    rows: createRowTexts(),
+    stats,
+    tokens,
+    engine: createDeliveryEngine({ clock, stats, zone, readings, now, receiver, signal }),
+    readings,
+    now,
+    identityNow,
   }
 }
 
@@ -217,4 +185,24 @@ function createHandle(state: SandboxState, parts: Address & Records & { receiver
 function pathOf(path: string): string {
   const trimmed = path.replace(/^\/+|\/+$/g, '')
   return trimmed === '' ? '' : `/${trimmed}`
+}
+
+/** The part of a daemon's configuration that names the platform and the account, as environment variables. */
+export function platformEnv(sandbox: SandboxAddress, privateKeyFile: string): Record<string, string> {
+  return {
+    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
+    RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
+    RECONCILER_AUTH_REALM: sandbox.realm,
+    RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
+    RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
+  }
+}
+
+/** The environment of a daemon that works with this sandbox; a free port for the daemon's own listener is drawn. */
+export function daemonEnv(sandbox: SandboxAddress, privateKeyFile: string): Record<string, string> {
+  return {
+    ...platformEnv(sandbox, privateKeyFile),
+    RECONCILER_SERVER_HOST: '127.0.0.1',
+    RECONCILER_SERVER_PORT: '0',
+  }
 }

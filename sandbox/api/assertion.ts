@@ -3,21 +3,8 @@ import { createPublicKey, verify, type KeyObject } from 'node:crypto'
 import { assertionHeader, maxAssertionLifetimeSeconds } from '../../src/platform/wire.ts'
 
 /** Why an assertion was refused. */
-export const assertionProblems = [
-  'malformed',
-  'header',
-  'signature',
-  'jti',
-  'iss',
-  'sub',
-  'aud',
-  'iat',
-  'exp',
-  'lifetime',
-  'replayed',
-] as const
-
-export type AssertionProblem = (typeof assertionProblems)[number]
+export type AssertionProblem =
+  'malformed' | 'header' | 'signature' | 'jti' | 'iss' | 'sub' | 'aud' | 'iat' | 'exp' | 'lifetime' | 'replayed'
 
 /** The key of a certificate, or a public key, in PEM. @throws TypeError */
 export function readKey(pem: string): KeyObject {

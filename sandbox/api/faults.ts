@@ -82,7 +82,6 @@ export interface FaultRule extends z.infer<typeof faultRuleSchema> {
 export interface Faults {
   /** Replaces all rules. */
   set(...rules: readonly FaultRule[]): void
-  add(rule: FaultRule): void
   /** Calls hit since the start, by kind of fault. */
   hits(): Record<string, number>
   rules(): readonly FaultRule[]
@@ -103,9 +102,6 @@ export function createFaults(random: Sequence, initial: readonly FaultRule[] = [
   return {
     set(...rules) {
       armed = rules.map(arm)
-    },
-    add(rule) {
-      armed.push(arm(rule))
     },
     hits: () => Object.fromEntries(hitsByKind),
     rules: () => armed.map(({ rule }) => rule),

@@ -2,15 +2,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { readBody, send, splitTarget, type SandboxAnswer, type SandboxRequest } from './http.ts'
-import { answerInstead, latencyOf, spoil } from './fault-effects.ts'
-import { answer, route, type Paths } from './routes.ts'
-import type { World } from '../world.ts'
+import { answerInstead, latencyOf, spoil, type FaultContext } from './fault-effects.ts'
+import { answer, errorAnswer, route, type Paths, type SandboxPlatform } from './routes.ts'
 
 export interface GatewayOptions {
   clock: Clock
   paths: Paths
-  /** The world of now: a reset makes another. */
-  world: () => World
   signal: AbortSignal
 }
 
@@ -32,35 +29,33 @@ export interface Gateway {
   handle(incoming: IncomingRequest, deliver: Deliver): Promise<void>
 }
 
-export function createGateway({ clock, paths, signal, world: worldOfNow }: GatewayOptions): Gateway {
-  async function answered(world: World, request: SandboxRequest): Promise<SandboxAnswer> {
-    const faults = world.faults.draw(request)
-    const latencyMs = latencyOf(faults)
+export function createGateway(platform: SandboxPlatform, { clock, paths, signal }: GatewayOptions): Gateway {
+  const { faults, identityNow, ids, now, readings, stats } = platform
+
+  async function answered(request: SandboxRequest): Promise<SandboxAnswer> {
+    const drawn = faults.draw(request)
+    const latencyMs = latencyOf(drawn)
     if (latencyMs > 0) await clock.sleep(latencyMs, signal)
-    const plain = answerInstead(faults, world.faultContext()) ?? (await answer(world, request))
-    return faults.reduce((spoiled, fault) => spoil(spoiled, fault, world.faultContext()), plain)
+    const context: FaultContext = {
+      now: now(),
+      random: ids,
+      errorAnswer: (status, code, message) => errorAnswer(platform, status, { code, message, messageParameters: [] }),
+    }
+    const plain = answerInstead(drawn, context) ?? (await answer(platform, request))
+    return drawn.reduce((spoiled, fault) => spoil(spoiled, fault, context), plain)
   }
 
   return {
-    async handle(incoming, deliver) {
-      const world = worldOfNow()
-      const { method, target, headers, body } = incoming
+    async handle({ body, headers, method, target }, deliver) {
       const { path, query } = splitTarget(target)
       const request: SandboxRequest = { ...route(paths, method, path), method, path, query, headers, body }
       const { operation } = request
-      const isRetry = operation === 'retry'
-      world.stats.requestArrived(operation)
-      if (isRetry) world.stats.retryStarted()
-      try {
-        const spoiled = await answered(world, request)
-        const { kind } = spoiled.wire
-        const status = kind === 'reset' || kind === 'hang' ? 'none' : spoiled.status
-        world.stats.requestAnswered({ at: clock.now(), operation, method, target, status })
-        const now = operation === 'token' ? world.identityNow() : world.now()
-        await deliver(spoiled, world.readings().dateHeader ? now : undefined)
-      } finally {
-        if (isRetry) world.stats.retryEnded()
-      }
+      const spoiled = await answered(request)
+      const { kind } = spoiled.wire
+      const status = kind === 'reset' || kind === 'hang' ? 'none' : spoiled.status
+      stats.requestAnswered({ at: clock.now(), operation, target, status })
+      const date = operation === 'token' ? identityNow() : now()
+      await deliver(spoiled, readings().dateHeader ? date : undefined)
     },
   }
 }

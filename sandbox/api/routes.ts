@@ -9,9 +9,11 @@ import {
   type WireRetryAnswer,
 } from '../../src/platform/wire.ts'
 import type { DeliveryEngine } from '../delivery/delivery.ts'
+import type { Faults } from './faults.ts'
 import { jsonAnswer, jsonTextAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
 import { isUuid, pageOf, parseListQuery, type BadParameter, type ListRequest } from './list.ts'
 import type { Readings } from '../options.ts'
+import type { Sequence } from '../records/hash.ts'
 import { renderRecord } from '../records/render.ts'
 import type { RowTexts } from '../records/row-texts.ts'
 import type { Stats } from './stats.ts'
@@ -45,7 +47,11 @@ function decode(segment: string): string {
   }
 }
 
+/** The parts of the platform. */
 export interface SandboxPlatform {
+  /** Makes the ids of records. */
+  ids: Sequence
+  faults: Faults
   zone: Zone
   store: Store
   rows: RowTexts
@@ -55,6 +61,8 @@ export interface SandboxPlatform {
   readings: () => Readings
   /** The API's time, epoch milliseconds. */
   now: () => number
+  /** The identity host's time, epoch milliseconds. */
+  identityNow: () => number
 }
 
 /** Codes of the errors that the specification does not name: the sandbox's own. */
@@ -81,7 +89,7 @@ export async function answer(platform: SandboxPlatform, request: SandboxRequest)
 
 /** @see docs/platform-api.md "Errors" */
 export function errorAnswer(
-  platform: Pick<SandboxPlatform, 'now' | 'zone' | 'readings'>,
+  platform: SandboxPlatform,
   status: number,
   error: Omit<WireError, 'timestamp'>,
 ): SandboxAnswer {
@@ -134,13 +142,12 @@ async function retry(platform: SandboxPlatform, request: SandboxRequest): Promis
   if (problem !== undefined) return invalidParameter(platform, problem)
   const record = store.find(id)
   if (record === undefined) {
-    stats.retryRefused('notFound')
     const error = { code: errorCode.notFound, message: `Webhook ${id} was not found.`, messageParameters: [id] }
     return errorAnswer(platform, readings().errorStatus.notFound, error)
   }
   if (record.status !== 'failed') return notFailed(platform, record)
   record.acceptedRetries++
-  stats.retryAccepted()
+  stats.retryAnswered('accepted')
   await engine.retry(record)
   const body: WireRetryAnswer = {
     workflow: { code: retryWorkflowCode },
@@ -152,7 +159,7 @@ async function retry(platform: SandboxPlatform, request: SandboxRequest): Promis
 }
 
 function notFailed(platform: SandboxPlatform, { status }: StoredRecord): SandboxAnswer {
-  platform.stats.retryRefused('invalidStatus')
+  platform.stats.retryAnswered('invalidStatus')
   const found = status.charAt(0).toUpperCase() + status.slice(1)
   return errorAnswer(platform, platform.readings().errorStatus.invalidStatus, {
     code: invalidStatusCode,

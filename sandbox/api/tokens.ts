@@ -1,9 +1,10 @@
 // The token endpoint, and the tokens that the API believes. @see docs/platform-api.md "Token request", RFC 6749 sections 4.4 and 5
 import { clientAssertionType, grantType, type WireToken } from '../../src/platform/wire.ts'
-import { checkAssertion, readKey, type AssertionProblem } from './assertion.ts'
+import { checkAssertion, readKey } from './assertion.ts'
 import { jsonAnswer, type SandboxAnswer, type SandboxRequest } from './http.ts'
 import type { Sequence } from '../records/hash.ts'
 import type { Readings } from '../options.ts'
+import type { Stats } from './stats.ts'
 
 export interface TokenIssuerOptions {
   clientId: string
@@ -15,8 +16,7 @@ export interface TokenIssuerOptions {
   now: () => number
   /** Milliseconds that never run backwards: what a token's life is counted in. */
   monotonic: () => number
-  onRefused: (problem: AssertionProblem) => void
-  onIssued: () => void
+  stats: Stats
 }
 
 export interface TokenEndpoint {
@@ -44,7 +44,7 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
     const now = options.monotonic()
     for (const [old, diesAt] of lives) if (diesAt <= now) lives.delete(old)
     lives.set(token, now + (tokenLivesSeconds ?? expiresIn) * 1000)
-    options.onIssued()
+    options.stats.tokenIssued()
     const body: Partial<WireToken> = { access_token: token, token_type: 'Bearer', expires_in: expiresIn }
     if (tokenScope !== null) body.scope = tokenScope
     const extra = unknownFields ? { not_before_policy: 0, refresh_expires_in: 0 } : {}
@@ -89,7 +89,7 @@ export function createTokenEndpoint(options: TokenIssuerOptions): TokenEndpoint 
         usedIds,
       })
       if (refusal !== undefined) {
-        options.onRefused(refusal.problem)
+        options.stats.assertionRefused(refusal.problem)
         return refuse('invalid_client', refusal.description)
       }
       const scopes = (form.get('scope') ?? '').split(' ').filter((scope) => scope !== '')

@@ -1,12 +1,10 @@
-// Sends events to their subscribers and records what came of it: first deliveries, retries, and the platform's own retries.
+// Delivers events to their subscriber and records what came of it: first deliveries, retries, and the platform's own retries.
 import type { Clock } from '../../src/runtime/clock.ts'
-import type { Readings } from '../options.ts'
-import { post, type Courier } from './post.ts'
-import { renderPayload } from '../records/render.ts'
 import type { Stats } from '../api/stats.ts'
-
-import type { AttemptResult, StoredRecord } from '../records/store.ts'
+import type { Readings } from '../options.ts'
+import type { StoredRecord } from '../records/store.ts'
 import type { Zone } from '../records/zone.ts'
+import type { Receiver } from './receiver.ts'
 
 export interface DeliveryOptions {
   clock: Clock
@@ -15,27 +13,24 @@ export interface DeliveryOptions {
   readings: () => Readings
   /** The API's time, epoch milliseconds. */
   now: () => number
-  /** Takes the events out; closed with the engine. */
-  courier: Courier
-  receiverUrl: string
+  receiver: Receiver
+  /** Drops what waits. */
+  signal: AbortSignal
 }
 
 export interface DeliveryEngine {
-  /** Takes a failed record on again, at once. Resolves when its result is recorded, or at once when it is delivered later. */
+  /** Takes a failed record on again. Resolves when its result is recorded, or at once when it is delivered later. */
   retry(record: StoredRecord): Promise<void>
-  /** Delivers a `processing` record for the first time; resolves when its result is recorded. */
-  first(record: StoredRecord): Promise<void>
-  /** Resolves when no delivery is under way or waits for its delay. The platform's own later retries do not count. */
+  /** Delivers a record for the first time. */
+  first(record: StoredRecord): void
+  /** Resolves when no retry waits for its delivery. The platform's own later retries do not count. */
   idle(): Promise<void>
-  /** Drops what is under way. */
-  close(): Promise<void>
 }
 
 export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
-  const { clock, courier, stats, zone, readings } = options
-  const closing = new AbortController()
-  const waiting: (() => void)[] = []
-  let underWay = 0
+  const { clock, readings, receiver, signal, stats, zone } = options
+  const idlers: (() => void)[] = []
+  let waiting = 0
 
   function begin(record: StoredRecord, counts = true): void {
     record.status = 'processing'
@@ -49,88 +44,63 @@ export function createDeliveryEngine(options: DeliveryOptions): DeliveryEngine {
   }
 
   /** True when it arrived. */
-  async function attempt(record: StoredRecord, counts = true): Promise<boolean> {
-    const { eventId, id: webhookId, subscriptionId } = record
-    record.result = await post(courier, {
-      url: options.receiverUrl,
-      webhookId,
-      eventId,
-      subscriptionId,
-      payload: renderPayload(record),
-      signal: closing.signal,
-    })
+  function attempt(record: StoredRecord, counts = true): boolean {
+    record.result = receiver.take(record)
     if (readings().countedAt === 'end') countAttempt(record, counts)
-    const arrived = succeeded(record.result)
+    const { responseStatusCode: status } = record.result
+    const arrived = status !== null && status >= 200 && status < 300
     record.status = arrived ? 'successful' : 'failed'
+    stats.deliveryEnded(arrived)
     return arrived
   }
 
-  /** Runs one delivery in the accounts of `idle` and the statistics. Resolves to undefined when the sandbox closes. */
-  async function account(work: () => Promise<boolean>): Promise<boolean | undefined> {
-    underWay++
-    stats.deliveryStarted()
-    let result: boolean | undefined
+  /** Retries a record after a delay. */
+  async function retryLater(record: StoredRecord, delayMs: number, isFailedMeanwhile: boolean): Promise<void> {
+    waiting++
     try {
-      result = await work()
-    } catch (error) {
-      if (!closing.signal.aborted) throw error
+      await clock.sleep(delayMs, signal)
+      if (isFailedMeanwhile) begin(record)
+      attempt(record)
     } finally {
-      stats.deliveryEnded(result)
-      if (--underWay === 0) for (const resolve of waiting.splice(0)) resolve()
+      if (--waiting === 0) for (const resolve of idlers.splice(0)) resolve()
     }
-    return result
   }
 
   async function automaticRetries(record: StoredRecord): Promise<void> {
     const { automaticRetries: plan } = readings()
     for (const delayMs of plan?.delaysMs ?? []) {
       if (plan?.status === 'processing') record.status = 'processing'
-      await clock.sleep(delayMs, closing.signal)
+      await clock.sleep(delayMs, signal)
       // A client may have retried it meanwhile.
       if (record.status !== plan?.status) return
       begin(record)
-      const delivered = await account(() => attempt(record))
-      if (delivered !== false) return
+      if (attempt(record)) return
     }
   }
 
   /** Background work must not reject: it ends when the sandbox closes. */
   function detach(work: Promise<unknown>): void {
     work.catch((error: unknown) => {
-      if (!closing.signal.aborted) throw error
+      if (!signal.aborted) throw error
     })
   }
 
   return {
     async retry(record) {
       const { mode, delayMs, meanwhile } = readings().delivery
-      const waitsFailed = mode === 'async' && meanwhile === 'failed'
-      if (!waitsFailed) begin(record)
-      const done = account(async () => {
-        if (delayMs > 0) await clock.sleep(delayMs, closing.signal)
-        if (waitsFailed) begin(record)
-        return attempt(record)
-      })
-      if (mode === 'sync') await done
-      else detach(done)
+      const isFailedMeanwhile = mode === 'async' && meanwhile === 'failed'
+      if (!isFailedMeanwhile) begin(record)
+      if (mode === 'async') detach(retryLater(record, delayMs, isFailedMeanwhile))
+      else if (delayMs > 0) await retryLater(record, delayMs, false)
+      else attempt(record)
     },
-    async first(record) {
+    first(record) {
       const counts = readings().counting === 'attempts'
       begin(record, counts)
-      const arrived = await account(() => attempt(record, counts))
-      if (arrived === false) detach(automaticRetries(record))
+      if (!attempt(record, counts)) detach(automaticRetries(record))
     },
     async idle() {
-      if (underWay > 0) await new Promise<void>((resolve) => waiting.push(resolve))
-    },
-    async close() {
-      closing.abort(new Error('the sandbox is closing'))
-      for (const resolve of waiting.splice(0)) resolve()
-      await courier.close()
+      if (waiting > 0) await new Promise<void>((resolve) => idlers.push(resolve))
     },
   }
-}
-
-function succeeded({ responseStatusCode }: AttemptResult): boolean {
-  return responseStatusCode !== null && responseStatusCode >= 200 && responseStatusCode < 300
 }

@@ -1,4 +1,4 @@
-// A stored record as the platform shows it, and as it goes to the subscriber.
+// A stored record as the platform shows it.
 import type { WebhookStatus, WireWebhook } from '../../src/platform/wire.ts'
 import type { Readings } from '../options.ts'
 import { payloadOf } from './payload.ts'
@@ -23,8 +23,7 @@ export function renderRecord(record: StoredRecord, { fraction, unknownFields }: 
   }
 }
 
-/** The body that is sent to the subscriber. */
-export function renderPayload(record: StoredRecord): Record<string, unknown> {
+function renderPayload(record: StoredRecord): Record<string, unknown> {
   if (record.requestPayload !== undefined) return record.requestPayload
   const eventDate = localText(record.eventMicros, 'micro').slice(0, 10)
   return payloadOf(record.eventType, record.random, eventDate)

@@ -1,7 +1,7 @@
 // Invented webhook records: many by rule, or one with given fields.
 import { z } from 'zod'
 import { instant, milliseconds, parseInput, share, someNames } from '../fields.ts'
-import { createSequence, hash, type Sequence } from './hash.ts'
+import { createSequence, type Sequence } from './hash.ts'
 import { knownEventTypes } from './payload.ts'
 import { noResult, resultSchema, type AttemptResult, type StoredRecord } from './store.ts'
 import type { Zone } from './zone.ts'
@@ -30,13 +30,10 @@ export const seedSchema = z.strictObject({
   eventTypes: someNames.optional(),
   /** `numberOfAttempts`. */
   attempts: z.union([attempts, range]).default({ min: 1, max: 5 }),
-  /** Milliseconds from the event to the last attempt (never after now); null: no attempt yet. */
-  lastAttemptAfterMs: z
-    .union([milliseconds, range])
-    .nullable()
-    .default({ min: 500, max: 30 * 60_000 }),
-  /** `even`: equal distances; `batches`: bursts of about a hundred within a few milliseconds. */
-  spread: z.enum(['even', 'random', 'batches']).default('random'),
+  /** Milliseconds from the event to the last attempt (never after now). */
+  lastAttemptAfterMs: z.union([milliseconds, range]).default({ min: 500, max: 30 * 60_000 }),
+  /** `even`: equal distances. */
+  spread: z.enum(['even', 'random']).default('random'),
   /** Results of the last attempts of failed records; default: a mix of answers and errors. */
   result: partialResultSchema.optional(),
 })
@@ -65,7 +62,6 @@ export const webhookSchema = partialResultSchema.extend({
 export type WebhookOptions = z.infer<typeof webhookSchema>
 
 export interface SeedContext {
-  seed: number
   zone: Zone
   /** The server's time, epoch milliseconds. */
   now: number
@@ -91,24 +87,24 @@ function answered(status: number, headers: Record<string, string[]>, body: strin
   return { ...noResult, responseStatusCode: status, responseHeaders: headers, responsePayload: body }
 }
 
-/** The subscription ids that a number stands for. */
-export function subscriptionIds(seed: number, given: number | readonly string[] = 3): readonly string[] {
-  if (typeof given !== 'number') return given
-  const random = createSequence(hash(seed, 0x73756273))
-  return Array.from({ length: given }, () => random.uuid())
+/** So many subscription ids, always the same. */
+export function subscriptionIds(count = 3): readonly string[] {
+  const random = createSequence(0x73756273)
+  return Array.from({ length: count }, () => random.uuid())
 }
 
-/** The records, oldest event first. The same seed, options and ids make the same records. @throws SandboxInputError */
-export function seedRecords(options: SeedOptions, { ids, now, seed, zone }: SeedContext): StoredRecord[] {
+/** The records, oldest event first. The same options and sequence of ids make the same records. @throws SandboxInputError */
+export function seedRecords(options: SeedOptions, { ids, now, zone }: SeedContext): StoredRecord[] {
   const plan = parseInput(seedSchema, options)
-  const random = createSequence(hash(seed, 0x73656564, ids.word()))
-  const subscriptions = subscriptionIds(seed, plan.subscriptions)
+  const random = createSequence(ids.word())
+  const { subscriptions: given } = plan
+  const subscriptions = typeof given === 'number' ? subscriptionIds(given) : given
   const eventTypes = plan.eventTypes ?? knownEventTypes
   const failedResults = plan.result === undefined ? failures : [resultOf(noResult, plan.result)]
   const statuses = statusesOf(plan)
   return eventTimes(plan, random).map((time, position) => {
     const status = statuses[position] ?? 'failed'
-    const attempted = plan.lastAttemptAfterMs === null ? null : time + numberIn(plan.lastAttemptAfterMs, random)
+    const attempted = time + numberIn(plan.lastAttemptAfterMs, random)
     return {
       id: ids.uuid(),
       eventId: ids.uuid(),
@@ -117,17 +113,16 @@ export function seedRecords(options: SeedOptions, { ids, now, seed, zone }: Seed
       eventMicros: zone.local(time),
       random: ids.word(),
       status,
-      attempts: attempted === null ? 0 : Math.floor(numberIn(plan.attempts, random, 1)),
-      lastAttemptMicros: attempted === null ? null : zone.local(Math.min(attempted, Math.max(now, time))),
-      result:
-        attempted === null ? noResult : status === 'successful' ? success : (oneOf(failedResults, random) ?? noResult),
+      attempts: Math.floor(numberIn(plan.attempts, random, 1)),
+      lastAttemptMicros: zone.local(Math.min(attempted, Math.max(now, time))),
+      result: status === 'successful' ? success : (oneOf(failedResults, random) ?? noResult),
       acceptedRetries: 0,
     }
   })
 }
 
 /** The record that these options describe. */
-export function newRecord(options: WebhookOptions, { ids, now, seed, zone }: SeedContext): StoredRecord {
+export function newRecord(options: WebhookOptions, { ids, now, zone }: SeedContext): StoredRecord {
   const { eventInstant = now, requestPayload, status = 'failed', wire } = options
   const { lastAttempt = Math.max(eventInstant, Math.min(now, eventInstant + 1000)) } = options
   const result = lastAttempt === null ? noResult : status === 'successful' ? success : failures[0]
@@ -135,7 +130,7 @@ export function newRecord(options: WebhookOptions, { ids, now, seed, zone }: See
   return {
     id: options.id ?? id,
     eventId: options.eventId ?? eventId,
-    subscriptionId: options.subscriptionId ?? subscriptionIds(seed, 1)[0] ?? '',
+    subscriptionId: options.subscriptionId ?? subscriptionIds(1)[0] ?? '',
     eventType: options.eventType ?? knownEventTypes[0],
     eventMicros: zone.local(eventInstant),
     random: ids.word(),
@@ -165,13 +160,9 @@ type SeedPlan = z.output<typeof seedSchema>
 /** Event times in ascending order, epoch milliseconds with microseconds as the fraction. */
 function eventTimes({ count, from, spread, to }: SeedPlan, random: Sequence): number[] {
   const micros = Math.max(0, to - from) * 1000
-  const at = (offset: number): number => from + Math.floor(offset) / 1000
-  let burst = 0
   const times = Array.from({ length: count }, (_, position) => {
-    if (spread === 'even') return at((micros * position) / count)
-    if (spread === 'random') return at(random.next() * micros)
-    if (position % 100 === 0) burst = random.next() * micros
-    return at(Math.min(burst + random.next() * 5000, Math.max(0, micros - 1)))
+    const share = spread === 'even' ? position / count : random.next()
+    return from + Math.floor(micros * share) / 1000
   })
   return times.sort((a, b) => a - b)
 }

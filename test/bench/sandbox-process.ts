@@ -20,10 +20,26 @@ export type BenchAnswer = { ready: BenchSandbox } | { seeded: number } | { count
 const hour = 3_600_000
 const [, , certificatePem = '', latency = '20'] = process.argv
 
-const sandbox = await startSandbox({ clock: systemClock, certificatePem })
+const options = { clock: systemClock, certificatePem }
+let sandbox = await startSandbox(options)
+const port = Number(new URL(sandbox.baseUrl).port)
 
 function answer(message: BenchAnswer): void {
   process.send?.(message)
+}
+
+/** A platform with fresh records, in the place of the one before. */
+async function start({ deliversAfterMs, seed }: BenchCommand): Promise<void> {
+  await sandbox.close()
+  const delivery = deliversAfterMs === undefined ? undefined : { mode: 'async' as const, delayMs: deliversAfterMs }
+  sandbox = await startSandbox({
+    ...options,
+    port,
+    ...(delivery && { delivery }),
+    faults: [{ operation: 'api', fault: { kind: 'latency', ms: Number(latency) } }],
+  })
+  const now = systemClock.now()
+  sandbox.seed({ count: seed, from: now - 100 * hour, to: now - 12 * hour, attempts: 1, spread: 'even' })
 }
 
 process.on('message', (command: BenchCommand | 'counts') => {
@@ -31,13 +47,7 @@ process.on('message', (command: BenchCommand | 'counts') => {
     answer({ counts: sandbox.counts() })
     return
   }
-  void sandbox.reset().then(() => {
-    const now = systemClock.now()
-    sandbox.seed({ count: command.seed, from: now - 100 * hour, to: now - 12 * hour, attempts: 1, spread: 'even' })
-    const { deliversAfterMs } = command
-    const asynchronous = { mode: 'async', delayMs: deliversAfterMs ?? 0 } as const
-    sandbox.read({ delivery: deliversAfterMs === undefined ? { mode: 'sync', delayMs: 0 } : asynchronous })
-    sandbox.faults.set({ operation: 'api', fault: { kind: 'latency', ms: Number(latency) } })
+  void start(command).then(() => {
     answer({ seeded: command.seed })
   })
 })

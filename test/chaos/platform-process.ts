@@ -56,10 +56,10 @@ const { pem, encrypted } = await encryptedKey()
 const secrets = collectSecrets(pem, encrypted)
 const { port, publicOrigin, delivery } = order
 const sandbox = await startSandbox({ clock: systemClock, certificatePem, publicOrigin, port, delivery })
-sandbox.faults.add(secrets.watch)
+sandbox.faults.set(secrets.watch)
 
 const now = systemClock.now()
-const subscriptions = subscriptionIds(1, order.subscriptions)
+const subscriptions = subscriptionIds(order.subscriptions)
 const ids = Array.from({ length: order.records }, (_, index) =>
   sandbox.addWebhook({
     ...plantedRecord,
@@ -80,7 +80,7 @@ if (order.traffic !== undefined) {
 function endOf(id: string): RecordEnd {
   const record = sandbox.record(id)
   const isPoison = poisoned.has(id)
-  const taken = sandbox.receiver.deliveries(id).length
+  const taken = sandbox.receiver.deliveries(id)
   return { id, status: record?.status ?? 'gone', attempts: record?.numberOfAttempts ?? 0, taken, isPoison }
 }
 

@@ -2,7 +2,7 @@
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
-import type { Handle } from '../../sandbox/handle.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
 import type { ReconcilerUnderTest } from '../support/reconciler.ts'
 import { startStage, type Stage } from '../support/stage.ts'
 import { aspectOf, merge, type Aspect, type AxisName, type Place } from './axes.ts'
@@ -149,11 +149,11 @@ function listCallsOf(facts: readonly TelemetryEvent[]): number {
   return facts.filter((fact) => fact.type === 'platform-request' && fact.operation === 'list').length
 }
 
-function count(sandbox: Handle, operation: 'list' | 'retry' | 'other'): number {
+function count(sandbox: Sandbox, operation: 'list' | 'retry' | 'other'): number {
   return Object.values(sandbox.stats.requests[operation]).reduce((sum, calls) => sum + calls, 0)
 }
 
-function isSuccessful(sandbox: Handle, id: string): boolean {
+function isSuccessful(sandbox: Sandbox, id: string): boolean {
   return sandbox.record(id)?.status === 'successful'
 }
 
@@ -162,7 +162,7 @@ interface Retry {
   at: number
 }
 
-function retries(sandbox: Handle): Retry[] {
+function retries(sandbox: Sandbox): Retry[] {
   return sandbox
     .requestLog()
     .filter(({ operation }) => operation === 'retry')
@@ -180,7 +180,7 @@ function outcomesOf({ daemon }: Play): ReadonlyMap<string, number> {
 }
 
 /** Each retry that the platform took has one outcome; those of others have none. */
-function wrongsOfOutcomes(sandbox: Handle, told: number, { id, why, raced }: Planted): string[] {
+function wrongsOfOutcomes(sandbox: Sandbox, told: number, { id, why, raced }: Planted): string[] {
   const taken = Math.max(0, sandbox.acceptedRetries(id) - (raced === true ? 1 : 0))
   return told === taken ? [] : [`${why}: ${told} outcomes reported of ${taken} retries`]
 }
@@ -203,7 +203,7 @@ function violationsOf(play: Play, planted: readonly Planted[]): string[] {
   ]
 }
 
-function wrongsOfRecord(sandbox: Handle, { id, why, fate, accepted }: Planted): string[] {
+function wrongsOfRecord(sandbox: Sandbox, { id, why, fate, accepted }: Planted): string[] {
   const times = sandbox.acceptedRetries(id)
   const most = fate === 'untouched' ? 0 : accepted
   return times <= most ? [] : [`${why}: accepted ${times} times, not ${most}`]

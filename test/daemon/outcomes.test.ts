@@ -8,7 +8,7 @@ const minuteMs = 60_000
 
 function seed({ clock, sandbox }: Day, count: number, ageMs = 12 * hourMs): string[] {
   const now = clock.now()
-  return sandbox.seed({ count, from: now - ageMs - count * 1000, to: now - ageMs, attempts: 1, subscriptions: 1 }).ids()
+  return sandbox.seed({ count, from: now - ageMs - count * 1000, to: now - ageMs, attempts: 1, subscriptions: 1 })
 }
 
 /** When PATCHes came, in ms of the clock. */

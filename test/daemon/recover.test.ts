@@ -35,7 +35,7 @@ test('a record that keeps failing backs off, and is exhausted at the limit', asy
   await using day = await beginDay()
   day.sandbox.receiver.fail({ status: 500 })
   const now = day.clock.now()
-  const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 }).ids()
+  const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 })
   await day.start({ RECONCILER_RETRY_MAX_ATTEMPTS: '4' })
   const sent: number[] = [day.sandbox.acceptedRetries(id)]
   for (let turn = 0; turn < 20; turn += 1) {
@@ -54,7 +54,7 @@ test('a record that keeps failing backs off, and is exhausted at the limit', asy
 test('a retry that the platform refuses is no try: refusals never park a record', async () => {
   await using day = await beginDay()
   const now = day.clock.now()
-  const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 }).ids()
+  const [id = ''] = day.sandbox.seed({ count: 1, from: now - 20 * hourMs, to: now - 12 * hourMs, attempts: 1 })
   day.sandbox.faults.set({ operation: 'retry', count: 6, fault: { kind: 'throttle', retryAfter: 'absent' } })
   await day.start({
     RECONCILER_RETRY_MAX_ATTEMPTS: '3',

@@ -72,7 +72,7 @@ function seed(sandbox: Sandbox): { exhausted: string[] } {
     eventTypes: ['account-activated'],
     result: { responseStatusCode: 422, responsePayload: 'CANARY refused' },
   })
-  return { exhausted: exhausted.ids() }
+  return { exhausted }
 }
 
 describe('an incident', () => {
@@ -90,7 +90,7 @@ describe('an incident', () => {
       ...(await sandboxEnv(sandbox)),
       RECONCILER_INSTANCE_NAME: 'payments-eu',
       RECONCILER_SCHEDULE_CRON: '* * * * * *',
-      RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl,
+      RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl,
       RECONCILER_RECEIVER_INTERVAL: '200ms',
     })
     await daemon.said('full_sweep_completed')

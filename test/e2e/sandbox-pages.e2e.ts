@@ -18,7 +18,7 @@ const rounds = 100
 
 function filled(count: number): Store {
   const store = createStore()
-  const context = { seed: 1, zone: createZone('UTC'), now: to, ids: createSequence(1) }
+  const context = { zone: createZone('UTC'), now: to, ids: createSequence(1) }
   store.add(seedRecords({ count, from, to, failed: 0.6, processing: 0.1 }, context))
   return store
 }

@@ -80,7 +80,7 @@ describe('plan', () => {
   test('says that the receiver holds all back; with retries off it plans as if they were on, and says so', async () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 7)
-    const health = { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl }
+    const health = { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl }
     expect((await runCommand(['plan'], { env: await envOf(sandbox, health) })).out).toContain('retried now: 7')
     sandbox.receiver.down()
     const down = await runCommand(['plan'], { env: await envOf(sandbox, health) })
@@ -194,7 +194,7 @@ describe('check', () => {
     const { certificateFile } = await testKeys()
     const env = await envOf(sandbox, {
       RECONCILER_AUTH_CERTIFICATE_FILE: certificateFile,
-      RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl,
+      RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl,
     })
     const { code, out } = await runCommand(['check', '--json'], { env })
     const document = JSON.parse(out) as { steps: { step: string; verdict: string }[] }
@@ -256,7 +256,7 @@ describe('check', () => {
   test('a receiver that is down: 1; a server clock that is wrong: a warning', async () => {
     await using sandbox = await startPlatform({ skewMs: 90_000 })
     sandbox.receiver.down()
-    const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl })
+    const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl })
     const { code, out } = await runCommand(['check'], { env })
     expect(code).toBe(1)
     expect(out).toMatch(/\nwarning +clock skew +identity host (?:89|90)\.\d s ahead, platform (?:89|90)\.\d s ahead/)

@@ -422,7 +422,7 @@ describe('what a command says of the platform', () => {
 
   test('print-config and check: no query of receiver.healthUrl', async () => {
     await using sandbox = await startPlatform()
-    const { healthUrl } = sandbox.receiver
+    const { receiverHealthUrl: healthUrl } = sandbox
     const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: `${healthUrl}?token=CANARY` })
     for (const [command = '', shown = ''] of [
       ['print-config', `${healthUrl}?(hidden)`],

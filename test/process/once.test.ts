@@ -249,7 +249,7 @@ describe.concurrent('a receiver that is down', () => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 25)
     sandbox.receiver.down()
-    const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl })
+    const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl })
     const down = await once(['--json'], env)
     expect(down.code, down.stderr).toBe(1)
     expect(reportOf(down)).toMatchObject({ blocked: 25, stoppedBy: 'receiver-down', sums: { recovered: 0 } })

@@ -24,11 +24,11 @@ test.concurrent('the schedule ticks: what fails later is found by the next tick,
   await using sandbox = await startPlatform()
   await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), ...atOnce })
   await daemon.said('full_sweep_completed')
-  const undo = sandbox.receiver.fail({ status: 503 })
+  sandbox.receiver.fail({ status: 503 })
   const ids = Array.from({ length: 3 }, () => sandbox.emit())
   await sandbox.idle()
   expect(sandbox.counts().failed).toBe(3)
-  undo()
+  sandbox.receiver.heal()
   await Promise.all(ids.map((webhookId) => daemon.said('retry_answered', { webhookId, result: 'accepted' })))
   await expect.poll(() => sandbox.counts()).toMatchObject({ failed: 0, successful: 3 })
   expect(sandbox.receiver.counts()).toMatchObject({ webhooks: 3, repeated: 0 })
@@ -170,11 +170,11 @@ test.concurrent(
     await using daemon = await startLocalDaemon({
       ...(await sandboxEnv(sandbox)),
       ...everySecond,
-      RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl,
+      RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl,
       RECONCILER_RECEIVER_INTERVAL: '200ms',
     })
     const { receiverHealth } = await daemon.said('daemon_started')
-    expect(receiverHealth).toBe(sandbox.receiver.healthUrl)
+    expect(receiverHealth).toBe(sandbox.receiverHealthUrl)
     await daemon.said('receiver_down', { level: 'warn' })
     const blocked = async (): Promise<number> =>
       (await daemon.metrics()).sum('failed_webhooks', { decision: 'blocked' })

@@ -4,7 +4,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
 import { testKeys } from '../support/keys.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
-import { claimsFor, client, errorOf, formOf, postForm, sign, start, token } from './client.ts'
+import { claimsFor, client, errorOf, formOf, postForm, sign, start } from './client.ts'
 
 test('issues a token as specified, and the API takes it', async () => {
   await using sandbox = await start()
@@ -170,14 +170,4 @@ test.each([
   await using sandbox = await start(readings)
   const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))
   expect(((await answer.json()) as { scope?: string }).scope).toBe(scope)
-})
-
-test('tokens of a reset sandbox are not those of before, though seed and clock are the same', async () => {
-  const clock = createVirtualClock(systemClock.now())
-  await using sandbox = await start({ clock })
-  const before = await token(sandbox, clock.now())
-  await sandbox.reset()
-  expect(await token(sandbox, clock.now())).not.toBe(before)
-  const answer = await fetch(`${sandbox.baseUrl}/webhooks`, { headers: { authorization: `Bearer ${before}` } })
-  expect(answer.status).toBe(401)
 })

@@ -7,7 +7,7 @@ import { createLog, type CountedLog, type Log } from '../../src/observe/log/log.
 import type { Transport } from '../../src/platform/http/http.ts'
 import { loadKey, type SigningKey } from '../../src/platform/auth/private-key.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
-import type { InProcessSandbox } from '../../sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { sandboxEnv } from './reconciler.ts'
 import { inProcessKey, inProcessTransport } from './in-process.ts'
 import { testKeys } from './keys.ts'
@@ -40,7 +40,7 @@ const env = {
 }
 
 /** Starts a daemon for this sandbox; resolves when its ops server listens. */
-export async function startDaemon(sandbox: InProcessSandbox, options: DaemonOptions): Promise<RunningDaemon> {
+export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Promise<RunningDaemon> {
   const { clock, write = () => undefined, between = (transport) => transport } = options
   const { config } = loadConfig({
     env: { ...env, ...(await sandboxEnv(sandbox)), ...options.env },

@@ -1,6 +1,6 @@
 // A daemon beside a sandbox in virtual time: a test lets it tick, lets time pass, and reads its metrics and its log.
 import type { LogLine } from './process.ts'
-import { createInProcessSandbox, type InProcessSandbox } from '../../sandbox/sandbox.ts'
+import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
 import { startDaemon, type DaemonOptions, type RunningDaemon } from './daemon.ts'
 import { testKeys } from './keys.ts'
@@ -11,7 +11,7 @@ const minuteMs = 60_000
 
 export interface Day extends AsyncDisposable {
   clock: VirtualClock
-  sandbox: InProcessSandbox
+  sandbox: Sandbox
   /** Lines of the log so far. */
   log: LogLine[]
   /** Starts it; the first tick comes with that. */
@@ -27,7 +27,7 @@ export async function beginDay(readings: ReadingsInput = {}): Promise<Day> {
   const clock = createVirtualClock()
   const log: LogLine[] = []
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await createInProcessSandbox({ clock, certificatePem, ...readings }))
+  const sandbox = starting.use(await startSandbox({ inProcess: true, clock, certificatePem, ...readings }))
   const running = starting.move()
   let daemon: RunningDaemon | undefined
 

@@ -89,5 +89,5 @@ const hourMs = 3_600_000
 /** Adds failed records that are due: some days old, last tried half a day ago. Returns their ids. */
 export function seedDue(sandbox: Sandbox, count: number): string[] {
   const now = systemClock.now()
-  return sandbox.seed({ count, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 }).ids()
+  return sandbox.seed({ count, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
 }

@@ -7,7 +7,7 @@ import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
 import { closeServer, listen } from '../../sandbox/api/http.ts'
 import type { Fault } from '../../sandbox/api/faults.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
-import type { Handle } from '../../sandbox/handle.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
 import type { ReconcilerUnderTest, Round } from './reconciler.ts'
 import { createChanger, startGateway, type Change, type Exchange } from './gateway.ts'
 import { startHttpStage, startStage } from './stage.ts'
@@ -23,7 +23,7 @@ export interface SceneOptions {
 
 export interface Scene extends AsyncDisposable {
   clock: Clock
-  sandbox: Handle
+  sandbox: Sandbox
   /** Moves the clock on. */
   advance(ms: number): Promise<void>
   /** Resolves as the promise does, while the clock goes on. */
@@ -73,9 +73,13 @@ export async function startScene(options: SceneOptions = {}): Promise<Scene> {
   const { advance, clock, run, sandbox } = stage
   const gateway = http ? starting.use(await startGateway(sandbox.baseUrl)) : createChanger()
   const now = clock.now()
-  const ids = sandbox
-    .seed({ count: records, from: now - 600 * minute, to: now - 120 * minute, attempts: 1, spread: 'even' })
-    .ids()
+  const ids = sandbox.seed({
+    count: records,
+    from: now - 600 * minute,
+    to: now - 120 * minute,
+    attempts: 1,
+    spread: 'even',
+  })
   const daemon = starting.use(
     await stage.startReconciler({
       env: { ...env, RECONCILER_PLATFORM_BASE_URL: gateway.origin ?? sandbox.baseUrl, ...options.env },
@@ -85,7 +89,7 @@ export async function startScene(options: SceneOptions = {}): Promise<Scene> {
   const running = starting.move()
 
   const isLeft = (id: string): boolean => sandbox.record(id)?.status !== 'successful'
-  const twice = (): string[] => ids.filter((id) => sandbox.receiver.deliveries(id).length > 1)
+  const twice = (): string[] => ids.filter((id) => sandbox.receiver.deliveries(id) > 1)
 
   async function round(): Promise<Round> {
     const made = await daemon.round()

@@ -5,7 +5,7 @@ import { TransportError, type HttpResponse, type Transport } from '../../src/pla
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
 import type { SigningKey } from '../../src/platform/auth/private-key.ts'
 import { assertionHeader } from '../../src/platform/wire.ts'
-import type { InProcessSandbox } from '../../sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { headersOf } from '../../sandbox/api/http.ts'
 
 /** Each way takes this long, in milliseconds of the clock. */
@@ -14,7 +14,7 @@ const wayMs = 1
 const isOver = new Error('the exchange is over')
 
 /** `hostClock` is the daemon's: it stamps the answers. */
-export function inProcessTransport({ gateway }: InProcessSandbox, hostClock: Clock): Transport {
+export function inProcessTransport({ gateway }: Sandbox, hostClock: Clock): Transport {
   return async ({ method, url, headers, body = '', timeoutMs, maxBytes, signal }) => {
     signal?.throwIfAborted()
     const ended = new AbortController()

@@ -2,7 +2,7 @@
 import { createPrivateKey } from 'node:crypto'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
 import type { Fault, FaultRule } from '../../sandbox/api/faults.ts'
-import type { Handle } from '../../sandbox/handle.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { endsOf, ibanOf, linesOfPem, numbersOfKey, type Canaries } from './canaries.ts'
 import { testKeys } from './keys.ts'
 
@@ -66,7 +66,7 @@ const receiverTexts = {
 export const plantedRecord = { requestPayload: payload, ...receiverTexts }
 
 /** A dozen records that can be recovered, and some that are odd, all with planted payloads and receiver texts. */
-export function plantRecords(sandbox: Handle, now: number): void {
+export function plantRecords(sandbox: Sandbox, now: number): void {
   const common = { eventInstant: now - 3 * hour, ...plantedRecord }
   for (let index = 0; index < 12; index += 1) {
     sandbox.addWebhook({ ...common, wire: { note: planted['a field that is unknown'] } })

@@ -12,7 +12,7 @@ import { loadKey, type SigningKey } from '../../src/platform/auth/private-key.ts
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
 import type { Outcome } from '../../src/reconcile/confirm/evidence.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
-import type { Handle } from '../../sandbox/handle.ts'
+import { platformEnv, type Sandbox } from '../../sandbox/sandbox.ts'
 import { testKeys } from './keys.ts'
 
 /** Rarely: on a virtual clock each look costs, and a day has 86,400 seconds. */
@@ -46,16 +46,9 @@ export interface ReconcilerTestOptions {
 }
 
 /** What the daemon's environment must hold to work with a sandbox. */
-export async function sandboxEnv(sandbox: Handle): Promise<Record<string, string>> {
+export async function sandboxEnv(sandbox: Sandbox): Promise<Record<string, string>> {
   const { privateKeyFile } = await testKeys()
-  return {
-    RECONCILER_PLATFORM_BASE_URL: sandbox.baseUrl,
-    RECONCILER_AUTH_AUTH_URL: sandbox.authUrl,
-    RECONCILER_AUTH_REALM: sandbox.realm,
-    RECONCILER_AUTH_CLIENT_ID: sandbox.clientId,
-    RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
-    RECONCILER_INSTANCE_NAME: 'test',
-  }
+  return { ...platformEnv(sandbox, privateKeyFile), RECONCILER_INSTANCE_NAME: 'test' }
 }
 
 interface Way {
@@ -77,7 +70,7 @@ function overHttp(config: Config, clock: Clock): Way {
 }
 
 export async function startReconciler(
-  sandbox: Handle,
+  sandbox: Sandbox,
   options: ReconcilerTestOptions = {},
 ): Promise<ReconcilerUnderTest> {
   const clock = options.clock ?? systemClock

@@ -4,8 +4,8 @@ import { loadConfig } from '../../src/config/load.ts'
 import { runDaemon } from '../../src/daemon.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
-import type { InProcessSandbox } from '../../sandbox/sandbox.ts'
-import { createInProcessSandbox } from '../../sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { startSandbox } from '../../sandbox/sandbox.ts'
 import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
 import { createLeaseHost, createLeaseStore, type LeaseHost, type LeaseStore } from './lease-store.ts'
 import { keepingLog } from './log.ts'
@@ -37,7 +37,7 @@ export interface Term {
 
 export interface Replicas extends AsyncDisposable {
   clock: VirtualClock
-  sandbox: InProcessSandbox
+  sandbox: Sandbox
   store: LeaseStore
   all: readonly Replica[]
   patches: readonly Patch[]
@@ -69,7 +69,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
   const { privateKeyPem, publicKeyPem } = quickKeys()
   const key = inProcessKey(privateKeyPem)
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await createInProcessSandbox({ clock, certificatePem: publicKeyPem }))
+  const sandbox = starting.use(await startSandbox({ inProcess: true, clock, certificatePem: publicKeyPem }))
   const all: Replica[] = []
   const patches: Patch[] = []
   const terms: Term[] = []

@@ -2,9 +2,8 @@
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
-import type { Handle } from '../../sandbox/handle.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
-import { createInProcessSandbox, startSandbox } from '../../sandbox/sandbox.ts'
+import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { startReconciler, type ReconcilerUnderTest } from './reconciler.ts'
 import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
 import { testKeys } from './keys.ts'
@@ -25,7 +24,7 @@ export interface Stage extends AsyncDisposable {
   clock: Clock
   /** A call may reach the platform so much later than the daemon decided it, by the platform's clock. */
   lateByMs: number
-  sandbox: Handle
+  sandbox: Sandbox
   /** Resolves as the promise does, while the clock goes on. */
   run<T>(work: Promise<T>): Promise<T>
   /** Moves the clock on. */
@@ -43,7 +42,7 @@ export interface StageOptions {
 export async function startStage({ sandbox: options, startAt }: StageOptions = {}): Promise<Stage> {
   const clock = createVirtualClock(startAt)
   const { privateKeyPem, publicKeyPem } = quickKeys()
-  const sandbox = await createInProcessSandbox({ ...completed(clock, publicKeyPem), ...options })
+  const sandbox = await startSandbox({ inProcess: true, ...completed(clock, publicKeyPem), ...options })
   return {
     clock,
     // Date headers give whole seconds, so the daemon knows the time to about half of one.

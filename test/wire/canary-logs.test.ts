@@ -44,7 +44,7 @@ async function envOf(sandbox: Sandbox, encrypted: string): Promise<Record<string
     RECONCILER_LOG_LEVEL: 'trace',
     RECONCILER_AUDIT_ENABLED: 'true',
     RECONCILER_CONTROL_TOKEN: token,
-    RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiver.healthUrl,
+    RECONCILER_RECEIVER_HEALTH_URL: sandbox.receiverHealthUrl,
     RECONCILER_SCHEDULE_CRON: '* * * * * *',
     RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '200',
     RECONCILER_RETRY_BACKOFF_INITIAL: '100ms',

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createLog, type Log } from '../../src/observe/log/log.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
-import { createInProcessSandbox } from '../../sandbox/sandbox.ts'
+import { startSandbox } from '../../sandbox/sandbox.ts'
 import { endsOf, findCanaries, type Canaries } from '../support/canaries.ts'
 import { startDaemon } from '../support/daemon.ts'
 import { testKeys } from '../support/keys.ts'
@@ -40,7 +40,7 @@ async function badDay(logLevel: string, between?: (transport: Transport, log: Lo
   const secrets = collectSecrets(pem, encrypted)
   const clock = createVirtualClock()
   const written: string[] = []
-  await using sandbox = await createInProcessSandbox({ clock, certificatePem })
+  await using sandbox = await startSandbox({ inProcess: true, clock, certificatePem })
   plantRecords(sandbox, clock.now())
   sandbox.faults.set(secrets.watch)
   const env = {

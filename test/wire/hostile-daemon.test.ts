@@ -1,7 +1,7 @@
 // The whole daemon through a bad day: with any trouble of the platform it stays up, answers its probes, counts what it sees, and goes on.
 import { describe, expect, test } from 'vitest'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
-import { createInProcessSandbox, type InProcessSandbox } from '../../sandbox/sandbox.ts'
+import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { startDaemon, type RunningDaemon } from '../support/daemon.ts'
 import { testKeys } from '../support/keys.ts'
 import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
@@ -15,7 +15,7 @@ const hour = 3_600_000
 
 interface Day extends AsyncDisposable {
   clock: VirtualClock
-  sandbox: InProcessSandbox
+  sandbox: Sandbox
   daemon: RunningDaemon
   /** Ticks in a time that goes on, until it is so. */
   until(isSo: () => boolean | Promise<boolean>): Promise<void>
@@ -25,7 +25,7 @@ async function begin(): Promise<Day> {
   const { certificatePem } = await testKeys()
   const clock = createVirtualClock()
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await createInProcessSandbox({ clock, certificatePem }))
+  const sandbox = starting.use(await startSandbox({ inProcess: true, clock, certificatePem }))
   const now = clock.now()
   sandbox.seed({ count: 60, from: now - 20 * hour, to: now - 2 * hour, attempts: 1 })
   const daemon = starting.use(await startDaemon(sandbox, { clock, env }))

@@ -6,8 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { daemonEnv } from '../../sandbox/daemon-env.ts'
-import { startSandbox } from '../../sandbox/sandbox.ts'
+import { daemonEnv, startSandbox } from '../../sandbox/sandbox.ts'
 import { systemClock as clock } from '../../src/runtime/clock.ts'
 
 const maxMs = 60_000

@@ -157,7 +157,7 @@ export const incidents: readonly Incident[] = [
     severity: 'critical',
     // CircuitOpen (15 min) and OldestFailedTooOld (25 min).
     holdSeconds: 108,
-    env: ({ receiver }) => ({ ...eager, RECONCILER_RECEIVER_HEALTH_URL: receiver.healthUrl }),
+    env: ({ receiverHealthUrl }) => ({ ...eager, RECONCILER_RECEIVER_HEALTH_URL: receiverHealthUrl }),
     break: takeReceiverDown,
     mend: bringReceiverUp,
   },

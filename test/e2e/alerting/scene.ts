@@ -91,7 +91,7 @@ export async function startScene({ instance, platform = {}, env }: SceneOptions,
     sandbox,
     fail(count) {
       const now = systemClock.now()
-      return sandbox.seed({ count, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 }).ids()
+      return sandbox.seed({ count, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
     },
     failForHours() {
       const now = systemClock.now()

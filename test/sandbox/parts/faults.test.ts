@@ -57,10 +57,9 @@ test('a rule for certain webhooks hits these alone, in upper and lower case', ()
   ])
 })
 
-test('rules are added, replaced and counted', () => {
+test('rules are replaced, and their hits are counted', () => {
   const faults = createFaults(createSequence(1))
-  faults.add({ operation: 'list', fault: latency })
-  faults.add({ operation: 'retry', fault: { kind: 'wrong-id' } })
+  faults.set({ operation: 'list', fault: latency }, { operation: 'retry', fault: { kind: 'wrong-id' } })
   expect(faults.draw(requestOf('list'))).toEqual([latency])
   expect(faults.draw(requestOf('retry'))).toEqual([{ kind: 'wrong-id' }])
   faults.set()
