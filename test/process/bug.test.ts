@@ -13,16 +13,16 @@ const thrown = `process.on('SIGUSR2', () => { throw Object.assign(new TypeError(
 const rejected = `process.on('SIGUSR2', () => { void Promise.reject(new RangeError(${JSON.stringify(secret)}, { cause: new Error(${JSON.stringify(secret)}) })) })`
 const noError = `process.on('SIGUSR2', () => { void Promise.reject(${JSON.stringify(secret)}) })`
 
-/** Puts a function that throws in place of one of ours, when the daemon's part of the bundle is loaded. */
+/** Puts a function that throws in place of one of ours, when its part of the bundle is loaded. */
 function broken(file: string, name: string): string {
   return whenLoaded(
-    'daemon.cjs',
+    `src/${file}`,
     `const [before, after] = source.split('// src/${file}\\n')
       // The bundler numbers names that stand in several files.
       const throwing = 'function $1() { throw new TypeError(${JSON.stringify(secret)}) }; function whole$1('
       const changed = after.replace(/function (${name}(?:\\$\\d+)?)\\(/, throwing)
       if (changed === after) throw new Error('no function ${name} in ${file}')
-      return script(before + changed)`,
+      return load(before + changed)`,
   )
 }
 

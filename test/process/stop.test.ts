@@ -131,9 +131,9 @@ describe.concurrent('before it works', () => {
     const early = await folder.write(
       'early.mjs',
       whenLoaded(
-        'daemon.cjs',
+        'src/daemon.ts',
         `process.kill(process.pid, 'SIGTERM')
-        return script(source)`,
+        return load(source)`,
       ),
     )
     await using program = startProgram(['run'], {

@@ -1,15 +1,15 @@
 // Preloads (`node --import`) that stand between the program and a file of its bundle that is being loaded.
 
 /**
- * @param file as it is called in dist/
- * @param body statements with `source`, the file's text, and `script`, which makes the script of a text; they return the script
+ * @param file of the sources: `src/daemon.ts`
+ * @param body statements with `source`, the text of the file of the bundle that it is in, and `load`, which loads a text as that file
  */
 export function whenLoaded(file: string, body: string): string {
-  return `import vm from 'node:vm'
-    const { Script } = vm
-    vm.Script = function (source, options) {
-      const script = (text) => new Script(text, options)
-      if (!options.filename.endsWith('/${file}')) return script(source)
+  return `import Module from 'node:module'
+    const { _compile } = Module.prototype
+    Module.prototype._compile = function (source, ...how) {
+      const load = (text) => _compile.call(this, text, ...how)
+      if (!source.includes('// ${file}\\n')) return load(source)
       ${body}
     }`
 }

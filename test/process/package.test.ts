@@ -1,0 +1,36 @@
+// The npm package: the program and its papers alone, installed by itself without another package, and it runs.
+import { execFileSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { makeFolder, runProgram } from '../support/process.ts'
+
+const root = join(import.meta.dirname, '../..')
+
+interface Packed {
+  filename: string
+  files: { path: string }[]
+}
+
+test('it has at most 20 files, installs as one package, and runs', async () => {
+  await using folder = await makeFolder()
+  const npm = (...args: string[]): string =>
+    execFileSync('npm', [...args, '--ignore-scripts', '--offline', '--no-audit', '--cache', join(folder.path, 'npm')], {
+      cwd: root,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+  const [packed] = JSON.parse(npm('pack', '--json', '--pack-destination', folder.path)) as Packed[]
+  const paths = packed?.files.map(({ path }) => path) ?? []
+  expect(paths.length).toBeLessThanOrEqual(20)
+  expect(paths.filter((path) => !/^(?:dist\/|README\.md$|LICENSE$|package\.json$)/.test(path))).toEqual([])
+
+  const prefix = join(folder.path, 'prefix')
+  npm('install', '--global', '--prefix', prefix, join(folder.path, packed?.filename ?? ''))
+  const installed = join(prefix, 'lib/node_modules')
+  expect(readdirSync(installed)).toEqual(['webhook-reconciler'])
+  expect(readdirSync(join(installed, 'webhook-reconciler'))).not.toContain('node_modules')
+  const script = join(prefix, 'bin/webhook-reconciler')
+  const run = async (...words: string[]): Promise<unknown> => (await runProgram(words, { script, env: {} })).code
+  expect([await run('version'), await run('--help'), await run('check')]).toEqual([0, 0, 78])
+})
