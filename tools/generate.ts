@@ -3,12 +3,12 @@
 // With --check it writes nothing and fails naming what is stale.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import ts from 'typescript'
 import { Scalar, stringify } from 'yaml'
 import { z } from 'zod'
 import type { Key } from '../src/config/key.ts'
 import { keys, schema } from '../src/config/schema.ts'
-import type { LogEvent } from '../src/observe/log/log-event.ts'
-import { logEvents } from '../src/observe/log/log-events.ts'
+import { logEvents, type LogEvent } from '../src/observe/log/log-events.ts'
 import { ruleTable } from '../src/reconcile/reasons.ts'
 import { gateNames, gateTable } from '../src/reconcile/retry/gates.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../src/observe/metrics.ts'
@@ -150,16 +150,39 @@ function gatesTable(): string {
   return markdownTable(['Gate', 'Blocks', 'Why', 'What to do'], rows)
 }
 
+/** The fields of each log event, as the compiler sees them. */
+export function logFields(): ReadonlyMap<string, readonly string[]> {
+  const root = join(import.meta.dirname, '..')
+  const file = join(root, 'src/observe/log/log-events.ts')
+  const { options } = ts.parseJsonConfigFileContent({ extends: './tsconfig.json', include: [] }, ts.sys, root)
+  const program = ts.createProgram([file], options)
+  const checker = program.getTypeChecker()
+  const source = program.getSourceFile(file)
+  const module = source && checker.getSymbolAtLocation(source)
+  const fields = module && checker.getExportsOfModule(module).find(({ name }) => name === 'LogFields')
+  const events = fields === undefined ? [] : checker.getDeclaredTypeOfSymbol(fields).getProperties()
+  return new Map(
+    events.map((event) => [
+      event.name,
+      checker
+        .getTypeOfSymbol(event)
+        .getProperties()
+        .map(({ name }) => name)
+        .sort(),
+    ]),
+  )
+}
+
 function logEventsTable(): string {
-  const rows = Object.entries<LogEvent>(logEvents).map(([id, { fields, levels, meaning }]) => [
+  const fields = logFields()
+  const rows = Object.entries<LogEvent>(logEvents).map(([id, [levels, message, meaning]]) => [
     `\`${id}\``,
     levels.join(', '),
-    Object.keys(fields)
-      .map((field) => `\`${field}\``)
-      .join(', '),
+    message,
+    (fields.get(id) ?? []).map((field) => `\`${field}\``).join(', '),
     meaning,
   ])
-  return markdownTable(['Event', 'Level', 'Fields', 'Meaning'], rows)
+  return markdownTable(['Event', 'Level', 'Message', 'Fields', 'Meaning'], rows)
 }
 
 /** The alert rules as an object of the Prometheus Operator: the file indented, so that its comments stay. */

@@ -55,8 +55,8 @@ export type AuditLine =
   /** The operator ended the cooldowns of so many circuits. */
   | { action: 'probe'; circuits: number }
 
-function subjectOf({ attempt, eventId, eventType, id, subscriptionId }: RetryEvent | OutcomeEvent): Subject {
-  return { webhookId: id, eventId, subscriptionId, eventType, attempt }
+function subjectOf({ attempt, eventId, eventType, subscriptionId, webhookId }: RetryEvent | OutcomeEvent): Subject {
+  return { webhookId, eventId, subscriptionId, eventType, attempt }
 }
 
 /** The line that an event gives; undefined for all others, and for a retry that was never sent. `asked` replaces the rule. */
@@ -72,7 +72,7 @@ export function auditLine(event: TelemetryEvent, asked?: 'asked-for'): AuditLine
   }
   if (event.type !== 'retry' || !event.answer.sent) return undefined
   const { found, lost, reason, result } = event.answer
-  const why = asked ?? event.because
+  const why = asked ?? event.why
   return {
     action: 'retry',
     ...subjectOf(event),

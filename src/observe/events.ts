@@ -22,4 +22,6 @@ export type TelemetryEvent =
   | SweeperEvent
   | LeadershipEvent
 
+export type FactOf<Type extends TelemetryEvent['type']> = Extract<TelemetryEvent, { type: Type }>
+
 export type Emit = (event: TelemetryEvent) => void

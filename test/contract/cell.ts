@@ -60,7 +60,8 @@ export async function startPlay(cell: PartialCell, more: Aspect = {}, start = st
   const { sandbox } = stage
   const lies: string[] = []
   const hear = (fact: TelemetryEvent): void => {
-    if (fact.type === 'outcome' && fact.outcome === 'recovered' && !isSuccessful(sandbox, fact.id)) lies.push(fact.id)
+    if (fact.type === 'outcome' && fact.outcome === 'recovered' && !isSuccessful(sandbox, fact.webhookId))
+      lies.push(fact.webhookId)
   }
   const daemon = started.use(await startDaemon(stage, aspect, hear))
   const running = started.move()
@@ -173,7 +174,7 @@ function retries(sandbox: Sandbox): Retry[] {
 function outcomesOf({ daemon }: Play): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
   for (const fact of daemon.facts) {
-    const id = fact.type === 'outcome' ? fact.id.toLowerCase() : undefined
+    const id = fact.type === 'outcome' ? fact.webhookId.toLowerCase() : undefined
     if (id !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1)
   }
   return counts

@@ -61,7 +61,7 @@ async function recover(scenario: Scenario, check: (books: Books) => void): Promi
     await play.advance(restMs)
   }
   const told = new Map(ids.map((id): [string, Outcome[]] => [id, []]))
-  for (const fact of daemon.facts) if (fact.type === 'outcome') told.get(fact.id)?.push(fact.outcome)
+  for (const fact of daemon.facts) if (fact.type === 'outcome') told.get(fact.webhookId)?.push(fact.outcome)
   expect(play.lies).toEqual([])
   expect(sandbox.counts()).toMatchObject({ successful: others + records, failed: 0, processing: 0 })
   expect(sandbox.receiver.counts()).toMatchObject({ webhooks: records, repeated: 0 })
@@ -121,7 +121,7 @@ test('records without an event id, many in one second, behind short pages and no
   await round(play)
   expect(ids.map((id) => sandbox.record(id)?.status)).toEqual(ids.map(() => 'successful'))
   const recovered = daemon.facts.flatMap((fact) =>
-    fact.type === 'outcome' && fact.outcome === 'recovered' ? [fact.id] : [],
+    fact.type === 'outcome' && fact.outcome === 'recovered' ? [fact.webhookId] : [],
   )
   expect(recovered.sort()).toEqual([...ids].sort())
 })

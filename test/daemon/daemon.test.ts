@@ -79,7 +79,7 @@ describe('the commands of the operator', () => {
     await scene.clock.settle()
     expect(scene.control()?.probe()).toEqual({ circuits: 0, underWay: 0 })
     expect(scene.facts.at(-1)).toEqual({ type: 'operator', command: 'probe', circuits: 0 })
-    expect(scene.lines.find(({ event }) => event === 'operator_probed')?.fields).toEqual({ circuits: 0 })
+    expect(scene.lines.find(({ event }) => event === 'operator_probed')?.fields).toMatchObject({ circuits: 0 })
     await scene.end()
   })
 })
@@ -155,7 +155,9 @@ describe('an accepted retry', () => {
     expect(scene.server().status()).toMatchObject({ awaiting: 1, failed: { due: 0 } })
     record = { ...failedRecord, status: 'successful', numberOfAttempts: 2, lastAttemptDateTime: '2026-01-15T12:00:00' }
     await scene.clock.advance(10_000)
-    expect(scene.facts).toContainEqual(expect.objectContaining({ type: 'outcome', outcome: 'recovered', id }))
+    expect(scene.facts).toContainEqual(
+      expect.objectContaining({ type: 'outcome', outcome: 'recovered', webhookId: id }),
+    )
     expect(scene.server().status().awaiting).toBe(0)
     await scene.end()
   })

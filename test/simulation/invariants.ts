@@ -63,7 +63,7 @@ interface Sweep {
 /** Ids as they are written here, in any case of the platform's. */
 function inLowerCase(fact: TelemetryEvent): TelemetryEvent {
   if (fact.type !== 'retry' && fact.type !== 'outcome') return fact
-  return { ...fact, id: fact.id.toLowerCase() }
+  return { ...fact, webhookId: fact.webhookId.toLowerCase() }
 }
 
 export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
@@ -220,13 +220,14 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
   }
 
   function outcome(fact: Extract<TelemetryEvent, { type: 'outcome' }>): void {
-    const record = platform.records.get(fact.id)
+    const record = platform.records.get(fact.webhookId)
     books[fact.outcome] += 1
     if (isFull()) held()
     if (fact.outcome === 'recovered' && record?.status !== 'successful') {
-      violate('untrue', `says that ${fact.id} is recovered, which is ${record?.status ?? 'unknown'}`)
+      violate('untrue', `says that ${fact.webhookId} is recovered, which is ${record?.status ?? 'unknown'}`)
     }
-    if (!knowledge.owed().has(fact.id)) violate('books', `reports an outcome of ${fact.id} that it does not owe`)
+    if (!knowledge.owed().has(fact.webhookId))
+      violate('books', `reports an outcome of ${fact.webhookId} that it does not owe`)
   }
 
   /** A record that was due, free to go and known, and that was not retried through two whole sweeps. */
@@ -336,7 +337,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     fact(told) {
       const fact = inLowerCase(told)
       if (fact.type === 'outcome') {
-        trace.note(`${name} outcome ${fact.id.slice(0, 8)} ${fact.outcome}`)
+        trace.note(`${name} outcome ${fact.webhookId.slice(0, 8)} ${fact.outcome}`)
         outcome(fact)
       } else if (fact.type === 'circuit') {
         trace.note(`${name} circuit ${fact.subscriptionId.slice(0, 8)} ${fact.to}`)

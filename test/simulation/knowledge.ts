@@ -211,7 +211,7 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
     },
     fact(fact) {
       if (fact.type === 'retry') {
-        const known = of(fact.id)
+        const known = of(fact.webhookId)
         // It ended with a refused token, or no other token could be had for the replay.
         if (known.mayReplay) refuse(known)
         else if (!fact.answer.sent) {
@@ -221,10 +221,10 @@ export function createKnowledge(options: KnowledgeOptions): Knowledge {
         }
         known.mayReplay = false
         if (fact.answer.result === 'platform-error' && known.owed === undefined)
-          failures.push({ id: fact.id, until: timeline.now() + options.probeTimeoutMs })
+          failures.push({ id: fact.webhookId, until: timeline.now() + options.probeTimeoutMs })
       } else if (fact.type === 'outcome') {
-        const known = of(fact.id)
-        owed.delete(fact.id)
+        const known = of(fact.webhookId)
+        owed.delete(fact.webhookId)
         known.owed = undefined
         known.views = known.views.slice(-1)
         if (fact.outcome !== 'recovered') return

@@ -99,7 +99,7 @@ export function watchedBacklog(options: TestBacklogOptions = {}): WatchedBacklog
     backlog,
     settled,
     freed,
-    outcomes: () => settled.map(({ id, outcome }) => [id, outcome]),
+    outcomes: () => settled.map(({ webhookId: id, outcome }) => [id, outcome]),
     offsets: () => settled.flatMap(({ timeOffsetMs }) => timeOffsetMs ?? []),
   }
 }

@@ -12,7 +12,7 @@ export type FactOf<Type extends FactType> = Extract<TelemetryEvent, { type: Type
 /** A full sweep that saw the whole, empty window. */
 export function sweepReport(changes: Partial<SweepReport> = {}): SweepReport {
   return {
-    id: 'abcd1234',
+    sweepId: 'abcd1234',
     kind: 'full',
     continued: false,
     result: 'complete',
@@ -50,12 +50,12 @@ export function failedSweep(
 export function retryFact(answer: FactOf<'retry'>['answer']): FactOf<'retry'> {
   return {
     type: 'retry',
-    id: webhookId,
+    webhookId,
     eventId,
     subscriptionId,
     eventType: 'account-activated',
     attempt: 2,
-    because: 'due',
+    why: 'due',
     answer,
   }
 }
@@ -64,7 +64,7 @@ export function retryFact(answer: FactOf<'retry'>['answer']): FactOf<'retry'> {
 export function outcomeFact(changes: Partial<FactOf<'outcome'>> = {}): FactOf<'outcome'> {
   return {
     type: 'outcome',
-    id: webhookId,
+    webhookId,
     eventId,
     subscriptionId,
     eventType: 'account-activated',
@@ -94,6 +94,7 @@ export function tokenRefused(
     reason: 'unauthorized',
     oauthError: 'invalid_client',
     description: 'no such client',
+    code: undefined,
     retryInMs: 1234.5,
     tokenHeld: false,
     ...changes,
@@ -113,7 +114,7 @@ export const everyFact = {
   sweep: sweepFact(),
   'slice-skipped': { type: 'slice-skipped', sweepId: 'abcd1234', span: { from: 60, to: 61 }, reason: 'timeout' },
   unreadable: { type: 'unreadable', sweepId: 'abcd1234', rows: [{ unreadable: true, id: webhookId, field: 'status' }] },
-  unexpected: { type: 'unexpected', sweepId: 'abcd1234', time: 2, status: 3 },
+  unexpected: { type: 'unexpected', sweepId: 'abcd1234', wrongTime: 2, wrongStatus: 3 },
   'early-at-limit': { type: 'early-at-limit', sweepId: 'abcd1234', records: 4 },
   expired: { type: 'expired', records: 5 },
   outcome: outcomeFact(),

@@ -1,7 +1,6 @@
 // A log that keeps what it is given, by event id.
 import type { CountedLog } from '../../src/observe/log/log.ts'
-import type { LogLevel } from '../../src/observe/log/log-event.ts'
-import { logEvents, type LogEventId } from '../../src/observe/log/log-events.ts'
+import { logEvents, type LogEventId, type LogLevel } from '../../src/observe/log/log-events.ts'
 
 export interface Line {
   event: LogEventId
@@ -11,8 +10,8 @@ export interface Line {
 
 export function keepingLog(keep: (line: Line) => void): CountedLog {
   return {
-    event(event, fields, level: LogLevel = logEvents[event].levels[0]) {
-      keep({ event, level, fields })
+    event(event, fields, level: LogLevel = logEvents[event][0][0]) {
+      keep({ event, level, fields: { ...fields } })
     },
     countLines: () => undefined,
   }

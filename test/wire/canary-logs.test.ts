@@ -3,8 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import type { LogEvent } from '../../src/observe/log/log-event.ts'
-import { logEvents } from '../../src/observe/log/log-events.ts'
+import { logFields } from '../../tools/generate.ts'
 import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { findCanaries } from '../support/canaries.ts'
 import { runCommand } from '../support/command.ts'
@@ -24,15 +23,15 @@ import {
 } from '../support/planted.ts'
 import { get, makeFolder, startDaemon, type LogLine } from '../support/process.ts'
 
-const events: Readonly<Record<string, LogEvent>> = logEvents
+const events = logFields()
 const everyLine = ['level', 'time', 'instance', 'event', 'msg']
 
 /** What is reported that the closed set does not know. */
 function strangeIn(lines: readonly LogLine[]): string[] {
   return lines.flatMap(({ event, ...fields }) => {
-    const known = [...everyLine, ...Object.keys(events[event]?.fields ?? {})]
+    const known = [...everyLine, ...(events.get(event) ?? [])]
     const strange = Object.keys(fields).filter((name) => !known.includes(name))
-    return events[event] === undefined ? [event] : strange.map((name) => `${event}: ${name}`)
+    return !events.has(event) ? [event] : strange.map((name) => `${event}: ${name}`)
   })
 }
 

@@ -437,8 +437,8 @@ describe('filters that are ignored', () => {
     expect(strangers.map((id) => sandbox.acceptedRetries(id))).toEqual(strangers.map(() => 0))
     expect(sandbox.stats.retries.invalidStatus).toBe(0)
     const facts = scene.daemon.facts.filter((fact) => fact.type === 'unexpected')
-    expect(Math.max(...facts.map(({ time }) => time))).toBeGreaterThanOrEqual(unexpected.time)
-    expect(Math.max(...facts.map(({ status }) => status))).toBe(unexpected.status)
+    expect(Math.max(...facts.map(({ wrongTime }) => wrongTime))).toBeGreaterThanOrEqual(unexpected.time)
+    expect(Math.max(...facts.map(({ wrongStatus }) => wrongStatus))).toBe(unexpected.status)
   })
 })
 

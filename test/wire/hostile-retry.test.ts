@@ -18,7 +18,7 @@ function retryFacts(
 ): { id: string; result: RetryResult; reason: Reason; found: FoundStatus | undefined }[] {
   return scene.daemon.facts.flatMap((fact) =>
     fact.type === 'retry'
-      ? [{ id: fact.id, result: fact.answer.result, reason: fact.answer.reason, found: fact.answer.found }]
+      ? [{ id: fact.webhookId, result: fact.answer.result, reason: fact.answer.reason, found: fact.answer.found }]
       : [],
   )
 }

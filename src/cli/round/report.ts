@@ -64,7 +64,7 @@ export function createRetryTally(): RetryTally {
   const lost = new Set<string>()
 
   return {
-    retried({ answer, eventId, eventType, id, subscriptionId }) {
+    retried({ answer, eventId, eventType, webhookId: id, subscriptionId }) {
       if (!answer.sent) return
       const { found, result } = answer
       const known = byId.get(id)
@@ -83,7 +83,7 @@ export function createRetryTally(): RetryTally {
       })
       if (answer.lost === true && known?.outcome === undefined) lost.add(id)
     },
-    settled({ eventId, eventType, id, outcome, responseStatusCode, subscriptionId }) {
+    settled({ eventId, eventType, webhookId: id, outcome, responseStatusCode, subscriptionId }) {
       const known = byId.get(id) ?? { webhookId: id, eventId, subscriptionId, eventType, result: 'accepted' as const }
       lost.delete(id)
       byId.set(id, { ...known, outcome, responseStatusCode })

@@ -2,7 +2,6 @@
 import { formatDuration } from '../../config/duration.ts'
 import type { Config } from '../../config/schema.ts'
 import { withoutQuery } from '../../config/url.ts'
-import type { LogEventFields } from './log-events.ts'
 
 export interface Identity {
   config: Config
@@ -12,11 +11,24 @@ export interface Identity {
   nodeVersion: string
 }
 
+interface Started {
+  version: string
+  nodeVersion: string
+  port: number
+  platform: string
+  issuer: string | undefined
+  proxy?: string
+  schedule: string
+  lookback: string
+  notBefore?: string
+  selectedBy?: readonly string[]
+  receiverHealth?: string
+  circuit?: string
+  retries: string
+}
+
 /** Where the daemon points, and what it may do there. */
-export function startedFields(
-  { config, proxy, version, nodeVersion }: Identity,
-  port: number,
-): LogEventFields['daemon_started'] {
+export function startedFields({ config, proxy, version, nodeVersion }: Identity, port: number): Started {
   const { circuit, platform, receiver, retry, schedule, select, window } = config
   const selected = Object.entries(select).filter(([, names]) => names.length > 0)
   return {

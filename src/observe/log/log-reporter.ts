@@ -1,12 +1,11 @@
 // Logs events: changes of state and full sweeps that did something at info and above, repetitions and single records at debug.
 import type { Clock } from '../../runtime/clock.ts'
-import type { TelemetryEvent } from '../events.ts'
-import type { LogEventFields } from './log-events.ts'
+import type { FactOf, TelemetryEvent } from '../events.ts'
+import type { SinceLastSweep } from './log-events.ts'
 import type { Log } from './log.ts'
 import { createCondition, createLimit } from './repetition.ts'
-import type { RetryEvent } from '../../reconcile/retry/dispatcher.ts'
+import type { CallFailure } from '../../reconcile/platform-trouble.ts'
 import { sentenceOf } from '../../reconcile/reasons.ts'
-import type { OutcomeEvent } from '../../reconcile/confirm/outcomes.ts'
 import type { Outcome } from '../../reconcile/confirm/evidence.ts'
 import type { SkippedSlice } from '../../reconcile/sweep/sweep.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
@@ -14,9 +13,6 @@ import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 export interface LogReporter {
   observe(event: TelemetryEvent): void
 }
-
-type FactOf<Type extends TelemetryEvent['type']> = Extract<TelemetryEvent, { type: Type }>
-type TokenRefreshed = FactOf<'token-refreshed'>
 
 /** A larger offset of attempt times means a wrong time zone. */
 const wrongZoneMs = 600_000
@@ -29,27 +25,9 @@ const forgottenAfterMs = 3_600_000
  * Key by which two failures count as the same. Messages of the token quote the identity host and may differ each time, and
  * a network that is down shows varying codes. Each TLS code needs another remedy, so it is part of the key.
  */
-function causeOf({ failure }: SweepReport): string {
-  if (failure?.reason === 'tls') return `${failure.stage} tls ${failure.code}`
-  const isVague = failure?.stage === 'token' || failure?.code !== undefined
-  return isVague ? `${failure?.stage} ${failure?.reason}` : `${failure?.reason} ${failure?.message}`
-}
-
-function sweepFields(
-  report: SweepReport,
-): Omit<LogEventFields['sweep_failed'], 'stage' | 'reason' | 'problem' | 'advice'> {
-  return {
-    sweepId: report.id,
-    kind: report.kind,
-    result: report.result,
-    seconds: Math.round(report.seconds * 1000) / 1000,
-    slices: report.slices,
-    listed: report.listed,
-    ...Object.fromEntries(Object.entries(report.failed ?? {}).filter(([, count]) => count > 0)),
-    ...(report.continued && { continued: true }),
-    ...(report.incompleteSlices > 0 && { incompleteSlices: report.incompleteSlices }),
-    ...(report.skippedSlices > 0 && { skippedSlices: report.skippedSlices }),
-  }
+function causeOf({ code, message, reason, stage }: CallFailure): string {
+  if (reason === 'tls') return `${stage} tls ${code}`
+  return stage === 'token' || code !== undefined ? `${stage} ${reason}` : `${reason} ${message}`
 }
 
 /** `from`: local time of the platform. */
@@ -58,10 +36,8 @@ export function sliceFields({ reason, span }: SkippedSlice): { seconds: number; 
   return { seconds: span.to - span.from, from, reason }
 }
 
-type CountFields = Record<AlwaysCount | OptionalCount, number>
-
-/** Counted from one full sweep to the next. The first four are logged even when they are 0. */
-function nothingSince(): CountFields {
+/** Counted from one full sweep to the next. */
+function nothingSince(): SinceLastSweep {
   return {
     retries: 0,
     accepted: 0,
@@ -73,9 +49,6 @@ function nothingSince(): CountFields {
     circuitsClosed: 0,
   }
 }
-const optionalCounts = ['unknown', 'expired', 'circuitsOpened', 'circuitsClosed'] as const
-type OptionalCount = (typeof optionalCounts)[number]
-type AlwaysCount = 'retries' | 'accepted' | 'recovered' | 'failedAgain'
 
 const countedAs = {
   recovered: 'recovered',
@@ -109,138 +82,82 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   /** Offset of the last attempt seen. */
   let lastOffsetMs = 0
 
-  function logRetry({ answer, ...event }: RetryEvent): void {
-    if (!answer.sent) return
+  function logRetry({ answer, ...event }: FactOf<'retry'>): void {
+    const { found, lost, reason, result, sent } = answer
+    if (!sent) return
     since.retries += 1
-    if (answer.result === 'accepted') since.accepted += 1
-    log.event('retry_answered', {
-      webhookId: event.id,
-      eventId: event.eventId,
-      subscriptionId: event.subscriptionId,
-      eventType: event.eventType,
-      why: event.because,
-      explanation: sentenceOf(event.because),
-      result: answer.result,
-      reason: answer.reason,
-      found: answer.found,
-    })
+    if (result === 'accepted') since.accepted += 1
+    log.event('retry_answered', { ...event, explanation: sentenceOf(event.why), result, reason, found, lost })
   }
 
-  function logOutcome(event: OutcomeEvent): void {
+  function logOutcome(event: FactOf<'outcome'>): void {
     since[countedAs[event.outcome]] += 1
     if (event.timeOffsetMs !== undefined) logOffset(event.timeOffsetMs)
-    log.event('retry_outcome', {
-      webhookId: event.id,
-      eventId: event.eventId,
-      subscriptionId: event.subscriptionId,
-      eventType: event.eventType,
-      outcome: event.outcome,
-      sinceEventMs: Math.round(event.sinceEventMs),
-      sinceRetryMs: Math.round(event.sinceRetryMs),
-      responseStatusCode: event.responseStatusCode ?? undefined,
-    })
+    log.event('retry_outcome', event)
   }
 
-  function logCircuit({ type: _, pauseMs: exactMs, subscriptionId, to, ...judgement }: FactOf<'circuit'>): void {
+  function logCircuit(event: FactOf<'circuit'>): void {
+    const { subscriptionId, to } = event
+    const wasLogged = openCircuits.get(subscriptionId)
     if (to === 'open') {
-      const isFirst = !openCircuits.has(subscriptionId)
-      const { passes, suppressed } = isFirst ? limits.opened() : { passes: false, suppressed: undefined }
-      if (isFirst) {
+      const { passes, suppressed } = limits.opened(wasLogged === undefined)
+      if (wasLogged === undefined) {
         openCircuits.set(subscriptionId, passes)
         since.circuitsOpened += 1
       }
-      const pauseMs = exactMs === undefined ? undefined : Math.round(exactMs)
-      const responseStatusCode = judgement.responseStatusCode ?? undefined
-      const fields = { subscriptionId, pauseMs, ...judgement, responseStatusCode, suppressed }
-      log.event('circuit_opened', fields, passes ? 'warn' : 'debug')
+      log.event('circuit_opened', { ...event, suppressed }, passes ? 'warn' : 'debug')
     }
     if (to === 'closed') {
-      const { passes, suppressed } =
-        openCircuits.get(subscriptionId) === true ? limits.closed() : { passes: false, suppressed: undefined }
-      log.event('circuit_closed', { subscriptionId, suppressed }, passes ? 'info' : 'debug')
+      const { passes, suppressed } = limits.closed(wasLogged === true)
+      log.event('circuit_closed', { ...event, suppressed }, passes ? 'info' : 'debug')
       if (openCircuits.delete(subscriptionId)) since.circuitsClosed += 1
     }
   }
 
-  function logToken(event: Extract<TokenRefreshed, { result: 'success' }>): void {
-    const { expiresInSeconds } = event
-    const failures = tokenFailure.ends() || undefined
-    log.event('token_obtained', { expiresInSeconds, failures }, hadToken && failures === undefined ? 'debug' : 'info')
-    hadToken = true
-  }
-
-  function logNoToken(event: Exclude<TokenRefreshed, { result: 'success' }>): void {
-    const tlsCode = event.reason === 'tls' ? event.transportCode : undefined
+  function logToken(event: FactOf<'token-refreshed'>): void {
+    if (event.result === 'success') {
+      const failures = tokenFailure.ends() || undefined
+      log.event('token_obtained', { ...event, failures }, hadToken && failures === undefined ? 'debug' : 'info')
+      hadToken = true
+      return
+    }
+    const tlsCode = event.reason === 'tls' ? event.code : undefined
     const isNew = tokenFailure.begins([event.result, event.reason, event.oauthError, tlsCode].join(' '))
-    const fields = {
-      result: event.result,
-      reason: event.reason,
-      oauthError: event.oauthError,
-      description: event.description,
-      code: event.transportCode,
-      retryInMs: Math.round(event.retryInMs),
-      tokenHeld: event.tokenHeld,
-    }
-    if (event.result === 'rejected') log.event('token_rejected', fields, isNew ? 'error' : 'debug')
-    else log.event('token_unavailable', fields, isNew ? 'warn' : 'debug')
+    if (event.result === 'rejected') log.event('token_rejected', event, isNew ? 'error' : 'debug')
+    else log.event('token_unavailable', event, isNew ? 'warn' : 'debug')
   }
 
-  function logFailedSweep(report: SweepReport): void {
-    const { failure } = report
-    const isNew = sweepFailure.begins(causeOf(report))
-    const fields = {
-      ...sweepFields(report),
-      stage: failure?.stage,
-      reason: failure?.reason,
-      problem: failure?.message,
-      advice: failure?.advice,
-    }
-    log.event('sweep_failed', fields, isNew ? 'error' : 'debug')
+  function logSweep({ report }: FactOf<'sweep'>): void {
+    const { failed, failure, ...own } = report
+    if (failure !== undefined) {
+      const { message: problem, ...why } = failure
+      log.event('sweep_failed', { ...own, ...why, problem }, sweepFailure.begins(causeOf(failure)) ? 'error' : 'debug')
+    } else if (own.kind === 'full') logFullSweep({ ...own, ...failed })
   }
 
-  function logFullSweep(report: SweepReport): void {
+  function logFullSweep(sweep: Omit<SweepReport, 'failed' | 'failure'>): void {
     const failures = sweepFailure.ends() || undefined
     const hasWork = failures !== undefined || Object.values(since).some((n) => n > 0)
-    const isNews = hasWork || report.listed !== listed || report.result !== 'complete'
-    const isSignOfLife = clock.monotonic() - sweepLoggedAt >= signOfLifeMs
-    if (isNews || isSignOfLife) sweepLoggedAt = clock.monotonic()
-    const { retries, accepted, recovered, failedAgain } = since
-    const counts: Pick<CountFields, AlwaysCount> & Partial<CountFields> = { retries, accepted, recovered, failedAgain }
-    for (const name of optionalCounts) if (since[name] > 0) counts[name] = since[name]
-    log.event(
-      'full_sweep_completed',
-      { ...sweepFields(report), ...counts, failures },
-      isNews || isSignOfLife ? 'info' : 'debug',
-    )
+    const isNews = hasWork || sweep.listed !== listed || sweep.result !== 'complete'
+    const isSaid = isNews || clock.monotonic() - sweepLoggedAt >= signOfLifeMs
+    if (isSaid) sweepLoggedAt = clock.monotonic()
+    log.event('full_sweep_completed', { ...sweep, ...since, failures }, isSaid ? 'info' : 'debug')
     if (since.expired === 0) expiry.ends()
-    if (report.skippedSlices === 0) skipped.ends()
+    if (sweep.skippedSlices === 0) skipped.ends()
     since = nothingSince()
-    listed = report.listed
-  }
-
-  function logSweep(report: SweepReport): void {
-    if (report.result === 'failed') logFailedSweep(report)
-    else if (report.kind === 'full') logFullSweep(report)
+    listed = sweep.listed
   }
 
   function logSkipped({ sweepId, span, reason }: FactOf<'slice-skipped'>): void {
-    const isNew = skipped.begins(`${span.from} ${span.to} ${reason}`)
-    const { passes, suppressed } = isNew ? limits.skipped() : { passes: false, suppressed: undefined }
-    const fields = { sweepId, ...sliceFields({ span, reason }), suppressed }
-    log.event('slice_skipped', fields, passes ? 'warn' : 'debug')
+    const { passes, suppressed } = limits.skipped(skipped.begins(`${span.from} ${span.to} ${reason}`))
+    log.event('slice_skipped', { sweepId, ...sliceFields({ span, reason }), suppressed }, passes ? 'warn' : 'debug')
   }
 
   function logUnreadable({ rows, sweepId }: FactOf<'unreadable'>): void {
     for (const { field, id } of rows) {
-      const isNew = unreadable.begins(id ?? `without id: ${field}`)
-      const { passes, suppressed } = isNew ? limits.unreadable() : { passes: false, suppressed: undefined }
+      const { passes, suppressed } = limits.unreadable(unreadable.begins(id ?? `without id: ${field}`))
       log.event('record_unreadable', { sweepId, webhookId: id, field, suppressed }, passes ? 'warn' : 'debug')
     }
-  }
-
-  function logExpired({ records }: FactOf<'expired'>): void {
-    log.event('records_expired', { records }, expiry.begins() ? 'warn' : 'debug')
-    since.expired += records
   }
 
   /** A wrong zone shifts every attempt, while a single one may be caused by another client: logs two in a row. */
@@ -252,31 +169,17 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
     log.event('platform_time_offset', fields, wrongZone.begins() ? 'warn' : 'debug')
   }
 
-  function logTrouble({ trouble }: FactOf<'trouble'>): void {
-    if (trouble === undefined) log.event('platform_available', {})
-    else log.event('platform_unavailable', { cause: trouble })
-  }
-
   function logOperator(event: FactOf<'operator'>): void {
-    if (event.command === 'probe') log.event('operator_probed', { circuits: event.circuits })
-    else if (event.changed)
-      log.event(event.command === 'pause' ? 'operator_paused' : 'operator_resumed', { via: event.via })
+    if (event.command === 'probe') log.event('operator_probed', event)
+    else if (event.changed) log.event(event.command === 'pause' ? 'operator_paused' : 'operator_resumed', event)
   }
 
   /** What earlier terms have logged is forgotten: another instance has worked since. */
-  function logLeading({ transitions }: FactOf<'leading'>): void {
+  function logLeading(event: FactOf<'leading'>): void {
     for (const condition of [sweepFailure, skipped, expiry]) condition.ends()
     openCircuits.clear()
     since = nothingSince()
-    log.event('leading', { identity, transitions })
-  }
-
-  function logStandingBy({ cause, leader, problem }: FactOf<'standing-by'>): void {
-    log.event('standing_by', { cause, leader, problem }, cause === 'released' || cause === 'seen' ? 'info' : 'warn')
-  }
-
-  function logNoLease({ problem, reason }: FactOf<'lease-unavailable'>): void {
-    log.event('lease_unavailable', { reason, problem }, noLease.begins(reason) ? 'warn' : 'debug')
+    log.event('leading', { ...event, identity })
   }
 
   return {
@@ -293,41 +196,35 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
         case 'operator':
           return logOperator(event)
         case 'token-refreshed':
-          return event.result === 'success' ? logToken(event) : logNoToken(event)
+          return logToken(event)
         case 'token-scope-missing':
-          return log.event('token_scope_missing', { requested: event.requested, granted: event.granted })
+          return log.event('token_scope_missing', event)
         case 'credential-reloaded':
-          return log.event('credential_reloaded', {
-            file: event.file,
-            fingerprint: event.fingerprint,
-            bits: event.bits,
-          })
+          return log.event('credential_reloaded', event)
         case 'credential-reload-failed':
-          return log.event('credential_reload_failed', { file: event.file, problem: event.problem })
+          return log.event('credential_reload_failed', event)
         case 'trouble':
-          return logTrouble(event)
+          if (event.trouble === undefined) return log.event('platform_available', {})
+          return log.event('platform_unavailable', { cause: event.trouble })
         case 'sweep':
-          return logSweep(event.report)
+          return logSweep(event)
         case 'slice-skipped':
           return logSkipped(event)
         case 'unreadable':
           return logUnreadable(event)
-        case 'unexpected': {
-          const fields = { sweepId: event.sweepId, wrongTime: event.time, wrongStatus: event.status }
-          return log.event('records_unexpected', fields, unexpected.begins() ? 'warn' : 'debug')
-        }
-        case 'early-at-limit': {
-          const fields = { sweepId: event.sweepId, records: event.records }
-          return log.event('attempt_limit_early', fields, earlyAtLimit.begins() ? 'warn' : 'debug')
-        }
+        case 'unexpected':
+          return log.event('records_unexpected', event, unexpected.begins() ? 'warn' : 'debug')
+        case 'early-at-limit':
+          return log.event('attempt_limit_early', event, earlyAtLimit.begins() ? 'warn' : 'debug')
         case 'expired':
-          return logExpired(event)
+          since.expired += event.records
+          return log.event('records_expired', event, expiry.begins() ? 'warn' : 'debug')
         case 'leading':
           return logLeading(event)
         case 'standing-by':
-          return logStandingBy(event)
+          return log.event('standing_by', event, ['released', 'seen'].includes(event.cause) ? 'info' : 'warn')
         case 'lease-unavailable':
-          return logNoLease(event)
+          return log.event('lease_unavailable', event, noLease.begins(event.reason) ? 'warn' : 'debug')
         case 'lease-available':
           return log.event('lease_available', { failures: noLease.ends() })
         case 'token-request':

@@ -6,13 +6,19 @@ import { ConfigurationError, UsageError } from '../../runtime/errors.ts'
 import { PlatformFailure } from '../../platform/http/response.ts'
 import { TransportError } from '../../platform/http/http.ts'
 import { TokenError } from '../../platform/auth/token-answer.ts'
-import type { LogLevel } from './log-event.ts'
-import { logEvents, type LogEventFields, type LogEventId, type LogEventLevel } from './log-events.ts'
+import {
+  logEvents,
+  type ErrorFields,
+  type LogEventId,
+  type LogEventLevel,
+  type LogFields,
+  type LogLevel,
+} from './log-events.ts'
 import { escapeInvisible, redact } from '../../runtime/redact.ts'
 
 export interface Log {
-  /** Writes one line; `level` is the event's first one by default. */
-  event<Id extends LogEventId>(id: Id, fields: LogEventFields[Id], level?: LogEventLevel<Id>): void
+  /** Writes one line: all fields but `type`, which the daemon's own events have. `level` is the first one by default. */
+  event<Id extends LogEventId>(id: Id, fields: LogFields[Id], level?: LogEventLevel<Id>): void
 }
 
 /** Levels that the daemon logs. The fatal line of a bug is written by the process itself. */
@@ -44,13 +50,15 @@ function cut(text: string): string {
 function plain(value: unknown): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value
   if (typeof value === 'string') return cut(value)
-  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
+  if (typeof value === 'number') return Number.isFinite(value) ? Math.round(value * 1000) / 1000 : String(value)
   if (Array.isArray(value)) return value.slice(0, maxEntries).map((entry) => cut(String(plain(entry))))
   return `[${typeof value}]`
 }
 
 function plainFields(fields: object): object {
-  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, plain(value)]))
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [name, name === 'type' ? undefined : plain(value)]),
+  )
 }
 
 /** Makes the log. Texts are redacted and cut at 4,000 characters, lists at 100 entries. */
@@ -76,10 +84,10 @@ export function createLog({ clock, instance, level: minLevel, write }: LogOption
   )
 
   return {
-    event(id, fields, level: LogLevel = logEvents[id].levels[0]) {
+    event(id, fields, level: LogLevel = logEvents[id][0][0]) {
       if (!logger.isLevelEnabled(level)) return
       if (level !== 'fatal') countLine(level)
-      logger[level]({ event: id, ...plainFields(fields) }, logEvents[id].message)
+      logger[level]({ event: id, ...plainFields(fields) }, logEvents[id][1])
     },
     countLines(listener) {
       countLine = listener
@@ -125,8 +133,6 @@ function causesOf(error: Error): string[] {
   }
   return causes
 }
-
-type ErrorFields = LogEventFields['unexpected_error']
 
 function fieldsOf(error: unknown): ErrorFields {
   if (!(error instanceof Error)) return { errorName: `thrown ${error === null ? 'null' : typeof error}` }

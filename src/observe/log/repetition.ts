@@ -40,12 +40,13 @@ export function createCondition(clock: Pick<Clock, 'monotonic'>, quietMs = Infin
 const maxLines = 20
 const limitMs = 600_000
 
-/** Allows 20 lines of a kind in 10 minutes; `suppressed` counts the lines since the last allowed one. */
+/** Allows 20 lines of a kind in 10 minutes, of those that are news; `suppressed` counts the others since the last allowed one. */
 export function createLimit(
   clock: Pick<Clock, 'monotonic'>,
-): () => { passes: boolean; suppressed: number | undefined } {
+): (isNews: boolean) => { passes: boolean; suppressed: number | undefined } {
   let [since, lines, held] = [-Infinity, 0, 0]
-  return () => {
+  return (isNews) => {
+    if (!isNews) return { passes: false, suppressed: undefined }
     const now = clock.monotonic()
     if (now - since >= limitMs) [since, lines] = [now, 0]
     lines += 1

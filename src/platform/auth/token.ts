@@ -48,7 +48,7 @@ export type TokenEvent =
       oauthError: string | undefined
       description: string | undefined
       /** Cause of a missing answer: a code of Node, OpenSSL or undici. */
-      transportCode?: string | undefined
+      code: string | undefined
       retryInMs: number
       /** True when the old token stays in use. */
       tokenHeld: boolean
@@ -194,7 +194,7 @@ export function createTokenCache(options: TokenCacheOptions): TokenCache {
       reason: answer.reason,
       oauthError: answer.oauthError,
       description: answer.description,
-      transportCode: answer.transportCode,
+      code: answer.transportCode,
       retryInMs: Math.max(0, Math.round(limiter.openAt() - clock.monotonic())),
       tokenHeld: valid() !== undefined,
     })

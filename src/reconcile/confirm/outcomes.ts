@@ -28,7 +28,7 @@ import { createFirstCheck } from './first-check.ts'
 /** Emitted once for every retry that was accepted, or whose answer was lost. */
 export interface OutcomeEvent {
   type: 'outcome'
-  id: string
+  webhookId: string
   eventId: string
   subscriptionId: string
   eventType: string
@@ -136,7 +136,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     circuits.settle(awaiting.ticket, verdictOf(outcome, responseStatusCode), clock.monotonic(), responseStatusCode)
     options.emit({
       type: 'outcome',
-      id: record.id,
+      webhookId: record.id,
       eventId: record.eventId,
       subscriptionId: record.subscriptionId,
       eventType: record.eventType,

@@ -21,14 +21,14 @@ import { contains, type Span } from '../window.ts'
 
 export interface RetryEvent {
   type: 'retry'
-  id: string
+  webhookId: string
   eventId: string
   subscriptionId: string
   eventType: string
   /** Number of the attempt, as known when it was sent; the first is 1. */
   attempt: number
   /** The rule that allowed it: `due` or `expiring`; `probe` while its circuit is half-open. */
-  because: Because
+  why: Because
   answer: RetryAnswer
 }
 
@@ -155,10 +155,10 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
   }
 
   /** Read before sending changes the record. */
-  function occasionOf(entry: FailedRecord): Pick<RetryEvent, 'attempt' | 'because'> {
+  function occasionOf(entry: FailedRecord): Pick<RetryEvent, 'attempt' | 'why'> {
     const isProbe = !circuits.isClosed(entry.subscriptionId, clock.monotonic())
-    const because = isProbe ? 'probe' : decide(entry, policy, { now: now() }).because
-    return { attempt: nextAttempt(entry), because }
+    const why = isProbe ? 'probe' : decide(entry, policy, { now: now() }).because
+    return { attempt: nextAttempt(entry), why }
   }
 
   /** A record whose PATCH was aborted by the end of the process is still failed: nothing is lost. */
@@ -170,14 +170,14 @@ export function createDispatcher(options: DispatchOptions): Dispatcher {
 
   async function attempt(
     entry: FailedRecord,
-    { ticket, ...occasion }: Pick<RetryEvent, 'attempt' | 'because'> & { ticket: Ticket },
+    { ticket, ...occasion }: Pick<RetryEvent, 'attempt' | 'why'> & { ticket: Ticket },
     kill: AbortSignal,
   ): Promise<void> {
     const sentAt = clock.monotonic()
     const answer = await client.retry(entry.id, kill)
-    const { id, eventId, subscriptionId, eventType } = entry
+    const { id: webhookId, eventId, subscriptionId, eventType } = entry
     // Emitted first: the answer may show the outcome, and its event follows immediately.
-    options.emit({ type: 'retry', id, eventId, subscriptionId, eventType, ...occasion, answer })
+    options.emit({ type: 'retry', webhookId, eventId, subscriptionId, eventType, ...occasion, answer })
     outcomes.note(entry, answer, { answeredAt: client.now(), monotonic: clock.monotonic() })
     if (!outcomes.pending().has(entry)) leaves(answer, ticket)
     breaker.note(answer, sentAt)

@@ -25,7 +25,7 @@ export interface SweepTally {
 
 export interface SweepReport extends SweepTally {
   /** Part of every log line of this sweep. */
-  id: string
+  sweepId: string
   kind: SweepKind
   /** True for a sweep that continues at left-out records. */
   continued: boolean
@@ -41,7 +41,7 @@ export type SweeperEvent =
   | { type: 'sweep'; report: SweepReport }
   | ({ type: 'slice-skipped'; sweepId: string } & SkippedSlice)
   | { type: 'unreadable'; sweepId: string; rows: readonly UnreadableRow[] }
-  | { type: 'unexpected'; sweepId: string; time: number; status: number }
+  | { type: 'unexpected'; sweepId: string; wrongTime: number; wrongStatus: number }
   | { type: 'early-at-limit'; sweepId: string; records: number }
   /** Known and selected records that left the window, neither recovered nor awaited. */
   | { type: 'expired'; records: number }

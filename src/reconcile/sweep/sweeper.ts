@@ -151,7 +151,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     tally.resolvedByOthers += learned.absent
     if (listed.unreadable.length > 0) emit({ type: 'unreadable', sweepId, rows: listed.unreadable })
     const { time, status } = listed.unexpected
-    if (time + status > 0) emit({ type: 'unexpected', sweepId, time, status })
+    if (time + status > 0) emit({ type: 'unexpected', sweepId, wrongTime: time, wrongStatus: status })
     if (learned.earlyAtLimit > 0) emit({ type: 'early-at-limit', sweepId, records: learned.earlyAtLimit })
     return learned
   }
@@ -267,7 +267,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     const kind = target === 'recent' ? 'recent' : 'full'
     const isKnown = kind === 'full' && failure === undefined
     return {
-      id,
+      sweepId: id,
       kind,
       continued: target === 'left-out',
       result: failure !== undefined ? 'failed' : partial ? 'incomplete' : 'complete',

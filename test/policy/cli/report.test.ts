@@ -20,7 +20,7 @@ function answer(changes: Partial<RetryAnswer> = {}): RetryAnswer {
 }
 
 function told(tally: RetryTally, id: string, what: Partial<RetryAnswer>): void {
-  tally.retried({ ...retryFact(answer(what)), id })
+  tally.retried({ ...retryFact(answer(what)), webhookId: id })
 }
 
 const none = { retried: 0, recovered: 0, 'failed-again': 0, unknown: 0, resolved: 0, refused: 0 }
@@ -30,8 +30,8 @@ describe('the tally', () => {
     const tally = createRetryTally()
     told(tally, 'a', {})
     expect(tally.sums()).toEqual({ ...none, retried: 1 })
-    tally.settled(outcomeFact({ id: 'a' }))
-    tally.settled(outcomeFact({ id: 'b', outcome: 'failed-again', responseStatusCode: 500 }))
+    tally.settled(outcomeFact({ webhookId: 'a' }))
+    tally.settled(outcomeFact({ webhookId: 'b', outcome: 'failed-again', responseStatusCode: 500 }))
     told(tally, 'b', {})
     expect(tally.sums()).toEqual({ ...none, retried: 2, recovered: 1, 'failed-again': 1 })
     expect(tally.records()[1]).toMatchObject({ webhookId: 'b', outcome: 'failed-again', responseStatusCode: 500 })
@@ -55,7 +55,7 @@ describe('the tally', () => {
     const tally = createRetryTally()
     told(tally, 'a', { result: 'unreachable', lost: true })
     expect(tally.sums()).toEqual({ ...none, retried: 1 })
-    tally.settled(outcomeFact({ id: 'a', outcome: 'unknown' }))
+    tally.settled(outcomeFact({ webhookId: 'a', outcome: 'unknown' }))
     expect(tally.sums()).toEqual({ ...none, retried: 1, unknown: 1 })
   })
 

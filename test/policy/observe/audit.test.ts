@@ -98,7 +98,7 @@ describe('what the dispatcher says', () => {
   const answers = { onRetry: () => ({ result: 'rejected', reason: 'bad-request', sent: true }) as const }
   const retries = (world: Reconcile): ({ attempt: number; why: string } | undefined)[] =>
     world.facts
-      .map((fact) => (fact.type === 'retry' ? { attempt: fact.attempt, why: fact.because } : undefined))
+      .map((fact) => (fact.type === 'retry' ? { attempt: fact.attempt, why: fact.why } : undefined))
       .filter(Boolean)
 
   test('which attempt it was, by the platform and by what we did ourselves', async () => {

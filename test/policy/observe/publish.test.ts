@@ -168,7 +168,7 @@ describe('outcomes', () => {
     publishEvent(metrics, everyFact.outcome)
     publishEvent(metrics, everyFact.circuit)
     const text = await metrics.text()
-    for (const id of [everyFact.outcome.id, everyFact.outcome.eventId, everyFact.outcome.subscriptionId]) {
+    for (const id of [everyFact.outcome.webhookId, everyFact.outcome.eventId, everyFact.outcome.subscriptionId]) {
       expect(text).not.toContain(id)
     }
   })

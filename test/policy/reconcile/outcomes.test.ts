@@ -147,7 +147,7 @@ test('an outcome is judged when it is known, not when its page was asked for, an
     looked(backlog, entry, { ...failedAgain(record), responseStatusCode: 422 }, afterMs)
   }
   expect(judgedAt).toEqual([patchedAt + 9000])
-  expect(settled).toMatchObject([{ id: record.id, attempt: 2, responseStatusCode: 422, sinceRetryMs: 3100 }])
+  expect(settled).toMatchObject([{ webhookId: record.id, attempt: 2, responseStatusCode: 422, sinceRetryMs: 3100 }])
 })
 
 test.each([

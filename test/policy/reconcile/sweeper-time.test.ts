@@ -140,7 +140,7 @@ describe('what is reported', () => {
     await world.clock.advance(4000)
     const told = (type: string): unknown[] => world.facts.filter((fact) => fact.type === type)
     expect(told('unreadable')[0]).toMatchObject({ rows: [row] })
-    expect(told('unexpected')[0]).toMatchObject({ time: 0, status: 1 })
+    expect(told('unexpected')[0]).toMatchObject({ wrongTime: 0, wrongStatus: 1 })
     expect(told('early-at-limit')).toHaveLength(1)
     expect(told('outcome')).toMatchObject([{ timeOffsetMs: expect.closeTo(-2 * hourMs, -4) as number }])
   })

@@ -23,7 +23,7 @@ export function createAttemptWatcher(options: WatcherOptions): Watcher {
     },
     fact(fact) {
       if (fact.type !== 'retry') return
-      const { attempt, id } = fact
+      const { attempt, webhookId: id } = fact
       const number = numbers.get(id)
       numbers.delete(id)
       if (number === undefined) return

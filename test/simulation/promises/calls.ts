@@ -103,10 +103,10 @@ export function createCallsWatcher(options: WatcherOptions): Watcher {
     },
     fact(fact) {
       if (fact.type === 'outcome') {
-        const known = knowledge.get(fact.id)
+        const known = knowledge.get(fact.webhookId)
         allowed += checksOf(known?.sentAt ?? timeline.now())
         const eventId = fact.eventId.toLowerCase()
-        if (![...knowledge.owed()].some((id) => id !== fact.id && platform.records.get(id)?.eventId === eventId))
+        if (![...knowledge.owed()].some((id) => id !== fact.webhookId && platform.records.get(id)?.eventId === eventId))
           lookUps.delete(eventId)
       } else if (fact.type === 'sweep') {
         checkSweep(fact.report)

@@ -88,11 +88,15 @@ export function createCircuitWatcher(options: WatcherOptions): Watcher {
     const subscription = of(id)
     if (timeline.now() - subscription.usedAt >= forgottenMs) subscription.isUnsure = true
     subscription.usedAt = timeline.now()
-    if (fact.outcome === 'unknown' || (knowledge.get(fact.id)?.sentAt ?? 0) < subscription.openedAt) return
+    if (fact.outcome === 'unknown' || (knowledge.get(fact.webhookId)?.sentAt ?? 0) < subscription.openedAt) return
     const isRefused = refusesRecord(fact)
     if (!isRefused) {
-      const outcome = { id: fact.id, sent: sentAs.get(fact.id) ?? 0, hasFailed: fact.outcome === 'failed-again' }
-      const others = subscription.last.filter((other) => other.id !== fact.id)
+      const outcome = {
+        id: fact.webhookId,
+        sent: sentAs.get(fact.webhookId) ?? 0,
+        hasFailed: fact.outcome === 'failed-again',
+      }
+      const others = subscription.last.filter((other) => other.id !== fact.webhookId)
       subscription.last = [...others, outcome].sort((a, b) => a.sent - b.sent).slice(-judgedRecords)
       subscription.known += 1
     }

@@ -60,13 +60,16 @@ export function createFailedAgainWatcher(options: WatcherOptions): Watcher {
     scraped: checkKnown,
     fact(fact) {
       if (fact.type !== 'outcome') return
-      const { firstAt, lastAt } = shown.get(fact.id) ?? { firstAt: NaN, lastAt: NaN }
-      shown.delete(fact.id)
+      const { firstAt, lastAt } = shown.get(fact.webhookId) ?? { firstAt: NaN, lastAt: NaN }
+      shown.delete(fact.webhookId)
       if (fact.outcome !== 'failed-again') return
       if (!(lastAt - firstAt >= doubtMs - 1))
-        violate('untrue', `says that ${fact.id} failed again after checks within ${Math.round(lastAt - firstAt)} ms`)
+        violate(
+          'untrue',
+          `says that ${fact.webhookId} failed again after checks within ${Math.round(lastAt - firstAt)} ms`,
+        )
       exercise('failed again is true')
-      const { id } = fact
+      const { webhookId: id } = fact
       const record = platform.records.get(id)
       const known = knowledge.get(id)
       if (record === undefined || known === undefined) return

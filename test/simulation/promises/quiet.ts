@@ -91,7 +91,7 @@ export function createQuietWatcher(options: WatcherOptions): Watcher {
 
   return {
     fact(fact) {
-      const record = fact.type === 'outcome' ? platform.records.get(fact.id) : undefined
+      const record = fact.type === 'outcome' ? platform.records.get(fact.webhookId) : undefined
       if (record !== undefined && isOut(record)) lateOutcomeAt = timeline.now()
       if (fact.type !== 'sweep') return
       const { continued, kind, result, seconds } = fact.report

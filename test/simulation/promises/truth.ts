@@ -39,7 +39,7 @@ export function createTruthWatcher(options: WatcherOptions): Watcher {
 
   /** A call that is replayed with another token is reported with its last answer. */
   function retried(fact: Extract<TelemetryEvent, { type: 'retry' }>): void {
-    const id = fact.id.toLowerCase()
+    const id = fact.webhookId.toLowerCase()
     const told = results.get(id)
     results.delete(id)
     if (told === undefined) return
