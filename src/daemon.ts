@@ -3,7 +3,6 @@ import { createElection } from './leader-election/leader-election.ts'
 import { leadAlone, type LeaderElection, type CommandRefusal } from './leader-election/leadership.ts'
 import type { LeaseClient } from './leader-election/lease-client.ts'
 import { createLeasePause } from './leader-election/lease-pause.ts'
-import type { Audit } from './observe/audit.ts'
 import { every, type Clock, type Random } from './runtime/clock.ts'
 import type { Config } from './config/schema.ts'
 import { createReconciler, toPolicy, type Reconciler, type RetrySignals } from './reconciler.ts'
@@ -51,8 +50,6 @@ export interface DaemonOptions {
   log: CountedLog
   /** The output of `log`; it reports the lines that it drops. */
   logOutput?: Pick<LogOutput, 'listen'> | undefined
-  /** With `audit.enabled`. */
-  audit?: Audit | undefined
   transport: Transport
   /** The proxies that it goes through, for the log. */
   proxy?: string | undefined
@@ -105,7 +102,7 @@ function chartedOf({ backlog, circuits, pause }: Reconciler, progress: Progress,
 }
 
 function createParts(options: DaemonOptions): DaemonParts {
-  const { audit, certificate, clock, config, host, key, lease, log, logOutput, nodeVersion, random } = options
+  const { certificate, clock, config, host, key, lease, log, logOutput, nodeVersion, random } = options
   const { schedule, transport, version } = options
   const { periodMs } = schedule
   const startedAt = clock.now()
@@ -135,7 +132,6 @@ function createParts(options: DaemonOptions): DaemonParts {
     history.note(event)
     publishEvent(metrics, event)
     reporter.observe(event)
-    audit?.tell(event)
     host?.emit(event)
   }
 

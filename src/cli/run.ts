@@ -6,7 +6,7 @@ import { createSchedule } from '../runtime/schedule.ts'
 import { clusterAccess, createLeaseClient, type LeaseClient } from '../leader-election/lease-client.ts'
 import type { Config } from '../config/schema.ts'
 import type { Io } from './io.ts'
-import { openAudit, openService, type ConfigOption } from './service.ts'
+import { openService, type ConfigOption } from './service.ts'
 
 /** The lease that the instances share. @throws ConfigurationError outside of a cluster */
 function openLease({ leaderElection }: Config, { clock, env, readFile }: Io): LeaseClient | undefined {
@@ -27,7 +27,6 @@ export async function runCommand(io: Io, options: ConfigOption): Promise<ExitCod
     await runDaemon({
       config,
       log,
-      audit: openAudit(config, io, logOutput),
       logOutput,
       lease,
       key,

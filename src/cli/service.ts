@@ -1,5 +1,4 @@
 // Shared start of the commands that call the platform: configuration, key, certificate, log and HTTP, ready to use.
-import { createAudit, type Audit } from '../observe/audit.ts'
 import type { Config } from '../config/schema.ts'
 import { loadConfig } from '../config/load.ts'
 import { connectionsOf } from '../reconciler.ts'
@@ -60,17 +59,6 @@ function openCertificate(
   return source
 }
 
-/** The audit, when it is wanted. */
-export function openAudit(
-  config: Config,
-  { clock }: Pick<Io, 'clock'>,
-  to: Output,
-  why?: 'asked-for',
-): Audit | undefined {
-  if (!config.audit.enabled) return undefined
-  return createAudit({ instance: config.instance.name, clock, why, write: (line) => to.write(line) })
-}
-
 /** The way out: through the proxy that the environment names, if it names one. @throws ConfigurationError */
 export function openTransport(config: Config, { clock, env }: Pick<Io, 'clock' | 'env'>): HttpTransport {
   return createHttpTransport({ clock, connections: connectionsOf(config), proxy: proxyFromEnvironment(env) })
@@ -104,6 +92,8 @@ export function openService(
   const log = createLog({
     level: quiet && chatty.has(config.log.level) ? 'warn' : config.log.level,
     instance: config.instance.name,
+    // Between the lines of a report on a terminal it would be in the way, and nobody keeps it.
+    audit: config.audit.enabled && !(quiet && logTo.isTTY === true),
     clock: io.clock,
     write: (line) => {
       logTo.write(line)

@@ -8,6 +8,7 @@ import type { Transport } from '../platform/http/http.ts'
 import { createReconciler, toPolicy, type Reconciler } from '../reconciler.ts'
 import { exitCode, isAbort, type ExitCode } from '../runtime/errors.ts'
 import type { TelemetryEvent } from '../observe/events.ts'
+import { auditOnly } from '../observe/log/log.ts'
 import { createLogReporter } from '../observe/log/log-reporter.ts'
 import type { Policy } from '../reconcile/policy.ts'
 import { failureOf, type CallFailure } from '../reconcile/platform-trouble.ts'
@@ -15,7 +16,7 @@ import { periodOf } from '../runtime/schedule.ts'
 import { redact, redactedJson } from '../runtime/redact.ts'
 import { createMoments, createProgressLine, paragraph, widthOf, type Moments, type ProgressLine } from './format.ts'
 import type { Io } from './io.ts'
-import { openAudit, openService, type ConfigOption, type Service } from './service.ts'
+import { openService, type ConfigOption, type Service } from './service.ts'
 
 export interface SessionOptions extends ConfigOption {
   json?: true
@@ -52,7 +53,7 @@ export interface Session {
 export interface SessionPlan {
   /** The configuration that the reconciler gets. Default: as it is. */
   change?: (config: Config) => Config
-  /** Stands in the audit in the place of the rule. */
+  /** Stands in log and audit in the place of the rule. */
   why?: 'asked-for' | undefined
 }
 
@@ -116,13 +117,11 @@ export async function inSession(
   const instance = config.instance.name
   const platform = new URL(config.platform.baseUrl).host
   const target = `${instance} at ${platform}`
-  const reporter = options.verbose === true ? createLogReporter(service.log, io.clock) : undefined
-  // Stdout is for the report.
-  const audit = openAudit(config, io, progress.output, plan.why)
+  const reporter = createLogReporter(options.verbose === true ? service.log : auditOnly(service.log), io.clock)
   const listeners: ((event: TelemetryEvent) => void)[] = []
-  function emit(event: TelemetryEvent): void {
-    reporter?.observe(event)
-    audit?.tell(event)
+  function emit(given: TelemetryEvent): void {
+    const event = given.type === 'retry' && plan.why !== undefined ? { ...given, why: plan.why } : given
+    reporter.observe(event)
     for (const listener of listeners) listener(event)
   }
   const { clock, signal: stop } = io

@@ -97,10 +97,10 @@ test.concurrent('every command is in the audit', async ({ expect }) => {
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>)
-  expect(lines.filter(({ audit }) => audit === true).map(({ time: _, ...line }) => line)).toEqual([
-    { audit: true, instance: 'test', action: 'pause', changed: true },
-    { audit: true, instance: 'test', action: 'pause', changed: false },
-    { audit: true, instance: 'test', action: 'resume', changed: true },
-    { audit: true, instance: 'test', action: 'probe', circuits: 0 },
+  expect(lines.filter(({ audit }) => audit === true)).toMatchObject([
+    { event: 'operator_paused', changed: true },
+    { event: 'operator_paused', changed: false },
+    { event: 'operator_resumed', changed: true },
+    { event: 'operator_probed', circuits: 0 },
   ])
 })

@@ -153,7 +153,7 @@ test('a daemon whose output is not read drops lines of log and audit, counts the
 
   expect(lines).toBe(await dropped())
   const { out } = await daemon.stop()
-  expect(Array.from(out.matchAll(/"action":"(pause|resume)"/g), ([, action]) => action)).toEqual(['resume'])
+  expect(Array.from(out.matchAll(/"event":"operator_(\w+)"/g), ([, command]) => command)).toEqual(['resumed'])
 })
 
 test('no JSON document holds a character that a terminal obeys, or that breaks or bends a line', async () => {

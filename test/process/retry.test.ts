@@ -263,23 +263,26 @@ describe('retry', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as Record<string, unknown>)
     expect(lines).toMatchObject([
-      { audit: true, action: 'retry', webhookId: id, attempt: 2, why: 'asked-for', result: 'accepted' },
-      { audit: true, action: 'outcome', webhookId: id, attempt: 2, outcome: 'recovered' },
+      { audit: true, event: 'retry_answered', webhookId: id, attempt: 2, why: 'asked-for', result: 'accepted' },
+      { audit: true, event: 'retry_outcome', webhookId: id, attempt: 2, outcome: 'recovered' },
     ])
   })
 
-  test('so does that of once', async () => {
+  test('so does that of once, but not on a terminal, between the lines of its report', async () => {
     await using sandbox = await startPlatform()
     const [id] = seedDue(sandbox, 1)
     const env = await envOf(sandbox, { RECONCILER_AUDIT_ENABLED: 'true' })
     const { err } = await runCommand(['once'], { env })
     expect(err.trim().split('\n')).toHaveLength(2)
     expect(JSON.parse(err.split('\n')[0] ?? '')).toMatchObject({
-      action: 'retry',
+      event: 'retry_answered',
       webhookId: id,
       why: 'due',
       explanation: 'Its backoff has ended.',
     })
+    seedDue(sandbox, 1)
+    const onTerminal = await runCommand(['once'], { env, isTTY: true })
+    expect([onTerminal.code, onTerminal.err.includes('audit')]).toEqual([0, false])
   })
 })
 

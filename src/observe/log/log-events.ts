@@ -44,7 +44,7 @@ export interface ErrorFields {
   errorStack?: readonly string[]
 }
 
-/** Everything that a line may have, beside `level`, `time`, `instance`, `event` and `msg`. */
+/** Everything that a line may have, beside `level`, `time`, `instance`, `audit`, `event` and `msg`. */
 export interface LogFields {
   daemon_started: ReturnType<typeof startedFields>
   shutdown_started: { signal: string | undefined; inFlight: number; grace: string }
@@ -161,11 +161,15 @@ export const logEvents = {
     '`POST /-/probe`: each circuit that was open sends a probe now.',
   ],
   operator_paused: [
-    ['info'],
+    ['info', 'debug'],
     'retries paused by the operator',
-    '`POST /-/pause`. It lasts until `POST /-/resume` or a restart; with `leaderElection.kind: kubernetes` a restart keeps it. `via` is `lease` when the command came to another instance, or the annotation was edited.',
+    '`POST /-/pause`. It lasts until `POST /-/resume` or a restart; with `leaderElection.kind: kubernetes` a restart keeps it. `via` is `lease` when the command came to another instance, or the annotation was edited. At debug when it was paused already.',
   ],
-  operator_resumed: [['info'], 'retries resumed by the operator', '`POST /-/resume`. `via` as for `operator_paused`.'],
+  operator_resumed: [
+    ['info', 'debug'],
+    'retries resumed by the operator',
+    '`POST /-/resume`. `via` as for `operator_paused`.',
+  ],
   leading: [
     ['info'],
     'this instance leads: it sweeps and retries',

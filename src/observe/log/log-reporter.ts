@@ -171,7 +171,12 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
 
   function logOperator(event: FactOf<'operator'>): void {
     if (event.command === 'probe') log.event('operator_probed', event)
-    else if (event.changed) log.event(event.command === 'pause' ? 'operator_paused' : 'operator_resumed', event)
+    else
+      log.event(
+        event.command === 'pause' ? 'operator_paused' : 'operator_resumed',
+        event,
+        event.changed ? 'info' : 'debug',
+      )
   }
 
   /** What earlier terms have logged is forgotten: another instance has worked since. */

@@ -33,9 +33,29 @@ export interface CountedLog extends Log {
 export interface LogOptions extends Pick<Config['log'], 'level'> {
   /** Part of every line. */
   instance: string
+  /** With `audit.enabled`: the lines of the audit have `audit: true` and are written at any level. */
+  audit?: boolean
   /** Writes one finished line with its line break, synchronously. When it throws, the line is lost and the work continues. */
   write: (line: string) => unknown
   clock: Pick<Clock, 'now'>
+}
+
+/** The audit: each retry, each outcome and each command of the operator. */
+const auditEvents: ReadonlySet<LogEventId> = new Set<LogEventId>([
+  'retry_answered',
+  'retry_outcome',
+  'operator_paused',
+  'operator_resumed',
+  'operator_probed',
+])
+
+/** Takes the lines of the audit alone. */
+export function auditOnly(log: Log): Log {
+  return {
+    event(id, fields, level) {
+      if (auditEvents.has(id)) log.event(id, fields, level)
+    },
+  }
 }
 
 const maxTextLength = 4_000
@@ -62,7 +82,7 @@ function plainFields(fields: object): object {
 }
 
 /** Makes the log. Texts are redacted and cut at 4,000 characters, lists at 100 entries. */
-export function createLog({ clock, instance, level: minLevel, write }: LogOptions): CountedLog {
+export function createLog({ audit = false, clock, instance, level: minLevel, write }: LogOptions): CountedLog {
   let countLine: (level: CountedLevel) => void = () => undefined
 
   function writeLine(line: string): void {
@@ -83,11 +103,14 @@ export function createLog({ clock, instance, level: minLevel, write }: LogOption
     { write: writeLine },
   )
 
+  const auditLogger = audit ? logger.child({ audit }, { level: 'debug' }) : logger
+
   return {
     event(id, fields, level: LogLevel = logEvents[id][0][0]) {
-      if (!logger.isLevelEnabled(level)) return
+      const to = auditEvents.has(id) ? auditLogger : logger
+      if (!to.isLevelEnabled(level)) return
       if (level !== 'fatal') countLine(level)
-      logger[level]({ event: id, ...plainFields(fields) }, logEvents[id][1])
+      to[level]({ event: id, ...plainFields(fields) }, logEvents[id][1])
     },
     countLines(listener) {
       countLine = listener

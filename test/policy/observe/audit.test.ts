@@ -1,97 +1,58 @@
-// The audit: one line for each PATCH and each outcome, complete, and nothing else in it.
+// The audit: the log lines of each PATCH, each outcome and each command; and what the dispatcher says of a retry.
 import { describe, expect, test } from 'vitest'
-import { auditLine, createAudit } from '../../../src/observe/audit.ts'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
+import { createLog } from '../../../src/observe/log/log.ts'
+import { createLogReporter } from '../../../src/observe/log/log-reporter.ts'
 import { defaultPolicy, testNow } from '../../support/backlog.ts'
 import { delivering, due, holding } from '../../support/dispatching.ts'
 import { outcomeFact, retryFact, sweepFact, tokenHad } from '../../support/facts.ts'
 import type { Reconcile } from '../../support/reconcile.ts'
 
-const subject = {
-  webhookId: '11111111-2222-4333-8444-555555555555',
-  eventId: '22222222-2222-4333-8444-555555555555',
-  subscriptionId: '33333333-2222-4333-8444-555555555555',
-  eventType: 'account-activated',
-  attempt: 2,
-}
-
-function written(facts: readonly TelemetryEvent[]): string[] {
+function written(facts: readonly TelemetryEvent[], audit = true): string[] {
   const lines: string[] = []
-  const audit = createAudit({
-    instance: 'payments',
-    clock: { now: () => Date.UTC(2026, 0, 15, 12) },
-    write: (line) => lines.push(line),
-  })
-  for (const fact of facts) audit.tell(fact)
+  const clock = { now: () => Date.UTC(2026, 0, 15, 12), monotonic: () => 0 }
+  const log = createLog({ level: 'silent', audit, instance: 'payments', clock, write: (line) => lines.push(line) })
+  const reporter = createLogReporter(log, clock)
+  for (const fact of facts) reporter.observe(fact)
   return lines
 }
 
-describe('a line', () => {
-  test('of a retry', () => {
-    const lines = written([retryFact({ result: 'accepted', reason: 'ok', sent: true })])
-    expect(lines).toHaveLength(1)
-    expect(lines[0]?.endsWith('}\n')).toBe(true)
-    expect(JSON.parse(lines[0] ?? '')).toEqual({
-      audit: true,
-      time: '2026-01-15T12:00:00.000Z',
-      instance: 'payments',
-      action: 'retry',
-      ...subject,
-      why: 'due',
-      explanation: 'Its backoff has ended.',
-      result: 'accepted',
-      reason: 'ok',
-    })
-  })
+const retried = retryFact({ result: 'accepted', reason: 'ok', sent: true })
+const commands: TelemetryEvent[] = [
+  { type: 'operator', command: 'pause', changed: true },
+  { type: 'operator', command: 'resume', changed: false },
+  { type: 'operator', command: 'probe', circuits: 2 },
+]
 
-  test('of a retry that another client had made, and of one whose answer was lost', () => {
-    const resolved = retryFact({ result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' })
-    expect(auditLine(resolved)).toMatchObject({ result: 'already-resolved', found: 'successful' })
-    const lost = retryFact({ result: 'unreachable', reason: 'timeout', sent: true, lost: true })
-    expect(auditLine(lost)).toMatchObject({ result: 'unreachable', reason: 'timeout', lost: true })
-  })
-
-  test('of an outcome', () => {
-    expect(auditLine(outcomeFact({ outcome: 'failed-again', responseStatusCode: null }))).toEqual({
-      action: 'outcome',
-      ...subject,
-      outcome: 'failed-again',
-      responseStatusCode: null,
-    })
-  })
-
-  test('of each command of the operator, also one that changed nothing', () => {
-    expect(auditLine({ type: 'operator', command: 'pause', changed: true })).toEqual({ action: 'pause', changed: true })
-    expect(auditLine({ type: 'operator', command: 'resume', changed: false })).toEqual({
-      action: 'resume',
-      changed: false,
-    })
-    expect(auditLine({ type: 'operator', command: 'probe', circuits: 2 })).toEqual({ action: 'probe', circuits: 2 })
-  })
-})
-
-test('a retry that was never sent, and everything else, gives none', () => {
+test('is a line at any level of each retry, each outcome and each command, also one that changed nothing', () => {
   const unsent = retryFact({ result: 'unauthorized', reason: 'unauthorized', sent: false })
-  expect(written([unsent, sweepFact(), tokenHad])).toEqual([])
+  const facts = [retried, outcomeFact({ responseStatusCode: null }), ...commands]
+  const lines = written([...facts, unsent, sweepFact(), tokenHad]).map((line) => JSON.parse(line) as object)
+  const subject = {
+    webhookId: '11111111-2222-4333-8444-555555555555',
+    eventId: '22222222-2222-4333-8444-555555555555',
+    subscriptionId: '33333333-2222-4333-8444-555555555555',
+    eventType: 'account-activated',
+    attempt: 2,
+  }
+  const explained = { why: 'due', explanation: 'Its backoff has ended.', result: 'accepted', reason: 'ok' }
+  expect(lines).toMatchObject([
+    { audit: true, time: '2026-01-15T12:00:00.000Z', event: 'retry_answered', ...subject, ...explained },
+    { audit: true, event: 'retry_outcome', ...subject, outcome: 'recovered', responseStatusCode: null },
+    { audit: true, event: 'operator_paused', changed: true },
+    { audit: true, event: 'operator_resumed', changed: false },
+    { audit: true, event: 'operator_probed', circuits: 2 },
+  ])
+  expect(written(facts, false)).toEqual([])
 })
 
-test('the record of an answer is not in it, nor what its texts may hold', () => {
-  const eventType = 'DE89370400440532013000 \u2028\u202e Bearer abcdefgh.ijklmnop'
-  const [line = ''] = written([{ ...retryFact({ result: 'accepted', reason: 'ok', sent: true }), eventType }])
-  expect(line).not.toMatch(/DE89|abcdefgh|\u2028|\u202e/)
-  expect(line.trim().split('\n')).toHaveLength(1)
-  expect(JSON.parse(line)).toMatchObject({ audit: true, webhookId: subject.webhookId })
-})
-
-test('the reason of a retry is who asked for it', () => {
-  const lines: string[] = []
-  const clock = { now: () => 0 }
-  const audit = createAudit({ instance: 'x', clock, why: 'asked-for', write: (line) => lines.push(line) })
-  audit.tell(retryFact({ result: 'accepted', reason: 'ok', sent: true }))
-  audit.tell(outcomeFact())
-  const explanation = 'An operator asked for its retry.'
-  expect(JSON.parse(lines[0] ?? '')).toMatchObject({ action: 'retry', why: 'asked-for', explanation })
-  expect(JSON.parse(lines[1] ?? '')).not.toHaveProperty('why')
+test('says what a retry found that another client had made, and that an answer was lost', () => {
+  const resolved = retryFact({ result: 'already-resolved', reason: 'conflict', sent: true, found: 'successful' })
+  const lost = retryFact({ result: 'unreachable', reason: 'timeout', sent: true, lost: true })
+  expect(written([resolved, lost]).map((line) => JSON.parse(line) as object)).toMatchObject([
+    { result: 'already-resolved', found: 'successful' },
+    { result: 'unreachable', reason: 'timeout', lost: true },
+  ])
 })
 
 describe('what the dispatcher says', () => {
@@ -132,17 +93,4 @@ describe('what the dispatcher says', () => {
     expect(first).toBeLessThanOrEqual(9)
     expect(reasons.slice(0, first)).toEqual(Array.from({ length: first }, () => 'due'))
   })
-})
-
-test('a line that can not be written stops nothing', () => {
-  const audit = createAudit({
-    instance: 'payments',
-    clock: { now: () => 0 },
-    write() {
-      throw new Error('EPIPE')
-    },
-  })
-  expect(() => {
-    audit.tell(outcomeFact())
-  }).not.toThrow()
 })

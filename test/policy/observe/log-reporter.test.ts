@@ -50,7 +50,7 @@ test('the end of a pause has its line too', () => {
     { type: 'trouble', trouble: 'unauthorized' },
     { type: 'trouble', trouble: undefined },
     { type: 'operator', command: 'resume', changed: true },
-    // Changed nothing: the audit has it, the log not.
+    // Changed nothing: at debug.
     { type: 'operator', command: 'resume', changed: false },
     { type: 'operator', command: 'probe', circuits: 2 },
     { type: 'receiver', up: true, detail: 'HTTP 204' },
