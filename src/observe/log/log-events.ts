@@ -110,26 +110,26 @@ export const logEvents = {
   full_sweep_completed: [
     ['info', 'debug'],
     'full sweep completed',
-    'A sweep of the whole window, and the work since the one before; `failures` counts the sweeps that failed before. At debug when it shows nothing new, but every 15 minutes one is at info: without it the daemon does not list.',
+    'A sweep of the whole window, and the work since the one before; `failures` counts the sweeps that failed before. At debug when it shows nothing new, but the first in 15 minutes is at info, as a sign of life.',
   ],
   sweep_failed: [
     ['error', 'debug'],
-    'sweep failed, will be repeated',
+    'sweep failed, will retry',
     'The platform could not be listed, or no token obtained. At debug when the cause is known already.',
   ],
   slice_skipped: [
     ['warn', 'debug'],
-    'part of the window skipped, it cannot be listed whole',
+    'part of the window skipped, cannot be listed',
     'The platform fails for these seconds of event time, or one second has more than 100,000 failed records (`too-many-records`): the first are swept. The rest of the window is swept. In `webhook-reconciler retry`: run it again.',
   ],
   record_unreadable: [
     ['warn', 'debug'],
-    'listed record ignored, it cannot be read',
+    'unreadable record ignored',
     'The row has no readable id, event time or status; see `unreadable_records_total`.',
   ],
   records_unexpected: [
     ['warn', 'debug'],
-    'listed records ignored, they were not requested',
+    'records ignored that were not requested',
     'A gateway may ignore parameters; see `unexpected_records_total`.',
   ],
   attempt_limit_early: [
@@ -144,14 +144,14 @@ export const logEvents = {
   ],
   records_expired: [
     ['warn', 'debug'],
-    'failed records left the window, they are no longer retried',
+    'failed records left the window, no longer retried',
     'See `window.lookback`. `webhook-reconciler retry` still reaches them.',
   ],
   retry_answered: [['debug'], 'retry answered', "The platform's answer to one PATCH, and the rule that let it go out."],
   retry_outcome: [['debug'], 'retry outcome', 'The outcome of one retry.'],
   platform_unavailable: [
     ['warn'],
-    'retries paused: platform unavailable or not authorized, pinged until it answers',
+    'retries paused, platform unavailable or access denied',
     '`platform`: three failures in a row, and a list call failed too. `unauthorized`: 401 after a fresh token, or 403.',
   ],
   platform_available: [['info'], 'retries resumed', 'The platform answers again, or access is restored.'],
@@ -172,21 +172,21 @@ export const logEvents = {
   ],
   leading: [
     ['info'],
-    'this instance leads: it sweeps and retries',
+    'leading, this instance sweeps and retries',
     'It holds the lease (`leaderElection.kind: kubernetes`). `transitions` counts the changes of holder.',
   ],
   standing_by: [
     ['warn', 'info'],
-    'this instance stands by: it sweeps and retries nothing',
+    'standing by, this instance neither sweeps nor retries',
     '`released`: it stops. `taken`: another instance holds the lease. `expired`: the lease was not renewed within `leaderElection.renewDeadline`; `problem` says why. `seen`: another instance leads from now on. At info when released or seen.',
   ],
   lease_unavailable: [
     ['warn', 'debug'],
-    'the lease cannot be read or written',
+    'lease unavailable',
     '`problem` says what to do. At debug when the reason is known already.',
   ],
-  lease_available: [['info'], 'the lease can be read and written again', 'After this number of failures.'],
-  receiver_down: [['warn'], 'receiver is down, retries are blocked', '`receiver.healthUrl` does not answer 2xx.'],
+  lease_available: [['info'], 'lease recovered', '`failures` counts the calls that failed before.'],
+  receiver_down: [['warn'], 'receiver is down, retries blocked', '`receiver.healthUrl` does not answer 2xx.'],
   receiver_up: [['info'], 'receiver is up', '`receiver.healthUrl` answers 2xx.'],
   circuit_opened: [
     ['warn', 'debug'],
@@ -221,8 +221,8 @@ export const logEvents = {
   ],
   credential_reload_failed: [
     ['error'],
-    'changed key or certificate cannot be used, the previous one stays',
-    'Correct the file; it is read again.',
+    'key or certificate not reloaded, the previous one stays in use',
+    'The file has changed, and cannot be used. Correct it: the daemon reads it again.',
   ],
   certificate_invalid: [
     ['error', 'warn'],
@@ -236,13 +236,13 @@ export const logEvents = {
   ],
   memory_limit_low: [
     ['warn'],
-    'memory limit is too low for backlog.maxRecords',
+    'memory limit too low for backlog.maxRecords',
     'With a full backlog the process would make no progress, or be killed. `maxRecordsForLimit` is the most that the limit allows; at 0 only a higher limit helps.',
   ],
   ops_request_failed: [['error'], 'request to the ops server failed', 'A bug; the client got 500.'],
   log_lines_dropped: [
     ['warn'],
-    'log lines dropped, the output did not take them',
+    'log lines dropped, output too slow or full',
     'The reader of stdout was too slow, or stdout could not be written, as on a full disk. The daemon did not wait.',
   ],
   unexpected_error: [
