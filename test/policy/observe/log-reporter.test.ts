@@ -14,7 +14,6 @@ import {
   type FactOf,
 } from '../../support/facts.ts'
 import { messages, times, told } from '../../support/told.ts'
-import { webhookId } from '../../support/webhooks.ts'
 
 /** The lines of events that come one after the other, each so long after the one before. */
 function over(facts: readonly TelemetryEvent[], everyMs: number): string[] {
@@ -65,23 +64,6 @@ test('the end of a pause has its line too', () => {
 })
 
 describe('retries and outcomes', () => {
-  test('have a line each at debug only', () => {
-    const lines = told([accepted, outcomeFact({ outcome: 'failed-again', responseStatusCode: 503, sinceRetryMs: 500 })])
-    expect(lines).toMatchObject([
-      { level: 'debug', event: 'retry_answered', fields: { webhookId, result: 'accepted' } },
-      {
-        level: 'debug',
-        event: 'retry_outcome',
-        fields: { webhookId, outcome: 'failed-again', sinceRetryMs: 500, responseStatusCode: 503 },
-      },
-    ])
-  })
-
-  test('that were not sent have none', () => {
-    const unsent = retryFact({ result: 'unauthorized', reason: 'unauthorized', sent: false })
-    expect(told([unsent])).toEqual([])
-  })
-
   test('are counted in the line of the next full sweep, not of another, and anew after it', () => {
     const facts = [
       accepted,

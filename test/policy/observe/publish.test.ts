@@ -64,12 +64,6 @@ describe('every fact', () => {
       everyFact.unexpected,
       { 'unexpected_records_total{kind="time"}': 2, 'unexpected_records_total{kind="status"}': 3 },
     ],
-    ['token scope', everyFact['token-scope-missing'], {}],
-    ['key reloaded', everyFact['credential-reloaded'], {}],
-    ['key not reloaded', everyFact['credential-reload-failed'], {}],
-    ['trouble', everyFact.trouble, {}],
-    ['slice skipped', everyFact['slice-skipped'], {}],
-    ['early at limit', everyFact['early-at-limit'], {}],
     [
       'confirming request',
       { type: 'platform-request', operation: 'confirm', reason: 'ok', seconds: 0.2 },
@@ -111,8 +105,6 @@ describe('every fact', () => {
       { type: 'circuit', subscriptionId: 'one', to: 'closed' },
       { 'circuit_transitions_total{to="closed"}': 1 },
     ],
-    ['receiver', everyFact.receiver, {}],
-    ['operator', everyFact.operator, {}],
     ['expired', everyFact.expired, { expired_webhooks_total: 5 }],
     // They were not known here: the counter would count those twice that were.
   ])('%s', async (_, fact, expected) => {
