@@ -3,6 +3,7 @@
 import type { startedFields } from './log-daemon.ts'
 import type { FactOf, TelemetryEvent } from '../events.ts'
 import type { Decision } from '../../reconcile/decide.ts'
+import type { FailedCall } from '../../reconcile/retry/platform-breaker.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import type { MemoryShortfall } from '../../runtime/memory.ts'
 
@@ -62,7 +63,7 @@ export interface LogFields {
   records_expired: Own<FactOf<'expired'>>
   retry_answered: Omit<Own<FactOf<'retry'>>, 'answer'> & AnswerFields & { explanation: string }
   retry_outcome: Own<FactOf<'outcome'>>
-  platform_unavailable: { cause: string }
+  platform_unavailable: { cause: string } & Partial<FailedCall>
   platform_available: Record<string, never>
   operator_probed: Own<Extract<FactOf<'operator'>, { command: 'probe' }>>
   operator_paused: CommandFields
@@ -152,7 +153,7 @@ export const logEvents = {
   platform_unavailable: [
     ['warn'],
     'retries paused, platform unavailable or access denied',
-    '`platform`: three failures in a row, and a list call failed too. `unauthorized`: 401 after a fresh token, or 403.',
+    '`cause` `platform`: three failures in a row, and a list call failed too; `unauthorized`: 401 after a fresh token, or 403. `operation` and `reason`: of the call that failed last.',
   ],
   platform_available: [['info'], 'retries resumed', 'The platform answers again, or access is restored.'],
   operator_probed: [

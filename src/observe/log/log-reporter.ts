@@ -210,7 +210,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
           return log.event('credential_reload_failed', event)
         case 'trouble':
           if (event.trouble === undefined) return log.event('platform_available', {})
-          return log.event('platform_unavailable', { cause: event.trouble })
+          return log.event('platform_unavailable', { cause: event.trouble, ...event.call })
         case 'sweep':
           return logSweep(event)
         case 'slice-skipped':
