@@ -10,7 +10,7 @@ import { receiverRuleSchema } from './delivery/receiver.ts'
 import { parseInput, SandboxInputError } from './fields.ts'
 import { maxPort, optionsSchema, portSchema } from './options.ts'
 import { trafficSchema } from './records/records.ts'
-import { maxRecords, seedSchema } from './records/seed.ts'
+import { seedSchema } from './records/seed.ts'
 import { startSandbox, type Sandbox } from './sandbox.ts'
 import { startControl } from './control.ts'
 
@@ -29,10 +29,8 @@ const help = `Usage: npm run sandbox -- [options]
 Plays the platform on this machine: token endpoint, webhook records, deliveries, and a receiver.
 Makes ${keyFolder}/ with a private key, a control token and the daemon's configuration.
 
-  --config <file>     YAML with all that can be played; sandbox/config.yaml has every key
-  --port <number>     of API and identity host (${defaultPort}); control API and receiver take the next two; 0: any
-  --records <number>  failed records of the last seven days (${defaultRecords})
-  --receiver <state>  up or down (up)
+  --config <file>  YAML with all that can be played; sandbox/config.yaml has every key
+  --port <number>  of API and identity host (${defaultPort}); control API and receiver take the next two; 0: any
 `
 
 /** Content of the file of --config. */
@@ -92,20 +90,16 @@ function planOf(args: readonly string[], now: number): SandboxPlan | undefined {
   const flags = flagsOf(args)
   if (flags.help === true) return undefined
   const file = flags.config === undefined ? {} : readFile(flags.config)
-  const port = numberOf('--port', flags.port, maxFirstPort)
-  const count = numberOf('--records', flags.records, maxRecords)
-  const records = (of: number): unknown => [{ count: of, from: now - 7 * dayMs, to: now }]
-  const { receiver, ...plan } = checked(
+  const port = portOf(flags.port)
+  return checked(
     {
       ...portsFrom(defaultPort),
-      records: records(defaultRecords),
+      records: [{ count: defaultRecords, from: now - 7 * dayMs, to: now }],
       ...file,
       ...(port === undefined ? {} : portsFrom(port)),
-      ...(count === undefined ? {} : { records: records(count) }),
     },
     `--config ${flags.config ?? ''}`,
   )
-  return { ...plan, receiver: { ...receiver, ...stateOf(flags.receiver) } }
 }
 
 /** Ports of API, control and receiver; 0: any. */
@@ -117,20 +111,12 @@ function portsFrom(port: number): Record<string, number> {
 interface SandboxFlags {
   config?: string
   port?: string
-  records?: string
-  receiver?: string
   help?: boolean
 }
 
 function flagsOf(args: readonly string[]): SandboxFlags {
   const text = { type: 'string' } as const
-  const options = {
-    config: text,
-    port: text,
-    records: text,
-    receiver: text,
-    help: { type: 'boolean', short: 'h' },
-  } as const
+  const options = { config: text, port: text, help: { type: 'boolean', short: 'h' } } as const
   try {
     return parseArgs({ args: [...args], options }).values
   } catch (error) {
@@ -138,16 +124,10 @@ function flagsOf(args: readonly string[]): SandboxFlags {
   }
 }
 
-function numberOf(flag: string, text: string | undefined, max: number): number | undefined {
+function portOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
-  if (/^\d+$/.test(text) && Number(text) <= max) return Number(text)
-  throw new SandboxInputError(`${flag}: a number up to ${max}, not "${text}"`)
-}
-
-function stateOf(text: string | undefined): { state?: 'up' | 'down' } {
-  if (text === undefined) return {}
-  if (text === 'up' || text === 'down') return { state: text }
-  throw new SandboxInputError(`--receiver: up or down, not "${text}"`)
+  if (/^\d+$/.test(text) && Number(text) <= maxFirstPort) return Number(text)
+  throw new SandboxInputError(`--port: a number up to ${maxFirstPort}, not "${text}"`)
 }
 
 function readFile(path: string): Record<string, unknown> {

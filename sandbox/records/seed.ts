@@ -11,12 +11,9 @@ const partialResultSchema = resultSchema.partial()
 const range = z.strictObject({ min: z.number().min(0), max: z.number().min(0) })
 const attempts = z.number().int().min(0)
 
-/** Of one seed. */
-export const maxRecords = 1_000_000
-
 /** Made-up records. */
 export const seedSchema = z.strictObject({
-  count: z.number().int().min(0).max(maxRecords),
+  count: z.number().int().min(0).max(1_000_000),
   /** Event times lie in [from, to). */
   from: instant,
   to: instant,

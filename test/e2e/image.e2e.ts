@@ -167,6 +167,6 @@ describe.skipIf(obstacle !== undefined)('target sandbox', () => {
     await using running = image.start([...image.config.Entrypoint, '--help'])
     const code = await running.ended()
     expect({ code, user: image.config.User }, running.output()).toEqual({ code: 0, user: '1000:1000' })
-    expect(running.output()).toContain('--records')
+    expect(running.output()).toContain('--config')
   })
 })

@@ -5,9 +5,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { stringify } from 'yaml'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { startSandbox } from '../../sandbox/sandbox.ts'
-import { envOf } from '../support/causes.ts'
+import { envOf, hour } from '../support/causes.ts'
 import { runCommand, type Ran } from '../support/command.ts'
 import { seedDue, startPlatform } from '../support/gate.ts'
 import { testKeys } from '../support/keys.ts'
@@ -81,7 +82,7 @@ describe('beside the program', () => {
   test.concurrent.each([
     ['demo', { script: join(repository, 'sandbox/demo.ts') }, '--keep'],
     ['keygen', keygen, '--client-id <id>'],
-    ['sandbox', sandboxProgram, '--receiver <state>'],
+    ['sandbox', sandboxProgram, '--port <number>'],
   ])('%s has a help', async (_name, script, words) => {
     const { code, stderr, stdout } = await runProgram(['--help'], script)
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
@@ -91,7 +92,7 @@ describe('beside the program', () => {
   test.concurrent.each([
     ['keygen for no days', keygen, ['--out', '/nowhere', '--days', '0'], '--days: a whole number from 1 to 3650'],
     ['keygen with an unknown option', keygen, ['--out', '/nowhere', '--bits', '2048'], "unknown option '--bits'"],
-    ['sandbox with nonsense', sandboxProgram, ['--records', 'many'], '--records'],
+    ['sandbox with nonsense', sandboxProgram, ['--port', 'many'], '--port'],
   ])('%s: 2', async (_name, script, args, words) => {
     const { code, stdout, stderr } = await runProgram(args, script)
     expect({ code, stdout }, stderr).toEqual({ code: 2, stdout: '' })
@@ -126,7 +127,10 @@ describe('sandbox', () => {
     await using folder = await makeFolder()
     await folder.write('sandbox-keys/private-key.pem', (await testKeys()).privateKeyPem)
     const options = { ...sandboxProgram, cwd: folder.path }
-    await using platform = startProgram(['--port', '0', '--records', '40'], options)
+    const now = systemClock.now()
+    const records = [{ count: 40, from: now - 20 * hour, to: now - hour }]
+    const file = await folder.write('sandbox.yaml', stringify({ records }))
+    await using platform = startProgram(['--port', '0', '--config', file], options)
     await expect.poll(() => platform.stdout()).toContain('npm start -- run --config sandbox-keys/config.yaml')
     const control = /curl +(\S+)/.exec(platform.stdout())?.[1] ?? ''
     const counts = async (): Promise<unknown> => ((await (await fetch(control)).json()) as { counts: unknown }).counts

@@ -1,4 +1,4 @@
-// `npm run sandbox`: from nothing, four flags and a file to a running platform, and clear refusals.
+// `npm run sandbox`: from nothing, two flags and a file to a running platform, and clear refusals.
 import { existsSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -59,7 +59,7 @@ async function stateOf({ controlUrl }: Run): Promise<unknown> {
 }
 
 test('runs until it is stopped, and writes the configuration of the daemon', async () => {
-  const running = await run('--port', '0', '--records', '50', '--receiver', 'down')
+  const running = await run('--port', '0')
   expect(running.output).toContain('npm start -- run --config sandbox-keys/config.yaml')
   const file = join(folder.path, 'sandbox-keys/config.yaml')
   expect(parse(readFileSync(file, 'utf8'))).toMatchObject({
@@ -72,8 +72,8 @@ test('runs until it is stopped, and writes the configuration of the daemon', asy
     receiver: { healthUrl: expect.stringMatching(/\/health$/) as string },
   })
   expect(await stateOf(running)).toMatchObject({
-    counts: { processing: 0, successful: 0, failed: 50 },
-    receiver: { isUp: false },
+    counts: { processing: 0, successful: 0, failed: 1000 },
+    receiver: { isUp: true },
   })
   running.stop()
   await running.ended
@@ -82,7 +82,7 @@ test('runs until it is stopped, and writes the configuration of the daemon', asy
 
 test('makes a control token, for its owner alone, and keeps it', async () => {
   const start = async (): Promise<[token: unknown, output: string]> => {
-    const { ended, output, stop } = await run('--port', '0', '--records', '0')
+    const { ended, output, stop } = await run('--port', '0')
     stop()
     await ended
     const { control } = parse(readFileSync(join(folder.path, 'sandbox-keys/config.yaml'), 'utf8')) as Configuration
@@ -116,16 +116,13 @@ test.each(['--help', '-h'])('%s names every option, and starts nothing', async (
   const { ended, output } = await run(option, '--port', '1')
   await ended
   const named = [...output.matchAll(/^ {2}(--\w+) /gm)].map(([, name]) => name)
-  expect(named).toEqual(['--config', '--port', '--records', '--receiver'])
+  expect(named).toEqual(['--config', '--port'])
   expect(existsSync(join(folder.path, 'sandbox-keys/config.yaml'))).toBe(false)
 })
 
 test.each([
   [['--port', 'eighty'], /^--port: a number up to 65533, not "eighty"$/],
   [['--port', '65534'], /^--port: a number up to 65533, not "65534"$/],
-  [['--records', 'many'], /--records.*number/],
-  [['--records', '1000001'], /^--records: a number up to 1000000, not "1000001"$/],
-  [['--receiver', 'broken'], /^--receiver: up or down, not "broken"$/],
   [['--order', 'id'], /--order.*\n\nUsage: npm run sandbox/],
   [['7'], /Unexpected argument '7'.*\n\nUsage: npm run sandbox/],
   [['--config', '/nowhere/file.yaml'], /--config.*nowhere.*ENOENT/],
@@ -138,6 +135,7 @@ test.each([
   ['- order', /--config .*: the whole/],
   ['ordre: id', /ordre/],
   ['timeZone: Mars/Olympus', /timeZone/],
+  ['receiver: { state: broken }', /receiver\.state/],
   ['realm: a/b', /realm/],
   ['faults: [{ operation: list, fault: { kind: nap } }]', /faults\.0\.fault/],
 ])('a file with "%s" is refused', async (text, message) => {
@@ -169,13 +167,13 @@ test('sandbox/config.yaml says the defaults, and its examples are understood', a
   await played.ended
 })
 
-test('flags win over the file', async () => {
+test('a port wins over that of the file', async () => {
   const file = await folder.write('s.yaml', 'order: id\nreceiver: { state: down }\nrecords: []\nport: 1')
-  const running = await run('--config', file, '--port', '0', '--receiver', 'up', '--records', '7')
+  const running = await run('--config', file, '--port', '0')
   expect(await stateOf(running)).toMatchObject({
     readings: { order: 'id' },
-    counts: { failed: 7 },
-    receiver: { isUp: true },
+    counts: { failed: 0 },
+    receiver: { isUp: false },
   })
   running.stop()
   await running.ended
