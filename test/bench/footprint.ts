@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { daemonEnv, startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import { daemonEnv, type Sandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 import { cpuMs, freePort, memoryOf, statusOf } from './process-figures.ts'
 
@@ -111,7 +112,7 @@ function show(target: Target, figures: readonly number[], beside = ''): void {
 
 /** Bare Node and the daemon by turns, so that both meet the same load. */
 async function measureStart(): Promise<void> {
-  await using sandbox = await startSandbox({ clock: systemClock, certificatePem: keys.certificatePem })
+  await using sandbox = await startPlatform()
   const [bare, ours]: Started[][] = [[], []]
   // The first of each only warms the disk cache.
   for (let round = -1; round < times; round += 1) {
@@ -176,7 +177,7 @@ function showMs(target: Target, { bare, ours }: { ours: readonly Ran[]; bare: re
 }
 
 async function measureHealthcheck(): Promise<void> {
-  await using sandbox = await startSandbox({ clock: systemClock, certificatePem: keys.certificatePem })
+  await using sandbox = await startPlatform()
   const daemon = await startDaemon(sandbox)
   const both = measureCommand(['healthcheck'], { RECONCILER_SERVER_PORT: String(daemon.port) })
   await end(daemon)
@@ -198,7 +199,7 @@ async function measureMemory(): Promise<void> {
   await using stack = new AsyncDisposableStack()
   const sandboxes: Sandbox[] = []
   for (let index = 0; index < times; index += 1) {
-    sandboxes.push(stack.use(await startSandbox({ clock: systemClock, certificatePem: keys.certificatePem })))
+    sandboxes.push(stack.use(await startPlatform()))
   }
   const bare = await startBare()
   const idle: Started[] = []

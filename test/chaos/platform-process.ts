@@ -2,8 +2,7 @@
 import { systemClock } from '../../src/runtime/clock.ts'
 import { subscriptionIds } from '../../sandbox/records/seed.ts'
 import type { Readings } from '../../sandbox/options.ts'
-import { startSandbox } from '../../sandbox/sandbox.ts'
-import { testKeys } from '../support/keys.ts'
+import { startPlatform } from '../support/platform.ts'
 import { collectSecrets, encryptedKey, planted, plantedRecord } from '../support/planted.ts'
 import type { RecordEnd } from './judge.ts'
 
@@ -51,11 +50,10 @@ export interface PlatformAnswers {
 
 const hourMs = 3_600_000
 const order = JSON.parse(process.argv[2] ?? '{}') as PlatformOrder
-const { certificatePem } = await testKeys()
 const { pem, encrypted } = await encryptedKey()
 const secrets = collectSecrets(pem, encrypted)
 const { port, publicOrigin, delivery } = order
-const sandbox = await startSandbox({ clock: systemClock, certificatePem, publicOrigin, port, delivery })
+const sandbox = await startPlatform({ publicOrigin, port, delivery })
 sandbox.faults.set(secrets.watch)
 
 const now = systemClock.now()

@@ -30,7 +30,7 @@ const env = {
 }
 
 /** Starts the platform of an aspect: in this process, or over HTTP by another `start`. */
-export function startPlatform({ place, prefix, readings }: Aspect, start = startStage): Promise<Stage> {
+export function startAspect({ place, prefix, readings }: Aspect, start = startStage): Promise<Stage> {
   const sandbox = {
     timeZone: place?.timeZone ?? 'UTC',
     ...(prefix === undefined ? {} : { pathPrefix: prefix }),
@@ -56,7 +56,7 @@ export function startDaemon(
 export async function startPlay(cell: PartialCell, more: Aspect = {}, start = startStage): Promise<Play> {
   const aspect = merge([aspectOf(cell), more])
   await using started = new AsyncDisposableStack()
-  const stage = started.use(await startPlatform(aspect, start))
+  const stage = started.use(await startAspect(aspect, start))
   const { sandbox } = stage
   const lies: string[] = []
   const hear = (fact: TelemetryEvent): void => {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { readingsOf } from '../../sandbox/options.ts'
 import type { Stage } from '../support/stage.ts'
 import { aspectOf, only } from './axes.ts'
-import { startDaemon, startPlatform, type PartialCell } from './cell.ts'
+import { startDaemon, startAspect, type PartialCell } from './cell.ts'
 import { product } from './pairwise.ts'
 import { populate, type Planted } from './population.ts'
 
@@ -13,7 +13,7 @@ let planted: Planted[]
 // Time goes on: a population of its own for each test, so that nothing leaves the window meanwhile.
 beforeEach(async () => {
   const plain = aspectOf({})
-  platform = await startPlatform(plain)
+  platform = await startAspect(plain)
   planted = await populate(platform, { selects: () => true, blurred: false })
 })
 

@@ -2,14 +2,14 @@
 import { describe, expect, test } from 'vitest'
 import { readingsOf } from '../../sandbox/options.ts'
 import { aspectOf, axes, only, type Aspect } from './axes.ts'
-import { isBlurred, startDaemon, startPlatform } from './cell.ts'
+import { isBlurred, startDaemon, startAspect } from './cell.ts'
 import { product } from './pairwise.ts'
 import { populate, windowMs } from './population.ts'
 
 /** What the first sweep of a new daemon gets wrong. */
 async function firstSweep(aspect: Aspect): Promise<string[]> {
   const { place } = aspect
-  await using platform = await startPlatform({ ...aspect, readings: readingsOf(aspect.readings ?? {}) })
+  await using platform = await startAspect({ ...aspect, readings: readingsOf(aspect.readings ?? {}) })
   const { clock, run } = platform
   const blurred = place !== undefined && isBlurred(place)
   const planted = await populate(platform, { selects: () => true, blurred })

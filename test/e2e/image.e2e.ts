@@ -2,7 +2,8 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from '../support/platform.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { buildImage, imageObstacle, type Image, type RunningImage } from '../support/image.ts'
 import { testKeys } from '../support/keys.ts'
@@ -26,11 +27,6 @@ async function configured(sandbox: Sandbox): Promise<Record<string, string>> {
     RECONCILER_AUTH_PRIVATE_KEY: privateKeyPem,
     RECONCILER_SERVER_PORT: String(port),
   }
-}
-
-async function startPlatform(): Promise<Sandbox> {
-  const { certificatePem } = await testKeys()
-  return startSandbox({ clock: systemClock, certificatePem })
 }
 
 /** The value of a line in /proc/PID/status. */

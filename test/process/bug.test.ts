@@ -1,6 +1,6 @@
 // A bug ends the program with 70, and says where it is without what it carries. Broken from outside, so that it is a real one.
 import { describe, expect, test } from 'vitest'
-import { seedDue, startPlatform } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/platform.ts'
 import { whenLoaded } from '../support/loading.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { get, makeFolder, startDaemon, startProgram } from '../support/process.ts'

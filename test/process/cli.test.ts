@@ -7,10 +7,9 @@ import { delimiter, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { startSandbox } from '../../sandbox/sandbox.ts'
 import { envOf, hour } from '../support/causes.ts'
 import { runCommand, type Ran } from '../support/command.ts'
-import { seedDue, startPlatform } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
@@ -111,10 +110,7 @@ describe('keygen', () => {
     for (const words of [keyFile, certificateFile]) expect(made.stdout).toContain(words)
     expect(made.stdout + made.stderr).not.toContain('PRIVATE KEY-----')
 
-    await using sandbox = await startSandbox({
-      clock: systemClock,
-      certificatePem: readFileSync(certificateFile, 'utf8'),
-    })
+    await using sandbox = await startPlatform({ certificatePem: readFileSync(certificateFile, 'utf8') })
     seedDue(sandbox, 5)
     const own = { RECONCILER_AUTH_PRIVATE_KEY_FILE: keyFile, RECONCILER_AUTH_CERTIFICATE_FILE: certificateFile }
     expect(await runCommand(['once'], { env: { ...(await envOf(sandbox)), ...own } })).toMatchObject({ code: 0 })

@@ -3,7 +3,8 @@ import { expect, test } from 'vitest'
 import type { StatusDocument } from '../../src/ops/status-document.ts'
 import { command, token } from '../support/control.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
-import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { createGate } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/platform.ts'
 import { startLocalDaemon, type LocalDaemon } from '../support/local-daemon.ts'
 import { get, makeFolder } from '../support/process.ts'
 
@@ -17,7 +18,7 @@ async function statusOf(daemon: LocalDaemon): Promise<StatusDocument> {
 
 test.concurrent('a pause holds all retries until it is resumed', async ({ expect }) => {
   const gate = createGate()
-  await using sandbox = await startPlatform({ faults: [gate.hold('list')] }, gate)
+  await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list')] })
   seedDue(sandbox, 20)
   await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), ...control })
   const port = portOf(daemon)

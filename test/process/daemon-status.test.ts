@@ -9,7 +9,8 @@ import { toStatus } from '../../src/ops/status.ts'
 import { noCounts } from '../../src/reconcile/decide.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
-import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { createGate } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/platform.ts'
 import { htmlPage } from '../support/planted.ts'
 import { aStatusState } from '../support/status.ts'
 
@@ -116,7 +117,7 @@ describe('plan', () => {
 
   test('the list that a daemon makes shorter while it is read: what it recovered, and no advice', async () => {
     const gate = createGate()
-    await using sandbox = await startPlatform({}, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock })
     const ids = seedDue(sandbox, 150).slice(0, 2)
     const other = await client(sandbox)
     await using daemon = await startStatus({

@@ -5,7 +5,8 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
 import { envOf } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
-import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { createGate } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { runProgram, startProgram, type Ended } from '../support/process.ts'
@@ -164,7 +165,7 @@ describe.concurrent('says what became of its retries', () => {
 
   test('what another client has resolved meanwhile is done: 0', async () => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('retry', { count: 1 })] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('retry', { count: 1 })] })
     const [first = ''] = seedDue(sandbox, 5)
     await using program = startProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
     await gate.arrived(1)
@@ -348,7 +349,7 @@ describe.concurrent('stopped', () => {
     '%s in mid-retry: those in flight finish, the report is partial',
     async (signal) => {
       const gate = createGate()
-      await using sandbox = await startPlatform({ faults: [gate.hold('retry', { skip: 10 })] }, gate)
+      await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('retry', { skip: 10 })] })
       seedDue(sandbox, 60)
       const env = { ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_CONCURRENCY: '4' }
       await using program = startProgram(['once', '--json', '--verbose'], { env })
@@ -380,7 +381,7 @@ describe.concurrent('stopped', () => {
 
   test('in mid-sweep: nothing was touched, and the report says so', async () => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('list', { skip: 1 })] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list', { skip: 1 })] })
     seedDue(sandbox, 60)
     await using program = startProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
     await gate.arrived(1)
@@ -394,7 +395,7 @@ describe.concurrent('stopped', () => {
 
   test('what outlasts the grace is cut off; a second signal does not wait for it', async () => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('retry')] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('retry')] })
     seedDue(sandbox, 20)
     const env = {
       ...(await sandboxEnv(sandbox)),

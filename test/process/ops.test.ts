@@ -2,7 +2,8 @@
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { metricDefinitions, metricPrefix } from '../../src/observe/metrics.ts'
-import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { createGate } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/platform.ts'
 import { startLocalDaemon, type LocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { get, type OpsAnswer } from '../support/process.ts'
@@ -74,7 +75,7 @@ test.concurrent(
   async ({ expect }) => {
     const gate = createGate()
     const startedAt = Date.now()
-    await using sandbox = await startPlatform({ faults: [gate.hold('token'), gate.hold('list')] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('token'), gate.hold('list')] })
     seedDue(sandbox, 5)
     await using daemon = await startLocalDaemon({ ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_ENABLED: 'false' })
     const look = (path: string): Promise<OpsAnswer> => get(`${daemon.url}${path}`)

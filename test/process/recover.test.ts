@@ -1,7 +1,8 @@
 // What the daemon promises to those who watch it from outside: ticks find what fails later, limits hold, a kill loses nothing.
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { createGate } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/platform.ts'
 import { startLocalDaemon, type LocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { startDaemon } from '../support/process.ts'
@@ -95,7 +96,7 @@ test.concurrent(
   'killed in mid-recovery and started again: nothing is lost, and nothing delivered twice',
   async ({ expect }) => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('retry', { skip: 40 })] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('retry', { skip: 40 })] })
     const ids = seedDue(sandbox, 120)
     const env = {
       ...(await sandboxEnv(sandbox)),
@@ -135,7 +136,7 @@ test.concurrent(
   async ({ expect }) => {
     // Of the deliveries, 12 arrive; the others are under way until the gate opens.
     const gate = createGate(12)
-    await using sandbox = await startPlatform({ delivery: gate.heldDelivery }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, delivery: gate.heldDelivery })
     const ids = seedDue(sandbox, 40)
     const env = { ...(await sandboxEnv(sandbox)), ...everySecond }
     await using first = await startDaemon(env)

@@ -6,7 +6,8 @@ import type { RoundReport } from '../../src/cli/round/report.ts'
 import { client } from '../sandbox/client.ts'
 import { envOf, hour, missing, seedCauses, team } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
-import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { createGate } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 import { startProgram } from '../support/process.ts'
 
@@ -196,7 +197,7 @@ describe('retry', () => {
 
   test('can be cut off and run again', async () => {
     const gate = createGate()
-    await using sandbox = await startPlatform({}, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock })
     seedDue(sandbox, 30)
     sandbox.faults.set(gate.hold('retry', { skip: 5 }))
     const env = await envOf(sandbox)
@@ -222,7 +223,7 @@ describe('retry', () => {
   test('the list that another client makes shorter while it is read was read: 0', async () => {
     for (const command of ['plan', 'once', 'retry']) {
       const gate = createGate()
-      await using sandbox = await startPlatform({}, gate)
+      await using sandbox = await startPlatform({ clock: gate.clock })
       const [first = '', second = ''] = seedDue(sandbox, 150)
       const other = await client(sandbox)
       // Both readings: a record of the first page recovers before the second page is answered.

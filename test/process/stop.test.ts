@@ -1,7 +1,8 @@
 // How the daemon's process ends: in good order, in time, at once, and never by a hang-up.
 import { dirname } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { createGate } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/platform.ts'
 import { whenLoaded } from '../support/loading.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
@@ -21,7 +22,7 @@ function accepted(program: Program): number {
 describe.concurrent('in mid-recovery', () => {
   test.each(signals)('%s lets retries in flight finish and starts no other', async (signal) => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('retry', { skip: 10 })] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('retry', { skip: 10 })] })
     seedDue(sandbox, 60)
     await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency, ...longGrace })
     await gate.arrived(inFlight)
@@ -85,7 +86,7 @@ describe.concurrent('in mid-recovery', () => {
     ['SIGTERM', 'SIGINT'],
   ] as const)('%s, then %s ends at once', async (first, second) => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('retry')] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('retry')] })
     seedDue(sandbox, 20)
     await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...concurrency })
     await gate.arrived(inFlight)
@@ -105,7 +106,7 @@ describe.concurrent('in mid-recovery', () => {
     { how: 'by a bare node', options: {} },
   ])('$how: it ignores all other signals, and opens no inspector', async ({ options }, { expect }) => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('retry')] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('retry')] })
     seedDue(sandbox, 20)
     const path = { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}` }
     await using daemon = await startDaemon({ ...path, ...(await sandboxEnv(sandbox)), ...concurrency }, options)
@@ -150,7 +151,7 @@ describe.concurrent('before it works', () => {
 
   test.each(['token', 'list'] as const)('the end while the first %s is awaited', async (operation) => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold(operation)] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold(operation)] })
     seedDue(sandbox, 20)
     await using daemon = await startLocalDaemon(await sandboxEnv(sandbox))
     await gate.arrived(1)
@@ -178,7 +179,7 @@ describe.concurrent('before it works', () => {
 describe.concurrent('without a reader of its output', () => {
   test('the daemon goes on', async ({ expect }) => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('list')] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list')] })
     seedDue(sandbox, 20)
     await using daemon = await startDaemon(await sandboxEnv(sandbox))
     await gate.arrived(1)
@@ -195,7 +196,7 @@ describe.concurrent('without a reader of its output', () => {
 
   test('once goes on without its log, and reports on stdout', async () => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('list', { count: 1 })] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list', { count: 1 })] })
     seedDue(sandbox, 20)
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_LOG_LEVEL: 'debug' }
     await using program = startProgram(['once', '--json'], { env })
@@ -209,7 +210,7 @@ describe.concurrent('without a reader of its output', () => {
 
   test('once has done its work, and ends without success when the report can not be written', async () => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('list', { count: 1 })] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list', { count: 1 })] })
     seedDue(sandbox, 20)
     await using program = startProgram(['once', '--json'], { env: await sandboxEnv(sandbox) })
     await gate.arrived(1)

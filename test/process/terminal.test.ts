@@ -3,7 +3,8 @@ import { spawn, spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { envOf, missing } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
-import { createGate, seedDue, startPlatform } from '../support/gate.ts'
+import { createGate } from '../support/gate.ts'
+import { seedDue, startPlatform } from '../support/platform.ts'
 import { mainScript, within } from '../support/process.ts'
 
 interface Session {
@@ -89,7 +90,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
 
   test.each(['plan', 'check', 'explain'])('Ctrl-C ends %s, which only reads, with 130', async (command) => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('list')] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list')] })
     const [id = ''] = seedDue(sandbox, 3)
     const session = onTerminal(command === 'explain' ? [command, id] : [command], 100, await envOf(sandbox))
     await gate.arrived(1)
@@ -135,7 +136,7 @@ describe('the progress line is taken away', () => {
 
   test('before the last line of a command that was interrupted', async () => {
     const gate = createGate()
-    await using sandbox = await startPlatform({ faults: [gate.hold('list', { skip: 2 })] }, gate)
+    await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list', { skip: 2 })] })
     const stop = new AbortController()
     const running = runCommand(['plan'], { env: await envOf(sandbox), ...terminal, signal: stop.signal })
     await gate.arrived(1)

@@ -10,16 +10,10 @@ import {
   type WireRetryAnswer,
   type WireWebhook,
 } from '../../src/platform/wire.ts'
-import type { SandboxOptions } from '../../sandbox/options.ts'
-import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { testKeys } from '../support/keys.ts'
 
 export type Claims = Record<string, unknown>
-
-export async function start(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
-  const { certificatePem } = await testKeys()
-  return startSandbox({ clock: systemClock, certificatePem, ...options })
-}
 
 let assertions = 0
 

@@ -1,7 +1,8 @@
 // The control API: everything that a test in another process needs, and clear refusals.
 import { expect, test } from 'vitest'
 import { startControl, type ControlApi } from '../../sandbox/control.ts'
-import { client, start } from './client.ts'
+import { client } from './client.ts'
+import { startPlatform } from '../support/platform.ts'
 
 async function ask(control: ControlApi, path: string, body?: unknown): Promise<unknown> {
   const answer = await fetch(`${control.url}${path}`, {
@@ -13,7 +14,7 @@ async function ask(control: ControlApi, path: string, body?: unknown): Promise<u
 }
 
 test('an incident, played from outside', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   await using control = await startControl(sandbox, 0)
   expect(
     await ask(control, '/seed', { count: 10, from: '2025-03-04T00:00:00Z', to: '2025-03-05T00:00:00Z' }),
@@ -37,7 +38,7 @@ test('an incident, played from outside', async () => {
 })
 
 test('faults and readings can be changed', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   await using control = await startControl(sandbox, 0)
   const platform = await client(sandbox)
   await ask(control, '/faults', [{ operation: 'list', count: 1, fault: { kind: 'status', status: 503 } }])
@@ -62,7 +63,7 @@ test.each([
   ['/receiver', { state: 'sideways' }, 400, /state/],
   ['/nothing', {}, 404, /no such/],
 ])('POST %s with %o is refused with %d', async (path, body, status, message) => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   await using control = await startControl(sandbox, 0)
   const answer = (await ask(control, path, body)) as { httpStatus: number; error: string }
   expect(answer.httpStatus).toBe(status)
@@ -70,7 +71,7 @@ test.each([
 })
 
 test('what a web page could send unasked is refused', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   await using control = await startControl(sandbox, 0)
   const answer = await fetch(`${control.url}/receiver`, { method: 'POST', body: '{"state":"down"}' })
   expect(answer.status).toBe(415)

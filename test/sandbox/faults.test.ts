@@ -5,7 +5,8 @@ import { retryRequestBody } from '../../src/platform/wire.ts'
 import type { Fault } from '../../sandbox/api/faults.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
-import { claimsFor, client, errorOf, formOf, postForm, sign, start, token } from './client.ts'
+import { claimsFor, client, errorOf, formOf, postForm, sign, token } from './client.ts'
+import { startPlatform } from '../support/platform.ts'
 
 interface RawAnswer {
   status: number
@@ -81,7 +82,7 @@ test.each<[Fault, Partial<RawAnswer>]>([
     { status: 307, body: '' },
   ],
 ])('%o answers in place of the work', async (fault, expected) => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const id = sandbox.addWebhook()
   const platform = await raw(sandbox)
   sandbox.faults.set({ operation: 'api', fault })
@@ -96,7 +97,7 @@ test.each([
   ['seconds', /^7$/],
   ['date', /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/],
 ] as const)('throttling with Retry-After in %s', async (form, header) => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const platform = await raw(sandbox)
   sandbox.faults.set({ operation: 'list', count: 1, fault: { kind: 'throttle', retryAfter: { seconds: 7, form } } })
   const answer = await platform.list()
@@ -109,7 +110,7 @@ test.each([
   ['before', 0],
   ['after', 1],
 ] as const)('a connection reset %s the work: the retry was accepted %d times', async (when, accepted) => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const id = sandbox.addWebhook()
   const platform = await raw(sandbox)
   sandbox.faults.set({ operation: 'retry', fault: { kind: 'reset', when } })
@@ -121,7 +122,7 @@ test.each([
 })
 
 test('an applied retry whose answer is an error', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const id = sandbox.addWebhook()
   const platform = await raw(sandbox)
   sandbox.faults.set({ operation: 'retry', fault: { kind: 'status', status: 504, body: 'html', applied: true } })
@@ -130,7 +131,7 @@ test('an applied retry whose answer is an error', async () => {
 })
 
 test('a cut body promises more than it brings', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   sandbox.addWebhook()
   const platform = await raw(sandbox)
   sandbox.faults.set({ operation: 'list', fault: { kind: 'cut' } })
@@ -140,7 +141,7 @@ test('a cut body promises more than it brings', async () => {
 })
 
 test('broken JSON comes whole, but is none', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const platform = await raw(sandbox)
   sandbox.faults.set({ operation: 'list', fault: { kind: 'broken-json' } })
   const answer = await platform.list()
@@ -149,7 +150,7 @@ test('broken JSON comes whole, but is none', async () => {
 })
 
 test('a body of many MiB', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const platform = await raw(sandbox)
   sandbox.faults.set({ operation: 'list', fault: { kind: 'huge-body', mebibytes: 20 } })
   expect((await platform.list()).headers['content-length']).toBe(String(20 * 2 ** 20))
@@ -157,7 +158,7 @@ test('a body of many MiB', async () => {
 
 test('a dripping body comes piece by piece as the clock goes on', async () => {
   const clock = createVirtualClock()
-  await using sandbox = await start({ clock })
+  await using sandbox = await startPlatform({ clock })
   const form = formOf(await sign(claimsFor(sandbox, clock.now())))
   sandbox.faults.set({ operation: 'token', fault: { kind: 'drip', bytes: 50, everyMs: 1000 } })
   const answer = await postForm(sandbox, form)
@@ -170,7 +171,7 @@ test('a dripping body comes piece by piece as the clock goes on', async () => {
 
 test('latency holds the answer back by the clock; others go on', async () => {
   const clock = createVirtualClock()
-  await using sandbox = await start({ clock })
+  await using sandbox = await startPlatform({ clock })
   const slow = formOf(await sign(claimsFor(sandbox, clock.now())))
   sandbox.faults.set({ operation: 'token', count: 1, fault: { kind: 'latency', ms: 5000 } })
   const answer = postForm(sandbox, slow)
@@ -180,7 +181,7 @@ test('latency holds the answer back by the clock; others go on', async () => {
 })
 
 test('a call that hangs is left hanging until the client gives up', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const headers = { authorization: `Bearer ${await token(sandbox)}` }
   sandbox.faults.set({ operation: 'list', fault: { kind: 'hang' } })
   const giveUp = new AbortController()
@@ -191,7 +192,7 @@ test('a call that hangs is left hanging until the client gives up', async () => 
 })
 
 test('the answer to a retry can show another record', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const id = sandbox.addWebhook()
   const platform = await client(sandbox)
   sandbox.faults.set({ operation: 'retry', fault: { kind: 'wrong-id' } })
@@ -200,7 +201,7 @@ test('the answer to a retry can show another record', async () => {
 })
 
 test('no Date header, by fault or always', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const platform = await raw(sandbox)
   expect((await platform.list()).headers.date).toBeDefined()
   sandbox.faults.set({ operation: 'list', count: 1, fault: { kind: 'no-date' } })
@@ -217,7 +218,7 @@ test.each<[Fault, number, string]>([
   [{ kind: 'expires-in', value: 0 }, 200, '"expires_in":0'],
   [{ kind: 'expires-in', value: '3600' }, 200, '"expires_in":"3600"'],
 ])('the token endpoint under %o', async (fault, status, body) => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   sandbox.faults.set({ operation: 'token', fault })
   const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))
   expect(answer.status).toBe(status)
@@ -225,7 +226,7 @@ test.each<[Fault, number, string]>([
 })
 
 test('a predicate picks the calls that are hit', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const platform = await client(sandbox)
   sandbox.faults.set({
     operation: 'list',
@@ -239,7 +240,7 @@ test('a predicate picks the calls that are hit', async () => {
 })
 
 test('paths that the platform does not have: 404 without a code', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   for (const path of ['/', '/webhooks/', '/v2/webhooks', '/webhooks/a/b']) {
     const answer = await fetch(`${sandbox.baseUrl}${path}`)
     expect(answer.status).toBe(404)
@@ -248,7 +249,7 @@ test('paths that the platform does not have: 404 without a code', async () => {
 })
 
 test('a request larger than a mebibyte ends its connection, and the next one is served', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const url = `${sandbox.issuerUrl}/protocol/openid-connect/token`
   await expect(call(url, { method: 'POST', body: 'x'.repeat(3 * 2 ** 20) })).rejects.toThrow()
   expect(await token(sandbox)).toMatch(/\w/)

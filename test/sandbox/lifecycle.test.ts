@@ -4,7 +4,8 @@ import { createServer } from 'node:net'
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
-import { client, start, token } from './client.ts'
+import { client, token } from './client.ts'
+import { startPlatform } from '../support/platform.ts'
 
 /** True when a server listens at this origin. */
 async function answers(origin: string): Promise<boolean> {
@@ -15,7 +16,7 @@ async function answers(origin: string): Promise<boolean> {
 }
 
 test('close ends kept-alive connections at once, and every port', async () => {
-  const sandbox = await start()
+  const sandbox = await startPlatform()
   const agent = new Agent({ keepAlive: true })
   const headers = { authorization: `Bearer ${await token(sandbox)}` }
   const socketClosed = Promise.withResolvers<unknown>()
@@ -36,7 +37,7 @@ test('close ends kept-alive connections at once, and every port', async () => {
 
 test('close in the middle of everything: hanging calls, delayed deliveries, traffic and latency all end', async () => {
   const clock = createVirtualClock(systemClock.now())
-  const sandbox = await start({
+  const sandbox = await startPlatform({
     clock,
     delivery: { mode: 'async', delayMs: 1e9 },
     automaticRetries: { delaysMs: [1e9], status: 'failed' },
@@ -63,7 +64,7 @@ test('close in the middle of everything: hanging calls, delayed deliveries, traf
 })
 
 test('closing twice is closing once', async () => {
-  const sandbox = await start()
+  const sandbox = await startPlatform()
   await sandbox.close()
   await expect(sandbox.close()).resolves.toBeUndefined()
 })
@@ -75,23 +76,23 @@ test('a taken port is reported, and what was started before ends', async () => {
       resolve((other.address() as { port: number }).port)
     })
   })
-  await expect(start({ port })).rejects.toMatchObject({ code: 'EADDRINUSE' })
-  await expect(start({ receiverPort: port })).rejects.toMatchObject({ code: 'EADDRINUSE' })
+  await expect(startPlatform({ port })).rejects.toMatchObject({ code: 'EADDRINUSE' })
+  await expect(startPlatform({ receiverPort: port })).rejects.toMatchObject({ code: 'EADDRINUSE' })
   await new Promise((resolve) => other.close(resolve))
 })
 
 test('an unknown time zone is refused', async () => {
-  await expect(start({ timeZone: 'Nowhere/None' })).rejects.toThrow(RangeError)
+  await expect(startPlatform({ timeZone: 'Nowhere/None' })).rejects.toThrow(RangeError)
 })
 
 test('public origin: the issuer is what clients see, not where it listens', async () => {
-  await using sandbox = await start({ publicOrigin: 'http://sandbox:8090/', pathPrefix: 'v1' })
+  await using sandbox = await startPlatform({ publicOrigin: 'http://sandbox:8090/', pathPrefix: 'v1' })
   expect(sandbox.baseUrl).toBe('http://sandbox:8090/v1')
   expect(sandbox.issuerUrl).toBe('http://sandbox:8090/auth/realms/demo')
 })
 
 test('the log of requests says what was asked, and no secret', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const platform = await client(sandbox)
   await platform.get('data.webhook.status=failed')
   expect(sandbox.requestLog().map(({ operation, target, status }) => [operation, target, status])).toEqual([

@@ -1,13 +1,14 @@
 // The list over HTTP: envelopes and records as specified, and the readings that change what they say.
 import { expect, test } from 'vitest'
 import { webhookStatuses } from '../../src/platform/wire.ts'
-import { client, errorOf, start } from './client.ts'
+import { client, errorOf } from './client.ts'
+import { startPlatform } from '../support/platform.ts'
 
 const from = Date.parse('2025-03-04T00:00:00Z')
 const to = Date.parse('2025-03-05T00:00:00Z')
 
 test('answers in the envelope of the specification, with every field of a record', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   sandbox.seed({ count: 45, from, to })
   const { list } = await client(sandbox)
   const body = await list({ 'metadata.page.number': '1' })
@@ -37,7 +38,7 @@ test('answers in the envelope of the specification, with every field of a record
 })
 
 test('an empty list is an empty page', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const { list } = await client(sandbox)
   expect(await list()).toEqual({
     workflow: {},
@@ -48,13 +49,13 @@ test('an empty list is an empty page', async () => {
 })
 
 test('pages far beyond the end are empty', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   sandbox.seed({ count: 5, from, to })
   expect(await (await client(sandbox)).ids({ 'metadata.page.number': '4000000000' })).toEqual([])
 })
 
 test('a parameter that can not be read is an error with a code, in the status that is played', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const { get } = await client(sandbox)
   for (const errorStatus of [400, 422, 200]) {
     sandbox.read({ errorStatus })
@@ -74,7 +75,7 @@ test.each([
   ['zero', { totalElements: 0, totalPages: 0 }],
   ['page', { totalElements: 10, totalPages: 1 }],
 ] as const)('totals %s say %o', async (totals, expected) => {
-  await using sandbox = await start({ totals })
+  await using sandbox = await startPlatform({ totals })
   sandbox.seed({ count: 45, from, to })
   const { list } = await client(sandbox)
   const body = await list({ 'metadata.page.size': '10' })
@@ -83,7 +84,7 @@ test.each([
 })
 
 test('totals absent: metadata is empty', async () => {
-  await using sandbox = await start({ totals: 'absent' })
+  await using sandbox = await startPlatform({ totals: 'absent' })
   sandbox.seed({ count: 3, from, to })
   expect((await (await client(sandbox)).list()).metadata).toEqual({})
 })
@@ -92,7 +93,7 @@ test.each([
   ['actual', 7],
   ['asked', 100],
 ] as const)('pages may be shorter than asked; the %s size is shown', async (pageSizeTold, size) => {
-  await using sandbox = await start({ maxPageSize: 7, pageSizeTold })
+  await using sandbox = await startPlatform({ maxPageSize: 7, pageSizeTold })
   sandbox.seed({ count: 10, from, to })
   const { list } = await client(sandbox)
   const body = await list({ 'metadata.page.size': '100' })
@@ -101,7 +102,7 @@ test.each([
 })
 
 test('unknown event types, statuses and fields can be in it', async () => {
-  await using sandbox = await start({ unknownFields: true })
+  await using sandbox = await startPlatform({ unknownFields: true })
   sandbox.seed({ count: 2, from, to, eventTypes: ['card-issued'] })
   const odd = sandbox.addWebhook({ status: 'on-hold', eventInstant: from })
   const broken = sandbox.addWebhook({ wire: { numberOfAttempts: '3', eventDateTime: undefined }, eventInstant: to })
@@ -120,7 +121,7 @@ test('unknown event types, statuses and fields can be in it', async () => {
 })
 
 test('a gateway that ignores parameters answers with everything, from the first page', async () => {
-  await using sandbox = await start({ ignores: ['status', 'from', 'to', 'page.number'] })
+  await using sandbox = await startPlatform({ ignores: ['status', 'from', 'to', 'page.number'] })
   sandbox.seed({ count: 30, from, to, failed: 0.5 })
   const { ids } = await client(sandbox)
   const query = {
@@ -132,7 +133,7 @@ test('a gateway that ignores parameters answers with everything, from the first 
 })
 
 test('times are written in the zone that is played and compared in it', async () => {
-  await using sandbox = await start({ timeZone: 'America/New_York', fraction: 'trimmed' })
+  await using sandbox = await startPlatform({ timeZone: 'America/New_York', fraction: 'trimmed' })
   const id = sandbox.addWebhook({
     eventInstant: Date.parse('2025-07-01T02:30:00Z'),
     lastAttempt: Date.parse('2025-07-01T02:30:00.5Z'),
@@ -147,7 +148,7 @@ test('times are written in the zone that is played and compared in it', async ()
 })
 
 test('listing while records are retried shows each of them once, failed or not', async () => {
-  await using sandbox = await start({ order: 'id' })
+  await using sandbox = await startPlatform({ order: 'id' })
   const seeded = sandbox.seed({ count: 300, from, to })
   const platform = await client(sandbox)
   const listing = async (): Promise<void> => {

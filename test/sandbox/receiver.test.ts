@@ -5,7 +5,7 @@ import { createSequence } from '../../sandbox/records/hash.ts'
 import { newRecord, type WebhookOptions } from '../../sandbox/records/seed.ts'
 import type { StoredRecord } from '../../sandbox/records/store.ts'
 import { createZone } from '../../sandbox/records/zone.ts'
-import { start } from './client.ts'
+import { startPlatform } from '../support/platform.ts'
 
 const [first, second] = ['00000000-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000002']
 
@@ -43,7 +43,7 @@ test('the first rule that matches counts, a spent one no more, and a healed rece
 })
 
 test('down resets every connection, health too; up serves again at once', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const { receiver, receiverHealthUrl } = sandbox
   expect((await fetch(receiverHealthUrl)).status).toBe(200)
   receiver.down()

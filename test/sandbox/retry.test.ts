@@ -3,10 +3,11 @@ import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { invalidStatusCode } from '../../src/platform/wire.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
-import { client, errorOf, start } from './client.ts'
+import { client, errorOf } from './client.ts'
+import { startPlatform } from '../support/platform.ts'
 
 test('a retry that arrives makes the record successful and keeps what the receiver answered', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const id = sandbox.addWebhook({ attempts: 3 })
   const platform = await client(sandbox)
 
@@ -33,7 +34,7 @@ test.each([
 ])(
   'a retry of a %s record is refused with the code of the specification (%s, %d)',
   async (status, found, errorStatus) => {
-    await using sandbox = await start({ errorStatus: { invalidStatus: errorStatus } })
+    await using sandbox = await startPlatform({ errorStatus: { invalidStatus: errorStatus } })
     const platform = await client(sandbox)
     const id = sandbox.addWebhook({ status })
     const answer = await platform.patch(id)
@@ -48,7 +49,7 @@ test.each([
 )
 
 test('a record that does not exist is not found; an id that is none is refused', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const platform = await client(sandbox)
   expect((await platform.patch('00000000-0000-4000-8000-000000000000')).status).toBe(404)
   expect((await platform.patch('1')).status).toBe(400)
@@ -62,7 +63,7 @@ test.each([
   ['another workflow', { workflow: { code: 'cancel' }, data: {}, connect: {}, metadata: {} }],
   ['no metadata', { workflow: { code: 'retry' }, data: {}, connect: {} }],
 ])('a body of %s is refused and changes nothing', async (_, body) => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const id = sandbox.addWebhook()
   const platform = await client(sandbox)
   expect((await platform.patch(id, body)).status).toBe(400)
@@ -70,7 +71,7 @@ test.each([
 })
 
 test('when the receiver is down, resets or answers badly, the record says how', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const platform = await client(sandbox)
   const ids = sandbox.seed({ count: 4, from: 0, to: 1000, attempts: 1 })
   const retry = (at: number): ReturnType<typeof platform.retry> => platform.retry(ids[at] ?? '')
@@ -104,7 +105,7 @@ test('when the receiver is down, resets or answers badly, the record says how', 
 
 test('async: the answer says processing, the delivery comes after its delay, and idle waits for it', async () => {
   const clock = createVirtualClock(systemClock.now())
-  await using sandbox = await start({ clock, delivery: { mode: 'async', delayMs: 30_000 } })
+  await using sandbox = await startPlatform({ clock, delivery: { mode: 'async', delayMs: 30_000 } })
   const id = sandbox.addWebhook({ attempts: 1, lastAttempt: clock.now() - 1000 })
   const before = sandbox.record(id)
   const platform = await client(sandbox, clock.now())
@@ -128,7 +129,7 @@ test('async: the answer says processing, the delivery comes after its delay, and
 test('a record can stay failed until its retry is delivered: then it can be taken twice', async () => {
   const clock = createVirtualClock(systemClock.now())
   const delivery = { mode: 'async', delayMs: 1000, meanwhile: 'failed' } as const
-  await using sandbox = await start({ clock, delivery })
+  await using sandbox = await startPlatform({ clock, delivery })
   const id = sandbox.addWebhook({ attempts: 1, lastAttempt: clock.now() - 60_000 })
   const before = sandbox.record(id)
   const platform = await client(sandbox, clock.now())
@@ -143,7 +144,7 @@ test('a record can stay failed until its retry is delivered: then it can be take
 
 test('attempts can show as soon as they start', async () => {
   const clock = createVirtualClock(systemClock.now())
-  await using sandbox = await start({
+  await using sandbox = await startPlatform({
     clock,
     delivery: { mode: 'async', delayMs: 1000 },
     countedAt: 'start',
@@ -164,7 +165,7 @@ test.each([
   ['retries', 'end', 0],
   ['retries', 'start', 0],
 ] as const)('counting %s, at the %s: a first delivery makes it %d', async (counting, countedAt, first) => {
-  await using sandbox = await start({ counting, countedAt })
+  await using sandbox = await startPlatform({ counting, countedAt })
   sandbox.receiver.down()
   const id = sandbox.emit()
   const record = sandbox.record(id)
@@ -177,7 +178,7 @@ test.each(['processing', 'failed'] as const)(
   'the platform can retry by itself; between, the record is %s',
   async (status) => {
     const clock = createVirtualClock(systemClock.now())
-    await using sandbox = await start({
+    await using sandbox = await startPlatform({
       clock,
       automaticRetries: { delaysMs: [1000, 5000], status },
     })
@@ -197,7 +198,7 @@ test.each(['processing', 'failed'] as const)(
 
 test('when all automatic retries failed the record is failed', async () => {
   const clock = createVirtualClock(systemClock.now())
-  await using sandbox = await start({
+  await using sandbox = await startPlatform({
     clock,
     automaticRetries: { delaysMs: [1000], status: 'processing' },
   })
@@ -211,7 +212,7 @@ test('when all automatic retries failed the record is failed', async () => {
 })
 
 test('two retries of one record at once: one is taken, one refused, one delivery', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const id = sandbox.addWebhook()
   const platform = await client(sandbox)
   const answers = await Promise.all([platform.patch(id), platform.patch(id)])
@@ -222,7 +223,7 @@ test('two retries of one record at once: one is taken, one refused, one delivery
 })
 
 test('a record that was taken twice is found', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const [twice, once] = [sandbox.addWebhook(), sandbox.addWebhook()]
   const platform = await client(sandbox)
   sandbox.receiver.down()
@@ -232,7 +233,7 @@ test('a record that was taken twice is found', async () => {
 })
 
 test('the retry of a record is accepted in the status that is played', async () => {
-  await using sandbox = await start({ acceptedStatus: 202 })
+  await using sandbox = await startPlatform({ acceptedStatus: 202 })
   const answer = await (await client(sandbox)).patch(sandbox.addWebhook())
   expect(answer.status).toBe(202)
   expect(Object.keys((await answer.json()) as object)).toEqual(['workflow', 'data', 'connect', 'metadata'])

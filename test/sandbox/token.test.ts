@@ -4,10 +4,11 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
 import { testKeys } from '../support/keys.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
-import { claimsFor, client, errorOf, formOf, postForm, sign, start } from './client.ts'
+import { claimsFor, client, errorOf, formOf, postForm, sign } from './client.ts'
+import { startPlatform } from '../support/platform.ts'
 
 test('issues a token as specified, and the API takes it', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox)), { scope: 'api' }))
   expect(answer.status).toBe(200)
   expect(answer.headers.get('cache-control')).toBe('no-store')
@@ -32,7 +33,7 @@ test.each([
   ['another client id', { client_id: 'someone' }, 401, 'invalid_client'],
   ['another scope', { scope: 'api admin' }, 400, 'invalid_scope'],
 ])('refuses %s', async (_, changes, status, error) => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const form: Record<string, string | undefined> = { ...formOf(await sign(claimsFor(sandbox))), ...changes }
   const given = Object.entries(form).flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [[name, value]],
@@ -44,7 +45,7 @@ test.each([
 })
 
 test('refuses a parameter given twice, JSON, and every method but POST', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const url = `${sandbox.issuerUrl}${tokenPath}`
   const form = Object.entries(formOf(await sign(claimsFor(sandbox))))
   expect((await postForm(sandbox, [...form, ['grant_type', 'client_credentials']])).status).toBe(400)
@@ -59,7 +60,7 @@ test('refuses a parameter given twice, JSON, and every method but POST', async (
 })
 
 test('says why assertions were refused, by reason', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const replayed = formOf(await sign(claimsFor(sandbox)))
   await postForm(sandbox, replayed)
   await postForm(sandbox, replayed)
@@ -78,7 +79,7 @@ test.each([
   ['ahead', 3_600_000, { status: 401, refused: { exp: 1 } }],
   ['behind', -3_600_000, { status: 401, refused: { iat: 1 } }],
 ])('a server whose clock is an hour %s judges by it and shows it', async (_, skewMs, { status, refused }) => {
-  await using sandbox = await start({ skewMs })
+  await using sandbox = await startPlatform({ skewMs })
   const askedAt = systemClock.now()
   const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))
   expect(answer.status).toBe(status)
@@ -88,7 +89,7 @@ test.each([
 })
 
 test('identity host and API can have clocks of their own', async () => {
-  await using sandbox = await start({ skewMs: { identity: 0, api: 7_200_000 } })
+  await using sandbox = await startPlatform({ skewMs: { identity: 0, api: 7_200_000 } })
   const { get } = await client(sandbox)
   const askedAt = systemClock.now()
   const date = Date.parse((await get()).headers.get('date') ?? '')
@@ -96,7 +97,7 @@ test('identity host and API can have clocks of their own', async () => {
 })
 
 test('the realm and the path before the webhooks may be anything', async () => {
-  await using sandbox = await start({ pathPrefix: '/v1/demo/', realm: 'r-1' })
+  await using sandbox = await startPlatform({ pathPrefix: '/v1/demo/', realm: 'r-1' })
   expect(sandbox.issuerUrl).toBe(`${sandbox.authUrl}/auth/realms/r-1`)
   expect(sandbox.baseUrl).toMatch(/\d\/v1\/demo$/)
   const { get } = await client(sandbox)
@@ -106,7 +107,7 @@ test('the realm and the path before the webhooks may be anything', async () => {
 
 test('a token lives as long as it says, by the clock', async () => {
   const clock = createVirtualClock()
-  await using sandbox = await start({ clock, expiresIn: 60 })
+  await using sandbox = await startPlatform({ clock, expiresIn: 60 })
   const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox, clock.now()))))
   const { access_token: accessToken } = (await answer.json()) as { access_token: string }
   const status = async (): Promise<number> =>
@@ -119,7 +120,7 @@ test('a token lives as long as it says, by the clock', async () => {
 
 test('a token can die before its time, or all at once', async () => {
   const clock = createVirtualClock()
-  await using sandbox = await start({ clock, tokenLivesSeconds: 5 })
+  await using sandbox = await startPlatform({ clock, tokenLivesSeconds: 5 })
   const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox, clock.now()))))
   const body = (await answer.json()) as { access_token: string; expires_in: number }
   expect(body.expires_in).toBe(3600)
@@ -142,7 +143,7 @@ test('a token can die before its time, or all at once', async () => {
 test.each([undefined, '', 'Bearer', 'Bearer x', 'Basic abc', 'bearer abc'])(
   'the API refuses Authorization %o',
   async (authorization) => {
-    await using sandbox = await start()
+    await using sandbox = await startPlatform()
     const answer = await fetch(
       `${sandbox.baseUrl}/webhooks`,
       authorization === undefined ? {} : { headers: { authorization } },
@@ -152,7 +153,7 @@ test.each([undefined, '', 'Bearer', 'Bearer x', 'Basic abc', 'bearer abc'])(
 )
 
 test('certificates can be replaced while it runs', async () => {
-  await using sandbox = await start()
+  await using sandbox = await startPlatform()
   const { certificatePem } = await testKeys('other')
   sandbox.registerCertificates([certificatePem])
   expect((await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))).status).toBe(401)
@@ -160,14 +161,14 @@ test('certificates can be replaced while it runs', async () => {
 })
 
 test('a certificate that is none is refused at the start, and nothing keeps listening', async () => {
-  await expect(start({ certificatePem: 'PEM' })).rejects.toThrow(/X\.509/)
+  await expect(startPlatform({ certificatePem: 'PEM' })).rejects.toThrow(/X\.509/)
 })
 
 test.each([
   [{ tokenScope: null }, undefined],
   [{ tokenScope: 'profile email' }, 'profile email'],
 ])('%o gives scope %o', async (readings, scope) => {
-  await using sandbox = await start(readings)
+  await using sandbox = await startPlatform(readings)
   const answer = await postForm(sandbox, formOf(await sign(claimsFor(sandbox))))
   expect(((await answer.json()) as { scope?: string }).scope).toBe(scope)
 })

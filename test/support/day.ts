@@ -1,9 +1,9 @@
 // A daemon beside a sandbox in virtual time: a test lets it tick, lets time pass, and reads its metrics and its log.
 import type { LogLine } from './process.ts'
-import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from './platform.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
 import { startDaemon, type DaemonOptions, type RunningDaemon } from './daemon.ts'
-import { testKeys } from './keys.ts'
 import { parseSamples, sumOf } from './samples.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
@@ -23,11 +23,10 @@ export interface Day extends AsyncDisposable {
 }
 
 export async function beginDay(readings: ReadingsInput = {}): Promise<Day> {
-  const { certificatePem } = await testKeys()
   const clock = createVirtualClock()
   const log: LogLine[] = []
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await startSandbox({ inProcess: true, clock, certificatePem, ...readings }))
+  const sandbox = starting.use(await startPlatform({ inProcess: true, clock, ...readings }))
   const running = starting.move()
   let daemon: RunningDaemon | undefined
 

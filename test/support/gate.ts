@@ -1,9 +1,7 @@
 // A sandbox that holds calls until the test lets them go: what is in flight is then in flight for sure, without any sleeping.
 import { systemClock, type Clock } from '../../src/runtime/clock.ts'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
-import type { Readings, SandboxOptions } from '../../sandbox/options.ts'
-import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
-import { testKeys } from './keys.ts'
+import type { Readings } from '../../sandbox/options.ts'
 import { within } from './process.ts'
 
 export interface Gate {
@@ -76,18 +74,4 @@ export function createGate(passes = 0): Gate {
       release()
     },
   }
-}
-
-/** A sandbox that knows the test keys and, if there is one, stops at the gate. */
-export async function startPlatform(options: Partial<SandboxOptions> = {}, gate?: Gate): Promise<Sandbox> {
-  const { certificatePem } = await testKeys()
-  return startSandbox({ clock: gate?.clock ?? systemClock, certificatePem, ...options })
-}
-
-const hourMs = 3_600_000
-
-/** Adds failed records that are due: some days old, last tried half a day ago. Returns their ids. */
-export function seedDue(sandbox: Sandbox, count: number): string[] {
-  const now = systemClock.now()
-  return sandbox.seed({ count, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
 }

@@ -5,7 +5,7 @@ import { runDaemon } from '../../src/daemon.ts'
 import type { OpsServerOptions } from '../../src/ops/server.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
-import { startSandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from './platform.ts'
 import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
 import { createLeaseHost, createLeaseStore, type LeaseHost, type LeaseStore } from './lease-store.ts'
 import { keepingLog } from './log.ts'
@@ -69,7 +69,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
   const { privateKeyPem, publicKeyPem } = quickKeys()
   const key = inProcessKey(privateKeyPem)
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await startSandbox({ inProcess: true, clock, certificatePem: publicKeyPem }))
+  const sandbox = starting.use(await startPlatform({ inProcess: true, clock, certificatePem: publicKeyPem }))
   const all: Replica[] = []
   const patches: Patch[] = []
   const terms: Term[] = []

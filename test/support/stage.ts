@@ -3,10 +3,10 @@ import type { Clock } from '../../src/runtime/clock.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
-import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from './platform.ts'
 import { startReconciler, type ReconcilerUnderTest } from './reconciler.ts'
 import { inProcessKey, inProcessTransport, quickKeys } from './in-process.ts'
-import { testKeys } from './keys.ts'
 import { createOffsetClock } from './offset-clock.ts'
 import { createVirtualClock } from './virtual-clock.ts'
 
@@ -42,7 +42,7 @@ export interface StageOptions {
 export async function startStage({ sandbox: options, startAt }: StageOptions = {}): Promise<Stage> {
   const clock = createVirtualClock(startAt)
   const { privateKeyPem, publicKeyPem } = quickKeys()
-  const sandbox = await startSandbox({ inProcess: true, ...completed(clock, publicKeyPem), ...options })
+  const sandbox = await startPlatform({ inProcess: true, clock, certificatePem: publicKeyPem, ...options })
   return {
     clock,
     // Date headers give whole seconds, so the daemon knows the time to about half of one.
@@ -76,8 +76,7 @@ export async function startHttpStage(given: StageOptions & { speed?: number | un
     ...(startAt === undefined ? {} : { startAt }),
     ...(speed === undefined ? {} : { speed }),
   })
-  const { certificatePem } = await testKeys()
-  const sandbox = await startSandbox({ ...completed(clock, certificatePem), ...options })
+  const sandbox = await startPlatform({ clock, ...options })
   return {
     clock,
     // On a busy host any time may pass; the stage without sockets is exact.
@@ -94,10 +93,6 @@ export async function startHttpStage(given: StageOptions & { speed?: number | un
     },
     [Symbol.asyncDispose]: () => sandbox.close(),
   }
-}
-
-function completed(clock: Clock, certificatePem: string): SandboxOptions {
-  return { clock, certificatePem }
 }
 
 function heard(hear: EngineOptions['hear']): { hear?: (fact: TelemetryEvent) => void } {

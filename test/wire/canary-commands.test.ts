@@ -4,10 +4,9 @@ import { main } from '../../src/cli/program.ts'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import type { ExitCode } from '../../src/runtime/errors.ts'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
-import { startSandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from '../support/platform.ts'
 import { findCanaries } from '../support/canaries.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
-import { testKeys } from '../support/keys.ts'
 import {
   collectSecrets,
   encryptedKey,
@@ -68,9 +67,8 @@ describe('once', () => {
     ['retries answer HTML', [], [{ operation: 'retry', fault: htmlPage }]],
   ])('%s: once %j', async (_, options, faults) => {
     const { pem, encrypted } = await encryptedKey()
-    const { certificatePem } = await testKeys()
     const secrets = collectSecrets(pem, encrypted)
-    await using sandbox = await startSandbox({ clock: systemClock, certificatePem })
+    await using sandbox = await startPlatform()
     plantRecords(sandbox, systemClock.now())
     sandbox.faults.set(secrets.watch, ...faults)
     sandbox.receiver.fail({ status: 500, body: planted['what the receiver answers later'], count: 3 })

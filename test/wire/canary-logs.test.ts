@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { logFields } from '../../tools/generate.ts'
-import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from '../support/platform.ts'
 import { findCanaries } from '../support/canaries.ts'
 import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
-import { testKeys } from '../support/keys.ts'
 import {
   collectSecrets,
   encryptedKey,
@@ -57,9 +57,8 @@ async function envOf(sandbox: Sandbox, encrypted: string): Promise<Record<string
 test('nothing that was planted is written anywhere, and every line is an event of the closed set', async () => {
   const { pem, encrypted } = await encryptedKey()
   const secrets = collectSecrets(pem, encrypted)
-  const { certificatePem } = await testKeys()
   await using folder = await makeFolder()
-  await using sandbox = await startSandbox({ clock: systemClock, certificatePem })
+  await using sandbox = await startPlatform()
   plantRecords(sandbox, systemClock.now())
   sandbox.faults.set(
     secrets.watch,
@@ -132,8 +131,7 @@ describe('the commands for the person on call', () => {
   ])('%s shows nothing that was planted', async (_, args) => {
     const { pem, encrypted } = await encryptedKey()
     const secrets = collectSecrets(pem, encrypted)
-    const { certificatePem } = await testKeys()
-    await using sandbox = await startSandbox({ clock: systemClock, certificatePem, ignores: ['eventId'] })
+    await using sandbox = await startPlatform({ ignores: ['eventId'] })
     plantRecords(sandbox, systemClock.now())
     const text = `${planted['receiver error']} ${planted.name}`
     sandbox.addWebhook({ wire: { eventId: asked, responsePayload: text, lastAttemptErrorMessage: text } })
@@ -148,8 +146,7 @@ describe('the commands for the person on call', () => {
   test('check shows nothing of what refuses it', async () => {
     const { pem, encrypted } = await encryptedKey()
     const secrets = collectSecrets(pem, encrypted)
-    const { certificatePem } = await testKeys()
-    await using sandbox = await startSandbox({ clock: systemClock, certificatePem })
+    await using sandbox = await startPlatform()
     sandbox.faults.set(secrets.watch, { operation: 'token', fault: refusedAssertion })
     for (const command of ['check', 'plan']) {
       const ran = await runCommand([command], { env: await envOf(sandbox, encrypted) })

@@ -3,10 +3,9 @@ import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createLog, type Log } from '../../src/observe/log/log.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
-import { startSandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from '../support/platform.ts'
 import { endsOf, findCanaries, type Canaries } from '../support/canaries.ts'
 import { startDaemon } from '../support/daemon.ts'
-import { testKeys } from '../support/keys.ts'
 import {
   collectSecrets,
   encryptedKey,
@@ -36,11 +35,10 @@ interface BadDay {
 /** A daemon's bad day: every trouble at the token endpoint, then at the list, then at the retries, then a receiver that talks. */
 async function badDay(logLevel: string, between?: (transport: Transport, log: Log) => Transport): Promise<BadDay> {
   const { pem, encrypted } = await encryptedKey()
-  const { certificatePem } = await testKeys()
   const secrets = collectSecrets(pem, encrypted)
   const clock = createVirtualClock()
   const written: string[] = []
-  await using sandbox = await startSandbox({ inProcess: true, clock, certificatePem })
+  await using sandbox = await startPlatform({ inProcess: true, clock })
   plantRecords(sandbox, clock.now())
   sandbox.faults.set(secrets.watch)
   const env = {

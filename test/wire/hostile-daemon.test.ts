@@ -1,9 +1,9 @@
 // The whole daemon through a bad day: with any trouble of the platform it stays up, answers its probes, counts what it sees, and goes on.
 import { describe, expect, test } from 'vitest'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
-import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from '../support/platform.ts'
 import { startDaemon, type RunningDaemon } from '../support/daemon.ts'
-import { testKeys } from '../support/keys.ts'
 import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
 
 const env = {
@@ -22,10 +22,9 @@ interface Day extends AsyncDisposable {
 }
 
 async function begin(): Promise<Day> {
-  const { certificatePem } = await testKeys()
   const clock = createVirtualClock()
   await using starting = new AsyncDisposableStack()
-  const sandbox = starting.use(await startSandbox({ inProcess: true, clock, certificatePem }))
+  const sandbox = starting.use(await startPlatform({ inProcess: true, clock }))
   const now = clock.now()
   sandbox.seed({ count: 60, from: now - 20 * hour, to: now - 2 * hour, attempts: 1 })
   const daemon = starting.use(await startDaemon(sandbox, { clock, env }))

@@ -1,15 +1,13 @@
 // The main job over real HTTP: failed records of the window are found, retried and delivered, each exactly once.
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { startSandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from '../support/platform.ts'
 import { startReconciler } from '../support/reconciler.ts'
-import { testKeys } from '../support/keys.ts'
 
 const hour = 3_600_000
 
 test('everything that is due is delivered once, exhausted and resolved records are left alone', async () => {
-  const { certificatePem } = await testKeys()
-  await using sandbox = await startSandbox({ clock: systemClock, certificatePem })
+  await using sandbox = await startPlatform()
   const now = systemClock.now()
   sandbox.seed({ count: 450, from: now - 100 * hour, to: now - 12 * hour, subscriptions: 2 })
   sandbox.seed({ count: 30, from: now - 100 * hour, to: now - 12 * hour, attempts: 30 })

@@ -9,7 +9,8 @@ import { createHttpTransport } from '../../src/platform/http/http.ts'
 import { tokenPath } from '../../src/platform/wire.ts'
 import type { Fault } from '../../sandbox/api/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
-import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import { startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 
 interface Scene extends AsyncDisposable {
@@ -19,9 +20,8 @@ interface Scene extends AsyncDisposable {
 }
 
 async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): Promise<Scene> {
-  const { certificatePem } = await testKeys()
   const { privateKeyFile } = await testKeys(keyName)
-  const sandbox = await startSandbox({ clock: systemClock, certificatePem, ...options })
+  const sandbox = await startPlatform(options)
   const http = createHttpTransport({ clock: systemClock, connections: 4 })
   const source = loadKey({ file: privateKeyFile })
   const facts: TokenEvent[] = []

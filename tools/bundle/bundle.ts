@@ -9,11 +9,11 @@ import { createStaging } from './staging.ts'
 const mainModule = 'src/main.ts'
 /**
  * Node keeps what it has compiled beside the program, where it may write there, and not in a shared temporary folder: who
- * writes the cache decides what runs.
+ * writes the cache decides what runs. A Node that has none is too old: the program says so.
  */
 const launcher = `#!/usr/bin/env -S node --disable-sigusr1
 'use strict'
-require('node:module').enableCompileCache(require('node:path').join(__dirname, 'cache'))
+require('node:module').enableCompileCache?.(require('node:path').join(__dirname, 'cache'))
 require('./start.cjs')
 `
 

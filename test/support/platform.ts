@@ -1,0 +1,18 @@
+// The sandbox as tests start it: it knows the test keys, and lives in the host's time unless a test gives another.
+import { systemClock } from '../../src/runtime/clock.ts'
+import type { SandboxOptions } from '../../sandbox/options.ts'
+import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
+import { testKeys } from './keys.ts'
+
+export async function startPlatform(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
+  const { certificatePem } = await testKeys()
+  return startSandbox({ clock: systemClock, certificatePem, ...options })
+}
+
+const hourMs = 3_600_000
+
+/** Adds failed records that are due: some days old, last tried half a day ago. Returns their ids. */
+export function seedDue(sandbox: Sandbox, count: number): string[] {
+  const now = systemClock.now()
+  return sandbox.seed({ count, from: now - 100 * hourMs, to: now - 12 * hourMs, attempts: 1 })
+}
