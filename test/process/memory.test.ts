@@ -11,11 +11,11 @@ const hierarchy = findHierarchy()
 /** At the end, the modules of Node's own that were loaded, of those that nothing here needs. */
 const namesModules = `import { writeSync } from 'node:fs'
   process.on('exit', () => {
-    const loaded = process.moduleLoadList.filter((name) => /undici|http2/.test(name))
+    const loaded = process.moduleLoadList.filter((name) => /undici|http2|NativeModule zlib$/.test(name))
     writeSync(2, JSON.stringify(loaded))
   })`
 
-test("a daemon at work loads neither Node's own copy of undici, which takes 13 MiB, nor HTTP/2", async () => {
+test("a daemon at work loads neither Node's own copy of undici, which takes 13 MiB, nor HTTP/2 or zlib", async () => {
   await using sandbox = await startPlatform()
   await using folder = await makeFolder()
   const nodeArgs = ['--import', await folder.write('modules.mjs', namesModules)]
