@@ -136,7 +136,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
     if (sandbox.receiver.isUp && status !== undefined && isDone(status)) break
   }
   if (keep) {
-    say(`still up: ${url}/; Ctrl-C ends it`)
+    say(`still up: ${url}/ (Ctrl-C ends it)`)
     await new Promise((resolve) => {
       signal.addEventListener('abort', resolve)
     })

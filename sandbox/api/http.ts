@@ -19,16 +19,20 @@ export interface SandboxRequest {
   webhookId: string | undefined
 }
 
-/** How the answer goes onto the wire; default: whole. */
-export type Wire =
+/** How a body goes onto the wire. */
+export type BodyWire =
   | { kind: 'whole' }
+  /** The connection ends after half of the announced body. */
+  | { kind: 'cut' }
+  | { kind: 'drip'; bytes: number; everyMs: number }
+
+/** How the answer goes onto the wire. */
+export type Wire =
+  | BodyWire
   /** The connection is reset instead. */
   | { kind: 'reset' }
   /** Nothing is ever sent. */
   | { kind: 'hang' }
-  /** The connection ends after half of the announced body. */
-  | { kind: 'cut' }
-  | { kind: 'drip'; bytes: number; everyMs: number }
 
 export interface SandboxAnswer {
   status: number
@@ -50,9 +54,13 @@ export function textAnswer(status: number, body: string, headers: Record<string,
   return { status, headers: { 'content-type': 'text/plain', ...headers }, body, wire: { kind: 'whole' } }
 }
 
-export interface Sending {
-  clock: Clock
+/** What a body that drips needs. */
+export interface Pace {
+  clock: Pick<Clock, 'sleep'>
   signal: AbortSignal
+}
+
+export interface Sending extends Pace {
   /** Value of the `Date` header, epoch milliseconds; undefined: no such header. */
   date: number | undefined
 }
@@ -68,17 +76,30 @@ export async function send(response: ServerResponse, answer: SandboxAnswer, send
   const body = Buffer.from(answer.body)
   response.sendDate = false
   response.writeHead(answer.status, headersOf(answer, body.length, sending.date))
-  switch (wire.kind) {
-    case 'whole':
-      response.end(body)
-      return
-    case 'cut':
-      response.write(body.subarray(0, Math.floor(body.length / 2)), () => response.socket?.destroy())
-      return
-    case 'drip':
-      await drip(response, body, wire, sending)
-      return
+  await sendBody(response, body, wire, sending)
+}
+
+/** Sends the body behind its head. Resolves when it has been handed over, or never will be. */
+export async function sendBody(
+  response: ServerResponse,
+  body: Buffer,
+  wire: BodyWire,
+  { clock, signal }: Pace,
+): Promise<void> {
+  if (wire.kind === 'cut') {
+    response.write(body.subarray(0, Math.floor(body.length / 2)), () => response.destroy())
+    return
   }
+  if (wire.kind === 'whole') {
+    response.end(body)
+    return
+  }
+  for (let at = 0; at < body.length; at += wire.bytes) {
+    if (response.destroyed) return
+    response.write(body.subarray(at, at + wire.bytes))
+    await clock.sleep(wire.everyMs, signal)
+  }
+  response.end()
 }
 
 /** Headers of an answer as they go out. */
@@ -90,20 +111,6 @@ export function headersOf(
   const { date: own, ...others } = headers
   const dateHeader = own ?? (date === undefined ? '' : new Date(date).toUTCString())
   return { ...others, ...(dateHeader === '' ? {} : { date: dateHeader }), 'content-length': length }
-}
-
-async function drip(
-  response: ServerResponse,
-  body: Buffer,
-  { bytes, everyMs }: { bytes: number; everyMs: number },
-  { clock, signal }: Sending,
-): Promise<void> {
-  for (let at = 0; at < body.length; at += bytes) {
-    if (response.destroyed) return
-    response.write(body.subarray(at, at + bytes))
-    await clock.sleep(everyMs, signal)
-  }
-  response.end()
 }
 
 /** Path and query of a request target. */

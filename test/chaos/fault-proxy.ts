@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { Agent, createServer, request, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Clock } from '../../src/runtime/clock.ts'
-import { closeServer, listen, readBody } from '../../sandbox/api/http.ts'
+import { closeServer, listen, readBody, sendBody, type BodyWire } from '../../sandbox/api/http.ts'
 
 /** Harm to one request. `before`: the request does not go on; `after`: it does, and its answer is lost. */
 export type NetworkFault =
@@ -83,24 +83,6 @@ export async function startFaultProxy({ clock, onForward }: FaultProxyOptions): 
     return { status: response.statusCode ?? 502, headers: response.rawHeaders, body: Buffer.concat(chunks) }
   }
 
-  async function send(response: ServerResponse, answer: Answer, fault: NetworkFault | undefined): Promise<void> {
-    const { body, headers, status } = answer
-    response.writeHead(status, headers)
-    if (fault?.kind === 'cut') {
-      response.write(body.subarray(0, Math.floor(body.length / 2)), () => response.destroy())
-      return
-    }
-    if (fault?.kind === 'drip') {
-      for (let at = 0; at < body.length && !response.destroyed; at += fault.bytes) {
-        response.write(body.subarray(at, at + fault.bytes))
-        await clock.sleep(fault.everyMs, stop.signal)
-      }
-      response.end()
-      return
-    }
-    response.end(body)
-  }
-
   async function pass(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await readBody(incoming)
     const fault = draw({ method: incoming.method ?? 'GET', path: incoming.url ?? '/' })
@@ -109,7 +91,10 @@ export async function startFaultProxy({ clock, onForward }: FaultProxyOptions): 
     const when = fault !== undefined && 'when' in fault ? fault.when : undefined
     const answer = when === 'before' ? undefined : await forward(incoming, body, response.destroyed)
     if (fault?.kind === 'reset') incoming.socket.resetAndDestroy()
-    else if (fault?.kind !== 'black-hole' && answer !== undefined) await send(response, answer, fault)
+    if (answer === undefined || fault?.kind === 'reset' || fault?.kind === 'black-hole') return
+    const wire: BodyWire = fault?.kind === 'cut' || fault?.kind === 'drip' ? fault : { kind: 'whole' }
+    response.writeHead(answer.status, answer.headers)
+    await sendBody(response, answer.body, wire, { clock, signal: stop.signal })
   }
 
   const server = createServer((incoming, response) => {

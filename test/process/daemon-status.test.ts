@@ -1,8 +1,8 @@
 // Commands beside a daemon ask it for pauses and circuits; without one they say that they don't know.
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import type { FaultRule } from '../../sandbox/api/faults.ts'
+import { closeServer, listen } from '../../sandbox/api/http.ts'
 import { client } from '../sandbox/client.ts'
 import { envOf, missing, seedCauses, team } from '../support/causes.ts'
 import { toStatus } from '../../src/ops/status.ts'
@@ -25,15 +25,10 @@ async function startStatus(fields: object, body?: string): Promise<FakeDaemon> {
   const document = (): string =>
     JSON.stringify({ ...toStatus(aStatusState({ instance: 'beside', now: Date.parse(since) + 30_000 })), ...fields })
   const server = createServer((_request, response) => response.end(body ?? document()))
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  const { port } = server.address() as AddressInfo
+  const { hostname, port } = new URL(await listen(server, '127.0.0.1', 0))
   return {
-    env: { RECONCILER_SERVER_HOST: '127.0.0.1', RECONCILER_SERVER_PORT: String(port) },
-    async [Symbol.asyncDispose]() {
-      await new Promise((resolve) => server.close(resolve))
-    },
+    env: { RECONCILER_SERVER_HOST: hostname, RECONCILER_SERVER_PORT: port },
+    [Symbol.asyncDispose]: () => closeServer(server),
   }
 }
 

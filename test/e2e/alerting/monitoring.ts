@@ -2,7 +2,8 @@
 import { stringify } from 'yaml'
 import { makeFolder } from '../../support/process.ts'
 import { startPager, type Notice } from './pager.ts'
-import { freePort, startService } from './process.ts'
+import { freePort } from '../../bench/process-figures.ts'
+import { startService } from './process.ts'
 
 export interface Target {
   instance: string

@@ -1,6 +1,6 @@
 // The end of the line: an HTTP server to which Alertmanager sends, in the place of the person on call. Keeps all that arrives.
-import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
+import { closeServer, listen, readBody } from '../../../sandbox/api/http.ts'
 
 export interface Notice {
   alert: string
@@ -29,13 +29,6 @@ interface Posted {
   }[]
 }
 
-async function bodyOf(request: IncomingMessage): Promise<string> {
-  let body = ''
-  request.setEncoding('utf8')
-  for await (const text of request) body += String(text)
-  return body
-}
-
 function toNotices(body: string, at: number): Notice[] {
   const { alerts } = JSON.parse(body) as Posted
   return alerts.map(({ status, labels, annotations }) => ({
@@ -52,7 +45,7 @@ function toNotices(body: string, at: number): Notice[] {
 export async function startPager(): Promise<Pager> {
   const kept: Notice[] = []
   const server = createServer((request, response) => {
-    bodyOf(request)
+    readBody(request)
       .then((body) => {
         kept.push(...toNotices(body, Date.now()))
         response.end()
@@ -64,24 +57,11 @@ export async function startPager(): Promise<Pager> {
         response.end()
       })
   })
-  const listening = Promise.withResolvers<undefined>()
-  server.once('error', listening.reject)
-  server.listen(0, '127.0.0.1', () => {
-    listening.resolve(undefined)
-  })
-  await listening.promise
-  const { port } = server.address() as AddressInfo
+  const url = `${await listen(server, '127.0.0.1', 0)}/`
 
   return {
-    url: `http://127.0.0.1:${port}/`,
+    url,
     notices: (instance) => kept.filter((notice) => instance === undefined || notice.instance === instance),
-    async [Symbol.asyncDispose]() {
-      const closed = Promise.withResolvers<undefined>()
-      server.close(() => {
-        closed.resolve(undefined)
-      })
-      server.closeAllConnections()
-      await closed.promise
-    },
+    [Symbol.asyncDispose]: () => closeServer(server),
   }
 }

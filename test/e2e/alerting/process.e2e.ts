@@ -1,6 +1,7 @@
 // Services that tests start: found missing or dead at once, and gone when their handle is let go of. Runs with `npm test`.
 import { expect, test } from 'vitest'
-import { freePort, startService } from './process.ts'
+import { freePort } from '../../bench/process-figures.ts'
+import { startService } from './process.ts'
 
 const packageName = 'a-package'
 

@@ -1,28 +1,9 @@
 // A program of Debian's as a child process on a port of its own: ready when it says so, and stopped by its handle.
 import { spawn } from 'node:child_process'
-import { createServer, type AddressInfo } from 'node:net'
 import { systemClock } from '../../../src/runtime/clock.ts'
 
 const readyWithinMs = 60_000
 const stopWithinMs = 10_000
-
-/** A port of this host that is free at this moment. */
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  const listening = Promise.withResolvers<undefined>()
-  server.once('error', listening.reject)
-  server.listen(0, '127.0.0.1', () => {
-    listening.resolve(undefined)
-  })
-  await listening.promise
-  const { port } = server.address() as AddressInfo
-  const closed = Promise.withResolvers<undefined>()
-  server.close(() => {
-    closed.resolve(undefined)
-  })
-  await closed.promise
-  return port
-}
 
 export interface ServiceOptions {
   program: string

@@ -7,7 +7,7 @@ import { sandboxEnv } from '../../support/reconciler.ts'
 import { startPlatform } from '../../support/platform.ts'
 import { testKeys } from '../../support/keys.ts'
 import { makeFolder, startDaemon, type Daemon } from '../../support/process.ts'
-import { freePort } from './process.ts'
+import { freePort } from '../../bench/process-figures.ts'
 
 export type Environment = Readonly<Record<string, string>>
 
