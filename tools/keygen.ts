@@ -1,111 +1,60 @@
-// `npm run keygen -- --out <folder>`: makes the key pair of the service account and says which file goes where.
-import { Command, CommanderError } from 'commander'
-import { systemClock, systemRandom, type Clock, type Random } from '../src/runtime/clock.ts'
-import { exitCode, UsageError } from '../src/runtime/errors.ts'
-import {
-  maxCommonName,
-  makeCredentials,
-  prepareFolder,
-  writeCredentials,
-  type CredentialFiles,
-  type Credentials,
-} from './credentials.ts'
+// `npm run keygen -- --out FOLDER`: makes the service account's RSA-4096 key and its self-signed certificate. @see docs/platform-api.md "Service account"
+import 'reflect-metadata'
+import { webcrypto, X509Certificate } from 'node:crypto'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import * as x509 from '@peculiar/x509'
 
-export interface KeygenIo {
-  stdout: { write(text: string): unknown }
-  stderr: { write(text: string): unknown }
-  clock: Clock
-  random: Random
+const algorithm = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256', publicExponent: new Uint8Array([1, 0, 1]) }
+const dayMs = 86_400_000
+type Pair = Record<'privateKey' | 'certificate', string>
+
+/** Makes a pair, as PEM, that is valid between two times (epoch ms). Takes seconds. */
+export async function makePair(name: string, from: number, to: number): Promise<Pair> {
+  const keys = await webcrypto.subtle.generateKey({ ...algorithm, modulusLength: 4096 }, true, ['sign', 'verify'])
+  const options = {
+    serialNumber: `01${webcrypto.randomUUID().replaceAll('-', '')}`,
+    // Not as a string: a comma in it would begin another attribute, a # another type.
+    name: new x509.Name([{ CN: [{ utf8String: name }] }]),
+    notBefore: new Date(from),
+    notAfter: new Date(to),
+    signingAlgorithm: algorithm,
+    keys,
+    extensions: [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+    ],
+  }
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned(options, webcrypto)
+  const privateKey = x509.PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', keys.privateKey), 'PRIVATE KEY')
+  return { privateKey: `${privateKey}\n`, certificate: `${certificate.toString('pem')}\n` }
 }
 
-interface KeygenOptions {
-  clientId: string
-  out: string
-  days: string
-}
-
-const dayMs = 24 * 60 * 60 * 1000
-const maxDays = 3650
-const defaultDays = '730'
-/** The platform's operator returns the client id only after having got the certificate (docs/platform-api.md "Service account"). */
-const defaultName = 'webhook-reconciler'
-/** For servers whose clock is a little behind. */
-const validBeforeMs = 60_000
-
-/** @throws UsageError */
-function parseDays(text: string): number {
-  const days = /^\d{1,4}$/.test(text) ? Number(text) : NaN
-  if (days >= 1 && days <= maxDays) return days
-  throw new UsageError(`--days: a whole number from 1 to ${maxDays}, not "${text}"`)
-}
-
-/** @throws UsageError when it doesn't fit into a certificate */
-function checkName(name: string): string {
-  if (name !== '' && name.length <= maxCommonName && !/\p{Cc}/u.test(name)) return name
-  throw new UsageError(
-    `--client-id: 1 to ${maxCommonName} characters and no control characters (it is the certificate's name)`,
-  )
-}
-
-function explanation(files: CredentialFiles, credentials: Credentials, notAfter: number): string {
-  return [
-    `Private key:  ${files.privateKeyFile} (RSA-4096, mode 0600)`,
-    '              Secret of the daemon: keep it in the secret store, mount it, and name it in auth.privateKeyFile.',
-    '              Do not give it to anyone, not even to the operator of the platform.',
-    `Certificate:  ${files.certificateFile}`,
-    "              Not secret: send it to the platform's operator, who registers it for the service account and",
-    '              returns its client id (auth.clientId). Name it in auth.certificateFile too: its expiry is watched.',
-    `Expires:      ${new Date(notAfter).toISOString()} (make a new pair and have it registered before)`,
-    'Fingerprints, SHA-256:',
-    `  certificate ${credentials.certificateFingerprint}`,
-    `  public key  ${credentials.keyFingerprint}`,
-    '',
-  ].join('\n')
-}
-
-async function keygen(options: KeygenOptions, io: KeygenIo): Promise<void> {
-  const days = parseDays(options.days)
-  const commonName = checkName(options.clientId)
-  const files = await prepareFolder(options.out)
-  const now = io.clock.now()
-  // Whole seconds: X.509 has no fractions.
-  const notAfter = Math.floor((now + days * dayMs) / 1000) * 1000
-  io.stderr.write('Making an RSA-4096 key; this takes a few seconds ...\n')
-  const credentials = await makeCredentials({
-    commonName,
-    notBefore: now - validBeforeMs,
-    notAfter,
-    // 01 keeps the number positive; at most 20 bytes are allowed.
-    serialNumber: `01${io.random.uuid().replaceAll('-', '')}`,
-  })
-  await writeCredentials(files, credentials)
-  io.stdout.write(explanation(files, credentials, notAfter))
-}
-
-/** The command. Rejects with UsageError when an option or a file stands in the way; then nothing was written. */
-export function keygenCommand(io: KeygenIo): Command {
-  return new Command('keygen')
-    .description('make an RSA-4096 private key and a self-signed certificate for the service account')
-    .option(
-      '--client-id <id>',
-      "the certificate's name: the client id, or any name while there is none yet",
-      defaultName,
-    )
-    .requiredOption('--out <folder>', 'where to put private-key.pem and certificate.pem; nothing is overwritten')
-    .option('--days <number>', `how long the certificate is valid, 1 to ${maxDays}`, defaultDays)
-    .action((options: KeygenOptions) => keygen(options, io))
+function fail(message: string): never {
+  process.stderr.write(`${message}\n`)
+  process.exit(2)
 }
 
 if (import.meta.main) {
-  const { stdout, stderr } = process
+  const text = { type: 'string' } as const
+  const { values } = parseArgs({ options: { out: text, name: text, days: text } })
+  const { days = '730', name = 'webhook-reconciler', out } = values
+  const isUsable = out !== undefined && /^[1-9]\d{0,3}$/.test(days) && /^\P{Cc}{1,64}$/u.test(name)
+  if (!isUsable) fail('npm run keygen -- --out FOLDER [--name CERTIFICATE_NAME (at most 64 characters)] [--days 730]')
+  // From a minute ago: a server's clock may be a little behind.
+  const { certificate, privateKey } = await makePair(name, Date.now() - 60_000, Date.now() + Number(days) * dayMs)
   try {
-    const command = keygenCommand({ stdout, stderr, clock: systemClock, random: systemRandom })
-    await command.exitOverride().parseAsync()
+    mkdirSync(out, { recursive: true, mode: 0o700 })
+    // `wx` fails where a file or a link is.
+    writeFileSync(join(out, 'private-key.pem'), privateKey, { flag: 'wx', mode: 0o600 })
+    writeFileSync(join(out, 'certificate.pem'), certificate, { flag: 'wx' })
   } catch (error) {
-    const isOfParser = error instanceof CommanderError
-    if (!isOfParser && !(error instanceof UsageError)) throw error
-    // The parser has written its own messages; asking for help is one of its errors.
-    if (!isOfParser) stderr.write(`${error.message}\n`)
-    process.exitCode = isOfParser && error.exitCode === 0 ? exitCode.done : exitCode.usage
+    fail(`${String(error)}\nNothing is overwritten: name another folder with --out, or move the files away.`)
   }
+  process.stdout.write(
+    `${out}/private-key.pem: the daemon's secret (auth.privateKeyFile). Give it to nobody, not even to the platform's operator.\n` +
+      `${out}/certificate.pem: send it to the platform's operator, who returns the client id (auth.clientId). Name it in\n` +
+      `auth.certificateFile too: its expiry, ${new X509Certificate(certificate).validTo}, is watched.\n`,
+  )
 }

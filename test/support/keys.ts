@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { makeCredentials } from '../../tools/credentials.ts'
+import { makePair } from '../../tools/keygen.ts'
 
 export interface TestKeys {
   /** PKCS#8. */
@@ -56,14 +56,9 @@ async function read(folder: string): Promise<TestKeys | undefined> {
 /** Workers may race: each fills a folder of its own, the first rename wins, the others drop theirs. */
 async function make(folder: string): Promise<void> {
   const draft = await mkdtemp(`${folder}-`)
-  const { privateKeyPem, certificatePem } = await makeCredentials({
-    commonName: 'test service account',
-    serialNumber: '01',
-    notBefore: Date.UTC(2000, 0, 1),
-    notAfter: Date.UTC(2100, 0, 1),
-  })
-  await writeFile(join(draft, privateKeyName), privateKeyPem, { mode: 0o600 })
-  await writeFile(join(draft, certificateName), certificatePem)
+  const pair = await makePair('test service account', Date.UTC(2000, 0, 1), Date.UTC(2100, 0, 1))
+  await writeFile(join(draft, privateKeyName), pair.privateKey, { mode: 0o600 })
+  await writeFile(join(draft, certificateName), pair.certificate)
   try {
     await rename(draft, folder)
   } catch (error) {
