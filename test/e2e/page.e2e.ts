@@ -118,10 +118,10 @@ describe('an incident', () => {
     const causes = await rowsOf(page, 'causes')
     const [first, second, third] = subscriptions
     expect(causes.map(({ cells, name }) => [name, cells[0], cells[1], cells[2], cells[3], cells[5]])).toEqual([
-      [first, 'HTTP 503', '120', 'blocked', 'when retries go on', 'outgoing-transfer-completed'],
-      [second, 'no response', '60', 'blocked', 'when retries go on', 'incoming-transfer-completed'],
+      [first, 'HTTP 503', '120', 'blocked', 'when retries resume', 'outgoing-transfer-completed'],
+      [second, 'no response', '60', 'blocked', 'when retries resume', 'incoming-transfer-completed'],
       [third, 'HTTP 422', '5', 'exhausted', 'none automatically', 'account-activated'],
-      [second, 'HTTP 500', '2', 'blocked', 'when retries go on', evil],
+      [second, 'HTTP 500', '2', 'blocked', 'when retries resume', evil],
     ])
     const events = exhausted.map((id) => sandbox.record(id)?.eventId)
     expect((await rowsOf(page, 'exhausted')).map(({ name }) => name)).toEqual(events)

@@ -167,9 +167,10 @@ async function firstProcess(unshare: ChildProcess): Promise<number> {
 export function buildImage(target?: 'sandbox'): Image {
   const tag = `localhost/webhook-reconciler-test${target === undefined ? '' : `-${target}`}:${process.pid}`
   const targetWords = target === undefined ? [] : ['--target', target]
-  const base = ['--build-arg', `BASE=${baseImage()}`]
+  const revision = run('git', ['-C', repository, 'rev-parse', 'HEAD']).trim()
+  const given = ['--build-arg', `BASE=${baseImage()}`, '--build-arg', `REVISION=${revision}`]
   // Docker's format: that of OCI knows no HEALTHCHECK.
-  run('buildah', ['build', '--format', 'docker', '--layers', ...base, ...targetWords, '--tag', tag, repository])
+  run('buildah', ['build', '--format', 'docker', '--layers', ...given, ...targetWords, '--tag', tag, repository])
   const container = run('buildah', ['from', '--pull-never', tag])
   const inspected = JSON.parse(run('buildah', ['inspect', '--type', 'image', tag])) as {
     Docker: { config: ImageConfig }
