@@ -3,8 +3,8 @@ import 'reflect-metadata'
 import { webcrypto, X509Certificate } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import * as x509 from '@peculiar/x509'
+import { Command, InvalidArgumentError } from 'commander'
 
 const algorithm = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256', publicExponent: new Uint8Array([1, 0, 1]) }
 const dayMs = 86_400_000
@@ -31,17 +31,27 @@ export async function makePair(name: string, from: number, to: number): Promise<
   return { privateKey: `${privateKey}\n`, certificate: `${certificate.toString('pem')}\n` }
 }
 
-function fail(message: string): never {
-  process.stderr.write(`${message}\n`)
-  process.exit(2)
-}
+const checked =
+  (pattern: RegExp, must: string) =>
+  (value: string): string => {
+    if (pattern.test(value)) return value
+    throw new InvalidArgumentError(must)
+  }
 
 if (import.meta.main) {
-  const text = { type: 'string' } as const
-  const { values } = parseArgs({ options: { out: text, name: text, days: text } })
-  const { days = '730', name = 'webhook-reconciler', out } = values
-  const isUsable = out !== undefined && /^[1-9]\d{0,3}$/.test(days) && /^\P{Cc}{1,64}$/u.test(name)
-  if (!isUsable) fail('npm run keygen -- --out FOLDER [--name CERTIFICATE_NAME (at most 64 characters)] [--days 730]')
+  const program = new Command('keygen')
+    .description('make an RSA-4096 private key and a self-signed certificate for the service account')
+    .requiredOption('--out <folder>', 'where to put private-key.pem and certificate.pem; nothing is overwritten')
+    .option(
+      '--name <name>',
+      "the certificate's",
+      checked(/^\P{Cc}{1,64}$/u, 'Give 1 to 64 characters.'),
+      'webhook-reconciler',
+    )
+    .option('--days <number>', 'its validity', checked(/^[1-9]\d{0,3}$/, 'Give a whole number from 1 to 9999.'), '730')
+    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+    .parse()
+  const { days, name, out } = program.opts<Record<'days' | 'name' | 'out', string>>()
   // From a minute ago: a server's clock may be a little behind.
   const { certificate, privateKey } = await makePair(name, Date.now() - 60_000, Date.now() + Number(days) * dayMs)
   try {
@@ -50,7 +60,7 @@ if (import.meta.main) {
     writeFileSync(join(out, 'private-key.pem'), privateKey, { flag: 'wx', mode: 0o600 })
     writeFileSync(join(out, 'certificate.pem'), certificate, { flag: 'wx' })
   } catch (error) {
-    fail(`${String(error)}\nNothing is overwritten: name another folder with --out, or move the files away.`)
+    program.error(`${String(error)}\nNothing is overwritten: name another folder with --out, or move the files away.`)
   }
   process.stdout.write(
     `${out}/private-key.pem: the daemon's secret (auth.privateKeyFile). Give it to nobody, not even to the platform's operator.\n` +

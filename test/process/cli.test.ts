@@ -80,7 +80,7 @@ describe('usage errors', () => {
 describe('beside the program', () => {
   test.concurrent.each([
     ['demo', { script: join(repository, 'sandbox/demo.ts') }, '--keep'],
-    ['keygen', keygen, '--client-id <id>'],
+    ['keygen', keygen, '--name <name>'],
     ['sandbox', sandboxProgram, '--port <number>'],
   ])('%s has a help', async (_name, script, words) => {
     const { code, stderr, stdout } = await runProgram(['--help'], script)
@@ -89,7 +89,7 @@ describe('beside the program', () => {
   })
 
   test.concurrent.each([
-    ['keygen for no days', keygen, ['--out', '/nowhere', '--days', '0'], '--days: a whole number from 1 to 3650'],
+    ['keygen for no days', keygen, ['--out', '/nowhere', '--days', '0'], 'Give a whole number from 1 to 9999.'],
     ['keygen with an unknown option', keygen, ['--out', '/nowhere', '--bits', '2048'], "unknown option '--bits'"],
     ['sandbox with nonsense', sandboxProgram, ['--port', 'many'], '--port'],
   ])('%s: 2', async (_name, script, args, words) => {
@@ -104,7 +104,7 @@ describe('keygen', () => {
   test.concurrent('makes a pair that the platform takes', async ({ expect }) => {
     await using folder = await makeFolder()
     const out = join(folder.path, 'keys')
-    const made = await runProgram(['--client-id', 'my-client', '--out', out, '--days', '30'], keygen)
+    const made = await runProgram(['--name', 'my-client', '--out', out, '--days', '30'], keygen)
     expect(made.code, made.stderr).toBe(0)
     const [keyFile, certificateFile] = [join(out, 'private-key.pem'), join(out, 'certificate.pem')]
     for (const words of [keyFile, certificateFile]) expect(made.stdout).toContain(words)

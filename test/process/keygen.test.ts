@@ -55,11 +55,11 @@ test.each([
   ['an empty name', ['--name', '']],
   ['a name of 65 characters', ['--name', 'x'.repeat(65)]],
   ['a line break in the name', ['--name', 'a\nb']],
-])('%s: its use, and nothing is made', async (what, args) => {
+])('%s: 2, the option is named, and nothing is made', async (what, args) => {
   await using folder = await makeFolder()
   const out = join(folder.path, 'out')
   const { code, stderr } = await keygen(...(what === 'no --out' ? [] : ['--out', out]), ...args)
-  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('--out FOLDER') as string })
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(args[0] ?? '--out <folder>') as string })
   expect(await readdir(folder.path)).toEqual([])
 })
 
