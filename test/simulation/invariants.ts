@@ -373,7 +373,7 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     },
     scraped(sight) {
       const { isLast, metrics, status } = sight
-      checkBound('records in memory', status.missing - status.causes.onlyCounted)
+      checkBound('records in memory', status.missing - status.expired - status.causes.onlyCounted)
       checkBound('awaiting_webhooks', metrics.get('awaiting_webhooks') ?? 0)
       if (isLast) checkBooks(metrics)
       for (const watcher of watchers) watcher.scraped?.(sight)
