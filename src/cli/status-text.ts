@@ -42,7 +42,7 @@ function numbers(status: StatusDocument): [string, string][] {
       'retries',
       `${count(inFlight)} in flight, ${count(awaiting)} without an outcome, ${count(rate.callsPerSecond)} calls/s`,
     ],
-    ['last full scan', lastFullSweep === null ? 'none yet' : fromNow(lastFullSweep, now)],
+    ['last full sweep', lastFullSweep === null ? 'none yet' : fromNow(lastFullSweep, now)],
     ['next tick', nextTick === null ? 'none' : fromNow(nextTick, now)],
   ]
 }

@@ -116,22 +116,28 @@ function hurryAdvice({ causes, gates }: StatusFacts): string {
   return `${isFailing ? 'Bring the receiver up now.' : 'See the causes for the answers of the receiver.'} ${longer}`
 }
 
-/** The answer of most of the records that are refused again and again. */
+const maxRefusing = 3
+
+/** The answers to the records that are refused again and again. */
 function refusedDetail({ causes }: StatusFacts): string {
-  const [most] = causes.list.toSorted((a, b) => b.refusedAgain - a.refusedAgain)
-  if (most === undefined || most.refusedAgain === 0) return ''
-  const [type] = most.eventTypes.list
-  const types = most.eventTypes.total === 1 && type !== undefined ? ` to ${type.eventType}` : ''
-  return `Subscription ${shortId(most.subscriptionId)} ${answers(most.responseStatusCode)}${types}.`
+  const refusing = causes.list.filter((cause) => cause.refusedAgain > 0)
+  const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxRefusing)
+  const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
+    const type = total === 1 ? list.map(({ eventType }) => ` to ${eventType}`).join('') : ''
+    return `Subscription ${shortId(subscriptionId)} ${answers(responseStatusCode)}${type}: ${count(refusedAgain)}.`
+  })
+  return [...texts, ...(refusing.length > maxRefusing ? ['More stand in the causes.'] : [])].join(' ')
 }
 
 function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 'text'> {
   const { actualOffset, offsetSeconds, platform } = timeZone
   const seconds = offsetSeconds ?? 0
-  const ahead = `${span(Math.round(Math.abs(seconds) / 60) * 60_000)} ${seconds > 0 ? 'ahead of' : 'behind'}`
+  const off = span(Math.round(Math.abs(seconds) / 60) * 60_000)
+  const ahead = `${off} ${seconds > 0 ? 'ahead of' : 'behind'}`
+  const unseen = seconds > 0 ? `failures of the last ${off}` : `the oldest ${off} of the window`
   return {
     text: `platform.timeZone is wrong: the platform's times are ${ahead} ${platform}.`,
-    advice: `Set it to the platform's zone (UTC${actualOffset ?? ''} now) and restart: the newest failures are not seen.`,
+    advice: `Set it to the platform's zone (UTC${actualOffset ?? ''} now) and restart: ${unseen} are not seen.`,
   }
 }
 
@@ -148,7 +154,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
   const soon = leavingExhausted === 0 ? '' : ` ${counted(leavingExhausted, 'expires', 'expire')} soon.`
   return [
     {
-      isSo: isLastSweepFailed(status),
+      isSo: isLastSweepFailed(status) && !isRefused(status),
       level: 'trouble',
       text: `The last sweep failed${problem === undefined ? '' : ` (${problem})`}.`,
       detail: lastFullSweep === null ? 'Nothing is known yet.' : `This is as of ${clockTime(lastFullSweep, now)} UTC.`,
@@ -164,7 +170,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       runbook: 'SweepIncomplete',
     },
     {
-      isSo: inARow >= minNotAccepted && openOf(status) > 0,
+      isSo: inARow >= minNotAccepted && openOf(status) > 0 && !isRefused(status),
       level: 'trouble',
       text: `None of the last ${count(inARow)} retries was accepted${reason === undefined ? '' : ` (${reasonText(reason)})`}.`,
       advice: "If it lasts, ask the platform's operator. Each record is retried after its backoff.",
@@ -175,7 +181,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       level: 'waiting',
       text: `${counted(status.refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`,
       detail: refusedDetail(status),
-      advice: 'Fix the receiver for these. They are retried until retry.maxAttempts.',
+      advice: `Fix the receiver for these. They are retried until retry.maxAttempts; after that: ${retryExhausted}`,
       runbook: 'RetriesFailing',
     },
     {
@@ -212,7 +218,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isSo: status.resolvedByOthers >= minResolvedByOthers,
       level: 'working',
       text: `Somebody else resolved ${count(status.resolvedByOthers)} deliveries in the last hour: a person, another tool, or the platform.`,
-      advice: 'Nothing is wrong, but two that retry the same records cost twice the calls.',
+      advice: 'Nothing to do. Two tools that retry the same records make twice the calls.',
       isAside: true,
     },
     { isSo: isZoneWrong(status), level: 'trouble', ...zoneNotice(status), runbook: 'TimeZoneWrong' },
@@ -228,7 +234,8 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       isSo: keyReloadFailed,
       level: 'trouble',
       text: 'The new key file cannot be used; the last key stays in use.',
-      advice: 'Put auth.privateKeyFile right: the next start would fail. webhook-reconciler check names the problem.',
+      advice:
+        'Put auth.privateKeyFile right: it is read again automatically, but a restart before that fails. webhook-reconciler check names the problem.',
       runbook: 'KeyReloadFailed',
     },
     {
@@ -266,6 +273,9 @@ const worstFirst = (a: NoticeReason, b: NoticeReason): number => rank[a.level] -
 export function isLastSweepFailed({ sweeps }: StatusFacts): boolean {
   return sweeps[0]?.result === 'failed'
 }
+
+/** True while a gate says already that the platform takes no calls. */
+const isRefused = ({ gates }: StatusFacts): boolean => gates.some(({ call }) => call !== null)
 
 const isZoneWrong = ({ drain }: StatusFacts): boolean => drain.limitedBy === 'zone'
 
@@ -311,7 +321,7 @@ export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummar
     level,
     headline: text + missingText(status),
     detail: head?.detail ?? '',
-    advice: head?.advice ?? '',
+    advice: head?.advice ?? (level === 'working' && reasons.length === 0 ? 'Nothing to do.' : ''),
     runbook: head === undefined ? null : linkOf(head),
     notices: reasons
       .filter((reason) => reason !== head)

@@ -40,7 +40,7 @@ function header({ instance, lastCompleteSweep, now }: StatusDocument, refreshes:
     <p>Webhook reconciler <b>${word(instance)}</b></p>
     <p class="sub">
       <time datetime="${now.toISOString()}">${now.toISOString().slice(0, 19).replace('T', ' ')}</time> UTC · last full
-      scan: ${seen} · ${refreshes && `refreshes every ${refreshSeconds} s · `}<a href="${link}">${text}</a>
+      sweep: ${seen} · ${refreshes && `refreshes every ${refreshSeconds} s · `}<a href="${link}">${text}</a>
     </p>
   </header>`
 }
@@ -131,7 +131,11 @@ function causes({ causes: { list, more: rest, onlyCounted, total }, now }: Statu
   const rows = shown.map((cause) => causeColumns.map((column) => lines(column.lines(cause, { now, idOf: (id) => id }))))
   const left = total - shown.length
   return section('causes', 'Causes', [
-    table(`${counted(total, 'cause', 'causes')}, the largest first.`, causeColumns, rows),
+    table(
+      `${counted(total, 'cause', 'causes')} by subscription and last answer, the largest first.`,
+      causeColumns,
+      rows,
+    ),
     left > 0 && more(`And ${counted(left, 'cause', 'causes')} with ${counted(hidden, 'delivery', 'deliveries')}.`),
     onlyCounted > 0 &&
       more(
@@ -181,12 +185,12 @@ function surroundings({
   now,
   rate,
   startedAt,
+  summary,
   sweeps,
   timeZone,
   ...rest
 }: StatusDocument): Html {
   const expiry = (at: Date | null): Part => (at === null ? 'none' : html`${fromNow(at, now)}, ${time(at, now)}`)
-  const offset = timeZone.offsetSeconds
   const facts: readonly (readonly [name: string, value: Part])[] = [
     ...sweeps
       .filter(({ result }, index) => index === 0 || result === 'failed')
@@ -199,12 +203,15 @@ function surroundings({
     ['Certificate ends', expiry(certificateExpires)],
     ['Platform clock', ahead(clock.skewSeconds.api)],
     ['Identity clock', ahead(clock.skewSeconds.auth)],
-    ['Platform zone', `${timeZone.platform}, ${offset === null ? 'not checked yet' : `${count(offset)} s off`}`],
+    [
+      'Platform zone',
+      `${timeZone.platform}, ${timeZone.actualOffset === null ? 'not checked yet' : `measured UTC${timeZone.actualOffset}`}`,
+    ],
     ['Calls allowed', `${count(rate.callsPerSecond)} a second`],
     ['Running', html`${span(now.getTime() - startedAt.getTime())}, since ${time(startedAt, now)}`],
   ]
   return html`<details class="card">
-    <summary><h2>Sweeps, token, clocks, limits</h2></summary>
+    <summary><h2>Sweeps, token, clocks, limits${summary.level === 'well' && ': fine'}</h2></summary>
     <dl class="facts">
       ${facts.map(
         ([name, value]) =>

@@ -232,7 +232,7 @@ describe('status', () => {
   ])('before the first full sweep %s missing deliveries are no final number', async (count, failed, shown) => {
     await using daemon = await startStatus({ ...whole, missing: count, failed, lastFullSweep: null })
     const { out } = await runCommand(['status'], { env: daemon.env })
-    expect(out).toContain(`missing         ${shown}\n`)
+    expect(out).toContain(`missing          ${shown}\n`)
   })
 
   test('shows the sentences of the daemon, its numbers and causes', async () => {
@@ -244,12 +244,12 @@ describe('status', () => {
 waiting  Retries are paused by an operator. 5 deliveries are missing.
          -> Since 12:00:00 UTC. To go on: resume.
 
-missing         5 (3 blocked, 2 exhausted)
-recovering      13 a minute
-done            in 5 min: about 12:05, when the last backoff ends, without exhausted ones
-retries         0 in flight, 0 without an outcome, 20 calls/s
-last full scan  30 s ago
-next tick       in 25 s
+missing          5 (3 blocked, 2 exhausted)
+recovering       13 a minute
+done             in 5 min: about 12:05, when the last backoff ends, without exhausted ones
+retries          0 in flight, 0 without an outcome, 20 calls/s
+last full sweep  30 s ago
+next tick        in 25 s
 
 trouble  The certificate has expired.
          -> Have a new one registered.

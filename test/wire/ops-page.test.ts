@@ -40,7 +40,7 @@ const read = (state: StatusState): string => textOf(pageOf(state))
 describe('in one look', () => {
   test('nothing is missing', () => {
     const text = read(aStatusState(swept))
-    expect(text).toContain('last full scan: 12 s ago')
+    expect(text).toContain('last full sweep: 12 s ago')
     expect(text).toContain('well Nothing is missing.')
     expect(text).toContain('Missing 0 ')
     expect(text).toContain('Recovered 0 since the start, 1 h ago')
@@ -55,7 +55,7 @@ describe('in one look', () => {
   test('before the first sweep nothing is said to be well', () => {
     const text = read(aStatusState())
     expect(text).toContain('Nothing is known yet.')
-    expect(text).toContain('last full scan: none yet')
+    expect(text).toContain('last full sweep: none yet')
     expect(text).toContain('Missing Not known yet')
     expect(text).toContain('Oldest Not known yet')
     expect(text).not.toContain('Nothing is missing')

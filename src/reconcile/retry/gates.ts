@@ -60,7 +60,7 @@ export const gateTable = {
     level: 'trouble',
     blocks: 'everything',
     reason: 'The platform is unavailable.',
-    advice: 'Nothing to do: retries resume when it answers.',
+    advice: "Retries resume when it answers. If it lasts, ask the platform's operator.",
     runbook: 'RetriesNotAccepted',
   },
   throttled: {

@@ -290,7 +290,7 @@ describe('notices', () => {
         endless: { circuit: 0, refused: 2 },
         causes: { ...noCauses, total: 1, records: 2, list: [aCause({ responseStatusCode: 422, refusedAgain: 2 })] },
       },
-      / Subscription [0-9a-f]{8} answers HTTP 422 to outgoing-transfer-completed\.$/,
+      / Subscription [0-9a-f]{8} answers HTTP 422 to outgoing-transfer-completed: 2\.$/,
     ],
   ])('%s', (_, changes, text) => {
     const { advice, detail, headline, notices } = summaryOf(changes)
