@@ -9,6 +9,7 @@ import { createReconciler, toPolicy, type Reconciler, type RetrySignals } from '
 import type { TelemetryEvent, Emit } from './observe/events.ts'
 import type { Policy } from './reconcile/policy.ts'
 import { createHistory, type ChartedState, type History } from './observe/history.ts'
+import { createIncidents, type Incidents } from './observe/incident.ts'
 import { errorFields, type CountedLog } from './observe/log/log.ts'
 import type { LogOutput } from './observe/log/log-output.ts'
 import { publishEvent } from './observe/publish.ts'
@@ -18,7 +19,7 @@ import type { CredentialState, Snapshot } from './observe/snapshot.ts'
 import { startedFields } from './observe/log/log-daemon.ts'
 import { createLogReporter } from './observe/log/log-reporter.ts'
 import type { Probes } from './reconcile/retry/circuits.ts'
-import { groupByCause } from './ops/causes.ts'
+import { groupByCause, type Causes } from './ops/causes.ts'
 import type { Listener } from './ops/listen.ts'
 import type { SharedPause } from './ops/control.ts'
 import { createGrace } from './ops/grace.ts'
@@ -82,6 +83,7 @@ interface DaemonParts {
   metrics: Metrics
   progress: Progress
   history: History
+  incidents: Incidents
   /** All values that are shown, at this moment. */
   snapshot: () => Snapshot
   emit: Emit
@@ -99,6 +101,11 @@ function chartedOf({ backlog, circuits, pause }: Reconciler, progress: Progress,
     circuits: open + halfOpen,
     paused: pause.since() !== undefined,
   }
+}
+
+/** Iterates over all records in memory. */
+function causesOf({ backlog, situations }: Reconciler, policy: Policy): Causes {
+  return groupByCause(backlog.entries(), { policy, situationOf: situations(), maxCauses, maxExhausted })
 }
 
 function createParts(options: DaemonOptions): DaemonParts {
@@ -126,10 +133,18 @@ function createParts(options: DaemonOptions): DaemonParts {
   let isOver = false
   const history = createHistory({ clock, state: () => chartedOf(current, progress, clock.monotonic()) })
 
+  const incidents = createIncidents({
+    clock,
+    gates: () => current.gates.shut(),
+    causes: () => causesOf(current, policy).list,
+    report: reporter.incident,
+  })
+
   function emit(event: TelemetryEvent): void {
     if (isOver) return
     progress.observe(event, clock.now())
     history.note(event)
+    incidents.note(event)
     publishEvent(metrics, event)
     reporter.observe(event)
     host?.emit(event)
@@ -198,6 +213,7 @@ function createParts(options: DaemonOptions): DaemonParts {
     metrics,
     progress,
     history,
+    incidents,
     snapshot: () => ({
       ...current.state(),
       ...credentials(),
@@ -315,12 +331,12 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
 
 function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<Listener> {
   const { clock, config, log, schedule, stop, version } = options
-  const { connection, leaderElection, history, metrics, pause, policy, reconciler, snapshot } = parts
+  const { connection, leaderElection, history, incidents, metrics, pause, policy, reconciler, snapshot } = parts
   const { allowRemote, token } = config.control
 
   /** Groups every record by its cause. The server shares one answer among all clients of the same second. */
   function status(): StatusDocument {
-    const { backlog, circuits, situations } = reconciler()
+    const incident = incidents.last()
     return toStatus({
       ...snapshot(),
       instance: config.instance.name,
@@ -328,9 +344,10 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
       runbookUrl: config.server.runbookUrl,
       timeZone: config.platform.timeZone,
       utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
-      circuits: circuits.views(clock.monotonic()),
-      causes: groupByCause(backlog.entries(), { policy, situationOf: situations(), maxCauses, maxExhausted }),
-      history: history.minutes(),
+      circuits: reconciler().circuits.views(clock.monotonic()),
+      causes: causesOf(reconciler(), policy),
+      incident,
+      history: history.steps(incident?.endedAt === undefined ? incident?.since : undefined),
       recovered: history.recovered(),
     })
   }

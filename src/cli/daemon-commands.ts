@@ -11,7 +11,7 @@ import { counted } from '../ops/words.ts'
 import { createMoments, createPaint, widthOf } from './format.ts'
 import type { Io } from './io.ts'
 import { interrupted } from './session.ts'
-import { statusText } from './status-text.ts'
+import { incidentText, statusText } from './status-text.ts'
 
 export interface ControlFlags extends DaemonFlags {
   zone: string
@@ -20,6 +20,7 @@ export interface ControlFlags extends DaemonFlags {
 
 export interface StatusOptions extends ControlFlags {
   watch?: true
+  incident?: true
 }
 
 const watchMs = 2000
@@ -36,16 +37,18 @@ async function showStatus(url: string, options: StatusOptions, io: Io): Promise<
     )
     return exitCode.incomplete
   }
-  if (options.json === true)
-    io.stdout.write(`${redactedJson({ ...read, url: undefined }, options.watch === true ? undefined : 2)}\n`)
-  else {
+  if (options.json === true) {
+    const { incident, instance, schemaVersion } = read
+    const shown = options.incident === true ? { schemaVersion, instance, incident } : { ...read, url: undefined }
+    io.stdout.write(`${redactedJson(shown, options.watch === true ? undefined : 2)}\n`)
+  } else {
     const shown = {
       url,
       moments: createMoments(options.zone),
       paint: createPaint(io.stdout, io.env),
       width: widthOf(io.stdout),
     }
-    io.stdout.write(start + redact(statusText(read, shown)))
+    io.stdout.write(start + redact((options.incident === true ? incidentText : statusText)(read, shown)))
   }
   return exitCode.done
 }

@@ -116,6 +116,7 @@ function daemonCommands(io: Io, run: Run): Command[] {
     withJson(withZone(withPort(new Command('status'))))
       .description('show what the running daemon does and what it needs, as its status page does')
       .option('--watch', 'show it again every two seconds, until Ctrl-C')
+      .option('--incident', 'show the incident under way, or the last one, alone')
       .action((options: StatusOptions) =>
         run(async () => (await import('./daemon-commands.ts')).statusCommand(io, options)),
       ),

@@ -1,5 +1,6 @@
 // The daemon's /status as text for a terminal: the sentences of its summary, the numbers, and the first causes. A pure function.
 import { decisionLines } from '../ops/cause-columns.ts'
+import { incidentPairs, incidentTitle } from '../ops/incident-text.ts'
 import { doneOf, isWholeKnown } from '../ops/notices.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
 import { count, fromNow, pace } from '../ops/words.ts'
@@ -51,6 +52,13 @@ function causesText({ causes: { list, more, total }, now }: StatusDocument, widt
   if (total === 0) return ''
   const records = list.reduce((sum, cause) => sum + cause.records, more.records)
   return `\n${causeTable({ list, total, records, now }, width)}`
+}
+
+/** The report of the incident under way, or of the last one. */
+export function incidentText({ incident, instance, now }: StatusDocument, { width }: StatusShown): string {
+  if (incident === null) return `${cell(instance)}: no incident since the start\n`
+  const pairsOf = incidentPairs(incident, now).map(([name, value]): [string, string] => [name, cell(value)])
+  return `${incidentTitle(incident)} of ${cell(instance)}\n${pairs(pairsOf, { width })}`
 }
 
 export function statusText(status: StatusDocument, shown: StatusShown): string {

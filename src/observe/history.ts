@@ -1,4 +1,4 @@
-// The last day by minute, counted from events: missing deliveries, recovered ones, and what blocked retries.
+// The last week by minute, counted from events: missing deliveries, recovered ones, and what blocked retries.
 import type { Clock } from '../runtime/clock.ts'
 import type { TelemetryEvent } from './events.ts'
 
@@ -18,8 +18,11 @@ export interface HistoryOptions {
   state: () => ChartedState
 }
 
-/** One minute: its state at its beginning (now, in the minute under way), and its count. */
-export interface MinuteState extends ChartedState {
+/**
+ * One minute, or the step of some minutes that the span asks for: the most that were missing, its circuits and pause (now,
+ * in the minute under way), and its count.
+ */
+export interface HistoryStep extends ChartedState {
   /** When it began, by the host's clock. */
   at: Date
   recovered: number
@@ -28,8 +31,11 @@ export interface MinuteState extends ChartedState {
 export interface History {
   /** Counts an event; most only move the time on. */
   note(event: TelemetryEvent): void
-  /** The last 60 minutes since the start of the process, oldest first, the last one under way. */
-  minutes(): MinuteState[]
+  /**
+   * From this time of the host's clock on, but at least the last hour as far as the process has run, and at most a week; in
+   * at most 120 steps of equal length, oldest first, the last one under way.
+   */
+  steps(since?: number): HistoryStep[]
   /** Recovered deliveries per ms: in the last minute, or in the last five when none recovered then. */
   recoveredPerMs(): number
   /** Recovered deliveries of the last 24 hours, and when the last one was seen, epoch ms. */
@@ -37,18 +43,34 @@ export interface History {
 }
 
 const minuteMs = 60_000
-const shownMinutes = 60
-const keptMinutes = 24 * 60
+const hourMinutes = 60
+const dayMinutes = 24 * 60
+const keptMinutes = 7 * dayMinutes
+/** The chart has no more steps. */
+const maxSteps = 120
 /** Small steps, so that the pace follows a change soon. */
 const stepMs = 5000
 const paceMs = [minuteMs, 5 * minuteMs] as const
 const keptSteps = Math.ceil(paceMs[1] / stepMs) + 1
 
+type Minute = ChartedState & { recovered: number }
+
+function toStep(at: number, minutes: readonly Minute[]): HistoryStep {
+  const known = minutes.flatMap(({ missing }) => (missing === null ? [] : [missing]))
+  return {
+    at: new Date(at),
+    missing: known.length === 0 ? null : Math.max(...known),
+    circuits: Math.max(...minutes.map(({ circuits }) => circuits)),
+    paused: minutes.some(({ paused }) => paused),
+    recovered: minutes.reduce((sum, { recovered }) => sum + recovered, 0),
+  }
+}
+
 /** Minutes are those of the wall clock at the start; when that clock is set later, counts keep their age. */
 export function createHistory({ clock, state }: HistoryOptions): History {
   const startedAt = clock.monotonic()
   const intoMinute = ((clock.now() % minuteMs) + minuteMs) % minuteMs
-  const minutes: (ChartedState & { recovered: number })[] = []
+  const minutes: Minute[] = []
   /** Number of the last minute. */
   let last = -1
   const steps = new Map<number, number>()
@@ -95,21 +117,22 @@ export function createHistory({ clock, state }: HistoryOptions): History {
       moveOn()
       if (event.type === 'outcome' && event.outcome === 'recovered') countRecovered()
     },
-    minutes() {
+    steps(since = Infinity) {
       moveOn()
       // The two clocks differ a little, or more when one is set: a minute begins at its second 0.
       const beginsAt = Math.round((clock.now() - sinceStart() - intoMinute) / minuteMs) * minuteMs
-      const shown = minutes.slice(-shownMinutes)
-      return shown.map((minute, index) => {
-        const isPresent = index === shown.length - 1
-        const at = new Date(beginsAt + (last - shown.length + 1 + index) * minuteMs)
-        return { at, ...minute, ...(isPresent && state()) }
-      })
+      const wanted = Math.max(hourMinutes, Math.ceil((clock.now() - since) / minuteMs) + 1)
+      const shown = [...minutes.slice(-wanted, -1), { ...minutes.at(-1), ...state() }] as typeof minutes
+      const length = Math.ceil(shown.length / maxSteps)
+      const firstAt = beginsAt + (last - shown.length + 1) * minuteMs
+      return Array.from({ length: Math.ceil(shown.length / length) }, (_, index) =>
+        toStep(firstAt + index * length * minuteMs, shown.slice(index * length, (index + 1) * length)),
+      )
     },
     recoveredPerMs: () => paceIn(paceMs[0]) || paceIn(paceMs[1]),
     recovered() {
       moveOn()
-      return { lastDay: minutes.reduce((sum, { recovered }) => sum + recovered, 0), lastAt }
+      return { lastDay: minutes.slice(-dayMinutes).reduce((sum, { recovered }) => sum + recovered, 0), lastAt }
     },
   }
 }

@@ -1,12 +1,14 @@
-// The chart of the status page: missing deliveries since the start of the process, at most an hour, as inline SVG.
-import type { MinuteState } from '../observe/history.ts'
+// The chart of the status page: missing deliveries since the incident began, or in the last hour, as inline SVG.
+import type { HistoryStep } from '../observe/history.ts'
 import { html, section, type Html, type Part } from './html.ts'
-import { count, counted } from './words.ts'
+import type { StatusFacts } from './status-document.ts'
+import { count } from './words.ts'
 
+const hourMs = 3_600_000
 const hourMinute = (at: Date): string => at.toISOString().slice(11, 16)
 
 /** In words: now, and at most, as far as these differ. */
-function describe(minutes: readonly MinuteState[]): string {
+function describe(minutes: readonly HistoryStep[]): string {
   const known = minutes.flatMap(({ at, missing }) => (missing === null ? [] : [{ at, missing }]))
   const [last] = known.slice(-1)
   if (last === undefined) return 'Not known yet: no full sweep has ended.'
@@ -22,7 +24,7 @@ function bars(kind: string, tops: readonly (number | null)[], bottom: number): H
 }
 
 /** Nothing where there is nothing to see, or no course yet. The drawing stretches with the page; text stands beside it. */
-export function missingChart(minutes: readonly MinuteState[]): Part {
+export function missingChart({ history: minutes, incident, now, startedAt }: StatusFacts): Part {
   const first = minutes[0]
   const max = Math.max(...minutes.map(({ missing }) => missing ?? 0))
   const marked = minutes.some(({ circuits, paused }) => circuits > 0 || paused)
@@ -34,13 +36,12 @@ export function missingChart(minutes: readonly MinuteState[]): Part {
     { kind: 'circuits', name: 'a circuit not closed', on: minutes.map(({ circuits }) => circuits > 0), top: 105 },
     { kind: 'paused', name: 'paused by an operator', on: minutes.map(({ paused }) => paused), top: 115 },
   ].filter(({ on }) => on.includes(true))
-  const legends = strips.map(
-    ({ kind, name, on }) =>
-      html`<span class="key ${kind}">${name} in ${counted(on.filter(Boolean).length, 'minute', 'minutes')}</span> `,
-  )
+  const legends = strips.map(({ kind, name }) => html`<span class="key ${kind}">${name}</span> `)
+  const isLong = incident !== null && incident.endedAt === null && now.getTime() - incident.since.getTime() > hourMs
+  const hourOrStart = now.getTime() - startedAt.getTime() < hourMs ? 'since the start' : 'last hour'
   return section(
     'chart',
-    minutes.length < 60 ? 'Missing, since the start' : 'Missing, last hour',
+    `Missing, ${isLong ? 'since the incident began' : hourOrStart}`,
     html`<p class="sub"><span id="chart-words">${describe(minutes)}</span> ${legends}</p>
       <div class="plot">
         <div class="scale" aria-hidden="true"><span>${count(max)}</span><span>0</span></div>

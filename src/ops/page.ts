@@ -2,6 +2,7 @@
 import { causeColumns, decisionLines } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
+import { incidentPairs, incidentTitle } from './incident-text.ts'
 import { doneOf, isWholeKnown } from './notices.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
@@ -172,6 +173,19 @@ function exhausted({ now, exhausted: { list, total } }: StatusDocument): Part {
   ])
 }
 
+const facts = (pairs: readonly (readonly [name: string, value: Part])[]): Html =>
+  html`<dl class="facts">
+    ${pairs.map(
+      ([name, value]) =>
+        html`<dt>${name}</dt>
+          <dd>${value}</dd>`,
+    )}
+  </dl>`
+
+function incident({ incident: last, now }: StatusDocument): Part {
+  return last && section('incident', incidentTitle(last), facts(incidentPairs(last, now)))
+}
+
 /** `2.5 s ahead`. Less than a second is within the precision of `Date` headers. */
 function ahead(seconds: number): string {
   if (Math.abs(seconds) < 1) return 'in sync'
@@ -191,7 +205,7 @@ function surroundings({
   ...rest
 }: StatusDocument): Html {
   const expiry = (at: Date | null): Part => (at === null ? 'none' : html`${fromNow(at, now)}, ${time(at, now)}`)
-  const facts: readonly (readonly [name: string, value: Part])[] = [
+  const pairs: readonly (readonly [name: string, value: Part])[] = [
     ...sweeps
       .filter(({ result }, index) => index === 0 || result === 'failed')
       .map(({ endedAt, kind, listed, result }) => {
@@ -212,13 +226,7 @@ function surroundings({
   ]
   return html`<details class="card">
     <summary><h2>Sweeps, token, clocks, limits${summary.level === 'well' && ': fine'}</h2></summary>
-    <dl class="facts">
-      ${facts.map(
-        ([name, value]) =>
-          html`<dt>${name}</dt>
-            <dd>${value}</dd>`,
-      )}
-    </dl>
+    ${facts(pairs)}
   </details>`
 }
 
@@ -238,8 +246,8 @@ export function renderPage(status: StatusDocument, { refreshes }: { refreshes: b
       <body>
         ${header(status, refreshes)}
         <main>
-          ${headline(status)} ${figures(status)} ${missingChart(status.history)} ${causes(status)} ${exhausted(status)}
-          ${surroundings(status)}
+          ${headline(status)} ${figures(status)} ${missingChart(status)} ${incident(status)} ${causes(status)}
+          ${exhausted(status)} ${surroundings(status)}
         </main>
         <footer class="sub">
           Version ${status.version} · as JSON: <a href="status">/status</a> · for Prometheus:

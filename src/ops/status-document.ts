@@ -1,5 +1,6 @@
 // The status document: the types of the answer to GET /status, which the page shows too.
-import type { MinuteState } from '../observe/history.ts'
+import type { IncidentCause } from '../observe/incident.ts'
+import type { HistoryStep } from '../observe/history.ts'
 import type { Reason } from '../platform/http/http.ts'
 import type { SweepEnd } from '../observe/progress.ts'
 import type { Snapshot } from '../observe/snapshot.ts'
@@ -71,6 +72,28 @@ export interface CircuitStatus extends Omit<CircuitView, 'openForMs' | 'pausesFo
   pausesForSeconds: number
   /** When it opened first. */
   openSince: Date
+}
+
+/** An incident: from the first missing delivery after a calm of 5 min to the last one that arrived. */
+export interface IncidentStatus {
+  since: Date
+  /** True when the first sweep of this process, or of its lead, found it: it may have begun earlier. */
+  begunBefore: boolean
+  /** Null while it goes on. */
+  endedAt: Date | null
+  /** The most open records at once, and their largest causes then (at most 5). */
+  peak: number
+  causes: readonly IncidentCause[]
+  recovered: number
+  failedAgain: number
+  exhausted: number
+  expired: number
+  /** Open records that still back off; after the end they are retried without a new incident. */
+  backingOff: number
+  /** The longest time from an event until its delivery was seen; null before the first. */
+  longestSeconds: number | null
+  /** How long each gate was shut. */
+  gates: readonly { gate: Gate; seconds: number }[]
 }
 
 /** The measured part, of which the summary is made. */
@@ -164,8 +187,13 @@ export interface StatusFacts {
   exhausted: { total: number; list: ExhaustedRecord[] }
   /** Deliveries seen to recover in the last 24 hours, as far as the process has run, and when the last one was. */
   recovered: { lastDay: number; lastAt: Date | null }
-  /** The last 60 minutes since the start of the process, oldest first; the last one is under way. */
-  history: MinuteState[]
+  /** The incident under way, or the last one; null before the first. */
+  incident: IncidentStatus | null
+  /**
+   * Since the beginning of the incident under way, but at least the last hour as far as the process has run, in at most 120
+   * equal steps of whole minutes, oldest first; the last one is under way.
+   */
+  history: HistoryStep[]
 }
 
 /**

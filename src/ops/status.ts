@@ -3,7 +3,8 @@ import type { LeadershipState } from '../leader-election/leadership.ts'
 import type { CircuitView } from '../reconcile/retry/circuits.ts'
 import { describeGate, type ShutGate } from '../reconcile/retry/gates.ts'
 import { drainOf } from '../reconcile/drain.ts'
-import type { History, MinuteState } from '../observe/history.ts'
+import type { History, HistoryStep } from '../observe/history.ts'
+import type { Incident } from '../observe/incident.ts'
 import { maxSweeps } from '../observe/progress.ts'
 import { expiringDecisions, type Snapshot } from '../observe/snapshot.ts'
 import { showCause, toDate, type Causes } from './causes.ts'
@@ -23,8 +24,10 @@ export interface StatusState extends Snapshot {
   circuits: readonly CircuitView[]
   /** Failed records in memory, grouped; `causes.exhausted.total` of them are exhausted. */
   causes: Causes
-  /** The last 60 minutes, oldest first. */
-  history: readonly MinuteState[]
+  /** The one under way, or the last one. */
+  incident: Incident | undefined
+  /** Oldest first. */
+  history: readonly HistoryStep[]
   recovered: ReturnType<History['recovered']>
 }
 
@@ -65,6 +68,18 @@ function toOffset(ms: number): string {
   const minutes = Math.round(ms / 60_000)
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60]
   return `${minutes < 0 ? '-' : '+'}${String(hours).padStart(2, '0')}:${String(rest).padStart(2, '0')}`
+}
+
+function toIncident(incident: Incident | undefined): StatusFacts['incident'] {
+  if (incident === undefined) return null
+  const { endedAt, gates, longestMs, since, ...sums } = incident
+  return {
+    since: new Date(since),
+    endedAt: toDate(endedAt),
+    ...sums,
+    longestSeconds: longestMs === undefined ? null : toSeconds(longestMs),
+    gates: gates.map(({ gate, ms }) => ({ gate, seconds: toSeconds(ms) })),
+  }
 }
 
 function toExpiring(expiring: Snapshot['expiring']): StatusFacts['expiring'] {
@@ -161,6 +176,7 @@ function factsOf(state: StatusState): StatusFacts {
     causes: toCausesStatus(state),
     exhausted: { total: Math.max(failed.exhausted, causes.exhausted.list.length), list: causes.exhausted.list },
     recovered: { lastDay: state.recovered.lastDay, lastAt: toDate(state.recovered.lastAt) },
+    incident: toIncident(state.incident),
     history: [...state.history],
   }
 }

@@ -11,7 +11,6 @@ import { runCommand } from '../support/command.ts'
 import { token } from '../support/control.ts'
 import { createGate } from '../support/gate.ts'
 import { seedDue, startPlatform } from '../support/platform.ts'
-import { htmlPage } from '../support/planted.ts'
 import { aStatusState } from '../support/status.ts'
 
 const since = '2026-01-15T12:00:00.000Z'
@@ -235,6 +234,43 @@ describe('status', () => {
     expect(out).toContain(`missing          ${shown}\n`)
   })
 
+  test('shows the last incident alone, as text and as JSON', async () => {
+    const incident = {
+      since: '2026-01-15T02:46:00.000Z',
+      begunBefore: false,
+      endedAt: '2026-01-15T03:26:10.000Z',
+      peak: 1470,
+      causes: [{ subscriptionId: missing, responseStatusCode: 401, records: 482 }],
+      recovered: 1461,
+      failedAgain: 44,
+      exhausted: 3,
+      expired: 0,
+      backingOff: 6,
+      longestSeconds: 3125.5,
+      gates: [
+        { gate: 'paused', seconds: 60 },
+        { gate: 'circuit', seconds: 1805 },
+      ],
+    }
+    await using daemon = await startStatus({ ...whole, incident })
+    const asText = await runCommand(['status', '--incident'], { env: daemon.env })
+    expect(asText.out).toBe(`Last incident of beside
+time            02:46:00 to 03:26:10 UTC, 40 min
+at most         1,470 missing
+recovered       1,461, the slowest 52 min after its event
+failed again    44
+gave up         3
+back off still  6
+gates shut      circuit 30 min, paused 1 min
+cause           11111111, HTTP 401: 482
+`)
+    const asJson = await runCommand(['status', '--incident', '--json'], { env: daemon.env })
+    expect(JSON.parse(asJson.out)).toEqual({ schemaVersion: 2, instance: 'beside', incident })
+    await using quiet = await startStatus({ ...whole, incident: null })
+    const { out } = await runCommand(['status', '--incident'], { env: quiet.env })
+    expect(out).toBe('beside: no incident since the start\n')
+  })
+
   test('shows the sentences of the daemon, its numbers and causes', async () => {
     await using daemon = await startStatus(whole)
     const { code, err, out } = await runCommand(['status', '--zone', 'Europe/Riga'], { env: daemon.env })
@@ -340,94 +376,5 @@ describe("retry during an operator's pause", () => {
     const unknown = await runCommand(['retry', second], { env: await envOf(sandbox, { RECONCILER_SERVER_PORT: '1' }) })
     expect(unknown.code).toBe(0)
     expect(unknown.out).toContain('It is not known whether an operator has paused the daemon: http://127.0.0.1:1 ')
-  })
-})
-
-describe('what a command says of the platform', () => {
-  test.each([
-    [
-      'a wrong realm',
-      { RECONCILER_AUTH_REALM: 'nope' },
-      78,
-      /FAILED +token .*; POST http:\S+\/realms\/nope\/\S+\n +-> .*auth\.realm/,
-    ],
-    [
-      'a wrong path',
-      { RECONCILER_PLATFORM_BASE_URL: '/v9' },
-      78,
-      /FAILED +list call .*404\); GET http:\S+\/v9\/webhooks\n +-> .*platform\.baseUrl/,
-    ],
-  ])('check: %s is a matter of the configuration', async (_name, changes, expected, words) => {
-    await using sandbox = await startPlatform()
-    const env = await envOf(sandbox)
-    const more = Object.entries(changes).map(([name, value]) => [
-      name,
-      value.startsWith('/') ? `${env[name] ?? ''}${value}` : value,
-    ])
-    const { code, out } = await runCommand(['check'], { env: { ...env, ...(Object.fromEntries(more) as object) } })
-    expect(out).toMatch(words)
-    expect(code).toBe(expected)
-  })
-
-  test('check: HTML in place of a list', async () => {
-    await using sandbox = await startPlatform({ faults: [{ operation: 'list', fault: htmlPage }] })
-    const { code, out } = await runCommand(['check'], { env: await envOf(sandbox) })
-    expect(out).toMatch(
-      /FAILED +list call +list: \S+ \(HTTP 200\); GET .*\n +-> a login page or a proxy answers in its place/,
-    )
-    expect(code).toBe(78)
-  })
-
-  test('check: where nothing listens, with address and error code; every step in its order', async () => {
-    await using sandbox = await startPlatform()
-    const env = { ...(await envOf(sandbox)), RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:1/v1' }
-    const { code, err, out } = await runCommand(['check', '--verbose'], { env })
-    expect(code).toBe(69)
-    expect(out).toContain('list: connection (ECONNREFUSED); GET http://127.0.0.1:1/v1/webhooks\n')
-    expect(out).toMatch(/clock skew .*platform unknown\n/)
-    const steps = [...out.matchAll(/^(?:ok|warning|FAILED|-) +([a-z]+(?: [a-z]+)?) {2}/gm)].map(([, step]) => step)
-    const order = [
-      'configuration',
-      'key',
-      'certificate',
-      'token',
-      'list call',
-      'clock skew',
-      'time zone',
-      'receiver',
-      'daemon',
-    ]
-    expect(steps).toEqual(order)
-    expect(err).toContain('"event":"token_obtained"')
-  })
-
-  test('plan: where nothing listens, what to check', async () => {
-    await using sandbox = await startPlatform()
-    const env = { ...(await envOf(sandbox)), RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:1/v1' }
-    const { code, err, out } = await runCommand(['plan'], { env })
-    expect({ code, out }).toEqual({ code: 69, out: '' })
-    expect(err).toContain('list: connection (ECONNREFUSED)\n-> nothing listens there: check platform.baseUrl')
-  })
-
-  test('once: nothing is known when the sweep failed', async () => {
-    await using sandbox = await startPlatform({ faults: [{ operation: 'token', fault: { kind: 'refuse-token' } }] })
-    const { code, err, out } = await runCommand(['once'], { env: await envOf(sandbox) })
-    expect({ code, out }).toEqual({ code: 4, out: '' })
-    expect(err).toContain('nothing is known, because the list call failed')
-  })
-
-  test('print-config and check: no query of receiver.healthUrl', async () => {
-    await using sandbox = await startPlatform()
-    const { receiverHealthUrl: healthUrl } = sandbox
-    const env = await envOf(sandbox, { RECONCILER_RECEIVER_HEALTH_URL: `${healthUrl}?token=CANARY` })
-    for (const [command = '', shown = ''] of [
-      ['print-config', `${healthUrl}?(hidden)`],
-      ['check', `${healthUrl}: HTTP 200`],
-    ]) {
-      const { out } = await runCommand([command], { env })
-      const asJson = await runCommand([command, '--json'], { env })
-      expect([out, asJson.out]).toEqual([expect.stringContaining(shown), expect.not.stringContaining('CANARY')])
-      expect(out).not.toContain('CANARY')
-    }
   })
 })

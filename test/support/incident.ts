@@ -1,5 +1,5 @@
 // An incident as the status shows it: thousands of deliveries missing for three causes, an hour of history, some exhausted.
-import type { MinuteState } from '../../src/observe/history.ts'
+import type { HistoryStep } from '../../src/observe/history.ts'
 import type { StatusState } from '../../src/ops/status.ts'
 import type { Cause, Causes, ExhaustedRecord } from '../../src/ops/causes.ts'
 import { noRetry } from '../../src/reconcile/decide.ts'
@@ -49,7 +49,7 @@ export function aExhaustedRecord(n: number, changes: Partial<ExhaustedRecord> = 
 }
 
 /** Nothing was missing until the receiver went down; it is coming back since twenty minutes. */
-function anHour(): MinuteState[] {
+function anHour(): HistoryStep[] {
   return Array.from({ length: 60 }, (_, minute) => {
     const back = Math.max(0, minute - 38)
     const missing =

@@ -76,6 +76,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
     lastIncompleteSweepAt: undefined,
     progressDueAt: 0,
     recoveryTargetMs: 0,
+    incident: undefined,
     history: [],
     recovered: { lastDay: 0, lastAt: undefined },
     recoveredPerMs: 0,

@@ -70,6 +70,7 @@ test('a quiet daemon: every field is there, and what there is none of is null', 
     causes: { total: 0, list: [], more: { causes: 0, records: 0 }, onlyCounted: 0 },
     exhausted: { total: 0, list: [] },
     recovered: { lastDay: 0, lastAt: null },
+    incident: null,
     history: [],
   })
 })

@@ -4,6 +4,7 @@ import type { startedFields } from './log-daemon.ts'
 import type { FactOf, TelemetryEvent } from '../events.ts'
 import type { Decision } from '../../reconcile/decide.ts'
 import type { FailedCall } from '../../reconcile/retry/platform-breaker.ts'
+import type { Incident } from '../incident.ts'
 import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 import type { MemoryShortfall } from '../../runtime/memory.ts'
 
@@ -29,6 +30,11 @@ type AnswerFields = { [Name in 'result' | 'reason' | 'found' | 'lost']: FactOf<'
 type Failure = NonNullable<SweepReport['failure']>
 type RefusalFields = Own<Exclude<FactOf<'token-refreshed'>, { result: 'success' }>>
 type CommandFields = Own<Exclude<FactOf<'operator'>, { command: 'probe' }>>
+/** The sums of an incident, with spans in seconds, and lists as texts. */
+type IncidentFields = Pick<
+  Incident,
+  'backingOff' | 'begunBefore' | 'exhausted' | 'expired' | 'failedAgain' | 'peak' | 'recovered'
+> & { from: string; to: string; longestSeconds: number | undefined; causes: string[]; gates: string[] }
 interface Slice {
   sweepId?: string
   seconds: number
@@ -85,6 +91,8 @@ export interface LogFields {
   certificate_invalid: { file: string; problem: string }
   key_weak: { key: string; problem: string }
   memory_limit_low: MemoryShortfall
+  incident_started: Pick<Incident, 'begunBefore' | 'peak'>
+  incident_ended: IncidentFields
   ops_request_failed: ErrorFields
   log_lines_dropped: { lines: number }
   unexpected_error: ErrorFields
@@ -239,6 +247,16 @@ export const logEvents = {
     ['warn'],
     'memory limit too low for backlog.maxRecords',
     'With a full backlog the process would make no progress, or be killed. `maxRecordsForLimit` is the most that the limit allows; at 0 only a higher limit helps.',
+  ],
+  incident_started: [
+    ['info'],
+    'incident started',
+    'A full sweep found missing deliveries after a calm of 5 min. `begunBefore`: the first sweep since the start found them.',
+  ],
+  incident_ended: [
+    ['info'],
+    'incident ended',
+    'For 5 min nothing was due, blocked or awaited. `peak`: the most open records at once, with their `causes` then; `longestSeconds`: from an event until its delivery was seen; `gates`: how many seconds each was shut; `backingOff` ones are still retried.',
   ],
   ops_request_failed: [['error'], 'request to the ops server failed', 'A bug; the client got 500.'],
   log_lines_dropped: [

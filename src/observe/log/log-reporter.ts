@@ -2,6 +2,7 @@
 import type { Clock } from '../../runtime/clock.ts'
 import type { FactOf, TelemetryEvent } from '../events.ts'
 import type { SinceLastSweep } from './log-events.ts'
+import type { Incident } from '../incident.ts'
 import type { Log } from './log.ts'
 import { createCondition, createLimit } from './repetition.ts'
 import type { CallFailure } from '../../reconcile/platform-trouble.ts'
@@ -12,6 +13,8 @@ import type { SweepReport } from '../../reconcile/sweep/sweep-report.ts'
 
 export interface LogReporter {
   observe(event: TelemetryEvent): void
+  /** One begins, or is over. */
+  incident(incident: Incident): void
 }
 
 /** A larger offset of attempt times means a wrong time zone. */
@@ -179,6 +182,23 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
       )
   }
 
+  function logIncident({ causes, endedAt, gates, longestMs, since: begunAt, ...sums }: Incident): void {
+    if (endedAt === undefined) {
+      log.event('incident_started', { begunBefore: sums.begunBefore, peak: sums.peak })
+      return
+    }
+    log.event('incident_ended', {
+      ...sums,
+      from: new Date(begunAt).toISOString(),
+      to: new Date(endedAt).toISOString(),
+      longestSeconds: longestMs === undefined ? undefined : longestMs / 1000,
+      causes: causes.map(({ records, responseStatusCode, subscriptionId }) =>
+        [subscriptionId, responseStatusCode ?? 'no response', records].join(' '),
+      ),
+      gates: gates.map(({ gate, ms }) => `${gate} ${Math.round(ms / 1000)}`),
+    })
+  }
+
   /** What earlier terms have logged is forgotten: another instance has worked since. */
   function logLeading(event: FactOf<'leading'>): void {
     for (const condition of [sweepFailure, skipped, expiry]) condition.ends()
@@ -188,6 +208,7 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
   }
 
   return {
+    incident: logIncident,
     observe(event) {
       switch (event.type) {
         case 'retry':

@@ -35,11 +35,11 @@ function scene(): Scene {
 
 test('minutes of the wall clock since the start, the last one under way, at most 60; nothing is known at first', async () => {
   const { clock, history } = scene()
-  expect(history.minutes()).toEqual([
+  expect(history.steps()).toEqual([
     { at: new Date(start - 30_000), missing: null, recovered: 0, circuits: 0, paused: false },
   ])
   await clock.advance(100 * minuteMs)
-  const minutes = history.minutes()
+  const minutes = history.steps()
   expect(minutes).toHaveLength(60)
   expect(minutes[0]?.at).toEqual(new Date(start - 30_000 + 41 * minuteMs))
 })
@@ -52,7 +52,7 @@ test('recovered deliveries stand in the minute in which they were seen', async (
   tell('unknown')
   await clock.advance(1)
   tell('recovered')
-  expect(history.minutes()).toMatchObject([
+  expect(history.steps()).toMatchObject([
     { at: new Date(start - 30_000), recovered: 3 },
     { at: new Date(start + 30_000), recovered: 1 },
   ])
@@ -68,7 +68,7 @@ test('circuits that are not closed, and a pause, stand in each minute that began
   history.note(everyFact.circuit)
   await clock.advance(2 * minuteMs)
   Object.assign(state, { circuits: 0, paused: false })
-  const shown = history.minutes().map(({ circuits, paused }) => [circuits, paused])
+  const shown = history.steps().map(({ circuits, paused }) => [circuits, paused])
   expect(shown).toEqual([
     [0, false],
     [2, true],
@@ -101,14 +101,14 @@ test('what was missing stays known until a fact says otherwise; the present is n
   missing(300)
   expect(
     history
-      .minutes()
+      .steps()
       .slice(-5)
       .map((minute) => minute.missing),
   ).toEqual([500, 500, 500, 300])
   await clock.advance(2 * minuteMs)
   expect(
     history
-      .minutes()
+      .steps()
       .slice(-3)
       .map((minute) => minute.missing),
   ).toEqual([400, 400, 300])
@@ -118,10 +118,10 @@ test('after hours without a fact the last thing that was known still stands', as
   const { clock, history, missing } = scene()
   missing(7)
   await clock.advance(180 * minuteMs)
-  expect(new Set(history.minutes().map((minute) => minute.missing))).toEqual(new Set([7]))
+  expect(new Set(history.steps().map((minute) => minute.missing))).toEqual(new Set([7]))
   missing(9)
   await clock.advance(30 * minuteMs)
-  const minutes = history.minutes().map((minute) => minute.missing)
+  const minutes = history.steps().map((minute) => minute.missing)
   expect([minutes[0], minutes.at(-1)]).toEqual([7, 9])
 })
 
@@ -129,9 +129,9 @@ test('an hour later it is gone', async () => {
   const { clock, history, tell } = scene()
   tell('recovered', 5)
   await clock.advance(59 * minuteMs)
-  expect(history.minutes()[0]).toMatchObject({ recovered: 5 })
+  expect(history.steps()[0]).toMatchObject({ recovered: 5 })
   await clock.advance(minuteMs)
-  expect(history.minutes().filter(({ recovered }) => recovered > 0)).toEqual([])
+  expect(history.steps().filter(({ recovered }) => recovered > 0)).toEqual([])
 })
 
 test('a clock that is set moves the times, not what lies between', async () => {
@@ -139,7 +139,7 @@ test('a clock that is set moves the times, not what lies between', async () => {
   tell('recovered', 5)
   clock.jump(-3 * 3_600_000)
   await clock.advance(minuteMs)
-  const minutes = history.minutes()
+  const minutes = history.steps()
   expect(minutes.at(-2)).toMatchObject({ recovered: 5 })
   expect(minutes.at(-1)?.at).toEqual(new Date(start - 3 * 3_600_000 + 30_000))
 })
@@ -152,7 +152,7 @@ test('minutes begin at second 0, for any fraction of a millisecond between the t
   for (const more of [0.4, 0.9, 0.1]) {
     fraction = more
     await whole.advance(minuteMs)
-    expect(history.minutes().map(({ at }) => Number(at) % minuteMs)).toEqual(history.minutes().map(() => 0))
+    expect(history.steps().map(({ at }) => Number(at) % minuteMs)).toEqual(history.steps().map(() => 0))
   }
 })
 

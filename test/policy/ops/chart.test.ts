@@ -1,22 +1,24 @@
 // The chart of the last hour: its words for those who can't see it, what it marks, and what it leaves out.
 import { expect, test } from 'vitest'
-import type { MinuteState } from '../../../src/observe/history.ts'
+import type { HistoryStep } from '../../../src/observe/history.ts'
 import { missingChart } from '../../../src/ops/chart.ts'
+import type { StatusFacts } from '../../../src/ops/status-document.ts'
 import type { Html } from '../../../src/ops/html.ts'
 
 const start = Date.UTC(2026, 0, 15, 11, 1)
 
-function chart(change: (index: number) => Partial<MinuteState>, length = 60): string {
+function chart(change: (index: number) => Partial<HistoryStep>, length = 60): string {
   const quiet = { missing: 0, recovered: 0, circuits: 0, paused: false }
-  const minutes = Array.from({ length }, (_, index): MinuteState => ({
+  const minutes = Array.from({ length }, (_, index): HistoryStep => ({
     ...quiet,
     at: new Date(start + index * 60_000),
     ...change(index),
   }))
-  return (missingChart(minutes) as Html | undefined)?.markup ?? ''
+  const state = { now: new Date(start + length * 60_000), startedAt: new Date(start), incident: null, history: minutes }
+  return (missingChart(state as unknown as StatusFacts) as Html | undefined)?.markup ?? ''
 }
 
-test.each<[string, (index: number) => Partial<MinuteState>, string]>([
+test.each<[string, (index: number) => Partial<HistoryStep>, string]>([
   ['a peak', (n) => ({ missing: n === 30 ? 9 : 1 }), '1 now, at most 9 at 11:31 UTC.'],
   ['one alone', (n) => ({ missing: n === 59 ? 5 : null }), '5 now.'],
   ['none', () => ({ missing: null, paused: true }), 'Not known yet: no full sweep has ended.'],
@@ -33,12 +35,12 @@ test('begins with the process, and draws no number that is not known', () => {
   expect(chart(() => ({ missing: 7 }))).toContain('<h2 id="chart">Missing, last hour</h2>')
 })
 
-test('marks minutes with a circuit that was not closed, and of a pause, and says how many', () => {
+test('marks minutes with a circuit that was not closed, and of a pause', () => {
   const markup = chart((index) => ({ missing: 7, circuits: index < 20 ? 3 : 0, paused: index === 1 }))
   expect(markup).toMatch(/class="circuits" d="(M\d+ 110V105h1V110){20}"/)
   expect(markup).toContain('class="paused" d="M1 120V115h1V120"')
-  expect(markup).toContain('a circuit not closed in 20 minutes')
-  expect(markup).toContain('paused by an operator in 1 minute<')
+  expect(markup).toContain('a circuit not closed<')
+  expect(markup).toContain('paused by an operator<')
 })
 
 test('of nothing there is none', () => {

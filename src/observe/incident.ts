@@ -1,0 +1,157 @@
+// The incident: from the first missing delivery after a calm to the last one that arrived, with its sums. @see docs/glossary.md
+import type { Counts } from '../reconcile/decide.ts'
+import { gateTable, type Gate } from '../reconcile/retry/gates.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { FactOf, TelemetryEvent } from './events.ts'
+
+/** One cause, as it was when the most deliveries were missing. */
+export interface IncidentCause {
+  subscriptionId: string
+  responseStatusCode: number | null
+  records: number
+}
+
+/** Times in epoch ms of this host's clock, spans in ms. */
+export interface Incident {
+  since: number
+  /** True when the first sweep of this process, or of its lead, found it: it may have begun earlier. */
+  begunBefore: boolean
+  /** When the last delivery arrived, or was resolved otherwise; undefined while it goes on. */
+  endedAt: number | undefined
+  /** The most open records that a full sweep saw, and their largest causes (at most 5). */
+  peak: number
+  causes: readonly IncidentCause[]
+  /** Outcomes of retries since then. */
+  recovered: number
+  failedAgain: number
+  /** Records that reached the attempt limit, and those that left the window undelivered. */
+  exhausted: number
+  expired: number
+  /** Open records that still backed off at the last full sweep. */
+  backingOff: number
+  /** The longest time from an event until its delivery was seen; undefined before the first one. */
+  longestMs: number | undefined
+  /** How long each gate was shut, as sweeps and commands saw it. */
+  gates: readonly { gate: Gate; ms: number }[]
+}
+
+export interface IncidentOptions {
+  clock: Pick<Clock, 'now' | 'monotonic'>
+  /** Gates that are shut now. */
+  gates: () => readonly { gate: Gate }[]
+  /** The largest causes, most records first; called when more are missing than before. */
+  causes: () => readonly IncidentCause[]
+  /** Called when one begins, and when it is over. */
+  report: (incident: Incident) => void
+}
+
+export interface Incidents {
+  note(event: TelemetryEvent): void
+  /** The one under way, or the last one; undefined before the first. */
+  last(): Incident | undefined
+}
+
+/** For this long nothing may be due, blocked or awaited before an incident is over. */
+export const calmMs = 300_000
+const maxCauses = 5
+/** Causes are looked at again when the peak has grown by a tenth: that iterates over all records. */
+const growth = 1.1
+
+/** Events with which a gate may open or shut. */
+const gateEvents: ReadonlySet<TelemetryEvent['type']> = new Set(['sweep', 'operator', 'receiver', 'trouble'])
+const isBlocking = (gate: Gate): boolean => gateTable[gate].level !== 'working'
+
+const urgentOf = ({ awaiting, blocked, due }: Counts): number => awaiting + blocked + due
+
+/** An incident that goes on: its sums, and what they are made from. */
+interface Running {
+  sums: { -readonly [Name in keyof Incident]: Incident[Name] }
+  shutMs: Map<Gate, number>
+  /** Exhausted records before it, and open ones when its causes were last looked at. */
+  exhaustedBefore: number
+  causesAt: number
+  lastArrivalAt: number | undefined
+}
+
+function begin(since: number, begunBefore: boolean, exhaustedBefore: number): Running {
+  const counts = { peak: 0, recovered: 0, failedAgain: 0, exhausted: 0, expired: 0, backingOff: 0 }
+  const sums = { since, begunBefore, endedAt: undefined, causes: [], longestMs: undefined, gates: [], ...counts }
+  return { sums, shutMs: new Map(), exhaustedBefore, causesAt: 0, lastArrivalAt: undefined }
+}
+
+function toIncident({ shutMs, sums }: Running, endedAt?: number): Incident {
+  return { ...sums, endedAt, gates: [...shutMs].map(([gate, ms]) => ({ gate, ms })) }
+}
+
+export function createIncidents({ causes, clock, gates, report }: IncidentOptions): Incidents {
+  let running: Running | undefined
+  let last: Incident | undefined
+  let isFirstSweep = true
+  let exhausted = 0
+  /** Since when nothing is urgent. */
+  let calmSince: number | undefined
+  let shut: readonly Gate[] = []
+  let seenAt = clock.monotonic()
+
+  /** Adds the time since the gates were last seen. */
+  function noteGates(): void {
+    const now = clock.monotonic()
+    for (const gate of shut) running?.shutMs.set(gate, (running.shutMs.get(gate) ?? 0) + now - seenAt)
+    seenAt = now
+    shut = running === undefined ? [] : gates().flatMap(({ gate }) => (isBlocking(gate) ? [gate] : []))
+  }
+
+  function noteCounts(incident: Running, counts: Counts): void {
+    const open = urgentOf(counts) + counts['backing-off']
+    incident.sums.peak = Math.max(incident.sums.peak, open)
+    incident.sums.backingOff = counts['backing-off']
+    incident.sums.exhausted = Math.max(0, counts.exhausted - incident.exhaustedBefore)
+    if (open <= incident.causesAt * growth) return
+    incident.causesAt = open
+    incident.sums.causes = causes().slice(0, maxCauses)
+  }
+
+  function noteSweep(counts: Counts): void {
+    const isUrgent = urgentOf(counts) > 0
+    const isNew = isUrgent && running === undefined
+    if (isNew) running = begin(clock.now(), isFirstSweep, isFirstSweep ? counts.exhausted : exhausted)
+    isFirstSweep = false
+    exhausted = counts.exhausted
+    calmSince = isUrgent ? undefined : (calmSince ?? clock.now())
+    if (running === undefined) return
+    noteCounts(running, counts)
+    noteGates()
+    if (isNew) report(toIncident(running))
+    if (calmSince === undefined || clock.now() - calmSince < calmMs) return
+    last = toIncident(running, running.lastArrivalAt ?? calmSince)
+    running = undefined
+    report(last)
+  }
+
+  function noteOutcome(incident: Running, { outcome, sinceEventMs }: FactOf<'outcome'>): void {
+    if (outcome === 'failed-again') incident.sums.failedAgain += 1
+    if (outcome !== 'recovered') return
+    incident.sums.recovered += 1
+    incident.lastArrivalAt = clock.now()
+    incident.sums.longestMs = Math.max(incident.sums.longestMs ?? 0, sinceEventMs)
+  }
+
+  return {
+    note(event) {
+      if (event.type === 'sweep' && event.report.failed !== undefined) noteSweep(event.report.failed)
+      if (running !== undefined) {
+        if (event.type === 'outcome') noteOutcome(running, event)
+        if (event.type === 'expired') running.sums.expired += event.records
+        if (gateEvents.has(event.type)) noteGates()
+      }
+      if (event.type !== 'leading') return
+      // Another instance has worked since.
+      running = undefined
+      isFirstSweep = true
+    },
+    last() {
+      noteGates()
+      return running === undefined ? last : toIncident(running)
+    },
+  }
+}

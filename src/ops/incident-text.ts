@@ -1,0 +1,39 @@
+// The incident as names and values, for the page and for `status --incident`.
+import type { IncidentStatus } from './status-document.ts'
+import { clockTime, count, fromNow, response, shortId, span } from './words.ts'
+
+export function incidentTitle(incident: IncidentStatus): string {
+  return incident.endedAt === null ? 'Incident' : 'Last incident'
+}
+
+function lasted({ begunBefore, endedAt, since }: IncidentStatus, now: Date): string {
+  const from = `${begunBefore ? 'before ' : ''}${clockTime(since, now)}`
+  if (endedAt === null) return `since ${from} UTC, ${fromNow(since, now)}`
+  return `${from} to ${clockTime(endedAt, now)} UTC, ${span(endedAt.getTime() - since.getTime())}`
+}
+
+/** Gates by how long they were shut, and the causes at its peak; without what did not happen. */
+export function incidentPairs(incident: IncidentStatus, now: Date): (readonly [name: string, value: string])[] {
+  const { backingOff, causes, exhausted, expired, failedAgain, gates, longestSeconds, peak, recovered } = incident
+  const counts: readonly (readonly [name: string, value: number])[] = [
+    ['failed again', failedAgain],
+    ['gave up', exhausted],
+    ['expired', expired],
+    ['back off still', backingOff],
+  ]
+  const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
+  const shut = gates.toSorted((a, b) => b.seconds - a.seconds)
+  return [
+    ['time', lasted(incident, now)],
+    ['at most', `${count(peak)} missing`],
+    ['recovered', `${count(recovered)}${slowest}`],
+    ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),
+    ...(shut.length === 0
+      ? []
+      : [['gates shut', shut.map(({ gate, seconds }) => `${gate} ${span(seconds * 1000)}`).join(', ')] as const]),
+    ...causes.map(
+      ({ records, responseStatusCode, subscriptionId }) =>
+        ['cause', `${shortId(subscriptionId)}, ${response(responseStatusCode)}: ${count(records)}`] as const,
+    ),
+  ]
+}
