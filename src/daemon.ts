@@ -341,6 +341,7 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
       ...snapshot(),
       instance: config.instance.name,
       version,
+      subscriptions: config.subscriptions,
       runbookUrl: config.server.runbookUrl,
       timeZone: config.platform.timeZone,
       utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),

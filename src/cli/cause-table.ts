@@ -1,7 +1,7 @@
 // The table of causes as text for a terminal: the ten largest, and how many more there are.
 import { causeColumns } from '../ops/cause-columns.ts'
 import type { CauseStatus } from '../ops/causes.ts'
-import { count, counted } from '../ops/words.ts'
+import { count, counted, type SubscriptionNames } from '../ops/words.ts'
 import { cell, createShortIds, table } from './format.ts'
 
 const maxCauses = 10
@@ -13,10 +13,17 @@ export interface CausesShown {
   total: number
   records: number
   now: Date
+  subscriptions: SubscriptionNames
 }
 
-export function causeTable({ list, now, records, total }: CausesShown, width: number | undefined): string {
-  const idOf = createShortIds(list.map(({ subscriptionId }) => subscriptionId))
+export function causeTable(
+  { list, now, records, subscriptions, total }: CausesShown,
+  width: number | undefined,
+): string {
+  const idOf = createShortIds(
+    list.map(({ subscriptionId }) => subscriptionId),
+    subscriptions,
+  )
   const shown = list.slice(0, maxCauses)
   const rows = shown.map((cause) => causeColumns.map(({ lines }) => cell(lines(cause, { now, idOf }).join(', '))))
   const rest = records - shown.reduce((sum, cause) => sum + cause.records, 0)

@@ -19,7 +19,8 @@ function byHand({ state, status, webhookId }: ExplainedRecord): string | undefin
   return `webhook-reconciler retry ${state === 'exhausted' ? '--exhausted ' : ''}${cell(webhookId)}`
 }
 
-function block(one: ExplainedRecord, now: number, { moments, width }: Session): string {
+function block(one: ExplainedRecord, now: number, { config, moments, width }: Session): string {
+  const name = config.subscriptions[one.subscriptionId]
   const { attempts, lastAttempt, nextRetryBy: by, responseStatusCode } = one
   const show = (iso: string | null): string => moments.show(iso === null ? undefined : Date.parse(iso))
   const answered = response(responseStatusCode)
@@ -33,7 +34,7 @@ function block(one: ExplainedRecord, now: number, { moments, width }: Session): 
       [
         ['why', one.explanation],
         ['event type', cell(one.eventType)],
-        ['subscription', cell(one.subscriptionId)],
+        ['subscription', cell(name === undefined ? one.subscriptionId : `${name} (${one.subscriptionId})`)],
         ['event time', show(one.event)],
         ['attempts', last],
         ['next retry', by === 'probe' ? `${next}: this record, or another one before it` : next],

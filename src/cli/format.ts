@@ -3,6 +3,7 @@ import { styleText } from 'node:util'
 import { parseDuration } from '../config/duration.ts'
 import { shownText } from '../config/sources.ts'
 import type { Clock } from '../runtime/clock.ts'
+import type { SubscriptionNames } from '../ops/words.ts'
 import { UsageError } from '../runtime/errors.ts'
 import type { Output } from './io.ts'
 
@@ -123,13 +124,13 @@ export function widthOf({ columns = 0, isTTY }: Output): number | undefined {
 
 const minIdLength = 8
 
-/** Beginnings of ids, as long as needed to be unique: `0d8e6b1c`. */
-export function createShortIds(ids: Iterable<string>): (id: string) => string {
+/** Names, else the beginnings of ids, as long as needed to be unique: `0d8e6b1c`. */
+export function createShortIds(ids: Iterable<string>, names: SubscriptionNames): (id: string) => string {
   const all = [...new Set(ids)]
   const longest = Math.max(minIdLength, ...all.map((id) => id.length))
   let length = minIdLength
   while (length < longest && new Set(all.map((id) => id.slice(0, length))).size < all.length) length += 1
-  return (id) => cell(id.slice(0, length))
+  return (id) => cell(names[id] ?? id.slice(0, length))
 }
 
 export type Colour = 'green' | 'yellow' | 'red' | 'dim' | 'bold'

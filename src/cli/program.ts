@@ -61,6 +61,11 @@ function withSelection(command: Command): Command {
     .option('--until <time>', 'with --since: with events before then; default now')
     .option('--type <name>', 'with --since: only of this event type; repeatable', collect)
     .option('--subscription <id>', 'with --since: only of this subscription; repeatable', collect)
+    .option(
+      '--response <code>',
+      'with --since: only where the receiver last answered 503, 4xx, or none; repeatable',
+      collect,
+    )
     .option('--exhausted', 'also records that have reached retry.maxAttempts')
     .option('--rate <number>', 'retries a second at most; default retry.maxPerSecond')
     .option('--records', 'list every selected record too')

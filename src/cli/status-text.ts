@@ -48,16 +48,20 @@ function numbers(status: StatusDocument): [string, string][] {
   ]
 }
 
-function causesText({ causes: { list, more, total }, now }: StatusDocument, width: number | undefined): string {
+function causesText(
+  { causes: { list, more, total }, now, subscriptions }: StatusDocument,
+  width: number | undefined,
+): string {
   if (total === 0) return ''
   const records = list.reduce((sum, cause) => sum + cause.records, more.records)
-  return `\n${causeTable({ list, total, records, now }, width)}`
+  return `\n${causeTable({ list, total, records, now, subscriptions }, width)}`
 }
 
 /** The report of the incident under way, or of the last one. */
-export function incidentText({ incident, instance, now }: StatusDocument, { width }: StatusShown): string {
+export function incidentText(status: StatusDocument, { width }: StatusShown): string {
+  const { incident, instance } = status
   if (incident === null) return `${cell(instance)}: no incident since the start\n`
-  const pairsOf = incidentPairs(incident, now).map(([name, value]): [string, string] => [name, cell(value)])
+  const pairsOf = incidentPairs(incident, status).map(([name, value]): [string, string] => [name, cell(value)])
   return `${incidentTitle(incident)} of ${cell(instance)}\n${pairs(pairsOf, { width })}`
 }
 

@@ -233,14 +233,34 @@ export function names(): Kind<z.ZodMiniType<string[], string[]>> {
   })
 }
 
+const uuidPattern = /^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
+
 /** A list of UUIDs; they become lower case. */
 export function uuids(): Kind<z.ZodMiniType<string[], string[]>> {
   return list({
     type: 'list of UUIDs',
     must: 'must be a list of UUIDs, such as [123e4567-e89b-12d3-a456-426614174000]; in the environment separated by commas',
-    pattern: /^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/,
+    pattern: uuidPattern,
     parse: (id) => id.toLowerCase(),
   })
+}
+
+/** Names by UUID, which becomes lower case. */
+export function namesByUuid(): Kind<z.ZodMiniType<Record<string, string>, Record<string, string>>> {
+  const type = 'names by UUID'
+  const error =
+    'must be names of up to 40 characters by UUID, such as {123e4567-e89b-12d3-a456-426614174000: payments-eu}; ' +
+    'in the environment UUID=name, separated by commas'
+  const name = z.string({ error }).check(z.regex(/^(?! )[^\x00-\x1f\x7f-\x9f]{1,40}$/, { error }))
+  const schema = z.pipe(
+    z.record(z.string().check(z.regex(uuidPattern, { error })), name, { error }),
+    z.transform((named: Record<string, string>) =>
+      Object.fromEntries(Object.entries(named).map(([id, text]) => [id.toLowerCase(), text])),
+    ),
+  )
+  const fromText = (text: string): unknown =>
+    Object.fromEntries(listFromText(text).map((entry) => [entry.split('=')[0], entry.split('=').slice(1).join('=')]))
+  return { schema, type, fromText, shown: true }
 }
 
 /** Host name or address to listen on. */

@@ -12,6 +12,7 @@ import {
   integer,
   listenHost,
   names,
+  namesByUuid,
   objectName,
   privateKeyPem,
   scope,
@@ -208,6 +209,11 @@ export const schema = z.strictObject({
     modules: setting(names(), [], 'Retry records of these modules only; empty: all.'),
     subscriptionIds: setting(uuids(), [], 'Retry records of these subscriptions only; empty: all.'),
   }),
+  subscriptions: setting(
+    namesByUuid(),
+    {},
+    'Names of subscriptions by id, shown to people in place of the id: on the page, in notices and in commands.',
+  ),
   server: z.strictObject({
     host: setting(
       listenHost(),

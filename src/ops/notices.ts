@@ -1,7 +1,7 @@
 // The sentences of /status, which page, terminal and bots show: a headline that says why, notices with advice, and when all will be done.
 import { describeGate } from '../reconcile/retry/gates.ts'
 import type { CircuitStatus, GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
-import { clockTime, count, counted, fromNow, reasonText, response, sentence, shortId, span } from './words.ts'
+import { clockTime, count, counted, fromNow, reasonText, response, sentence, span, subscriptionName } from './words.ts'
 
 /** `detail`: what only this moment knows. `isAside`: it is never the headline. */
 interface NoticeReason extends Omit<Notice, 'runbook'> {
@@ -20,11 +20,14 @@ const openOf = ({ expired, failed, missing }: StatusFacts): number => missing - 
 const answers = (code: number | null): string => (code === null ? 'does not answer' : `answers ${response(code)}`)
 
 /** Whose retries are paused, and by which answer. */
-function failingText(failing: readonly CircuitStatus[], { causes, circuits }: StatusFacts): string {
+function failingText(
+  failing: readonly CircuitStatus[],
+  { causes, circuits, subscriptions: names }: StatusFacts,
+): string {
   const [first] = failing
   if (first === undefined) return ''
   if (circuits.notClosed === 1)
-    return `Subscription ${shortId(first.subscriptionId)} ${answers(first.responseStatusCode)}`
+    return `Subscription ${subscriptionName(first.subscriptionId, names)} ${answers(first.responseStatusCode)}`
   const isAll =
     causes.more.causes === 0 &&
     causes.list.every(({ byDecision, circuit, records }) => circuit !== 'closed' || byDecision.exhausted === records)
@@ -119,12 +122,12 @@ function hurryAdvice({ causes, gates }: StatusFacts): string {
 const maxRefusing = 3
 
 /** The answers to the records that are refused again and again. */
-function refusedDetail({ causes }: StatusFacts): string {
+function refusedDetail({ causes, subscriptions: names }: StatusFacts): string {
   const refusing = causes.list.filter((cause) => cause.refusedAgain > 0)
   const named = refusing.toSorted((a, b) => b.refusedAgain - a.refusedAgain).slice(0, maxRefusing)
   const texts = named.map(({ eventTypes: { list, total }, refusedAgain, responseStatusCode, subscriptionId }) => {
     const type = total === 1 ? list.map(({ eventType }) => ` to ${eventType}`).join('') : ''
-    return `Subscription ${shortId(subscriptionId)} ${answers(responseStatusCode)}${type}: ${count(refusedAgain)}.`
+    return `Subscription ${subscriptionName(subscriptionId, names)} ${answers(responseStatusCode)}${type}: ${count(refusedAgain)}.`
   })
   return [...texts, ...(refusing.length > maxRefusing ? ['More stand in the causes.'] : [])].join(' ')
 }
@@ -335,7 +338,7 @@ export function summaryOf(status: StatusFacts, runbookUrl: string): StatusSummar
 }
 
 /** Why the end is unknown, by what decides it. */
-function unknownEnd({ circuits, drain, refusedAgain }: StatusFacts): string {
+function unknownEnd({ circuits, drain, refusedAgain, subscriptions: names }: StatusFacts): string {
   switch (drain.limitedBy) {
     case 'gate':
       return 'Retries are blocked.'
@@ -343,7 +346,7 @@ function unknownEnd({ circuits, drain, refusedAgain }: StatusFacts): string {
       const [only] = circuits.list
       const whom =
         circuits.notClosed === 1 && only !== undefined
-          ? `subscription ${shortId(only.subscriptionId)}`
+          ? `subscription ${subscriptionName(only.subscriptionId, names)}`
           : counted(circuits.notClosed, 'subscription')
       return `${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')} for ${whom}.`
     }

@@ -1,4 +1,5 @@
 // The status page: the status document as HTML, rendered here without any script. A pure function.
+import type { CauseStatus } from './causes.ts'
 import { causeColumns, decisionLines } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
@@ -125,16 +126,20 @@ function figures(status: StatusDocument): Html {
   return html`<dl class="card figures">${items}</dl>`
 }
 
-function causes({ causes: { list, more: rest, onlyCounted, total }, now }: StatusDocument): Part {
+function causes({ causes: { list, more: rest, onlyCounted, total }, now, subscriptions }: StatusDocument): Part {
   if (total === 0 && onlyCounted === 0) return undefined
   const shown = list.slice(0, shownCauses)
   const hidden = list.slice(shownCauses).reduce((sum, { records }) => sum + records, rest.records)
-  const rows = shown.map((cause) => causeColumns.map((column) => lines(column.lines(cause, { now, idOf: (id) => id }))))
+  const idOf = (id: string): string => subscriptions[id] ?? id
+  const rows = shown.map((cause) => [
+    ...causeColumns.map((column) => lines(column.lines(cause, { now, idOf }))),
+    commandOf(cause),
+  ])
   const left = total - shown.length
   return section('causes', 'Causes', [
     table(
       `${counted(total, 'cause', 'causes')} by subscription and last answer, the largest first.`,
-      causeColumns,
+      [...causeColumns, { name: 'by hand' }],
       rows,
     ),
     left > 0 && more(`And ${counted(left, 'cause', 'causes')} with ${counted(hidden, 'delivery', 'deliveries')}.`),
@@ -143,6 +148,26 @@ function causes({ causes: { list, more: rest, onlyCounted, total }, now }: Statu
         `And ${counted(onlyCounted, 'delivery', 'deliveries')} of which only the number is known: the backlog is full (backlog.maxRecords).`,
       ),
   ])
+}
+
+/** The command for these records; none while their circuit is not closed: it sends probes. */
+function commandOf({
+  byDecision,
+  circuit,
+  oldestEvent,
+  records,
+  responseStatusCode,
+  subscriptionId,
+}: CauseStatus): Part {
+  const isExhausted = byDecision.exhausted === records
+  if (oldestEvent === null || (circuit !== 'closed' && !isExhausted)) return undefined
+  const since = `${oldestEvent.toISOString().slice(0, 19)}Z`
+  const which = `--since ${since} --subscription ${word(subscriptionId)} --response ${responseStatusCode ?? 'none'}`
+  const command = `webhook-reconciler retry ${which}${isExhausted ? ' --exhausted' : ''}`
+  return html`<details>
+    <summary>retry</summary>
+    <code>${command}</code>
+  </details>`
 }
 
 const exhaustedColumns = [
@@ -154,14 +179,14 @@ const exhaustedColumns = [
   { name: 'last attempt' },
 ] as const
 
-function exhausted({ now, exhausted: { list, total } }: StatusDocument): Part {
+function exhausted({ now, exhausted: { list, total }, subscriptions: names }: StatusDocument): Part {
   if (total === 0) return undefined
   const rows = list
     .slice(0, shownExhausted)
     .map((record) => [
       word(record.eventId),
       word(record.eventType),
-      html`<code>${word(record.subscriptionId)}</code>`,
+      html`<code>${word(names[record.subscriptionId] ?? record.subscriptionId)}</code>`,
       response(record.responseStatusCode),
       time(record.event, now),
       time(record.lastAttempt, now),
@@ -182,8 +207,9 @@ const facts = (pairs: readonly (readonly [name: string, value: Part])[]): Html =
     )}
   </dl>`
 
-function incident({ incident: last, now }: StatusDocument): Part {
-  return last && section('incident', incidentTitle(last), facts(incidentPairs(last, now)))
+function incident(status: StatusDocument): Part {
+  const { incident: last } = status
+  return last && section('incident', incidentTitle(last), facts(incidentPairs(last, status)))
 }
 
 /** `2.5 s ahead`. Less than a second is within the precision of `Date` headers. */

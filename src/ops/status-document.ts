@@ -1,4 +1,5 @@
 // The status document: the types of the answer to GET /status, which the page shows too.
+import type { SubscriptionNames } from './words.ts'
 import type { IncidentCause } from '../observe/incident.ts'
 import type { HistoryStep } from '../observe/history.ts'
 import type { Reason } from '../platform/http/http.ts'
@@ -100,6 +101,8 @@ export interface IncidentStatus {
 export interface StatusFacts {
   instance: string
   version: string
+  /** Configured names by id. */
+  subscriptions: SubscriptionNames
   startedAt: Date
   /** When this was so. */
   now: Date

@@ -9,12 +9,15 @@ import { maxSweeps } from '../observe/progress.ts'
 import { expiringDecisions, type Snapshot } from '../observe/snapshot.ts'
 import { showCause, toDate, type Causes } from './causes.ts'
 import { summaryOf } from './notices.ts'
+import type { SubscriptionNames } from './words.ts'
 import type { CircuitStatus, GateStatus, LeadershipStatus, StatusDocument, StatusFacts } from './status-document.ts'
 
 /** The snapshot, names from the configuration, and the lists that only /status and the page have. */
 export interface StatusState extends Snapshot {
   instance: string
   version: string
+  /** `subscriptions`. */
+  subscriptions: SubscriptionNames
   /** `server.runbookUrl`. */
   runbookUrl: string | undefined
   /** `platform.timeZone`, and its offset from UTC now. */
@@ -128,6 +131,7 @@ function factsOf(state: StatusState): StatusFacts {
   return {
     instance: state.instance,
     version: state.version,
+    subscriptions: state.subscriptions,
     startedAt: new Date(state.startedAt),
     now: new Date(now),
     missing: missingOf(state),

@@ -94,8 +94,16 @@ const reasonWords: Readonly<Partial<Record<Reason, string>>> = {
 const shownDigits = 8
 
 /** The beginning of an id, as tables have it. */
-export function shortId(id: string): string {
+function shortId(id: string): string {
   return word(id).slice(0, shownDigits)
+}
+
+/** Names of subscriptions by their id: `subscriptions` of the configuration. */
+export type SubscriptionNames = Readonly<Record<string, string>>
+
+/** Its name, else the beginning of its id. */
+export function subscriptionName(id: string, names: SubscriptionNames): string {
+  return names[id] ?? shortId(id)
 }
 
 /** A word from outside, cut where it gets too long for a table. */

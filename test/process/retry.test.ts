@@ -287,7 +287,7 @@ describe('retry', () => {
   })
 })
 
-describe('retry --type and --subscription choose', () => {
+describe('retry --type, --subscription and --response choose', () => {
   const span = ['retry', '--since', '2d']
 
   test('what they leave out does not spoil the exit code', async () => {
@@ -306,6 +306,19 @@ describe('retry --type and --subscription choose', () => {
     const ran = await runCommand([...span, '--subscription', team, '--subscription', missing], { env })
     expect(ran.out).toContain('excluded      4 left alone (select.*')
     expect(ran.code).toBe(1)
+  })
+
+  test.each([
+    ['503', ['--response', '503', '--subscription', missing], 20],
+    ['a class, or none', ['--response', '5xx,none', '--subscription', missing], 25],
+    ['with exhausted ones', ['--response', '503', '--subscription', missing, '--exhausted'], 23],
+  ])('by the last answer: %s', async (_, flags, found) => {
+    await using sandbox = await startPlatform()
+    seedCauses(sandbox)
+    const { code, out } = await runCommand(['plan', '--since', '2d', '--json', ...flags], { env: await envOf(sandbox) })
+    const { failed } = JSON.parse(out) as { failed: Record<string, number> }
+    const { due = 0, exhausted = 0 } = failed
+    expect([code, due + (flags.includes('--exhausted') ? exhausted : 0)]).toEqual([0, found])
   })
 
   test('a type of which nothing has failed is named', async () => {

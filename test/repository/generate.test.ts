@@ -94,7 +94,7 @@ describe('what is in the repository', () => {
   test('default.yaml names every key, and by itself asks for the required ones only', () => {
     const yaml = file('config/default.yaml')
     for (const { key, explanation } of keys) {
-      expect(yaml).toMatch(new RegExp(`^ +(# )?${key.split('.').at(-1) ?? ''}:`, 'm'))
+      expect(yaml).toMatch(new RegExp(`^ *(# )?${key.split('.').at(-1) ?? ''}:`, 'm'))
       expect(yaml).toContain(explanation)
     }
     expect(new Set(problemsOf(() => load({ yaml })).map(({ origin }) => origin))).toEqual(new Set(['missing']))

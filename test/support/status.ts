@@ -38,6 +38,7 @@ export function aStatusState(changes: Partial<StatusState> = {}): StatusState {
   return {
     instance: 'test',
     version: '1.2.3',
+    subscriptions: {},
     now: Date.UTC(2026, 0, 15, 12),
     startedAt: Date.UTC(2026, 0, 15, 11),
     gates: [],

@@ -37,6 +37,25 @@ function textOf(page: string): string {
 
 const read = (state: StatusState): string => textOf(pageOf(state))
 
+test('a cause has its command, unless its circuit sends probes; a subscription its name', () => {
+  const causes = (circuits: StatusState['circuits']): string =>
+    read(
+      aStatusState({
+        ...swept,
+        circuits,
+        ...(circuits.length > 0 && { ...shut('circuit'), failed: { ...noDecisions, blocked: 1 } }),
+        subscriptions: { [uuid(1)]: 'payments <eu>' },
+        causes: { ...noCauses, total: 1, records: 1, list: [aCause({ responseStatusCode: null })] },
+      }),
+    )
+  const command = `retry --since 2026-01-15T09:00:00Z --subscription ${uuid(1)} --response none`
+  expect(causes([])).toContain(`webhook-reconciler ${command} `)
+  expect(causes([])).toContain(' payments &lt;eu&gt; ')
+  const open = causes([aCircuit({ subscriptionId: uuid(1) })])
+  expect(open).toContain('Subscription payments &lt;eu&gt; answers HTTP 503')
+  expect(open).not.toContain('--response')
+})
+
 describe('in one look', () => {
   test('nothing is missing', () => {
     const text = read(aStatusState(swept))
@@ -106,9 +125,9 @@ describe('in one look', () => {
     const body = /aria-labelledby="causes">[^]*?<tbody[^>]*>([^]*?)<\/tbody>/.exec(page)?.[1] ?? ''
     const rows = [...body.matchAll(/<tr[^>]*>[^]*?<\/tr>/g)].map(([row]) => textOf(row).trim())
     expect(rows).toEqual([
-      `${uuid(1)} HTTP 503 5,200 4,300 due 876 backing-off 24 awaiting now 3 h outgoing-transfer-completed 4,100 incoming-transfer-completed 1,100`,
+      `${uuid(1)} HTTP 503 5,200 4,300 due 876 backing-off 24 awaiting now 3 h outgoing-transfer-completed 4,100 incoming-transfer-completed 1,100 retry webhook-reconciler retry --since 2026-01-15T09:00:00Z --subscription ${uuid(1)} --response 503`,
       `${uuid(2)} no response 1,791 blocked circuit open a probe in 1 min 2 h 50 min incoming-transfer-completed`,
-      `${uuid(3)} HTTP 422 9 exhausted none automatically 3 d 18 h account-activated`,
+      `${uuid(3)} HTTP 422 9 exhausted none automatically 3 d 18 h account-activated retry webhook-reconciler retry --since 2026-01-11T18:00:00Z --subscription ${uuid(3)} --response 422 --exhausted`,
     ])
   })
 

@@ -145,17 +145,19 @@ async function bySpan(
   const missing = new Map([
     ...(selection.types ?? []).map((type) => [type, `type ${type}`] as const),
     ...(selection.subscriptions ?? []).map((id) => [id, `subscription ${id}`] as const),
+    ...(selection.responses ?? []).map((response) => [response, `response ${response}`] as const),
   ])
   // The flags select, as the span does: the records of others are not reported as excluded.
-  const isMeant = ({ eventLocal, eventType, subscriptionId }: WebhookRecord): boolean => {
+  const isMeant = ({ eventLocal, eventType, responseStatusCode: code, subscriptionId }: WebhookRecord): boolean => {
     const eventAt = laterReadingNotAfter(zone, eventLocal, now)
     if (eventAt < selection.from || eventAt >= until) return false
     const subscription = subscriptionId.toLowerCase()
-    missing.delete(eventType)
-    missing.delete(subscription)
+    const responses = code === null ? ['none'] : [String(code), `${Math.floor(code / 100)}xx`]
+    for (const word of [eventType, subscription, ...responses]) missing.delete(word)
     return (
       (selection.types ?? [eventType]).includes(eventType) &&
-      (selection.subscriptions ?? [subscription]).includes(subscription)
+      (selection.subscriptions ?? [subscription]).includes(subscription) &&
+      (selection.responses ?? responses).some((one) => responses.includes(one))
     )
   }
   const { from, to } = spanOf(selection.from, until, now, zone)

@@ -78,7 +78,8 @@ function dryRunText(report: RoundReport, shown: ReportShown): string {
   if (listing.found === 0) return head
   const { causes: list, decidedAt, startedAt } = report
   const sum = list.reduce((all, { records }) => all + records, 0)
-  const known = { list, total: list.length, records: sum, now: new Date(decidedAt ?? startedAt) }
+  const now = new Date(decidedAt ?? startedAt)
+  const known = { list, total: list.length, records: sum, now, subscriptions: shown.config.subscriptions }
   const causes = list.length > 0 ? `\n${causeTable(known, shown.width)}` : ''
   const records = report.records === undefined ? '' : recordTable(report.records, report, shown.width)
   const lines = conclusions(report, shown).map((line) => paragraph(line, shown.width))

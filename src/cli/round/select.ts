@@ -12,17 +12,25 @@ export interface SelectionFlags {
   until?: string
   type?: string[]
   subscription?: string[]
+  response?: string[]
   exhausted?: true
   rate?: string
 }
 
 /** Records by id, by event, or by event time; `due`: the records that the daemon would retry now. */
 export type RecordSelection =
-  | { by: 'due' }
-  | { by: 'ids'; ids: readonly string[] }
-  | { by: 'event'; eventId: string }
-  /** Events at or after `from` and before `until`, epoch ms. Without types or subscriptions: all of them. */
-  | { by: 'span'; from: number; until: number; types?: readonly string[]; subscriptions?: readonly string[] }
+  { by: 'due' } | { by: 'ids'; ids: readonly string[] } | { by: 'event'; eventId: string } | SpanSelection
+
+/** Events at or after `from` and before `until`, epoch ms. Without types, subscriptions or responses: all of them. */
+interface SpanSelection {
+  by: 'span'
+  from: number
+  until: number
+  types?: readonly string[]
+  subscriptions?: readonly string[]
+  /** The receiver's last answers: `503`, `4xx`, `none`. */
+  responses?: readonly string[]
+}
 
 export interface SelectOptions {
   moments: Moments
@@ -46,11 +54,19 @@ export function uuidOf(text: string, name: string): string {
   throw new UsageError(`${name}: a UUID such as 123e4567-e89b-12d3-a456-426614174000, not "${shownText(text)}"`)
 }
 
+/** @throws UsageError */
+function responseOf(text: string): string {
+  if (/^(?:none|[1-5](?:xx|\d\d))$/.test(text)) return text
+  throw new UsageError(`--response: a status code such as 503, a class such as 4xx, or none, not "${shownText(text)}"`)
+}
+
 /** True when records are selected in one way; false without any flag. */
 function isOneWay(ids: readonly string[], flags: SelectionFlags, ifNone: SelectOptions['ifNone']): boolean {
   const given = [ids.length > 0, flags.event !== undefined, flags.since !== undefined].filter(Boolean)
   if (given.length > 1) throw new UsageError(`only one way to select records at once: ${ways}`)
-  const narrowing = (['until', 'type', 'subscription', 'exhausted'] as const).find((name) => flags[name] !== undefined)
+  const narrowing = (['until', 'type', 'subscription', 'response', 'exhausted'] as const).find(
+    (name) => flags[name] !== undefined,
+  )
   if (given.length === 0) {
     if (ifNone === 'due' && narrowing === undefined) return false
     throw new UsageError(`no records are selected: ${ways}`)
@@ -77,6 +93,7 @@ export function selectionOf(ids: readonly string[], flags: SelectionFlags, optio
     until,
     ...(flags.type !== undefined && { types: flags.type }),
     ...(subscriptions !== undefined && { subscriptions }),
+    ...(flags.response !== undefined && { responses: flags.response.map(responseOf) }),
   }
 }
 

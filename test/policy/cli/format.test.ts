@@ -49,9 +49,10 @@ test('a list is broken where the line ends, and goes on under its first item', (
 
 test('short ids are as long as they must be to differ', () => {
   const [a, b] = ['0d8e6b1c-5f2a-4c57', '0d8e6b1c-5f2b-4c57']
-  expect(createShortIds([a, a])(a)).toBe('0d8e6b1c')
-  expect(createShortIds([a, b])(a)).toBe('0d8e6b1c-5f2a')
-  expect(createShortIds([])('')).toBe('-')
+  expect(createShortIds([a, a], {})(a)).toBe('0d8e6b1c')
+  expect(createShortIds([a, b], {})(a)).toBe('0d8e6b1c-5f2a')
+  expect(createShortIds([a, b], { [a]: 'payments-eu' })(a)).toBe('payments-eu')
+  expect(createShortIds([], {})('')).toBe('-')
 })
 
 test.each([

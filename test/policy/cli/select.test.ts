@@ -41,6 +41,7 @@ describe('what is asked for', () => {
     ['an event and a span', [], { event: id, since: '1h' }, 'only one way'],
     ['ids and a filter', [id], { type: ['a'] }, '--type: goes with --since only'],
     ['an event and an end', [], { event: id, until: '1h' }, '--until: goes with --since only'],
+    ['no answer', [], { since: '1h', response: ['600'] }, '--response: a status code such as 503'],
     ['no id', ['abc'], {}, 'webhookId: a UUID'],
     ['an id that climbs', ['../../x'], {}, 'webhookId: a UUID'],
     ['no event id', [], { event: 'x' }, '--event: a UUID'],

@@ -47,6 +47,7 @@ const defaults = {
   receiver: { interval: 5000, timeout: 2000 },
   control: { allowRemote: false },
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
+  subscriptions: {},
   server: { host: '0.0.0.0', port: 10_964, statusPage: true },
   leaderElection: {
     kind: 'none',

@@ -49,6 +49,11 @@ const taken: [key: string, yaml: string, value: unknown][] = [
   ['select.eventTypes', '[b, a, b]', ['b', 'a']],
   ['select.modules', '["outgoing-transfers"]', ['outgoing-transfers']],
   ['select.subscriptionIds', '[123E4567-E89B-12D3-A456-426614174000]', ['123e4567-e89b-12d3-a456-426614174000']],
+  [
+    'subscriptions',
+    '{123E4567-E89B-12D3-A456-426614174000: payments eu}',
+    { '123e4567-e89b-12d3-a456-426614174000': 'payments eu' },
+  ],
   ['instance.name', 'reconciler 1 (blue)', 'reconciler 1 (blue)'],
   ['auth.certificateFile', '../certificates/a b.pem', '../certificates/a b.pem'],
   ['window.expiryWarning', '0s', 0],
@@ -103,6 +108,9 @@ const refused: [key: string, yaml: string][] = [
   ['retry.enabled', 'yes'],
   ['retry.enabled', '1'],
   ['retry.enabled', '"true"'],
+  ['subscriptions', '{payments: 123E4567-E89B-12D3-A456-426614174000}'],
+  ['subscriptions', '{123E4567-E89B-12D3-A456-426614174000: ""}'],
+  ['subscriptions', '[payments]'],
   ['server.port', '-1'],
   ['server.port', '65536'],
   ['server.port', '80.5'],
@@ -187,6 +195,12 @@ describe('a value in the file', () => {
 })
 
 const takenFromEnvironment: [variable: string, text: string, key: string, value: unknown][] = [
+  [
+    'RECONCILER_SUBSCRIPTIONS',
+    '123e4567-e89b-12d3-a456-426614174000=a=b',
+    'subscriptions',
+    { '123e4567-e89b-12d3-a456-426614174000': 'a=b' },
+  ],
   ['RECONCILER_WINDOW_LOOKBACK', '3d', 'window.lookback', 259_200_000],
   ['RECONCILER_WINDOW_LOOKBACK', ' 3d\n', 'window.lookback', 259_200_000],
   ['RECONCILER_RETRY_CONCURRENCY', '12', 'retry.concurrency', 12],
