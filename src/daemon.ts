@@ -1,235 +1,26 @@
 // The daemon: starts the reconciler's loops, the schedule and its listeners, and takes them down again in order.
-import { createElection } from './leader-election/leader-election.ts'
-import { leadAlone, type LeaderElection, type CommandRefusal } from './leader-election/leadership.ts'
-import type { LeaseClient } from './leader-election/lease-client.ts'
-import { createLeasePause } from './leader-election/lease-pause.ts'
-import { every, type Clock, type Random } from './runtime/clock.ts'
-import type { Config } from './config/schema.ts'
-import { createReconciler, toPolicy, type Reconciler, type RetrySignals } from './reconciler.ts'
-import type { TelemetryEvent, Emit } from './observe/events.ts'
-import type { Policy } from './reconcile/policy.ts'
-import { createHistory, type ChartedState, type History } from './observe/history.ts'
-import { createIncidents, type Incidents } from './observe/incident.ts'
-import { errorFields, type CountedLog } from './observe/log/log.ts'
-import type { LogOutput } from './observe/log/log-output.ts'
-import { publishEvent } from './observe/publish.ts'
-import { createMetrics, type Metrics } from './observe/registry.ts'
-import { createProgress, type Progress, type ProgressState } from './observe/progress.ts'
-import type { CredentialState, Snapshot } from './observe/snapshot.ts'
+import type { CommandRefusal } from './leader-election/leadership.ts'
+import { every } from './runtime/clock.ts'
+import type { Reconciler, RetrySignals } from './reconciler.ts'
+import type { Emit } from './observe/events.ts'
+import { errorFields } from './observe/log/log.ts'
 import { startedFields } from './observe/log/log-daemon.ts'
-import { createLogReporter } from './observe/log/log-reporter.ts'
 import type { Probes } from './reconcile/retry/circuits.ts'
-import { groupByCause, type Causes } from './ops/causes.ts'
 import type { Listener } from './ops/listen.ts'
-import type { SharedPause } from './ops/control.ts'
 import { createGrace } from './ops/grace.ts'
+import { notifyChanges } from './ops/notify.ts'
 import { startOpsServer } from './ops/server.ts'
-import { maxCauses, maxExhausted, toStatus } from './ops/status.ts'
 import type { StatusDocument } from './ops/status-document.ts'
 import { mismatchOf, type Certificate } from './platform/auth/certificate.ts'
 import { reloadFile, type Reloadable } from './platform/auth/reloadable.ts'
-import type { SigningKey } from './platform/auth/private-key.ts'
-import { createConnection, type Connection } from './platform/connection.ts'
-import type { Transport } from './platform/http/http.ts'
 import type { Schedule } from './runtime/schedule.ts'
 import { untilAborted } from './runtime/notifier.ts'
 import { runTogether, type Task } from './runtime/run-together.ts'
-
-/** Replaces the host in a simulation: no sockets, no metrics of this process; the simulation gets every event. */
-export interface DaemonHost {
-  startServer: typeof startOpsServer
-  processMetrics: boolean
-  emit: Emit
-}
-
-export interface DaemonOptions {
-  config: Config
-  version: string
-  nodeVersion: string
-  clock: Clock
-  random: Random
-  log: CountedLog
-  /** The output of `log`; it reports the lines that it drops. */
-  logOutput?: Pick<LogOutput, 'listen'> | undefined
-  transport: Transport
-  /** The proxies that it goes through, for the log. */
-  proxy?: string | undefined
-  schedule: Schedule
-  /** The lease that the instances share; undefined with `leaderElection.kind: none`. */
-  lease?: LeaseClient | undefined
-  key: Reloadable<SigningKey>
-  certificate: Reloadable<Certificate> | undefined
-  /** Aborted to stop in good order. */
-  stop: AbortSignal
-  /** Default: the host itself. */
-  host?: DaemonHost
-}
+import { createParts, statusReader, type DaemonOptions, type DaemonParts } from './daemon-parts.ts'
 
 const certificateCheckMs = 60_000
 /** A loop that has not turned for this long is stuck. */
 const maxBeatMs = 120_000
-
-/** The parts of the daemon, for its loops, its listener and the log. */
-interface DaemonParts {
-  connection: Connection
-  leaderElection: LeaderElection
-  /** A new one for each term: what an earlier one knew is old, as another instance has worked since. */
-  reconciler: () => Reconciler
-  /** A term is over. */
-  renew: () => void
-  /** The operator's pause: that of this process, or of the lease. */
-  pause: SharedPause
-  policy: Policy
-  metrics: Metrics
-  progress: Progress
-  history: History
-  incidents: Incidents
-  /** All values that are shown, at this moment. */
-  snapshot: () => Snapshot
-  emit: Emit
-  /** Stops the reports: calls that the end of the process aborts are not failures. */
-  end: () => void
-}
-
-/** What the chart of the status page shows, without iterating over records. */
-function chartedOf({ backlog, circuits, pause }: Reconciler, progress: Progress, monotonicNow: number): ChartedState {
-  const { 'half-open': halfOpen, open } = circuits.counts(monotonicNow)
-  const { expired, lastFullSweepAt } = progress.state(0)
-  const isListed = lastFullSweepAt !== undefined
-  return {
-    missing: isListed ? backlog.size() + backlog.leftOut.missing() + expired : null,
-    circuits: open + halfOpen,
-    paused: pause.since() !== undefined,
-  }
-}
-
-/** Iterates over all records in memory. */
-function causesOf({ backlog, situations }: Reconciler, policy: Policy): Causes {
-  return groupByCause(backlog.entries(), { policy, situationOf: situations(), maxCauses, maxExhausted })
-}
-
-function createParts(options: DaemonOptions): DaemonParts {
-  const { certificate, clock, config, host, key, lease, log, logOutput, nodeVersion, random } = options
-  const { schedule, transport, version } = options
-  const { periodMs } = schedule
-  const startedAt = clock.now()
-  const build = { version, node_version: nodeVersion }
-  const metrics = createMetrics({ processMetrics: host?.processMetrics ?? true, build })
-  log.countLines((level) => {
-    metrics.add('log_messages_total', { level })
-  })
-  logOutput?.listen({
-    dropped: () => {
-      metrics.add('log_lines_dropped_total', {})
-    },
-    resumed: (lines) => {
-      log.event('log_lines_dropped', { lines })
-    },
-  })
-  const { name } = config.instance
-  const identity = lease === undefined ? name : `${name}_${random.uuid()}`
-  const reporter = createLogReporter(log, clock, identity)
-  const progress = createProgress({ startedAt, periodMs, nextTickAt: () => schedule.nextAt() })
-  let isOver = false
-  const history = createHistory({ clock, state: () => chartedOf(current, progress, clock.monotonic()) })
-
-  const incidents = createIncidents({
-    clock,
-    gates: () => current.gates.shut(),
-    causes: () => causesOf(current, policy).list,
-    report: reporter.incident,
-  })
-
-  function emit(event: TelemetryEvent): void {
-    if (isOver) return
-    progress.observe(event, clock.now())
-    history.note(event)
-    incidents.note(event)
-    publishEvent(metrics, event)
-    reporter.observe(event)
-    host?.emit(event)
-  }
-
-  const policy = toPolicy(config, periodMs)
-  const connection = createConnection(config, { clock, random, transport, key, emit })
-  const election =
-    lease &&
-    createElection({
-      client: lease,
-      identity,
-      leaseDurationMs: config.leaderElection.leaseDuration,
-      renewDeadlineMs: config.leaderElection.renewDeadline,
-      retryPeriodMs: config.leaderElection.retryPeriod,
-      clock,
-      emit,
-      onPause(since, isOurs) {
-        if (!current.pause.follow(since) || isOurs) return
-        emit({ type: 'operator', command: since === undefined ? 'resume' : 'pause', changed: true, via: 'lease' })
-      },
-    })
-  const leaderElection = election ?? leadAlone(identity, startedAt)
-  const leadership = { isLeading: leaderElection.isLeading, since: () => leaderElection.state().since }
-  const newReconciler = (): Reconciler =>
-    createReconciler(config, { policy, connection, transport, leadership, clock, random, emit })
-  let current = newReconciler()
-
-  /** A standby owes no progress. */
-  function progressNow(): ProgressState {
-    const now = clock.now()
-    const { progressDueAt, ...seen } = progress.state(now)
-    return {
-      ...seen,
-      startedAt,
-      progressDueAt: leaderElection.isLeading() ? progressDueAt : Math.max(now + periodMs, progressDueAt),
-    }
-  }
-
-  function credentials(): CredentialState {
-    const { api, auth } = connection.serverClocks
-    return {
-      tokenExpiresAt: connection.tokens.expiresAt(),
-      certificateExpiresAt: certificate?.current().notAfter,
-      keyReloadSuccessful: key.lastReloadOk(),
-      // Compared with the host's present clock, the one that an operator can correct.
-      skewMs: { auth: auth.aheadOfHostMs(), api: api.aheadOfHostMs() },
-    }
-  }
-
-  return {
-    connection,
-    leaderElection,
-    reconciler: () => current,
-    renew() {
-      const pausedSince = current.pause.since()
-      current = newReconciler()
-      current.pause.follow(pausedSince)
-      progress.begin(clock.now())
-    },
-    pause:
-      election === undefined
-        ? current.pause
-        : createLeasePause({ election, since: () => current.pause.since(), now: () => clock.now(), emit }),
-    policy,
-    metrics,
-    progress,
-    history,
-    incidents,
-    snapshot: () => ({
-      ...current.state(),
-      ...credentials(),
-      ...progressNow(),
-      now: clock.now(),
-      leadership: leaderElection.state(),
-      nextTickAt: schedule.nextAt(),
-      recoveredPerMs: history.recoveredPerMs(),
-      recoveryTargetMs: config.recovery.target,
-    }),
-    emit,
-    end() {
-      isOver = true
-    },
-  }
-}
 
 /** Reasons why the process does not count as alive; none while it stops, and its loops rest on standby. */
 function notAlive({ leaderElection, reconciler }: DaemonParts, schedule: Schedule, stopping: boolean): string[] {
@@ -263,11 +54,19 @@ function certificateCheck(certificate: Reloadable<Certificate>, { key, log }: Da
 }
 
 /** The background work of leader and standby. */
-function backgroundTasks({ connection, emit }: DaemonParts, options: DaemonOptions): Task[] {
-  const { certificate, clock } = options
-  if (certificate === undefined) return [connection.tokens.run]
-  const check = certificateCheck(certificate, options, emit)
-  return [connection.tokens.run, (signal) => every(certificateCheckMs, clock, signal, check)]
+function backgroundTasks({ connection, emit, leaderElection }: DaemonParts, options: WorkOptions): Task[] {
+  const { certificate, clock, config, status, transport } = options
+  const { pageUrl, url } = config.notify
+  const tasks: Task[] = [connection.tokens.run]
+  if (certificate !== undefined) {
+    const check = certificateCheck(certificate, options, emit)
+    tasks.push((signal) => every(certificateCheckMs, clock, signal, check))
+  }
+  if (url !== undefined) {
+    const isMuted = (): boolean => !leaderElection.isLeading()
+    tasks.push((signal) => notifyChanges({ url, pageUrl, status, isMuted, transport, clock, emit }, signal))
+  }
+  return tasks
 }
 
 /**
@@ -281,8 +80,12 @@ async function workTerm(reconciler: Reconciler, { kill, stop }: RetrySignals): P
   await retrying
 }
 
+interface WorkOptions extends DaemonOptions {
+  status: () => StatusDocument
+}
+
 /** Works until `stop`, term by term; resolves when all has ended. Rejects with the first bug, at once. */
-async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSignal): Promise<void> {
+async function work(options: WorkOptions, parts: DaemonParts, grace: AbortSignal): Promise<void> {
   const { clock, schedule, stop } = options
   const { leaderElection, progress, reconciler, renew } = parts
   const [ending, electing] = [new AbortController(), new AbortController()]
@@ -329,29 +132,10 @@ async function work(options: DaemonOptions, parts: DaemonParts, grace: AbortSign
   }
 }
 
-function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<Listener> {
-  const { clock, config, log, schedule, stop, version } = options
-  const { connection, leaderElection, history, incidents, metrics, pause, policy, reconciler, snapshot } = parts
+function openOpsServer(options: DaemonOptions, parts: DaemonParts, status: () => StatusDocument): Promise<Listener> {
+  const { clock, config, log, schedule, stop } = options
+  const { leaderElection, metrics, pause, reconciler, snapshot } = parts
   const { allowRemote, token } = config.control
-
-  /** Groups every record by its cause. The server shares one answer among all clients of the same second. */
-  function status(): StatusDocument {
-    const incident = incidents.last()
-    return toStatus({
-      ...snapshot(),
-      instance: config.instance.name,
-      version,
-      subscriptions: config.subscriptions,
-      runbookUrl: config.server.runbookUrl,
-      timeZone: config.platform.timeZone,
-      utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
-      circuits: reconciler().circuits.views(clock.monotonic()),
-      causes: causesOf(reconciler(), policy),
-      incident,
-      history: history.steps(incident?.endedAt === undefined ? incident?.since : undefined),
-      recovered: history.recovered(),
-    })
-  }
 
   function probe(): Probes | CommandRefusal {
     if (leaderElection.isLeading()) return reconciler().probe()
@@ -385,12 +169,13 @@ function openOpsServer(options: DaemonOptions, parts: DaemonParts): Promise<List
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { clock, config, log, stop } = options
   const parts = createParts(options)
-  const server = await openOpsServer(options, parts)
+  const status = statusReader(options, parts)
+  const server = await openOpsServer(options, parts, status)
   log.event('daemon_started', startedFields(options, server.port))
   const inFlight = (): number => parts.reconciler().dispatcher.inFlight()
   const grace = createGrace({ stop, graceMs: config.shutdown.grace, inFlight, clock, log })
   try {
-    if (!stop.aborted) await work(options, parts, grace.signal)
+    if (!stop.aborted) await work({ ...options, status }, parts, grace.signal)
     log.event('daemon_stopped', { cutOff: grace.cutOff() })
   } finally {
     parts.end()

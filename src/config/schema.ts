@@ -227,6 +227,14 @@ export const schema = z.strictObject({
       'Address of your copy of docs/runbook.md: notices of /status and of the page link to their section of it.',
     ),
   }),
+  notify: z.strictObject({
+    url: optional(
+      healthUrl(),
+      'Gets a POST when the level of the state has changed for a minute: trouble, waiting, or well again. Unset: none.',
+      { secret: true, fileTwin: true },
+    ),
+    pageUrl: optional(healthUrl(), 'Address of the status page as people reach it, for the link in notifications.'),
+  }),
   control: z.strictObject({
     token: optional(
       secretText(),

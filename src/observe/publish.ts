@@ -42,6 +42,9 @@ const counters: { readonly [Type in TelemetryEvent['type']]?: (metrics: Metrics,
     metrics.add('sweeps_total', { kind: report.kind, result: report.result })
     metrics.observe('sweep_duration_seconds', report.seconds, { kind: report.kind })
   },
+  notification: (metrics, { result }) => {
+    metrics.add('notifications_total', { result })
+  },
   unreadable: (metrics, { rows }) => {
     metrics.add('unreadable_records_total', {}, rows.length)
   },

@@ -1,7 +1,8 @@
 // One process of the daemon: the real one, with clock, randomness, schedule and network from here. It can die in any moment.
 import { sleepBy, type Clock } from '../../src/runtime/clock.ts'
 import type { Config } from '../../src/config/schema.ts'
-import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
+import { runDaemon } from '../../src/daemon.ts'
+import type { DaemonHost } from '../../src/daemon-parts.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { keepingLog } from '../support/log.ts'
 import type { StatusDocument } from '../../src/ops/status-document.ts'

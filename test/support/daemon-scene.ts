@@ -1,6 +1,7 @@
 // The real daemon on a virtual clock, without sockets: its listeners' options are the test's, and the platform answers as the test says.
 import { expect } from 'vitest'
-import { runDaemon, type DaemonHost } from '../../src/daemon.ts'
+import { runDaemon } from '../../src/daemon.ts'
+import type { DaemonHost } from '../../src/daemon-parts.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import { createLog, type CountedLog } from '../../src/observe/log/log.ts'
 import type { ControlOptions } from '../../src/ops/control.ts'

@@ -124,5 +124,6 @@ export const everyFact = {
   leading: { type: 'leading', transitions: 3 },
   'standing-by': { type: 'standing-by', cause: 'expired', leader: undefined, problem: 'no answer' },
   'lease-unavailable': { type: 'lease-unavailable', reason: 'forbidden', problem: 'HTTP 403' },
+  notification: { type: 'notification', level: 'trouble', result: 'failed', detail: 'timeout' },
   'lease-available': { type: 'lease-available' },
 } as const satisfies { [Type in FactType]: FactOf<Type> }

@@ -93,6 +93,8 @@ export interface LogFields {
   memory_limit_low: MemoryShortfall
   incident_started: Pick<Incident, 'begunBefore' | 'peak'>
   incident_ended: IncidentFields
+  notification_sent: Own<FactOf<'notification'>>
+  notification_failed: Own<FactOf<'notification'>>
   ops_request_failed: ErrorFields
   log_lines_dropped: { lines: number }
   unexpected_error: ErrorFields
@@ -257,6 +259,12 @@ export const logEvents = {
     ['info'],
     'incident ended',
     'For 5 min nothing was due, blocked or awaited. `peak`: the most open records at once, with their `causes` then; `longestSeconds`: from an event until its delivery was seen; `gates`: how many seconds each was shut; `backingOff` ones are still retried.',
+  ],
+  notification_sent: [['info'], 'notification sent', '`notify.url` took the new level.'],
+  notification_failed: [
+    ['warn'],
+    'notification not sent',
+    '`notify.url` did not take it. It is tried again after a minute, as long as the level lasts.',
   ],
   ops_request_failed: [['error'], 'request to the ops server failed', 'A bug; the client got 500.'],
   log_lines_dropped: [

@@ -245,6 +245,8 @@ export function createLogReporter(log: Log, clock: Pick<Clock, 'monotonic'>, ide
         case 'expired':
           since.expired += event.records
           return log.event('records_expired', event, expiry.begins() ? 'warn' : 'debug')
+        case 'notification':
+          return log.event(event.result === 'sent' ? 'notification_sent' : 'notification_failed', event)
         case 'leading':
           return logLeading(event)
         case 'standing-by':

@@ -48,6 +48,7 @@ const defaults = {
   control: { allowRemote: false },
   select: { eventTypes: [], modules: [], subscriptionIds: [] },
   subscriptions: {},
+  notify: {},
   server: { host: '0.0.0.0', port: 10_964, statusPage: true },
   leaderElection: {
     kind: 'none',

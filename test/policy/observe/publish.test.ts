@@ -106,6 +106,7 @@ describe('every fact', () => {
       { 'circuit_transitions_total{to="closed"}': 1 },
     ],
     ['expired', everyFact.expired, { expired_webhooks_total: 5 }],
+    ['notification', everyFact.notification, { 'notifications_total{result="failed"}': 1 }],
     // They were not known here: the counter would count those twice that were.
   ])('%s', async (_, fact, expected) => {
     expect(await moved(fact)).toEqual(expected)
@@ -119,6 +120,7 @@ describe('every fact', () => {
     expect(moving.toSorted()).toEqual([
       'circuit',
       'expired',
+      'notification',
       'outcome',
       'platform-request',
       'retry',

@@ -1,0 +1,96 @@
+// Notifications: one POST when somebody is needed, one when all is well again, and nothing in between.
+import { expect, test } from 'vitest'
+import type { Reply, Scene } from '../support/daemon-scene.ts'
+import { metricOf, startScene, withReceiver } from '../support/daemon-scene.ts'
+
+const secondMs = 1000
+const posted = ({ requests }: Scene): unknown[] =>
+  requests.filter(({ url }) => url.hostname === 'hooks.example').map(({ body }) => JSON.parse(body ?? '') as unknown)
+
+/** A daemon whose receiver is up or down as the test says, and whose chat answers as it says. */
+async function startNotified(answer: () => Reply | Promise<Reply>, env: Record<string, string> = {}) {
+  let isDown = false
+  const scene = startScene({
+    env: { ...withReceiver, RECONCILER_NOTIFY_URL: 'https://hooks.example/T0/CANARY', ...env },
+    instead: ({ url }) => {
+      if (url.hostname === 'receiver.example') return { status: isDown ? 503 : 200 }
+      return url.hostname === 'hooks.example' ? answer() : undefined
+    },
+  })
+  await scene.clock.advance(30 * secondMs)
+  return {
+    scene,
+    async receiver(state: 'up' | 'down', seconds: number) {
+      isDown = state === 'down'
+      await scene.clock.advance(seconds * secondMs)
+    },
+  }
+}
+
+test('trouble that lasts a minute, and its end; neither a flap nor a good start is told', async () => {
+  const { receiver, scene } = await startNotified(() => ({}), {
+    RECONCILER_NOTIFY_PAGE_URL: 'https://reconciler.example/',
+    RECONCILER_INSTANCE_NAME: 'blue',
+  })
+  await receiver('down', 45)
+  await receiver('up', 600)
+  expect(posted(scene)).toEqual([])
+  await receiver('down', 600)
+  const headline = 'The receiver is down: its health address does not answer 2xx. Nothing is missing.'
+  const advice = 'Bring the receiver up; retries resume automatically.'
+  expect(posted(scene)).toEqual([
+    {
+      text: `blue: ${headline}\n${advice}\nhttps://reconciler.example/`,
+      instance: 'blue',
+      level: 'trouble',
+      headline,
+      advice,
+      missing: 0,
+      recoveredLastDay: 0,
+      at: expect.any(String) as string,
+      link: 'https://reconciler.example/',
+    },
+  ])
+  await receiver('up', 600)
+  expect(posted(scene)).toMatchObject([{ level: 'trouble' }, { level: 'well', headline: 'Nothing is missing.' }])
+  expect(await metricOf(scene, 'notifications_total{result="sent"}')).toBe(2)
+  expect(JSON.stringify(scene.lines)).not.toContain('CANARY')
+  await scene.end()
+})
+
+test.each<[string, () => Reply | Promise<Reply>, detail: string]>([
+  ['an error', () => ({ status: 500 }), 'HTTP 500'],
+  ['a redirect', () => ({ status: 302 }), 'HTTP 302'],
+])(
+  '%s is a log line and a counter, and is tried again a minute later while the level lasts',
+  async (_, first, detail) => {
+    let answered = 0
+    const { receiver, scene } = await startNotified(() => ((answered += 1) === 1 ? first() : {}))
+    await receiver('down', 100)
+    const failed = scene.lines.filter(({ event }) => event === 'notification_failed')
+    expect(failed).toMatchObject([{ level: 'warn', fields: { level: 'trouble', detail } }])
+    expect(await metricOf(scene, 'notifications_total{result="failed"}')).toBe(1)
+    expect(posted(scene)).toHaveLength(1)
+    await receiver('down', 600)
+    expect(posted(scene)).toHaveLength(2)
+    await scene.end()
+  },
+)
+
+test('one that failed is not told once the trouble is over', async () => {
+  const { receiver, scene } = await startNotified(() => ({ status: 500 }))
+  await receiver('down', 100)
+  await receiver('up', 600)
+  expect(posted(scene)).toHaveLength(1)
+  await scene.end()
+})
+
+test('without an address nothing is posted', async () => {
+  const scene = startScene({
+    env: withReceiver,
+    instead: ({ url }) => (url.hostname === 'receiver.example' ? { status: 503 } : undefined),
+  })
+  await scene.clock.advance(300 * secondMs)
+  expect(scene.requests.filter(({ method, url }) => method === 'POST' && !url.pathname.endsWith('/token'))).toEqual([])
+  await scene.end()
+})
