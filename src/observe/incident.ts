@@ -108,7 +108,9 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     incident.sums.exhausted = Math.max(0, counts.exhausted - incident.exhaustedBefore)
     if (open <= incident.causesAt * growth) return
     incident.causesAt = open
-    incident.sums.causes = causes().slice(0, maxCauses)
+    incident.sums.causes = causes()
+      .slice(0, maxCauses)
+      .map(({ records, responseStatusCode, subscriptionId }) => ({ records, responseStatusCode, subscriptionId }))
   }
 
   function noteSweep(counts: Counts): void {

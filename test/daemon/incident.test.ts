@@ -47,6 +47,8 @@ test('a receiver that is down for ten minutes: the log and /status say from when
     gates: [{ gate: 'receiver-down', seconds: 600 }],
     causes: [cause],
   })
+  const shown = scene.server().status().incident?.causes[0] ?? {}
+  expect(Object.keys(shown).toSorted()).toEqual(['records', 'responseStatusCode', 'subscriptionId'])
   isDown = false
   await minutes(10)
   const { incident } = scene.server().status()
