@@ -1,17 +1,39 @@
 // `webhook-reconciler explain`: the records of one event, each with what is decided of it and why.
 import { counted, nextText, response } from '../ops/words.ts'
 import { createTimeZone } from '../platform/time-zone.ts'
-import type { WebhookRecord } from '../platform/record.ts'
+import { readReceiverAnswer, type ReceiverAnswer, type WebhookRecord } from '../platform/record.ts'
 import type { Situation } from '../reconcile/decide.ts'
 import { createFailedRecord } from '../reconcile/failed-record.ts'
-import { exitCode, type ExitCode } from '../runtime/errors.ts'
+import { exitCode, UsageError, type ExitCode } from '../runtime/errors.ts'
 import { askDaemon, inWords, situationOf, type AskedDaemon } from './daemon-client.ts'
 import type { Io } from './io.ts'
 import { recordsOfEvent, searchIds, type EventRecords } from './round/gather.ts'
 import { asIso, explainRecord, type ExplainedRecord } from './record.ts'
 import { uuidOf } from './round/select.ts'
 import { inSession, type Session, type SessionOptions } from './session.ts'
+import { visibleText } from '../runtime/redact.ts'
 import { cell, pairs, paragraph } from './format.ts'
+
+export interface ExplainOptions extends SessionOptions {
+  response?: true
+}
+
+/** By webhook id. */
+type Answers = ReadonlyMap<string, ReceiverAnswer>
+
+const maxAnswerLength = 500
+
+/** The receiver's words, on one line, without what a terminal would obey. */
+function answerPairs(answer: ReceiverAnswer | undefined): (readonly [name: string, value: string])[] {
+  const show = (text: string | null): string =>
+    text === null ? 'none' : visibleText(text.slice(0, maxAnswerLength)).replaceAll(/\s+/g, ' ').trim()
+  return answer === undefined
+    ? []
+    : [
+        ['error message', show(answer.error)],
+        ['response body', show(answer.body)],
+      ]
+}
 
 /** The command that retries a record in spite of the decision; undefined where none is needed, or none helps. */
 function byHand({ state, status, webhookId }: ExplainedRecord): string | undefined {
@@ -19,7 +41,11 @@ function byHand({ state, status, webhookId }: ExplainedRecord): string | undefin
   return `webhook-reconciler retry ${state === 'exhausted' ? '--exhausted ' : ''}${cell(webhookId)}`
 }
 
-function block(one: ExplainedRecord, now: number, { config, moments, width }: Session): string {
+function block(
+  one: ExplainedRecord,
+  { answers, now }: Pick<ExplainShown, 'answers' | 'now'>,
+  { config, moments, width }: Session,
+): string {
   const name = config.subscriptions[one.subscriptionId]
   const { attempts, lastAttempt, nextRetryBy: by, responseStatusCode } = one
   const show = (iso: string | null): string => moments.show(iso === null ? undefined : Date.parse(iso))
@@ -37,6 +63,7 @@ function block(one: ExplainedRecord, now: number, { config, moments, width }: Se
         ['subscription', cell(name === undefined ? one.subscriptionId : `${name} (${one.subscriptionId})`)],
         ['event time', show(one.event)],
         ['attempts', last],
+        ...answerPairs(answers.get(one.webhookId.toLowerCase())),
         ['next retry', by === 'probe' ? `${next}: this record, or another one before it` : next],
         ...(one.status === 'failed' ? [['in the window until', show(one.leavesWindow)] as const] : []),
         ...(command === undefined ? [] : [['to retry it now', command] as const]),
@@ -74,16 +101,18 @@ interface ExplainShown {
   found: EventRecords
   now: number
   daemon: AskedDaemon
+  answers: Answers
 }
 
-function printText(list: readonly ExplainedRecord[], { daemon, found, id, now }: ExplainShown, session: Session): void {
+function printText(list: readonly ExplainedRecord[], shown: ExplainShown, session: Session): void {
+  const { daemon, found, id, now } = shown
   const { moments, print, target, width } = session
   const lines = [
     paragraph(
       `Event ${cell(found.records[0]?.eventId ?? id)} of ${target}, ${moments.show(now)}: ${counted(list.length, 'record')}`,
       width,
     ),
-    ...list.map((one) => block(one, now, session)),
+    ...list.map((one) => block(one, shown, session)),
     ...[
       ...(list.length === 0 ? [noneFound] : []),
       ...remarks(found),
@@ -106,12 +135,28 @@ async function find(id: string, session: Session): Promise<EventRecords> {
   return records.length === 0 ? found : { records, unreadable: [], foreign: 0 }
 }
 
+/** What the receiver answered to each record of an event. */
+async function askAnswers(eventId: string, { reconciler, stop }: Session): Promise<Answers> {
+  const answers = new Map<string, ReceiverAnswer>()
+  await recordsOfEvent(reconciler.client, eventId, stop, (row) => {
+    const answer = readReceiverAnswer(row)
+    if (answer !== undefined) answers.set(answer.id, answer)
+  })
+  return answers
+}
+
 /** Runs `explain`. */
-export async function explainCommand(text: string, io: Io, options: SessionOptions): Promise<ExitCode> {
+export async function explainCommand(text: string, io: Io, options: ExplainOptions): Promise<ExitCode> {
   const id = uuidOf(text, 'id')
+  const isAsked = options.response === true
+  if (isAsked && (options.json === true || io.stdout.isTTY !== true)) {
+    throw new UsageError("--response: the receiver's words may be confidential, and are shown on a terminal only")
+  }
   return inSession(io, options, {}, async (session) => {
     const { config, reconciler, policy } = session
     const found = await find(id, session)
+    const [first] = found.records
+    const answers: Answers = isAsked && first !== undefined ? await askAnswers(first.eventId, session) : new Map()
     const now = reconciler.client.now()
     const daemon = await askDaemon(config.server, io)
     const zone = createTimeZone(config.platform.timeZone)
@@ -124,7 +169,7 @@ export async function explainCommand(text: string, io: Io, options: SessionOptio
       return explainRecord(createFailedRecord(record, { zone, now }), { policy, situation, status: record.status })
     })
     const code = list.length === 0 ? exitCode.incomplete : exitCode.done
-    if (options.json !== true) printText(list, { id, found, now, daemon }, session)
+    if (options.json !== true) printText(list, { id, found, now, daemon, answers }, session)
     else
       session.printJson({
         schemaVersion: 1,

@@ -9,7 +9,7 @@ import type { ControlName, ControlFlags, StatusOptions } from './daemon-commands
 import type { PrintOptions } from './print-config.ts'
 import type { RoundOptions } from './round/report.ts'
 import type { ConfigOption } from './service.ts'
-import type { SessionOptions } from './session.ts'
+import type { ExplainOptions } from './explain.ts'
 
 const exitCodesHelp = `
 Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentication rejected;
@@ -94,7 +94,8 @@ function readCommands(io: Io, run: Run): Command[] {
     withSession(new Command('explain'))
       .description('show the records of an event: the decision on each, its reason, its next retry; changes nothing')
       .argument('<id>', 'id of the event, or of one webhook (UUID)')
-      .action((id: string, options: SessionOptions) =>
+      .option('--response', "also the receiver's last answer in its own words, on a terminal only")
+      .action((id: string, options: ExplainOptions) =>
         run(async () => (await import('./explain.ts')).explainCommand(id, io, options)),
       ),
     withSession(new Command('check'))

@@ -209,7 +209,10 @@ const facts = (pairs: readonly (readonly [name: string, value: Part])[]): Html =
 
 function incident(status: StatusDocument): Part {
   const { incident: last } = status
-  return last && section('incident', incidentTitle(last), facts(incidentPairs(last, status)))
+  if (last === null) return undefined
+  // While it goes on its causes stand in their own table.
+  const pairs = incidentPairs(last, status).filter(([name]) => name !== 'cause' || last.endedAt !== null)
+  return section('incident', incidentTitle(last), facts(pairs))
 }
 
 /** `2.5 s ahead`. Less than a second is within the precision of `Date` headers. */

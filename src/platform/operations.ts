@@ -32,6 +32,8 @@ export interface ListQuery {
   page: number
   /** 1 to 100. */
   size: number
+  /** Gets each row as the platform sent it, for commands that show more of it than a record keeps. */
+  onRow?: (row: unknown) => void
 }
 
 /** One page of a list. */
@@ -61,10 +63,11 @@ function wholeNumber(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
 }
 
-function readListPage(body: unknown, zone: TimeZone): ListPage | undefined {
+function readListPage(body: unknown, zone: TimeZone, { onRow }: ListQuery): ListPage | undefined {
   const rows = property(property(body, 'data'), 'webhooks')
   if (!Array.isArray(rows)) return undefined
   const page = property(property(body, 'metadata'), 'page')
+  if (onRow !== undefined) for (const row of rows) onRow(row)
   const read = rows.map((row) => readRecord(row, zone))
   const size = wholeNumber(property(page, 'size'))
   return {
@@ -78,7 +81,7 @@ function readListPage(body: unknown, zone: TimeZone): ListPage | undefined {
 
 /** @param webhooksUrl URL of the webhook operations */
 export function listOperation(webhooksUrl: string, query: ListQuery, zone: TimeZone): Operation<ListPage> {
-  return { method: 'GET', url: listUrl(webhooksUrl, query), read: (body) => readListPage(body, zone) }
+  return { method: 'GET', url: listUrl(webhooksUrl, query), read: (body) => readListPage(body, zone, query) }
 }
 
 /** The platform's answers to one PATCH (docs/glossary.md). */

@@ -86,6 +86,21 @@ export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | Unread
   }
 }
 
+/** What the receiver answered to the last attempt, in its own words; null without any. Never kept. */
+export interface ReceiverAnswer {
+  id: string
+  /** `lastAttemptErrorMessage` and `responsePayload`. */
+  error: string | null
+  body: string | null
+}
+
+/** Reads that of a row; undefined for one without an id. */
+export function readReceiverAnswer(row: unknown): ReceiverAnswer | undefined {
+  const { id, lastAttemptErrorMessage: error, responsePayload: body } = object(row)
+  const textOf = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null)
+  return isUuid(id) ? { id: id.toLowerCase(), error: textOf(error), body: textOf(body) } : undefined
+}
+
 export function isUnreadable(row: WebhookRecord | UnreadableRow): row is UnreadableRow {
   return 'unreadable' in row
 }

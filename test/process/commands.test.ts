@@ -19,7 +19,7 @@ describe('help', () => {
       'plan',
       ['--records', '--zone <name>', '--json', '--event <id>', '--since <time>', '--exhausted', 'changes nothing'],
     ],
-    ['explain', ['<id>', '--zone <name>']],
+    ['explain', ['<id>', '--zone <name>', '--response']],
     [
       'retry',
       ['[webhookIds...]', '--event <id>', '--since <time>', '--until <time>', '--exhausted', '--rate', '--yes'],
@@ -115,6 +115,37 @@ describe('plan', () => {
 })
 
 describe('explain', () => {
+  test("--response: the receiver's words, cut and harmless, on a terminal and nowhere else", async () => {
+    await using sandbox = await startPlatform()
+    const [id = ''] = sandbox.seed({
+      count: 1,
+      from: systemClock.now() - 20 * hour,
+      to: systemClock.now() - 10 * hour,
+      attempts: 1,
+      result: {
+        responseStatusCode: 422,
+        responsePayload: `\u001b[2J{"no":"such account DE89370400440532013000"}\n${'x'.repeat(600)}`,
+        lastAttemptErrorMessage: 'Unprocessable\u202e',
+      },
+    })
+    const env = await envOf(sandbox)
+    const { eventId = '' } = sandbox.record(id) ?? {}
+    for (const named of [eventId, id]) {
+      const { code, out } = await runCommand(['explain', named, '--response'], { env, isTTY: true, columns: 2000 })
+      expect(code).toBe(0)
+      expect(out).toMatch(/error message +Unprocessable\?\n/)
+      expect(out).toMatch(/response body +\?\[2J\{"no":"such account \[iban\]"\} x{440,460}\n/)
+    }
+    for (const [flags, isTTY] of [
+      [[], false],
+      [['--json'], true],
+    ] as const) {
+      const refused = await runCommand(['explain', eventId, '--response', ...flags], { env, isTTY })
+      expect(refused).toMatchObject({ code: 2, out: '', err: expect.stringContaining('on a terminal only') as string })
+    }
+    expect((await runCommand(['explain', eventId], { env })).out).not.toContain('such account')
+  })
+
   test('shows each record of an event, with why and when', async () => {
     // Several records of one event, as when it has several subscriptions: the sandbox finds only one by its event.
     await using sandbox = await startPlatform({ ignores: ['eventId'] })

@@ -32,12 +32,13 @@ export async function recordsOfEvent(
   client: PlatformClient,
   eventId: string,
   signal: AbortSignal,
+  onRow?: (row: unknown) => void,
 ): Promise<EventRecords> {
   const records = new Map<string, WebhookRecord>()
   const unreadable: UnreadableRow[] = []
   let foreign = 0
   for (let page = 0; page < maxPages; page += 1) {
-    const answer = await client.list({ eventId, page, size: maxPageSize }, signal)
+    const answer = await client.list({ eventId, page, size: maxPageSize, ...(onRow && { onRow }) }, signal)
     for (const record of answer.records) {
       if (record.eventId.toLowerCase() === eventId.toLowerCase()) records.set(record.id.toLowerCase(), record)
       else foreign += 1
