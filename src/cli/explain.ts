@@ -14,7 +14,7 @@ import { inSession, type Session, type SessionOptions } from './session.ts'
 import { visibleText } from '../runtime/redact.ts'
 import { cell, pairs, paragraph } from './format.ts'
 
-export interface ExplainOptions extends SessionOptions {
+export interface ExplainFlags extends SessionOptions {
   response?: true
 }
 
@@ -146,7 +146,7 @@ async function askAnswers(eventId: string, { reconciler, stop }: Session): Promi
 }
 
 /** Runs `explain`. */
-export async function explainCommand(text: string, io: Io, options: ExplainOptions): Promise<ExitCode> {
+export async function explainCommand(text: string, io: Io, options: ExplainFlags): Promise<ExitCode> {
   const id = uuidOf(text, 'id')
   const isAsked = options.response === true
   if (isAsked && (options.json === true || io.stdout.isTTY !== true)) {

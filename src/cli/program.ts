@@ -9,7 +9,7 @@ import type { ControlName, ControlFlags, StatusOptions } from './daemon-commands
 import type { PrintOptions } from './print-config.ts'
 import type { RoundOptions } from './round/report.ts'
 import type { ConfigOption } from './service.ts'
-import type { ExplainOptions } from './explain.ts'
+import type { ExplainFlags } from './explain.ts'
 
 const exitCodesHelp = `
 Exit codes: 0 done; 1 refused, failed again or incomplete; 2 usage; 4 authentication rejected;
@@ -95,7 +95,7 @@ function readCommands(io: Io, run: Run): Command[] {
       .description('show the records of an event: the decision on each, its reason, its next retry; changes nothing')
       .argument('<id>', 'id of the event, or of one webhook (UUID)')
       .option('--response', "also the receiver's last answer in its own words, on a terminal only")
-      .action((id: string, options: ExplainOptions) =>
+      .action((id: string, options: ExplainFlags) =>
         run(async () => (await import('./explain.ts')).explainCommand(id, io, options)),
       ),
     withSession(new Command('check'))
