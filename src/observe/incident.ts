@@ -52,7 +52,7 @@ export interface Incidents {
 }
 
 /** For this long nothing may be due, blocked or awaited before an incident is over. */
-export const calmMs = 300_000
+const calmMs = 300_000
 const maxCauses = 5
 /** Causes are looked at again when the peak has grown by a tenth: that iterates over all records. */
 const growth = 1.1

@@ -19,7 +19,7 @@ export interface NotifyOptions {
 
 const lookMs = 10_000
 /** A level counts when it has lasted for this long, and a notification that failed is repeated after it. */
-export const settledMs = 60_000
+const settledMs = 60_000
 const timeoutMs = 10_000
 /** The answer is not read. */
 const maxBytes = 65_536

@@ -1,6 +1,6 @@
 // The status document: the types of the answer to GET /status, which the page shows too.
 import type { SubscriptionNames } from './words.ts'
-import type { IncidentCause } from '../observe/incident.ts'
+import type { Incident } from '../observe/incident.ts'
 import type { HistoryStep } from '../observe/history.ts'
 import type { Reason } from '../platform/http/http.ts'
 import type { SweepEnd } from '../observe/progress.ts'
@@ -75,25 +75,11 @@ export interface CircuitStatus extends Omit<CircuitView, 'openForMs' | 'pausesFo
   openSince: Date
 }
 
-/** An incident: from the first missing delivery after a calm of 5 min to the last one that arrived. */
-export interface IncidentStatus {
+/** The incident, with times as dates and spans in seconds; null where there is none. */
+export interface IncidentStatus extends Omit<Incident, 'since' | 'endedAt' | 'longestMs' | 'gates'> {
   since: Date
-  /** True when the first sweep of this process, or of its lead, found it: it may have begun earlier. */
-  begunBefore: boolean
-  /** Null while it goes on. */
   endedAt: Date | null
-  /** The most open records at once, and their largest causes then (at most 5). */
-  peak: number
-  causes: readonly IncidentCause[]
-  recovered: number
-  failedAgain: number
-  exhausted: number
-  expired: number
-  /** Open records that still back off; after the end they are retried without a new incident. */
-  backingOff: number
-  /** The longest time from an event until its delivery was seen; null before the first. */
   longestSeconds: number | null
-  /** How long each gate was shut. */
   gates: readonly { gate: Gate; seconds: number }[]
 }
 
