@@ -1,25 +1,28 @@
 # The webhook reconciler as a container image: `docker build -t webhook-reconciler .`, or podman or buildah (docs/operations.md)
 
-# The base of all stages; for a build that can be repeated name it by its digest: --build-arg BASE=node@sha256:...
+# What the stages build on, by its digest: the same files whenever it is built.
 ARG BASE=docker.io/library/node:26.10.0-slim
+ARG BASE_DIGEST=sha256:930557a230abacbc3f4fd9b8648abf8f4bee1e17cb72195dcdfb2f709bc85b33
 
-FROM ${BASE} AS build
+FROM ${BASE}@${BASE_DIGEST} AS base
 WORKDIR /app
+
+FROM base AS build
 COPY package.json package-lock.json .npmrc ./
 # Without scripts: nothing of the dependencies runs here, and our own `prepare` would come before the sources are there.
 RUN npm ci --ignore-scripts
 COPY tools/bundle ./tools/bundle
 COPY src ./src
 RUN node tools/bundle/main.ts
-# For `kubectl exec`: the program by its name, where PATH finds it. The link is made for /usr/local/bin, and relative.
-RUN mkdir bin && ln -s ../../../app/dist/main.cjs bin/webhook-reconciler
 
-# Node's compile cache of the program, which saves CPU time with each start. Node has one for each user. Without a configuration
-# `run` loads all of the program, and ends with 78.
+# The program as the image has it: an interpreter line without `env`, which the image lacks, and its name on PATH for
+# `kubectl exec`. Node's compile cache saves CPU time with each start. Node has one for each user, and lets only this user read
+# it. Without a configuration `run` loads all of the program, and ends with 78.
 FROM build AS compiled
-RUN mkdir dist/cache && chown 1000:1000 dist/cache
+RUN sed -i '1s|/usr/bin/env -S node|/usr/local/bin/node|' dist/main.cjs && \
+    mkdir dist/cache bin && chown 1000:1000 dist/cache && ln -s ../../../app/dist/main.cjs bin/webhook-reconciler
 USER 1000:1000
-RUN node dist/main.cjs run >/dev/null; test $? -eq 78
+RUN dist/main.cjs run >/dev/null; test $? -eq 78 && chmod -R a+rX dist/cache
 
 # The emulated platform, for trying things out: `docker build --target sandbox .`. It makes its keys in /data.
 FROM build AS sandbox
@@ -31,32 +34,59 @@ USER 1000:1000
 EXPOSE 8090 8091 8092
 ENTRYPOINT ["node", "/app/sandbox/main.ts"]
 
-# The last stage, and so the one that is built without --target: the program.
-FROM ${BASE}
+# What the program needs of the base: Node without its debugging symbols, the libraries that Node loads, certificate
+# authorities, the licences of all these, and the lists by which scanners know the versions.
+FROM base AS runtime
+RUN apt-get update && apt-get install --yes --no-install-recommends binutils ca-certificates
+WORKDIR /runtime
+RUN mkdir -p usr/local/bin var/lib/dpkg && strip -o usr/local/bin/node /usr/local/bin/node && \
+    ldd /usr/local/bin/node | grep -o '/[^ ]*' | xargs cp -L --parents -t . && \
+    cp -L --parents -t . /usr/local/LICENSE /etc/os-release /etc/ssl/certs/ca-certificates.crt && \
+    for package in libc6 libgcc-s1 libstdc++6 libatomic1 ca-certificates; do \
+      cp -L --parents -t . /usr/share/doc/$package/copyright && dpkg --status $package && echo || exit 1; \
+    done > var/lib/dpkg/status
+
+# How the program is started, whatever lies around it.
+FROM scratch AS settings
 ARG BASE
+ARG BASE_DIGEST
 ARG VERSION=0.2.0
 ARG REVISION=unknown
 ARG SOURCE=unknown
+ARG CREATED=unknown
 LABEL org.opencontainers.image.title="webhook-reconciler" \
       org.opencontainers.image.description="Finds webhook deliveries that failed and has the platform send them again at a gentle pace" \
+      org.opencontainers.image.licenses="LicenseRef-All-rights-reserved" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.source="${SOURCE}" \
-      org.opencontainers.image.base.name="${BASE}"
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.base.name="${BASE}" \
+      org.opencontainers.image.base.digest="${BASE_DIGEST}"
 # Without the percentage V8 takes the same heap limit in every container of 64 to 256 MiB. Some 80 MiB are not heap: Node's
 # own code, buffers, threads. Where the heap leaves less, the kernel drops that code and reads it back without end.
-ENV NODE_ENV=production \
-    NODE_OPTIONS="--max-old-space-size-percentage=40 --disable-sigusr1"
-WORKDIR /app
-COPY --from=compiled /app/dist ./dist
-# The folder, as COPY of the link alone would copy the file that it leads to.
-COPY --from=build /app/bin /usr/local/bin
-# The image's user `node`, by number, so that Kubernetes can see that it is not root. It owns nothing here and writes nothing.
+ENV PATH=/usr/local/bin:/usr/bin:/bin \
+    NODE_ENV=production \
+    NODE_OPTIONS=--max-old-space-size-percentage=40
+# The base's user `node`, by number, so that Kubernetes can see that it is not root. It owns nothing here and writes nothing.
 USER 1000:1000
 EXPOSE 10964
 STOPSIGNAL SIGTERM
 # Asks on server.host and server.port: name the configuration file by RECONCILER_CONFIG, so that this command knows it too.
-HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["node", "/app/dist/main.cjs", "healthcheck"]
-ENTRYPOINT ["node", "/app/dist/main.cjs"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["webhook-reconciler", "healthcheck"]
+ENTRYPOINT ["webhook-reconciler"]
 # Other commands take its place: `docker run webhook-reconciler once`.
 CMD ["run"]
+
+# With the shell and all else of the base, to look around in: `docker build --target debug .`
+FROM settings AS debug
+COPY --from=base / /
+COPY --from=compiled --chown=0:0 /app/dist /app/dist
+# The folder, as COPY of the link alone would copy the file that it leads to.
+COPY --from=compiled /app/bin /usr/local/bin
+
+# The last stage, and so the one that is built without --target: the program and nothing else.
+FROM settings
+COPY --from=runtime /runtime /
+COPY --from=compiled --chown=0:0 /app/dist /app/dist
+COPY --from=compiled /app/bin /usr/local/bin

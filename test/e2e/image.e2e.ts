@@ -1,5 +1,5 @@
 // The container image, built for real by buildah and run as a container runtime does: PID 1, its own user, nothing writable.
-import { readFileSync, readdirSync } from 'node:fs'
+import { lstatSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
@@ -55,12 +55,24 @@ describe.skipIf(obstacle !== undefined)('image', () => {
     const { Labels, StopSignal, User } = image.config
     expect(Labels['org.opencontainers.image.version']).toBe(version)
     expect(Labels['org.opencontainers.image.revision']).toMatch(/^[0-9a-f]{40}$/)
+    expect(Date.parse(Labels['org.opencontainers.image.created'] ?? '')).toBeLessThan(systemClock.now())
+    expect(Labels['org.opencontainers.image.base.digest']).toMatch(/^sha256:[0-9a-f]{64}$/)
     expect(Labels).toHaveProperty(['org.opencontainers.image.source'])
     expect({ StopSignal, User }).toEqual({ StopSignal: 'SIGTERM', User: '1000:1000' })
   })
 
-  test('holds the bundle and no packages', () => {
+  test('holds Node, its libraries and the bundle: no shell, no package, nothing that its user owns', () => {
+    const files = readdirSync(image.root, { recursive: true, encoding: 'utf8' }).flatMap((path) => {
+      const stats = lstatSync(join(image.root, path))
+      const { gid, mode, size, uid } = stats
+      return stats.isSymbolicLink() ? [] : [{ path, isFile: stats.isFile(), gid, mode, size, uid }]
+    })
+    const programs = files.filter(({ isFile, mode, path }) => isFile && (mode & 0o111) !== 0 && !path.startsWith('lib'))
+    expect(programs.map(({ path }) => path).sort()).toEqual(['app/dist/main.cjs', 'usr/local/bin/node'])
     expect(readdirSync(join(image.root, 'app'))).toEqual(['dist'])
+    const setuidOrWritable = 0o6022
+    expect(files.filter(({ gid, mode, uid }) => uid !== 0 || gid !== 0 || (mode & setuidOrWritable) !== 0)).toEqual([])
+    expect(files.reduce((sum, { size }) => sum + size, 0)).toBeLessThan(130_000_000)
   })
 
   test('lists in its SBOM the packages that are in the bundle, with the versions of the lock file, and its Node', () => {
@@ -91,14 +103,6 @@ describe.skipIf(obstacle !== undefined)('image', () => {
     for (const { name, version: found } of expected) expect(licences).toContain(`${name} ${found} (`)
   })
 
-  test.each([
-    ['by its entry point', () => entry('--version')],
-    ['by its name on PATH', () => ['webhook-reconciler', '--version']],
-  ])('shows its version %s', async (_name, words) => {
-    await using running = image.start(words())
-    expect(await ran(running)).toEqual({ code: 0, output: `${version}\n` })
-  })
-
   test('ends with 78 when nothing is configured', async () => {
     await using running = image.start(entry(...image.config.Cmd))
     expect(await ran(running)).toEqual({ code: 78, output: expect.stringContaining('platform.baseUrl') as string })
@@ -109,6 +113,13 @@ describe.skipIf(obstacle !== undefined)('image', () => {
     const { output } = await ran(running)
     for (const file of ['start', 'program', 'run']) expect(output).toContain(`/app/dist/${file}.cjs was accepted`)
     expect(output).not.toMatch(/was rejected|was not initialized/)
+  })
+
+  test('trusts the authorities of its system store where it is told to', async () => {
+    const script = `const { getCACertificates } = require('node:tls')
+      console.log(getCACertificates('default').length > getCACertificates('bundled').length)`
+    await using running = image.start(['node', '-e', script], { NODE_USE_SYSTEM_CA: '1' })
+    expect(await ran(running)).toEqual({ code: 0, output: 'true\n' })
   })
 
   test('can write nowhere', async () => {
@@ -123,10 +134,12 @@ describe.skipIf(obstacle !== undefined)('image', () => {
     const now = systemClock.now()
     sandbox.seed({ count: records, from: now - 10 * 3_600_000, to: now - 3_600_000, attempts: 1, spread: 'even' })
     const env = await configured(sandbox)
-    const [kind, ...check] = image.config.Healthcheck.Test
+    const [kind, ...healthcheck] = image.config.Healthcheck.Test
     expect(kind).toBe('CMD')
-    await using before = image.start(check, env)
+    await using before = image.start(healthcheck, env)
     expect((await ran(before)).code).toBe(1)
+    await using checked = image.start(['webhook-reconciler', 'check'], env)
+    expect(await ran(checked)).toMatchObject({ code: 0 })
 
     await using daemon = image.start(entry(...image.config.Cmd), env)
     const pid = await daemon.pid()
@@ -134,23 +147,33 @@ describe.skipIf(obstacle !== undefined)('image', () => {
     expect(statusLine(pid, 'NSpid').split(/\s+/)).toEqual([String(pid), '1'])
     expect(statusLine(pid, 'Uid').split(/\s+/)).toEqual(['1000', '1000', '1000', '1000'])
     expect(statusLine(pid, 'CapEff')).toBe('0000000000000000')
-    await using healthy = image.start(check, env)
+    process.kill(pid, 'SIGUSR1')
+    await using healthy = image.start(healthcheck, env)
     expect(await ran(healthy)).toEqual({ code: 0, output: '' })
     await expect.poll(() => sandbox.counts().successful).toBe(records)
+    await using status = image.start(['webhook-reconciler', 'status'], env)
+    expect(await ran(status)).toMatchObject({
+      code: 0,
+      output: expect.stringContaining(`version ${version}`) as string,
+    })
 
     await daemon.stop()
     const { code, output } = await ran(daemon)
     expect(code, output).toBe(0)
+    expect(output).not.toContain('Debugger')
     expect(output.trim().split('\n').at(-1)).toContain('"event":"daemon_stopped"')
   })
 })
 
-describe.skipIf(obstacle !== undefined)('target sandbox', () => {
-  test('starts the sandbox', async () => {
-    using image = buildImage('sandbox')
-    await using running = image.start([...image.config.Entrypoint, '--help'])
+describe.skipIf(obstacle !== undefined)('other targets', () => {
+  test.each([
+    { target: 'debug', words: ['sh', '-c', 'webhook-reconciler --version'], shows: version },
+    { target: 'sandbox', words: ['node', '/app/sandbox/main.ts', '--help'], shows: '--config' },
+  ] as const)('$target runs, without root', async ({ shows, target, words }) => {
+    using image = buildImage(target)
+    await using running = image.start(words)
     const code = await running.ended()
     expect({ code, user: image.config.User }, running.output()).toEqual({ code: 0, user: '1000:1000' })
-    expect(running.output()).toContain('--config')
+    expect(running.output()).toContain(shows)
   })
 })

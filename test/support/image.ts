@@ -14,6 +14,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { systemClock } from '../../src/runtime/clock.ts'
 
 const repository = join(import.meta.dirname, '../..')
 /** What buildah needs inside a container or a small virtual machine, where namespaces and overlays may be missing. */
@@ -58,6 +59,8 @@ function makeBase(tag: string): void {
     cpSync(realpathSync(join(repository, 'node_modules/node/bin/node')), join(bin, 'node'))
     cpSync(join(realpathSync(run('which', ['npm'])), '../..'), join(modules, 'npm'), { recursive: true })
     symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(bin, 'npm'))
+    const unpacked = join(repository, 'node_modules/node/node_modules', `node-linux-${process.arch}`)
+    cpSync(join(unpacked, 'LICENSE'), join(root, 'usr/local/LICENSE'))
     if (existsSync(authorities)) {
       mkdirSync(join(root, 'etc/ssl/certs'), { recursive: true })
       cpSync(realpathSync(authorities), join(root, authorities))
@@ -75,7 +78,7 @@ function makeBase(tag: string): void {
 
 /** The name of a base image for this Node; it is made when it is not there, and then stays. */
 export function baseImage(): string {
-  const tag = `localhost/node:${process.versions.node}-slim`
+  const tag = `localhost/library/node:${process.versions.node}-slim`
   if (!succeeds('buildah', ['inspect', '--type', 'image', tag])) makeBase(tag)
   return tag
 }
@@ -85,7 +88,6 @@ export interface ImageConfig {
   Env: string[]
   Entrypoint: string[]
   Cmd: string[]
-  WorkingDir: string
   Labels: Record<string, string>
   StopSignal: NodeJS.Signals
   Healthcheck: { Test: string[] }
@@ -109,26 +111,25 @@ export interface Image extends Disposable {
   start(words: readonly string[], env?: Readonly<Record<string, string>>): RunningImage
 }
 
-/** One process is PID 1 of new namespaces; the network is this machine's. */
+/** One process is PID 1 of new namespaces; the network is this machine's. Needs no program of the image's. */
 const runner = `
-  mount --make-rprivate / && mount --rbind "$ROOT" "$ROOT" && mount --rbind /dev "$ROOT/dev" &&
+  mkdir -p "$ROOT/dev" "$ROOT/proc" && mount --make-rprivate / && mount --rbind "$ROOT" "$ROOT" && mount --rbind /dev "$ROOT/dev" &&
   mount -o remount,bind,ro "$ROOT" && mount -t proc proc "$ROOT/proc" &&
-  cd / && exec setpriv --no-new-privs chroot --userspec="$USERSPEC" "$ROOT" /usr/bin/env -i -C "$WORKDIR" "$@"`
+  exec setpriv --no-new-privs env -i "$@"`
 
 function startIn(
   root: string,
-  { Env, StopSignal, User, WorkingDir }: ImageConfig,
+  { Env, StopSignal, User }: ImageConfig,
   words: readonly string[],
   env: object,
 ): RunningImage {
   const variables = [...Env, ...Object.entries(env).map(([name, value]) => `${name}=${value}`)]
+  const [uid = '', gid = ''] = User.split(':')
+  const enter = ['unshare', '--root', root, '--wd', '/', '--setgid', gid, '--setuid', uid, '--']
   const child = spawn(
     'unshare',
-    ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', runner, 'sh', ...variables, ...words],
-    {
-      env: { PATH: process.env['PATH'], ROOT: root, USERSPEC: User, WORKDIR: WorkingDir },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
+    ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', runner, 'sh', ...variables, ...enter, ...words],
+    { env: { PATH: process.env['PATH'], ROOT: root }, stdio: ['ignore', 'pipe', 'pipe'] },
   )
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
@@ -146,7 +147,10 @@ function startIn(
     },
     ended: () => closed,
     async [Symbol.asyncDispose]() {
-      child.kill('SIGKILL')
+      // Not `unshare`: a process that has changed its user does not end with its parent. Rejected: it has ended already.
+      await pid()
+        .then((id) => process.kill(id, 'SIGKILL'))
+        .catch(() => undefined)
       await closed
     },
   }
@@ -164,13 +168,20 @@ async function firstProcess(unshare: ChildProcess): Promise<number> {
 }
 
 /** Builds a target, and unpacks it; both go when it is disposed of. Default: the program. */
-export function buildImage(target?: 'sandbox'): Image {
+export function buildImage(target?: 'debug' | 'sandbox'): Image {
   const tag = `localhost/webhook-reconciler-test${target === undefined ? '' : `-${target}`}:${process.pid}`
   const targetWords = target === undefined ? [] : ['--target', target]
   const revision = run('git', ['-C', repository, 'rev-parse', 'HEAD']).trim()
-  const given = ['--build-arg', `BASE=${baseImage()}`, '--build-arg', `REVISION=${revision}`]
+  const base = baseImage()
+  const given = {
+    BASE: base,
+    BASE_DIGEST: run('buildah', ['inspect', '--type', 'image', '--format', '{{.FromImageDigest}}', base]),
+    REVISION: revision,
+    CREATED: new Date(systemClock.now()).toISOString(),
+  }
+  const buildArgs = Object.entries(given).flatMap(([name, value]) => ['--build-arg', `${name}=${value}`])
   // Docker's format: that of OCI knows no HEALTHCHECK.
-  run('buildah', ['build', '--format', 'docker', '--layers', ...given, ...targetWords, '--tag', tag, repository])
+  run('buildah', ['build', '--format', 'docker', '--layers', ...buildArgs, ...targetWords, '--tag', tag, repository])
   const container = run('buildah', ['from', '--pull-never', tag])
   const inspected = JSON.parse(run('buildah', ['inspect', '--type', 'image', tag])) as {
     Docker: { config: ImageConfig }
