@@ -170,7 +170,7 @@ describe('an incident', () => {
     await using opened = await openPage(browser, `${daemon.url}/?refresh=off`, { viewport: phone })
     const { page } = opened
     const table = page.getByRole('table').first()
-    expect(await table.getByRole('columnheader').count()).toBe(7)
+    expect(await table.getByRole('columnheader').count()).toBe(8)
     expect(await table.getByRole('row').count()).toBe(5)
     expect(await table.getByRole('rowheader', { name: subscriptions[0] ?? '' }).count()).toBe(1)
   })
@@ -217,7 +217,7 @@ test.each([
     await keepPicture(page, `incident-${name}`)
     expect(complaints).toEqual([])
     expect(await accessibilityProblems(page)).toEqual([])
-    await page.locator('summary').click()
+    for (const summary of await page.locator('summary').all()) await summary.click()
     expect(await accessibilityProblems(page)).toEqual([])
     // Wherever the layout changes, nothing stands out.
     const widths = [320, 360, 417, 600, 800, 960, 961, 1100, 1280, 1440, 1680, 1920]
