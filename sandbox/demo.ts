@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { systemClock as clock } from '../src/runtime/clock.ts'
-import { daemonEnv, startSandbox } from './sandbox.ts'
+import { daemonEnv, startSandbox, type Sandbox } from './sandbox.ts'
 
 const help = `Usage: npm run demo -- [--keep]
 
@@ -26,7 +26,7 @@ const settings = {
 }
 const hour = 3_600_000
 const dueRecords = 450
-/** At the daemon's default limit of attempts: it leaves them alone. */
+/** At the daemon's default limit of attempts: it leaves them alone. Of a day before, as they would never be equal. */
 const exhausted = { count: 25, attempts: 30 }
 /** The receiver comes up this long after a circuit has opened. */
 const repairMs = 1500
@@ -39,6 +39,12 @@ interface Status {
   inFlight: number
   lastFullSweep: string | null
   history: { recovered: number }[]
+}
+
+/** The part of a webhook that the receiver's ledger keeps. */
+interface Payload {
+  data: Record<string, { id: string } | null>
+  webhook: { type: string }
 }
 
 const { stdout } = process
@@ -77,6 +83,19 @@ async function statusOf(url: string): Promise<Status | undefined> {
   )
 }
 
+/** The receiver's own ledger against the platform's list. True when the books are equal. */
+async function compare(sandbox: Sandbox, folder: string, env: NodeJS.ProcessEnv): Promise<boolean> {
+  const file = join(folder, 'processed.csv')
+  const lines = sandbox.receiver.processed().map((id) => {
+    const { data, webhook } = (sandbox.record(id)?.requestPayload ?? {}) as unknown as Payload
+    return `${webhook.type},${Object.values(data).find((entity) => entity !== null)?.id ?? ''}\n`
+  })
+  writeFileSync(file, `type,entityId\n${lines.join('')}`)
+  const args = [join(import.meta.dirname, '../src/main.ts'), 'compare', '--since', '8h', file]
+  const running = spawn(process.execPath, args, { env, stdio: ['ignore', 'inherit', 'inherit'] })
+  return new Promise((resolve) => running.once('close', (code) => resolve(code === 0)))
+}
+
 /** Plays the outage. True when both sides count the same, and nothing was delivered twice or left over. */
 async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
   await using cleanup = new AsyncDisposableStack()
@@ -94,7 +113,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
   cleanup.defer(() => sandbox.close())
   const outage = { from: clock.now() - 6 * hour, to: clock.now() - 3 * hour, subscriptions: 2, lastAttemptAfterMs: 500 }
   sandbox.seed({ ...outage, count: dueRecords, attempts: 1 })
-  sandbox.seed({ ...outage, ...exhausted })
+  sandbox.seed({ ...outage, from: outage.from - 24 * hour, to: outage.to - 24 * hour, ...exhausted })
   sandbox.receiver.down()
   say(`platform ${sandbox.baseUrl}: ${dueRecords} failed deliveries to recover, and their receiver is still down`)
 
@@ -152,7 +171,7 @@ async function play(keep: boolean, signal: AbortSignal): Promise<boolean> {
       `deliveries into the receiver while it was down: ${whileDown} of ${dueRecords}\n` +
       `delivered twice: ${repeated}; left alone at their limit of attempts: ${exhausted.count}\n`,
   )
-  return isEqual
+  return (await compare(sandbox, folder, env)) && isEqual
 }
 
 const { help: isHelp, keep } = parseArgs({ options: { keep: { type: 'boolean' }, help: { type: 'boolean' } } }).values

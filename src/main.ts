@@ -1,7 +1,8 @@
 // The program: passes streams, environment and signals to the command line, and ends with its exit code after all output is written.
+import { closeSync, createReadStream, openSync, writeSync } from 'node:fs'
 import { hostname, totalmem } from 'node:os'
 import packageJson from '../package.json' with { type: 'json' }
-import type { Io } from './cli/io.ts'
+import type { Io, Output } from './cli/io.ts'
 import type { Clock } from './runtime/clock.ts'
 
 /** Oldest Node version with a global Temporal that also runs TypeScript. */
@@ -50,6 +51,16 @@ async function ask(question: string, signal: AbortSignal): Promise<string | unde
   } finally {
     signal.removeEventListener('abort', onAbort)
     lines.close()
+  }
+}
+
+function openOutput(path: string): Output & { close(): void } {
+  const file = openSync(path, 'w')
+  return {
+    write: (text) => writeSync(file, text),
+    close() {
+      closeSync(file)
+    },
   }
 }
 
@@ -135,6 +146,8 @@ async function start(): Promise<void> {
     clock: systemClock,
     random: systemRandom,
     readFile: readSmallText,
+    openInput: (path) => (path === '-' ? process.stdin : createReadStream(path)),
+    openOutput,
     // stderr first: the first look at stdin opens it, which takes 7 ms.
     ask: process.stderr.isTTY && process.stdin.isTTY ? ask : undefined,
     signal,

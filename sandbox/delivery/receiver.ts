@@ -46,6 +46,8 @@ export interface Receiver {
   /** Takes all rules away. */
   heal(): void
   counts(): ReceiverCounts
+  /** Ids of the webhooks that it has taken: its ledger. */
+  processed(): string[]
   /** How many deliveries of this webhook were answered 2xx. */
   deliveries(webhookId: string): number
 }
@@ -105,6 +107,7 @@ export function createReceiver(random: Sequence): Receiver {
       rules = []
     },
     counts: () => ({ received, webhooks: arrived.size, repeated }),
+    processed: () => [...arrived.keys()],
     deliveries: (webhookId) => arrived.get(webhookId) ?? 0,
   }
 }

@@ -26,6 +26,10 @@ export interface Io {
   memoryLimit?: number | undefined
   /** UTF-8 text of a small regular file, without blocking; throws as node:fs does, or FileRefusal. */
   readFile: (path: string) => string
+  /** A file's bytes as they come, `-` for standard input; rejects as node:fs does. */
+  openInput: (path: string) => AsyncIterable<Uint8Array>
+  /** A new file, or an old one that is emptied; throws as node:fs does. */
+  openOutput: (path: string) => Output & { close(): void }
   /**
    * Asks the person at the terminal: returns the line that was typed, undefined when none came. Absent without a terminal.
    * Rejects with the signal's reason.

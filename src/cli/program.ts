@@ -9,6 +9,7 @@ import type { ControlName, ControlFlags, StatusOptions } from './daemon-commands
 import type { PrintOptions } from './print-config.ts'
 import type { RoundOptions } from './round/report.ts'
 import type { ConfigOption } from './service.ts'
+import type { CompareOptions } from './compare/compare.ts'
 import type { ExplainFlags } from './explain.ts'
 
 const exitCodesHelp = `
@@ -97,6 +98,23 @@ function readCommands(io: Io, run: Run): Command[] {
       .option('--response', "also the receiver's last answer in its own words, on a terminal only")
       .action((id: string, options: ExplainFlags) =>
         run(async () => (await import('./explain.ts')).explainCommand(id, io, options)),
+      ),
+    withSession(new Command('compare'))
+      .description('compare what the platform delivered with what your system has processed; changes nothing')
+      .argument('<file>', 'what was processed: TYPE,ENTITY_ID a line, CSV or NDJSON; - for standard input')
+      .requiredOption(
+        '--since <time>',
+        'events from then on: a moment with zone, a local one in --zone, or how long ago',
+      )
+      .option('--until <time>', 'events before then; default now')
+      .option('--type <name>', 'only of this event type; repeatable', collect)
+      .option('--subscription <id>', 'only of this subscription; repeatable', collect)
+      .option('--key <name>', 'what the two sides have in common: entity, eventId or webhookId', 'entity')
+      .option('--rate <number>', 'list calls a second at most; default half of platform.maxRequestsPerSecond')
+      .option('--records', 'print each difference as NDJSON, and the report to stderr')
+      .option('--output <file>', 'write there in place of stdout')
+      .action((file: string, options: CompareOptions) =>
+        run(async () => (await import('./compare/compare.ts')).compareCommand(file, io, options)),
       ),
     withSession(new Command('check'))
       .description('check configuration, key, certificate, token, list call, clock and time zone, and say what to do')

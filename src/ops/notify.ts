@@ -1,4 +1,4 @@
-// Tells an address of the operator when a person is needed, and when all is well again: one POST for each change. @see docs/status.md "Notifications"
+// Notifies an address when a person is needed, and when all is well again: one POST for each change. @see docs/status.md "Notifications"
 import type { NotificationEvent } from '../observe/events.ts'
 import { TransportError, type Transport } from '../platform/http/http.ts'
 import { every, type Clock } from '../runtime/clock.ts'
@@ -10,7 +10,7 @@ export interface NotifyOptions {
   /** `notify.pageUrl`. */
   pageUrl: string | undefined
   status: () => StatusDocument
-  /** True on standby: the leader tells. */
+  /** True on standby: the leader notifies. */
   isMuted: () => boolean
   transport: Transport
   clock: Clock

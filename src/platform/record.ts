@@ -86,6 +86,15 @@ export function readRecord(row: unknown, zone: TimeZone): WebhookRecord | Unread
   }
 }
 
+const entityNames = ['outgoingTransfer', 'incomingTransfer', 'account']
+
+/** `requestPayload.data.<entity>.id` of a row; undefined without one. @see docs/platform-api.md "Payload" */
+export function readEntityId(row: unknown): string | undefined {
+  const data = object(object(object(row)['requestPayload'])['data'])
+  const ids = [...entityNames, ...Object.keys(data)].map((name) => object(data[name])['id'])
+  return ids.find((id): id is string => typeof id === 'string' && id !== '')
+}
+
 /** What the receiver answered to the last attempt, in its own words; null without any. Never kept. */
 export interface ReceiverAnswer {
   id: string

@@ -27,7 +27,7 @@ async function startNotified(answer: () => Reply | Promise<Reply>, env: Record<s
   }
 }
 
-test('trouble that lasts a minute, and its end; neither a flap nor a good start is told', async () => {
+test('trouble that lasts a minute, and its end; neither a flap nor a good start is sent', async () => {
   const { receiver, scene } = await startNotified(() => ({}), {
     RECONCILER_NOTIFY_PAGE_URL: 'https://reconciler.example/',
     RECONCILER_INSTANCE_NAME: 'blue',
@@ -77,7 +77,7 @@ test.each<[string, () => Reply | Promise<Reply>, detail: string]>([
   },
 )
 
-test('one that failed is not told once the trouble is over', async () => {
+test('one that failed is not sent once the trouble is over', async () => {
   const { receiver, scene } = await startNotified(() => ({ status: 500 }))
   await receiver('down', 100)
   await receiver('up', 600)

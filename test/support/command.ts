@@ -1,4 +1,6 @@
 // Runs one command line in this process, with streams, environment, terminal and signal of its own.
+import { appendFileSync, createReadStream, writeFileSync } from 'node:fs'
+import { Readable } from 'node:stream'
 import { main } from '../../src/cli/program.ts'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
 import type { ExitCode } from '../../src/runtime/errors.ts'
@@ -22,6 +24,8 @@ export interface CommandOptions {
   /** Of the container, in bytes. Default: none. */
   memoryLimit?: number
   signal?: AbortSignal
+  /** Standard input. Default: it is empty. */
+  input?: AsyncIterable<Uint8Array>
   /** Called with all that is written to stderr, or to stdout, at once. */
   onErr?: (text: string) => void
   onOut?: (text: string) => void
@@ -66,6 +70,11 @@ export async function runCommand(args: readonly string[], options: CommandOption
     random: systemRandom,
     memoryLimit: options.memoryLimit,
     readFile: readSmallText,
+    openInput: (path) => (path === '-' ? (options.input ?? Readable.from([])) : createReadStream(path)),
+    openOutput(path) {
+      writeFileSync(path, '')
+      return { write: (text) => appendFileSync(path, text), close: () => undefined }
+    },
     ask: answer === undefined ? undefined : ask,
     signal: options.signal ?? new AbortController().signal,
     onOutputLost: () => undefined,

@@ -1,4 +1,5 @@
 // The same search in what the commands write: reports, logs beside them, and what they say of a configuration that can't be used.
+import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { main } from '../../src/cli/program.ts'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
@@ -47,6 +48,8 @@ async function run(
     clock: systemClock,
     random: systemRandom,
     readFile,
+    openInput: () => Readable.from([]),
+    openOutput: () => ({ write: () => true, close: () => undefined }),
     signal: new AbortController().signal,
     onOutputLost: () => undefined,
   })

@@ -114,7 +114,7 @@ export async function bundle(root: string): Promise<string[]> {
       includeDependenciesRecursively: false,
       groups: [
         { name: 'base', test: /[\\/]src[\\/](?:runtime|config)[\\/]|cli[\\/]daemon-call/ },
-        { name: 'shown', test: /[\\/]src[\\/]ops[\\/](?:cause|notices|words)|reconcile[\\/]drain/ },
+        { name: 'shown', test: /[\\/]src[\\/]ops[\\/](?:cause|incident-text|notices|words)|reconcile[\\/]drain/ },
         { name: 'commands', test: /[\\/]src[\\/]cli[\\/](?!bug|program|run\.|service)/ },
       ],
     },

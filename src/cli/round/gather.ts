@@ -81,7 +81,7 @@ const dayMs = 86_400_000
 const beginningOfTime = Date.UTC(2000, 0, 1)
 
 /** A span of event time on the platform's wall clock, widened where daylight saving repeats an hour. */
-function spanOf(from: number, until: number, now: number, zone: TimeZone): Span {
+export function spanOf(from: number, until: number, now: number, zone: TimeZone): Span {
   const policy = { lookback: now - from, settle: now - until, notBefore: undefined, expiryWarning: 0 }
   return slidingWindow(now, policy, zone)
 }
@@ -127,7 +127,7 @@ async function search(
 }
 
 /** The platform's time comes with its answers. */
-async function learnTime({ reconciler: { client }, stop }: Session): Promise<number> {
+export async function learnTime({ reconciler: { client }, stop }: Session): Promise<number> {
   if (!client.knowsTime()) await client.list({ status: 'failed', page: 0, size: 1 }, stop)
   return client.now()
 }

@@ -97,12 +97,12 @@ export function selectionOf(ids: readonly string[], flags: SelectionFlags, optio
   }
 }
 
-/** @throws UsageError */
-function rateOf({ rate }: SelectionFlags, { retry }: Config): number | undefined {
-  if (rate === undefined) return retry.maxPerSecond
+/** Calls a second; undefined where none is given. @throws UsageError */
+export function rateOf(rate: string | undefined): number | undefined {
+  if (rate === undefined) return undefined
   const perSecond = /^\d+(\.\d+)?$/.test(rate) ? Number(rate) : NaN
   if (perSecond >= 0.01 && perSecond <= 1000) return perSecond
-  throw new UsageError(`--rate: retries a second, a number from 0.01 to 1000, not "${shownText(rate)}"`)
+  throw new UsageError(`--rate: how many a second, a number from 0.01 to 1000, not "${shownText(rate)}"`)
 }
 
 /** The intersection of a configured list and a selected one; an empty configured list is all. */
@@ -134,7 +134,8 @@ function selectFor(selection: RecordSelection, { select }: Config): Config['sele
  */
 export function configFor(selection: RecordSelection, flags: SelectionFlags, config: Config): Config {
   const { retry, window } = config
-  if (selection.by === 'due') return { ...config, retry: { ...retry, maxPerSecond: rateOf(flags, config) } }
+  if (selection.by === 'due')
+    return { ...config, retry: { ...retry, maxPerSecond: rateOf(flags.rate) ?? retry.maxPerSecond } }
   return {
     ...config,
     select: selectFor(selection, config),
@@ -144,7 +145,7 @@ export function configFor(selection: RecordSelection, flags: SelectionFlags, con
     retry: {
       ...retry,
       enabled: true,
-      maxPerSecond: rateOf(flags, config),
+      maxPerSecond: rateOf(flags.rate) ?? retry.maxPerSecond,
       maxAttempts: flags.exhausted === true ? Number.MAX_SAFE_INTEGER : retry.maxAttempts,
       backoff: { ...retry.backoff, initial: justTriedMs, max: justTriedMs, jitter: 0 },
     },

@@ -35,10 +35,18 @@ export interface TooMany {
   showsForeignTimes: boolean
 }
 
+/** The status of the records that are listed; `any`: all of them. */
+export type Listed = NonNullable<ListQuery['status']> | 'any'
+
+export function statusFilter(status: Listed = 'failed'): Pick<ListQuery, 'status'> {
+  return status === 'any' ? {} : { status }
+}
+
+const isListed = (record: WebhookRecord, status: Listed): boolean => status === 'any' || record.status === status
+
 export interface ListingOptions {
-  client: PlatformClient
-  /** Records of this status are listed. */
-  status: NonNullable<ListQuery['status']>
+  client: Pick<PlatformClient, 'list'>
+  status: Listed
   monotonic: () => number
   /** Pages requested at the same time. */
   concurrency: number
@@ -103,7 +111,7 @@ function collectUnreadable(reading: Reading, page: ListPage): boolean {
 }
 
 /** Adds a page. Returns true when it showed anything new. */
-function collect(reading: Reading, page: ListPage, { span, status }: { span: Span; status: string }): boolean {
+function collect(reading: Reading, page: ListPage, { span, status }: { span: Span; status: Listed }): boolean {
   let isNew = collectUnreadable(reading, page)
   for (const record of page.records) {
     const id = record.id.toLowerCase()
@@ -111,7 +119,7 @@ function collect(reading: Reading, page: ListPage, { span, status }: { span: Spa
     isNew = true
     reading.seen.set(id, record)
     if (isForeign(record, span)) reading.time += 1
-    if (record.status !== status) reading.status += 1
+    if (!isListed(record, status)) reading.status += 1
   }
   return isNew
 }
@@ -181,7 +189,10 @@ async function listOnce(
   let lastTotal = 0
 
   async function readPage(index: number): Promise<ListPage> {
-    const page = await options.client.list({ status, ...asked(span), page: index, size: maxPageSize }, signal)
+    const page = await options.client.list(
+      { ...statusFilter(status), ...asked(span), page: index, size: maxPageSize },
+      signal,
+    )
     lastTotal = page.total ?? lastTotal
     return page
   }
@@ -246,7 +257,7 @@ export async function listSlice(span: Span, options: ListingOptions, signal: Abo
   return {
     span,
     askedAt,
-    records: [...reading.seen.values()].filter((record) => record.status === options.status && isOwned(record)),
+    records: [...reading.seen.values()].filter((record) => isListed(record, options.status) && isOwned(record)),
     unreadable: reading.unreadable,
     unexpected: { time: reading.time, status: reading.status },
     complete,

@@ -7,6 +7,8 @@ import {
   isForeign,
   listSlice,
   shortSliceSeconds,
+  statusFilter,
+  type Listed,
   type Listing,
   type TooMany,
 } from './list-slice.ts'
@@ -19,7 +21,9 @@ export interface SkippedSlice {
 }
 
 export interface SweepOptions {
-  client: PlatformClient
+  client: Pick<PlatformClient, 'list'>
+  /** Records of this status are listed. Default: failed ones. */
+  status?: Listed
   monotonic: () => number
   /** Pages requested at the same time. */
   concurrency: number
@@ -89,7 +93,7 @@ async function checkTotals(span: Span, total: number | undefined, context: Conte
   let showsForeignTimes = false
   for (const second of [span.from, span.to - 1]) {
     const end = { from: second, to: second + 1 }
-    const page = await options.client.list({ status: 'failed', ...asked(end), page: 0, size: 1 }, signal)
+    const page = await options.client.list({ ...statusFilter(options.status), ...asked(end), page: 0, size: 1 }, signal)
     if (page.total !== total) return
     showsForeignTimes ||= page.records.some((record) => isForeign(record, end))
   }
@@ -114,11 +118,11 @@ async function tooManyIn(span: Span, { total, showsForeignTimes }: TooMany, cont
 /** Lists one slice, or returns its parts if it must be cut. */
 async function visit(span: Span, context: Context): Promise<SweepStep | Span[]> {
   const { options, findings, signal } = context
-  const { client, monotonic, concurrency, sliceRecords } = options
+  const { client, monotonic, concurrency, sliceRecords, status = 'failed' } = options
   const { totalsCount } = findings
   const listing = await listSlice(
     span,
-    { client, monotonic, status: 'failed', concurrency, maxRecords: 2 * sliceRecords, totalsCount },
+    { client, monotonic, status, concurrency, maxRecords: 2 * sliceRecords, totalsCount },
     signal,
   )
   if ('tooMany' in listing) return tooManyIn(span, listing, context)

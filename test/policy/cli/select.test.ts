@@ -134,6 +134,6 @@ describe('the policy of the run', () => {
   })
 
   test.each(['0', '-1', '1001', 'fast', '1e3', ''])('--rate %j is refused', (rate) => {
-    expect(() => configFor(span, { rate }, config)).toThrow('--rate: retries a second')
+    expect(() => configFor(span, { rate }, config)).toThrow('--rate: how many a second')
   })
 })

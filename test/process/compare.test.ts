@@ -1,0 +1,227 @@
+// `compare`: the platform's records of a span against what the receiver has processed.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import type { CompareReport } from '../../src/cli/compare/compare-report.ts'
+import { readEntityId } from '../../src/platform/record.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { envOf, hour, missing, team } from '../support/causes.ts'
+import { runCommand, type CommandOptions, type Ran } from '../support/command.ts'
+import { startPlatform } from '../support/platform.ts'
+
+const day = { from: systemClock.now() - 30 * hour, to: systemClock.now() - 6 * hour }
+const delivered = { ...day, failed: 0, subscriptions: [missing] }
+
+function typeOf(sandbox: Sandbox, id: string): string {
+  const { webhook } = sandbox.record(id)?.requestPayload as { webhook: { type: string } }
+  return webhook.type
+}
+
+/** The receiver's own table: what it has processed, as `TYPE,ENTITY_ID`. */
+function ledgerOf(sandbox: Sandbox, ids: readonly string[]): string[] {
+  return ids.map((id) => {
+    return `${typeOf(sandbox, id)},${String(readEntityId(sandbox.record(id)))}`
+  })
+}
+
+/** Compares with a file of these lines; flags before it. */
+async function compare(
+  sandbox: Sandbox,
+  lines: readonly string[] | string,
+  flags: readonly string[] = [],
+  options: CommandOptions = {},
+): Promise<Ran> {
+  const folder = mkdtempSync(join(tmpdir(), 'compare-'))
+  const file = join(folder, 'ledger')
+  writeFileSync(file, typeof lines === 'string' ? lines : lines.map((line) => `${line}\n`).join(''))
+  try {
+    const given = options.input === undefined ? file : '-'
+    const args = ['compare', '--since', '2d', '--rate', '1000', ...flags, given]
+    return await runCommand(args, { env: await envOf(sandbox), ...options })
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+async function reportOf(...given: Parameters<typeof compare>): Promise<CompareReport> {
+  const [sandbox, lines, flags = [], options] = given
+  const { err, out } = await compare(sandbox, lines, ['--json', ...flags], options)
+  expect(err).toBe('')
+  return JSON.parse(out) as CompareReport
+}
+
+describe('compare', () => {
+  test('10,000 deliveries, 37 of them answered 200 and lost by the receiver: exactly these are named', async () => {
+    await using sandbox = await startPlatform()
+    const ids = sandbox.seed({ ...delivered, count: 10_000 })
+    const lost = ids.filter((_, index) => index % 270 === 13 && index < 9_990)
+    expect(lost.length).toBe(37)
+    const kept = ids.filter((id) => !lost.includes(id)).toReversed()
+    const ledger = ledgerOf(sandbox, [...kept, ...kept.slice(0, 500)])
+    const { code, err, out } = await compare(sandbox, ledger, ['--records'])
+    expect(code).toBe(1)
+    const named = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { group: string; webhookId: string })
+    expect(named.map(({ webhookId }) => webhookId).toSorted()).toEqual(lost.toSorted())
+    expect(new Set(named.map(({ group }) => group))).toEqual(new Set(['not-processed']))
+    expect(err).toContain('NOT EQUAL\n')
+    expect(err).toMatch(/delivered and processed +9,963\n +delivered, not processed +37\n +failed +0\n/)
+    expect(err).toContain('... and 17 more: --records lists them\n')
+  })
+
+  test.each([
+    ['entity', (sandbox: Sandbox, ids: readonly string[]) => ledgerOf(sandbox, ids)],
+    [
+      'eventId',
+      (sandbox: Sandbox, ids: readonly string[]) => ids.map((id) => String(sandbox.record(id)?.eventId).toUpperCase()),
+    ],
+    ['webhookId', (_: Sandbox, ids: readonly string[]) => [...ids]],
+  ] as const)('equal books by %s, in any form: exit 0', async (key, linesOf) => {
+    await using sandbox = await startPlatform()
+    const lines = linesOf(sandbox, sandbox.seed({ ...delivered, count: 250 }))
+    const names = key === 'entity' ? ['type', 'entityId'] : [key]
+    const fields = lines.map((line) => line.split(','))
+    const csv = [
+      `"at", ${names.toReversed().join(' ,')}`,
+      ...fields.map((parts) => `"1,""2""",${parts.toReversed().join(',')}`),
+    ]
+    const json = fields.map((parts) =>
+      JSON.stringify(Object.fromEntries(names.map((name, index) => [name, parts[index]]))),
+    )
+    for (const text of [lines.join('\n'), `\uFEFF${csv.join('\r\n')}\r\n`, `${json.join('\n\n')}\n`]) {
+      const report = await reportOf(sandbox, text, ['--key', key])
+      expect(report).toMatchObject({
+        equal: true,
+        complete: true,
+        delivered: 250,
+        unknown: 0,
+        severalEvents: 0,
+        exitCode: 0,
+      })
+      const input = Readable.from([Buffer.from(text.slice(0, 101)), Buffer.from(text.slice(101))])
+      expect((await compare(sandbox, '', ['--key', key], { input })).code).toBe(0)
+    }
+  })
+
+  test('failed ones by decision with their command, processing ones, and lines that the platform does not know', async () => {
+    await using sandbox = await startPlatform()
+    const good = sandbox.seed({ ...delivered, count: 20 })
+    const failed = sandbox.seed({ ...delivered, failed: 1, count: 3, attempts: 1 })
+    const exhausted = sandbox.seed({ ...delivered, failed: 1, count: 2, attempts: 30 })
+    sandbox.seed({ ...delivered, processing: 1, count: 4 })
+    const other = sandbox.seed({ ...day, failed: 0, subscriptions: [team], count: 5 })
+    const lines = ledgerOf(sandbox, [...good, ...failed.slice(0, 1), ...other])
+    const only = ['--subscription', missing]
+    expect(await reportOf(sandbox, lines, only)).toMatchObject({
+      equal: false,
+      delivered: 20,
+      notProcessed: { total: 0, list: [] },
+      failed: { total: 5, processed: 1, byDecision: { due: 3, exhausted: 2 } },
+      processing: 4,
+      unknown: 5,
+      exitCode: 1,
+    })
+    const text = await compare(sandbox, lines, only)
+    expect(text.out).toMatch(/failed +5 \(3 due, 2 exhausted; 1 processed all the same\)\n/)
+    expect(text.out).toMatch(/webhook-reconciler retry --since \S+ --until \S+ --exhausted\n/)
+    expect(text.out).toContain('5 keys of')
+    const { out } = await compare(sandbox, lines, [...only, '--records'])
+    const groups = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { group: string }).group)
+    const all = ['failed', 'processing', 'unknown'].map((name) => groups.filter((group) => group === name).length)
+    expect(all).toEqual([failed.length + exhausted.length, 4, 5])
+    expect(sandbox.stats.requests.retry).toEqual({})
+  })
+
+  test('the list shifts while it is read: what was delivered before is compared all the same', async () => {
+    await using sandbox = await startPlatform()
+    const ids = sandbox.seed({ ...delivered, count: 3000 })
+    const lines = ledgerOf(sandbox, ids.slice(7))
+    const shifting = {
+      get isOver() {
+        return sandbox.requestLog().length > 20
+      },
+    }
+    let added = 0
+    const running = reportOf(sandbox, lines)
+    while (!shifting.isOver) {
+      sandbox.seed({ ...delivered, count: 1, eventTypes: ['account-activated'] })
+      added += 1
+      await new Promise(setImmediate)
+    }
+    const report = await running
+    expect(added).toBeGreaterThan(0)
+    const before = report.notProcessed.list.filter(({ webhookId = '' }) => ids.includes(webhookId))
+    expect(before.map(({ webhookId }) => webhookId).toSorted()).toEqual(ids.slice(0, 7).toSorted())
+  })
+
+  test('a part that cannot be listed is said, and the books are not equal', async () => {
+    await using sandbox = await startPlatform()
+    const lines = ledgerOf(sandbox, sandbox.seed({ ...delivered, count: 50 }))
+    const bad = new Date(day.from + 3 * hour).toISOString().slice(0, 19)
+    const bound = (query: URLSearchParams, edge: string): string =>
+      query.get(`data.webhook.eventDateTime${edge}`) ?? bad
+    const when = ({ query }: { query: URLSearchParams }): boolean =>
+      bound(query, 'From') < bad && bad < bound(query, 'To')
+    sandbox.faults.set({ operation: 'list', fault: { kind: 'status', status: 500 }, when })
+    const { code, out } = await compare(sandbox, lines)
+    expect(code).toBe(1)
+    expect(out).toContain('could not be listed with certainty')
+  })
+
+  test('one key for several events, and records without a key, are no equal books', async () => {
+    await using sandbox = await startPlatform()
+    const event = { eventInstant: day.from + hour, status: 'successful', eventType: 'account-activated' }
+    const payload = { webhook: { type: 'account-activated', module: 'accounts' } }
+    const twice = { ...event, requestPayload: { ...payload, data: { account: { id: missing } } } }
+    sandbox.addWebhook(twice)
+    sandbox.addWebhook(twice)
+    sandbox.addWebhook({ ...event, requestPayload: { ...payload, data: {} } })
+    const report = await reportOf(sandbox, [`account-activated,${missing}`])
+    expect(report).toMatchObject({ equal: false, delivered: 2, severalEvents: 1, withoutKey: 1, exitCode: 1 })
+  })
+
+  test('--type narrows both sides, --output takes what stdout would get', async () => {
+    await using sandbox = await startPlatform()
+    const ids = sandbox.seed({ ...delivered, count: 40 })
+    const folder = mkdtempSync(join(tmpdir(), 'compare-'))
+    const output = join(folder, 'report.json')
+    const flags = ['--type', 'account-activated', '--output', output, '--json']
+    const { code, out } = await compare(sandbox, ledgerOf(sandbox, ids), flags)
+    expect([code, out]).toEqual([0, ''])
+    const types = ids.filter((id) => typeOf(sandbox, id) === 'account-activated')
+    expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({ delivered: types.length, unknown: 0, equal: true })
+    rmSync(folder, { recursive: true })
+  })
+
+  test.each<[string, string, string[], string]>([
+    ['no key in some lines', `account-activated,${missing}\nx\n\ny,\n`, [], 'line 2: "x"; line 4: "y,"'],
+    ['another file', 'a'.repeat(70_000), [], 'line 1'],
+    ['no JSON', '{"type":"a","entityId":"b"}\n{', [], 'line 2: "{"'],
+    ['an id that is none', 'eventId\nabc\n', ['--key', 'eventId'], 'line 2: "abc"'],
+    ['another key', '', ['--key', 'iban'], '--key: one of entity, eventId, webhookId, not "iban"'],
+    ['an empty span', '', ['--until', '3d'], 'must be before --until'],
+  ])('%s is refused with 2, before anything is asked', async (_, text, flags, problem) => {
+    await using sandbox = await startPlatform()
+    const { code, err, out } = await compare(sandbox, text, flags)
+    expect([code, out]).toEqual([2, ''])
+    expect(err).toContain(problem)
+    expect(sandbox.stats.requests.list).toEqual({})
+  })
+
+  test('a file that is not there is refused with 2', async () => {
+    await using sandbox = await startPlatform()
+    const ran = await runCommand(['compare', '--since', '1d', '/nowhere/ledger'], { env: await envOf(sandbox) })
+    expect(ran).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("/nowhere/ledger can't be read: ENOENT") as string,
+    })
+  })
+})
