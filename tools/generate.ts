@@ -1,9 +1,8 @@
 // Writes what is made from other files (`npm run generate`): from the schema config/default.yaml, config/schema.json and the
-// tables of docs/, from config/prometheus the PrometheusRule.
+// tables of docs/, from config/prometheus the PrometheusRule, and the list of what follows SemVer.
 // With --check it writes nothing and fails naming what is stale.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import ts from 'typescript'
 import { Scalar, stringify } from 'yaml'
 import { z } from 'zod'
 import type { Key } from '../src/config/key.ts'
@@ -12,6 +11,7 @@ import { logEvents, type LogEvent } from '../src/observe/log/log-events.ts'
 import { ruleTable } from '../src/reconcile/reasons.ts'
 import { gateNames, gateTable } from '../src/reconcile/retry/gates.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../src/observe/metrics.ts'
+import { renderPublicApi, typesOf } from './public-api.ts'
 
 const rulesFile = 'config/prometheus/alerts.yaml'
 
@@ -152,24 +152,19 @@ function gatesTable(): string {
 
 /** The fields of each log event, as the compiler sees them. */
 export function logFields(): ReadonlyMap<string, readonly string[]> {
-  const root = join(import.meta.dirname, '..')
-  const file = join(root, 'src/observe/log/log-events.ts')
-  const { options } = ts.parseJsonConfigFileContent({ extends: './tsconfig.json', include: [] }, ts.sys, root)
-  const program = ts.createProgram([file], options)
-  const checker = program.getTypeChecker()
-  const source = program.getSourceFile(file)
-  const module = source && checker.getSymbolAtLocation(source)
-  const fields = module && checker.getExportsOfModule(module).find(({ name }) => name === 'LogFields')
-  const events = fields === undefined ? [] : checker.getDeclaredTypeOfSymbol(fields).getProperties()
+  const file = 'src/observe/log/log-events.ts'
+  const { checker, exported } = typesOf([file])
   return new Map(
-    events.map((event) => [
-      event.name,
-      checker
-        .getTypeOfSymbol(event)
-        .getProperties()
-        .map(({ name }) => name)
-        .sort(),
-    ]),
+    exported(file, 'LogFields')
+      .getProperties()
+      .map((event) => [
+        event.name,
+        checker
+          .getTypeOfSymbol(event)
+          .getProperties()
+          .map(({ name }) => name)
+          .sort(),
+      ]),
   )
 }
 
@@ -209,6 +204,11 @@ export const targets: readonly Target[] = [
   markdownPart('docs/status.md', 'gates', gatesTable),
   markdownPart('docs/commands.md', 'rules', rulesTable),
   markdownPart('docs/log.md', 'log events', logEventsTable),
+  {
+    file: 'docs/public-api.txt',
+    render: (current = '') =>
+      renderPublicApi(current, readFileSync(join(import.meta.dirname, '../CHANGELOG.md'), 'utf8')),
+  },
 ]
 
 /** Files as the generator sees them. */

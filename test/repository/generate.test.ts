@@ -6,6 +6,7 @@ import { parse } from 'yaml'
 import { z } from 'zod'
 import { generate, markdownPart, markdownTable, targets, wholeFile } from '../../tools/generate.ts'
 import type { Files } from '../../tools/generate.ts'
+import { renderPublicApi } from '../../tools/public-api.ts'
 import { keys } from '../../src/config/schema.ts'
 import { load, loadWith, problemsOf } from '../support/configuration.ts'
 
@@ -69,14 +70,32 @@ describe('generate', () => {
   })
 })
 
+describe('the list of what follows SemVer', () => {
+  const released = (newest: string): string =>
+    `# Changelog\n\n## [0.3.0] - unreleased\n\n${newest}\n\n## [0.2.0] - 2026-12-01\n\n- \`old.key\` came.\n`
+  const gone = { problem: 'gone, and not named in the newest section of CHANGELOG.md: key old.key' }
+  const now = { text: 'key a\nkey new\n' }
+
+  test.each([
+    ['not named', released('- Faster.'), gone],
+    ['named without backticks', released('- old.key is gone.'), gone],
+    ['a part of it named', released('- `old` is gone.'), gone],
+    ['named', released('- `old.key` is gone.'), now],
+    ['its section named', released('- `old.*` is gone.'), now],
+    ['never released', '# Changelog\n\n## [0.2.0] - unreleased\n', now],
+  ])('a name is gone, %s', (_, changelog, result) => {
+    expect(renderPublicApi('key a\nkey old.key\n', changelog, ['key a', 'key new'])).toEqual(result)
+  })
+})
+
 describe('what is in the repository', () => {
-  test.each(['config/default.yaml', 'config/schema.json'])('%s is up to date', (path) => {
+  test.each(['config/default.yaml', 'config/schema.json', 'docs/public-api.txt'])('%s is up to date', (path) => {
     const target = targets.find((candidate) => candidate.file === path)
     expect(target?.render(undefined)).toEqual({ text: file(path) })
   })
 
   test('docs/ has the tables of the configuration, the metrics, the gates, the rules and the log events as they are', () => {
-    const pages = targets.filter((target) => target.file.startsWith('docs/'))
+    const pages = targets.filter((target) => /^docs\/.*\.md$/.test(target.file))
     expect(pages.map((target) => target.file)).toEqual(
       ['configuration', 'metrics', 'status', 'commands', 'log'].map((page) => `docs/${page}.md`),
     )
