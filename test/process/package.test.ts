@@ -1,6 +1,6 @@
 // The npm package: the program and its papers alone, installed by itself without another package, and it runs.
 import { execFileSync } from 'node:child_process'
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { makeFolder, runProgram } from '../support/process.ts'
@@ -11,6 +11,17 @@ interface Packed {
   filename: string
   files: { path: string }[]
 }
+
+test('what it bundles has a licence that lets it', () => {
+  const sbom = JSON.parse(readFileSync(join(root, 'dist/sbom.cdx.json'), 'utf8')) as {
+    components: { type: string; name: string; licenses?: { license: { id: string } }[] }[]
+  }
+  const bundled = sbom.components.filter(({ type }) => type === 'library')
+  expect(bundled.length).toBeGreaterThan(10)
+  const permissive = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT']
+  const others = bundled.filter(({ licenses }) => !permissive.includes(licenses?.[0]?.license.id ?? ''))
+  expect(others.map(({ name }) => name)).toEqual([])
+})
 
 test('it has at most 20 files, installs as one package, and runs', async () => {
   await using folder = await makeFolder()
