@@ -55,6 +55,17 @@ test('nothing is imported that is not declared', () => {
   expect(imported.filter((name) => !Object.hasOwn(devDependencies, name))).toEqual([])
 })
 
+test('CI runs every part of .ci/run, by actions that are named by their hash', () => {
+  const workflow = readFileSync(join(root, '.github/workflows/ci.yml'), 'utf8')
+  const actions = Array.from(workflow.matchAll(/uses: (\S+)/g), ([, action]) => action)
+  expect(actions.length).toBeGreaterThan(0)
+  for (const action of actions) expect(action).toMatch(/@[0-9a-f]{40}$/)
+  const [, parts] = /^ {2}parts=\((.+)\)$/m.exec(readFileSync(join(root, '.ci/run'), 'utf8')) ?? []
+  const [, others = ''] = /part: \[(.+)\]/.exec(workflow) ?? []
+  expect(workflow).toContain('- run: .ci/run check\n')
+  expect(['check', ...others.split(', ')].join(' ')).toBe(parts)
+})
+
 test('versions are exact', () => {
   for (const [name, version] of Object.entries(devDependencies)) {
     expect(version, name).toMatch(/^\d+\.\d+\.\d+$/)

@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
+import { expect } from 'vitest'
 
 /** Where pictures are put: git passes it over. */
 const artifacts = join(import.meta.dirname, '../../test-artifacts')
@@ -49,7 +50,16 @@ export async function openPage(browser: Browser, url: string, options: BrowserCo
   page.on('requestfailed', (request) => complaints.push(`failed: ${request.url()}`))
   page.on('request', (request) => asked.push(request.url()))
   await page.goto(url)
-  return { page, complaints, asked, [Symbol.asyncDispose]: () => context.close() }
+  return {
+    page,
+    complaints,
+    asked,
+    async [Symbol.asyncDispose]() {
+      // The last that a test saw, for one that failed. A page that has crashed has no picture.
+      await keepPicture(page, (expect.getState().currentTestName ?? url).replaceAll(/\W+/g, '-')).catch(() => undefined)
+      await context.close()
+    },
+  }
 }
 
 /** Keeps what the whole page looks like. Returns the picture's path. */
