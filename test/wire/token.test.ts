@@ -12,6 +12,7 @@ import type { SandboxOptions } from '../../sandbox/options.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
+import { testLimitMs } from '../support/limits.ts'
 
 interface Scene extends AsyncDisposable {
   sandbox: Sandbox
@@ -19,7 +20,11 @@ interface Scene extends AsyncDisposable {
   facts: TokenEvent[]
 }
 
-async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): Promise<Scene> {
+async function scene(
+  options: Partial<SandboxOptions> = {},
+  keyName?: string,
+  requestTimeoutMs = testLimitMs,
+): Promise<Scene> {
   const { privateKeyFile } = await testKeys(keyName)
   const sandbox = await startPlatform(options)
   const http = createHttpTransport({ clock: systemClock, connections: 4 })
@@ -31,7 +36,7 @@ async function scene(options: Partial<SandboxOptions> = {}, keyName?: string): P
     clientId: sandbox.clientId,
     scope: 'api',
     assertionLifetimeMs: 60_000,
-    requestTimeoutMs: 500,
+    requestTimeoutMs,
     key: source,
     transport: http.transport,
     clock: systemClock,
@@ -102,7 +107,8 @@ test.each<[string, Fault, Partial<TokenError>]>([
   ['another place', { kind: 'redirect', location: 'http://127.0.0.1:1/' }, { kind: 'transient', reason: 'redirect' }],
   ['429', { kind: 'throttle', retryAfter: { seconds: 60 } }, { kind: 'transient', reason: 'throttled' }],
 ])('an endpoint that answers %s is named, and left alone for a while', async (_, fault, expected) => {
-  await using it = await scene({ faults: [{ operation: 'token', fault }] })
+  const timeoutMs = expected.reason === 'timeout' ? 500 : testLimitMs
+  await using it = await scene({ faults: [{ operation: 'token', fault }] }, undefined, timeoutMs)
   expect(await refusalOf(it.manager)).toMatchObject(expected)
   for (let i = 0; i < 50; i++) await refusalOf(it.manager)
   expect(it.facts.filter(({ type }) => type === 'token-request').length).toBeLessThanOrEqual(2)
