@@ -275,6 +275,20 @@ function describeOverlays(): void {
   })
 }
 
+test('the nightly comparison is a CronJob that mounts what the overlays make', () => {
+  const job = only(readManifests(join(folder, 'compare/cronjob.yaml')), 'CronJob')
+  expect(problemsOfManifest(job)).toEqual([])
+  const text = readFileSync(join(folder, 'compare/cronjob.yaml'), 'utf8')
+  const container = readFileSync(join(folder, 'base/container.yaml'), 'utf8')
+  for (const name of [
+    'webhook-reconciler-config',
+    'secretName: webhook-reconciler\n',
+    '/etc/webhook-reconciler/secret',
+  ]) {
+    expect([text.includes(name), container.includes(name)]).toEqual([true, true])
+  }
+})
+
 describe('secret.example.yaml', () => {
   test('the API takes it, and its comment makes the same keys', () => {
     expect(problemsOfManifest(secret)).toEqual([])

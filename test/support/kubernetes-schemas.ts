@@ -1,6 +1,7 @@
 // Checks Kubernetes objects against the schemas of the API: types, required fields, and fields that it does not know.
 import { PodMonitor, PrometheusRule } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1'
 import { Deployment } from 'kubernetes-models/apps/v1/Deployment'
+import { CronJob } from 'kubernetes-models/batch/v1/CronJob'
 import { NetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1/NetworkPolicy'
 import { Role } from 'kubernetes-models/rbac.authorization.k8s.io/v1/Role'
 import { RoleBinding } from 'kubernetes-models/rbac.authorization.k8s.io/v1/RoleBinding'
@@ -11,6 +12,7 @@ import type { Manifest } from './kustomize.ts'
 
 const models = [
   ConfigMap,
+  CronJob,
   Deployment,
   NetworkPolicy,
   PodMonitor,
