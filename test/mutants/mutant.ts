@@ -1,58 +1,66 @@
-// A mutant: the daemon with one thing broken, as data. It says which text of which source file is replaced, and what that breaks.
+// A mutant: the program with one thing broken, and the one text form of a list of mutants, known, drawn or written by hand.
 import ts from 'typescript'
-import type { Invariant } from '../simulation/trace.ts'
-
-/**
- * Who chose it: `review` a reader of the source and of the tests, `invariant` the author of the simulation for the
- * invariant that it names, `fresh` an author who knew the source alone.
- */
-export const origins = ['review', 'invariant', 'fresh'] as const
-export type Origin = (typeof origins)[number]
 
 export interface Mutant {
-  /** A letter and a number, never used again: records refer to it. */
-  id: string
   /** Path below src/. */
   file: string
-  /** Text that stands in the file exactly once. Short, so that other changes of the file leave it alone. */
+  /** Text that stands in the file exactly once. */
   text: string
   /** Text in its place. The file has to remain valid TypeScript. */
   replacement: string
-  /** What the daemon does wrong then, in a few words. */
+  /** What is broken then, in a few words. */
   breaks: string
-  origin: Origin
-  /** Only with the origin `invariant`: the simulation must catch it by this one. */
-  invariant?: Invariant
-  /** Why no test can distinguish it from the daemon as it is. It counts as one that survives. */
-  equivalent?: string
 }
 
-/** A mutant that can't be applied: its author has to adapt it. */
-export class MutantError extends Error {
-  constructor({ file, id }: Mutant, problem: string) {
-    super(`mutant ${id} does not apply to src/${file}: ${problem}; adapt it in test/mutants`)
-    this.name = 'MutantError'
-  }
+const entryPattern = /^(?<file>\S+\.ts): (?<breaks>.+)\n(?<old>(?:-.*\n)+)(?<new>(?:\+.*\n)*)$/
+
+function unmarked(lines: string): string {
+  return lines.replaceAll(/^[-+]/gm, '').slice(0, -1)
 }
 
 /**
- * The source with the mutant's text replaced.
- * @throws MutantError when the text does not stand there exactly once, or when what comes of it is no TypeScript
+ * Reads a list: entries with an empty line between them, each `FILE: what it breaks`, then the old lines after `-` and the
+ * new lines after `+`. A line that begins with `#` is a comment.
+ * @throws Error that shows the entry which is none
  */
-export function mutated(source: string, mutant: Mutant): string {
-  const { replacement, text } = mutant
-  const found = source.split(text).length - 1
-  if (found !== 1) throw new MutantError(mutant, `its text stands there ${found} times, not once`)
-  const result = source.replace(text, () => replacement)
-  if (result === source) throw new MutantError(mutant, 'it changes nothing')
-  const { diagnostics = [] } = ts.transpileModule(result, { reportDiagnostics: true })
-  const [first] = diagnostics
-  if (first === undefined) return result
-  throw new MutantError(mutant, `it leaves no TypeScript: ${ts.flattenDiagnosticMessageText(first.messageText, ' ')}`)
+export function parseMutants(list: string): Mutant[] {
+  const entries = list.replaceAll(/^#.*\n/gm, '').split(/\n{2,}/)
+  return entries
+    .map((entry) => entry.replaceAll(/^\n+|\n+$/g, ''))
+    .filter((entry) => entry !== '')
+    .map((entry) => {
+      const { file, breaks, old, new: added } = entryPattern.exec(`${entry}\n`)?.groups ?? {}
+      if (file === undefined || breaks === undefined || old === undefined) {
+        throw new Error(`this is no mutant; write "FILE: what it breaks", then lines after - and +:\n${entry}`)
+      }
+      return { file, breaks, text: unmarked(old), replacement: unmarked(added ?? '') }
+    })
 }
 
-/** Part of the source that a mutant belongs to: the folder of its file, or `root`. */
-export function areaOf({ file }: Pick<Mutant, 'file'>): string {
-  const end = file.indexOf('/')
-  return end === -1 ? 'root' : file.slice(0, end)
+/** The entry of a list that `parseMutants` reads. */
+export function formatMutant({ breaks, file, replacement, text }: Mutant): string {
+  const marked = (mark: string, lines: string): string[] => lines.split('\n').map((line) => `${mark}${line}`)
+  const added = replacement === '' ? [] : marked('+', replacement)
+  return [`${file}: ${breaks}`, ...marked('-', text), ...added].join('\n')
+}
+
+/** True for a source without syntax errors. Types are not checked. */
+export function isTypeScript(source: string): boolean {
+  return (ts.transpileModule(source, { reportDiagnostics: true }).diagnostics ?? []).length === 0
+}
+
+/** The source with the mutant's text replaced. @throws Error when it does not apply */
+export function mutated(source: string, mutant: Mutant): string {
+  const found = source.split(mutant.text).length - 1
+  const result = source.replace(mutant.text, () => mutant.replacement)
+  const problem =
+    found !== 1
+      ? `its text stands there ${found} times, not once`
+      : result === source
+        ? 'it changes nothing'
+        : isTypeScript(result)
+          ? undefined
+          : 'it leaves no TypeScript'
+  if (problem === undefined) return result
+  throw new Error(`a mutant does not apply to src/${mutant.file}: ${problem}; adapt it:\n${formatMutant(mutant)}`)
 }
