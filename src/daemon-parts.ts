@@ -103,7 +103,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
   const { schedule, transport, version } = options
   const { periodMs } = schedule
   const startedAt = clock.now()
-  const build = { version, node_version: nodeVersion }
+  const build = { instance_name: config.instance.name, version, node_version: nodeVersion }
   const metrics = createMetrics({ processMetrics: host?.processMetrics ?? true, build })
   log.countLines((level) => {
     metrics.add('log_messages_total', { level })

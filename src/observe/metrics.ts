@@ -263,8 +263,8 @@ export const metricDefinitions = {
   },
   build_info: {
     type: 'gauge',
-    help: 'Always 1. The labels are the versions of the daemon and of Node.',
-    labels: { version: [], node_version: [] },
+    help: 'Always 1. The labels are instance.name and the versions of the daemon and of Node.',
+    labels: { instance_name: [], version: [], node_version: [] },
   },
 } as const satisfies Record<string, MetricDefinition>
 

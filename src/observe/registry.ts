@@ -84,7 +84,7 @@ export interface MetricsOptions {
   /** The usual process_* and nodejs_* metrics too. */
   processMetrics: boolean
   /** For `build_info`; without it that metric is absent. */
-  build?: { version: string; node_version: string }
+  build?: { instance_name: string; version: string; node_version: string }
 }
 
 /** Makes a registry of its own with every metric, each series seeded with 0. */

@@ -118,7 +118,7 @@ function rowsOf({ panels }: Dashboard): Record<string, string[]> {
 
 test('is anyone hurt comes first, then the flow, the platform and the process', () => {
   const rows = rowsOf(dashboard)
-  expect(Object.keys(rows)).toEqual(['Is anyone hurt?', 'Flow', 'Platform', 'Process'])
+  expect(Object.keys(rows)).toEqual(['Is anyone hurt?', 'Flow', 'Platform', 'Process', 'Instances'])
   expect(rows['Is anyone hurt?']).toEqual(
     expect.arrayContaining([
       'Oldest missing event',

@@ -8,13 +8,14 @@ import { loadConfig, loadSections } from '../../src/config/load.ts'
 import { keys } from '../../src/config/schema.ts'
 import { neededMemoryMiB } from '../../src/runtime/memory.ts'
 import { problemsOfManifest } from '../support/kubernetes-schemas.ts'
-import { hasKubectl, readManifests } from '../support/kustomize.ts'
+import { hasKubectl, readManifests, renderOverlay } from '../support/kustomize.ts'
 import {
   controlToken,
   deploymentLabels,
   folder,
   inputOf,
   only,
+  readMonitor,
   readOverlay,
   role,
   root,
@@ -31,7 +32,7 @@ else test.skip('the overlays: kubectl 1.21 or newer renders them, and is not ins
 function describeOverlays(): void {
   describe.each(overlays)('overlay %s', (name) => {
     const overlay = readOverlay(name)
-    const { daemon, deployment: spec, manifests, monitor, pod, policy, settings } = overlay
+    const { daemon, deployment: spec, manifests, pod, policy, settings } = overlay
     const input = inputOf(overlay)
     const { config } = loadConfig(input)
     const labelsOfPod = Object.entries(spec.template.metadata.labels)
@@ -125,7 +126,7 @@ function describeOverlays(): void {
     })
 
     test('each selector finds the pod', () => {
-      for (const { matchLabels } of [spec.selector, monitor.selector, policy.podSelector]) {
+      for (const { matchLabels } of [spec.selector, readMonitor().selector, policy.podSelector]) {
         expect(labelsOfPod).toEqual(expect.arrayContaining(Object.entries(matchLabels)))
       }
     })
@@ -137,8 +138,9 @@ function describeOverlays(): void {
     })
 
     test('it is scraped under a job that the alert for a target that was never up knows', () => {
-      const [endpoint] = monitor.podMetricsEndpoints
-      expect(monitor.podMetricsEndpoints).toHaveLength(1)
+      const { namespaceSelector, podMetricsEndpoints } = readMonitor()
+      const [endpoint] = podMetricsEndpoints
+      expect([podMetricsEndpoints.length, namespaceSelector]).toEqual([1, { any: true }])
       // The rules look back by minutes.
       expect(endpoint).toMatchObject({ port: 'reconciler', path: '/metrics', interval: '30s' })
       const target = targetOf(overlay)
@@ -147,11 +149,16 @@ function describeOverlays(): void {
       const [, job = ''] = /up\{job=~"([^"]+)"\}/.exec(alerts) ?? []
       expect(target['job']).toMatch(new RegExp(`^(?:${job})$`))
     })
+  })
 
-    test('it brings the rules of config/prometheus', () => {
-      const rules: unknown = parse(readFileSync(join(root, 'config/prometheus/alerts.yaml'), 'utf8'))
-      expect(only(manifests, 'PrometheusRule')['spec']).toEqual(rules)
-    })
+  test('monitoring brings the rules of config/prometheus, once for all overlays', () => {
+    const rules: unknown = parse(readFileSync(join(root, 'config/prometheus/alerts.yaml'), 'utf8'))
+    const manifests = renderOverlay(join(folder, 'monitoring'))
+    expect(manifests.flatMap(problemsOfManifest)).toEqual([])
+    expect(only(manifests, 'PrometheusRule')['spec']).toEqual(rules)
+    const kinds = [...overlays, 'issuers'].flatMap((name) => renderOverlay(join(folder, name)).map(({ kind }) => kind))
+    expect(kinds).not.toContain('PrometheusRule')
+    expect(kinds).not.toContain('PodMonitor')
   })
 
   describe('overlay deployment', () => {
@@ -237,21 +244,22 @@ function describeOverlays(): void {
     })
   })
 
-  describe('two issuers in one namespace', () => {
-    const [eu, us] = [readOverlay('issuers/eu'), readOverlay('issuers/us')]
-    const both = [eu, us]
+  describe('three issuers in one namespace', () => {
+    const names = ['eu', 'uk', 'us'] as const
+    const issuers = names.map((name) => readOverlay(`issuers/${name}`))
 
-    test('the API takes each object, and no name is theirs both', () => {
-      const manifests = both.flatMap((issuer) => issuer.manifests)
+    test('the API takes each object, and no two have the same name', () => {
+      const manifests = renderOverlay(join(folder, 'issuers'))
+      expect(manifests).toHaveLength(issuers.reduce((sum, issuer) => sum + issuer.manifests.length, 0))
       expect(manifests.flatMap(problemsOfManifest)).toEqual([])
       expect(new Set(manifests.map(({ metadata }) => metadata.namespace)).size).toBe(1)
       expect(new Set(manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).size).toBe(manifests.length)
     })
 
     test('each selector finds the pods of its issuer alone', () => {
-      for (const { deployment: spec, monitor, policy } of both) {
-        for (const { matchLabels } of [spec.selector, monitor.selector, policy.podSelector]) {
-          const found = both.filter(({ deployment: { template } }) =>
+      for (const { deployment: spec, policy } of issuers) {
+        for (const { matchLabels } of [spec.selector, policy.podSelector]) {
+          const found = issuers.filter(({ deployment: { template } }) =>
             Object.entries(matchLabels).every(([label, value]) => template.metadata.labels[label] === value),
           )
           expect(found.map(({ deployment: other }) => other)).toEqual([spec])
@@ -260,16 +268,15 @@ function describeOverlays(): void {
     })
 
     test('each has a configuration, a Secret, a scrape job and a Lease of its own', () => {
-      const secrets = both.map(({ pod }) => pod.volumes.flatMap(({ secret: mounted }) => mounted?.secretName ?? []))
-      expect(secrets).toEqual([['webhook-reconciler-eu'], ['webhook-reconciler-us']])
-      expect(both.map(targetOf).map(({ job }) => job)).toEqual([
-        'webhooks/webhook-reconciler-eu',
-        'webhooks/webhook-reconciler-us',
-      ])
-      const [first, second] = both.map((issuer) => loadConfig(inputOf(issuer)).config)
-      expect(first?.platform.baseUrl).not.toBe(second?.platform.baseUrl)
-      expect(second?.leaderElection).toMatchObject({ kind: 'kubernetes', leaseName: 'webhook-reconciler-us' })
-      const [own] = role.parse(only(us.manifests, 'Role')).rules
+      const secrets = issuers.map(({ pod }) => pod.volumes.flatMap(({ secret: mounted }) => mounted?.secretName ?? []))
+      expect(secrets).toEqual(names.map((name) => [`webhook-reconciler-${name}`]))
+      expect(issuers.map(targetOf).map(({ job }) => job)).toEqual(
+        names.map((name) => `webhooks/webhook-reconciler-${name}`),
+      )
+      const configs = issuers.map((issuer) => loadConfig(inputOf(issuer)).config)
+      expect(new Set(configs.map(({ platform }) => platform.baseUrl)).size).toBe(3)
+      expect(configs[2]?.leaderElection).toMatchObject({ kind: 'kubernetes', leaseName: 'webhook-reconciler-us' })
+      const [own] = role.parse(only(issuers[2]?.manifests ?? [], 'Role')).rules
       expect(own?.resourceNames).toEqual(['webhook-reconciler-us'])
     })
   })

@@ -78,6 +78,7 @@ const networkPolicy = z.object({
 })
 const podMonitor = z.object({
   spec: z.object({
+    namespaceSelector: z.unknown(),
     selector,
     podMetricsEndpoints: z.array(
       z.object({
@@ -104,8 +105,11 @@ export interface Overlay {
   daemon: z.output<typeof container>
   settings: z.output<typeof configMap>
   policy: z.output<typeof networkPolicy>['spec']
-  monitor: z.output<typeof podMonitor>['spec']
 }
+
+/** What scrapes the pods of all overlays, applied once in a cluster. */
+export const readMonitor = (): z.output<typeof podMonitor>['spec'] =>
+  podMonitor.parse(only(renderOverlay(join(folder, 'monitoring')), 'PodMonitor')).spec
 
 /** Labels of a Deployment's pods; the daemon's container may be missing in it. */
 export function deploymentLabels(manifest: Manifest | undefined): Record<string, string> {
@@ -132,7 +136,6 @@ export function readOverlay(name: string): Overlay {
     daemon,
     settings: configMap.parse(only(manifests, 'ConfigMap')),
     policy: networkPolicy.parse(only(manifests, 'NetworkPolicy')).spec,
-    monitor: podMonitor.parse(only(manifests, 'PodMonitor')).spec,
   }
 }
 
@@ -159,7 +162,7 @@ export function inputOf({ daemon, settings }: Overlay): ConfigInput {
 }
 
 /** The labels with which Prometheus stores what it scrapes from the pod. */
-export function targetOf({ deployment: spec, monitor }: Overlay): Record<string, string> {
+export function targetOf({ deployment: spec }: Overlay): Record<string, string> {
   const found = {
     __meta_kubernetes_namespace: 'webhooks',
     __meta_kubernetes_pod_name: 'pod-1',
@@ -167,7 +170,7 @@ export function targetOf({ deployment: spec, monitor }: Overlay): Record<string,
       spec.template.metadata.labels['webhook-reconciler/instance'],
   }
   return Object.fromEntries(
-    (monitor.podMetricsEndpoints[0]?.relabelings ?? []).map(({ replacement, separator, sourceLabels, targetLabel }) => [
+    (readMonitor().podMetricsEndpoints[0]?.relabelings ?? []).map(({ replacement, separator, sourceLabels, targetLabel }) => [
       targetLabel,
       replacement.replace('$1', sourceLabels.map((label) => Reflect.get(found, label) as string).join(separator)),
     ]),

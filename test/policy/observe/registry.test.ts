@@ -105,7 +105,7 @@ describe('names and labels', () => {
       platform_time_offset_seconds: [],
       unreadable_records_total: [],
       unexpected_records_total: ['kind'],
-      build_info: ['version', 'node_version'],
+      build_info: ['instance_name', 'version', 'node_version'],
       recovery_target_seconds: [],
       throttled_until_timestamp_seconds: [],
       log_messages_total: ['level'],
