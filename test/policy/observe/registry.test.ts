@@ -190,7 +190,7 @@ describe('writing', () => {
   })
 
   test('a version with odd characters is still one line', async () => {
-    const build = { version: '1.0.0-"x"\n\\', node_version: 'v26' }
+    const build = { instance_name: 'a', version: '1.0.0-"x"\n\\', node_version: 'v26' }
     const metrics = createMetrics({ processMetrics: false, build })
     expect([...(await familyOf(metrics, 'build_info')).samples.values()]).toEqual([1])
   })
