@@ -170,9 +170,11 @@ export function targetOf({ deployment: spec }: Overlay): Record<string, string> 
       spec.template.metadata.labels['webhook-reconciler/instance'],
   }
   return Object.fromEntries(
-    (readMonitor().podMetricsEndpoints[0]?.relabelings ?? []).map(({ replacement, separator, sourceLabels, targetLabel }) => [
-      targetLabel,
-      replacement.replace('$1', sourceLabels.map((label) => Reflect.get(found, label) as string).join(separator)),
-    ]),
+    (readMonitor().podMetricsEndpoints[0]?.relabelings ?? []).map(
+      ({ replacement, separator, sourceLabels, targetLabel }) => [
+        targetLabel,
+        replacement.replace('$1', sourceLabels.map((label) => Reflect.get(found, label) as string).join(separator)),
+      ],
+    ),
   )
 }
