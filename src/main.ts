@@ -1,5 +1,5 @@
 // The program: passes streams, environment and signals to the command line, and ends with its exit code after all output is written.
-import { closeSync, createReadStream, openSync, writeSync } from 'node:fs'
+import { closeSync, createReadStream, openSync, statSync, writeSync } from 'node:fs'
 import { hostname, totalmem } from 'node:os'
 import packageJson from '../package.json' with { type: 'json' }
 import type { Io, Output } from './cli/io.ts'
@@ -147,6 +147,7 @@ async function start(): Promise<void> {
     random: systemRandom,
     readFile: readSmallText,
     openInput: (path) => (path === '-' ? process.stdin : createReadStream(path)),
+    writtenAt: (path) => (path === '-' ? undefined : statSync(path).mtimeMs),
     openOutput,
     // stderr first: the first look at stdin opens it, which takes 7 ms.
     ask: process.stderr.isTTY && process.stdin.isTTY ? ask : undefined,

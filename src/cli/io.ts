@@ -28,6 +28,8 @@ export interface Io {
   readFile: (path: string) => string
   /** A file's bytes as they come, `-` for standard input; rejects as node:fs does. */
   openInput: (path: string) => AsyncIterable<Uint8Array>
+  /** When a file was last written, epoch ms; undefined for `-`; throws as node:fs does. */
+  writtenAt: (path: string) => number | undefined
   /** A new file, or an old one that is emptied; throws as node:fs does. */
   openOutput: (path: string) => Output & { close(): void }
   /**

@@ -1,5 +1,5 @@
 // `compare`: the platform's records of a span against what the receiver has processed.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -32,11 +32,12 @@ async function compare(
   sandbox: Sandbox,
   lines: readonly string[] | string,
   flags: readonly string[] = [],
-  options: CommandOptions = {},
+  { writtenAt, ...options }: CommandOptions & { writtenAt?: number } = {},
 ): Promise<Ran> {
   const folder = mkdtempSync(join(tmpdir(), 'compare-'))
   const file = join(folder, 'ledger')
   writeFileSync(file, typeof lines === 'string' ? lines : lines.map((line) => `${line}\n`).join(''))
+  if (writtenAt !== undefined) utimesSync(file, writtenAt / 1000, writtenAt / 1000)
   try {
     const given = options.input === undefined ? file : '-'
     const args = ['compare', '--since', '2d', '--rate', '1000', ...flags, given]
@@ -186,6 +187,17 @@ describe('compare', () => {
     sandbox.addWebhook({ ...event, requestPayload: { ...payload, data: {} } })
     const report = await reportOf(sandbox, [`account-activated,${missing}`])
     expect(report).toMatchObject({ equal: false, delivered: 2, severalEvents: 1, withoutKey: 1, exitCode: 1 })
+  })
+
+  test('what was delivered after the file was written is not called lost', async () => {
+    await using sandbox = await startPlatform()
+    const event = { eventInstant: day.from + hour, status: 'successful', subscriptionId: missing }
+    const writtenAt = systemClock.now() - 2 * hour
+    const lost = sandbox.addWebhook({ ...event, lastAttempt: writtenAt - hour })
+    sandbox.addWebhook({ ...event, lastAttempt: writtenAt + hour })
+    const report = await reportOf(sandbox, [], [], { writtenAt })
+    expect(report).toMatchObject({ notProcessed: { total: 1 }, processing: 1, equal: false })
+    expect(report.notProcessed.list.map(({ webhookId }) => webhookId)).toEqual([lost])
   })
 
   test('--type narrows both sides, --output takes what stdout would get', async () => {

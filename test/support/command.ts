@@ -1,5 +1,5 @@
 // Runs one command line in this process, with streams, environment, terminal and signal of its own.
-import { appendFileSync, createReadStream, writeFileSync } from 'node:fs'
+import { appendFileSync, createReadStream, statSync, writeFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { main } from '../../src/cli/program.ts'
 import { systemClock, systemRandom } from '../../src/runtime/clock.ts'
@@ -71,6 +71,7 @@ export async function runCommand(args: readonly string[], options: CommandOption
     memoryLimit: options.memoryLimit,
     readFile: readSmallText,
     openInput: (path) => (path === '-' ? (options.input ?? Readable.from([])) : createReadStream(path)),
+    writtenAt: (path) => (path === '-' ? undefined : statSync(path).mtimeMs),
     openOutput(path) {
       writeFileSync(path, '')
       return { write: (text) => appendFileSync(path, text), close: () => undefined }

@@ -49,6 +49,7 @@ async function run(
     random: systemRandom,
     readFile,
     openInput: () => Readable.from([]),
+    writtenAt: () => undefined,
     openOutput: () => ({ write: () => true, close: () => undefined }),
     signal: new AbortController().signal,
     onOutputLost: () => undefined,

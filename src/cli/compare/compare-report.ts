@@ -42,6 +42,7 @@ export interface CompareReport {
   notProcessed: { total: number; list: CompareRecord[] }
   /** Failed records, by decision; `processed`: so many of them the receiver has processed without answering 2xx. */
   failed: { total: number; processed: number; byDecision: Counts }
+  /** Under way on the platform, or delivered after the file was written: compare again later. */
   processing: number
   /** Keys of the file that the platform does not have in this span. */
   unknown: number

@@ -46,6 +46,8 @@ interface Comparison {
   types: readonly string[] | undefined
   subscriptions: readonly string[] | undefined
   table: KeyTable
+  /** When the file was written, epoch ms: what was delivered later may be missing in it. */
+  writtenAt: number
   daemon: AskedDaemon
   /** Takes each difference. */
   differ: (record: CompareRecord) => Promise<void>
@@ -62,15 +64,26 @@ async function* fileKeys(
       if (kind !== 'entity' || (types?.includes(parts[0] ?? '') ?? true)) yield keyOf(parts)
     }
   } catch (error) {
-    if (error instanceof Error && 'syscall' in error && 'code' in error)
-      throw new UsageError(`${file} can't be read: ${String(error.code)}`)
-    throw error
+    throw asUsage(file, error)
   }
+}
+
+function writtenAtOf(file: string, io: Io): number | undefined {
+  try {
+    return io.writtenAt(file)
+  } catch (error) {
+    throw asUsage(file, error)
+  }
+}
+
+function asUsage(file: string, error: unknown): unknown {
+  const isOfSystem = error instanceof Error && 'syscall' in error && 'code' in error
+  return isOfSystem ? new UsageError(`${file} can't be read: ${String(error.code)}`) : error
 }
 
 /** Counts of the platform's records of the span, by what the file says of them. */
 async function compareRecords(comparison: Comparison): Promise<CompareReport> {
-  const { daemon, differ, from, kind, session, subscriptions, table, types, until } = comparison
+  const { daemon, differ, from, kind, session, subscriptions, table, types, until, writtenAt } = comparison
   const { clock, config, policy, progress, reconciler, stop, target } = session
   const started = clock.monotonic()
   const now = await learnTime(session)
@@ -121,7 +134,8 @@ async function compareRecords(comparison: Comparison): Promise<CompareReport> {
       ...{ lastAttempt: record.lastAttemptLocal === null ? null : asIso(entry.lastAt), attempts: record.attempts },
       responseStatusCode: record.responseStatusCode,
     }
-    if (record.status === 'successful') {
+    const isSettled = record.status === 'successful' && (isProcessed || entry.lastAt <= writtenAt)
+    if (isSettled) {
       if (isProcessed) report.delivered += 1
       else {
         const lost = { group: 'not-processed', ...shown } as const
@@ -218,9 +232,10 @@ export async function compareCommand(file: string, io: Io, options: CompareOptio
       const { type: types, subscription } = options
       const subscriptions = subscription?.map((id) => uuidOf(id, '--subscription'))
       const table = createKeyTable()
+      const writtenAt = writtenAtOf(file, io) ?? now
       for await (const key of fileKeys(file, { kind, types }, io)) table.addProcessed(key)
       const daemon = await askDaemon(session.config.server, io)
-      const comparison = { session, kind, from, until, types, subscriptions, table, daemon, differ }
+      const comparison = { session, kind, from, until, types, subscriptions, table, writtenAt, daemon, differ }
       const report = judge(await compareRecords(comparison))
       if (options.records === true && file !== '-' && report.unknown > 0) {
         for await (const key of fileKeys(file, { kind, types }, io)) {
