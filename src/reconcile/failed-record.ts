@@ -10,8 +10,8 @@ export interface PendingOutcome {
   ticket: Ticket
   /** When the PATCH was sent. */
   sentAt: number
-  /** The PATCH had no answer of the platform, which may have accepted it or not. */
-  lost: boolean
+  /** When the wait for an answer of the platform ended without one: it may have accepted the PATCH or not, as late as this. */
+  lostAt: number | undefined
   /** The record as it was listed before the PATCH. */
   baseline: Pick<WebhookRecord, 'attempts' | 'lastAttemptLocal'>
   /** When a check, or the PATCH's answer, first showed a new attempt as failed: the doubt (`doubtMsOf`) runs from here. */

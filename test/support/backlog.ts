@@ -201,7 +201,7 @@ export function awaitedOf(
   return {
     ticket: ticketOf(record),
     sentAt: patchedAt,
-    lost: false,
+    lostAt: undefined,
     baseline: { attempts: 1, lastAttemptLocal: testNow - dayMs },
     failedSince: undefined,
     checkAt: patchedAt + 500,

@@ -38,8 +38,9 @@ export function doubtMsOf({ firstCheck }: OutcomePolicy): number {
 }
 
 /**
- * A retry whose answer was lost is given up by a check after this time that shows the record unchanged: probably the platform
- * never accepted it. By default 2 min. One that is not shown, or is processing, waits until `giveUpAfter`.
+ * A retry whose answer was lost is given up by a check so long after the loss that shows the record unchanged: probably the
+ * platform never accepted it. By default 2 min. One that is not shown, or is processing, waits until `giveUpAfter`. Not from
+ * the PATCH on: that of a process that was suspended leaves when it resumes, just before its deadline ends it.
  */
 export function lostAfterMsOf({ giveUpAfter, probeTimeout }: OutcomePolicy): number {
   return Math.min(giveUpAfter, probeTimeout)
@@ -85,13 +86,13 @@ export function nextCheckAt(sentAt: number, askedAt: number, policy: OutcomePoli
 
 /** True when a check at `askedAt` without a final result is the last one. */
 export function isGivenUp(
-  { lost, sentAt }: Pick<PendingOutcome, 'lost' | 'sentAt'>,
+  { lostAt, sentAt }: Pick<PendingOutcome, 'lostAt' | 'sentAt'>,
   evidence: Evidence | undefined,
   askedAt: number,
   policy: OutcomePolicy,
 ): boolean {
-  const elapsed = askedAt - sentAt
-  const wasNotTaken = lost && evidence === 'unchanged' && elapsed >= lostAfterMsOf(policy)
+  const elapsed = askedAt - (lostAt ?? sentAt)
+  const wasNotTaken = lostAt !== undefined && evidence === 'unchanged' && elapsed >= lostAfterMsOf(policy)
   return wasNotTaken || elapsed >= policy.giveUpAfter
 }
 

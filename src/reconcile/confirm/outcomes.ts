@@ -122,7 +122,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const { awaiting } = record
     if (awaiting === undefined) return
     const { monotonic, seenAt } = check
-    const timeOffsetMs = shown && !awaiting.lost ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
+    const timeOffsetMs =
+      shown && awaiting.lostAt === undefined ? timeOffsetOf(record, shown, { seenAt, zone }) : undefined
     record.awaiting = undefined
     backlog.touch(record)
     pending.delete(record)
@@ -188,7 +189,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       record.awaiting = {
         ticket,
         sentAt: monotonic,
-        lost: false,
+        lostAt: undefined,
         baseline: { attempts, lastAttemptLocal },
         failedSince: undefined,
         checkAt: monotonic + plannedMs,
@@ -215,7 +216,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         if (answer.found === 'successful') backlog.release(record)
         return
       }
-      awaiting.lost = answer.lost === true
+      if (answer.lost) awaiting.lostAt = monotonic
       pending.add(record)
       const { checkAt } = awaiting
       if (answer.record !== undefined) {

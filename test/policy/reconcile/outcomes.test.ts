@@ -106,9 +106,9 @@ test.each([hourMs, -hourMs])(
 )
 
 test.each([
-  ['lost, as it was', lost, {}, lostAfterMs],
-  ['lost, not shown', lost, undefined, policy.giveUpAfter],
-  ['lost, being delivered', lost, { status: 'processing' }, policy.giveUpAfter],
+  ['lost 100 ms later, as it was', lost, {}, 100 + lostAfterMs],
+  ['lost 100 ms later, not shown', lost, undefined, 100 + policy.giveUpAfter],
+  ['lost 100 ms later, being delivered', lost, { status: 'processing' }, 100 + policy.giveUpAfter],
   ['accepted, as it was', () => accepted(), {}, policy.giveUpAfter],
 ] as const)('%s: given up by the first check after its time', (_, answer, fields, afterMs) => {
   const { backlog, outcomes, record } = patched(answer)
