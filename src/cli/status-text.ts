@@ -41,7 +41,7 @@ function numbers(status: StatusDocument): [string, string][] {
     ['done', doneOf(status).join(': ')],
     [
       'retries',
-      `${count(inFlight)} in flight, ${count(awaiting)} without an outcome, ${count(rate.callsPerSecond)} calls/s`,
+      `${count(inFlight)} in flight, ${count(awaiting)} without an outcome, at most ${count(rate.callsPerSecond)} calls/s`,
     ],
     ['last full sweep', lastFullSweep === null ? 'none yet' : fromNow(lastFullSweep, now)],
     ['next tick', nextTick === null ? 'none' : fromNow(nextTick, now)],

@@ -36,10 +36,23 @@ function failingText(
   return isAll ? `The receiver is failing (${codes}) for ${subscriptions}` : `${subscriptions} are failing (${codes})`
 }
 
+const credentials = 'It refuses who calls: compare credentials, certificates and filters.'
+const address = 'It has nothing at the address of the subscription.'
+
+/** What an answer says of a receiver that gives it to nearly all. */
+const meaningOf: Readonly<Partial<Record<string, string>>> = {
+  null: 'It cannot be reached, or takes too long.',
+  401: credentials,
+  403: credentials,
+  404: address,
+  410: address,
+}
+
 function circuitReason({ advice, runbook }: GateStatus, status: StatusFacts): NoticeReason {
   const { circuits, now } = status
-  const open = circuits.list.filter(({ pausesForSeconds }) => pausesForSeconds > 0)
-  if (open.length === 0) {
+  // The limit of a half-open circuit grows as soon as one has arrived.
+  const failing = circuits.list.filter(({ limit }) => limit <= 1)
+  if (failing.length === 0) {
     return {
       level: 'working',
       text: 'The receiver is recovering: retries speed up as deliveries arrive.',
@@ -50,16 +63,20 @@ function circuitReason({ advice, runbook }: GateStatus, status: StatusFacts): No
   const sum = (of: (circuit: CircuitStatus) => number): number => circuits.list.reduce((all, one) => all + of(one), 0)
   const failedAgain = sum((circuit) => circuit.failedAgain)
   const since = new Date(Math.min(...circuits.list.map((circuit) => circuit.openSince.getTime())))
-  const probe = Math.min(...open.map(({ pausesForSeconds }) => pausesForSeconds))
+  const probe = Math.min(...failing.map(({ pausesForSeconds }) => pausesForSeconds))
+  const [meaning, ...others] = new Set(failing.map((circuit) => meaningOf[String(circuit.responseStatusCode)]))
   return {
     level: describeGate('circuit').level,
     text: `${failingText(circuits.list, status)}: ${counted(circuits.deliveries, 'delivery waits', 'deliveries wait')}.`,
-    detail:
+    detail: [
+      ...(meaning === undefined || others.length > 0 ? [] : [meaning]),
       `${count(failedAgain)} of ${counted(
-        sum((circuit) => circuit.judged),
+        sum(({ judged }) => judged),
         'retry',
         'retries',
-      )} failed again, ` + `since ${clockTime(since, now)} UTC. A probe goes out in ${span(probe * 1000 + 999)}.`,
+      )} failed again, since ${clockTime(since, now)} UTC.`,
+      probe === 0 ? 'A probe is under way.' : `A probe goes out in ${span(probe * 1000 + 999)}.`,
+    ].join(' '),
     advice,
     runbook,
   }

@@ -283,7 +283,7 @@ waiting  Retries are paused by an operator. 5 deliveries are missing.
 missing          5 (3 blocked, 2 exhausted)
 recovering       13 a minute
 done             in 5 min: about 12:05, when the last backoff ends, without exhausted ones
-retries          0 in flight, 0 without an outcome, 20 calls/s
+retries          0 in flight, 0 without an outcome, at most 20 calls/s
 last full sweep  30 s ago
 next tick        in 25 s
 

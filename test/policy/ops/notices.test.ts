@@ -34,7 +34,11 @@ function both(first: Partial<StatusState>, second: Partial<StatusState>): Partia
 describe('the headline', () => {
   const endless = { circuit: 10, refused: 0 }
   const open = { ...shut('circuit'), circuits: [aCircuit()], endless }
-  const halfOpen = { ...shut('circuit'), circuits: [aCircuit({ state: 'half-open', pausesForMs: 0 })], endless }
+  const halfOpen = {
+    ...shut('circuit'),
+    circuits: [aCircuit({ state: 'half-open', limit: 2, pausesForMs: 0 })],
+    endless,
+  }
   const gates: Record<Gate, [Partial<StatusState>, StatusSummary['level'], text?: string]> = {
     disabled: [shut('disabled'), 'waiting'],
     'not-leader': [shut('not-leader', incidentNow), 'waiting'],
@@ -268,6 +272,15 @@ describe('notices', () => {
         circuits: [aCircuit(), aCircuit({ subscriptionId: 'two', pausesForMs: 2 * minuteMs })],
       },
       / 20 of 20 retries failed again, since 11:59:00 UTC\. A probe goes out in 30 s\.$/,
+    ],
+    [
+      'a probe under way, and what a 401 means',
+      {
+        failed: blocked,
+        ...shut('circuit'),
+        circuits: [aCircuit({ state: 'half-open', pausesForMs: 0, responseStatusCode: 401 })],
+      },
+      / It refuses who calls: .* 10 of 10 retries .* A probe is under way\.$/,
     ],
     [
       'a refused permission, and that listing works',
