@@ -1,7 +1,6 @@
 // The registry: every metric is there from the start, named as Prometheus wants it, with labels that can't grow.
 import { aStatusState } from '../../support/status.ts'
 import { describe, expect, test } from 'vitest'
-import { countedLevels } from '../../../src/observe/log/log.ts'
 import { processMetricNames } from '../../../src/observe/process-metrics.ts'
 import { createMetrics, type Metrics } from '../../../src/observe/registry.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../../src/observe/metrics.ts'
@@ -72,68 +71,6 @@ describe('names and labels', () => {
     // 4 operations with 15 reasons are the most.
     expect(combinations(definition)).toBeLessThanOrEqual(60)
   })
-
-  test('are those of the contract', () => {
-    const contract = {
-      sweeps_total: ['kind', 'result'],
-      sweep_duration_seconds: ['kind'],
-      last_complete_sweep_timestamp_seconds: [],
-      failed_webhooks: ['decision'],
-      failed_webhooks_beyond_window: [],
-      oldest_failed_event_timestamp_seconds: [],
-      retries_total: ['result'],
-      platform_requests_total: ['operation', 'reason'],
-      platform_request_duration_seconds: ['operation'],
-      platform_request_rate_limit: [],
-      access_token_expiry_timestamp_seconds: [],
-      access_token_refreshes_total: ['result'],
-      client_certificate_expiry_timestamp_seconds: [],
-      retries_in_flight: [],
-      consecutive_retries_not_accepted: [],
-      outcomes_total: ['outcome'],
-      awaiting_webhooks: [],
-      recovery_duration_seconds: [],
-      retry_to_outcome_seconds: [],
-      stuck_processing_webhooks: [],
-      expiring_webhooks: ['decision'],
-      expired_webhooks_total: [],
-      circuits: ['state'],
-      circuit_transitions_total: ['to'],
-      receiver_up: [],
-      paused: [],
-      clock_skew_seconds: ['origin'],
-      platform_time_offset_seconds: [],
-      unreadable_records_total: [],
-      unexpected_records_total: ['kind'],
-      build_info: ['instance_name', 'version', 'node_version'],
-      recovery_target_seconds: [],
-      throttled_until_timestamp_seconds: [],
-      log_messages_total: ['level'],
-      log_lines_dropped_total: [],
-      progress_due_timestamp_seconds: [],
-      last_incomplete_sweep_timestamp_seconds: [],
-      key_reload_successful: [],
-      estimated_drain_seconds: [],
-    }
-    const labels = definitions.map(([name, definition]) => [name, Object.keys(definition.labels ?? {})])
-    expect(Object.fromEntries(labels)).toMatchObject(contract)
-  })
-
-  test.each([
-    ['sweeps_total', ['full', 'recent', 'complete', 'incomplete', 'failed']],
-    ['access_token_refreshes_total', ['success', 'transient', 'rejected']],
-    ['clock_skew_seconds', ['auth', 'api']],
-    ['unexpected_records_total', ['time', 'status']],
-    ['outcomes_total', ['recovered', 'failed-again', 'unknown']],
-    ['platform_request_duration_seconds', ['token', 'list', 'retry', 'confirm']],
-    ['expiring_webhooks', ['due', 'backing-off', 'exhausted', 'blocked']],
-    ['circuits', ['closed', 'half-open', 'open']],
-    ['circuit_transitions_total', ['closed', 'half-open', 'open']],
-    ['log_messages_total', countedLevels],
-  ] as const)('%s has the values of the contract', (name, values) => {
-    const { labels = {} }: MetricDefinition = metricDefinitions[name]
-    expect(Object.values(labels).flat()).toEqual(values)
-  })
 })
 
 describe('histograms', () => {
@@ -176,26 +113,9 @@ describe('writing', () => {
     }
   })
 
-  test('what is left out until it is set', async () => {
-    const metrics = createMetrics({ processMetrics: false })
-    metrics.show(aStatusState({ certificateExpiresAt: 1_768_478_400_000 }))
-    const { samples } = await familyOf(metrics, 'client_certificate_expiry_timestamp_seconds')
-    expect([...samples.values()]).toEqual([1_768_478_400])
-  })
-
-  test('what is left out until it is set is there as 0 too', async () => {
-    const metrics = createMetrics({ processMetrics: false })
-    metrics.show(aStatusState({ receiver: { up: false } }))
-    expect([...(await familyOf(metrics, 'receiver_up')).samples.values()]).toEqual([0])
-  })
-
   test('a version with odd characters is still one line', async () => {
     const build = { instance_name: 'a', version: '1.0.0-"x"\n\\', node_version: 'v26' }
     const metrics = createMetrics({ processMetrics: false, build })
     expect([...(await familyOf(metrics, 'build_info')).samples.values()]).toEqual([1])
-  })
-
-  test('the content type is that of the text format', () => {
-    expect(createMetrics({ processMetrics: false }).contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
   })
 })
