@@ -88,14 +88,13 @@ async function checkUnbroken(tree: Tree, wanted: readonly Layer[]): Promise<void
 }
 
 async function tryAll(mutants: readonly Mutant[], wanted: readonly Layer[]): Promise<Trial[]> {
-  await using copies = new AsyncDisposableStack()
   const trials: Trial[] = []
   const ahead = mutants.values()
   async function work(tree: Tree): Promise<void> {
     for (const mutant of ahead) trials.push(await tryMutant(tree, mutant, wanted))
   }
   const trees: Tree[] = []
-  for (let made = 0; made < Number(values.workers); made += 1) trees.push(copies.use(await copyTree(root)))
+  for (let made = 0; made < Number(values.workers); made += 1) trees.push(await copyTree(root))
   const [first] = trees
   if (first !== undefined) await checkUnbroken(first, wanted)
   await Promise.all(trees.map(work))
@@ -127,6 +126,8 @@ function report(trials: readonly Trial[], wanted: readonly Layer[]): void {
 }
 
 async function main(): Promise<void> {
+  // What runs, and the copies, go on exit.
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130))
   if (values.help) {
     print(usage)
     return

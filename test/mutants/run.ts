@@ -1,6 +1,7 @@
 // Runs the tests of one layer on a copy of the repository, in a process of its own.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { rmSync } from 'node:fs'
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
@@ -8,23 +9,27 @@ import { mutated, type Mutant } from './mutant.ts'
 
 export interface Layer {
   name: string
-  /** Folders of test/. */
-  folders: readonly string[]
+  /** Folder of test/. */
+  folder: string
   /** A run of this many seconds hangs: five times what it takes on two busy cores. */
   timeoutSeconds: number
-  /** True where real sockets and processes take part: all its tests run, and a failure counts when it comes again. */
+  /** True where real sockets and processes take part: a failure counts when it comes again. */
   isReal: boolean
+  /** True where the tests start the program, so that what they import says nothing: all of them run for each mutant. */
+  startsProgram: boolean
 }
 
-/** Cheapest first. The first three run only the files that import the broken source, directly or not. */
+/** Cheapest first. */
 export const layers: readonly Layer[] = [
-  { name: 'unit', folders: ['policy'], timeoutSeconds: 180, isReal: false },
-  { name: 'daemon', folders: ['daemon'], timeoutSeconds: 120, isReal: false },
-  { name: 'simulation', folders: ['simulation'], timeoutSeconds: 240, isReal: false },
-  { name: 'boundary', folders: ['contract', 'wire', 'process'], timeoutSeconds: 1200, isReal: true },
+  { name: 'unit', folder: 'policy', timeoutSeconds: 180, isReal: false, startsProgram: false },
+  { name: 'daemon', folder: 'daemon', timeoutSeconds: 120, isReal: false, startsProgram: false },
+  { name: 'simulation', folder: 'simulation', timeoutSeconds: 240, isReal: false, startsProgram: false },
+  { name: 'wire', folder: 'wire', timeoutSeconds: 600, isReal: true, startsProgram: false },
+  { name: 'contract', folder: 'contract', timeoutSeconds: 400, isReal: true, startsProgram: false },
+  { name: 'process', folder: 'process', timeoutSeconds: 600, isReal: true, startsProgram: true },
 ]
 
-export interface Tree extends AsyncDisposable {
+export interface Tree {
   /** Breaks the copy. Resolves to what mends it. */
   apply(mutant: Mutant): Promise<() => Promise<void>>
   /** What the tests of a layer say of the copy as it is: undefined when they pass, else what failed. */
@@ -87,9 +92,13 @@ function firstFailure({ testResults }: TestReport, folder: string): Failure | un
   return { file, what: `${file}: ${test?.fullName ?? ''}: ${said.slice(0, 200)}` }
 }
 
-/** Copies the checkout at `root`, which is only read. */
+/** Copies the checkout at `root`, which is only read. The copy goes when this process exits. */
 export async function copyTree(root: string): Promise<Tree> {
   const folder = await mkdtemp(join(tmpdir(), 'mutants-'))
+  const remove = (): void => {
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+  process.once('exit', remove)
   const filter = (path: string): boolean => !leftOut.has(relative(root, path).split('/')[0] ?? '')
   await cp(root, folder, { recursive: true, filter })
   // Packages stay where they are: no test writes there, and the runner's cache is sent elsewhere.
@@ -121,25 +130,16 @@ export async function copyTree(root: string): Promise<Tree> {
       await writeFile(path, mutated(source, mutant))
       return () => writeFile(path, source)
     },
-    async failureIn(layer, { file, patience }) {
-      const timeoutMs = layer.timeoutSeconds * 1000 * patience
-      const folders = layer.folders.map((name) => `test/${name}/`)
-      if (!layer.isReal && file !== undefined) {
-        const others = ['repository', ...layers.flatMap(({ folders: names }) => names)].filter(
-          (name) => !layer.folders.includes(name),
-        )
-        const excluded = others.map((name) => `--exclude=test/${name}/**`)
-        const failure = await run(
-          ['related', `src/${file}`, '--run', '--config=vitest.fast.config.ts', '--bail=1', ...excluded],
-          timeoutMs,
-        )
-        return failure?.what
-      }
-      const config = layer.isReal ? 'vitest.config.ts' : 'vitest.fast.config.ts'
-      const first = await run(['run', `--config=${config}`, '--bail=1', ...folders], timeoutMs)
-      if (first === undefined || !layer.isReal || first.file === '') return first?.what
-      return (await run(['run', `--config=${config}`, first.file], timeoutMs))?.what
+    async failureIn({ folder: tests, isReal, startsProgram, timeoutSeconds }, { file, patience }) {
+      const timeoutMs = timeoutSeconds * 1000 * patience
+      const config = `--config=${isReal ? 'vitest.config.ts' : 'vitest.fast.config.ts'}`
+      const wanted =
+        file === undefined || startsProgram
+          ? ['run', `test/${tests}/`]
+          : ['related', `src/${file}`, '--run', `--exclude=test/!(${tests})/**`]
+      const first = await run([...wanted, config, '--bail=1'], timeoutMs)
+      if (first === undefined || !isReal || first.file === '') return first?.what
+      return (await run(['run', config, first.file], timeoutMs))?.what
     },
-    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true, maxRetries: 5 }),
   }
 }
