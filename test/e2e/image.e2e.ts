@@ -1,13 +1,14 @@
 // The container image, built for real by buildah and run as a container runtime does: PID 1, its own user, nothing writable.
 import { lstatSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { startPlatform } from '../support/platform.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { buildImage, imageObstacle, type Image, type RunningImage } from '../support/image.ts'
 import { testKeys } from '../support/keys.ts'
 import { get } from '../support/process.ts'
+import { describeWith } from '../support/needs.ts'
 
 const repository = join(import.meta.dirname, '../..')
 const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { version: string }
@@ -35,7 +36,7 @@ function statusLine(pid: number, name: string): string {
   return new RegExp(`^${name}:\\s+(.*)$`, 'm').exec(text)?.[1] ?? ''
 }
 
-describe.skipIf(obstacle !== undefined)('image', () => {
+describeWith(obstacle, 'image', () => {
   let image: Image
   const entry = (...words: string[]): string[] => [...image.config.Entrypoint, ...words]
 
@@ -165,7 +166,7 @@ describe.skipIf(obstacle !== undefined)('image', () => {
   })
 })
 
-describe.skipIf(obstacle !== undefined)('other targets', () => {
+describeWith(obstacle, 'other targets', () => {
   test.each([
     { target: 'debug', words: ['sh', '-c', 'webhook-reconciler --version'], shows: version },
     { target: 'sandbox', words: ['node', '/app/sandbox/main.ts', '--help'], shows: '--config' },

@@ -14,6 +14,7 @@ import { testKeys } from '../support/keys.ts'
 import { startLocalDaemon } from '../support/local-daemon.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { makeFolder, runProgram, startDaemon, startProgram } from '../support/process.ts'
+import { describeWith } from '../support/needs.ts'
 
 const repository = join(import.meta.dirname, '../..')
 const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { version: string }
@@ -207,7 +208,7 @@ function oldNode(): string | undefined {
     })
 }
 
-describe.skipIf(oldNode() === undefined)('on an older Node', () => {
+describeWith(oldNode() === undefined ? 'no Node older than 26 is on PATH' : undefined, 'on an older Node', () => {
   test('the program says which one it needs, and ends with 78', async () => {
     for (const words of [['run'], ['--help'], []]) {
       const ended = await runProgram(words, { node: oldNode() ?? '' })

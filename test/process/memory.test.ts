@@ -1,10 +1,11 @@
 // The program's memory: what it does not load, and a container's limit (a cgroup of its own, which only root can make).
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { findHierarchy, makeCgroup } from '../support/cgroup.ts'
 import { startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 import { mainScript, makeFolder, startDaemon, startProgram } from '../support/process.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
+import { describeWith } from '../support/needs.ts'
 
 const hierarchy = findHierarchy()
 
@@ -25,7 +26,7 @@ test("a daemon at work loads neither Node's own copy of undici, which takes 13 M
   expect(await daemon.ended()).toMatchObject({ code: 0, stderr: '[]' })
 })
 
-describe.skipIf(hierarchy === undefined)('run in a cgroup', () => {
+describeWith(hierarchy === undefined ? 'only root can make a cgroup' : undefined, 'run in a cgroup', () => {
   test.each([
     [112, { limitMiB: 112, maxRecords: 20_000 }],
     [512, undefined],

@@ -6,6 +6,7 @@ import { runCommand } from '../support/command.ts'
 import { createGate } from '../support/gate.ts'
 import { seedDue, startPlatform } from '../support/platform.ts'
 import { mainScript, within } from '../support/process.ts'
+import { describeWith } from '../support/needs.ts'
 
 interface Session {
   /** Types into the terminal. */
@@ -47,9 +48,9 @@ function linesOf(screen: string): string[] {
     .map((line) => line.replaceAll(/\u001b\[\d*m/g, ''))
 }
 
-const hasScript = spawnSync('script', ['--version']).status === 0
+const noTerminal = spawnSync('script', ['--version']).status === 0 ? undefined : 'script of util-linux is not installed'
 
-describe.skipIf(!hasScript)('on a terminal', () => {
+describeWith(noTerminal, 'on a terminal', () => {
   test.each([100, 80])('of %i columns plan of many causes is one screen of whole lines', async (columns) => {
     await using sandbox = await startPlatform()
     seedDue(sandbox, 400)

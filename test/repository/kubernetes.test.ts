@@ -23,11 +23,15 @@ import {
   secretKeys,
   targetOf,
 } from '../support/overlays.ts'
+import { describeWith } from '../support/needs.ts'
 
 const overlays = ['deployment', 'sidecar'] as const
 
-if (hasKubectl) describeOverlays()
-else test.skip('the overlays: kubectl 1.21 or newer renders them, and is not installed')
+describeWith(
+  hasKubectl ? undefined : 'kubectl 1.21 or newer is not installed',
+  'what kubectl renders',
+  describeOverlays,
+)
 
 function describeOverlays(): void {
   describe.each(overlays)('overlay %s', (name) => {
