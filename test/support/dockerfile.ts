@@ -40,14 +40,6 @@ export function parseDockerfile(text: string): Dockerfile {
   return { args, stages }
 }
 
-/** Sources and target of a COPY, and the stage that it copies from. */
-export function parseCopy(rest: string): { from: string | undefined; sources: string[]; target: string } {
-  const words = rest.split(/\s+/)
-  const from = words.find((word) => word.startsWith('--from='))?.slice('--from='.length)
-  const paths = words.filter((word) => !word.startsWith('--'))
-  return { from, sources: paths.slice(0, -1), target: paths.at(-1) ?? '' }
-}
-
 /** `KEY=value` pairs of an ENV or LABEL line; values may stand in double quotes. */
 export function parsePairs(rest: string): Record<string, string> {
   const pairs = Array.from(
@@ -55,12 +47,6 @@ export function parsePairs(rest: string): Record<string, string> {
     ([, key = '', quoted, bare]): [string, string] => [key, quoted ?? bare ?? ''],
   )
   return Object.fromEntries(pairs)
-}
-
-/** The words of an instruction in exec form; undefined when it is in shell form. */
-export function execForm(rest: string): string[] | undefined {
-  const json = /\[.*\]$/.exec(rest)?.[0]
-  return json === undefined ? undefined : (JSON.parse(json) as string[])
 }
 
 /** True for a path that .dockerignore lets in. Knows what this repository's file uses: `*` and exceptions of whole names. */
