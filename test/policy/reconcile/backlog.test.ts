@@ -38,13 +38,14 @@ describe('places of a full backlog', () => {
     expiring: { attempts: 2 },
   }
 
-  /** So many of a kind, the oldest first, of the subscription of that name: `open` in it for one whose circuit is open. */
-  type Group = [subscriptionId: string, kind: string, count: number]
-
-  /** How many of each group have a place, as all of them come at once; of a group, the oldest. */
-  function placesOf(groups: readonly Group[], maxRecords: number): number[] {
-    const all = groups.map(([subscriptionId, kind, count]) =>
-      Array.from({ length: count }, (_, index) => {
+  /**
+   * How many of each group have a place, as all of them come at once; of a group, the oldest. `a due 300`: a subscription (`open`
+   * in its name: its circuit is open), what its records are, and how many.
+   */
+  function placesOf(given: string, maxRecords: number): number[] {
+    const groups = given.split(', ').map((group) => group.split(' '))
+    const all = groups.map(([subscriptionId = '', kind = '', count]) =>
+      Array.from({ length: Number(count) }, (_, index) => {
         const oldest = now - ({ recent: hourMs / 2, expiring: 7 * dayMs - hourMs }[kind] ?? dayMs)
         const record = due({ eventLocal: oldest + index * 1000, subscriptionId, ...kinds[kind] })
         const awaiting = kind === 'awaiting' ? awaitedOf(record) : undefined
@@ -64,124 +65,25 @@ describe('places of a full backlog', () => {
     return all.map((group) => group.filter((record) => !left.has(record)).length)
   }
 
-  test.each<[string, Group[], number, number[]]>([
-    [
-      'two share fairly',
-      [
-        ['a', 'due', 300],
-        ['b', 'due', 300],
-      ],
-      200,
-      [100, 100],
-    ],
-    [
-      'none gets more than it has, and no place stays free',
-      [
-        ['a', 'due', 30],
-        ['b', 'due', 300],
-        ['c', 'due', 300],
-      ],
-      231,
-      [30, 100, 101],
-    ],
-    [
-      'of one subscription the newest hour has its own share',
-      [
-        ['a', 'due', 300],
-        ['a', 'recent', 300],
-      ],
-      200,
-      [100, 100],
-    ],
-    [
-      'fewer attempts go first',
-      [
-        ['a', 'tried', 300],
-        ['a', 'due', 150],
-      ],
-      200,
-      [50, 150],
-    ],
-    [
-      'but those that leave the window soon go before them',
-      [
-        ['a', 'expiring', 300],
-        ['a', 'due', 150],
-      ],
-      200,
-      [200, 0],
-    ],
-    [
-      'who backs off comes after all that can go now',
-      [
-        ['a', 'backingOff', 300],
-        ['b', 'due', 300],
-      ],
-      200,
-      [10, 190],
-    ],
-    [
-      'and exhausted ones get only what is left',
-      [
-        ['a', 'exhausted', 300],
-        ['a', 'backingOff', 50],
-        ['b', 'due', 100],
-      ],
-      200,
-      [50, 50, 100],
-    ],
-    [
-      'they do not have it from those that back off',
-      [
-        ['p', 'exhausted', 300],
-        ['q', 'backingOff', 300],
-        ['b', 'due', 50],
-      ],
-      200,
-      [0, 150, 50],
-    ],
-    [
-      'within a subscription, too, what can go now comes first',
-      [
-        ['a', 'backingOff', 300],
-        ['a', 'due', 100],
-      ],
-      200,
-      [100, 100],
-    ],
-    [
-      'an open circuit keeps ten of its records, enough for probes',
-      [
-        ['open', 'due', 300],
-        ['b', 'due', 300],
-      ],
-      200,
-      [10, 190],
-    ],
-    [
-      'and what nobody else can use',
-      [
-        ['open', 'due', 300],
-        ['b', 'due', 50],
-      ],
-      200,
-      [150, 50],
-    ],
+  test.each<[string, string, number, number[]]>([
+    ['two share fairly', 'a due 300, b due 300', 200, [100, 100]],
+    ['none gets more than it has, and no place stays free', 'a due 30, b due 300, c due 300', 231, [30, 100, 101]],
+    ['of one subscription the newest hour has its own share', 'a due 300, a recent 300', 200, [100, 100]],
+    ['fewer attempts go first', 'a tried 300, a due 150', 200, [50, 150]],
+    ['but those that leave the window soon go before them', 'a expiring 300, a due 150', 200, [200, 0]],
+    ['who backs off comes after all that can go now', 'a backingOff 300, b due 300', 200, [10, 190]],
+    ['and exhausted ones get only what is left', 'a exhausted 300, a backingOff 50, b due 100', 200, [50, 50, 100]],
+    ['they do not have it from those that back off', 'p exhausted 300, q backingOff 300, b due 50', 200, [0, 150, 50]],
+    ['within a subscription, too, what can go now comes first', 'a backingOff 300, a due 100', 200, [100, 100]],
+    ['an open circuit keeps ten of its records, enough for probes', 'open due 300, b due 300', 200, [10, 190]],
+    ['and what nobody else can use', 'open due 300, b due 50', 200, [150, 50]],
     [
       'many of them take no more than half',
-      [...Array.from({ length: 49 }, (_, index): Group => [`open ${index}`, 'due', 20]), ['b', 'due', 300]],
+      [...Array.from({ length: 49 }, (_, index) => `open${index} due 20`), 'b due 300'].join(', '),
       100,
       [...Array<number>(49).fill(1), 51],
     ],
-    [
-      'awaited ones stay in any case',
-      [
-        ['a', 'awaiting', 120],
-        ['b', 'due', 300],
-      ],
-      200,
-      [120, 80],
-    ],
+    ['awaited ones stay in any case', 'a awaiting 120, b due 300', 200, [120, 80]],
   ])('%s', (_, groups, maxRecords, expected) => {
     expect(placesOf(groups, maxRecords)).toEqual(expected)
   })
