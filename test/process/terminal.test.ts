@@ -89,6 +89,16 @@ describeWith(noTerminal, 'on a terminal', () => {
     expect(plain.screen()).not.toContain('\u001b[32m')
   })
 
+  test('Ctrl-C at the question of retry ends it with 130, and nothing is retried', async () => {
+    await using sandbox = await startPlatform()
+    seedDue(sandbox, 101)
+    const session = onTerminal(['retry', '--since', '7d'], 100, await envOf(sandbox))
+    await expect.poll(session.screen).toContain('Retry 101 failed records')
+    session.type(ctrlC)
+    expect(await session.ended, session.screen()).toBe(130)
+    expect(sandbox.counts()).toMatchObject({ failed: 101, successful: 0 })
+  })
+
   test.each(['plan', 'check', 'explain'])('Ctrl-C ends %s, which only reads, with 130', async (command) => {
     const gate = createGate()
     await using sandbox = await startPlatform({ clock: gate.clock, faults: [gate.hold('list')] })
