@@ -26,7 +26,7 @@ export interface Refused {
   transportCode?: string
   /** Description of what is wrong with the answer. */
   detail?: string
-  retryAfterMs?: number
+  retryAfterMs?: number | undefined
 }
 
 export type TokenResult = Granted | Refused
@@ -192,7 +192,7 @@ export function readTokenResult(response: HttpResponse, platformNow: number): To
       : isSuccess(response.status)
         ? readGrant(body)
         : ({ kind: 'transient', reason: reason === 'ok' ? 'other' : reason } satisfies Refused)
-  const overloaded = response.status === 429 || response.status === 503
-  const wait = overloaded && answer.kind === 'transient' ? retryAfterMs(response, platformNow) : undefined
-  return answer.kind === 'granted' || wait === undefined ? answer : { ...answer, retryAfterMs: wait }
+  const isOverloaded = response.status === 429 || response.status === 503
+  if (!isOverloaded || answer.kind !== 'transient') return answer
+  return { ...answer, retryAfterMs: retryAfterMs(response, platformNow) }
 }
