@@ -109,7 +109,6 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
   }
 
   function noteOthers(records: number, now: number): void {
-    if (records === 0) return
     const minute = Math.floor(now / minuteMs)
     byOthers.set(minute, (byOthers.get(minute) ?? 0) + records)
     for (const old of byOthers.keys()) if (old < minute - hourMs / minuteMs) byOthers.delete(old)
