@@ -151,11 +151,12 @@ test('an outcome is judged when it is known, not when its page was asked for, an
 })
 
 test.each([
-  ['more than two seconds before the PATCH', testNow - 2001, { attempts: 1 }, []],
-  ['two seconds before it', testNow - 2000, { attempts: 1 }, ['failed-again']],
-  ['more, but one more is counted', testNow - 2001, { attempts: 2 }, ['failed-again']],
-])('the last attempt is later than listed, %s', (_, lastAttemptLocal, fields, expected) => {
-  const { backlog, record, settled } = patched(() => accepted(), { knowsTime: () => true })
+  ['more than two seconds before the PATCH', testNow - 2001, { attempts: 1 }, true, []],
+  ['more, where the platform shows no time of its own', testNow - 2001, { attempts: 1 }, false, ['failed-again']],
+  ['two seconds before it', testNow - 2000, { attempts: 1 }, true, ['failed-again']],
+  ['more, but one more is counted', testNow - 2001, { attempts: 2 }, true, ['failed-again']],
+])('the last attempt is later than listed, %s', (_, lastAttemptLocal, fields, isTimeKnown, expected) => {
+  const { backlog, record, settled } = patched(() => accepted(), { knowsTime: () => isTimeKnown })
   const shown = { ...record, ...fields, lastAttemptLocal }
   for (const afterMs of [500, 2550]) looked(backlog, entryOf(backlog, record), shown, afterMs)
   expect(settled.map(({ outcome }) => outcome)).toEqual(expected)

@@ -27,6 +27,12 @@ function only(records: readonly FailedRecord[]): Search {
   return search
 }
 
+test('records share a span while each is at most the gap after the one before', () => {
+  const near = pending(3, 60 * secondMs)
+  expect(planSearches(near, 60).map(({ kind }) => kind)).toEqual(['span'])
+  expect(planSearches(near, 59).map(({ kind }) => kind)).toEqual(['event', 'event', 'event'])
+})
+
 test('a span of more than 50 pages is cut in two', () => {
   const records = pending(200, secondMs)
   const next = afterPage(only(records), barren(5100), records)
