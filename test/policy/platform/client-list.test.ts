@@ -116,30 +116,33 @@ describe('a page', () => {
   })
 })
 
-describe('what is no page', () => {
-  test.each<[string, Reply, Exclude<Reason, 'ok'>, number | undefined]>([
-    ['another shape', { body: { data: { webhooks: { 0: {} } } } }, 'invalid-body', 200],
-    ['an empty object', { body: {} }, 'invalid-body', 200],
-    ['a bare list', { body: [] }, 'invalid-body', 200],
-    ['a login page', { body: '<html>' }, 'invalid-body', 200],
-    ['cut JSON', { body: '{"data":{"webhooks":[{"id"' }, 'invalid-body', 200],
-    ['nothing', { status: 204 }, 'invalid-body', 204],
-    ['an error under 200', { body: { code: 'svc.x', message: 'CANARY' } }, 'other', 200],
-    ['the known error', { status: 409, body: wireInvalidStatus() }, 'conflict', 409],
-    ['a redirect', { status: 302, headers: { location: 'https://elsewhere.test/' } }, 'redirect', 302],
-    ['400', { status: 400 }, 'bad-request', 400],
-    ['403', { status: 403 }, 'forbidden', 403],
-    ['404', { status: 404 }, 'not-found', 404],
-    ['418', { status: 418 }, 'other', 418],
-    ['408', { status: 408 }, 'timeout', 408],
-    ['500', { status: 500, body: 'CANARY' }, 'server-error', 500],
-    ['503', { status: 503, headers: { 'retry-after': '1' } }, 'server-error', 503],
-    ['429', { status: 429 }, 'throttled', 429],
-    ['more than 8 MiB', { headers: { 'content-length': '8388609' } }, 'too-large', undefined],
-    ['a reset', { breaks: 'ECONNRESET' }, 'connection', undefined],
-    ['a bad certificate', { breaks: 'DEPTH_ZERO_SELF_SIGNED_CERT' }, 'tls', undefined],
-    ['a connect timeout', { breaks: 'UND_ERR_CONNECT_TIMEOUT' }, 'timeout', undefined],
-  ])('%s', async (_, reply, reason, status) => {
+describe('what is no page is asked for again where that may help, three times in all', () => {
+  test.each<[string, Reply, Exclude<Reason, 'ok'>, number | undefined, number]>([
+    ['another shape', { body: { data: { webhooks: { 0: {} } } } }, 'invalid-body', 200, 3],
+    ['an empty object', { body: {} }, 'invalid-body', 200, 3],
+    ['a bare list', { body: [] }, 'invalid-body', 200, 3],
+    ['a login page', { body: '<html>' }, 'invalid-body', 200, 3],
+    ['cut JSON', { body: '{"data":{"webhooks":[{"id"' }, 'invalid-body', 200, 3],
+    ['nothing', { status: 204 }, 'invalid-body', 204, 3],
+    ['an error under 200', { body: { code: 'svc.x', message: 'CANARY' } }, 'other', 200, 1],
+    ['the known error', { status: 409, body: wireInvalidStatus() }, 'conflict', 409, 1],
+    ['a redirect', { status: 302, headers: { location: 'https://elsewhere.test/' } }, 'redirect', 302, 1],
+    ['400', { status: 400 }, 'bad-request', 400, 1],
+    ['403', { status: 403 }, 'forbidden', 403, 1],
+    ['404', { status: 404 }, 'not-found', 404, 1],
+    ['410', { status: 410 }, 'not-found', 410, 1],
+    ['409', { status: 409 }, 'conflict', 409, 1],
+    ['422', { status: 422 }, 'bad-request', 422, 1],
+    ['418', { status: 418 }, 'other', 418, 1],
+    ['408', { status: 408 }, 'timeout', 408, 3],
+    ['500', { status: 500, body: 'CANARY' }, 'server-error', 500, 3],
+    ['503', { status: 503, headers: { 'retry-after': '1' } }, 'server-error', 503, 3],
+    ['429', { status: 429 }, 'throttled', 429, 3],
+    ['more than 8 MiB', { headers: { 'content-length': '8388609' } }, 'too-large', undefined, 1],
+    ['a reset', { breaks: 'ECONNRESET' }, 'connection', undefined, 3],
+    ['a bad certificate', { breaks: 'DEPTH_ZERO_SELF_SIGNED_CERT' }, 'tls', undefined, 3],
+    ['a connect timeout', { breaks: 'UND_ERR_CONNECT_TIMEOUT' }, 'timeout', undefined, 3],
+  ])('%s', async (_, reply, reason, status, tries) => {
     await using under = createClientUnderTest()
     under.always(reply)
     const failure: unknown = await list(under).catch((error: unknown) => error)
@@ -147,7 +150,63 @@ describe('what is no page', () => {
     expect(failure).toMatchObject({ reason, status })
     expect(String(failure)).not.toMatch(/CANARY|api\.test|token-1/)
     // The metric says the same reason as the failure, once for every exchange.
+    expect(under.sent).toHaveLength(tries)
+    expect(under.taken.list).toBe(tries)
     expect(under.facts).toEqual(under.sent.map(() => expect.objectContaining({ operation: 'list', reason }) as object))
+  })
+})
+
+describe('asking again', () => {
+  test('a second try may succeed', async () => {
+    await using under = createClientUnderTest()
+    under.replies({ status: 500 }, good)
+    expect(await list(under)).toMatchObject({ rows: 1 })
+    expect(under.taken.list).toBe(2)
+  })
+
+  test('the waits between are of full jitter: up to half a second, up to one', async () => {
+    const draws = [0.999, 0.999, 0, 0]
+    await using under = createClientUnderTest({ random: { next: () => draws.shift() ?? 0, uuid: () => '' } })
+    under.always({ status: 500 })
+    await expect(list(under)).rejects.toThrow('server-error')
+    await expect(list(under)).rejects.toThrow('server-error')
+    const [first = 0, second = 0, third = 0, ...others] = under.sent.map(({ at }) => at)
+    expect(second - first).toBeCloseTo(499.5)
+    expect(third - second).toBeCloseTo(999)
+    expect(new Set(others).size).toBe(1)
+  })
+
+  test('Retry-After holds for the next try as well', async () => {
+    await using under = createClientUnderTest()
+    under.replies({ status: 503, headers: { 'retry-after': '120' } }, good)
+    await list(under)
+    const [first = 0, second = 0] = under.sent.map(({ at }) => at)
+    expect(second - first).toBeGreaterThanOrEqual(120_000)
+    expect(second - first).toBeLessThan(121_500)
+  })
+
+  test.each([
+    ['one after the other', 1],
+    ['ten at once', 10],
+  ])('of a thousand failing calls, %s, repeats stay under 10 % of what is sent', async (_, atOnce) => {
+    await using under = createClientUnderTest()
+    under.always({ status: 500 })
+    for (let calls = 0; calls < 1_000; calls += atOnce) {
+      const batch = Array.from({ length: atOnce }, () => under.client.list(query, signal))
+      await under.clock.run(Promise.allSettled(batch))
+    }
+    const repeats = under.sent.length - 1_000
+    expect(repeats).toBeGreaterThan(80)
+    expect(repeats / under.sent.length).toBeLessThan(0.1)
+  })
+
+  test('what is saved up in good times is a handful, too', async () => {
+    await using under = createClientUnderTest()
+    under.replies(...Array.from({ length: 300 }, () => good))
+    for (let i = 0; i < 300; i += 1) await list(under)
+    under.always({ status: 500 })
+    for (let i = 0; i < 20; i += 1) await expect(list(under)).rejects.toThrow('server-error')
+    expect(under.sent.length - 320).toBeLessThanOrEqual(7)
   })
 })
 

