@@ -19,68 +19,7 @@ function byTemporal(local: number, name: string): [number, number] {
   return earlier.toPlainDateTime().equals(plain) ? [earlier.epochMilliseconds, later] : [later, later]
 }
 
-describe('a clock that is put back reads an hour twice', () => {
-  test.each([
-    ['Europe/Berlin', '2026-10-25T02:30:00', '2026-10-25T00:30:00', 1],
-    ['America/New_York', '2026-11-01T01:30:00', '2026-11-01T05:30:00', 1],
-    ['Australia/Lord_Howe', '2026-04-05T01:45:00', '2026-04-04T14:45:00', 0.5],
-    ['Antarctica/Troll', '2026-10-25T01:30:00', '2026-10-24T23:30:00', 2],
-    ['Antarctica/Troll', '2026-10-25T02:59:59.999', '2026-10-25T00:59:59.999', 2],
-    ['Africa/Casablanca', '2026-02-15T02:30:00', '2026-02-15T01:30:00', 1],
-  ])('%s at %s', (name, local, earlier, hours) => {
-    const zone = createTimeZone(name)
-    const first = at(earlier)
-    expect(zone.toInstants(at(local))).toEqual([first, first + hours * hour])
-    expect(zone.toLocal(first)).toBe(at(local))
-    expect(zone.toLocal(first + hours * hour)).toBe(at(local))
-  })
-
-  test('its first and last millisecond are distinguished from their neighbours', () => {
-    const zone = createTimeZone('Europe/Berlin')
-    expect(zone.toInstants(at('2026-10-25T01:59:59.999'))).toEqual([
-      at('2026-10-24T23:59:59.999'),
-      at('2026-10-24T23:59:59.999'),
-    ])
-    expect(zone.toInstants(at('2026-10-25T02:00:00'))).toEqual([at('2026-10-25T00:00:00'), at('2026-10-25T01:00:00')])
-    expect(zone.toInstants(at('2026-10-25T02:59:59.999'))).toEqual([
-      at('2026-10-25T00:59:59.999'),
-      at('2026-10-25T01:59:59.999'),
-    ])
-    expect(zone.toInstants(at('2026-10-25T03:00:00'))).toEqual([at('2026-10-25T02:00:00'), at('2026-10-25T02:00:00')])
-  })
-})
-
-describe('a clock that is put forward skips an hour: it counts as if it had not been moved yet', () => {
-  test.each([
-    ['Europe/Berlin', '2026-03-29T02:30:00', '2026-03-29T01:30:00'],
-    ['America/New_York', '2026-03-08T02:30:00', '2026-03-08T07:30:00'],
-    ['Australia/Lord_Howe', '2026-10-04T02:15:00', '2026-10-03T15:45:00'],
-    ['Antarctica/Troll', '2026-03-29T01:30:00', '2026-03-29T01:30:00'],
-    // A whole day was skipped at the date line.
-    ['Pacific/Apia', '2011-12-30T12:00:00', '2011-12-30T22:00:00'],
-  ])('%s at %s', (name, local, instant) => {
-    expect(createTimeZone(name).toInstants(at(local))).toEqual([at(instant), at(instant)])
-  })
-})
-
-describe('zones without daylight saving, and years far away', () => {
-  test.each([
-    ['UTC', 0],
-    ['Asia/Kolkata', 5.5],
-    ['Asia/Kathmandu', 5.75],
-    ['America/Phoenix', -7],
-    ['Pacific/Kiritimati', 14],
-    ['Pacific/Pago_Pago', -11],
-    ['Etc/GMT+12', -12],
-  ])('%s is always %s hours off', (name, hours) => {
-    const zone = createTimeZone(name)
-    for (const instant of [at('1996-02-29T00:00:00'), at('2026-07-01T12:00:00'), at('2999-12-31T23:59:59.999')]) {
-      expect(zone.toLocal(instant)).toBe(instant + hours * hour)
-      expect(zone.toInstants(instant + hours * hour)).toEqual([instant, instant])
-    }
-    expect(zone.nextTransition(at('2026-01-01T00:00:00'))).toBeUndefined()
-  })
-
+describe('years far away', () => {
   test.each([
     '0001-01-01T00:00:00',
     '1582-10-10T00:00:00',
@@ -120,8 +59,8 @@ describe('for any moment', () => {
     )
   })
 
-  test('within three days of every change of an offset since 2015, it is as Temporal has it', () => {
-    const since = at('2015-01-01T00:00:00')
+  test('within three days of every change of an offset since 2011, it is as Temporal has it', () => {
+    const since = at('2011-01-01T00:00:00')
     const until = at('2027-01-01T00:00:00')
     let changes = 0
     for (const name of names) {
@@ -275,14 +214,6 @@ describe('parseLocal', () => {
 })
 
 describe('formatLocalSecond', () => {
-  test.each([
-    [0, '1970-01-01T00:00:00'],
-    [-1, '1969-12-31T23:59:59'],
-    [at('2026-03-29T02:30:00') / 1000, '2026-03-29T02:30:00'],
-  ])('%i is %s', (second, text) => {
-    expect(formatLocalSecond(second)).toBe(text)
-  })
-
   test('is read back as what it was', () => {
     const seconds = fc.integer({ min: at('0001-01-01T00:00:00') / 1000, max: at('9999-12-31T23:59:59') / 1000 })
     fc.assert(
