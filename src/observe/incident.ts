@@ -18,7 +18,7 @@ export interface Incident {
   begunBefore: boolean
   /** When the last delivery arrived, or was resolved otherwise; undefined while it goes on. */
   endedAt: number | undefined
-  /** The most open records that a full sweep saw, and their largest causes (at most 5). */
+  /** The most open records that were known at the end of a full sweep, those included that arrived during its first one; their largest causes (at most 5). */
   peak: number
   causes: readonly IncidentCause[]
   /** Outcomes of retries since then. */
@@ -62,8 +62,9 @@ const gateEvents: ReadonlySet<TelemetryEvent['type']> = new Set(['sweep', 'opera
 const isBlocking = (gate: Gate): boolean => gateTable[gate].level !== 'working'
 
 const urgentOf = ({ awaiting, blocked, due }: Counts): number => awaiting + blocked + due
+const openOf = (counts: Counts): number => urgentOf(counts) + counts['backing-off']
 
-/** An incident that goes on: its sums, and what they are made from. */
+/** An incident that goes on, or that the next full sweep may find: its sums, and what they are made from. */
 interface Running {
   sums: { -readonly [Name in keyof Incident]: Incident[Name] }
   shutMs: Map<Gate, number>
@@ -73,10 +74,11 @@ interface Running {
   lastArrivalAt: number | undefined
 }
 
-function begin(since: number, begunBefore: boolean, exhaustedBefore: number): Running {
+function empty(): Running {
   const counts = { peak: 0, recovered: 0, failedAgain: 0, exhausted: 0, expired: 0, backingOff: 0 }
-  const sums = { since, begunBefore, endedAt: undefined, causes: [], longestMs: undefined, gates: [], ...counts }
-  return { sums, shutMs: new Map(), exhaustedBefore, causesAt: 0, lastArrivalAt: undefined }
+  const begins = { since: 0, begunBefore: false, endedAt: undefined }
+  const sums = { ...begins, causes: [], longestMs: undefined, gates: [], ...counts }
+  return { sums, shutMs: new Map(), exhaustedBefore: 0, causesAt: 0, lastArrivalAt: undefined }
 }
 
 function toIncident({ shutMs, sums }: Running, endedAt?: number): Incident {
@@ -85,6 +87,8 @@ function toIncident({ shutMs, sums }: Running, endedAt?: number): Incident {
 
 export function createIncidents({ causes, clock, gates, report }: IncidentOptions): Incidents {
   let running: Running | undefined
+  /** Since the last calm sweep: retries go out, and arrive, before the sweep that finds the incident has ended. */
+  let next = empty()
   let last: Incident | undefined
   let isFirstSweep = true
   let exhausted = 0
@@ -101,8 +105,14 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
     shut = running === undefined ? [] : gates().flatMap(({ gate }) => (isBlocking(gate) ? [gate] : []))
   }
 
+  function begin(counts: Counts): Running {
+    const { sums } = next
+    Object.assign(sums, { since: clock.now(), begunBefore: isFirstSweep, peak: openOf(counts) + sums.recovered })
+    return Object.assign(next, { exhaustedBefore: isFirstSweep ? counts.exhausted : exhausted })
+  }
+
   function noteCounts(incident: Running, counts: Counts): void {
-    const open = urgentOf(counts) + counts['backing-off']
+    const open = openOf(counts)
     incident.sums.peak = Math.max(incident.sums.peak, open)
     incident.sums.backingOff = counts['backing-off']
     incident.sums.exhausted = Math.max(0, counts.exhausted - incident.exhaustedBefore)
@@ -116,7 +126,8 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   function noteSweep(counts: Counts): void {
     const isUrgent = urgentOf(counts) > 0
     const isNew = isUrgent && running === undefined
-    if (isNew) running = begin(clock.now(), isFirstSweep, isFirstSweep ? counts.exhausted : exhausted)
+    if (isNew) running = begin(counts)
+    if (isNew || !isUrgent) next = empty()
     isFirstSweep = false
     exhausted = counts.exhausted
     calmSince = isUrgent ? undefined : (calmSince ?? clock.now())
@@ -141,14 +152,13 @@ export function createIncidents({ causes, clock, gates, report }: IncidentOption
   return {
     note(event) {
       if (event.type === 'sweep' && event.report.failed !== undefined) noteSweep(event.report.failed)
-      if (running !== undefined) {
-        if (event.type === 'outcome') noteOutcome(running, event)
-        if (event.type === 'expired') running.sums.expired += event.records
-        if (gateEvents.has(event.type)) noteGates()
-      }
+      if (event.type === 'outcome') noteOutcome(running ?? next, event)
+      if (event.type === 'expired') (running ?? next).sums.expired += event.records
+      if (gateEvents.has(event.type)) noteGates()
       if (event.type !== 'leading') return
       // Another instance has worked since.
       running = undefined
+      next = empty()
       isFirstSweep = true
     },
     last() {

@@ -28,7 +28,7 @@ export function incidentPairs(
   const shut = gates.toSorted((a, b) => b.seconds - a.seconds)
   return [
     ['time', lasted(incident, now)],
-    ['at most', `${count(peak)} missing`],
+    ['peak', `${count(peak)} missing`],
     ['recovered', `${count(recovered)}${slowest}`],
     ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),
     ...(shut.length === 0

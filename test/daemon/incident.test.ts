@@ -97,6 +97,8 @@ test.each<[string, Step[], Partial<Incident> | undefined, started: number]>([
   ['nothing is missing', calm, undefined, 0],
   ['what backs off or is exhausted begins none', [{ 'backing-off': 3, exhausted: 2 }, ...calm], undefined, 0],
   ['found by the first sweep', [{ due: 1 }], { since: 0, begunBefore: true, endedAt: undefined }, 1],
+  ['what arrived before the first sweep ended is part of it', [recovered(7), recovered(5), { due: 3 }], { recovered: 2, peak: 5, longestMs: 7 }, 1], // prettier-ignore
+  ['what arrived before a calm is not', [recovered(7), {}, { due: 3 }, recovered(5)], { recovered: 1, peak: 3, longestMs: 5 }, 1], // prettier-ignore
   ['four minutes are no calm', [{ due: 1 }, ...calm.slice(0, 4), { due: 1 }], { since: 0, endedAt: undefined }, 1],
   ['after a calm the next one', [{ due: 5 }, ...calm, { due: 1 }], { since: 7 * minuteMs, peak: 1 }, 2],
   ['sweeps that fail are no calm', [{ due: 1 }, {}, 'failed', 'failed', 'failed', 'failed'], { endedAt: undefined }, 1],
