@@ -36,8 +36,8 @@ function failingText(
   return isAll ? `The receiver is failing (${codes}) for ${subscriptions}` : `${subscriptions} are failing (${codes})`
 }
 
-const credentials = 'It refuses who calls: compare credentials, certificates and filters.'
-const address = 'It has nothing at the address of the subscription.'
+const credentials = "It rejects the platform's credentials: ask its team what has changed."
+const address = 'It has nothing at the address of the subscription: compare the two.'
 
 /** What an answer says of a receiver that gives it to nearly all. */
 const meaningOf: Readonly<Partial<Record<string, string>>> = {
@@ -157,7 +157,7 @@ function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 't
   const unseen = seconds > 0 ? `failures of the last ${off}` : `the oldest ${off} of the window`
   return {
     text: `platform.timeZone is wrong: the platform's times are ${ahead} ${platform}.`,
-    advice: `Set it to the platform's zone (UTC${actualOffset ?? ''} now) and restart: ${unseen} are not seen.`,
+    advice: `Set it to the name of the platform's zone (UTC${actualOffset ?? ''} now) and restart: ${unseen} are not seen, and event times are as wrong.`,
   }
 }
 

@@ -1,4 +1,5 @@
 // The status page: the status document as HTML, rendered here without any script. A pure function.
+import { describeGate } from '../reconcile/retry/gates.ts'
 import type { CauseStatus } from './causes.ts'
 import { causeColumns, decisionLines } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
@@ -35,9 +36,9 @@ function advised(text: string): Part {
     )
 }
 
-function header({ instance, lastCompleteSweep, now }: StatusDocument, refreshes: boolean): Html {
+function header({ instance, lastFullSweep, now }: StatusDocument, refreshes: boolean): Html {
   const [text, link] = refreshes ? ['Stop refreshing', '?refresh=off'] : ['Refresh', '?refresh=on']
-  const seen = lastCompleteSweep === null ? 'none yet' : fromNow(lastCompleteSweep, now)
+  const seen = lastFullSweep === null ? 'none yet' : fromNow(lastFullSweep, now)
   return html`<header>
     <p>Webhook reconciler <b>${word(instance)}</b></p>
     <p class="sub">
@@ -126,14 +127,16 @@ function figures(status: StatusDocument): Html {
   return html`<dl class="card figures">${items}</dl>`
 }
 
-function causes({ causes: { list, more: rest, onlyCounted, total }, now, subscriptions }: StatusDocument): Part {
+function causes(status: StatusDocument): Part {
+  const { causes: known, now, subscriptions } = status
+  const { list, more: rest, onlyCounted, total } = known
   if (total === 0 && onlyCounted === 0) return undefined
   const shown = list.slice(0, shownCauses)
   const hidden = list.slice(shownCauses).reduce((sum, { records }) => sum + records, rest.records)
   const idOf = (id: string): string => subscriptions[id] ?? id
   const rows = shown.map((cause) => [
     ...causeColumns.map((column) => lines(column.lines(cause, { now, idOf }))),
-    commandOf(cause),
+    commandOf(cause, status),
   ])
   const left = total - shown.length
   return section('causes', 'Causes', [
@@ -150,17 +153,16 @@ function causes({ causes: { list, more: rest, onlyCounted, total }, now, subscri
   ])
 }
 
-/** The command for these records; none while their circuit is not closed: it sends probes. */
-function commandOf({
-  byDecision,
-  circuit,
-  oldestEvent,
-  records,
-  responseStatusCode,
-  subscriptionId,
-}: CauseStatus): Part {
+/** The command for these records; none while it would fail, or their circuit is not closed: that sends probes. */
+function commandOf(
+  { byDecision, circuit, oldestEvent, records, responseStatusCode, subscriptionId }: CauseStatus,
+  { gates }: StatusDocument,
+): Part {
   const isExhausted = byDecision.exhausted === records
-  if (oldestEvent === null || (circuit !== 'closed' && !isExhausted)) return undefined
+  const isFutile = gates
+    .map(({ gate }) => describeGate(gate))
+    .some((shut) => shut.blocks === 'everything' && shut.level === 'trouble')
+  if (oldestEvent === null || isFutile || (circuit !== 'closed' && !isExhausted)) return undefined
   const since = `${oldestEvent.toISOString().slice(0, 19)}Z`
   const which = `--since ${since} --subscription ${word(subscriptionId)} --response ${responseStatusCode ?? 'none'}`
   const command = `webhook-reconciler retry ${which}${isExhausted ? ' --exhausted' : ''}`

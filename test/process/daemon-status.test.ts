@@ -256,7 +256,7 @@ describe('status', () => {
     const asText = await runCommand(['status', '--incident'], { env: daemon.env })
     expect(asText.out).toBe(`Last incident of beside
 time            02:46:00 to 03:26:10 UTC, 40 min
-at most         1,470 missing
+peak            1,470 missing
 recovered       1,461, the slowest 52 min after its event
 failed again    44
 gave up         3

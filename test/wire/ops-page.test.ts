@@ -37,21 +37,23 @@ function textOf(page: string): string {
 
 const read = (state: StatusState): string => textOf(pageOf(state))
 
-test('a cause has its command, unless its circuit sends probes; a subscription its name', () => {
-  const causes = (circuits: StatusState['circuits']): string =>
+test('a cause has its command, unless that would fail, or its circuit sends probes; a subscription its name', () => {
+  const causes = (changes: Partial<StatusState>): string =>
     read(
       aStatusState({
         ...swept,
-        circuits,
-        ...(circuits.length > 0 && { ...shut('circuit'), failed: { ...noDecisions, blocked: 1 } }),
+        failed: { ...noDecisions, blocked: 1 },
+        ...changes,
         subscriptions: { [uuid(1)]: 'payments <eu>' },
         causes: { ...noCauses, total: 1, records: 1, list: [aCause({ responseStatusCode: null })] },
       }),
     )
   const command = `retry --since 2026-01-15T09:00:00Z --subscription ${uuid(1)} --response none`
-  expect(causes([])).toContain(`webhook-reconciler ${command} `)
-  expect(causes([])).toContain(' payments &lt;eu&gt; ')
-  const open = causes([aCircuit({ subscriptionId: uuid(1) })])
+  expect(causes({})).toContain(`webhook-reconciler ${command} `)
+  expect(causes({})).toContain(' payments &lt;eu&gt; ')
+  expect(causes(shut('paused'))).toContain(command)
+  expect(causes(shut('unauthorized'))).not.toContain('--response')
+  const open = causes({ ...shut('circuit'), circuits: [aCircuit({ subscriptionId: uuid(1) })] })
   expect(open).toContain('Subscription payments &lt;eu&gt; answers HTTP 503')
   expect(open).not.toContain('--response')
 })

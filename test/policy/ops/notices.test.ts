@@ -224,7 +224,7 @@ describe('notices', () => {
         ...shut('circuit'),
         circuits: [aCircuit({ state: 'half-open', pausesForMs: 0, responseStatusCode: 401 })],
       },
-      / It refuses who calls: .* 10 of 10 retries .* A probe is under way\.$/,
+      / It rejects the platform's credentials: .* 10 of 10 retries .* A probe is under way\.$/,
     ],
     [
       'a refused permission, and that listing works',
