@@ -64,6 +64,7 @@ summary h2 { display: inline; }
   tbody .right { text-align: left; }
   tbody td { display: grid; grid-template-columns: 7rem minmax(0, 1fr); }
   tbody td::before { content: attr(data-label); color: var(--muted); }
+  tbody td:has(> span:empty) { display: none; }
 }
 `
 
