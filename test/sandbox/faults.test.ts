@@ -93,16 +93,12 @@ test.each<[Fault, Partial<RawAnswer>]>([
   expect((await platform.list()).status).toBe(200)
 })
 
-test.each([
-  ['seconds', /^7$/],
-  ['date', /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/],
-] as const)('throttling with Retry-After in %s', async (form, header) => {
+test('throttling, once', async () => {
   await using sandbox = await startPlatform()
   const platform = await raw(sandbox)
-  sandbox.faults.set({ operation: 'list', count: 1, fault: { kind: 'throttle', retryAfter: { seconds: 7, form } } })
-  const answer = await platform.list()
-  expect(answer.status).toBe(429)
-  expect(answer.headers['retry-after']).toMatch(header)
+  sandbox.faults.set({ operation: 'list', count: 1, fault: { kind: 'throttle', retryAfter: { seconds: 7 } } })
+  const { headers, status } = await platform.list()
+  expect([status, headers['retry-after']]).toEqual([429, '7'])
   expect((await platform.list()).status).toBe(200)
 })
 
@@ -153,7 +149,9 @@ test('a body of many MiB', async () => {
   await using sandbox = await startPlatform()
   const platform = await raw(sandbox)
   sandbox.faults.set({ operation: 'list', fault: { kind: 'huge-body', mebibytes: 20 } })
-  expect((await platform.list()).headers['content-length']).toBe(String(20 * 2 ** 20))
+  const { body, headers } = await platform.list()
+  expect(headers['content-length']).toBe(String(20 * 2 ** 20))
+  expect(JSON.parse(body)).toHaveProperty('data.webhooks')
 })
 
 test('a dripping body comes piece by piece as the clock goes on', async () => {
