@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { pauseAnnotation } from '../../src/leader-election/leader-election.ts'
 import { parseExposition } from '../support/exposition.ts'
 import { noFaults, type CallFaults } from '../support/lease-store.ts'
-import { startReplicas, type Replica, type Replicas } from '../support/replicas.ts'
+import { startReplicas, strays, type Replica, type Replicas } from '../support/replicas.ts'
 
 const hourMs = 3_600_000
 const minuteMs = 60_000
@@ -14,15 +14,6 @@ const records = 400
 function seed({ clock, sandbox }: Replicas, count = records): void {
   const now = clock.now()
   sandbox.seed({ count, from: now - 20 * hourMs, to: now - 2 * hourMs, attempts: 1, subscriptions: 4 })
-}
-
-/** PATCHes that left a replica after another one had taken the lead, and before it led again itself. */
-function strayPatches({ patches, terms }: Replicas): string[] {
-  const stray = patches.filter((patch) => {
-    const last = terms.findLast(({ from }) => from <= patch.at)
-    return last?.by !== patch.by
-  })
-  return stray.map(({ at, by, id }) => `${by.name} sends ${id} at ${at}`)
 }
 
 /** The value of its only series. */
@@ -118,7 +109,7 @@ describe('a leader in mid-recovery', () => {
       expect(replicas.sandbox.receiver.counts()).toMatchObject({ webhooks: records, repeated: 0 })
       expect(replicas.patches.length).toBeGreaterThan(before)
       expect(replicas.patches.length - records).toBeLessThanOrEqual(trouble.doubles)
-      expect(strayPatches(replicas)).toEqual([])
+      expect(strays(replicas)).toEqual([])
       expect(replicas.store.lease()?.transitions).toBe(1)
     },
   )
@@ -157,7 +148,7 @@ describe('where the API keeps what an instance writes, and answers it with 500',
     expect(replicas.clock.monotonic() - from).toBeLessThanOrEqual(leaseMs + 2 * retryMs)
     await replicas.clock.advance(2 * minuteMs)
     expect(replicas.sandbox.counts()).toMatchObject({ failed: 0, successful: records })
-    expect(strayPatches(replicas)).toEqual([])
+    expect(strays(replicas)).toEqual([])
   })
 })
 
@@ -199,7 +190,7 @@ describe('SIGTERM', () => {
     expect(new Set(replicas.patches.map(({ by }) => by))).toEqual(new Set([leader]))
     await replicas.clock.run(stopping)
     expect(replicas.store.lease()?.holder).toBe('')
-    expect(strayPatches(replicas)).toEqual([])
+    expect(strays(replicas)).toEqual([])
   })
 
   test('when its grace ends before the retries do: the lease is released all the same', async () => {

@@ -2,7 +2,7 @@
 import { faultKinds } from './fault-kinds.ts'
 import type { Scenario } from './scenario.ts'
 import type { Simulated } from './simulate.ts'
-import { promises } from './tally.ts'
+import { looks, promises } from './tally.ts'
 
 interface Seen {
   seeds: number
@@ -42,6 +42,7 @@ function drawnIn(scenario: Scenario): [what: string, times: number][] {
 export function createCensus(): Census {
   const drawn = new Map<string, Seen>()
   const exercised = new Map<string, Seen>(promises.map((promise) => [promise, { seeds: 0, times: 0 }]))
+  const looked = new Map<string, Seen>(looks.map((look) => [look, { seeds: 0, times: 0 }]))
   for (const kind of faultKinds) drawn.set(`fault ${kind}`, { seeds: 0, times: 0 })
 
   function count(into: Map<string, Seen>, found: ReadonlyMap<string, number>): void {
@@ -60,8 +61,13 @@ export function createCensus(): Census {
       for (const [what, times] of drawnIn(scenario)) found.set(what, (found.get(what) ?? 0) + times)
       count(drawn, found)
       count(exercised, simulated.exercised)
+      count(looked, simulated.looks)
     },
-    lines: () => [drawn, exercised].flatMap((all) => [...all].sort(([a], [b]) => a.localeCompare(b)).map(line)),
+    lines: () => [
+      ...[drawn, exercised].flatMap((all) => [...all].sort(([a], [b]) => a.localeCompare(b)).map(line)),
+      'does what is due wait? After each complete full sweep:',
+      ...[...looked].map(line),
+    ],
     missing: () =>
       [drawn, exercised].flatMap((all) => [...all].filter(([, { times }]) => times === 0).map(([what]) => what)),
   }

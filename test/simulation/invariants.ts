@@ -13,7 +13,7 @@ import type { SimulatedPlatform, SimulatedRecord } from './platform.ts'
 import { createWatchers } from './promises/all.ts'
 import type { Holds, Sight } from './promises/watcher.ts'
 import type { Outage, Scenario } from './scenario.ts'
-import type { Tally } from './tally.ts'
+import type { Look, Tally } from './tally.ts'
 import type { Invariant, Trace } from './trace.ts'
 import type { Timeline } from './timeline.ts'
 
@@ -246,13 +246,23 @@ export function createProcessWatch(options: ProcessWatchOptions): ProcessWatch {
     return expectations.latestDue(record, known) + expectations.clockTolerance < sinceTruth
   }
 
+  /** `since`: when the sweep before began. */
+  function lookSince(since: number | undefined): Look {
+    if (since === undefined) return 'first: no sweep before it'
+    if (!isRoomy) return 'small backlog: isRoomy is false'
+    if (isHeld()) return 'held: a gate, a limit or a circuit holds retries'
+    if (freeSince >= since) return 'free for less than two sweeps'
+    return isCalmSince(since) ? 'looked at' : 'not calm: a fault or an outage'
+  }
+
   function swept(report: Extract<TelemetryEvent, { type: 'sweep' }>['report']): void {
     if (report.result !== 'complete') held()
     if (report.kind !== 'full' || report.continued || report.result !== 'complete') return
     sweeps = [...sweeps.slice(-1), { startedAt: timeline.now() - report.seconds * 1000 }]
     const [before] = sweeps
-    if (sweeps.length < 2 || before === undefined || !isRoomy) return
-    if (isHeld() || freeSince >= before.startedAt || !isCalmSince(before.startedAt)) return
+    const look = lookSince(sweeps.length < 2 ? undefined : before?.startedAt)
+    options.tally.look(look)
+    if (look !== 'looked at' || before === undefined) return
     for (const record of platform.records.values()) {
       if (!isOverdue(record, before.startedAt)) continue
       violate('waits', `lets ${record.id} wait through two full sweeps although it is due`)

@@ -10,7 +10,7 @@ import { baseUrl, createNetwork } from './network.ts'
 import { createSimulatedPlatform, type SimulatedRecord } from './platform.ts'
 import { createProcessWatch, type ProcessWatch } from './invariants.ts'
 import type { PlannedLife, Scenario } from './scenario.ts'
-import { createTally, type PromiseName } from './tally.ts'
+import { createTally, type Look, type PromiseName } from './tally.ts'
 import { createTimeline } from './timeline.ts'
 import { createTrace, type Violation } from './trace.ts'
 
@@ -28,6 +28,8 @@ export interface Simulated {
   processes: number
   /** How often each promise could have been broken. */
   exercised: ReadonlyMap<PromiseName, number>
+  /** How often the main check looked, and why it did not. */
+  looks: ReadonlyMap<Look, number>
 }
 
 export interface SimulateOptions {
@@ -279,5 +281,6 @@ export async function simulate(scenario: Scenario, options: SimulateOptions = {}
     recovered: [...platform.records.values()].filter(({ status }) => status === 'successful').length,
     processes: watches.length,
     exercised: tally.counts(),
+    looks: tally.looks(),
   }
 }

@@ -44,6 +44,18 @@ export const promises = [
   'what lies beyond the window is counted',
 ] as const
 
+/** How the main check (nothing that is due waits) ends after each complete full sweep: it looks, or why it does not. */
+export const looks = [
+  'first: no sweep before it',
+  'small backlog: isRoomy is false',
+  'held: a gate, a limit or a circuit holds retries',
+  'free for less than two sweeps',
+  'not calm: a fault or an outage',
+  'looked at',
+] as const
+
+export type Look = (typeof looks)[number]
+
 export type PromiseName = (typeof promises)[number]
 
 export type Exercise = (promise: PromiseName) => void
@@ -52,11 +64,16 @@ export interface Tally {
   exercise: Exercise
   /** How often, by promise. */
   counts(): ReadonlyMap<PromiseName, number>
+  look(look: Look): void
+  looks(): ReadonlyMap<Look, number>
 }
 
 export function createTally(): Tally {
   const counts = new Map<PromiseName, number>()
+  const looked = new Map<Look, number>()
   return {
+    look: (look) => void looked.set(look, (looked.get(look) ?? 0) + 1),
+    looks: () => looked,
     exercise(promise) {
       counts.set(promise, (counts.get(promise) ?? 0) + 1)
     },

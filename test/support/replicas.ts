@@ -22,11 +22,16 @@ export interface Replica extends LeaseHost {
   isGone(): boolean
 }
 
-export interface Patch {
+/** A retry, or a list that is asked for. */
+export interface PlatformCall {
   by: Replica
+  method: string
+  /** The end of its path: in a retry the record's id. */
   id: string
   /** Monotonic ms of true time: when it left. */
   at: number
+  /** The lease as the API has it at that moment. */
+  holder: string | undefined
 }
 
 /** A replica led from then on, by what it said itself; monotonic ms of true time. */
@@ -40,7 +45,9 @@ export interface Replicas extends AsyncDisposable {
   sandbox: Sandbox
   store: LeaseStore
   all: readonly Replica[]
-  patches: readonly Patch[]
+  calls: readonly PlatformCall[]
+  /** Its retries. */
+  readonly patches: readonly PlatformCall[]
   terms: readonly Term[]
   /** The one that leads by its own status; undefined while none does. */
   leader(): Replica | undefined
@@ -71,7 +78,7 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
   await using starting = new AsyncDisposableStack()
   const sandbox = starting.use(await startPlatform({ inProcess: true, clock, certificatePem: publicKeyPem }))
   const all: Replica[] = []
-  const patches: Patch[] = []
+  const calls: PlatformCall[] = []
   const terms: Term[] = []
   const base = await sandboxEnv(sandbox)
 
@@ -102,8 +109,10 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
     const wire = inProcessTransport(sandbox, clock)
     const transport: Transport = async (request) => {
       await host.awake()
-      const id = request.url.pathname.split('/').at(-1) ?? ''
-      if (request.method === 'PATCH') patches.push({ by: replica, id, at: clock.monotonic() })
+      const { method, url } = request
+      const id = url.pathname.split('/').at(-1) ?? ''
+      if (url.pathname.includes('/webhooks'))
+        calls.push({ by: replica, method, id, at: clock.monotonic(), holder: store.lease()?.holder })
       try {
         return await wire(request)
       } finally {
@@ -181,7 +190,10 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
     sandbox,
     store,
     all,
-    patches,
+    calls,
+    get patches() {
+      return calls.filter(({ method }) => method === 'PATCH')
+    },
     terms,
     leader() {
       // A status costs something, and is asked for twenty times a second: one that never led does not lead.
@@ -201,4 +213,12 @@ export async function startReplicas(options: ReplicasOptions = {}): Promise<Repl
       await running.disposeAsync()
     },
   }
+}
+
+/** Lists and retries of a replica while the API has another holder of the lease, or none. */
+export function strays({ calls }: Replicas): string[] {
+  const stray = calls.filter(({ by, holder }) => holder?.startsWith(by.name) !== true)
+  return stray.map(
+    ({ at, by, holder, method }) => `${by.name} sends ${method} at ${at} while ${holder} holds the lease`,
+  )
 }
