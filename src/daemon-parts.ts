@@ -179,7 +179,7 @@ export function createParts(options: DaemonOptions): DaemonParts {
     return {
       tokenExpiresAt: connection.tokens.expiresAt(),
       certificateExpiresAt: certificate?.current().notAfter,
-      keyReloadSuccessful: key.lastReloadOk(),
+      keyReload: key.lastReload(),
       // Compared with the host's present clock, the one that an operator can correct.
       skewMs: { auth: auth.aheadOfHostMs(), api: api.aheadOfHostMs() },
     }
@@ -233,6 +233,7 @@ export function statusReader({ clock, config, version }: DaemonOptions, parts: D
       subscriptions: config.subscriptions,
       runbookUrl: config.server.runbookUrl,
       timeZone: config.platform.timeZone,
+      lookbackMs: config.window.lookback,
       utcOffsetMs: connection.zone.toLocal(clock.now()) - clock.now(),
       circuits: reconciler().circuits.views(clock.monotonic()),
       causes: causesOf(reconciler(), policy),

@@ -27,7 +27,7 @@ const statusSchema = z.looseObject({
 /** Its keys that hold a time. */
 const timeKeys = new Set(
   (
-    'at certificateExpires doneAt endedAt event lastAt lastAttempt lastCompleteSweep lastFullSweep nextRetry nextTick ' +
+    'at certificateExpires doneAt endedAt event firstExpiry lastAt lastAttempt lastCompleteSweep lastFullSweep nextRetry nextTick ' +
     'now oldestEvent oldestOpenEvent openSince since startedAt tokenExpires'
   ).split(' '),
 )

@@ -1,9 +1,9 @@
 // The daemon's /status as text for a terminal: the sentences of its summary, the numbers, and the first causes. A pure function.
 import { decisionLines } from '../ops/cause-columns.ts'
 import { incidentPairs, incidentTitle } from '../ops/incident-text.ts'
-import { doneOf, isWholeKnown } from '../ops/notices.ts'
+import { doneOf, isWholeKnown, recoveredOf } from '../ops/notices.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
-import { count, fromNow, pace } from '../ops/words.ts'
+import { count, fromNow } from '../ops/words.ts'
 import { causeTable } from './cause-table.ts'
 import { cell, pairs, paragraph, type Colour, type Moments, type Paint } from './format.ts'
 
@@ -34,10 +34,11 @@ function missingText(status: StatusDocument): string {
 }
 
 function numbers(status: StatusDocument): [string, string][] {
-  const { awaiting, drain, inFlight, lastFullSweep, nextTick, now, rate } = status
+  const { awaiting, firstExpiry, inFlight, lastFullSweep, nextTick, now, rate } = status
   return [
     ['missing', missingText(status)],
-    ['recovering', `${pace(drain.recoveredPerMinute)} a minute`],
+    ['recovered', recoveredOf(status).join(', ')],
+    ['first expiry', firstExpiry === null ? 'none' : fromNow(firstExpiry, now)],
     ['done', doneOf(status).join(': ')],
     [
       'retries',

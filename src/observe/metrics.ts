@@ -215,7 +215,7 @@ export const metricDefinitions = {
     type: 'gauge',
     help: 'Key reload: 1 when the key file was usable after its last change; 0 when not, and the old key stays in use. Absent before the first change.',
     presence: 'when-set',
-    read: ({ keyReloadSuccessful }) => toFlag(keyReloadSuccessful),
+    read: ({ keyReload }) => toFlag(keyReload && keyReload.problem === undefined),
   },
   retries_in_flight: {
     type: 'gauge',

@@ -47,8 +47,8 @@ export interface ReconcilerState {
 export interface CredentialState {
   tokenExpiresAt: number | undefined
   certificateExpiresAt: number | undefined
-  /** Undefined while the key file has not changed. */
-  keyReloadSuccessful: boolean | undefined
+  /** Undefined while the key file has not changed; else why it could not be used. */
+  keyReload: { problem: string | undefined } | undefined
   /** How far each server's clock is ahead of this host's. */
   skewMs: Readonly<Record<'auth' | 'api', number>>
 }

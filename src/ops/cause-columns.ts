@@ -45,7 +45,14 @@ function nextLines({ nextRetry, nextRetryBy: by }: CauseStatus, { now }: CellCon
 
 export const causeColumns: readonly CauseColumn[] = [
   { name: 'subscription', lines: ({ subscriptionId }, { idOf }) => [idOf(subscriptionId)] },
-  { name: 'last answer', lines: ({ responseStatusCode }) => [response(responseStatusCode)] },
+  {
+    name: 'last answer',
+    minWidth: 11,
+    lines: ({ lastAttempt, responseStatusCode }, { now }) => [
+      response(responseStatusCode),
+      ...(lastAttempt === null ? [] : [fromNow(lastAttempt, now)]),
+    ],
+  },
   { name: 'missing', align: 'right', lines: ({ records }) => [count(records)] },
   { name: 'decision', minWidth: 11, lines: stateLines },
   { name: 'next retry', lines: nextLines },

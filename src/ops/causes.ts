@@ -30,6 +30,8 @@ export interface Cause {
   /** How many event types they have, and those with the most records (at most 20), as the platform has them without secrets. */
   eventTypes: { total: number; list: { eventType: string; records: number }[] }
   byDecision: Counts
+  /** The last attempt for any of them that the platform shows, epoch ms. */
+  lastAt: number
   /** Event time of the oldest, epoch ms. */
   oldestAt: number
   /** Of the first of them. */
@@ -106,7 +108,7 @@ interface Group {
 function createGroups(): { of(subscriptionId: string, responseStatusCode: number | null): Group; list(): Group[] } {
   const groups = new Map<string, Map<number | null, Group>>()
   const list: Group[] = []
-  const empty = { records: 0, refusedAgain: 0, oldestAt: Infinity, next: noRetry }
+  const empty = { records: 0, refusedAgain: 0, lastAt: -Infinity, oldestAt: Infinity, next: noRetry }
   return {
     of: (subscriptionId, responseStatusCode) =>
       groups
@@ -170,6 +172,7 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
     cause.records += 1
     if (decision === 'backing-off' && isRefusedAgain(entry, situation)) cause.refusedAgain += 1
     cause.byDecision[decision] += 1
+    cause.lastAt = Math.max(cause.lastAt, entry.lastAt)
     cause.oldestAt = Math.min(cause.oldestAt, entry.eventAt)
     cause.next = soonerOf(cause.next, nextRetryOf(verdict, situation, entry.eventAt + policy.window.lookback))
     if (decision === 'exhausted') {
@@ -187,7 +190,8 @@ export function groupByCause(entries: Iterable<FailedRecord>, options: CausesOpt
 }
 
 /** A cause as documents have it. */
-export interface CauseStatus extends Omit<Cause, 'oldestAt' | 'next'> {
+export interface CauseStatus extends Omit<Cause, 'lastAt' | 'oldestAt' | 'next'> {
+  lastAttempt: Date | null
   oldestEvent: Date | null
   /** The earliest time at which one of them may be retried; null when no clock tells. */
   nextRetry: Date | null
@@ -198,6 +202,7 @@ export interface CauseStatus extends Omit<Cause, 'oldestAt' | 'next'> {
 }
 
 /** `skewMs`: how far the platform's clock is ahead of the one that the times are shown by. */
-export function showCause({ next, oldestAt, ...cause }: Cause, skewMs = 0): CauseStatus {
-  return { ...cause, oldestEvent: toDate(oldestAt), nextRetry: toDate(next.at - skewMs), nextRetryBy: next.by }
+export function showCause({ lastAt, next, oldestAt, ...cause }: Cause, skewMs = 0): CauseStatus {
+  const [lastAttempt, nextRetry] = [toDate(lastAt - skewMs), toDate(next.at - skewMs)]
+  return { ...cause, lastAttempt, oldestEvent: toDate(oldestAt), nextRetry, nextRetryBy: next.by }
 }

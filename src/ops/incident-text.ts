@@ -21,7 +21,6 @@ export function incidentPairs(
   const counts: readonly (readonly [name: string, value: number])[] = [
     ['failed again', failedAgain],
     ['gave up', exhausted],
-    ['expired', expired],
     ['back off still', backingOff],
   ]
   const slowest = longestSeconds === null ? '' : `, the slowest ${span(longestSeconds * 1000)} after its event`
@@ -30,6 +29,7 @@ export function incidentPairs(
     ['time', lasted(incident, now)],
     ['peak', `${count(peak)} missing`],
     ['recovered', `${count(recovered)}${slowest}`],
+    ['expired', expired === 0 ? 'none' : count(expired)],
     ...counts.flatMap(([name, value]) => (value === 0 ? [] : [[name, count(value)] as const])),
     ...(shut.length === 0
       ? []

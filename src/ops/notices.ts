@@ -1,7 +1,18 @@
 // The sentences of /status, which page, terminal and bots show: a headline that says why, notices with advice, and when all will be done.
 import { describeGate } from '../reconcile/retry/gates.ts'
 import type { CircuitStatus, GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
-import { clockTime, count, counted, fromNow, reasonText, response, sentence, span, subscriptionName } from './words.ts'
+import {
+  clockTime,
+  count,
+  counted,
+  fromNow,
+  pace,
+  reasonText,
+  response,
+  sentence,
+  span,
+  subscriptionName,
+} from './words.ts'
 
 /** `detail`: what only this moment knows. `isAside`: it is never the headline. */
 interface NoticeReason extends Omit<Notice, 'runbook'> {
@@ -10,6 +21,7 @@ interface NoticeReason extends Omit<Notice, 'runbook'> {
   isAside?: true
 }
 
+const dayMs = 24 * 3_600_000
 /** A clock that is so far off is a notice. */
 const maxSkewSeconds = 60
 
@@ -91,7 +103,7 @@ function standbyReason({ advice, reason, runbook }: GateStatus, { leadership }: 
 }
 
 /** The part of a gate's sentences that only this moment knows. */
-function detailOf({ call, gate, since }: GateStatus, status: StatusFacts): string {
+function detailOf({ call, gate, opensInSeconds, since }: GateStatus, status: StatusFacts): string {
   const { now, rate, receiver } = status
   const last = receiver?.detail ?? null
   return [
@@ -102,6 +114,7 @@ function detailOf({ call, gate, since }: GateStatus, status: StatusFacts): strin
       : [`The last ${call.operation === 'list' ? 'list call' : 'retry'}: ${reasonText(call.reason)}.`]),
     ...(call?.operation === 'retry' && gate === 'unauthorized' && !isLastSweepFailed(status) ? ['Listing works.'] : []),
     ...(since === null ? [] : [`Since ${clockTime(since, now)} UTC.`]),
+    ...(call === null || opensInSeconds === null ? [] : [`The next try is in ${span(opensInSeconds * 1000 + 999)}.`]),
   ].join(' ')
 }
 
@@ -124,6 +137,8 @@ function gateReasonsOf(status: StatusFacts): NoticeReason[] {
 
 /** Fewer in a row may be the trouble of these records alone. */
 const minNotAccepted = 10
+/** Fewer are as little trouble as exhausted ones. */
+const minRefused = 10
 /** Fewer in an hour may be the platform's own retries. */
 const minResolvedByOthers = 10
 
@@ -163,7 +178,7 @@ function zoneNotice({ timeZone }: StatusFacts): Pick<NoticeReason, 'advice' | 't
 
 /** Reasons apart from gates, and whether each is so now. */
 function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[] {
-  const { beyondWindow, clock, exhausted, expired, expiring, keyReloadFailed, lastFullSweep, now, sweeps } = status
+  const { beyondWindow, clock, exhausted, expired, expiring, keyProblem, lastFullSweep, now, sweeps } = status
   const { api, auth } = clock.skewSeconds
   const skew = Math.abs(api) > Math.abs(auth) ? api : auth
   const isPast = (at: Date | null): boolean => at !== null && at <= now
@@ -198,7 +213,7 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     },
     {
       isSo: status.refusedAgain > 0,
-      level: 'waiting',
+      level: status.refusedAgain < minRefused ? 'waiting' : 'trouble',
       text: `${counted(status.refusedAgain, 'delivery is', 'deliveries are')} refused again and again.`,
       detail: refusedDetail(status),
       advice: `Fix the receiver for these. They are retried until retry.maxAttempts; after that: ${retryExhausted}`,
@@ -251,11 +266,11 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
       runbook: 'ClockSkew',
     },
     {
-      isSo: keyReloadFailed,
+      isSo: keyProblem !== null,
       level: 'trouble',
-      text: 'The new key file cannot be used; the last key stays in use.',
-      advice:
-        'Put auth.privateKeyFile right: it is read again automatically, but a restart before that fails. webhook-reconciler check names the problem.',
+      text: 'The new key file cannot be used; retries go on with the last key.',
+      detail: `${keyProblem ?? ''}.`,
+      advice: 'Put the file right: it is read again automatically. A restart before that fails.',
       runbook: 'KeyReloadFailed',
     },
     {
@@ -323,7 +338,7 @@ function missingText(status: StatusFacts): string {
 function goingOn(status: StatusFacts, worst: Level | undefined): readonly [Level, string] {
   const { failed, inFlight, lastFullSweep, missing } = status
   if (lastFullSweep === null) return ['working', 'The first sweep is under way. ']
-  if (missing === 0) return [worst ?? 'well', '']
+  if (missing === 0) return [worst === 'waiting' ? 'waiting' : 'well', '']
   if (openOf(status) === 0) return ['waiting', '']
   const isBackingOff = inFlight + failed.due + failed.awaiting + failed.blocked === 0
   return ['working', isBackingOff ? 'Retries wait for their backoff. ' : 'Retries are under way. ']
@@ -376,6 +391,17 @@ function unknownEnd({ circuits, drain, refusedAgain, subscriptions: names }: Sta
     case 'backoff':
       return 'Some deliveries are only counted.'
   }
+}
+
+/** The pace; or, where nothing can go out or nothing is missing, how many. With when the last one arrived. */
+export function recoveredOf({ drain, missing, now, recovered, startedAt }: StatusFacts): readonly [string, string] {
+  const uptime = now.getTime() - startedAt.getTime()
+  const since = uptime < dayMs ? `since the start, ${span(uptime)} ago` : 'in the last 24 h'
+  const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
+  const all = count(recovered.lastDay)
+  return missing === 0 || drain.limitedBy === 'gate'
+    ? [all, `${since}${last}`]
+    : [`${pace(drain.recoveredPerMinute)} a minute`, `${all} ${since}${last}`]
 }
 
 /** When all has arrived, and by what that is known. */

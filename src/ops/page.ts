@@ -5,16 +5,15 @@ import { causeColumns, decisionLines } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import { incidentPairs, incidentTitle } from './incident-text.ts'
-import { doneOf, isWholeKnown } from './notices.ts'
+import { doneOf, isWholeKnown, recoveredOf } from './notices.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
-import { clockTime, count, counted, fromNow, pace, response, span, word } from './words.ts'
+import { clockTime, count, counted, fromNow, response, span, word } from './words.ts'
 
 const refreshSeconds = 10
 /** More of them are in /status. */
 const shownCauses = 10
 const shownExhausted = 20
-const dayMs = 24 * 3_600_000
 
 /** A time that machines can read too. */
 function time(at: Date | null, now: Date): Part {
@@ -75,24 +74,11 @@ function headline({ summary }: StatusDocument): Html {
 }
 
 function figures(status: StatusDocument): Html {
-  const {
-    drain,
-    expired,
-    failed,
-    inFlight,
-    lastFullSweep,
-    missing,
-    now,
-    exhausted: atLimit,
-    recovered,
-    startedAt,
-  } = status
+  const { expired, failed, firstExpiry, inFlight, lastFullSweep, missing, now, exhausted: atLimit } = status
   const known = lastFullSweep === null ? 'Not known yet' : 'None known'
   const atLeast = missing === 0 ? known : `at least ${count(missing)}`
   const oldest = status.oldestOpenEvent ?? atLimit.list[0]?.event ?? null
-  const uptime = now.getTime() - startedAt.getTime()
-  const since = uptime < dayMs ? `since the start, ${span(uptime)} ago` : 'in the last 24 h'
-  const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
+  const [recovered, since] = recoveredOf(status)
   const all: readonly (readonly [name: string, big: string, below: Part])[] = [
     [
       'Missing',
@@ -102,18 +88,17 @@ function figures(status: StatusDocument): Html {
     [
       'Oldest',
       oldest === null ? (isWholeKnown(status) ? 'None' : known) : span(now.getTime() - oldest.getTime()),
-      oldest && html`since ${time(oldest, now)}${status.oldestOpenEvent === null && ', exhausted'}`,
+      oldest &&
+        html`since ${time(oldest, now)}, ${firstExpiry === null ? 'exhausted' : `expires ${fromNow(firstExpiry, now)}`}`,
     ],
-    missing === 0
-      ? ['Recovered', count(recovered.lastDay), `${since}${last}`]
-      : [
-          'Recovered',
-          `${pace(drain.recoveredPerMinute)} a minute`,
-          lines([
-            `${count(recovered.lastDay)} ${since}${last}`,
-            `${count(inFlight)} in flight, ${count(failed.awaiting)} awaiting outcome`,
-          ]),
-        ],
+    [
+      'Recovered',
+      recovered,
+      lines([
+        since,
+        ...(missing === 0 ? [] : [`${count(inFlight)} in flight, ${count(failed.awaiting)} awaiting outcome`]),
+      ]),
+    ],
     ['Done', ...doneOf(status)],
   ]
   const items = all.map(

@@ -115,6 +115,8 @@ export interface StatusFacts {
   failed: Readonly<Record<Decision, number>>
   /** Event time of the oldest failed record that is neither exhausted nor excluded. */
   oldestOpenEvent: Date | null
+  /** When it leaves the window: the first of all to do so. Null without one. */
+  firstExpiry: Date | null
   /** Failed records that leave the window within `window.expiryWarning`, in all and by decision. */
   expiring: { total: number; byDecision: Snapshot['expiring'] }
   /** Retried records without a known outcome. */
@@ -154,8 +156,8 @@ export interface StatusFacts {
   tokenExpires: Date | null
   /** When the certificate of the signing key ends; null without `auth.certificateFile`. */
   certificateExpires: Date | null
-  /** True while the key file has changed and can not be used. */
-  keyReloadFailed: boolean
+  /** Why the key file, which has changed, can not be used; null while it can. */
+  keyProblem: string | null
   /** How far the servers' clocks are ahead of this host's. */
   clock: { skewSeconds: { auth: number; api: number } }
   /**

@@ -23,6 +23,8 @@ export interface StatusState extends Snapshot {
   /** `platform.timeZone`, and its offset from UTC now. */
   timeZone: string
   utcOffsetMs: number
+  /** `window.lookback`. */
+  lookbackMs: number
   /** Circuits that are not closed. */
   circuits: readonly CircuitView[]
   /** Failed records in memory, grouped; `causes.exhausted.total` of them are exhausted. */
@@ -49,7 +51,7 @@ function toLeadership({ identity, isLeading, kind, leader, problem, since }: Lea
 }
 
 function toGate({ call, gate, opensInMs, since, subscriptions }: ShutGate): GateStatus {
-  const { advice, reason, runbook } = describeGate(gate)
+  const { advice, adviceFor, reason, runbook } = describeGate(gate)
   return {
     gate,
     since: toDate(since),
@@ -57,7 +59,7 @@ function toGate({ call, gate, opensInMs, since, subscriptions }: ShutGate): Gate
     opensInSeconds: opensInMs === undefined ? null : toSeconds(opensInMs),
     call: call ?? null,
     reason,
-    advice,
+    advice: (call && adviceFor?.[call.reason]) ?? advice,
     runbook: runbook ?? null,
   }
 }
@@ -140,6 +142,7 @@ function factsOf(state: StatusState): StatusFacts {
     drain: toDrain(state),
     failed: { ...failed },
     oldestOpenEvent: toDate(state.oldestOpenAt),
+    firstExpiry: toDate((state.oldestOpenAt ?? NaN) + state.lookbackMs - skewMs.api),
     expiring: toExpiring(expiring),
     awaiting: state.awaiting,
     inFlight: state.inFlight,
@@ -170,7 +173,7 @@ function factsOf(state: StatusState): StatusFacts {
     nextTick: toDate(state.nextTickAt),
     tokenExpires: toDate(state.tokenExpiresAt),
     certificateExpires: toDate(state.certificateExpiresAt),
-    keyReloadFailed: state.keyReloadSuccessful === false,
+    keyProblem: state.keyReload?.problem ?? null,
     clock: { skewSeconds: { auth: roundedSeconds(skewMs.auth), api: roundedSeconds(skewMs.api) } },
     timeZone: {
       platform: state.timeZone,

@@ -56,7 +56,7 @@ export function nextText({ at, by }: NextRetry, when: (at: number) => string): s
     case 'probe':
       return `a probe ${when(at)}`
     case 'gate':
-      return at === Infinity ? 'when retries resume' : `${when(at)} or later`
+      return at === Infinity ? 'when retries resume' : `${when(at)} at the earliest`
     case 'outcome':
       return 'after an outcome'
     case 'never':

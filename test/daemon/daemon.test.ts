@@ -238,7 +238,7 @@ test('a certificate that was exchanged, and is not of the key, is reported when 
   const certificate: Reloadable<Certificate> = {
     current: () => ({ notBefore: 0, notAfter: Infinity, keyFingerprint, fingerprint: 'f' }),
     reload: () => false,
-    lastReloadOk: () => undefined,
+    lastReload: () => undefined,
   }
   const scene = startScene({ certificate })
   const told = (): number => scene.lines.filter(({ event }) => event === 'certificate_invalid').length

@@ -54,7 +54,7 @@ async function day(answer: () => number): Promise<Day> {
     key: {
       current: () => ({ sign: () => Promise.resolve('assertion'), bits: 4096, fingerprint: 'none' }),
       reload: () => false,
-      lastReloadOk: () => undefined,
+      lastReload: () => undefined,
     },
     transport,
     clock,

@@ -36,7 +36,7 @@ test('trouble that lasts a minute, and its end; neither a flap nor a good start 
   await receiver('up', 600)
   expect(posted(scene)).toEqual([])
   await receiver('down', 600)
-  const headline = 'The receiver is down: its health address does not answer 2xx. Nothing is missing.'
+  const headline = 'The receiver is down: receiver.healthUrl does not answer 2xx. Nothing is missing.'
   const advice = 'Bring the receiver up; retries resume automatically.'
   expect(posted(scene)).toEqual([
     {

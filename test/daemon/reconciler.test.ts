@@ -77,7 +77,7 @@ function world(setting: Setting = {}): World {
   const http = createFakeHttp({ platform, monotonic: () => clock.monotonic(), serverNow, ...(instead && { instead }) })
   const facts: TelemetryEvent[] = []
   const signing = { sign: () => Promise.resolve('a.b.c'), bits: 4096, fingerprint: 'f' }
-  const key = { current: () => signing, reload: () => false, lastReloadOk: () => undefined }
+  const key = { current: () => signing, reload: () => false, lastReload: () => undefined }
   const config = configOf(setting.env)
   const parts = {
     clock,

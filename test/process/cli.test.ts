@@ -56,7 +56,7 @@ describe('usage errors', () => {
     ['an option of another command', ['run', '--dry-run'], "unknown option '--dry-run'"],
     ['an unknown option before the command', ['--verbose', 'run'], "unknown option '--verbose'"],
     ['an unknown option that a terminal would obey', ['plan', '--bad\u001b[2J'], "unknown option '--bad?[2J'"],
-    ['healthcheck of no port', ['healthcheck', '--port', '99999'], '--port: a port from 1 to 65535'],
+    ['healthcheck of no port', ['healthcheck', '--port', '65536'], '--port: a port from 1 to 65535'],
     ['once with an unknown option', ['once', '--dry'], "unknown option '--dry'"],
     ['once with an option without its value', ['once', '--config'], 'argument missing'],
     ['once with an argument too many', ['once', 'now'], 'too many arguments'],

@@ -49,8 +49,10 @@ describe('plan', () => {
     expect(out).toMatch(
       /^test at 127\.0\.0\.1:\d+, \d{4}-\d\d-\d\dT[\d:]+Z\n32 failed records of the last 7d, listed in /,
     )
-    expect(out).toMatch(/\n1{8} +HTTP 503 +23 {2}20 due, 3 exhausted {2}now +1\d h( \d+ min)? +account-activated\n/)
-    expect(out).toMatch(/\n1{8} +no response +5 {2}backing-off +in .* 1 h( \d+ min)? +account-activated\n/)
+    expect(out).toMatch(
+      /\n1{8} +HTTP 503, .* ago +23 {2}20 due, 3 exhausted {2}now +1\d h( \d+ min)? +account-activated\n/,
+    )
+    expect(out).toMatch(/\n1{8} +no response, .* ago +5 {2}backing-off +in .* 1 h( \d+ min)? +account-activated\n/)
     expect(out).toMatch(/Would be retried now: 20, in about \d s at 1,000 calls\/s/)
     expect(out).toContain('Later: 5 backing off.')
     expect(out).toContain('3 exhausted (retry.maxAttempts 30)')
@@ -84,7 +86,7 @@ describe('plan', () => {
     expect((await runCommand(['plan'], { env: await envOf(sandbox, health) })).out).toContain('retried now: 7')
     sandbox.receiver.down()
     const down = await runCommand(['plan'], { env: await envOf(sandbox, health) })
-    expect(down.out).toContain('Blocked: 7, because the receiver is down: its health address does not answer 2xx.')
+    expect(down.out).toContain('Blocked: 7, because the receiver is down: receiver.healthUrl does not answer 2xx.')
     const off = await runCommand(['plan'], { env: await envOf(sandbox, { RECONCILER_RETRY_ENABLED: 'false' }) })
     expect(off.out).toMatch(
       /\nRetries are switched off \(retry\.enabled is false\)[^]*\nWould be retried now: 7, in about \d+ s/,
@@ -385,7 +387,6 @@ describe('pause and resume', () => {
     const nobody = await runCommand(['resume', '--port', '1'], { env: with_ })
     expect(nobody.code).toBe(1)
     expect(nobody.err).toContain('http://127.0.0.1:1/-/resume does not answer')
-    expect((await runCommand(['pause', '--port', '99999'], { env: with_ })).code).toBe(2)
     expect((await runCommand(['pause'], { env: { ...with_, RECONCILER_SERVER_PORT: '0' } })).code).toBe(2)
   })
 })

@@ -212,6 +212,7 @@ describe('status', () => {
           records: 3,
           eventTypes: { total: 1, list: [{ eventType: 'a\u001b[2Jb', records: 3 }] },
           byDecision: { ...noCounts(), blocked: 3 },
+          lastAttempt: since,
           oldestEvent: since,
           nextRetry: null,
           nextRetryBy: 'gate',
@@ -258,6 +259,7 @@ describe('status', () => {
 time            02:46:00 to 03:26:10 UTC, 40 min
 peak            1,470 missing
 recovered       1,461, the slowest 52 min after its event
+expired         none
 failed again    44
 gave up         3
 back off still  6
@@ -281,7 +283,8 @@ waiting  Retries are paused by an operator. 5 deliveries are missing.
          -> Since 12:00:00 UTC. To go on: resume.
 
 missing          5 (3 blocked, 2 exhausted)
-recovering       13 a minute
+recovered        13 a minute, 0 since the start, 1 h ago
+first expiry     none
 done             in 5 min: about 12:05, when the last backoff ends, without exhausted ones
 retries          0 in flight, 0 without an outcome, at most 20 calls/s
 last full sweep  30 s ago
@@ -290,8 +293,8 @@ next tick        in 25 s
 trouble  The certificate has expired.
          -> Have a new one registered.
 
-SUBSCRIPTION  LAST ANSWER  MISSING  DECISION  NEXT RETRY           OLDEST  EVENT TYPES
-11111111      no response        3  blocked   when retries resume  30 s    a?[2Jb
+SUBSCRIPTION  LAST ANSWER            MISSING  DECISION  NEXT RETRY           OLDEST  EVENT TYPES
+11111111      no response, 30 s ago        3  blocked   when retries resume  30 s    a?[2Jb
 ... and 11 more with 2 deliveries: --json lists them
 `,
     )

@@ -360,8 +360,10 @@ describe.concurrent('stopped', () => {
       const ended = await program.ended()
 
       expect(ended.code).toBe(1)
-      expect(reportOf(ended)).toMatchObject({ stoppedBy: 'signal', exitCode: 1, retries: { accepted: 13 } })
-      expect(sandbox.stats.retries.accepted).toBe(13)
+      const { accepted } = sandbox.stats.retries
+      expect(reportOf(ended)).toMatchObject({ stoppedBy: 'signal', exitCode: 1, retries: { accepted } })
+      // A fourth may have been sent before the signal.
+      expect([13, 14]).toContain(accepted)
     },
   )
 

@@ -65,7 +65,7 @@ describe('retry', () => {
     await using sandbox = await startPlatform({ faults: [...faults] })
     const { code, out } = await runCommand(['retry', ...seedDue(sandbox, 1)], { env: await envOf(sandbox) })
     expect(code).toBe(4)
-    expect(out).toContain('The platform refuses retries. With HTTP 403, ask')
+    expect(out).toContain('The platform refuses retries. With HTTP 403: Ask')
     expect(out).not.toContain('webhook-reconciler check')
   })
 

@@ -49,14 +49,12 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
   function openKey(): Reloadable<SigningKey> {
     let seen = key()
     let current = keyNamed(lastKey())
-    let isUsable: boolean | undefined
     return {
       current: () => current,
       reload() {
         const found = key()
         if (found === seen) return false
         seen = found
-        isUsable = found !== 'broken'
         if (found === 'broken') {
           const problem = { key: 'auth.privateKeyFile', origin: '/simulated', message: 'holds no key' }
           throw new ConfigurationError([problem])
@@ -65,7 +63,7 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
         current = keyNamed(found)
         return current.fingerprint !== before
       },
-      lastReloadOk: () => isUsable,
+      lastReload: () => undefined,
     }
   }
 
@@ -79,17 +77,15 @@ export function createKeyFiles({ certificates, keys }: Scenario, now: () => numb
       fingerprint: `until ${end}`,
     })
     let current = certificateOf(first)
-    let hasChanged = false
     return {
       current: () => current,
       reload() {
         const found = notAfter() ?? first
         if (found === current.notAfter) return false
-        hasChanged = true
         current = certificateOf(found)
         return true
       },
-      lastReloadOk: () => (hasChanged ? true : undefined),
+      lastReload: () => undefined,
     }
   }
 

@@ -17,7 +17,7 @@ import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 const key: Reloadable<SigningKey> = {
   current: () => ({ sign: () => Promise.resolve('assertion'), bits: 4096, fingerprint: 'none' }),
   reload: () => false,
-  lastReloadOk: () => undefined,
+  lastReload: () => undefined,
 }
 export const periodMs = 30_000
 export const token = 'CANARY-0123456789abcdef0123456789abcdef'

@@ -96,5 +96,5 @@ export function inProcessKey(privateKeyPem: string): Reloadable<SigningKey> {
       return Promise.resolve(`${text}.${sign('sha256', Buffer.from(text), privateKey).toString('base64url')}`)
     },
   }
-  return { current: () => key, reload: () => false, lastReloadOk: () => undefined }
+  return { current: () => key, reload: () => false, lastReload: () => undefined }
 }

@@ -27,6 +27,7 @@ export function aCause(changes: Partial<Cause> = {}): Cause {
     refusedAgain: 0,
     eventTypes: ofOneType('outgoing-transfer-completed', changes.records ?? 1),
     byDecision: { ...noDecisions, due: 1 },
+    lastAt: incidentNow - 5 * minuteMs,
     oldestAt: incidentNow - 3 * hourMs,
     next: { by: 'time', at: incidentNow },
     ...changes,

@@ -113,7 +113,7 @@ export function fakeKeySource(): Reloadable<SigningKey> & { next: SigningKey | E
     next: undefined,
     looks: 0,
     current: () => current,
-    lastReloadOk: () => undefined,
+    lastReload: () => undefined,
     reload() {
       this.looks += 1
       const { next } = this

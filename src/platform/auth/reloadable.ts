@@ -12,8 +12,8 @@ export interface Reloadable<T> {
    * @throws ConfigurationError for a new content that is not usable; the same problem throws only once
    */
   reload(): boolean
-  /** True when the file was usable at the last reload; undefined while it has never changed. */
-  lastReloadOk(): boolean | undefined
+  /** Why the file was not usable at the last reload; undefined while it has never changed. */
+  lastReload(): { problem: string | undefined } | undefined
 }
 
 /** Place that a problem is reported for: the configuration key, and the source of its value. */
@@ -79,53 +79,38 @@ function digest(content: Buffer): string {
 export function createReloadable<T>({ read, parse, identity }: Origin<T>): Reloadable<T> {
   const content = read()
   let current = parse(content)
-  let seen = digest(content)
-  let lastProblem = ''
-  let isReadable = true
-  let isUsable = true
+  /** Of the content that is in use. */
+  let usedDigest = digest(content)
   let hasChanged = false
-  let hasThrown = false
+  let problem: string | undefined
 
-  function recovered(): boolean {
-    const isOver = hasThrown && isUsable
-    if (isOver) hasThrown = false
-    return isOver
-  }
-
+  /** True when it holds another key or certificate. */
   function load(): boolean {
-    isReadable = false
     const next = read()
-    isReadable = true
-    lastProblem = ''
     const found = digest(next)
-    if (found === seen) return recovered()
-    seen = found
+    if (found === usedDigest) return false
     hasChanged = true
-    isUsable = false
     const value = parse(next)
-    isUsable = true
     const isOther = identity(value) !== identity(current)
+    usedDigest = found
     current = value
-    return recovered() || isOther
-  }
-
-  function throwOnce(error: unknown): false {
-    const problem = error instanceof Error ? error.message : ''
-    hasChanged = true
-    if (problem === lastProblem) return false
-    lastProblem = problem
-    hasThrown = true
-    throw error
+    return isOther
   }
 
   return {
     current: () => current,
-    lastReloadOk: () => (hasChanged ? isReadable && isUsable : undefined),
+    lastReload: () => (hasChanged ? { problem } : undefined),
     reload() {
+      const before = problem
       try {
-        return load()
+        const isOther = load()
+        problem = undefined
+        return isOther || before !== undefined
       } catch (error) {
-        return throwOnce(error)
+        hasChanged = true
+        problem = problemText(error)
+        if (problem === before) return false
+        throw error
       }
     },
   }
@@ -139,6 +124,11 @@ export type CredentialEvent =
   | { type: 'credential-reload-failed'; file: CredentialFile; problem: string }
 type CredentialFile = 'auth.privateKeyFile' | 'auth.certificateFile'
 
+/** Only a problem in our own words is sure to hold nothing of the file. */
+function problemText(error: unknown): string {
+  return error instanceof ConfigurationError ? error.message : 'the file could not be read again'
+}
+
 /** Reads the file again and reports a change; true when it is another key or certificate. Never throws. */
 export function reloadFile<T extends { readonly fingerprint: string; readonly bits?: number }>(
   file: CredentialFile,
@@ -149,8 +139,7 @@ export function reloadFile<T extends { readonly fingerprint: string; readonly bi
   try {
     if (!source.reload()) return false
   } catch (error) {
-    const problem = error instanceof ConfigurationError ? error.message : 'the file could not be read again'
-    emit({ type: 'credential-reload-failed', file, problem })
+    emit({ type: 'credential-reload-failed', file, problem: problemText(error) })
     return false
   }
   const { bits, fingerprint } = source.current()

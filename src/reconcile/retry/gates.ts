@@ -1,4 +1,5 @@
 // The table of gates: conditions that block retries, with reason and advice. Dispatcher, decisions, /status, page, commands, metric and docs read it.
+import type { Reason } from '../../platform/http/http.ts'
 import type { RateLimiter } from '../../platform/rate-limiter.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Circuits } from './circuits.ts'
@@ -15,9 +16,14 @@ interface GateDescription {
   reason: string
   /** What the operator can do; a full sentence. */
   advice: string
+  /** In its place where the reason of the last failed call is known. */
+  adviceFor?: Readonly<Partial<Record<Reason, string>>>
   /** Its section of docs/runbook.md, without `WebhookReconciler`; none where nothing is wrong. */
   runbook?: string
 }
+
+const askForPermission = "Ask the platform's operator for the permission to retry webhooks."
+const checkCredentials = 'Compare auth.clientId and the key with what the platform has registered.'
 
 /** In order of precedence: the first that is shut is the reason of a `blocked` decision. */
 export const gateTable = {
@@ -44,7 +50,7 @@ export const gateTable = {
   'receiver-down': {
     level: 'trouble',
     blocks: 'everything',
-    reason: 'The receiver is down: its health address does not answer 2xx.',
+    reason: 'The receiver is down: receiver.healthUrl does not answer 2xx.',
     advice: 'Bring the receiver up; retries resume automatically.',
     runbook: 'ReceiverDown',
   },
@@ -52,8 +58,8 @@ export const gateTable = {
     level: 'trouble',
     blocks: 'everything',
     reason: 'The platform refuses retries.',
-    advice:
-      "With HTTP 403, ask the platform's operator for the permission to retry webhooks; with HTTP 401, check key and client id.",
+    advice: `With HTTP 403: ${askForPermission} With HTTP 401: ${checkCredentials}`,
+    adviceFor: { forbidden: askForPermission, unauthorized: checkCredentials },
     runbook: 'ClientAuthenticationRejected',
   },
   platform: {

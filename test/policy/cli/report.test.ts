@@ -220,6 +220,7 @@ describe('the text of a dry run', () => {
       records: 100 - index,
       refusedAgain: 0,
       byDecision: { ...noCounts(), 'backing-off': 7, blocked: 90 - index, exhausted: 3 },
+      lastAttempt: null,
       oldestEvent: new Date('2026-01-10T13:00:00.000Z'),
       nextRetry: new Date('2026-01-15T12:09:55.000Z'),
       nextRetryBy: 'probe',

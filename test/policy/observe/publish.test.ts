@@ -211,7 +211,7 @@ describe('a snapshot', () => {
       leadership: { ...empty.leadership, kind: 'kubernetes', isLeading: true, lease: 'a/b' },
       tokenExpiresAt: 2_500,
       certificateExpiresAt: 3_500,
-      keyReloadSuccessful: true,
+      keyReload: { problem: undefined },
       lastCompleteSweepAt: 11_500,
       lastIncompleteSweepAt: 12_500,
       progressDueAt: 7_500,
@@ -257,7 +257,7 @@ describe('a snapshot', () => {
       'clock_skew_seconds{origin="auth"}': -0.25,
       'clock_skew_seconds{origin="api"}': 40,
     })
-    metrics.show({ ...empty, certificateExpiresAt: 3_500, receiver: { up: false }, keyReloadSuccessful: false })
+    metrics.show({ ...empty, certificateExpiresAt: 3_500, receiver: { up: false }, keyReload: { problem: 'empty' } })
     // Down is a value, not the absence of one.
     expect(await metrics.text()).toContain(`${metricPrefix}key_reload_successful 0\n`)
     expect(await metrics.text()).toContain(`${metricPrefix}receiver_up 0\n`)

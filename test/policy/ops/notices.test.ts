@@ -98,8 +98,11 @@ describe('the headline', () => {
     ],
     'trouble: 8 deliveries have left the window undelivered, and no retry goes out any more. 9 deliveries are missing, 8 of them not retried any more.':
       [{ failed: { ...noDecisions, due: 1 }, expired: 8 }],
-    'waiting: 145 deliveries are refused again and again. 145 deliveries are missing.': [
-      { failed: { ...noDecisions, 'backing-off': 145 }, endless: { circuit: 0, refused: 145 } },
+    'waiting: 9 deliveries are refused again and again. 10 deliveries are missing.': [
+      { failed: { ...noDecisions, 'backing-off': 10 }, endless: { circuit: 0, refused: 9 } },
+    ],
+    'trouble: 10 deliveries are refused again and again. 10 deliveries are missing.': [
+      { failed: { ...noDecisions, 'backing-off': 10 }, endless: { circuit: 0, refused: 10 } },
     ],
     'working: The receiver is recovering: retries speed up as deliveries arrive. 10 deliveries are missing.': [
       { failed: blocked, ...halfOpen },
@@ -107,7 +110,7 @@ describe('the headline', () => {
     'trouble: Subscription one answers HTTP 503: 10 deliveries wait. 10 deliveries are missing.': [
       { failed: blocked, ...both(shut('paused', incidentNow), open) },
     ],
-    'trouble: The receiver is down: its health address does not answer 2xx. 10 deliveries are missing.': [
+    'trouble: The receiver is down: receiver.healthUrl does not answer 2xx. 10 deliveries are missing.': [
       { failed: blocked, ...both(shut('receiver-down'), open) },
     ],
     'trouble: The last sweep failed (list: timeout). Nothing is missing of what was listed at 11:59:48 UTC.': [
@@ -239,7 +242,11 @@ describe('notices', () => {
       { gates: [{ gate: 'platform', since, call: { operation: 'list', reason: 'server-error' }, ...all }] },
       / The last list call: HTTP 5xx\. Since 12:00:00 UTC\.$/,
     ],
-    ['a key file that cannot be used', { keyReloadSuccessful: false }, /^The new key file cannot be used/],
+    [
+      'a key file that cannot be used',
+      { keyReload: { problem: 'k (f): holds no key' } },
+      /^The new key file cannot be used.* k \(f\): holds no key\.$/,
+    ],
     ['somebody else who retries', { resolvedByOthers: 37 }, /^Somebody else resolved 37 deliveries in the last hour/],
     [
       'who refuses again and again',

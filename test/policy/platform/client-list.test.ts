@@ -31,12 +31,14 @@ describe('what is asked', () => {
   test('every parameter by its name, times to the second, one status', async () => {
     await using under = createClientUnderTest()
     under.replies(good)
-    await list(under, { status: 'processing', from: Date.UTC(2026, 0, 15, 11) / 1000, to: 0, page: 7, size: 100 })
+    const from = Date.UTC(2026, 0, 15, 11) / 1000
+    await list(under, { status: 'processing', eventId: 'e-1', from, to: 0, page: 7, size: 100 })
     const { searchParams } = new URL(under.sent[0]?.url ?? '')
     expect(Object.fromEntries(searchParams)).toEqual({
       'metadata.page.number': '7',
       'metadata.page.size': '100',
       'data.webhook.status': 'processing',
+      'data.webhook.eventId': 'e-1',
       'data.webhook.eventDateTimeFrom': '2026-01-15T11:00:00',
       'data.webhook.eventDateTimeTo': '1970-01-01T00:00:00',
     })

@@ -368,7 +368,7 @@ describe('a key that changes', () => {
   test('given as text it stays', () => {
     const source = loadKey(inline(pem(small)))
     expect(source.reload()).toBe(false)
-    expect(source.lastReloadOk()).toBeUndefined()
+    expect(source.lastReload()).toBeUndefined()
   })
 
   test('unusable from the start is an error', async () => {

@@ -82,7 +82,7 @@ describe('a failed refresh', () => {
   test('to sign is reported, backed off, and no request', async () => {
     const key = { ...fakeKey(), sign: () => Promise.reject(new Error('key material 123')) }
     const { manager, endpoint, facts } = tokenWorld({
-      key: { current: () => key, reload: () => false, lastReloadOk: () => undefined },
+      key: { current: () => key, reload: () => false, lastReload: () => undefined },
     })
     const error = await errorOf(manager.get())
     expect(error.message).toMatch(/could not be signed/)
