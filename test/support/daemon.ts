@@ -3,7 +3,9 @@ import { request } from 'undici'
 import { systemRandom } from '../../src/runtime/clock.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { runDaemon } from '../../src/daemon.ts'
-import { createLog, type CountedLog, type Log } from '../../src/observe/log/log.ts'
+import type { TelemetryEvent } from '../../src/observe/events.ts'
+import { startOpsServer, type OpsServerOptions } from '../../src/ops/server.ts'
+import { createLog, type Log } from '../../src/observe/log/log.ts'
 import type { Transport } from '../../src/platform/http/http.ts'
 import { loadKey, type SigningKey } from '../../src/platform/auth/private-key.ts'
 import type { Reloadable } from '../../src/platform/auth/reloadable.ts'
@@ -26,6 +28,9 @@ export interface DaemonOptions {
 export interface RunningDaemon extends AsyncDisposable {
   /** The schedule's next tick, now. */
   tick(): void
+  readonly facts: readonly TelemetryEvent[]
+  /** What its ops server was started with. */
+  ops(): OpsServerOptions
   /** Asks the ops server, over a socket. */
   get(path: string): Promise<{ status: number; body: string }>
   /** Ends it in good order. Rejects when it ended because of a bug. */
@@ -52,8 +57,9 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
   const source = loadKey(
     file === undefined ? { pem: pem ?? '', origin: 'test', ...passphrase } : { file, ...passphrase },
   )
-  const listening = Promise.withResolvers<number>()
-  const log = listeningTo(createLog({ ...config.log, instance: 'test', clock, write }), listening.resolve)
+  const listening = Promise.withResolvers<{ ops: OpsServerOptions; port: number }>()
+  const log = createLog({ ...config.log, instance: 'test', clock, write })
+  const facts: TelemetryEvent[] = []
   const stop = new AbortController()
   let onTick = (): void => undefined
 
@@ -79,9 +85,18 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
     key: await signingAtOnce(source),
     certificate: undefined,
     stop: stop.signal,
+    host: {
+      async startServer(ops) {
+        const server = await startOpsServer(ops)
+        listening.resolve({ ops, port: server.port })
+        return server
+      },
+      emit: (fact) => facts.push(fact),
+      processMetrics: false,
+    },
   })
   running.catch(listening.reject)
-  const port = await listening.promise
+  const { ops, port } = await listening.promise
 
   function end(): Promise<void> {
     stop.abort(new Error('SIGTERM'))
@@ -89,6 +104,8 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
   }
 
   return {
+    facts,
+    ops: () => ops,
     tick() {
       onTick()
     },
@@ -105,15 +122,4 @@ export async function startDaemon(sandbox: Sandbox, options: DaemonOptions): Pro
 async function signingAtOnce(source: Reloadable<SigningKey>): Promise<Reloadable<SigningKey>> {
   const { sign } = inProcessKey((await testKeys()).privateKeyPem).current()
   return { ...source, current: () => ({ ...source.current(), sign }) }
-}
-
-/** Says the port of the ops server, which stands in the first line. */
-function listeningTo(log: CountedLog, tell: (port: number) => void): CountedLog {
-  return {
-    ...log,
-    event(id, fields, level) {
-      log.event(id, fields, level)
-      if ('port' in fields) tell(Number(fields.port))
-    },
-  }
 }

@@ -1,5 +1,6 @@
 // A daemon beside a sandbox in virtual time: a test lets it tick, lets time pass, and reads its metrics and its log.
 import type { LogLine } from './process.ts'
+import type { OpsServerOptions } from '../../src/ops/server.ts'
 import type { Sandbox } from '../../sandbox/sandbox.ts'
 import { startPlatform } from './platform.ts'
 import type { ReadingsInput } from '../../sandbox/options.ts'
@@ -20,6 +21,10 @@ export interface Day extends AsyncDisposable {
   tick(times?: number, gapMs?: number): Promise<void>
   /** Sum of the series of one of our metrics whose labels contain these. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
+  /** What its ops server shows, and the commands of the operator. */
+  ops(): OpsServerOptions
+  /** Ends the daemon as SIGTERM does. */
+  stop(): Promise<void>
 }
 
 export async function beginDay(readings: ReadingsInput = {}): Promise<Day> {
@@ -29,6 +34,10 @@ export async function beginDay(readings: ReadingsInput = {}): Promise<Day> {
   const sandbox = starting.use(await startPlatform({ inProcess: true, clock, ...readings }))
   const running = starting.move()
   let daemon: RunningDaemon | undefined
+  const started = (): RunningDaemon => {
+    if (daemon === undefined) throw new Error('the daemon was not started')
+    return daemon
+  }
 
   return {
     clock,
@@ -41,14 +50,16 @@ export async function beginDay(readings: ReadingsInput = {}): Promise<Day> {
     },
     async tick(times = 1, gapMs = minuteMs) {
       for (let turn = 0; turn < times; turn += 1) {
-        daemon?.tick()
+        started().tick()
         await clock.advance(gapMs)
       }
     },
     async metric(name, labels) {
-      const { body } = (await daemon?.get('/metrics')) ?? { body: '' }
-      return sumOf(parseSamples(body), `webhook_reconciler_${name}`, labels)
+      const { text } = await started().ops().metrics()
+      return sumOf(parseSamples(text), `webhook_reconciler_${name}`, labels)
     },
+    ops: () => started().ops(),
+    stop: () => started().stop(),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }

@@ -1,0 +1,65 @@
+// How the whole daemon ends: at once when no retry is in flight, else within its grace, and it reports what it cut off.
+import { expect, test } from 'vitest'
+import type { FaultRule } from '../../sandbox/api/faults.ts'
+import type { ReadingsInput } from '../../sandbox/options.ts'
+import { beginDay } from '../support/day.ts'
+
+const hourMs = 3_600_000
+const minuteMs = 60_000
+const graceMs = 25_000
+/** Of three subscriptions one retry each: the last slot is kept for one that has none in flight. */
+const inFlight = 3
+const env = {
+  RECONCILER_SHUTDOWN_GRACE: '25s',
+  RECONCILER_PLATFORM_REQUEST_TIMEOUT: '2m',
+  RECONCILER_RETRY_CONCURRENCY: '4',
+}
+
+interface State {
+  faults?: FaultRule[]
+  readings?: ReadingsInput
+  tookMs?: number
+  inFlight?: number
+  cutOff?: number
+  successful?: number
+  processing?: number
+}
+const slowRetry = (ms: number): FaultRule => ({ operation: 'retry', fault: { kind: 'latency', ms } })
+
+test.each<[string, State]>([
+  ['nothing is missing any more', { successful: 8 }],
+  ['the first token is awaited', { faults: [{ operation: 'token', fault: { kind: 'hang' } }] }],
+  ['the first list is awaited', { faults: [{ operation: 'list', fault: { kind: 'hang' } }] }],
+  ['nothing answers', { faults: [{ operation: 'any', fault: { kind: 'reset', when: 'before' } }] }],
+  ['outcomes are awaited', { readings: { delivery: { mode: 'async', delayMs: hourMs } }, processing: 8 }],
+  [
+    'retries end within the grace',
+    { faults: [slowRetry(minuteMs + 10_000)], inFlight, tookMs: 11_000, successful: inFlight },
+  ],
+  [
+    'retries outlast the grace',
+    { faults: [{ operation: 'retry', fault: { kind: 'hang' } }], inFlight, tookMs: graceMs, cutOff: inFlight },
+  ],
+])('while %s', async (_, state) => {
+  const { cutOff = 0, faults = [], inFlight: told = 0, processing = 0, readings, successful = 0, tookMs = 0 } = state
+  await using day = await beginDay(readings)
+  const { clock, log, sandbox } = day
+  sandbox.faults.set(...faults)
+  const times = { from: clock.now() - 20 * hourMs, to: clock.now() - hourMs }
+  sandbox.seed({ ...times, count: 8, attempts: 1, subscriptions: 3 })
+  await day.start(env)
+  const [at, lines] = [clock.monotonic(), log.length]
+  await day.stop()
+
+  expect(clock.monotonic() - at).toBeGreaterThanOrEqual(Math.min(tookMs, 9000))
+  expect(clock.monotonic() - at).toBeLessThanOrEqual(tookMs)
+  // No outcome is reported that is not known.
+  const end = log.slice(lines).filter(({ event }) => /^(shutdown|daemon|retry_outcome)/.test(event))
+  const expired = cutOff > 0 ? [{ event: 'shutdown_grace_expired', level: 'warn', inFlight: cutOff }] : []
+  expect(end.filter(({ event }) => event !== 'retry_outcome' || successful === 0)).toMatchObject([
+    { event: 'shutdown_started', level: 'info', signal: 'SIGTERM', inFlight: told, grace: '25s' },
+    ...expired,
+    { event: 'daemon_stopped', level: 'info', cutOff },
+  ])
+  expect(sandbox.counts()).toEqual({ successful, processing, failed: 8 - successful - processing })
+})
