@@ -10,12 +10,12 @@ const graceMs = 25_000
 /** Of three subscriptions one retry each: the last slot is kept for one that has none in flight. */
 const inFlight = 3
 const env = {
-  RECONCILER_SHUTDOWN_GRACE: '25s',
   RECONCILER_PLATFORM_REQUEST_TIMEOUT: '2m',
   RECONCILER_RETRY_CONCURRENCY: '4',
 }
 
 interface State {
+  grace?: string
   faults?: FaultRule[]
   readings?: ReadingsInput
   tookMs?: number
@@ -28,6 +28,7 @@ const slowRetry = (ms: number): FaultRule => ({ operation: 'retry', fault: { kin
 
 test.each<[string, State]>([
   ['nothing is missing any more', { successful: 8 }],
+  ['it has no grace, and needs none', { grace: '0s', successful: 8 }],
   ['the first token is awaited', { faults: [{ operation: 'token', fault: { kind: 'hang' } }] }],
   ['the first list is awaited', { faults: [{ operation: 'list', fault: { kind: 'hang' } }] }],
   ['nothing answers', { faults: [{ operation: 'any', fault: { kind: 'reset', when: 'before' } }] }],
@@ -41,13 +42,22 @@ test.each<[string, State]>([
     { faults: [{ operation: 'retry', fault: { kind: 'hang' } }], inFlight, tookMs: graceMs, cutOff: inFlight },
   ],
 ])('while %s', async (_, state) => {
-  const { cutOff = 0, faults = [], inFlight: told = 0, processing = 0, readings, successful = 0, tookMs = 0 } = state
+  const {
+    cutOff = 0,
+    faults = [],
+    grace = '25s',
+    inFlight: told = 0,
+    processing = 0,
+    readings,
+    successful = 0,
+    tookMs = 0,
+  } = state
   await using day = await beginDay(readings)
   const { clock, log, sandbox } = day
   sandbox.faults.set(...faults)
   const times = { from: clock.now() - 20 * hourMs, to: clock.now() - hourMs }
   sandbox.seed({ ...times, count: 8, attempts: 1, subscriptions: 3 })
-  await day.start(env)
+  await day.start({ ...env, RECONCILER_SHUTDOWN_GRACE: grace })
   const [at, lines] = [clock.monotonic(), log.length]
   await day.stop()
 
@@ -57,7 +67,7 @@ test.each<[string, State]>([
   const end = log.slice(lines).filter(({ event }) => /^(shutdown|daemon|retry_outcome)/.test(event))
   const expired = cutOff > 0 ? [{ event: 'shutdown_grace_expired', level: 'warn', inFlight: cutOff }] : []
   expect(end.filter(({ event }) => event !== 'retry_outcome' || successful === 0)).toMatchObject([
-    { event: 'shutdown_started', level: 'info', signal: 'SIGTERM', inFlight: told, grace: '25s' },
+    { event: 'shutdown_started', level: 'info', signal: 'SIGTERM', inFlight: told, grace },
     ...expired,
     { event: 'daemon_stopped', level: 'info', cutOff },
   ])

@@ -5,10 +5,8 @@ import { expect, test } from 'vitest'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { envOf, hour } from '../support/causes.ts'
 import { runCommand } from '../support/command.ts'
-import { token } from '../support/control.ts'
 import { seedDue, startPlatform } from '../support/platform.ts'
-import { startLocalDaemon } from '../support/local-daemon.ts'
-import { get, mainScript, makeFolder, startProgram } from '../support/process.ts'
+import { get, mainScript, makeFolder, startDaemon, startProgram } from '../support/process.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 
 /** Their report is many times the 64 KiB that a pipe holds. */
@@ -133,27 +131,17 @@ test('a socket and a timer that are left over do not keep a command alive', asyn
   expect(await program.ended()).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('a daemon whose output is not read drops lines of log and audit, counts them, and says how many', async () => {
+test('a daemon whose output is not read drops lines, counts them, and reports how many', async () => {
   await using sandbox = await startPlatform()
-  const [id = ''] = seedDue(sandbox, 1)
-  let queued = 0
-  const held = { ...(await sandboxEnv(sandbox)), RECONCILER_CONTROL_TOKEN: token, RECONCILER_AUDIT_ENABLED: 'true' }
-  await using daemon = await startLocalDaemon(held, { queued: () => queued })
-  const own = { ...held, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
+  seedDue(sandbox, records)
+  const quick = { RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND: '1000', RECONCILER_LOG_LEVEL: 'trace' }
+  await using daemon = await startDaemon({ ...(await sandboxEnv(sandbox)), ...quick })
+  const read = daemon.stall('stdout')
   const dropped = async (): Promise<number> => (await daemon.metrics()).sum('log_lines_dropped_total')
-  await daemon.said('retry_outcome', { webhookId: id })
-  expect(await dropped()).toBe(0)
-
-  queued = 2_000_000
-  await runCommand(['pause'], { env: own })
-  expect(await dropped()).toBeGreaterThan(0)
-  queued = 0
-  await runCommand(['resume'], { env: own })
+  await expect.poll(dropped).toBeGreaterThan(0)
+  read()
   const { lines } = await daemon.said('log_lines_dropped', { level: 'warn' })
-
-  expect(lines).toBe(await dropped())
-  const { out } = await daemon.stop()
-  expect(Array.from(out.matchAll(/"event":"operator_(\w+)"/g), ([, command]) => command)).toEqual(['resumed'])
+  expect(lines).toBeGreaterThan(0)
 })
 
 test('no JSON document holds a character that a terminal obeys, or that breaks or bends a line', async () => {
@@ -161,7 +149,7 @@ test('no JSON document holds a character that a terminal obeys, or that breaks o
   await using sandbox = await startPlatform()
   const id = sandbox.addWebhook({ eventInstant: systemClock.now() - 3 * hour, eventType: bent, attempts: 1 })
   const env = { ...(await sandboxEnv(sandbox)), RECONCILER_RETRY_ENABLED: 'false' }
-  await using daemon = await startLocalDaemon(env)
+  await using daemon = await startDaemon(env)
   await daemon.said('full_sweep_completed')
   const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
   const documents = [(await get(`${daemon.url}/status`)).body]
