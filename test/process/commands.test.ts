@@ -8,8 +8,7 @@ import { token } from '../support/control.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
 import { seedDue, startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
-import { startLocalDaemon } from '../support/local-daemon.ts'
-import { get, runProgram } from '../support/process.ts'
+import { get, runProgram, startDaemon } from '../support/process.ts'
 
 describe('help', () => {
   test.each([
@@ -197,7 +196,7 @@ describe('explain', () => {
     sandbox.receiver.fail({ status: 503 })
     seedDue(sandbox, 40)
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_CIRCUIT_COOLDOWN: '10m' }
-    await using daemon = await startLocalDaemon(env)
+    await using daemon = await startDaemon(env)
     await daemon.said('circuit_opened', { responseStatusCode: 503 })
     const own = { ...env, RECONCILER_SERVER_PORT: new URL(daemon.url).port }
     const plan = await runCommand(['plan', '--json', '--records'], { env: own })
@@ -338,19 +337,27 @@ describe('print-config', () => {
 })
 
 describe('pause and resume', () => {
-  test('hold the running daemon and let it go', async () => {
+  test('hold the running daemon and let it go; the audit has each, and the token is shown nowhere', async () => {
     await using sandbox = await startPlatform()
     const env = { ...(await sandboxEnv(sandbox)), RECONCILER_CONTROL_TOKEN: token }
-    await using daemon = await startLocalDaemon(env)
+    const watched = { RECONCILER_AUDIT_ENABLED: 'true', RECONCILER_SCHEDULE_CRON: '* * * * * *' }
+    await using daemon = await startDaemon({ ...env, ...watched })
     const { port } = new URL(daemon.url)
     const own = { ...env, RECONCILER_SERVER_PORT: port }
     const paused = await runCommand(['pause'], { env: own })
     expect(paused).toMatchObject({ code: 0, err: '' })
     expect(paused.out).toMatch(/^test: retries paused; resume with webhook-reconciler resume or a restart/)
     expect((await runCommand(['pause'], { env: own })).out).toMatch(/^test: paused already since \d{4}-\S+Z\n$/)
-    expect(JSON.parse((await get(`${daemon.url}/status`)).body)).toMatchObject({ holding: ['paused'] })
+    const { body } = await get(`${daemon.url}/status`)
+    expect(JSON.parse(body)).toMatchObject({ holding: ['paused'] })
+    seedDue(sandbox, 5)
+    await expect
+      .poll(async () => (await daemon.metrics()).sum('failed_webhooks', { decision: 'blocked' }), { interval: 200 })
+      .toBe(5)
+    expect(sandbox.stats.requests.retry).toEqual({})
     const over = await runCommand(['resume'], { env: own })
     expect(over.out).toBe('test: retries resumed\n')
+    await expect.poll(() => sandbox.counts()).toMatchObject({ failed: 0, successful: 5 })
     await runCommand(['pause'], { env: own })
     const resumed = await runCommand(['resume', '--json', '--port', port], { env })
     expect(JSON.parse(resumed.out)).toEqual({ schemaVersion: 1, instance: 'test', paused: false, changed: true })
@@ -361,7 +368,7 @@ describe('pause and resume', () => {
     expect(byExec).toMatchObject({ code: 0, err: '', out: 'test: was not paused\n' })
     const wrong = await runCommand(['pause'], { env: { ...own, RECONCILER_CONTROL_TOKEN: `${token}-other` } })
     expect(wrong).toMatchObject({ code: 4, out: '' })
-    await using open = await startLocalDaemon(await sandboxEnv(sandbox))
+    await using open = await startDaemon(await sandboxEnv(sandbox))
     const without = await runCommand(['pause', '--port', new URL(open.url).port], { env })
     expect(without).toMatchObject({ code: 1, out: '' })
     expect(without.err).toContain('HTTP 404')
@@ -370,7 +377,22 @@ describe('pause and resume', () => {
       code: 0,
       out: '{"schemaVersion":1,"instance":"test","circuits":0,"underWay":0}\n',
     })
+    daemon.kill('SIGTERM')
+    const { stderr, stdout } = await daemon.ended()
     for (const { out, err } of [paused, resumed, wrong, without]) expect(out + err).not.toContain(token)
+    expect(stdout + stderr + body).not.toContain(token)
+    const told = daemon.log().filter(({ audit, event }) => audit === true && event.startsWith('operator_'))
+    expect(told.map(({ changed, event }) => [event, changed])).toEqual([
+      ['operator_paused', true],
+      ['operator_paused', false],
+      ['operator_resumed', true],
+      ['operator_paused', true],
+      ['operator_resumed', true],
+      ['operator_resumed', false],
+      ['operator_resumed', false],
+      ['operator_probed', undefined],
+      ['operator_probed', undefined],
+    ])
   })
 
   test('no token: 78; no daemon there: 1; no port: 2', async () => {

@@ -29,8 +29,6 @@ export interface CommandOptions {
   /** Called with all that is written to stderr, or to stdout, at once. */
   onErr?: (text: string) => void
   onOut?: (text: string) => void
-  /** Bytes that stdout has not been able to write yet. Default: as for a stream in which nothing can wait. */
-  queued?: () => number
 }
 
 export async function runCommand(args: readonly string[], options: CommandOptions = {}): Promise<Ran> {
@@ -46,9 +44,6 @@ export async function runCommand(args: readonly string[], options: CommandOption
       write(text) {
         out += text
         options.onOut?.(text)
-      },
-      get writableLength() {
-        return options.queued?.()
       },
       isTTY,
       columns,

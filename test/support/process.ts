@@ -105,7 +105,7 @@ function spawnProgram(args: readonly string[], options: ProgramOptions): ChildPr
 const streams = ['stdout', 'stderr'] as const
 
 /** What a program writes, and the lines of its log that a test waits for. */
-export interface Output {
+interface Output {
   add(stream: (typeof streams)[number], text: string): void
   /** It writes no more. */
   end(): void
@@ -116,7 +116,7 @@ export interface Output {
   said: Program['said']
 }
 
-export function keepOutput(): Output {
+function keepOutput(): Output {
   const kept = {
     stdout: { text: '', rest: '', log: [] as LogLine[] },
     stderr: { text: '', rest: '', log: [] as LogLine[] },
