@@ -1,5 +1,5 @@
 // What the daemon's ops server and log show: before the first token, while the platform is down, and while it refuses.
-import { expect, test } from 'vitest'
+import { test } from 'vitest'
 import { metricDefinitions, metricPrefix } from '../../src/observe/metrics.ts'
 import { createGate } from '../support/gate.ts'
 import { seedDue, startPlatform } from '../support/platform.ts'

@@ -1,5 +1,5 @@
 // What the daemon's process promises to those who watch it from outside: its schedule ticks, and a kill loses nothing.
-import { expect, test } from 'vitest'
+import { test } from 'vitest'
 import { createGate } from '../support/gate.ts'
 import { seedDue, startPlatform } from '../support/platform.ts'
 import { sandboxEnv } from '../support/reconciler.ts'
