@@ -1,7 +1,6 @@
 // The daemon's /status as text for a terminal: the sentences of its summary, the numbers, and the first causes. A pure function.
-import { decisionLines } from '../ops/cause-columns.ts'
 import { incidentPairs, incidentTitle } from '../ops/incident-text.ts'
-import { doneOf, isWholeKnown, recoveredOf } from '../ops/notices.ts'
+import { doneOf, missingOf, recoveredOf } from '../ops/notices.ts'
 import type { StatusDocument } from '../ops/status-document.ts'
 import { count, fromNow } from '../ops/words.ts'
 import { causeTable } from './cause-table.ts'
@@ -26,18 +25,16 @@ function levelLine(level: string, text: string, { paint, width }: StatusShown): 
 }
 
 function missingText(status: StatusDocument): string {
-  const { expired, failed, lastFullSweep, missing } = status
-  if (lastFullSweep === null && missing === 0) return 'not known yet'
-  const parts = [...decisionLines({ ...failed, excluded: 0 }), ...(expired > 0 ? [`${count(expired)} expired`] : [])]
-  const number = isWholeKnown(status) ? count(missing) : `at least ${count(missing)}`
+  const [number, parts] = missingOf(status)
   return parts.length === 0 ? number : `${number} (${parts.join(', ')})`
 }
 
 function numbers(status: StatusDocument): [string, string][] {
   const { awaiting, firstExpiry, inFlight, lastFullSweep, nextTick, now, rate } = status
+  const { atPace, since, total } = recoveredOf(status)
   return [
     ['missing', missingText(status)],
-    ['recovered', recoveredOf(status).join(', ')],
+    ['recovered', `${atPace === undefined ? '' : `${atPace}, `}${total} ${since}`],
     ['first expiry', firstExpiry === null ? 'none' : fromNow(firstExpiry, now)],
     ['done', doneOf(status).join(': ')],
     [

@@ -2,7 +2,10 @@
 import type { TelemetryEvent } from './events.ts'
 import type { Reason } from '../platform/http/http.ts'
 import type { RetryAnswer } from '../platform/operations.ts'
+import type { CallFailure } from '../reconcile/platform-trouble.ts'
 import type { SweepKind, SweepReport, SweepResult } from '../reconcile/sweep/sweep-report.ts'
+
+export type SweepFailure = Pick<CallFailure, 'advice' | 'code' | 'reason' | 'stage'>
 
 /** A sweep that has ended. */
 export interface SweepEnd {
@@ -11,10 +14,8 @@ export interface SweepEnd {
   endedAt: Date
   seconds: number
   listed: number
-  /** With `failed`: why, such as `list: tls (CERT_HAS_EXPIRED)`. */
-  problem?: string | undefined
-  /** With `failed`: the thing to do about it. */
-  advice?: string | undefined
+  /** With `failed`: why. Without the message, which may quote another host. */
+  failure?: SweepFailure | undefined
 }
 
 /** Times in epoch ms of this host's clock; undefined before the first. */
@@ -94,6 +95,10 @@ function isProgress(event: TelemetryEvent): boolean {
   return event.type === 'outcome' && event.outcome !== 'unknown'
 }
 
+function safePartOf({ advice, code, reason, stage }: CallFailure): SweepFailure {
+  return { advice, code, reason, stage }
+}
+
 export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOptions): Progress {
   const slackMs = Math.min(slackPeriods * periodMs, maxSlackMs)
   let [hasToken, hasPage] = [false, false]
@@ -121,10 +126,8 @@ export function createProgress({ startedAt, periodMs, nextTickAt }: ProgressOpti
   }
 
   function observeSweep({ continued, failure, kind, listed, result, seconds }: SweepReport, now: number): void {
-    const problem =
-      failure && `${failure.stage}: ${failure.reason}${failure.code === undefined ? '' : ` (${failure.code})`}`
     const isWhole = kind === 'full' && !continued
-    const ended = { kind, result, endedAt: new Date(now), seconds, listed, problem, advice: failure?.advice }
+    const ended = { kind, result, endedAt: new Date(now), seconds, listed, failure: failure && safePartOf(failure) }
     known = {
       ...known,
       sweeps: [...known.sweeps, ended].slice(-maxSweeps),

@@ -1,5 +1,6 @@
 // The sentences of /status, which page, terminal and bots show: a headline that says why, notices with advice, and when all will be done.
 import { describeGate } from '../reconcile/retry/gates.ts'
+import { decisionLines } from './cause-columns.ts'
 import type { CircuitStatus, GateStatus, Level, Notice, StatusFacts, StatusSummary } from './status-document.ts'
 import {
   clockTime,
@@ -21,7 +22,7 @@ interface NoticeReason extends Omit<Notice, 'runbook'> {
   isAside?: true
 }
 
-const dayMs = 24 * 3_600_000
+const [minuteMs, dayMs] = [60_000, 24 * 3_600_000]
 /** A clock that is so far off is a notice. */
 const maxSkewSeconds = 60
 
@@ -191,8 +192,8 @@ function conditionsOf(status: StatusFacts): (NoticeReason & { isSo: boolean })[]
     {
       isSo: isLastSweepFailed(status) && !isRefused(status),
       level: 'trouble',
-      text: `The last sweep failed${problem === undefined ? '' : ` (${problem})`}.`,
-      detail: lastFullSweep === null ? 'Nothing is known yet.' : `This is as of ${clockTime(lastFullSweep, now)} UTC.`,
+      text: sentence(problem ?? 'the last sweep failed'),
+      detail: lastFullSweep === null ? '' : 'Newer failures are not known.',
       advice: `${sentence(sweeps[0]?.advice ?? 'see the log')} The daemon tries again.`,
       runbook: 'SweepStalled',
     },
@@ -327,7 +328,7 @@ function missingText(status: StatusFacts): string {
   const are = counted(missing, 'delivery is', 'deliveries are')
   if (missing > 0 && !isWholeKnown(status)) return `At least ${are} missing.`
   if (lastFullSweep === null) return 'Nothing is known yet.'
-  if (isLastSweepFailed(status)) return `Nothing is missing of what was listed at ${clockTime(lastFullSweep, now)} UTC.`
+  if (isLastSweepFailed(status)) return `Nothing was missing at ${clockTime(lastFullSweep, now)} UTC.`
   if (!isWholeKnown(status)) return 'No missing delivery is known, but the window was not seen whole.'
   if (missing === 0) return 'Nothing is missing.'
   if (expired > 0) return `${are} missing, ${count(expired)} of them not retried any more.`
@@ -393,15 +394,30 @@ function unknownEnd({ circuits, drain, refusedAgain, subscriptions: names }: Sta
   }
 }
 
-/** The pace; or, where nothing can go out or nothing is missing, how many. With when the last one arrived. */
-export function recoveredOf({ drain, missing, now, recovered, startedAt }: StatusFacts): readonly [string, string] {
+/** How many are missing: `7,000`, `at least 12`, `none known`; and their decisions. */
+export function missingOf(status: StatusFacts): readonly [number: string, parts: string[]] {
+  const { expired, failed, lastFullSweep, missing } = status
+  const parts = [...decisionLines({ ...failed, excluded: 0 }), ...(expired > 0 ? [`${count(expired)} expired`] : [])]
+  if (isWholeKnown(status)) return [count(missing), parts]
+  if (missing > 0) return [`at least ${count(missing)}`, parts]
+  return [lastFullSweep === null ? 'not known yet' : 'none known', parts]
+}
+
+/** How many have recovered and since when, with when the last one did; and the pace while they do. */
+export function recoveredOf({ drain, missing, now, recovered, startedAt }: StatusFacts): {
+  total: string
+  since: string
+  atPace: string | undefined
+} {
   const uptime = now.getTime() - startedAt.getTime()
   const since = uptime < dayMs ? `since the start, ${span(uptime)} ago` : 'in the last 24 h'
   const last = recovered.lastAt === null ? '' : `; the last ${fromNow(recovered.lastAt, now)}`
-  const all = count(recovered.lastDay)
-  return missing === 0 || drain.limitedBy === 'gate'
-    ? [all, `${since}${last}`]
-    : [`${pace(drain.recoveredPerMinute)} a minute`, `${all} ${since}${last}`]
+  const isArriving = missing > 0 && now.getTime() - (recovered.lastAt?.getTime() ?? 0) < minuteMs
+  return {
+    total: count(recovered.lastDay),
+    since: `${since}${last}`,
+    atPace: isArriving ? `${pace(drain.recoveredPerMinute)} a minute` : undefined,
+  }
 }
 
 /** When all has arrived, and by what that is known. */
@@ -409,7 +425,8 @@ export function doneOf(status: StatusFacts): readonly [end: string, basis: strin
   const { drain, failed, lastFullSweep, missing, now } = status
   if (lastFullSweep === null) return ['Not known yet', 'No full sweep has ended.']
   if (missing === 0) {
-    return isWholeKnown(status) ? ['Now', 'Everything has arrived.'] : ['Not known', 'The window was not seen whole.']
+    if (isWholeKnown(status)) return ['Now', 'Everything has arrived.']
+    return ['Unknown', isLastSweepFailed(status) ? 'Sweeps fail.' : 'The window was not seen whole.']
   }
   if (drain.doneAt === null) return ['Unknown', unknownEnd(status)]
   if (openOf(status) === 0) return ['Never', 'Exhausted and expired deliveries are not retried.']

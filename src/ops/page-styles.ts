@@ -33,7 +33,7 @@ code { font: 0.8125rem ui-monospace, monospace; user-select: all; }
 .command { display: inline-block; border: 1px solid var(--line); border-radius: 0.25rem; padding: 0 0.3rem; }
 .command span { white-space: nowrap; }
 .figures { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 0.75rem; }
-.big { font-size: 1.3rem; font-weight: 600; }
+.big { font-size: 1.3rem; font-weight: 600; } .big::first-letter { text-transform: uppercase; }
 .row { display: block; }
 .plot { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 0.25rem 0.5rem; margin-top: 0.5rem; }
 .plot svg { width: 100%; height: 7.5rem; }

@@ -1,11 +1,11 @@
 // The status page: the status document as HTML, rendered here without any script. A pure function.
 import { describeGate } from '../reconcile/retry/gates.ts'
 import type { CauseStatus } from './causes.ts'
-import { causeColumns, decisionLines } from './cause-columns.ts'
+import { causeColumns } from './cause-columns.ts'
 import { missingChart } from './chart.ts'
 import { html, section, table, type Html, type Part } from './html.ts'
 import { incidentPairs, incidentTitle } from './incident-text.ts'
-import { doneOf, isWholeKnown, recoveredOf } from './notices.ts'
+import { doneOf, isWholeKnown, missingOf, recoveredOf } from './notices.ts'
 import { styleElement } from './page-styles.ts'
 import type { Level, StatusDocument } from './status-document.ts'
 import { clockTime, count, counted, fromNow, response, span, word } from './words.ts'
@@ -74,28 +74,23 @@ function headline({ summary }: StatusDocument): Html {
 }
 
 function figures(status: StatusDocument): Html {
-  const { expired, failed, firstExpiry, inFlight, lastFullSweep, missing, now, exhausted: atLimit } = status
-  const known = lastFullSweep === null ? 'Not known yet' : 'None known'
-  const atLeast = missing === 0 ? known : `at least ${count(missing)}`
+  const { failed, firstExpiry, inFlight, missing, now, exhausted: atLimit } = status
+  const [number, parts] = missingOf(status)
   const oldest = status.oldestOpenEvent ?? atLimit.list[0]?.event ?? null
-  const [recovered, since] = recoveredOf(status)
+  const { atPace, since, total } = recoveredOf(status)
   const all: readonly (readonly [name: string, big: string, below: Part])[] = [
-    [
-      'Missing',
-      isWholeKnown(status) ? count(missing) : atLeast,
-      lines([...decisionLines({ ...failed, excluded: 0 }), ...(expired > 0 ? [`${count(expired)} expired`] : [])]),
-    ],
+    ['Missing', number, lines(parts)],
     [
       'Oldest',
-      oldest === null ? (isWholeKnown(status) ? 'None' : known) : span(now.getTime() - oldest.getTime()),
+      oldest === null ? (isWholeKnown(status) ? 'none' : 'none known') : span(now.getTime() - oldest.getTime()),
       oldest &&
         html`since ${time(oldest, now)}, ${firstExpiry === null ? 'exhausted' : `expires ${fromNow(firstExpiry, now)}`}`,
     ],
     [
       'Recovered',
-      recovered,
+      atPace ?? total,
       lines([
-        since,
+        atPace === undefined ? since : `${total} ${since}`,
         ...(missing === 0 ? [] : [`${count(inFlight)} in flight, ${count(failed.awaiting)} awaiting outcome`]),
       ]),
     ],

@@ -83,6 +83,12 @@ export interface IncidentStatus extends Omit<Incident, 'since' | 'endedAt' | 'lo
   gates: readonly { gate: Gate; seconds: number }[]
 }
 
+/** With `failed`: why, and the thing to do about it; in our own words. */
+export interface SweepStatus extends Omit<SweepEnd, 'failure'> {
+  problem?: string | undefined
+  advice?: string | undefined
+}
+
 /** The measured part, of which the summary is made. */
 export interface StatusFacts {
   instance: string
@@ -142,7 +148,7 @@ export interface StatusFacts {
   /** The rate of calls to the platform. `throttledForSeconds`: how long its Retry-After goes on; 0 without one. */
   rate: { callsPerSecond: number; throttledForSeconds: number }
   /** The last sweeps that ended, newest first (at most 10). */
-  sweeps: SweepEnd[]
+  sweeps: SweepStatus[]
   /** How many retries in a row the platform did not accept, and the last one's reason; null when it accepted the last. */
   notAccepted: { inARow: number; reason: Reason } | null
   /** Records that somebody else resolved in the last hour, the platform's own retries included. */

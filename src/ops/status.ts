@@ -9,7 +9,7 @@ import { maxSweeps } from '../observe/progress.ts'
 import { expiringDecisions, type Snapshot } from '../observe/snapshot.ts'
 import { showCause, toDate, type Causes } from './causes.ts'
 import { summaryOf } from './notices.ts'
-import type { SubscriptionNames } from './words.ts'
+import { failureText, type SubscriptionNames } from './words.ts'
 import type { CircuitStatus, GateStatus, LeadershipStatus, StatusDocument, StatusFacts } from './status-document.ts'
 
 /** The snapshot, names from the configuration, and the lists that only /status and the page have. */
@@ -165,7 +165,11 @@ function factsOf(state: StatusState): StatusFacts {
     sweeps: state.sweeps
       .slice(-maxSweeps)
       .reverse()
-      .map((sweep) => ({ ...sweep, seconds: Math.round(sweep.seconds * 1000) / 1000 })),
+      .map(({ failure, ...sweep }) => ({
+        ...sweep,
+        seconds: Math.round(sweep.seconds * 1000) / 1000,
+        ...(failure && { problem: failureText(failure), advice: failure.advice }),
+      })),
     notAccepted: toNotAccepted(state.notAccepted),
     resolvedByOthers: state.resolvedByOthers,
     lastFullSweep: toDate(state.lastFullSweepAt),

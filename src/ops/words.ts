@@ -1,4 +1,5 @@
 // Numbers, times and spans as people read them, on the status page and in the sentences of /status. Times are UTC.
+import type { SweepFailure } from '../observe/progress.ts'
 import type { Reason } from '../platform/http/http.ts'
 import type { NextRetry } from '../reconcile/decide.ts'
 
@@ -79,6 +80,12 @@ export function reasonText(reason: Reason): string {
   return reasonWords[reason] ?? reason
 }
 
+/** Why a sweep failed: `the platform cannot be listed: HTTP 5xx`. */
+export function failureText({ code, reason, stage }: SweepFailure): string {
+  const what = stage === 'token' ? 'there is no access token' : 'the platform cannot be listed'
+  return `${what}: ${reasonText(reason)}${code === undefined ? '' : ` (${code})`}`
+}
+
 const reasonWords: Readonly<Partial<Record<Reason, string>>> = {
   'bad-request': 'HTTP 400',
   unauthorized: 'HTTP 401',
@@ -89,6 +96,7 @@ const reasonWords: Readonly<Partial<Record<Reason, string>>> = {
   'server-error': 'HTTP 5xx',
   timeout: 'no answer in time',
   connection: 'no connection',
+  tls: 'TLS error',
 }
 
 const shownDigits = 8

@@ -229,7 +229,9 @@ test('a certificate of the platform that has expired is named in log and status,
   expect(first?.fields).toMatchObject({ proxy: 'http://proxy.example:3128' })
   expect(failed?.fields['problem']).toBe('list: tls (CERT_HAS_EXPIRED)')
   expect(failed?.fields['advice']).toMatch(/has expired/)
-  expect(scene.server().status().sweeps[0]).toMatchObject({ problem: 'list: tls (CERT_HAS_EXPIRED)' })
+  expect(scene.server().status().sweeps[0]).toMatchObject({
+    problem: 'the platform cannot be listed: TLS error (CERT_HAS_EXPIRED)',
+  })
   await scene.end()
 })
 

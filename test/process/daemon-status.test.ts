@@ -283,7 +283,7 @@ waiting  Retries are paused by an operator. 5 deliveries are missing.
          -> Since 12:00:00 UTC. To go on: resume.
 
 missing          5 (3 blocked, 2 exhausted)
-recovered        13 a minute, 0 since the start, 1 h ago
+recovered        0 since the start, 1 h ago
 first expiry     none
 done             in 5 min: about 12:05, when the last backoff ends, without exhausted ones
 retries          0 in flight, 0 without an outcome, at most 20 calls/s

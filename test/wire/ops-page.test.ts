@@ -77,8 +77,8 @@ describe('in one look', () => {
     const text = read(aStatusState())
     expect(text).toContain('Nothing is known yet.')
     expect(text).toContain('last full sweep: none yet')
-    expect(text).toContain('Missing Not known yet')
-    expect(text).toContain('Oldest Not known yet')
+    expect(text).toContain('Missing not known yet')
+    expect(text).toContain('Oldest none known')
     expect(text).not.toContain('Nothing is missing')
   })
 
@@ -144,16 +144,17 @@ describe('in one look', () => {
     expect(text).toContain(uuid(1008))
   })
 
-  test.each<[string, Partial<StatusState>]>([
-    ['did not see the whole window', { lastCompleteSweepAt: incidentNow - minuteMs }],
+  test.each<[string, string, Partial<StatusState>]>([
+    ['did not see the whole window', 'The window was not seen whole.', { lastCompleteSweepAt: incidentNow - minuteMs }],
     [
       'failed',
+      'Sweeps fail.',
       { sweeps: [{ kind: 'recent', result: 'failed', endedAt: new Date(incidentNow), seconds: 1, listed: 0 }] },
     ],
-  ])('after a sweep that %s nothing is said to have arrived', (_, changes) => {
+  ])('after a sweep that %s nothing is said to have arrived', (_, why, changes) => {
     const nothing = read(aStatusState({ ...swept, ...changes }))
-    expect(nothing).toContain('Missing None known')
-    expect(nothing).toContain('Done Not known The window was not seen whole.')
+    expect(nothing).toContain('Missing none known')
+    expect(nothing).toContain(`Done Unknown ${why}`)
     expect(read(anIncident(changes))).toContain('Missing at least 7,000')
   })
 

@@ -166,7 +166,7 @@ describe('sweeps', () => {
     const quotes = { stage: 'token', reason: 'unauthorized', message: 'rejected: "words from outside"' } as const
     progress.observe(failedSweep({}, { ...quotes, advice: 'check the key' }), start)
     const [last] = progress.state(start).sweeps
-    expect(last).toMatchObject({ problem: 'token: unauthorized', advice: 'check the key' })
+    expect(last?.failure).toEqual({ stage: 'token', reason: 'unauthorized', advice: 'check the key' })
     expect(JSON.stringify(last)).not.toContain('words from outside')
   })
 

@@ -113,10 +113,10 @@ describe('the headline', () => {
     'trouble: The receiver is down: receiver.healthUrl does not answer 2xx. 10 deliveries are missing.': [
       { failed: blocked, ...both(shut('receiver-down'), open) },
     ],
-    'trouble: The last sweep failed (list: timeout). Nothing is missing of what was listed at 11:59:48 UTC.': [
+    'trouble: The platform cannot be listed: no answer in time. Nothing was missing at 11:59:48 UTC.': [
       { sweeps: [aSweep('failed')] },
     ],
-    'trouble: The last sweep failed (list: timeout). At least 2 deliveries are missing.': [
+    'trouble: The platform cannot be listed: no answer in time. At least 2 deliveries are missing.': [
       { failed: { ...noDecisions, exhausted: 2 }, sweeps: [aSweep('failed')] },
     ],
     'trouble: None of the last 10 retries was accepted (HTTP 5xx). 10 deliveries are missing.': [
@@ -155,7 +155,7 @@ describe('the headline', () => {
       'when the first sweep failed',
       { sweeps: [aSweep('failed')] },
       'trouble',
-      'The last sweep failed (list: timeout). Nothing is known yet.',
+      'The platform cannot be listed: no answer in time. Nothing is known yet.',
     ],
   ])('before a full sweep, %s', (_, changes, level, headline) => {
     expect(toStatus(aStatusState(changes)).summary).toMatchObject({ level, headline })
@@ -175,13 +175,13 @@ describe('the headline', () => {
 })
 
 function aSweep(result: 'failed' | 'incomplete'): StatusState['sweeps'][number] {
-  const failure = { problem: 'list: timeout', advice: 'raise the timeout' }
+  const failure = { failure: { stage: 'list', reason: 'timeout', advice: 'raise the timeout' } } as const
   return { kind: 'full', result, endedAt: new Date(incidentNow), seconds: 1, listed: 0, ...failure }
 }
 
 describe('notices', () => {
   test.each<[string, Partial<StatusState>, RegExp]>([
-    ['a sweep that failed', { sweeps: [aSweep('failed')] }, /This is as of 11:59:48 UTC\.$/],
+    ['a sweep that failed', { sweeps: [aSweep('failed')] }, /Newer failures are not known\.$/],
     ['an incomplete one', { sweeps: [aSweep('incomplete')] }, /did not see the whole window/],
     [
       'expiring ones',
