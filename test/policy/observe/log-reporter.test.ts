@@ -40,6 +40,8 @@ test.each([
   ['operator', 'info: operator_paused'],
   ['receiver', 'warn: receiver_down'],
   ['trouble', 'warn: platform_unavailable'],
+  ['leading', 'info: leading'],
+  ['standing-by', 'warn: standing_by'],
 ] as const)('%s is logged as %s, each time', (type, line) => {
   expect(messages([everyFact[type], everyFact[type]])).toEqual([line, line])
 })

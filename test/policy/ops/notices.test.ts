@@ -264,9 +264,12 @@ describe('notices', () => {
     expect(only.advice).toMatch(/^[A-Z].*[^ ]$/)
   })
 
-  test('a sweep that failed has the advice for its failure', () => {
-    const { advice } = summaryOf({ sweeps: [aSweep('failed')] })
-    expect(advice).toBe('Raise the timeout. The daemon tries again.')
+  test.each<[string, Partial<StatusState>, string]>([
+    ['a failed sweep has that for its failure', { sweeps: [aSweep('failed')] }, 'Raise the timeout. The daemon'],
+    ['a zone ahead hides the newest', { timeOffsetMs: 3_600_000 }, 'failures of the last 1 h are not seen'],
+    ['a zone behind hides the oldest', { timeOffsetMs: -3_600_000 }, 'the oldest 1 h of the window are not seen'],
+  ])('advice: %s', (_, changes, advice) => {
+    expect(summaryOf(changes).advice).toContain(advice)
   })
 
   test('none without a reason', () => {
