@@ -1,8 +1,5 @@
+// The environment: variables, their _FILE twins, those that Kubernetes adds, and secrets that stand in a wrong place.
 import { describe, expect, test } from 'vitest'
-import { z } from 'zod/mini'
-import { environmentSource } from '../../../src/config/sources.ts'
-import { listKeys, optional } from '../../../src/config/key.ts'
-import { secretText } from '../../../src/config/kinds.ts'
 import { loadWith, problemsOf, toldOf } from '../../support/configuration.ts'
 
 const valueVariable = 'RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE'
@@ -31,56 +28,38 @@ describe('a _FILE twin', () => {
     expect(origins.get('auth.privateKeyPassphrase')).toBe(twinVariable)
   })
 
-  test.each<[string, Record<string, string>, Record<string, string>, RegExp]>([
-    [
-      'both',
-      { [twinVariable]: '/run/p', [valueVariable]: 'x' },
-      { '/run/p': 'y' },
-      /^RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE is set too/,
-    ],
-    ['both, one empty', { [twinVariable]: '/run/p', [valueVariable]: '' }, { '/run/p': 'y' }, /is empty|is set too/],
+  test.each<[string, Record<string, string>, RegExp]>([
+    ['both', { [twinVariable]: '/run/p', [valueVariable]: 'x' }, /^RECONCILER_AUTH_PRIVATE_KEY_PASSPHRASE is set too/],
+    ['both, one empty', { [twinVariable]: '/run/p', [valueVariable]: '' }, /is empty|is set too/],
     [
       'no file',
       { [twinVariable]: '/run/hunter2' },
-      {},
       /^names a file that can't be read: there is no such file \(ENOENT\)$/,
     ],
-    ['an empty file', { [twinVariable]: '/run/p' }, { '/run/p': '' }, /^names a file that is empty$/],
-    ['a file of one line end', { [twinVariable]: '/run/p' }, { '/run/p': '\n' }, /^names a file that is empty$/],
-    ['no path', { [twinVariable]: '' }, { '': 'x' }, /^is empty/],
-  ])('%s: refused', (_, env, files, message) => {
+    ['an empty file', { [twinVariable]: '/empty' }, /^names a file that is empty$/],
+    ['a file of one line end', { [twinVariable]: '/line-end' }, /^names a file that is empty$/],
+    ['no path', { [twinVariable]: '' }, /^is empty/],
+  ])('%s: refused', (_, env, message) => {
+    const files = { '/run/p': 'y', '/empty': '', '/line-end': '\n', '': 'x' }
     const problems = problemsOf(() => loadWith({ env, files }))
     expect(new Set(problems.map(({ key }) => key))).toEqual(new Set(['auth.privateKeyPassphrase']))
     for (const problem of problems) expect(problem.message).toMatch(message)
   })
 
-  test('exists for the keys that say so, and for no others', () => {
-    const section = z.strictObject({
-      control: z.strictObject({ token: optional(secretText(), 'A token.', { secret: true, fileTwin: true }) }),
-    })
-    const layer = environmentSource(
-      { env: { RECONCILER_CONTROL_TOKEN_FILE: '/t' }, readFile: () => 'abc\n' },
-      listKeys(section),
-    )
-    expect(layer.values.get('control.token')).toEqual({ raw: 'abc', origin: 'RECONCILER_CONTROL_TOKEN_FILE' })
+  test('does not exist for other keys', () => {
     expect(toldOf(() => loadWith({ env: { RECONCILER_AUTH_CLIENT_ID_FILE: '/c' } }))).toEqual([
       'RECONCILER_AUTH_CLIENT_ID_FILE (environment): there is no such variable; did you mean RECONCILER_AUTH_CLIENT_ID?',
     ])
-  })
-
-  test('RECONCILER_AUTH_PRIVATE_KEY_FILE is a key of its own: the path, not its content', () => {
-    expect(loadWith({}).config.auth).toMatchObject({ privateKeyFile: '/run/key.pem', privateKey: undefined })
   })
 })
 
 describe('the private key itself', () => {
   const env = { RECONCILER_AUTH_PRIVATE_KEY_FILE: undefined }
 
-  test.each([
-    ['as it is', pem, pem],
-    ['in one line, with \\n', pem.replaceAll('\n', '\\n'), pem],
-  ])('%s', (_, given, taken) => {
-    expect(loadWith({ env: { ...env, RECONCILER_AUTH_PRIVATE_KEY: given } }).config.auth.privateKey).toBe(taken)
+  test('is taken as it is, or in one line with \\n', () => {
+    for (const given of [pem, pem.replaceAll('\n', '\\n')]) {
+      expect(loadWith({ env: { ...env, RECONCILER_AUTH_PRIVATE_KEY: given } }).config.auth.privateKey).toBe(pem)
+    }
   })
 
   test.each([
@@ -105,7 +84,7 @@ describe('the private key itself', () => {
 
 describe('variables of Kubernetes Services', () => {
   const links = (service: string): Record<string, string> => ({
-    [`${service}_SERVICE_HOST`]: '10.96.0.7',
+    [`${service}_SERVICE_HOST`]: 'fd00::1234',
     [`${service}_SERVICE_PORT`]: '10964',
     [`${service}_SERVICE_PORT_METRICS`]: '10964',
     [`${service}_PORT`]: 'tcp://10.96.0.7:10964',
@@ -113,29 +92,21 @@ describe('variables of Kubernetes Services', () => {
     [`${service}_PORT_10964_TCP_PROTO`]: 'tcp',
     [`${service}_PORT_10964_TCP_PORT`]: '10964',
     [`${service}_PORT_10964_TCP_ADDR`]: '10.96.0.7',
-    [`${service}_PORT_53_UDP`]: 'udp://10.96.0.7:53',
+    [`${service}_PORT_53_UDP`]: 'udp://[fd00::1234]:53',
   })
 
-  test.each(['RECONCILER', 'RECONCILER_METRICS', 'RECONCILER_SERVER', 'RECONCILER_V2'])(
-    'of a Service %s are passed over',
-    (service) => {
-      expect(loadWith({ env: links(service) }).config.server).toEqual({
-        host: '0.0.0.0',
-        port: 10_964,
-        statusPage: true,
-      })
-    },
-  )
+  test.each(['RECONCILER', 'RECONCILER_SERVER', 'RECONCILER_V2'])('of a Service %s are passed over', (service) => {
+    expect(loadWith({ env: links(service) }).config.server).toEqual({
+      host: '0.0.0.0',
+      port: 10_964,
+      statusPage: true,
+    })
+  })
 
   test('a Service reconciler-server takes nothing from the port in the file', () => {
     const { config, origins } = loadWith({ yaml: 'server:\n  port: 9000', env: links('RECONCILER_SERVER') })
     expect(config.server.port).toBe(9000)
     expect(origins.get('server.port')).toBe('config.yaml:2')
-  })
-
-  test('IPv6 addresses too', () => {
-    const env = { RECONCILER_SERVICE_HOST: 'fd00::1234', RECONCILER_PORT: 'tcp://[fd00::1234]:80' }
-    expect(() => loadWith({ env })).not.toThrow()
   })
 
   test.each([
@@ -158,16 +129,12 @@ describe('variables of Kubernetes Services', () => {
 })
 
 describe('other variables', () => {
-  test.each(['PLATFORM_BASE_URL', 'reconciler_log_level', 'XRECONCILER_LOG_LEVEL', 'RECONCILER', 'RECONCILERS_X'])(
+  test.each(['reconciler_log_level', 'XRECONCILER_LOG_LEVEL', 'RECONCILER', 'RECONCILERS_X'])(
     '%s is not ours',
     (name) => {
       expect(() => loadWith({ env: { [name]: 'x' } })).not.toThrow()
     },
   )
-
-  test('an unset one is none', () => {
-    expect(loadWith({ env: { RECONCILER_NONSENSE: undefined } }).config.log.level).toBe('info')
-  })
 
   test.each([
     'RECONCILER_',

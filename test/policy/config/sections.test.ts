@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { loadConfig, loadSections, type ConfigInput } from '../../../src/config/load.ts'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
+import { problemsOf } from '../../support/configuration.ts'
 
 const token = 'abcdef0123456789abcdef0123456789'
 
@@ -24,16 +25,6 @@ function input(env: Record<string, string> = {}, files: Record<string, string> =
       return text
     },
   }
-}
-
-function problemsOf(act: () => unknown): readonly { key: string; origin: string; message: string }[] {
-  try {
-    act()
-  } catch (error) {
-    if (error instanceof ConfigurationError) return error.problems
-    throw error
-  }
-  throw new Error('it was taken, but should have been refused')
 }
 
 describe('sections', () => {
@@ -63,16 +54,13 @@ describe('sections', () => {
 
   test.each([
     ['a value', { RECONCILER_SERVER_PORT: 'x' }, 'server.port'],
+    ['a token that is too short', { RECONCILER_CONTROL_TOKEN: 'short' }, 'control.token'],
     ['a variable that is not known', { RECONCILER_SERVER_PRT: '1' }, 'RECONCILER_SERVER_PRT'],
     ['a file that is not there', { RECONCILER_CONFIG: '/none.yaml' }, 'RECONCILER_CONFIG'],
   ])('%s of their own that is wrong is reported, and nothing else', (_name, env, key) => {
-    const told = problemsOf(() => loadSections(input({ ...env, RECONCILER_RETRY_CONCURRENCY: 'x' }), ['server']))
-    expect(told.map((problem) => problem.key)).toEqual([key])
-  })
-
-  test('a token that is too short is reported', () => {
-    const told = problemsOf(() => loadSections(input({ RECONCILER_CONTROL_TOKEN: 'short' }), ['control']))
-    expect(told).toMatchObject([{ key: 'control.token', origin: 'RECONCILER_CONTROL_TOKEN' }])
+    const load = (): unknown =>
+      loadSections(input({ ...env, RECONCILER_RETRY_CONCURRENCY: 'x' }), ['server', 'control'])
+    expect(problemsOf(load).map((problem) => problem.key)).toEqual([key])
   })
 })
 
@@ -84,20 +72,19 @@ auth: { issuerUrl: https://id.example.com/auth/realms/main, clientId: c, private
   const files = { '/a.yaml': `${required}log: { level: warn }`, '/b.yaml': `${required}log: { level: error }` }
 
   test('names the file; --config overrides it', () => {
-    const env = { RECONCILER_CONFIG: ' /a.yaml ' }
-    expect(loadConfig(input(env, files)).config.log.level).toBe('warn')
-    expect(loadConfig(input(env, files)).origins.get('log.level')).toBe('/a.yaml:4')
-    expect(loadConfig({ ...input(env, files), file: '/b.yaml' }).config.log.level).toBe('error')
+    const named = input({ RECONCILER_CONFIG: ' /a.yaml ' }, files)
+    expect(loadConfig(named).config.log.level).toBe('warn')
+    expect(loadConfig(named).origins.get('log.level')).toBe('/a.yaml:4')
+    expect(loadConfig({ ...named, file: '/b.yaml' }).config.log.level).toBe('error')
   })
 
   test.each([
     ['', /is empty/],
     ['/none', /there is no such file/],
-  ])('"%s" is refused under its own name', (path, message) => {
-    const [first, ...others] = problemsOf(() => loadConfig(input({ RECONCILER_CONFIG: path }, files)))
-    expect(first).toMatchObject({ key: 'RECONCILER_CONFIG', message: expect.stringMatching(message) as string })
-    // What the file may hold is not reported as missing.
-    expect(others).toEqual([])
+  ])('"%s" is refused under its own name, and what the file may hold is not missing', (path, message) => {
+    expect(problemsOf(() => loadConfig(input({ RECONCILER_CONFIG: path }, files)))).toMatchObject([
+      { key: 'RECONCILER_CONFIG', message: expect.stringMatching(message) as string },
+    ])
   })
 
   test('a Service named reconciler-config does not name a file', () => {

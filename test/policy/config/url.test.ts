@@ -1,3 +1,4 @@
+// URLs: which are taken, in which form; plain http to this machine alone; nothing secret in a refusal.
 import { describe, expect, test } from 'vitest'
 import { isLoopback } from '../../../src/config/url.ts'
 import { loadWith, problemsOf } from '../../support/configuration.ts'
@@ -7,9 +8,7 @@ const base = (url: string, more: Record<string, string> = {}): string =>
 
 describe('platform.baseUrl', () => {
   test.each([
-    ['https://api.example.com', 'https://api.example.com'],
     ['https://api.example.com/', 'https://api.example.com'],
-    ['https://api.example.com/v1/abc', 'https://api.example.com/v1/abc'],
     ['https://api.example.com/v1/abc///', 'https://api.example.com/v1/abc'],
     ['https://API.example.com:443/V1', 'https://api.example.com/V1'],
     ['https://api.example.com:8443/a%20b', 'https://api.example.com:8443/a%20b'],
@@ -17,21 +16,16 @@ describe('platform.baseUrl', () => {
     ['https://[2001:db8::1]:8443', 'https://[2001:db8::1]:8443'],
     ['http://127.0.0.1:8080', 'http://127.0.0.1:8080'],
     ['http://[::1]/v1', 'http://[::1]/v1'],
-    ['http://localhost/v1', 'http://localhost/v1'],
   ])('%s', (given, taken) => {
     expect(base(given)).toBe(taken)
   })
 
   test.each([
     'api.example.com',
-    '//api.example.com',
     'https:/api.example.com',
     'https:api.example.com',
-    'https://',
     'https:///v1',
     'ftp://api.example.com',
-    'file:///etc/passwd',
-    'javascript:alert(1)',
     'https://api.example.com/v1?a=b',
     'https://api.example.com/v1?',
     'https://api.example.com/#',
@@ -40,8 +34,6 @@ describe('platform.baseUrl', () => {
     'https://api.example.com\\v1',
     'https://<your-host>/v1',
     'https://api.example.com:99999',
-    'https://api .example.com',
-    '{base_url}',
   ])('%j is refused', (url) => {
     const problems = problemsOf(() => base(url))
     expect(problems.map(({ key }) => key)).toEqual(['platform.baseUrl'])

@@ -1,5 +1,7 @@
-// What each kind of value takes and refuses, through the loader: a table for each.
+// What each kind of value takes and refuses, through the loader. The kind and bounds of each key stand in docs/configuration.md.
 import { describe, expect, test } from 'vitest'
+import { environmentName } from '../../../src/config/key.ts'
+import type { LoadedConfig } from '../../../src/config/load.ts'
 import type { Config } from '../../../src/config/schema.ts'
 import { loadWith, problemsOf } from '../../support/configuration.ts'
 
@@ -15,204 +17,169 @@ function read(config: Config, key: string): unknown {
   return key.split('.').reduce<unknown>((section, part) => (section as Record<string, unknown>)[part], config)
 }
 
-const taken: [key: string, yaml: string, value: unknown][] = [
-  ['window.lookback', '3d', 259_200_000],
-  ['window.settle', '0s', 0],
-  ['shutdown.grace', '"0s"', 0],
-  ['auth.assertionLifetime', '10m', 600_000],
-  ['window.notBefore', '2026-01-01T00:00:00Z', Date.UTC(2026, 0, 1)],
-  ['window.notBefore', '2026-01-01T00:00:00+01:00', Date.UTC(2025, 11, 31, 23)],
-  ['window.notBefore', '2026-01-01 00:00Z', Date.UTC(2026, 0, 1)],
-  ['platform.maxRequestsPerSecond', '0.5', 0.5],
-  ['platform.maxRequestsPerSecond', '1000', 1000],
-  ['retry.concurrency', '1', 1],
-  ['retry.concurrency', '0x10', 16],
-  ['retry.backoff.jitter', '0', 0],
-  ['retry.backoff.jitter', '1', 1],
-  ['retry.backoff.multiplier', '1', 1],
-  ['retry.enabled', 'FALSE', false],
-  ['server.port', '0', 0],
-  ['server.port', '65535', 65_535],
-  ['server.host', '"::"', '::'],
-  ['server.host', '"fe80::1%eth0"', 'fe80::1%eth0'],
-  ['server.host', 'localhost', 'localhost'],
-  ['log.level', 'silent', 'silent'],
-  ['platform.timeZone', 'europe/berlin', 'Europe/Berlin'],
-  ['platform.timeZone', 'Etc/GMT-1', 'Etc/GMT-1'],
-  ['schedule.cron', '"0 */5 * * * *"', '0 */5 * * * *'],
-  ['schedule.cron', '"  0  0 3 * jan-mar MON  "', '0 0 3 * jan-mar MON'],
-  ['auth.scope', '""', ''],
-  ['auth.scope', 'api openid', 'api openid'],
-  ['auth.clientId', '"0123"', '0123'],
-  ['auth.clientId', 'urn:client:äöü', 'urn:client:äöü'],
-  ['select.eventTypes', '[]', []],
-  ['select.eventTypes', '[b, a, b]', ['b', 'a']],
-  ['select.modules', '["outgoing-transfers"]', ['outgoing-transfers']],
-  ['select.subscriptionIds', '[123E4567-E89B-12D3-A456-426614174000]', ['123e4567-e89b-12d3-a456-426614174000']],
-  [
-    'subscriptions',
-    '{123E4567-E89B-12D3-A456-426614174000: payments eu}',
-    { '123e4567-e89b-12d3-a456-426614174000': 'payments eu' },
-  ],
-  ['instance.name', 'reconciler 1 (blue)', 'reconciler 1 (blue)'],
-  ['auth.certificateFile', '../certificates/a b.pem', '../certificates/a b.pem'],
-  ['window.expiryWarning', '0s', 0],
-  ['outcome.firstCheck', '10ms', 10],
-  ['outcome.stuckAfter', '1m', 60_000],
-  ['circuit.enabled', 'false', false],
-  ['circuit.initialLimit', '1', 1],
-  ['circuit.failureRatio', '1', 1],
-  ['circuit.maxLimit', '100000', 100_000],
-  ['receiver.healthUrl', 'http://receiver:8080/healthz/', 'http://receiver:8080/healthz/'],
-  ['receiver.healthUrl', 'https://receiver/health?full=1', 'https://receiver/health?full=1'],
-  ['receiver.interval', '100ms', 100],
-  ['control.allowRemote', 'true', true],
-]
+const id = '123e4567-e89b-12d3-a456-426614174000'
 
-const refused: [key: string, yaml: string][] = [
-  ['window.lookback', '7'],
-  ['window.lookback', '0'],
-  ['window.lookback', '7 days'],
-  ['window.lookback', '1.5d'],
-  ['window.lookback', '-1d'],
-  ['window.lookback', '0s'],
-  ['window.lookback', '3651d'],
-  ['window.lookback', '999999999999d'],
-  ['window.lookback', '[7d]'],
-  ['window.lookback', '{days: 7}'],
-  ['window.lookback', 'true'],
-  ['platform.requestTimeout', '0s'],
-  ['platform.requestTimeout', '6m'],
-  ['auth.assertionLifetime', '601s'],
-  ['auth.assertionLifetime', '0s'],
-  ['auth.assertionLifetime', '29s'],
-  ['window.notBefore', '2026-01-01'],
-  ['window.notBefore', '2026-01-01T00:00:00'],
-  ['window.notBefore', '2026-02-30T00:00:00Z'],
-  ['window.notBefore', '1767225600'],
-  ['window.notBefore', 'yesterday'],
-  ['platform.maxRequestsPerSecond', '0'],
-  ['platform.maxRequestsPerSecond', '-1'],
-  ['platform.maxRequestsPerSecond', '.nan'],
-  ['platform.maxRequestsPerSecond', '.inf'],
-  ['platform.maxRequestsPerSecond', '1e9'],
-  ['platform.maxRequestsPerSecond', '"20"'],
-  ['retry.concurrency', '0'],
-  ['retry.concurrency', '1.5'],
-  ['retry.concurrency', '1000000000'],
-  ['retry.concurrency', '1_0'],
-  ['retry.maxAttempts', '99999999999999999999'],
-  ['retry.maxPerSecond', '0'],
-  ['retry.backoff.jitter', '1.01'],
-  ['retry.backoff.multiplier', '0.5'],
-  ['retry.enabled', 'yes'],
-  ['retry.enabled', '1'],
-  ['retry.enabled', '"true"'],
-  ['subscriptions', '{payments: 123E4567-E89B-12D3-A456-426614174000}'],
-  ['subscriptions', '{123E4567-E89B-12D3-A456-426614174000: ""}'],
-  ['subscriptions', '[payments]'],
-  ['server.port', '-1'],
-  ['server.port', '65536'],
-  ['server.port', '80.5'],
-  ['server.host', '"[::1]"'],
-  ['server.host', 'localhost:80'],
-  ['server.host', 'http://localhost'],
-  ['server.host', '""'],
-  ['log.level', 'INFO'],
-  ['log.level', 'verbose'],
-  ['platform.timeZone', 'Mars/Olympus'],
-  ['platform.timeZone', '"+01:00"'],
-  ['platform.timeZone', 'GMT+1'],
-  ['platform.timeZone', '""'],
-  ['schedule.cron', '"* * * * *"'],
-  ['schedule.cron', '"* * * * * * *"'],
-  ['schedule.cron', '"@hourly"'],
-  ['schedule.cron', '"61 * * * * *"'],
-  ['schedule.cron', '"*/90 * * * * *"'],
-  ['schedule.cron', '"0 */90 * * * *"'],
-  ['schedule.cron', '"*/0 * * * * *"'],
-  ['schedule.cron', '30s'],
-  ['auth.scope', '" api"'],
-  ['auth.scope', '"a  b"'],
-  ['auth.scope', '[api]'],
-  ['auth.clientId', '0123'],
-  ['auth.clientId', 'true'],
-  ['auth.clientId', '" a"'],
-  ['auth.clientId', '"a\\nb"'],
-  ['auth.clientId', '"a\\0b"'],
-  ['select.eventTypes', 'a'],
-  ['select.eventTypes', '"a,b"'],
-  ['select.eventTypes', '[[a]]'],
-  ['select.eventTypes', '[1]'],
-  ['select.eventTypes', '["a b"]'],
-  ['select.eventTypes', '[""]'],
-  ['select.eventTypes', '{a: b}'],
-  ['select.subscriptionIds', '[123]'],
-  ['select.subscriptionIds', '[123e4567-e89b-12d3-a456-42661417400]'],
-  ['select.subscriptionIds', '["123e4567-e89b-12d3-a456-426614174000 "]'],
-  ['instance.name', '""'],
-  ['instance.name', '"a\\u0085b"'],
-  ['auth.certificateFile', '""'],
-  ['auth.certificateFile', '"-----BEGIN CERTIFICATE-----"'],
-  ['window.expiryWarning', '-1h'],
-  ['outcome.firstCheck', '0s'],
-  ['outcome.giveUpAfter', '0s'],
-  ['outcome.stuckAfter', '30s'],
-  ['circuit.enabled', 'no way'],
-  ['circuit.initialLimit', '0'],
-  ['circuit.initialLimit', '1001'],
-  ['circuit.maxLimit', '0'],
-  ['circuit.failureRatio', '0'],
-  ['circuit.failureRatio', '1.1'],
-  ['circuit.cooldown', '0s'],
-  ['circuit.probeTimeout', '0s'],
-  ['receiver.healthUrl', 'receiver:8080/healthz'],
-  ['receiver.healthUrl', 'ftp://receiver/healthz'],
-  ['receiver.healthUrl', 'http://receiver/healthz#full'],
-  ['receiver.healthUrl', 'http://user:pass@receiver/healthz'],
-  ['receiver.healthUrl', '""'],
-  ['receiver.interval', '0s'],
-  ['receiver.timeout', '2m'],
-  ['control.allowRemote', 'perhaps'],
-  ['control.token', '""'],
-]
+interface Examples {
+  taken: [yaml: string, value: unknown][]
+  refused: string[]
+}
 
-describe('a value in the file', () => {
-  test.each(taken)('%s: %s', (key, yaml, value) => {
-    const env = key === 'auth.clientId' ? { RECONCILER_AUTH_CLIENT_ID: undefined } : {}
-    const { config, origins } = loadWith({ yaml: yamlOf(key, yaml), env })
+/** By key: one of each kind. */
+const inFile: Record<string, Examples> = {
+  'window.lookback': {
+    taken: [['3d', 259_200_000]],
+    refused: ['7', '7 days', '-1d', '0s', '999999999999d', '[7d]', '{days: 7}', 'true'],
+  },
+  'window.settle': { taken: [['"0s"', 0]], refused: ['-1s'] },
+  // The platform refuses longer assertions.
+  'auth.assertionLifetime': {
+    taken: [
+      ['30s', 30_000],
+      ['10m', 600_000],
+    ],
+    refused: ['29s', '601s'],
+  },
+  'window.notBefore': {
+    taken: [
+      ['2026-01-01T00:00:00Z', Date.UTC(2026, 0, 1)],
+      ['2026-01-01T00:00:00+01:00', Date.UTC(2025, 11, 31, 23)],
+      ['2026-01-01 00:00Z', Date.UTC(2026, 0, 1)],
+    ],
+    refused: ['2026-01-01', '2026-01-01T00:00:00', '2026-02-30T00:00:00Z', '1767225600', 'yesterday'],
+  },
+  'platform.maxRequestsPerSecond': {
+    taken: [
+      ['0.1', 0.1],
+      ['100000', 100_000],
+    ],
+    refused: ['0', '-1', '.nan', '.inf', '1e9', '"20"'],
+  },
+  'retry.concurrency': {
+    taken: [
+      ['1', 1],
+      ['256', 256],
+      ['0x10', 16],
+    ],
+    refused: ['0', '257', '1.5', '1_0', '99999999999999999999'],
+  },
+  'retry.backoff.jitter': { taken: [['0', 0]], refused: ['1.01'] },
+  'retry.enabled': { taken: [['FALSE', false]], refused: ['yes', '1', '"true"'] },
+  subscriptions: {
+    taken: [[`{${id.toUpperCase()}: payments eu}`, { [id]: 'payments eu' }]],
+    refused: [`{payments: ${id}}`, `{${id}: ""}`, `{${id}: ${'x'.repeat(41)}}`, '[payments]'],
+  },
+  'server.host': {
+    taken: [
+      ['"::"', '::'],
+      ['"fe80::1%eth0"', 'fe80::1%eth0'],
+      ['localhost', 'localhost'],
+    ],
+    refused: ['"[::1]"', 'localhost:80', 'http://localhost', '""'],
+  },
+  'log.level': { taken: [['silent', 'silent']], refused: ['INFO', 'verbose'] },
+  'platform.timeZone': {
+    taken: [
+      ['europe/berlin', 'Europe/Berlin'],
+      ['Etc/GMT-1', 'Etc/GMT-1'],
+    ],
+    refused: ['Mars/Olympus', '"+01:00"', 'GMT+1', '""'],
+  },
+  'schedule.cron': {
+    taken: [
+      ['"0 */5 * * * *"', '0 */5 * * * *'],
+      ['"  0  0 3 * jan-mar MON  "', '0 0 3 * jan-mar MON'],
+    ],
+    refused: [
+      '"* * * * *"',
+      '"* * * * * * *"',
+      '"@hourly"',
+      '"61 * * * * *"',
+      '"*/60 * * * * *"',
+      '"0 */90 * * * *"',
+      '"0 0 */24 * * *"',
+      '"*/0 * * * * *"',
+      '30s',
+    ],
+  },
+  'auth.scope': {
+    taken: [
+      ['""', ''],
+      ['api openid', 'api openid'],
+    ],
+    refused: ['" api"', '"a  b"', '[api]'],
+  },
+  'auth.clientId': {
+    taken: [
+      ['"0123"', '0123'],
+      ['urn:client:äöü', 'urn:client:äöü'],
+    ],
+    refused: ['0123', 'true', '" a"', '"a "', '"a\\nb"', '"a\\0b"', '"a\\u0085b"', '""'],
+  },
+  'select.eventTypes': {
+    taken: [
+      ['[]', []],
+      ['[b, a-1, b]', ['b', 'a-1']],
+    ],
+    refused: ['a', '"a,b"', '[[a]]', '[1]', '["a b"]', '[""]', '{a: b}'],
+  },
+  'select.subscriptionIds': {
+    taken: [[`[${id.toUpperCase()}]`, [id]]],
+    refused: ['[123]', `[${id.slice(0, -1)}]`, `["${id} "]`],
+  },
+  'auth.certificateFile': {
+    taken: [['../certificates/a b.pem', '../certificates/a b.pem']],
+    refused: ['""', '"-----BEGIN CERTIFICATE-----"'],
+  },
+  'receiver.healthUrl': {
+    taken: [
+      ['http://receiver:8080/healthz/', 'http://receiver:8080/healthz/'],
+      ['https://receiver/health?full=1', 'https://receiver/health?full=1'],
+    ],
+    refused: [
+      'receiver:8080/healthz',
+      'ftp://receiver/healthz',
+      'http://receiver/healthz#full',
+      'http://user:pass@receiver/healthz',
+      '""',
+    ],
+  },
+  'leaderElection.namespace': {
+    taken: [['team-1.a', 'team-1.a']],
+    refused: ['Team', 'a_b', '-a', 'a-', 'a'.repeat(64)],
+  },
+  'leaderElection.serviceAccountDirectory': { taken: [['/run/a b', '/run/a b']], refused: ['""', '"a\\nb"'] },
+  'control.token': {
+    taken: [['0123456789abcdef0123456789abcde~', '0123456789abcdef0123456789abcde~']],
+    refused: ['""'],
+  },
+}
+
+describe.each(Object.entries(inFile))('%s in the file', (key, { refused, taken }) => {
+  const origin = `config.yaml:${key.split('.').length}`
+  const load = (value: string): LoadedConfig =>
+    loadWith({ yaml: yamlOf(key, value), env: { [environmentName(key)]: undefined } })
+
+  test.each(taken)('%s', (yaml, value) => {
+    const { config, origins } = load(yaml)
     expect(read(config, key)).toEqual(value)
-    expect(origins.get(key)).toBe(`config.yaml:${key.split('.').length}`)
+    expect(origins.get(key)).toBe(origin)
   })
 
-  test.each(refused)('%s: %s is refused', (key, yaml) => {
-    const env = key === 'auth.clientId' ? { RECONCILER_AUTH_CLIENT_ID: undefined } : {}
-    const problems = problemsOf(() => loadWith({ yaml: yamlOf(key, yaml), env }))
-    expect(problems.map((problem) => problem.key)).toEqual([key])
-    expect(problems[0]?.origin).toBe(`config.yaml:${key.split('.').length}`)
-    expect(problems[0]?.message).toMatch(/^must (be|have) /)
+  test.each(refused)('%s is refused', (yaml) => {
+    const problems = problemsOf(() => load(yaml))
+    expect(problems).toEqual([{ key, origin, message: expect.stringMatching(/^must (be|have) /) as string }])
   })
 })
 
-const takenFromEnvironment: [variable: string, text: string, key: string, value: unknown][] = [
-  [
-    'RECONCILER_SUBSCRIPTIONS',
-    '123e4567-e89b-12d3-a456-426614174000=a=b',
-    'subscriptions',
-    { '123e4567-e89b-12d3-a456-426614174000': 'a=b' },
-  ],
-  ['RECONCILER_WINDOW_LOOKBACK', '3d', 'window.lookback', 259_200_000],
+const fromEnvironment: [variable: string, text: string, key: string, value: unknown][] = [
+  ['RECONCILER_SUBSCRIPTIONS', `${id}=a=b`, 'subscriptions', { [id]: 'a=b' }],
   ['RECONCILER_WINDOW_LOOKBACK', ' 3d\n', 'window.lookback', 259_200_000],
-  ['RECONCILER_RETRY_CONCURRENCY', '12', 'retry.concurrency', 12],
   ['RECONCILER_RETRY_CONCURRENCY', '+012', 'retry.concurrency', 12],
   ['RECONCILER_PLATFORM_MAX_REQUESTS_PER_SECOND', '0.5', 'platform.maxRequestsPerSecond', 0.5],
   ['RECONCILER_RETRY_ENABLED', 'false', 'retry.enabled', false],
   ['RECONCILER_RETRY_ENABLED', 'True', 'retry.enabled', true],
-  ['RECONCILER_SERVER_PORT', '0', 'server.port', 0],
   ['RECONCILER_AUTH_SCOPE', '', 'auth.scope', ''],
-  ['RECONCILER_SELECT_EVENT_TYPES', 'a', 'select.eventTypes', ['a']],
   ['RECONCILER_SELECT_EVENT_TYPES', ' a , b,a ', 'select.eventTypes', ['a', 'b']],
-  ['RECONCILER_RETRY_BACKOFF_INITIAL', '2m', 'retry.backoff.initial', 120_000],
   ['RECONCILER_AUTH_CLIENT_ID', '0123', 'auth.clientId', '0123'],
 ]
 
@@ -221,15 +188,11 @@ const refusedFromEnvironment: [variable: string, text: string][] = [
   ['RECONCILER_RETRY_CONCURRENCY', '1e1'],
   ['RECONCILER_RETRY_CONCURRENCY', '0x8'],
   ['RECONCILER_RETRY_CONCURRENCY', '8,0'],
-  ['RECONCILER_RETRY_CONCURRENCY', 'NaN'],
   ['RECONCILER_RETRY_CONCURRENCY', 'Infinity'],
-  ['RECONCILER_RETRY_ENABLED', '1'],
   ['RECONCILER_RETRY_ENABLED', 'no'],
   ['RECONCILER_RETRY_ENABLED', 'constructor'],
-  ['RECONCILER_SELECT_EVENT_TYPES', 'a,,b'],
   ['RECONCILER_SELECT_EVENT_TYPES', 'a,'],
   ['RECONCILER_SELECT_EVENT_TYPES', '[a, b]'],
-  ['RECONCILER_SELECT_SUBSCRIPTION_IDS', 'a'],
   // What an empty variable would turn off in silence.
   ['RECONCILER_WINDOW_NOT_BEFORE', ''],
   ['RECONCILER_RETRY_ENABLED', ' '],
@@ -241,7 +204,7 @@ const refusedFromEnvironment: [variable: string, text: string][] = [
 ]
 
 describe('a value in the environment', () => {
-  test.each(takenFromEnvironment)('%s=%j', (variable, text, key, value) => {
+  test.each(fromEnvironment)('%s=%j', (variable, text, key, value) => {
     const { config, origins } = loadWith({ env: { [variable]: text } })
     expect(read(config, key)).toEqual(value)
     expect(origins.get(key)).toBe(variable)
