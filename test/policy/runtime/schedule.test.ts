@@ -1,11 +1,15 @@
-// The ticks: at once, then by cron, for any zone, load and host clock; and none after the end.
+// The ticks: at once, then those of the cron and no other, for any zone, load and host clock; and none after the end.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
 import { createSchedule, periodOf, type Schedule } from '../../../src/runtime/schedule.ts'
 
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
 const start = Date.UTC(2026, 0, 15, 12)
+const monday = Date.UTC(2026, 0, 19)
 const clock = { now: () => Date.now(), monotonic: () => performance.now() }
 const halfMinute = '*/30 * * * * *'
+const officeHours = '0 */10 8-17 * * 1-5'
 
 beforeEach(() => {
   vi.useFakeTimers({ now: start })
@@ -28,12 +32,12 @@ interface Running extends AsyncDisposable {
   ticks: number[]
 }
 
-async function running(cron: string, timeZone = 'UTC', onTick = (): void => undefined): Promise<Running> {
+async function running(cron: string, timeZone = 'UTC', onTick?: (ticks: number) => void): Promise<Running> {
   const schedule = createSchedule({ cron, timeZone }, clock)
   const ticks: number[] = []
   await schedule.start(() => {
     ticks.push((Date.now() - start) / 1000)
-    onTick()
+    onTick?.(ticks.length)
   })
   return { schedule, ticks, [Symbol.asyncDispose]: () => schedule.stop() }
 }
@@ -45,14 +49,11 @@ async function pass(ms: number): Promise<void> {
 describe('ticks', () => {
   test('one at once, then as scheduled, late by less than a tenth of the period', async () => {
     await using under = await running(halfMinute)
-    expect(under.ticks).toEqual([0])
     await pass(95_000)
-    expect(under.ticks).toHaveLength(4)
-    for (const [index, tick] of under.ticks.entries()) {
-      expect(tick).toBeGreaterThanOrEqual(30 * index)
-      expect(tick).toBeLessThan(30 * index + 3)
-    }
-    expect(under.ticks.at(-1)).toBeGreaterThan(92.9)
+    const [atStart, ...later] = under.ticks
+    expect(atStart).toBe(0)
+    expect(later.map((tick) => Math.round(10 * tick) / 10)).toEqual([33, 63, 93])
+    expect(later.every((tick) => tick % 30 < 3)).toBe(true)
   })
 
   test('exactly on time when chance says so', async () => {
@@ -64,28 +65,81 @@ describe('ticks', () => {
 
   test('of a rare schedule are late by a minute at most', async () => {
     await using under = await running('0 0 * * * *')
-    await pass(3_600_000 + 59_950)
+    await pass(hourMs + 59_950)
     expect(under.ticks).toHaveLength(2)
     expect(under.ticks[1]).toBeGreaterThan(3_600 + 59)
   })
 
-  test('close together keep their order and their number, however uneven the schedule', async () => {
-    await using under = await running('0,1,2 0 * * * *')
-    const hours = 3
-    await pass(hours * 3_600_000 + 120_000)
-    expect(under.ticks).toHaveLength(1 + 3 * hours + 2)
+  test('close together keep their order and their number, however uneven the schedule; none comes after the end', async () => {
+    const under = await running('0,1,2 0 * * * *')
+    // The last is only waiting for its chance.
+    await pass(3 * hourMs + 2_050)
+    expect(under.ticks).toHaveLength(1 + 2 + 3 * 3 - 1)
     expect(under.ticks).toEqual(under.ticks.toSorted((a, b) => a - b))
+    const { length } = under.ticks
+    await under.schedule.stop()
+    expect(vi.getTimerCount()).toBe(0)
+    await pass(hourMs)
+    expect(under.ticks).toHaveLength(length)
   })
 
   test('that a busy process missed come late: one for all of them', async () => {
     await using under = await running(halfMinute)
     // The event loop stood still, or the host was suspended.
-    vi.setSystemTime(start + 3 * 3_600_000)
+    vi.setSystemTime(start + 3 * hourMs)
     await pass(31_000)
     expect(under.ticks.length).toBeGreaterThanOrEqual(2)
     expect(under.ticks.length).toBeLessThanOrEqual(3)
-    await pass(60_000)
-    expect(under.ticks.length).toBeLessThanOrEqual(5)
+  })
+
+  test.each([
+    ['Europe/Berlin, in autumn', halfMinute, Date.UTC(2026, 9, 25, 0, 30), 240],
+    ['Europe/Berlin, in spring', halfMinute, Date.UTC(2026, 2, 29, 0, 30), 240],
+    ['Europe/Berlin, in autumn', '0 */5 * * * *', Date.UTC(2026, 9, 25, 0, 30), 24],
+    ['Australia/Lord_Howe, by half an hour', halfMinute, Date.UTC(2026, 3, 4, 14, 30), 240],
+  ])('go on while the clocks change in %s: %s', async (name, cron, from, expected) => {
+    vi.setSystemTime(from)
+    await using under = await running(cron, name.split(',')[0])
+    await pass(2 * hourMs)
+    expect(under.ticks.length).toBeGreaterThanOrEqual(expected)
+  })
+
+  test('that throw are bugs that end the process: neither swallowed nor printed', async () => {
+    const thrown: unknown[] = []
+    vi.stubGlobal('queueMicrotask', (act: () => void) => {
+      try {
+        act()
+      } catch (error) {
+        thrown.push(error)
+      }
+    })
+    const printed = vi.spyOn(console, 'error').mockReturnValue(undefined)
+    const bug = new Error('bug')
+    await using under = await running(halfMinute, 'UTC', (count) => {
+      if (count === 2) throw bug
+    })
+    await pass(95_000)
+    expect(thrown).toEqual([bug])
+    expect(printed).not.toHaveBeenCalled()
+    expect(under.ticks).toHaveLength(4)
+  })
+
+  test('of office hours come in them only, all of the week', async () => {
+    vi.setSystemTime(monday + 17 * hourMs + 40 * minuteMs + 1)
+    await using under = await running(officeHours)
+    const late = new Set<boolean>()
+    for (let minute = 0; minute <= 7 * 24 * 60; minute += 1) {
+      await pass(minuteMs)
+      late.add(under.schedule.isLate())
+    }
+    const [, ...ticks] = under.ticks.map((seconds) => new Date(start + 1000 * seconds))
+    // Each hour has six, and each comes within its jitter: a tenth of ten minutes.
+    expect(ticks).toHaveLength(5 * 10 * 6)
+    expect(ticks.every((at) => at.getUTCHours() >= 8 && at.getUTCHours() < 18 && at.getUTCMinutes() % 10 === 0)).toBe(
+      true,
+    )
+    expect(ticks.every((at) => at.getUTCDay() >= 1 && at.getUTCDay() <= 5)).toBe(true)
+    expect([...late]).toEqual([false])
   })
 })
 
@@ -93,20 +147,16 @@ describe('the period is the shortest gap', () => {
   test.each([
     ['* * * * * *', 1],
     [halfMinute, 30],
-    ['0 */5 * * * *', 300],
     ['0 0 3 * * *', 86_400],
     ['0 0,10 * * * *', 10 * 60],
     ['0 0,1,5,10,15,20,25,30,35,40,45,50,55 * * * *', 60],
-    ['0 */10 8-17 * * 1-5', 10 * 60],
+    [officeHours, 10 * 60],
+    ['0 0 0 29 2 *', (4 * 365 + 1) * 86_400],
   ])('%s: %i s, whenever the process starts', (cron, seconds) => {
     for (const hours of [0, 5.75, 22.2, 100]) {
-      vi.setSystemTime(start + hours * 3_600_000)
+      vi.setSystemTime(start + hours * hourMs)
       expect(periodOf({ cron, timeZone: 'UTC' })).toBe(seconds * 1000)
     }
-  })
-
-  test('also when four years are the shortest', () => {
-    expect(periodOf({ cron: '0 0 0 29 2 *', timeZone: 'UTC' })).toBe((4 * 365 + 1) * 86_400_000)
   })
 
   test('also when daylight saving skips an hour', () => {
@@ -115,7 +165,7 @@ describe('the period is the shortest gap', () => {
   })
 })
 
-describe('nextAt', () => {
+describe('the next tick', () => {
   test('is not known before the start, nor after the end', async () => {
     const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' }, clock)
     expect(schedule.nextAt()).toBeUndefined()
@@ -127,23 +177,16 @@ describe('nextAt', () => {
     expect(schedule.nextAt()).toBeUndefined()
   })
 
-  test('goes by the zone', async () => {
-    await using under = await running('0 0 3 * * *', 'America/New_York')
-    expect(under.schedule.nextAt()).toBe(Date.UTC(2026, 0, 16, 8))
+  test.each([
+    ['the hour', '0 0 3 * * *', 'America/New_York', Date.UTC(2026, 0, 16, 8)],
+    ['the minute, where that is half an hour off', '0 0 * * * *', 'Asia/Kolkata', start + 30 * minuteMs],
+  ])('goes by %s of the zone', async (_name, cron, timeZone, expected) => {
+    await using under = await running(cron, timeZone)
+    expect(under.schedule.nextAt()).toBe(expected)
   })
 })
 
 describe('the end', () => {
-  test('comes at once: no tick after it, not even one that was only waiting for its chance', async () => {
-    const under = await running('0,1,2 0 * * * *')
-    await pass(3_600_000 + 2_500)
-    const { length } = under.ticks
-    await under.schedule.stop()
-    expect(vi.getTimerCount()).toBe(0)
-    await pass(3_600_000)
-    expect(under.ticks).toHaveLength(length)
-  })
-
   test('may come twice, and before the start', async () => {
     const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' }, clock)
     await schedule.stop()
@@ -152,83 +195,56 @@ describe('the end', () => {
     await schedule.start(() => {
       ticks += 1
     })
-    await pass(60_000)
+    await pass(minuteMs)
     expect(ticks).toBe(0)
   })
 
-  test('from within a tick', async () => {
-    const schedule = createSchedule({ cron: halfMinute, timeZone: 'UTC' }, clock)
-    let ticks = 0
-    await schedule.start(() => {
-      ticks += 1
-      if (ticks === 2) void schedule.stop()
+  test('may come from within a tick', async () => {
+    const under = await running(halfMinute, 'UTC', (count) => {
+      if (count === 2) void under.schedule.stop()
     })
-    await pass(300_000)
-    expect(ticks).toBe(2)
+    await pass(5 * minuteMs)
+    expect(under.ticks).toHaveLength(2)
   })
 })
 
-describe('when the clocks are put back or forward', () => {
-  test.each([
-    ['Europe/Berlin', Date.UTC(2026, 9, 25, 0, 30)],
-    ['Europe/Berlin', Date.UTC(2026, 2, 29, 0, 30)],
-    ['America/New_York', Date.UTC(2026, 10, 1, 5, 30)],
-    ['Australia/Lord_Howe', Date.UTC(2026, 3, 4, 14, 30)],
-    ['Antarctica/Troll', Date.UTC(2026, 9, 25, 0, 0)],
-    ['Asia/Kolkata', Date.UTC(2026, 9, 25, 0, 0)],
-  ])('in %s it goes on twice a minute', async (timeZone, from) => {
-    vi.setSystemTime(from)
-    await using under = await running(halfMinute, timeZone)
-    await pass(3 * 3_600_000)
-    expect(under.ticks.length).toBeGreaterThanOrEqual(359)
+describe('a tick is late', () => {
+  test('two minutes after its moment on the monotonic clock, when the host’s clock was set back', async () => {
+    vi.setSystemTime(monday + 9 * hourMs)
+    await using under = await running(officeHours)
+    vi.setSystemTime(monday + 8 * hourMs)
+    await pass(12 * minuteMs)
+    expect(under.schedule.isLate()).toBe(false)
+    await pass(1)
+    expect(under.schedule.isLate()).toBe(true)
+    expect(under.ticks).toHaveLength(1)
+    // Without a restart it ends by itself when the hour is over.
+    await pass(hourMs)
+    expect(under.ticks.length).toBeGreaterThan(1)
+    expect(under.schedule.isLate()).toBe(false)
   })
 
-  test('a schedule of every five minutes does not wait for the repeated hour to pass either', async () => {
-    vi.setSystemTime(Date.UTC(2026, 9, 25, 0, 30))
-    await using under = await running('0 */5 * * * *', 'Europe/Berlin')
-    await pass(2 * 3_600_000)
-    expect(under.ticks.length).toBeGreaterThanOrEqual(24)
+  test('not when the host’s clock was set forward: the tick that was missed comes at once', async () => {
+    vi.setSystemTime(monday + 9 * hourMs)
+    await using under = await running(officeHours)
+    vi.setSystemTime(monday + 13 * hourMs + 5 * minuteMs)
+    await pass(10 * minuteMs)
+    expect(under.ticks).toHaveLength(2)
+    expect(under.schedule.isLate()).toBe(false)
   })
 
-  test('hours of the day are those of the zone', async () => {
-    await using under = await running('0 30 3 * * *', 'Europe/Berlin')
-    expect(under.schedule.nextAt()).toBe(Date.UTC(2026, 0, 16, 2, 30))
-  })
-
-  test('minutes are those of the zone where it is half an hour off', async () => {
-    await using under = await running('0 0 * * * *', 'Asia/Kolkata')
-    expect(under.schedule.nextAt()).toBe(start + 30 * 60_000)
-  })
-})
-
-describe('what goes wrong', () => {
-  test.each(['0 0 0 L-30 2 *', '0 0 0 31W 2 *', '0 0 0 1 1 1#5', '0 0 0 15 * 1#5', 'nonsense', '0 0 0 30 2 *'])(
-    'a cron that never comes is refused: %s',
-    (cron) => {
-      expect(() => createSchedule({ cron, timeZone: 'UTC' }, clock)).toThrow(ConfigurationError)
-      expect(() => createSchedule({ cron, timeZone: 'UTC' }, clock)).toThrow(/schedule\.cron.*never/)
-    },
-  )
-
-  test('a tick that throws is a bug that ends the process: neither swallowed nor printed', async () => {
-    const thrown: unknown[] = []
-    vi.stubGlobal('queueMicrotask', (act: () => void) => {
-      try {
-        act()
-      } catch (error) {
-        thrown.push(error)
-      }
-    })
-    const printed = vi.spyOn(console, 'error').mockReturnValue(undefined)
-    const bug = new Error('bug')
-    let ticks = 0
-    await using under = await running(halfMinute, 'UTC', () => {
-      ticks += 1
-      if (ticks === 2) throw bug
-    })
-    await pass(95_000)
-    expect(thrown).toEqual([bug])
-    expect(printed).not.toHaveBeenCalled()
-    expect(under.ticks).toHaveLength(4)
+  test('not before the start', () => {
+    const schedule = createSchedule({ cron: officeHours, timeZone: 'UTC' }, clock)
+    vi.advanceTimersByTime(7 * 24 * hourMs)
+    expect(schedule.isLate()).toBe(false)
   })
 })
+
+test.each(['0 0 0 L-30 2 *', '0 0 0 31W 2 *', '0 0 0 1 1 1#5', '0 0 0 15 * 1#5', 'nonsense', '0 0 0 30 2 *'])(
+  'a cron that never comes is refused: %s',
+  (cron) => {
+    const create = (): unknown => createSchedule({ cron, timeZone: 'UTC' }, clock)
+    expect(create).toThrow(ConfigurationError)
+    expect(create).toThrow(/schedule\.cron.*never/)
+  },
+)
