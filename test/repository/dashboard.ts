@@ -1,15 +1,7 @@
 // The dashboard as its tests read it: its panels, and their queries as Grafana would send them.
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { read } from './texts.ts'
 
-export interface GridPosition {
-  x: number
-  y: number
-  w: number
-  h: number
-}
-
-export interface DataSource {
+interface DataSource {
   type: string
   uid: string
 }
@@ -26,7 +18,6 @@ export interface Panel {
   type: string
   title?: string
   description?: string
-  gridPos: GridPosition
   datasource?: DataSource
   fieldConfig?: { defaults: { unit?: string } }
   targets?: PanelTarget[]
@@ -34,28 +25,16 @@ export interface Panel {
   panels?: Panel[]
 }
 
-export interface Variable {
-  name: string
-  type: string
-  query: string | { query: string }
-  datasource?: DataSource
-  multi?: boolean
-  includeAll?: boolean
-  allValue?: string
-}
-
 export interface Dashboard {
   uid: string
   title: string
-  templating: { list: Variable[] }
+  templating: { list: { name: string; type: string }[] }
   panels: Panel[]
 }
 
-export const dashboardText = readFileSync(join(import.meta.dirname, '../../config/grafana/dashboard.json'), 'utf8')
-
 /** A copy of its own for each that asks. */
 export function readDashboard(): Dashboard {
-  return JSON.parse(dashboardText) as Dashboard
+  return JSON.parse(read('config/grafana/dashboard.json')) as Dashboard
 }
 
 /** All panels but the rows, in the order of the file; those in collapsed rows too. */

@@ -1,123 +1,75 @@
 // One set of names: what the daemon exports, what the documents name, and what alert rules and dashboard ask for.
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { processMetricNames } from '../../src/observe/process-metrics.ts'
 import { metricDefinitions, metricPrefix, type MetricDefinition } from '../../src/observe/metrics.ts'
+import { panelsOf, readDashboard } from './dashboard.ts'
+import { filesIn, read } from './texts.ts'
 
-const root = join(import.meta.dirname, '../..')
-const read = (file: string): string => readFileSync(join(root, file), 'utf8')
-const dashboardFile = 'config/grafana/dashboard.json'
-const documents = [
-  'README.md',
-  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.md'))
-    .map((name) => `docs/${name}`),
-]
-
-const definitions = Object.entries<MetricDefinition>(metricDefinitions)
-const exported = new Set<string>([...definitions.map(([name]) => metricPrefix + name), ...processMetricNames])
-const histograms = new Set([
-  ...definitions.filter(([, { type }]) => type === 'histogram').map(([name]) => metricPrefix + name),
-  'nodejs_gc_duration_seconds',
-])
-
-interface Asked {
-  name: string
-  /** The label matchers behind it, as written. */
-  matchers: string
-}
-
-/** The metrics of a query: ours, and those of the process. Names of recording rules have a colon. */
-function metricsOf(query: string): Asked[] {
-  return [...query.matchAll(/(?<![\w:])((?:webhook_reconciler|process|nodejs)_\w+)(?![\w:])(?:\{([^}]*)\})?/g)].map(
-    ([, name = '', matchers = '']) => ({ name, matchers }),
-  )
-}
-
-/** The family that has this series. */
-function familyOf(name: string): string {
-  const family = name.replace(/_(?:bucket|sum|count)$/, '')
-  return histograms.has(family) ? family : name
-}
-
-/** What is wrong with a query: names that are not exported, labels and values that no series has. */
-function problemsOf(query: string): string[] {
-  return metricsOf(query).flatMap(({ name, matchers }) => {
-    const family = familyOf(name)
-    if (!exported.has(family)) return [`${name} is not exported`]
-    const own = definitions.find(([known]) => metricPrefix + known === family)?.[1]
-    if (own === undefined) return []
-    return [...matchers.matchAll(/(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"/g)].flatMap(
-      ([, label = '', operator = '', text = '']) => {
-        if (label === 'job' || label === 'instance' || label === 'le') return []
-        const values = own.labels?.[label]
-        if (values === undefined) return [`${name} has no label ${label}`]
-        const asked = operator.includes('~') ? text.split('|') : [text]
-        return asked.filter((value) => !values.includes(value)).map((value) => `${name} has no ${label} "${value}"`)
-      },
-    )
-  })
-}
+const definitions = new Map(
+  Object.entries<MetricDefinition>(metricDefinitions).map(([name, definition]) => [metricPrefix + name, definition]),
+)
+const exported = new Set<string>([...definitions.keys(), ...processMetricNames])
 
 const { groups } = parse(read('config/prometheus/alerts.yaml')) as {
   groups: { rules: { alert?: string; record?: string; expr: string }[] }[]
 }
 const rules = groups.flatMap((group) => group.rules)
-const recorded = new Set(rules.flatMap(({ record }) => (record === undefined ? [] : [record])))
+const recorded = new Set(rules.flatMap(({ record }) => record ?? []))
 
-function unknownRecordings(query: string): string[] {
-  const names = [...query.matchAll(/(?<!\w)webhook_reconciler:[\w:]+/g)].map(([name]) => name)
-  return names.filter((name) => !recorded.has(name)).map((name) => `${name} is not recorded`)
+/** The family that has this series. */
+function familyOf(name: string): string {
+  const family = name.replace(/_(?:bucket|sum|count)$/, '')
+  const isHistogram = definitions.get(family)?.type === 'histogram' || family === 'nodejs_gc_duration_seconds'
+  return isHistogram ? family : name
 }
 
-test('a wrong query would be found out', () => {
-  const wrong = [
-    'sum(webhook_reconciler_sweep_total)',
-    'webhook_reconciler_circuits{stat="open"}',
-    'webhook_reconciler_circuits{state=~"open|ajar"}',
-    'rate(webhook_reconciler_awaiting_webhooks_count[5m])',
-    'nodejs_eventloop_lag_seconds',
-  ]
-  for (const query of wrong) expect(problemsOf(query), query).toHaveLength(1)
-  expect(unknownRecordings('webhook_reconciler:nothing > 0')).toHaveLength(1)
-  expect(problemsOf('rate(webhook_reconciler_sweep_duration_seconds_bucket{kind="full",le="5"}[5m])')).toEqual([])
-})
-
-test.each(rules.map((rule) => [rule.alert ?? rule.record ?? '', rule.expr] as const))('rule %s', (_name, expr) => {
-  expect([...problemsOf(expr), ...unknownRecordings(expr)]).toEqual([])
-})
-
-describe('the documents', () => {
-  const page = read('docs/metrics.md')
-
-  test.each(documents)('%s names no metric that there is not', (file) => {
-    const prose = read(file).replace(/<!-- generated: metrics -->[^]*?<!-- \/generated -->/, '')
-    expect([...problemsOf(prose), ...unknownRecordings(prose)]).toEqual([])
+/** Labels that no series of this metric has, and values that they do not take. */
+function problemsOfLabels(name: string, matchers: string): string[] {
+  const own = definitions.get(familyOf(name))
+  if (own === undefined) return []
+  return [...matchers.matchAll(/(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"/g)].flatMap(([, label = '', values = '']) => {
+    if (label === 'job' || label === 'instance' || label === 'le') return []
+    const known = own.labels?.[label]
+    if (known === undefined) return [`${name} has no label ${label}`]
+    return values.split('|').flatMap((value) => (known.includes(value) ? [] : [`${name} has no ${label} "${value}"`]))
   })
+}
 
-  test('every recording rule is explained', () => {
-    for (const record of recorded) expect(page).toContain(`\`${record}\``)
+/** What is wrong with a query: names that are not exported or recorded, labels and values that no series has. */
+function problemsOf(query: string): string[] {
+  const names = /(?<![\w:])((?:webhook_reconciler|process|nodejs)[_:][\w:]+)(?:\{([^}]*)\})?/g
+  return [...query.matchAll(names)].flatMap(([, name = '', matchers = '']) => {
+    if (name.includes(':')) return recorded.has(name) ? [] : [`${name} is not recorded`]
+    return exported.has(familyOf(name)) ? problemsOfLabels(name, matchers) : [`${name} is not exported`]
   })
+}
+
+test.each([
+  'sum(webhook_reconciler_sweep_total)',
+  'webhook_reconciler_circuits{stat="open"}',
+  'webhook_reconciler_circuits{state=~"open|ajar"}',
+  'rate(webhook_reconciler_awaiting_webhooks_count[5m])',
+  'nodejs_eventloop_lag_seconds',
+  'webhook_reconciler:nothing > 0',
+])('a wrong query is found out: %s', (query) => {
+  expect(problemsOf(query)).toHaveLength(1)
 })
 
-interface Panel {
-  title?: string
-  panels?: Panel[]
-  targets?: { expr?: string }[]
-}
+test.each(rules.map((rule) => [rule.alert ?? rule.record ?? '', rule.expr]))('rule %s', (_name, expr) => {
+  expect(problemsOf(expr)).toEqual([])
+})
 
-function queriesOf(panels: readonly Panel[]): string[] {
-  return panels.flatMap(({ targets = [], panels: inner = [] }) => [
-    ...targets.flatMap(({ expr }) => (expr === undefined ? [] : [expr])),
-    ...queriesOf(inner),
-  ])
-}
+test.each(['README.md', ...filesIn('docs', ['.md'])])('%s names no metric that there is not', (file) => {
+  expect(problemsOf(read(file).replace(/<!-- generated: metrics -->[^]*?<!-- \/generated -->/, ''))).toEqual([])
+})
+
+test('every recording rule is explained', () => {
+  for (const record of recorded) expect(read('docs/metrics.md')).toContain(`\`${record}\``)
+})
 
 test('dashboard', () => {
-  const { panels } = JSON.parse(read(dashboardFile)) as { panels: Panel[] }
-  const queries = queriesOf(panels)
+  const queries = panelsOf(readDashboard().panels).flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
   expect(queries.length).toBeGreaterThan(5)
-  for (const query of queries) expect([...problemsOf(query), ...unknownRecordings(query)], query).toEqual([])
+  expect(queries.flatMap(problemsOf)).toEqual([])
 })

@@ -5,25 +5,14 @@ import { fileVariable } from '../../src/config/key.ts'
 import type { ConfigInput } from '../../src/config/load.ts'
 import { readManifests, renderOverlay, type Manifest } from './kustomize.ts'
 
-export const root = join(import.meta.dirname, '../..')
-export const folder = join(root, 'config/kubernetes')
+export const folder = join(import.meta.dirname, '../../config/kubernetes')
 
-const probe = z.object({
-  httpGet: z.object({ path: z.string(), port: z.string() }),
-  periodSeconds: z.int(),
-  timeoutSeconds: z.int().default(1),
-  failureThreshold: z.int().default(3),
-})
-const container = z.object({
+const container = z.looseObject({
   name: z.string(),
   image: z.string(),
   args: z.array(z.string()).default([]),
   env: z.array(z.object({ name: z.string(), value: z.string().optional() })).default([]),
   ports: z.array(z.object({ name: z.string(), containerPort: z.int() })),
-  startupProbe: probe.optional(),
-  livenessProbe: probe.optional(),
-  readinessProbe: probe.optional(),
-  resources: z.unknown().optional(),
   securityContext: z.record(z.string(), z.unknown()).optional(),
   volumeMounts: z
     .array(z.object({ name: z.string(), mountPath: z.string(), readOnly: z.boolean(), subPath: z.string().optional() }))
@@ -80,11 +69,8 @@ const podMonitor = z.object({
   spec: z.object({
     namespaceSelector: z.unknown(),
     selector,
-    podMetricsEndpoints: z.array(
-      z.object({
-        port: z.string(),
-        path: z.string(),
-        interval: z.string(),
+    podMetricsEndpoints: z.tuple([
+      z.looseObject({
         relabelings: z.array(
           z.object({
             sourceLabels: z.array(z.string()),
@@ -94,7 +80,7 @@ const podMonitor = z.object({
           }),
         ),
       }),
-    ),
+    ]),
   }),
 })
 
@@ -112,7 +98,7 @@ export const readMonitor = (): z.output<typeof podMonitor>['spec'] =>
   podMonitor.parse(only(renderOverlay(join(folder, 'monitoring')), 'PodMonitor')).spec
 
 /** Labels of a Deployment's pods; the daemon's container may be missing in it. */
-export function deploymentLabels(manifest: Manifest | undefined): Record<string, string> {
+export function labelsOf(manifest: Manifest | undefined): Record<string, string> {
   const schema = z.object({ spec: z.object({ template: z.object({ metadata: z.object({ labels }) }) }) })
   return schema.parse(manifest).spec.template.metadata.labels
 }
@@ -170,11 +156,9 @@ export function targetOf({ deployment: spec }: Overlay): Record<string, string> 
       spec.template.metadata.labels['webhook-reconciler/instance'],
   }
   return Object.fromEntries(
-    (readMonitor().podMetricsEndpoints[0]?.relabelings ?? []).map(
-      ({ replacement, separator, sourceLabels, targetLabel }) => [
-        targetLabel,
-        replacement.replace('$1', sourceLabels.map((label) => Reflect.get(found, label) as string).join(separator)),
-      ],
-    ),
+    readMonitor().podMetricsEndpoints[0].relabelings.map(({ replacement, separator, sourceLabels, targetLabel }) => [
+      targetLabel,
+      replacement.replace('$1', sourceLabels.map((label) => Reflect.get(found, label) as string).join(separator)),
+    ]),
   )
 }
