@@ -11,6 +11,7 @@ test.each([
   ['platform.bsaeUrl', 'platform.baseUrl', paths],
   ['plattform.baseUrl', 'platform.baseUrl', paths],
   ['baseUrl', 'platform.baseUrl', paths],
+  ['log.leve', 'log.level', paths],
   ['retry.jitter', 'retry.backoff.jitter', paths],
   ['select.subscriptionId', 'select.subscriptionIds', paths],
   ['RECONCILER_RETRY_CONCURENCY', 'RECONCILER_RETRY_CONCURRENCY', variables],
@@ -19,7 +20,7 @@ test.each([
   expect(nearest(wrong, known)).toBe(right)
 })
 
-test.each(['', 'x', 'database', 'timeZone', 'something.else.entirely', 'a'.repeat(100_000), '__proto__'])(
+test.each(['', 'x', 'log.lvl', 'database', 'timeZone', 'something.else.entirely', 'a'.repeat(100_000), '__proto__'])(
   'nothing for %.40s, which resembles none or several',
   (wrong) => {
     expect(nearest(wrong, paths)).toBeUndefined()

@@ -86,7 +86,7 @@ const inFile: Record<string, Examples> = {
   },
   'schedule.cron': {
     taken: [
-      ['"0 */5 * * * *"', '0 */5 * * * *'],
+      ['"*/59 */5 * * * *"', '*/59 */5 * * * *'],
       ['"  0  0 3 * jan-mar MON  "', '0 0 3 * jan-mar MON'],
     ],
     refused: [
