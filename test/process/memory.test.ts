@@ -1,6 +1,7 @@
 // The program's memory: what it does not load, and a container's limit (a cgroup of its own, which only root can make).
 import { expect, test } from 'vitest'
 import { findHierarchy, makeCgroup } from '../support/cgroup.ts'
+import { runCommand } from '../support/command.ts'
 import { startPlatform } from '../support/platform.ts'
 import { testKeys } from '../support/keys.ts'
 import { mainScript, makeFolder, startDaemon, startProgram } from '../support/process.ts'
@@ -26,13 +27,23 @@ test("a daemon at work loads neither Node's own copy of undici, which takes 13 M
   expect(await daemon.ended()).toMatchObject({ code: 0, stderr: '[]' })
 })
 
+/** A configuration of a platform that does not listen. */
+async function nowhere(): Promise<Record<string, string>> {
+  const { privateKeyFile } = await testKeys()
+  return {
+    RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:9',
+    RECONCILER_AUTH_ISSUER_URL: 'http://127.0.0.1:9/auth/realms/main',
+    RECONCILER_AUTH_CLIENT_ID: 'client',
+    RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
+  }
+}
+
 describeWith(hierarchy === undefined ? 'only root can make a cgroup' : undefined, 'run in a cgroup', () => {
   test.each([
     [112, { limitMiB: 112, maxRecords: 20_000 }],
     [512, undefined],
   ])('of %i MiB', async (limitMiB, told) => {
     if (hierarchy === undefined) return
-    const { privateKeyFile } = await testKeys()
     using cgroup = makeCgroup(hierarchy, limitMiB)
     const [shell, ...words] = cgroup.enter
     await using program = startProgram(['run'], {
@@ -40,10 +51,7 @@ describeWith(hierarchy === undefined ? 'only root can make a cgroup' : undefined
       nodeArgs: [...words, process.execPath],
       script: mainScript,
       env: {
-        RECONCILER_PLATFORM_BASE_URL: 'http://127.0.0.1:9',
-        RECONCILER_AUTH_ISSUER_URL: 'http://127.0.0.1:9/auth/realms/main',
-        RECONCILER_AUTH_CLIENT_ID: 'client',
-        RECONCILER_AUTH_PRIVATE_KEY_FILE: privateKeyFile,
+        ...(await nowhere()),
         RECONCILER_SERVER_HOST: '127.0.0.1',
         RECONCILER_SERVER_PORT: '0',
       },
@@ -53,4 +61,18 @@ describeWith(hierarchy === undefined ? 'only root can make a cgroup' : undefined
     if (told === undefined) expect(warning).toBeUndefined()
     else expect(warning).toMatchObject({ level: 'warn', ...told })
   })
+})
+
+test.each<[string, number | undefined, Record<string, string>, object[]]>([
+  ['whose limit is too low says what it has and what it needs', 160, {}, [{ limitMiB: 160, neededMiB: 224 }]],
+  ['without a limit says nothing of it', undefined, {}, []],
+  ['with a limit that suffices says nothing of it', 224, {}, []],
+  ['with a backlog that fits says nothing of it', 160, { RECONCILER_BACKLOG_MAX_RECORDS: '20000' }, []],
+])('a command %s', async (_name, limitMiB, env, warnings) => {
+  const { err } = await runCommand(['plan'], {
+    env: { ...(await nowhere()), ...env },
+    ...(limitMiB === undefined ? {} : { memoryLimit: limitMiB * 1_048_576 }),
+  })
+  const lines = err.split('\n').filter((line) => line.includes('"event":"memory_limit_low"'))
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject(warnings)
 })
