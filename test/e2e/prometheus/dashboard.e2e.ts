@@ -1,7 +1,7 @@
 // The dashboard's queries with one leader and two standbys: each panel shows the leader's numbers, once.
 import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import { own } from '../../repository/series.ts'
+import { own } from './series.ts'
 import { fillIn, panelsOf, readDashboard } from '../../repository/dashboard.ts'
 import { makeFolder } from '../../support/process.ts'
 import { promtool } from './promtool.ts'

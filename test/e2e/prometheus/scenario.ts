@@ -1,6 +1,6 @@
 // A course of events for promtool: what a healthy daemon exports, what is otherwise, and which alerts fire when.
 import { stringify } from 'yaml'
-import { leader } from '../../repository/series.ts'
+import { leader } from './series.ts'
 
 /** Values by minute, in promtool's notation (`0+60x100`, `1x30 0x100`, `_x10`), by series without the labels of the target. */
 export type Series = Readonly<Record<string, string>>

@@ -12,7 +12,7 @@ import {
   exhausted,
   receiverUp,
   stallsAt60,
-} from '../../repository/series.ts'
+} from './series.ts'
 
 const missing = { [failedDue]: '0x60 5x500' }
 

@@ -13,7 +13,7 @@ import {
   exhausted,
   receiverUp,
   stallsAt60,
-} from '../../repository/series.ts'
+} from './series.ts'
 
 /** Instances with `leaderElection.kind: none` export no such series. */
 const leads = { [leader]: '1x500' }

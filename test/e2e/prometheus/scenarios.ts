@@ -19,7 +19,7 @@ import {
   stallsAt60,
   throttledUntil,
   tokenRefused,
-} from '../../repository/series.ts'
+} from './series.ts'
 
 const watchman: Scenario[] = [
   { name: 'all is well', series: {}, neighbour: true, firing: { 5: none, 130: none } },
