@@ -1,33 +1,12 @@
-// The platform client with the net off: answers are laid out beforehand, and each must be fetched.
-import { MockAgent } from 'undici'
+// The platform client against a scripted server, with tokens and a rate limiter that keep books.
 import type { Random } from '../../src/runtime/clock.ts'
 import { createPlatformClient, type PlatformClient, type RequestEvent } from '../../src/platform/client.ts'
-import { createHttpTransport, TransportError } from '../../src/platform/http/http.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
 import { createRateLimiter, type RateLimiter, type RateReport } from '../../src/platform/rate-limiter.ts'
 import { createServerClock } from '../../src/platform/server-clock.ts'
 import { TokenError } from '../../src/platform/auth/token-answer.ts'
+import { createScriptedServer, type ScriptedServer } from './scripted-server.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
-
-export interface Reply {
-  status?: number
-  /** An object is sent as JSON. */
-  body?: unknown
-  headers?: Record<string, string>
-  /** The connection fails with this code instead, after the request was written. */
-  breaks?: string
-  /** It fails before. */
-  unsent?: true
-}
-
-export interface SentRequest {
-  method: string
-  url: string
-  headers: Record<string, string>
-  body: string | undefined
-  /** Monotonic ms. */
-  at: number
-}
 
 export interface FakeTokens {
   /** Values of the tokens that were voided. */
@@ -36,26 +15,22 @@ export interface FakeTokens {
   hadWorked: string[]
   /** When set, no token can be had. */
   error: TokenError | undefined
-  /** How old the present token is made to look. */
+  /** How old the present token is made to look; an hour at first. */
   ageMs(ms: number): void
   /** Another one takes its place, as after a refusal of another call. */
   replace(): void
 }
 
-export interface ClientUnderTest extends AsyncDisposable {
+export interface ClientUnderTest {
   client: PlatformClient
   clock: VirtualClock
+  server: ScriptedServer
   rate: RateLimiter
   /** Net number of grants that were taken by class. */
   taken: Record<'retry' | 'list' | 'confirm', number>
-  feedback: RateReport[]
-  facts: RequestEvent[]
+  reports: RateReport[]
+  events: RequestEvent[]
   tokens: FakeTokens
-  sent: SentRequest[]
-  /** Lays out answers, in the order in which they will be given. */
-  replies(...replies: Reply[]): void
-  /** Gives this one to all that is asked from now on. */
-  always(reply: Reply): void
 }
 
 export const noToken = new TokenError('no access token: the network is down', {
@@ -66,29 +41,18 @@ export const noToken = new TokenError('no access token: the network is down', {
 interface ClientTestOptions {
   baseUrl?: string
   maxPerSecond?: number
-  random?: Random
+  random?: Random['next']
 }
 
-type Scope = Pick<ReturnType<ReturnType<ReturnType<MockAgent['get']>['intercept']>['reply']>, 'persist'>
-
-const origin = 'https://api.test'
-
-function asText(body: unknown): string {
-  if (typeof body === 'string') return body
-  return body === undefined ? '' : JSON.stringify(body)
-}
-
+/** Below `https://api.test/v1/instance`, with a token that is an hour old. */
 export function createClientUnderTest(options: ClientTestOptions = {}): ClientUnderTest {
+  const { baseUrl = 'https://api.test/v1/instance', maxPerSecond = 1000, random = () => 0.5 } = options
   const clock = createVirtualClock()
-  const agent = new MockAgent()
-  agent.disableNetConnect()
-  const pool = agent.get(origin)
-  const http = createHttpTransport({ clock, connections: 1, dispatcher: agent })
-  const sent: SentRequest[] = []
-  const facts: RequestEvent[] = []
-  const feedback: RateReport[] = []
+  const server = createScriptedServer(clock)
+  const events: RequestEvent[] = []
+  const reports: RateReport[] = []
   const taken = { retry: 0, list: 0, confirm: 0 }
-  const rate = createRateLimiter({ clock, maxPerSecond: options.maxPerSecond ?? 1000 })
+  const rate = createRateLimiter({ clock, maxPerSecond })
   const recording: RateLimiter = {
     ...rate,
     async acquire(kind, signal) {
@@ -100,7 +64,7 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
       rate.release(kind)
     },
     reportResponse(answer) {
-      feedback.push(answer)
+      reports.push(answer)
       rate.reportResponse(answer)
     },
   }
@@ -114,72 +78,31 @@ export function createClientUnderTest(options: ClientTestOptions = {}): ClientUn
       token = { ...token, obtainedAt: clock.monotonic() - ms }
     },
     replace() {
-      issued += 1
-      token = { value: `token-${issued}`, obtainedAt: clock.monotonic() }
+      token = { value: `token-${(issued += 1)}`, obtainedAt: clock.monotonic() }
     },
   }
 
-  /** Codes of failures that come after the request was written: MockAgent fails before. */
-  const brokenLater = new Set<string>()
-
-  function lay(reply: Reply): Scope {
-    const interceptor = pool.intercept({ path: () => true, method: () => true })
-    if (reply.breaks !== undefined) {
-      if (reply.unsent !== true) brokenLater.add(reply.breaks)
-      return interceptor.replyWithError(Object.assign(new Error(), { code: reply.breaks }))
-    }
-    return interceptor.reply(reply.status ?? 200, asText(reply.body), { headers: reply.headers ?? {} })
-  }
-
-  return {
-    client: createPlatformClient({
-      baseUrl: options.baseUrl ?? `${origin}/v1/instance`,
-      requestTimeoutMs: 10_000,
-      zone: createTimeZone('UTC'),
-      tokens: {
-        async get(signal) {
-          signal?.throwIfAborted()
-          if (tokens.error !== undefined) throw tokens.error
-          return Promise.resolve(token)
-        },
-        invalidate(used, { hasWorked }) {
-          tokens.voided.push(used.value)
-          if (hasWorked) tokens.hadWorked.push(used.value)
-          if (used === token) tokens.replace()
-        },
+  const client = createPlatformClient({
+    baseUrl,
+    requestTimeoutMs: 10_000,
+    zone: createTimeZone('UTC'),
+    tokens: {
+      get(signal) {
+        signal?.throwIfAborted()
+        return tokens.error === undefined ? Promise.resolve(token) : Promise.reject(tokens.error)
       },
-      async transport(request) {
-        const { method, url, headers, body } = request
-        sent.push({ method, url: url.href, headers, body, at: clock.monotonic() })
-        try {
-          return await http.transport(request)
-        } catch (error) {
-          const isLater = error instanceof TransportError && brokenLater.has(error.code)
-          throw isLater ? new TransportError(error.reason, error.code) : error
-        }
+      invalidate(used, { hasWorked }) {
+        tokens.voided.push(used.value)
+        if (hasWorked) tokens.hadWorked.push(used.value)
+        if (used === token) tokens.replace()
       },
-      rate: recording,
-      serverClock: createServerClock(clock),
-      clock,
-      random: options.random ?? { next: () => 0.5, uuid: () => 'unused' },
-      emit: (fact) => facts.push(fact),
-    }),
+    },
+    transport: server.transport,
+    rate: recording,
+    serverClock: createServerClock(clock),
     clock,
-    rate,
-    taken,
-    feedback,
-    facts,
-    tokens,
-    sent,
-    replies(...replies) {
-      for (const reply of replies) lay(reply)
-    },
-    always(reply) {
-      lay(reply).persist()
-    },
-    async [Symbol.asyncDispose]() {
-      agent.assertNoPendingInterceptors()
-      await agent.close()
-    },
-  }
+    random: { next: random, uuid: () => 'unused' },
+    emit: (event) => events.push(event),
+  })
+  return { client, clock, server, rate, taken, reports, events, tokens }
 }

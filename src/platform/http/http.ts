@@ -86,7 +86,7 @@ export interface HttpTransportOptions {
   proxy?: ProxySettings | undefined
   /** The only certificate authorities (PEM) to trust. Default: those of Node. */
   ca?: string
-  /** Tests put a MockAgent here. */
+  /** In place of the agents that are made from the options above. */
   dispatcher?: Dispatcher
 }
 

@@ -1,91 +1,85 @@
-// The token manager and a key file that changes: tried at once, named, never against the limit.
+// The token cache and a key file that changes: tried at once, named, never against the limit.
 import { describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../src/runtime/errors.ts'
-import { fakeKey, grant } from '../../support/token-endpoint.ts'
-import { refusal, tokenWorld } from '../../support/token-world.ts'
+import { fakeKey, formOf, grant, grants, refusal, tokenWorld } from '../../support/token-world.ts'
 
 describe('a key that changes', () => {
-  test('is found by looking every 10 s, reported, and tried at once while the old token works', async () => {
-    const { manager, endpoint, clock, key, facts, start } = tokenWorld()
+  test('is found within 10 s, reported, and tried at once while the old token works', async () => {
+    const { cache, server, clock, key, events, start } = tokenWorld()
     const stop = start()
     await clock.advance(15_000)
     key.next = fakeKey('beef')
     await clock.advance(4_999)
-    expect(endpoint.seen).toHaveLength(1)
+    expect(server.sent).toHaveLength(1)
     await clock.advance(1)
-    expect(facts).toContainEqual({
+    expect(events).toContainEqual({
       type: 'credential-reloaded',
       file: 'auth.privateKeyFile',
       bits: 4096,
       fingerprint: 'beef',
     })
-    expect(endpoint.seen).toHaveLength(2)
-    expect((await manager.get()).value).toBe('token-2')
+    expect(server.sent).toHaveLength(2)
+    expect((await cache.get()).value).toBe('token-2')
     await clock.advance(60_000)
-    expect(endpoint.seen).toHaveLength(2)
+    expect(server.sent).toHaveLength(2)
     await stop()
   })
 
   test('ends the backoff', async () => {
-    const { manager, endpoint, clock, key, start } = tokenWorld({}, { random: () => 0.999_999 })
-    endpoint.reply(refusal)
+    const { cache, server, clock, key, start } = tokenWorld({}, { random: () => 0.999_999 })
+    server.replies(refusal)
     const stop = start()
     await clock.advance(1_003_000)
-    const tried = endpoint.seen.length
-    endpoint.reply((_, number) => grant(number))
+    server.replies({ body: { access_token: 'of-the-new-key' } })
     key.next = fakeKey('beef')
     await clock.advance(7_000)
-    expect(endpoint.seen).toHaveLength(tried + 1)
-    expect((await manager.get()).value).toBe(`token-${tried + 1}`)
+    expect((await cache.get()).value).toBe('of-the-new-key')
     await stop()
   })
 
   test('while the old one is being refused is tried next, without its backoff', async () => {
-    const { manager, endpoint, clock, key, start } = tokenWorld(
-      { requestTimeoutMs: 60_000 },
-      { random: () => 0.999_999 },
-    )
-    endpoint.reply((request, number) => {
-      const old = request.form.get('client_assertion')?.endsWith(Buffer.from('"f00d"').toString('base64url'))
+    const { cache, server, clock, key, start } = tokenWorld({ requestTimeoutMs: 60_000 }, { random: () => 0.999_999 })
+    server.replies((request, number) => {
+      const old = formOf(request).get('client_assertion')?.endsWith(Buffer.from('"f00d"').toString('base64url'))
       return old === true ? { ...refusal, delayMs: 15_000 } : grant(number)
     })
     const stop = start()
     key.next = fakeKey('beef')
     await clock.advance(15_000)
-    expect((await manager.get()).value).toBe('token-2')
+    expect((await cache.get()).value).toBe('token-2')
     await stop()
   })
 
   test('while the old one is being granted a token is tried all the same', async () => {
-    const { endpoint, clock, key, start } = tokenWorld({ requestTimeoutMs: 60_000 })
-    endpoint.reply((_, number) => ({ ...grant(number), delayMs: 15_000 }))
+    const { server, clock, key, start } = tokenWorld({ requestTimeoutMs: 60_000 })
+    server.replies(grants({ delayMs: 15_000 }))
     const stop = start()
     key.next = fakeKey('beef')
     await clock.advance(60_000)
-    expect(endpoint.seen.map(({ at }) => at - (endpoint.seen[0]?.at ?? 0))).toEqual([0, 15_000])
+    expect(server.sent.map(({ at }) => at - (server.sent[0]?.at ?? 0))).toEqual([0, 15_000])
     await stop()
   })
 
   test('a pause that the server asked for holds, changed key or not', async () => {
-    const { endpoint, clock, key, start } = tokenWorld()
-    endpoint.reply({ status: 503, headers: { 'retry-after': '60' } })
+    const { server, clock, key, start } = tokenWorld()
+    server.replies({ status: 503, headers: { 'retry-after': '60' } })
     const stop = start()
     key.next = fakeKey('beef')
     await clock.advance(59_999)
-    expect(endpoint.seen).toHaveLength(1)
+    expect(server.sent).toHaveLength(1)
     await clock.advance(1)
-    expect(endpoint.seen).toHaveLength(2)
+    expect(server.sent).toHaveLength(2)
     await stop()
   })
 
-  test('and can not be used is named; strange errors are reported without their text', async () => {
-    const { clock, key, facts, start } = tokenWorld()
+  test('and cannot be used is named; strange errors are reported without their text', async () => {
+    const { clock, key, events, start } = tokenWorld()
     const stop = start()
     key.next = new ConfigurationError([{ key: 'auth.privateKeyFile', origin: '/keys/key.pem', message: 'is empty' }])
     await clock.advance(10_000)
     key.next = new Error('secret detail')
     await clock.advance(10_000)
-    const problems = facts.flatMap((fact) => (fact.type === 'credential-reload-failed' ? [fact.problem] : []))
+    const problems = events.flatMap((event) => (event.type === 'credential-reload-failed' ? [event.problem] : []))
     expect(problems).toEqual(['auth.privateKeyFile (/keys/key.pem): is empty', 'the file could not be read again'])
     await stop()
   })

@@ -1,0 +1,338 @@
+// The calls of the client: what is sent, 401 and its replay, repeats, waits that can be given up, and what the rate limiter learns.
+import { getEventListeners } from 'node:events'
+import { describe, expect, test } from 'vitest'
+import type { PlatformClient } from '../../../src/platform/client.ts'
+import { TransportError } from '../../../src/platform/http/http.ts'
+import { createClientUnderTest, noToken, type ClientUnderTest } from '../../support/platform-client.ts'
+import type { Reply } from '../../support/scripted-server.ts'
+import { webhookId, wireInvalidStatus, wirePage, wireRetried, wireWebhook } from '../../support/webhooks.ts'
+
+const refused: Reply = { status: 401, body: { error: 'invalid_token' } }
+const live = new AbortController().signal
+
+type Operation = 'list' | 'retry'
+const operations: Operation[] = ['list', 'retry']
+
+const calls: Record<Operation, (client: PlatformClient, signal: AbortSignal) => Promise<unknown>> = {
+  list: (client, signal) => client.list({ status: 'failed', page: 0, size: 100 }, signal),
+  retry: (client, signal) => client.retry(webhookId, signal),
+}
+const good: Record<Operation, Reply> = {
+  list: { body: wirePage([wireWebhook()]) },
+  retry: { body: wireRetried() },
+}
+const shown: Record<Operation, object> = { list: { rows: 1 }, retry: { result: 'accepted' } }
+
+function call({ client, clock }: ClientUnderTest, operation: Operation, signal = live): Promise<unknown> {
+  return clock.run(calls[operation](client, signal))
+}
+
+function bearers({ server }: ClientUnderTest): (string | undefined)[] {
+  return server.sent.map(({ request }) => request.headers['authorization'])
+}
+
+/** Milliseconds between one request and the next. */
+function gaps({ server }: ClientUnderTest): number[] {
+  return server.sent.slice(1).map(({ at }, index) => at - (server.sent[index]?.at ?? 0))
+}
+
+describe('what is sent', () => {
+  test.each([
+    ['https://api.test', 'https://api.test/webhooks'],
+    ['https://api.test/v1/instance///', 'https://api.test/v1/instance/webhooks'],
+    ['https://api.test/a%2Fb/', 'https://api.test/a%2Fb/webhooks'],
+  ])('below %s the operations are %s', async (baseUrl, webhooks) => {
+    const under = createClientUnderTest({ baseUrl })
+    under.server.replies(good.list, good.retry)
+    await call(under, 'list')
+    await call(under, 'retry')
+    const [list, retry] = under.server.sent.map(({ request }) => request.url.href)
+    expect(list?.split('?')[0]).toBe(webhooks)
+    expect(retry).toBe(`${webhooks}/${webhookId}`)
+  })
+
+  test('a list: every parameter by its name, times to the second, the token in its header only', async () => {
+    const under = createClientUnderTest()
+    under.server.replies({ ...good.list, delayMs: 250 })
+    const from = Date.UTC(2026, 0, 15, 11) / 1000
+    const all = { status: 'processing', eventId: 'e-1', from, to: 0, page: 7, size: 100 } as const
+    await under.clock.run(under.client.list(all, live))
+    await under.clock.run(under.client.list({ page: 0, size: 1 }, live))
+    const [first, second] = under.server.sent.map(({ request }) => request)
+    expect(Object.fromEntries(first?.url.searchParams ?? [])).toEqual({
+      'metadata.page.number': '7',
+      'metadata.page.size': '100',
+      'data.webhook.status': 'processing',
+      'data.webhook.eventId': 'e-1',
+      'data.webhook.eventDateTimeFrom': '2026-01-15T11:00:00',
+      'data.webhook.eventDateTimeTo': '1970-01-01T00:00:00',
+    })
+    expect(second).toEqual({
+      method: 'GET',
+      url: new URL('https://api.test/v1/instance/webhooks?metadata.page.number=0&metadata.page.size=1'),
+      headers: { accept: 'application/json', 'accept-encoding': 'identity', authorization: 'Bearer token-1' },
+      timeoutMs: 10_000,
+      maxBytes: 8_388_608,
+      signal: live,
+    })
+    expect(under.events[0]).toEqual({ type: 'platform-request', operation: 'list', reason: 'ok', seconds: 0.25 })
+  })
+
+  test('a retry: the id in the path, the body as specified', async () => {
+    const under = createClientUnderTest()
+    under.server.replies(good.retry)
+    await call(under, 'retry')
+    expect(under.server.sent[0]?.request).toMatchObject({
+      method: 'PATCH',
+      headers: { 'content-type': 'application/json', authorization: 'Bearer token-1' },
+      body: '{"workflow":{"code":"retry"},"data":{},"connect":{},"metadata":{}}',
+    })
+  })
+
+  test.each(['', '..', `${webhookId}/..`])('the id %j never goes into a path', async (id) => {
+    const under = createClientUnderTest()
+    await expect(under.client.retry(id, live)).rejects.toThrow('odd id')
+    expect(under.server.sent).toEqual([])
+  })
+})
+
+describe.each(operations)('401 to a %s', (operation) => {
+  test.each([
+    { ageMs: 0, tokens: ['token-1', 'token-1'], voided: [], afterMs: 1000 },
+    { ageMs: 8_900, tokens: ['token-1', 'token-1'], voided: [], afterMs: 1000 },
+    { ageMs: 10_000, tokens: ['token-1', 'token-2'], voided: ['token-1'], afterMs: 0 },
+    { ageMs: 3_600_000, tokens: ['token-1', 'token-2'], voided: ['token-1'], afterMs: 0 },
+  ])('with a token $ageMs ms old is replayed once after $afterMs ms', async ({ ageMs, tokens, voided, afterMs }) => {
+    const under = createClientUnderTest()
+    under.tokens.ageMs(ageMs)
+    under.server.replies(refused, good[operation])
+    expect(await call(under, operation)).toMatchObject(shown[operation])
+    expect(bearers(under)).toEqual(tokens.map((token) => `Bearer ${token}`))
+    expect(under.tokens.voided).toEqual(voided)
+    expect(gaps(under)).toEqual([afterMs])
+    expect(under.events.map(({ reason }) => reason)).toEqual(['unauthorized', 'ok'])
+  })
+
+  test('the replay of a young token takes the token that is valid then', async () => {
+    const under = createClientUnderTest()
+    under.tokens.ageMs(9_500)
+    under.server.replies(refused, good[operation])
+    const waiting = calls[operation](under.client, live)
+    await under.clock.settle()
+    under.tokens.replace()
+    expect(await under.clock.run(waiting)).toMatchObject(shown[operation])
+    expect(bearers(under)).toEqual(['Bearer token-1', 'Bearer token-2'])
+  })
+
+  test('says whether a call had succeeded with the token', async () => {
+    const under = createClientUnderTest()
+    under.server.replies(refused, good[operation], refused, good[operation])
+    await call(under, operation)
+    await under.clock.advance(10_000)
+    await call(under, operation)
+    expect(under.tokens.voided).toEqual(['token-1', 'token-2'])
+    expect(under.tokens.hadWorked).toEqual(['token-2'])
+  })
+
+  test('the replay takes its place in the rate', async () => {
+    const under = createClientUnderTest({ maxPerSecond: 1 })
+    if (operation === 'retry') await under.rate.acquire('retry')
+    under.server.replies(refused, good[operation])
+    await call(under, operation)
+    expect(gaps(under)[0]).toBeGreaterThanOrEqual(990)
+  })
+})
+
+describe('401 that lasts', () => {
+  test.each([
+    [0, ['token-1']],
+    [3_600_000, ['token-1', 'token-2']],
+  ])('a PATCH with a token %i ms old is sent twice, never more', async (ageMs, voided) => {
+    const under = createClientUnderTest()
+    under.tokens.ageMs(ageMs)
+    under.server.replies(refused)
+    expect(await call(under, 'retry')).toEqual({ result: 'unauthorized', reason: 'unauthorized', sent: true })
+    expect(under.server.sent).toHaveLength(2)
+    expect(under.tokens.voided).toEqual(voided)
+  })
+
+  test('a list is replayed once in all its tries, and two hundred lists are hardly more than two calls each', async () => {
+    const under = createClientUnderTest()
+    under.server.replies(refused)
+    await expect(call(under, 'list')).rejects.toMatchObject({ reason: 'unauthorized', status: 401 })
+    expect(under.tokens.voided).toEqual(['token-1', 'token-2', 'token-3', 'token-4'])
+    expect(under.server.sent).toHaveLength(4)
+    for (let i = 1; i < 200; i += 1) await call(under, 'list').catch(() => undefined)
+    expect(under.server.sent.length).toBeLessThan(200 * 2 * 1.15)
+    expect(new Set(under.tokens.voided).size).toBe(under.tokens.voided.length)
+  })
+})
+
+describe('without a token', () => {
+  test('nothing is sent, and the place in the rate is given back', async () => {
+    const under = createClientUnderTest()
+    under.tokens.error = noToken
+    await expect(call(under, 'list')).rejects.toBe(noToken)
+    // The identity host is down: that is no refusal, and no attempt.
+    expect(await call(under, 'retry')).toEqual({ result: 'unreachable', reason: 'connection', sent: false })
+    expect(under.server.sent).toEqual([])
+    expect(under.events).toEqual([])
+    // The caller of a retry has taken its place before.
+    expect(under.taken).toMatchObject({ list: 0, retry: -1 })
+  })
+
+  test.each<[Operation, object]>([
+    ['list', noToken],
+    ['retry', { result: 'unauthorized', reason: 'unauthorized', sent: true }],
+  ])('for the replay, what was said to a %s stands', async (operation, expected) => {
+    const under = createClientUnderTest()
+    under.server.replies(() => {
+      under.tokens.error = noToken
+      return refused
+    })
+    const outcome = await call(under, operation).catch((error: unknown) => error)
+    expect(outcome).toEqual(expected)
+    expect(under.server.sent).toHaveLength(1)
+    expect(under.taken[operation]).toBe(operation === 'list' ? 1 : 0)
+  })
+})
+
+describe('repeats of a list', () => {
+  test.each<[string, Reply, number]>([
+    ['500', { status: 500 }, 3],
+    ['429', { status: 429 }, 3],
+    ['408', { status: 408 }, 3],
+    ['a login page', { body: '<html>' }, 3],
+    ['a reset', { error: new TransportError('connection', 'ECONNRESET') }, 3],
+    ['TLS', { error: new TransportError('tls', 'CERT_HAS_EXPIRED') }, 3],
+    ['400', { status: 400 }, 1],
+    ['403', { status: 403 }, 1],
+    ['404', { status: 404 }, 1],
+    ['409', { status: 409 }, 1],
+    ['a redirect', { status: 302 }, 1],
+    ['an error under 200', { body: { code: 'svc.x' } }, 1],
+    ['an answer that is too large', { error: new TransportError('too-large', 'TOO_LARGE') }, 1],
+  ])('after %s', async (_, reply, times) => {
+    const under = createClientUnderTest()
+    under.server.replies(reply)
+    const { reason } = (await call(under, 'list').catch((error: unknown) => error)) as { reason: unknown }
+    expect(under.server.sent).toHaveLength(times)
+    expect(under.taken.list).toBe(times)
+    // The metric says the same reason as the failure, once for every exchange.
+    expect(under.events.map(({ operation, reason: told }) => [operation, told])).toEqual(
+      Array<unknown>(times).fill(['list', reason]),
+    )
+  })
+
+  test('the waits between are of full jitter: up to half a second, up to one', async () => {
+    const draws = [0.999, 0.999, 0, 0]
+    const under = createClientUnderTest({ random: () => draws.shift() ?? 0 })
+    under.server.replies({ status: 500 })
+    for (let i = 0; i < 2; i += 1) await expect(call(under, 'list')).rejects.toThrow('server-error')
+    expect(gaps(under).map(Math.round)).toEqual([500, 999, 0, 0, 0])
+  })
+
+  test('Retry-After holds for them, and the second one may succeed', async () => {
+    const under = createClientUnderTest()
+    under.server.replies({ status: 503, headers: { 'retry-after': '120' } }, good.list)
+    expect(await call(under, 'list')).toMatchObject({ rows: 1 })
+    expect(gaps(under)[0]).toBeGreaterThanOrEqual(120_000)
+    expect(gaps(under)[0]).toBeLessThan(121_500)
+  })
+
+  test.each([1, 10])(
+    'of a thousand failing calls, %i at once, they stay under 10 % of what is sent',
+    async (atOnce) => {
+      const under = createClientUnderTest()
+      under.server.replies({ status: 500 })
+      for (let done = 0; done < 1_000; done += atOnce) {
+        const batch = Array.from({ length: atOnce }, () => calls.list(under.client, live))
+        await under.clock.run(Promise.allSettled(batch))
+      }
+      const repeats = under.server.sent.length - 1_000
+      expect(repeats).toBeGreaterThan(80)
+      expect(repeats / under.server.sent.length).toBeLessThan(0.1)
+    },
+  )
+
+  test('no more than a handful is saved up in good times', async () => {
+    const under = createClientUnderTest()
+    under.server.replies(good.list)
+    for (let i = 0; i < 300; i += 1) await call(under, 'list')
+    under.server.replies({ status: 500 })
+    for (let i = 0; i < 20; i += 1) await expect(call(under, 'list')).rejects.toThrow('server-error')
+    expect(under.server.sent.length - 320).toBeLessThanOrEqual(7)
+  })
+})
+
+describe('giving up', () => {
+  const reason = new Error('enough')
+  const pause = { status: 429, headers: { 'retry-after': '60' } }
+
+  test.each<[string, Operation, (under: ClientUnderTest) => void]>([
+    [
+      'for the rate',
+      'list',
+      ({ rate }) => rate.reportResponse({ kind: 'throttled', retryAfterMs: 60_000, sentAt: 1e12 }),
+    ],
+    ['between two tries', 'list', ({ server }) => server.replies({ status: 500 })],
+    ['for a pause that the platform asked for', 'list', ({ server }) => server.replies(pause)],
+    ['for the answer', 'list', ({ server }) => server.replies({ delayMs: 5_000 })],
+    ['for the answer', 'retry', ({ server }) => server.replies({ delayMs: 5_000 })],
+    ['before the replay with a young token', 'list', ({ tokens }) => tokens.ageMs(0)],
+    ['before the replay with a young token', 'retry', ({ tokens }) => tokens.ageMs(0)],
+  ])('while it waits %s: %s', async (_, operation, prepare) => {
+    const under = createClientUnderTest()
+    under.server.replies(refused)
+    prepare(under)
+    const cancel = new AbortController()
+    const waiting = calls[operation](under.client, cancel.signal)
+    waiting.catch(() => undefined)
+    await under.clock.settle()
+    const sent = under.server.sent.length
+    cancel.abort(reason)
+    await expect(waiting).rejects.toBe(reason)
+    expect(under.server.sent).toHaveLength(sent)
+    expect(under.clock.sleepers()).toBe(0)
+    expect(getEventListeners(cancel.signal, 'abort')).toEqual([])
+  })
+
+  test.each(operations)('before it began: %s', async (operation) => {
+    const under = createClientUnderTest()
+    await expect(call(under, operation, AbortSignal.abort(reason))).rejects.toBe(reason)
+    expect(under.server.sent).toEqual([])
+  })
+})
+
+describe('the rate limiter learns', () => {
+  const after = (value: string): Record<string, string> => ({ 'retry-after': value })
+
+  test.each<[string, Reply, object[]]>([
+    ['200 with Retry-After', { ...good.retry, headers: after('60') }, [{ kind: 'ok', retryAfterMs: undefined }]],
+    ['500', { status: 500 }, [{ kind: 'ok', retryAfterMs: undefined }]],
+    ['429', { status: 429 }, [{ kind: 'throttled', retryAfterMs: undefined }]],
+    ['429 with seconds', { status: 429, headers: after('7') }, [{ kind: 'throttled', retryAfterMs: 7_000 }]],
+    ['503 with seconds', { status: 503, headers: after('7') }, [{ kind: 'overloaded', retryAfterMs: 7_000 }]],
+    ['the known error under 503', { status: 503, body: wireInvalidStatus() }, [{ kind: 'ok' }]],
+    ['no answer', { error: new TransportError('connection', 'ECONNRESET') }, []],
+  ])('of %s', async (_, reply, reports) => {
+    const under = createClientUnderTest()
+    under.server.replies(reply)
+    await call(under, 'retry')
+    expect(under.reports).toMatchObject(reports)
+  })
+})
+
+test("the platform's time is learned from Date, not from a cache's", async () => {
+  const { client, clock, server } = createClientUnderTest()
+  const ahead = (ms: number): string => new Date(clock.now() + ms).toUTCString()
+  server.replies(
+    { ...good.retry, headers: { date: ahead(-3_600_000), age: '3600' } },
+    { ...good.retry, headers: { date: ahead(300_000) } },
+  )
+  await clock.run(client.retry(webhookId, live))
+  expect([client.now(), client.knowsTime()]).toEqual([clock.now(), false])
+  await clock.run(client.retry(webhookId, live))
+  expect(client.knowsTime()).toBe(true)
+  expect(Math.abs(client.now() - clock.now() - 300_000)).toBeLessThan(2_000)
+})
