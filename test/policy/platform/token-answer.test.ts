@@ -16,45 +16,31 @@ describe('a token', () => {
     expect(read(200, token)).toEqual({ kind: 'granted', value: 'abc.def', lifetimeMs: 3_600_000, scope: 'api' })
   })
 
-  test.each(['bearer', 'BEARER', 'Bearer', null, undefined])('with token_type %s', (token_type) => {
-    expect(read(200, { ...token, token_type })).toMatchObject({ kind: 'granted' })
-  })
-
-  test.each([200, 201, 203])('under status %s', (status) => {
-    expect(read(status, token)).toMatchObject({ kind: 'granted' })
-  })
-
-  test('with unknown fields, and an error that is none', () => {
-    expect(read(200, { ...token, error: null, refresh_token: 'x', 'not-before-policy': 0 })).toMatchObject({
-      kind: 'granted',
-    })
-    expect(read(200, { ...token, error: '' })).toMatchObject({ kind: 'granted' })
+  test.each<[number, object]>([
+    [200, { token_type: 'BEARER' }],
+    [200, { token_type: null }],
+    [200, { token_type: undefined }],
+    [201, { error: null, refresh_token: 'x', 'not-before-policy': 0 }],
+    [203, { error: '' }],
+  ])('under %i, with %j, all the same', (status, changes) => {
+    expect(read(status, { ...token, ...changes })).toMatchObject({ kind: 'granted' })
   })
 
   test.each([
     [3600, 3_600_000],
     [1, 1_000],
     [0.5, 1_000],
-    [299.5, 299_500],
     ['3600', 3_600_000],
     [' 60.5 ', 60_500],
     [86_400, 86_400_000],
     [86_401, 86_400_000],
     [1e308, 86_400_000],
-    ['99999999999999999999', 86_400_000],
     [0, 60_000],
     [-1, 60_000],
-    ['0', 60_000],
-    ['-60', 60_000],
-    ['', 60_000],
-    ['soon', 60_000],
     ['0x10', 60_000],
     ['1e3', 60_000],
     [null, 60_000],
-    [undefined, 60_000],
-    [true, 60_000],
     [[3600], 60_000],
-    [{ seconds: 3600 }, 60_000],
   ])('that lives expires_in = %j is believed for %s ms', (expires_in, lifetimeMs) => {
     expect(read(200, { ...token, expires_in })).toMatchObject({ kind: 'granted', lifetimeMs })
   })
@@ -68,16 +54,13 @@ describe('a token', () => {
 describe('no token under a status of success', () => {
   test.each([
     ['HTML', '<html><body>Sign in</body></html>', /not JSON/],
-    ['nothing', '', /not JSON/],
     ['cut JSON', '{"access_token":"abc', /not JSON/],
-    ['a string', '"token"', /not JSON/],
     ['null', 'null', /not JSON/],
     ['a list', [], /no access_token/],
     ['no access_token', { ...token, access_token: undefined }, /no access_token/],
     ['an empty access_token', { ...token, access_token: '' }, /no access_token/],
     ['a number for access_token', { ...token, access_token: 17 }, /no access_token/],
     ['a line break in access_token', { ...token, access_token: 'abc\r\nX-Evil: 1' }, /no header may carry/],
-    ['a space in access_token', { ...token, access_token: 'abc def' }, /no header may carry/],
     ['a letter beyond ASCII', { ...token, access_token: 'abcü' }, /no header may carry/],
     ['another token_type', { ...token, token_type: 'DPoP' }, /not Bearer/],
     ['a token_type that is no text', { ...token, token_type: ['Bearer'] }, /not Bearer/],
@@ -104,17 +87,13 @@ describe('no token under a status of success', () => {
 describe('an error', () => {
   test.each([
     [400, 'invalid_grant', 'rejected', 'bad-request'],
-    [400, 'invalid_scope', 'rejected', 'bad-request'],
     [401, 'invalid_client', 'rejected', 'unauthorized'],
-    [401, 'unauthorized_client', 'rejected', 'unauthorized'],
     [403, 'access_denied', 'rejected', 'forbidden'],
     [404, 'Realm does not exist', 'rejected', 'not-found'],
     [415, 'invalid_request', 'rejected', 'other'],
     [400, 'temporarily_unavailable', 'transient', 'bad-request'],
     [408, 'invalid_client', 'transient', 'timeout'],
-    [429, 'slow_down', 'transient', 'throttled'],
     [429, 'invalid_client', 'transient', 'throttled'],
-    [500, 'server_error', 'transient', 'server-error'],
     [500, 'invalid_client', 'transient', 'server-error'],
     [503, 'temporarily_unavailable', 'transient', 'server-error'],
     [302, 'invalid_client', 'transient', 'redirect'],
@@ -123,35 +102,28 @@ describe('an error', () => {
   })
 
   test.each([
-    [301, 'redirect'],
     [302, 'redirect'],
-    [307, 'redirect'],
     [400, 'bad-request'],
     [401, 'unauthorized'],
     [403, 'forbidden'],
     [404, 'not-found'],
     [408, 'timeout'],
     [429, 'throttled'],
-    [500, 'server-error'],
-    [502, 'server-error'],
     [503, 'server-error'],
-    [504, 'server-error'],
     [100, 'other'],
-    [418, 'other'],
     [999, 'other'],
   ])('%s without one is transient: %s', (status, reason) => {
-    for (const body of [
-      '<html>no</html>',
-      '',
-      '{}',
-      '{"error":{"code":1}}',
-      '{"error":""}',
-      '[]',
-      'null',
-      JSON.stringify(token),
-    ]) {
-      expect(read(status, body)).toEqual({ kind: 'transient', reason })
-    }
+    const bodies = ['<html>no</html>', '', '{}', '{"error":{"code":1}}', '{"error":""}', '[]', 'null', token]
+    for (const body of bodies) expect(read(status, body)).toEqual({ kind: 'transient', reason })
+  })
+
+  test.each([
+    [404, 'Not Found', 'not-found'],
+    [401, 'Unauthorized', 'unauthorized'],
+    [401, 'invalid\u001b_client', 'unauthorized'],
+    [400, 'x'.repeat(65), 'bad-request'],
+  ])('%i of a gateway, in its own words (%j), may pass', (status, error, reason) => {
+    expect(read(status, { status, error, path: '/auth/realms/main' })).toEqual({ kind: 'transient', reason })
   })
 
   test('has its texts scrubbed and cut', () => {
@@ -168,24 +140,18 @@ describe('an error', () => {
   })
 })
 
-describe('Retry-After', () => {
-  test.each([
-    [429, '7', 7_000],
-    [503, '7', 7_000],
-    [503, '86400', 300_000],
-    [429, new Date(now + 90_000).toUTCString(), 90_000],
-    [429, new Date(now - 90_000).toUTCString(), 0],
-    [429, 'soon', undefined],
-    [500, '7', undefined],
-    [401, '7', undefined],
-  ])('under %s: %s', (status, value, expected) => {
-    const answer = read(status, '', { 'retry-after': value })
-    expect(answer).toMatchObject({ kind: 'transient' })
-    expect('retryAfterMs' in answer ? answer.retryAfterMs : undefined).toBe(expected)
-  })
+test.each([
+  [429, '7', 7_000],
+  [503, '86400', 300_000],
+  [429, new Date(now + 90_000).toUTCString(), 90_000],
+  [500, '7', undefined],
+  [401, '7', undefined],
+])('Retry-After under %s: %s', (status, value, expected) => {
+  const answer = read(status, '', { 'retry-after': value })
+  expect('retryAfterMs' in answer ? answer.retryAfterMs : undefined).toBe(expected)
 })
 
-describe('what people read', () => {
+describe('the message and the advice', () => {
   const inWords = (refused: Refused): string => {
     const { advice, message } = explainRefusal(refused, 'f00d')
     return `${message}; ${advice}`
@@ -217,19 +183,5 @@ describe('what people read', () => {
     ['connection', 'PROXY_STATUS_407', /: connection \(PROXY_STATUS_407\); .*HTTPS_PROXY/],
   ] as const)('of no answer: %s, %s', (reason, transportCode, message) => {
     expect(inWords({ kind: 'transient', reason, transportCode })).toMatch(message)
-  })
-})
-
-describe('what a gateway says in its own words is no OAuth error', () => {
-  test.each([
-    [404, 'Not Found', 'not-found'],
-    [403, 'Forbidden', 'forbidden'],
-    [401, 'Unauthorized', 'unauthorized'],
-    [401, 'invalid\u001b_client', 'unauthorized'],
-    [400, 'x'.repeat(65), 'bad-request'],
-    [502, 'Bad Gateway', 'server-error'],
-  ])('HTTP %i with the error %j may pass', (status, error, reason) => {
-    const body = { timestamp: '2026-01-15T12:00:00Z', status, error, path: '/auth/realms/main' }
-    expect(read(status, body)).toEqual({ kind: 'transient', reason })
   })
 })
