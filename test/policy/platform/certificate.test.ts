@@ -1,4 +1,4 @@
-// The certificate's expiry: read from what keygen writes, followed when the file changes.
+// The certificate: what is read of it, and every wrong thing that can lie where it belongs.
 import { X509Certificate } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -60,21 +60,4 @@ test.each([
   expect(() => loadCertificate(file)).toThrow(`auth.certificateFile (${file})`)
   // Nothing of it is redacted where it is written.
   expect(() => loadCertificate(file)).toThrow(expect.toSatisfy((error) => redact(String(error)) === String(error)))
-})
-
-test('a missing file is named', () => {
-  expect(() => loadCertificate(join(folder, 'nowhere'))).toThrow(/does not exist/)
-})
-
-test('is read again when it has changed, and kept when the new one can not be used', async () => {
-  await writeFile(file, keys.certificatePem)
-  const source = loadCertificate(file)
-  expect(source.reload()).toBe(false)
-  await writeFile(file, 'half of a')
-  expect(() => source.reload()).toThrow(/no PEM block/)
-  expect(source.reload()).toBe(false)
-  expect(source.current().fingerprint).toBe(new X509Certificate(keys.certificatePem).fingerprint256)
-  await writeFile(file, other.certificatePem)
-  expect(source.reload()).toBe(true)
-  expect(source.current().fingerprint).toBe(new X509Certificate(other.certificatePem).fingerprint256)
 })

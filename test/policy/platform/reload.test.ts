@@ -1,82 +1,81 @@
-// What the metric and the log say of a file that is read again: also when the old content comes back.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+// A key file that changes while the daemon runs: which content is used, and what is reported of it.
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { loadCertificate } from '../../../src/platform/auth/certificate.ts'
-import { reloadFile } from '../../../src/platform/auth/reloadable.ts'
+import { loadKey } from '../../../src/platform/auth/private-key.ts'
+import { reloadFile, type CredentialEvent } from '../../../src/platform/auth/reloadable.ts'
 import { testKeys } from '../../support/keys.ts'
 
-interface Scene {
-  told: string[]
-  /** Reads the file again with this content; undefined: it can't be read. */
-  become(content: string | undefined): Promise<boolean | undefined>
-}
+type Content = 'first' | 'first, in other words' | 'other' | 'certificate' | 'empty' | 'gone'
 
-const bad = 'half of a'
 let folder: string
-let good: string
-let other: string
+const contents = new Map<Content, string>()
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'reload-test-'))
-  good = (await testKeys()).certificatePem
-  other = (await testKeys('other')).certificatePem
+  const { certificatePem, privateKeyPem } = await testKeys()
+  contents.set('first', privateKeyPem)
+  contents.set('first, in other words', `# rotated\n${privateKeyPem}`)
+  contents.set('other', (await testKeys('other')).privateKeyPem)
+  contents.set('certificate', certificatePem)
 })
 
 afterAll(async () => {
   await rm(folder, { recursive: true })
 })
 
-async function load(): Promise<Scene> {
-  const path = join(folder, 'certificate.pem')
-  await writeFile(path, good)
-  const file = loadCertificate(path)
-  const told: string[] = []
-  const isOk = (): boolean | undefined => {
-    const last = file.lastReload()
-    return last && last.problem === undefined
-  }
+interface Volume {
+  path: string
+  swap(content: Content): Promise<void>
+  remove(): Promise<void>
+}
+
+/** As the kubelet lays it out: key.pem -> ..data/key.pem, ..data -> a dated directory. */
+async function createVolume(): Promise<Volume> {
+  const root = await mkdtemp(join(folder, 'volume-'))
+  await symlink(join('..data', 'key.pem'), join(root, 'key.pem'))
+  let version = 0
   return {
-    told,
-    async become(content) {
-      if (content === undefined) await rm(path, { force: true })
-      else await writeFile(path, content)
-      reloadFile('auth.certificateFile', file, ({ type }) => told.push(type))
-      return isOk()
+    path: join(root, 'key.pem'),
+    async swap(content) {
+      const dated = `..2026_01_15_${++version}`
+      await mkdir(join(root, dated))
+      await writeFile(join(root, dated, 'key.pem'), contents.get(content) ?? '')
+      await symlink(dated, join(root, '..data_tmp'))
+      await rename(join(root, '..data_tmp'), join(root, '..data'))
     },
+    remove: () => rm(join(root, '..data'), { force: true }),
   }
 }
 
-test('nothing before the first change', async () => {
-  const { become } = await load()
-  expect(await become(good)).toBeUndefined()
-})
+type Outcome = 'new' | 'failed' | 'good again' | 'nothing'
 
-const [failed, reloaded] = ['credential-reload-failed', 'credential-reloaded']
-
-test('a new one, a broken one, which stays broken, and the old one again', async () => {
-  const { become, told } = await load()
-  expect(await become(other)).toBe(true)
-  expect(await become(bad)).toBe(false)
-  expect(await become(bad)).toBe(false)
-  expect(await become(other)).toBe(true)
-  expect(told).toEqual([reloaded, failed, reloaded])
-})
-
-test('a file that cannot be read for a while', async () => {
-  const { become, told } = await load()
-  expect(await become(undefined)).toBe(false)
-  expect(await become(undefined)).toBe(false)
-  expect(await become(good)).toBe(true)
-  expect(told).toEqual([failed, reloaded])
-})
-
-test('a broken one that could not be read in between is still broken', async () => {
-  const { become, told } = await load()
-  expect(await become(bad)).toBe(false)
-  expect(await become(undefined)).toBe(false)
-  expect(await become(bad)).toBe(false)
-  expect(await become(good)).toBe(true)
-  expect(told).toEqual([failed, failed, failed, reloaded])
+test.each<[string, isOk: boolean | undefined, Content[], Outcome[]]>([
+  ['that stays as it is', undefined, ['first'], ['nothing']],
+  ['with the same key in other words', true, ['first, in other words'], ['nothing']],
+  ['with another key', true, ['other', 'other', 'first'], ['new', 'nothing', 'new']],
+  ['that becomes unusable', false, ['certificate', 'certificate', 'empty'], ['failed', 'nothing', 'failed']],
+  ['that is unusable for a while', true, ['empty', 'first'], ['failed', 'good again']],
+  ['that is unusable before another key', true, ['empty', 'other'], ['failed', 'new']],
+  ['that is gone for a while', false, ['gone', 'gone', 'first', 'gone'], ['failed', 'nothing', 'good again', 'failed']],
+  ['that is gone between unusable ones', false, ['empty', 'gone', 'empty'], ['failed', 'failed', 'failed']],
+])('a file %s', async (_, isOk, becomes, outcomes) => {
+  const volume = await createVolume()
+  await volume.swap('first')
+  const source = loadKey({ file: volume.path })
+  for (const [index, content] of becomes.entries()) {
+    const expected = outcomes[index]
+    if (content === 'gone') await volume.remove()
+    else await volume.swap(content)
+    const before = source.current().fingerprint
+    const events: CredentialEvent[] = []
+    const isNew = reloadFile('auth.privateKeyFile', source, (event) => events.push(event))
+    expect(isNew).toBe(expected === 'new')
+    expect(source.current().fingerprint !== before).toBe(isNew)
+    const type = expected === 'failed' ? 'credential-reload-failed' : 'credential-reloaded'
+    expect(events.map((event) => event.type)).toEqual(expected === 'nothing' ? [] : [type])
+  }
+  const last = source.lastReload()
+  expect(last && last.problem === undefined).toBe(isOk)
 })
