@@ -1,26 +1,20 @@
-// How many calls a recovery takes: a whole outage recovered in virtual time by sweeps, retries and looks.
-import type { WebhookRecord } from '../../src/platform/record.ts'
+// How many calls a recovery takes: a whole outage recovered in virtual time by sweeps, retries and checks.
 import { dayMs, secondMs, testNow } from './backlog.ts'
 import { failedRecord } from './fake-platform.ts'
-import { outcomesOf, under, after } from './sky.ts'
+import { reconcile, type ReconcileOptions } from './reconcile.ts'
 
-export interface Outage {
+export interface Outage extends Pick<ReconcileOptions, 'concurrency' | 'latencyMs' | 'maxPerSecond'> {
   /** Event times of what failed, local ms. */
   failed: readonly number[]
   /** Event times of what was delivered between. */
   delivered?: readonly number[]
   /** Time of one delivery. */
   deliveryMs: number
-  /** Default 20 calls a second, 8 retries in flight, 100 ms a call. */
-  maxPerSecond?: number
-  concurrency?: number
-  latencyMs?: number
   /** More than one subscription takes turns. Default 1. */
   subscriptions?: number
 }
 
 export interface Cost {
-  records: number
   retry: number
   list: number
   confirm: number
@@ -41,39 +35,37 @@ export const paces: readonly Pick<Outage, 'maxPerSecond' | 'latencyMs' | 'concur
 
 /** Ticks every half minute until all is seen to be recovered. */
 export async function costOf(outage: Outage): Promise<Cost> {
-  const { concurrency = 8, deliveryMs, latencyMs = 100, maxPerSecond = 20, subscriptions = 1 } = outage
-  const records: WebhookRecord[] = outage.failed.map((eventLocal, index) =>
-    failedRecord({
-      eventLocal,
-      subscriptionId: `aaaaaaaa-0000-4000-8000-${String(index % subscriptions).padStart(12, '0')}`,
-    }),
+  const { delivered = [], deliveryMs, failed, subscriptions = 1, ...pace } = outage
+  const records = failed.map((eventLocal, index) =>
+    failedRecord({ eventLocal, subscriptionId: `subscription-${index % subscriptions}` }),
   )
-  await using world = under(
-    {
-      records,
-      latencyMs,
-      deliver: after(deliveryMs),
-      ...(outage.delivered !== undefined && { delivered: outage.delivered }),
-    },
-    { maxPerSecond, concurrency },
-  )
-  const startedAt = world.clock.monotonic()
+  const others = delivered.map((eventLocal) => failedRecord({ eventLocal, status: 'successful' }))
+  await using world = reconcile({
+    latencyMs: 100,
+    maxPerSecond: 20,
+    ...pace,
+    records: [...records, ...others],
+    circuit: { enabled: true },
+    deliver: () => ({ afterMs: deliveryMs, code: 200 }),
+  })
+  const { clock, events, platform, sweeper } = world
+  const startedAt = clock.monotonic()
   void world.start()
-  while ((outcomesOf(world)['recovered'] ?? 0) < records.length) {
-    if (world.clock.monotonic() - startedAt > dayMs) throw new Error('not recovered within a day')
-    if ((world.clock.monotonic() - startedAt) % tickMs === 0) world.sweeper.tick()
-    await world.clock.advance(secondMs)
+  let recovered = 0
+  for (let seen = 0; recovered < records.length;) {
+    if (clock.monotonic() - startedAt > dayMs) throw new Error('not recovered within a day')
+    if ((clock.monotonic() - startedAt) % tickMs === 0) sweeper.tick()
+    await clock.advance(secondMs)
+    for (; seen < events.length; seen += 1) {
+      const event = events[seen]
+      if (event?.type === 'outcome' && event.outcome === 'recovered') recovered += 1
+    }
   }
-  const { confirm, list, retry } = world.sky.counts()
-  const seconds = (world.clock.monotonic() - startedAt) / 1000
-  return {
-    records: records.length,
-    retry,
-    list,
-    confirm,
-    perRecord: (retry + list + confirm) / records.length,
-    seconds,
-  }
+  const retry = platform.retries.length
+  const confirm = platform.lists.filter(({ purpose }) => purpose === 'confirm').length
+  const list = platform.lists.length - confirm
+  const seconds = (clock.monotonic() - startedAt) / 1000
+  return { retry, list, confirm, perRecord: (retry + list + confirm) / records.length, seconds }
 }
 
 const begin = testNow - dayMs

@@ -1,7 +1,7 @@
 // The platform in memory, as a PlatformClient: every reading of what the specification leaves open, and any trouble a test wants.
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { ListPage, ListQuery, RetryAnswer } from '../../src/platform/operations.ts'
-import type { PlatformClient } from '../../src/platform/client.ts'
+import type { ListPurpose, PlatformClient } from '../../src/platform/client.ts'
 import type { UnreadableRow, WebhookRecord } from '../../src/platform/record.ts'
 import { firstFrom } from './event-order.ts'
 
@@ -24,6 +24,12 @@ export interface Readings {
   totals?: 'true' | 'none' | 'all' | 'zero' | 'double' | 'huge'
 }
 
+/** How a delivery ends: what the receiver answers, and how long after its PATCH. */
+export interface Delivery {
+  afterMs: number
+  code: number
+}
+
 export interface FakePlatformOptions extends Readings {
   records?: readonly WebhookRecord[]
   /** For the platform's time, and how long calls take. Without it the time stands still and calls take none. */
@@ -35,19 +41,21 @@ export interface FakePlatformOptions extends Readings {
   onList?: (query: ListQuery, platform: FakePlatform) => void | Promise<void>
   /** Rows that can't be read, put at the end of every page of these numbers. */
   unreadable?: (query: ListQuery) => UnreadableRow[]
-  /** What comes of a PATCH; the default is a platform that delivers before it answers. May throw. */
+  /** What becomes of a PATCH of a failed record, which is processing until then; undefined: nothing. Default: delivered before the answer. */
+  deliver?: (record: WebhookRecord) => Delivery | undefined
+  /** What the platform answers to a PATCH in the place of that; undefined for what it answers by itself. May throw. */
   onRetry?: (
     record: WebhookRecord | undefined,
     platform: FakePlatform,
     id: string,
-  ) => RetryAnswer | Promise<RetryAnswer>
+  ) => RetryAnswer | undefined | Promise<RetryAnswer | undefined>
 }
 
 export interface FakePlatform extends PlatformClient {
   /** By id. Change them freely, and call `changed()`. */
   readonly records: Map<string, WebhookRecord>
   /** List calls in the order they came, and when (platform epoch ms). */
-  readonly lists: (ListQuery & { at: number })[]
+  readonly lists: (ListQuery & { at: number; purpose: ListPurpose })[]
   /** Ids of the PATCHes in the order they came, and when (platform epoch ms). */
   readonly retries: { id: string; at: number }[]
   add(...records: WebhookRecord[]): void
@@ -98,7 +106,7 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
   const { clock, order = 'event-asc', precision = 'second', maxPageSize = 100 } = options
   const ignores = new Set(options.ignores)
   const records = new Map((options.records ?? []).map((record) => [record.id, { ...record }]))
-  const lists: (ListQuery & { at: number })[] = []
+  const lists: FakePlatform['lists'] = []
   const retries: { id: string; at: number }[] = []
   let sorted: WebhookRecord[] | undefined
   /** Positions in `sorted` by id. */
@@ -106,8 +114,9 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
 
   const now = (): number => clock?.now() ?? 0
 
+  /** There, or back. */
   async function travel(signal: AbortSignal): Promise<void> {
-    if (clock !== undefined && (options.latencyMs ?? 0) > 0) await clock.sleep(options.latencyMs ?? 0, signal)
+    if (clock !== undefined && (options.latencyMs ?? 0) > 0) await clock.sleep((options.latencyMs ?? 0) / 2, signal)
     signal.throwIfAborted()
   }
 
@@ -165,14 +174,22 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
     return { records: rows, unreadable, rows: rows.length + unreadable.length, size: told, total: total(all.length) }
   }
 
-  /** Delivers at once: the answer shows the record as successful. */
+  function end({ id, attempts }: WebhookRecord, responseStatusCode: number): void {
+    const status = responseStatusCode < 300 ? 'successful' : 'failed'
+    platform.set(id, { status, responseStatusCode, attempts: attempts + 1, lastAttemptLocal: now() })
+  }
+
+  /** Where the delivery takes no time, the answer shows its end. */
   function deliver(record: WebhookRecord | undefined): RetryAnswer {
     if (record === undefined) return { result: 'gone', reason: 'not-found', sent: true }
     if (record.status !== 'failed') {
       const found = record.status
       return { result: 'already-resolved', reason: 'conflict', sent: true, found }
     }
-    platform.set(record.id, { status: 'successful', attempts: record.attempts + 1, lastAttemptLocal: now() })
+    const delivery = options.deliver === undefined ? { afterMs: 0, code: 200 } : options.deliver(record)
+    if (delivery?.afterMs === 0) end(record, delivery.code)
+    else platform.set(record.id, { status: 'processing' })
+    if (delivery !== undefined && delivery.afterMs > 0) clock?.timer(delivery.afterMs, () => end(record, delivery.code))
     return accepted(records.get(record.id))
   }
 
@@ -182,17 +199,21 @@ export function createFakePlatform(options: FakePlatformOptions = {}): FakePlatf
     retries,
     now,
     knowsTime: () => options.knowsTime?.() ?? true,
-    async list(query, signal) {
-      lists.push({ ...query, at: now() })
+    async list(query, signal, purpose = 'list') {
+      lists.push({ ...query, purpose, at: now() })
       await travel(signal)
       await options.onList?.(query, platform)
-      return page(query)
+      const answer = page(query)
+      await travel(signal)
+      return answer
     },
     async retry(id, signal) {
       retries.push({ id, at: now() })
       await travel(signal)
       const record = records.get(id)
-      return options.onRetry === undefined ? deliver(record) : options.onRetry(record, platform, id)
+      const answer = (await options.onRetry?.(record, platform, id)) ?? deliver(records.get(id))
+      await travel(signal)
+      return answer
     },
     add(...more) {
       for (const record of more) records.set(record.id, { ...record })

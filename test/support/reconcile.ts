@@ -4,13 +4,13 @@ import { loadConfig } from '../../src/config/load.ts'
 import type { TelemetryEvent } from '../../src/observe/events.ts'
 import type { PlatformClient } from '../../src/platform/client.ts'
 import { createTimeZone } from '../../src/platform/time-zone.ts'
-import type { RateLimiter } from '../../src/platform/rate-limiter.ts'
 import { createReconciler, type Reconciler } from '../../src/reconciler.ts'
+import type { WebhookRecord } from '../../src/platform/record.ts'
 import type { Policy } from '../../src/reconcile/policy.ts'
 import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
-import type { Clock, Random } from '../../src/runtime/clock.ts'
+import type { Random } from '../../src/runtime/clock.ts'
 import { runTogether } from '../../src/runtime/run-together.ts'
-import { defaultPolicy, testNow, type TestBacklog } from './backlog.ts'
+import { defaultPolicy, learn, listingOf, testNow, type TestBacklog } from './backlog.ts'
 import { createFakePlatform, type FakePlatform, type FakePlatformOptions } from './fake-platform.ts'
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts'
 
@@ -38,20 +38,17 @@ export interface ReconcileOptions extends Omit<FakePlatformOptions, 'clock'> {
   concurrency?: number
   pages?: number
   maxPerSecond?: number
-  retriesEnabled?: boolean
-  /** A platform of the test's own in the place of the one in memory. */
-  client?: (parts: { clock: Clock; rate: RateLimiter }) => PlatformClient
+  /** Default 0.5: sleeps and jitter are the same each time. */
+  random?: number
 }
 
 export interface Reconcile extends AsyncDisposable, Omit<Reconciler, 'backlog' | 'sweep'> {
   clock: VirtualClock
   platform: FakePlatform
   backlog: TestBacklog
-  /** Pauses, or resumes, as an operator does. */
-  setPaused: (paused: boolean) => void
   /** The sweep loop, which runs from the beginning: rejects with a bug. */
   sweeping: Promise<never>
-  facts: TelemetryEvent[]
+  events: TelemetryEvent[]
   /** Reports of the sweeps so far. */
   sweeps(): SweepReport[]
   stop: AbortController
@@ -69,10 +66,10 @@ export const steadyRandom: Random = { next: () => 0.5, uuid: () => '11111111-222
 
 export function reconcile(options: ReconcileOptions = {}): Reconcile {
   const clock = createVirtualClock(options.startMs ?? testNow)
-  const facts: TelemetryEvent[] = []
+  const events: TelemetryEvent[] = []
   let ended = Promise.withResolvers<undefined>()
   const emit = (event: TelemetryEvent): void => {
-    facts.push(event)
+    events.push(event)
     if (event.type !== 'sweep') return
     ended.resolve(undefined)
     ended = Promise.withResolvers()
@@ -84,7 +81,7 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     backlog: { maxRecords },
     circuit: { ...defaults.circuit, enabled: false, ...options.circuit },
     platform: { ...defaults.platform, maxRequestsPerSecond: maxPerSecond },
-    retry: { ...defaults.retry, enabled: options.retriesEnabled ?? true, concurrency },
+    retry: { ...defaults.retry, concurrency },
     sweep: { ...defaults.sweep, concurrency: pages, sliceRecords },
   }
   const parts = createReconciler(config, {
@@ -92,14 +89,20 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     connection: {
       zone: createTimeZone(options.zone ?? 'UTC'),
       serverClocks: { api: { now: () => clock.now(), isKnown: () => options.knowsTime?.() ?? true } },
-      client: (rate) => options.client?.({ clock, rate }) ?? platform,
+      client: (rate): PlatformClient => ({
+        ...platform,
+        async list(query, signal, purpose = 'list') {
+          await rate.acquire(purpose, signal)
+          return platform.list(query, signal, purpose)
+        },
+      }),
     },
     transport: () => Promise.reject(new Error('nothing is asked here but the platform')),
     clock,
-    random: steadyRandom,
+    random: { ...steadyRandom, next: () => options.random ?? steadyRandom.next() },
     emit,
   })
-  const { confirm, outcomes, pause, retry, sweeper } = parts
+  const { confirm, outcomes, retry, sweeper } = parts
   const stop = new AbortController()
   const kill = new AbortController()
   const sweeping = parts.sweep(stop.signal)
@@ -110,15 +113,11 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
     clock,
     platform,
     backlog: Object.assign(parts.backlog, { outcomes }),
-    setPaused(value) {
-      if (value) pause.pause()
-      else pause.resume()
-    },
     sweeping,
-    facts,
+    events,
     stop,
     kill,
-    sweeps: () => facts.flatMap((fact) => (fact.type === 'sweep' ? [fact.report] : [])),
+    sweeps: () => events.flatMap((event) => (event.type === 'sweep' ? [event.report] : [])),
     start() {
       const retrying = retry({ stop: stop.signal, kill: kill.signal })
       running.push(runTogether([confirm], stop.signal).catch(() => undefined))
@@ -133,6 +132,20 @@ export function reconcile(options: ReconcileOptions = {}): Reconcile {
       await clock.run(Promise.all(running))
     },
   }
+}
+
+/** The same with these records in its backlog, as if a sweep had brought them. */
+export function holding(records: WebhookRecord[], options: ReconcileOptions = {}): Reconcile {
+  const world = reconcile({ ...options, records })
+  hold(world, records)
+  return world
+}
+
+/** Takes records into the backlog, as a sweep that lists them beside others. */
+export function hold(world: Reconcile, records: WebhookRecord[]): void {
+  const span = { from: 0, to: Number.MAX_SAFE_INTEGER }
+  learn(world.backlog, listingOf(records, { askedAt: 0, complete: false, span }), world.clock.now())
+  world.planner.changed()
 }
 
 /** Ticks now, then every `periodMs`, for `forMs`. */

@@ -3,10 +3,9 @@ import { describe, expect, test } from 'vitest'
 import type { TelemetryEvent } from '../../../src/observe/events.ts'
 import { createLog } from '../../../src/observe/log/log.ts'
 import { createLogReporter } from '../../../src/observe/log/log-reporter.ts'
-import { defaultPolicy, testNow } from '../../support/backlog.ts'
-import { delivering, due, holding } from '../../support/dispatching.ts'
+import { defaultPolicy, due, testNow } from '../../support/backlog.ts'
 import { outcomeFact, retryFact, sweepFact, tokenHad } from '../../support/facts.ts'
-import type { Reconcile } from '../../support/reconcile.ts'
+import { holding, type Reconcile } from '../../support/reconcile.ts'
 
 function written(facts: readonly TelemetryEvent[], audit = true): string[] {
   const lines: string[] = []
@@ -65,22 +64,22 @@ test('says what a retry found that another client had made, and that an answer w
 describe('what the dispatcher says', () => {
   const answers = { onRetry: () => ({ result: 'rejected', reason: 'bad-request', sent: true }) as const }
   const retries = (world: Reconcile): ({ attempt: number; why: string } | undefined)[] =>
-    world.facts
-      .map((fact) => (fact.type === 'retry' ? { attempt: fact.attempt, why: fact.why } : undefined))
+    world.events
+      .map((event) => (event.type === 'retry' ? { attempt: event.attempt, why: event.why } : undefined))
       .filter(Boolean)
 
   test('that it was soon to leave the window', async () => {
     const expiringMs = defaultPolicy.window.expiryWarning / 2
-    const records = due(1, { eventLocal: testNow - defaultPolicy.window.lookback + expiringMs })
-    await using world = holding(records, answers)
+    const record = due({ eventLocal: testNow - defaultPolicy.window.lookback + expiringMs })
+    await using world = holding([record], answers)
     void world.start()
     await world.clock.advance(1000)
     expect(retries(world)).toEqual([{ attempt: 2, why: 'expiring' }])
   })
 
   test('that it was a probe', async () => {
-    const platform = delivering(() => ({ takesMs: 10, arrives: false }), true)
-    await using world = platform.bind(holding(due(30), { onRetry: platform.onRetry, circuit: { enabled: true } }))
+    const records = Array.from({ length: 30 }, () => due())
+    await using world = holding(records, { deliver: () => ({ afterMs: 0, code: 503 }), circuit: { enabled: true } })
     void world.start()
     await world.clock.advance(60_000)
     const reasons = retries(world).map((told) => told?.why)

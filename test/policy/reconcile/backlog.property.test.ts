@@ -13,12 +13,12 @@ import {
   hourMs,
   listingOf,
   minuteMs,
+  subscription,
   testBacklog,
   testNow,
   ticketOf,
   type TestBacklog,
 } from '../../support/backlog.ts'
-import { subscription } from '../../support/dispatching.ts'
 import { accepted, failedRecord } from '../../support/fake-platform.ts'
 
 const now = testNow

@@ -18,10 +18,10 @@ import {
   listingOf,
   minuteMs,
   noted,
+  subscription,
   testBacklog,
   testNow,
 } from '../../support/backlog.ts'
-import { subscription } from '../../support/dispatching.ts'
 import { uuid } from '../../support/incident.ts'
 
 const now = testNow

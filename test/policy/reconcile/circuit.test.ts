@@ -7,7 +7,16 @@ import {
   type Judgement,
   type ReceiverVerdict,
 } from '../../../src/reconcile/retry/circuit-breaker.ts'
-import { defaultCircuit } from '../../support/deliveries.ts'
+
+const defaultCircuit: CircuitPolicy = {
+  enabled: true,
+  initialLimit: 5,
+  maxLimit: 10_000,
+  failureRatio: 0.9,
+  cooldown: 30_000,
+  maxCooldown: 600_000,
+  probeTimeout: 120_000,
+}
 
 function circuitOf(policy: Partial<CircuitPolicy> = {}): Circuit {
   return createCircuit({ ...defaultCircuit, ...policy })

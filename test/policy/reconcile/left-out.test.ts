@@ -1,99 +1,79 @@
 // More failed records than the backlog holds: the healthy ones behind those of dead receivers are recovered without waiting
-// for the next full sweep, with few list calls. In virtual time, at 20 calls a second.
-import { expect, test } from 'vitest'
-import { dayMs, minuteMs, testNow } from '../../support/backlog.ts'
-import { createFailedPlatform, type FailedPlatform, type Population } from '../../support/failed-platform.ts'
-import { reconcile } from '../../support/reconcile.ts'
+// for the next full sweep, with few list calls. At 20 calls a second.
+import { test } from 'vitest'
+import { dayMs, testNow } from '../../support/backlog.ts'
+import type { ReconcileOptions } from '../../support/reconcile.ts'
+import { play } from '../../support/script.ts'
 
-const start = testNow - 6 * dayMs
+const newer = 'age=12h apart=72s'
+const each = (count: number, step: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => step(index)).join('; ')
+/** The receiver refuses what is older than a day. */
+const refusesOld: ReconcileOptions['deliver'] = ({ eventLocal }) => ({
+  afterMs: 0,
+  code: eventLocal < testNow - dayMs ? 422 : 200,
+})
 
-function of(
-  subscription: number,
-  records: number,
-  answer: Population['answer'],
-  [from, to]: readonly [number, number] = [start, testNow - dayMs],
-): Population {
-  return { subscription, records, answer, from, to }
-}
-
-interface Run {
-  minutes: number
-  lists: number
-}
-
-/** Until the records of healthy receivers are recovered. */
-async function runOf(populations: Population[], options: { maxRecords: number; maxMinutes: number }): Promise<Run> {
-  const made: { platform?: FailedPlatform } = {}
-  await using world = reconcile({
-    circuit: { enabled: true },
-    maxRecords: options.maxRecords,
-    maxPerSecond: 20,
-    client: (parts) => (made.platform = createFailedPlatform(populations, parts)),
-  })
-  const { platform } = made
-  if (platform === undefined) throw new Error('the parts were put together without their platform')
-  const healthy = populations.reduce((sum, { answer, records }) => sum + (answer === 200 ? records : 0), 0)
-  void world.start()
-  const startedAt = world.clock.monotonic()
-  while (platform.delivered() < healthy && world.clock.monotonic() - startedAt < options.maxMinutes * minuteMs) {
-    world.sweeper.tick()
-    await world.clock.advance(30_000)
-  }
-  expect(platform.delivered()).toBe(healthy)
-  expect(world.backlog.size()).toBeLessThanOrEqual(options.maxRecords)
-  return {
-    minutes: (world.clock.monotonic() - startedAt) / minuteMs,
-    lists: platform.calls.list,
-  }
-}
-
-const newer: [number, number] = [testNow - 12 * 3_600_000, testNow - 2 * 3_600_000]
-const many = (from: number, count: number, records: number, answer: Population['answer']): Population[] =>
-  Array.from({ length: count }, (_, index) => of(from + index, records, answer))
-
-interface Case {
+interface Case extends ReconcileOptions {
   name: string
-  populations: Population[]
-  maxRecords: number
-  minutes: number
+  given: string
+  /** Until the records of healthy receivers are recovered; list calls are 10 % above what was measured. */
+  until: string
+  recovered: number
   lists: number
 }
 
-/** Lists: 10 % above what was measured. */
-const cases: Case[] = [
+test.each<Case>([
   {
     name: '500 behind 5,000 of a dead receiver',
-    populations: [of(1, 5000, 503), of(2, 500, 200, newer)],
+    given: `deliver dead 503; stored 5000 dead age=6d apart=86s; stored 500 a ${newer}`,
     maxRecords: 2000,
-    minutes: 0.5,
+    until: '30s',
+    recovered: 500,
     lists: 65,
   },
   {
-    name: '500 behind 6,000 of their subscription that the receiver refuses',
-    populations: [of(1, 6000, 422), of(1, 500, 200, newer)],
-    maxRecords: 2000,
-    minutes: 7,
-    lists: 610,
+    name: '100 behind 1,200 of their subscription that the receiver refuses',
+    given: `stored 1200 a age=6d apart=6min; stored 100 a age=12h apart=6min`,
+    deliver: refusesOld,
+    maxRecords: 400,
+    until: '90s',
+    recovered: 100,
+    lists: 121,
   },
   {
     name: '1,000 of two receivers among and behind 3,000 of three dead ones',
-    populations: [...many(1, 3, 1000, 503), ...many(4, 2, 500, 200)],
+    given: `${each(3, (index) => `deliver dead${index} 503; stored 1000 dead${index} age=6d apart=430s`)}
+            ${each(2, (index) => `stored 500 up${index} age=6d apart=860s`)}`,
     maxRecords: 500,
-    minutes: 1,
+    until: '1min',
+    recovered: 1000,
     lists: 103,
   },
   {
-    name: '1,000 of ten receivers among 10,000 of 200 dead ones',
-    populations: [...many(1, 200, 50, 503), ...many(300, 10, 100, 200)],
-    maxRecords: 500,
-    minutes: 3.5,
-    lists: 555,
+    name: '200 of two receivers among 2,000 of 40 dead ones',
+    given: `${each(40, (index) => `deliver dead${index} 503; stored 50 dead${index} age=6d apart=2h`)}
+            ${each(2, (index) => `stored 100 up${index} age=6d apart=1h`)}`,
+    maxRecords: 100,
+    until: '1min',
+    recovered: 200,
+    lists: 200,
   },
-  { name: '2,000 of one receiver', populations: [of(1, 2000, 200)], maxRecords: 200, minutes: 2, lists: 190 },
-]
-
-test.each(cases)('$name, with $maxRecords places: in $minutes min, by $lists list calls', async (one) => {
-  const run = await runOf(one.populations, { maxRecords: one.maxRecords, maxMinutes: 240 })
-  expect(run.minutes).toBeLessThanOrEqual(one.minutes)
-  expect(run.lists).toBeLessThanOrEqual(one.lists)
-})
+  {
+    name: '2,000 of one receiver',
+    given: 'stored 2000 a age=6d apart=216s',
+    maxRecords: 200,
+    until: '2min',
+    recovered: 2000,
+    lists: 190,
+  },
+])(
+  '$name, with $maxRecords places: in $until, by few list calls',
+  async ({ given, lists, recovered, until, ...options }) => {
+    await play(`${given}; start; ticks 30s ${until}; recovered -> ${recovered}; lists -> at most ${lists}`, {
+      latencyMs: 50,
+      maxPerSecond: 20,
+      ...options,
+    })
+  },
+)

@@ -1,159 +1,85 @@
-// Ticks: what is swept when, what waits, and how the sweeper comes through a platform that fails.
-import { describe, expect, test } from 'vitest'
-import type { ListQuery } from '../../../src/platform/operations.ts'
-import { PlatformFailure } from '../../../src/platform/http/response.ts'
-import type { WebhookRecord } from '../../../src/platform/record.ts'
-import { dayMs, hourMs, minuteMs, testNow } from '../../support/backlog.ts'
-import { accepted, failedRecord } from '../../support/fake-platform.ts'
-import { reconcile, ticks, type Reconcile } from '../../support/reconcile.ts'
+// Ticks: what is swept when, what waits, how the sweeper comes through a platform that fails, and where the backlog has no room.
+import { test } from 'vitest'
+import { defaultPolicy, hourMs } from '../../support/backlog.ts'
+import type { ReconcileOptions } from '../../support/reconcile.ts'
+import { play } from '../../support/script.ts'
 
-const trouble = (reason: PlatformFailure['reason']): PlatformFailure => new PlatformFailure(reason, undefined, 'list')
+const many = 'apart=10min age=3d'
 
-function due(count: number, fields: Partial<WebhookRecord> = {}): WebhookRecord[] {
-  return Array.from({ length: count }, (_, index) =>
-    failedRecord({ eventLocal: testNow - 3 * dayMs + index * 10 * minuteMs, ...fields }),
-  )
-}
+type Row = [name: string, script: string, ReconcileOptions?]
 
-/** After the sweep that a start begins with, and its rest: as if it had been running for long. */
-async function runningFor(world: Reconcile, ms: number): Promise<number> {
-  await world.sweep()
-  await world.clock.advance(ms)
-  world.facts.length = 0
-  world.platform.lists.length = 0
-  return world.platform.now()
-}
+/** `sweeps` shows each sweep since the last time: how long it took, and when it ended. */
+const scripts: Row[] = [
+  // One call a second: the newest hour takes 1 s, the rest, what lies beyond and what is stuck another 3 s.
+  [
+    'a full sweep rests for twenty times its duration, a recent one for twenty times its own',
+    'sweep -> complete 0; wait 1h; anew; ticks 1s 90s; sweeps -> full 4s at 4s, recent 1s at 22s, recent 1s at 43s, recent 1s at 64s, full 4s at 88s',
+    { latencyMs: 1000 },
+  ],
+  [
+    'a recent sweep comes between two slices of a full one, once its rest is over',
+    `stored 400 a ${many}; sweep -> complete 400; wait 1h; anew; ticks 1s 3min; 
+     sweeps -> recent 2s at 46s, recent 2s at 90s, full 94s at 94s, recent 2s at 132s, recent 2s at 174s`,
+    { sliceRecords: 10, latencyMs: 2000, pages: 1 },
+  ],
+  [
+    'a tick starts nothing during a Retry-After; the next one after it starts what is due',
+    'sweep -> complete 0; wait 1h; anew; throttle 90s; ticks 30s 90s; sweeps -> none; ticks 30s 30s; swept -> full 1',
+    { latencyMs: 20 },
+  ],
+  [
+    'a sweep that had to wait does not rest for it, but says how long it took',
+    `sweep -> complete 0; wait 1h; anew; ticks 500ms 500ms; throttle 60s; ticks 1s 170s
+     sweeps -> recent 1s at 63.5s, full 64.501s at 65.5s, recent 1s at 84.5s, recent 1s at 105.5s, recent 1s at 126.5s, recent 1s at 147.5s, full 4s at 159.5s`,
+    { latencyMs: 1000 },
+  ],
+  [
+    'sweeps of a platform that fails back off to five minutes for any schedule, and come back at once when one works',
+    `list 500; ticks 1s 1h; swept -> full failed 24; list works; ticks 1s 5min; swept -> full 141
+     ticks 30s 5min; swept -> full 10`,
+  ],
+  [
+    'when going on with what had no room fails, the full sweep’s rest is not cut short, and nothing is forgotten',
+    `stored 290 a ${many}; ticks 1s 10s; sweeps -> full 5s at 5s; list 500; start; ticks 1s 40s; held -> 0; leftOut -> 190
+     swept -> left-out failed 6; list works; ticks 1s 10min; left -> none`,
+    { maxRecords: 100, latencyMs: 1000 },
+  ],
+  [
+    'it goes on from the oldest that was left out whenever the backlog is half empty, until all is done',
+    `stored 430 a ${many}; start; ticks 10s 5min; left -> none; retries -> 430; swept -> full 6, left-out 9, recent 11`,
+    { maxRecords: 50, latencyMs: 500, maxPerSecond: 20 },
+  ],
+  [
+    'not before the backlog is under half full',
+    `stored 30 a ${many}; ticks 1s 10s; held -> 20; delivered 10; held -> 10; ticks 1s 10s; held -> 10
+     delivered 1; ticks 1s 10s; held -> 19; swept -> full 1, left-out 1, recent 1`,
+    { maxRecords: 20, latencyMs: 1000 },
+  ],
+  [
+    'recent sweeps come between those that go on',
+    `stored 300 a ${many}; start; ticks 10s 30min; swept -> full 7, left-out 6, recent 21`,
+    { maxRecords: 60, latencyMs: 3000 },
+  ],
+  [
+    'what fails while one listing takes hours is not lost between a full sweep and the recent one after it',
+    `list works 1s; ticks 500ms 500ms; list works 2h; wait 1s; list works; wait 30min; stored 1 a age=1min; ticks 1s 1s
+     wait 2h; swept -> full 1, recent 1; held -> 1`,
+  ],
+  ...(
+    [
+      ['all are held', 65, { maxRecords: 1000, latencyMs: 20 }],
+      ['few are held, the others only counted', 65, { maxRecords: 5, latencyMs: 20 }],
+      ['sweeps are so slow that it moves while they are under way', 67, { maxRecords: 5, latencyMs: 20_000 }],
+      ['sweeps of many slices are slow', 66, { maxRecords: 5, latencyMs: 7000, sliceRecords: 4 }],
+    ] as const
+  ).map(([name, half, options]): Row => [
+    `what leaves the window is reported once, when ${name}`,
+    `stored 100 a age=119min apart=45s attempts=30; sweep -> complete 100
+     ticks 30s 50min; expired -> ${half}; ticks 30s 50min; expired -> 100; held -> 0`,
+    { ...options, policy: { window: { ...defaultPolicy.window, lookback: 2 * hourMs } } },
+  ]),
+]
 
-function isRecent({ from, to }: ListQuery): boolean {
-  return from !== undefined && to !== undefined && to - from < 2 * 3600
-}
-
-describe('when', () => {
-  test('a full sweep rests for twenty times its duration, a recent one for twenty times its own', async () => {
-    // One call a second: the newest hour takes 1 s, the rest, what lies beyond and what is stuck another 3 s.
-    await using world = reconcile({ latencyMs: 1000 })
-    const origin = await runningFor(world, hourMs)
-    await ticks(world, 1000, 190_000)
-    const ended = world.sweeps().map(({ kind, seconds }) => `${kind} ${seconds}`)
-    const round = ['full 4', 'recent 1', 'recent 1', 'recent 1']
-    expect(ended).toEqual([...round, ...round, ...round].slice(0, 10))
-    const newest = world.platform.lists.filter(isRecent).map(({ at }) => Math.round((at - origin) / 1000))
-    expect(newest).toEqual([0, 21, 42, 63, 84, 105, 126, 147, 168, 189])
-  })
-
-  test('one at a time: a recent sweep comes between two slices of a full one, once its rest is over', async () => {
-    await using world = reconcile({ records: due(400), sliceRecords: 10, latencyMs: 2000, pages: 1 })
-    await runningFor(world, hourMs)
-    await ticks(world, 1000, 3 * minuteMs)
-    const at = world.platform.lists.map((query) => query.at)
-    for (const [index, startedAt] of at.slice(1).entries())
-      expect(startedAt - (at[index] ?? 0)).toBeGreaterThanOrEqual(2000)
-    // The newest hour takes 2 s and rests for 40; the full sweep takes longer than that.
-    const [first, ...later] = world.sweeps()
-    expect(first).toMatchObject({ kind: 'recent', seconds: 2 })
-    expect(later.find(({ kind }) => kind === 'full')?.seconds).toBeGreaterThan(60)
-    // One listing of the newest hour has other slices before and after it.
-    const slices = world.platform.lists.filter(({ from, status }) => status === 'failed' && from !== undefined)
-    const areNewest = slices.map(({ at, to = 0 }) => at - 1000 * to < 3 * minuteMs)
-    const between = areNewest.indexOf(true, areNewest.indexOf(false))
-    expect(between).toBeGreaterThan(0)
-    expect(areNewest.slice(between)).toContain(false)
-  })
-})
-
-describe('while a Retry-After is to pass', () => {
-  function pause({ clock, rate }: Reconcile, ms: number): void {
-    rate.reportResponse({ kind: 'throttled', retryAfterMs: ms, sentAt: clock.monotonic() })
-  }
-
-  test('a tick starts nothing; the next one after it starts what is due', async () => {
-    await using world = reconcile({ latencyMs: 20 })
-    await runningFor(world, hourMs)
-    pause(world, 90_000)
-    await ticks(world, 30_000, 90_000)
-    expect(world.platform.lists).toEqual([])
-    await ticks(world, 30_000, 30_000)
-    expect(world.sweeps().map(({ kind }) => kind)).toEqual(['full'])
-  })
-
-  test('a sweep that had to wait does not rest for it, but says how long it took', async () => {
-    let isThrottled = false
-    await using world = reconcile({
-      latencyMs: 1000,
-      onList: async () => {
-        if (!isThrottled) return
-        isThrottled = false
-        pause(world, 60_000)
-        await world.clock.sleep(60_000)
-      },
-    })
-    const origin = await runningFor(world, hourMs)
-    isThrottled = true
-    await ticks(world, 1000, 170_000)
-    expect(world.sweeps()[0]).toMatchObject({ kind: 'full', seconds: 64 })
-    const full = world.platform.lists.filter(({ from = 0, status }) => {
-      return status === 'failed' && from > 0 && from < (testNow - 2 * dayMs) / 1000
-    })
-    // Four seconds of work, and twenty times as long a rest; the newest hour comes a second before.
-    expect(full.map(({ at }) => Math.round((at - origin) / 1000))).toEqual([61, 64 + 80 + 1])
-    const recent = world.platform.lists.filter(isRecent).map(({ at }) => Math.round((at - origin) / 1000))
-    expect(recent.slice(0, 3)).toEqual([0, 61 + 20, 61 + 41])
-  })
-})
-
-describe('a failing platform', () => {
-  test('sweeps back off to five minutes for any schedule, and come back at once when one works', async () => {
-    let failing = true
-    await using world = reconcile({
-      onList: () => {
-        if (failing) throw trouble('server-error')
-      },
-    })
-    await ticks(world, 1000, hourMs)
-    const failed = world.sweeps()
-    expect(failed.every(({ result }) => result === 'failed')).toBe(true)
-    // 1 s doubling to 5 min, less the jitter.
-    expect(failed.length).toBeLessThan(12 + hourMs / (0.75 * 300_000))
-    expect(failed.length).toBeGreaterThan(18)
-
-    failing = false
-    await ticks(world, 1000, 5 * minuteMs)
-    const before = world.sweeps().length
-    await ticks(world, 30_000, 5 * minuteMs)
-    const after = world.sweeps().slice(before)
-    expect(after.every(({ result }) => result === 'complete')).toBe(true)
-    expect(after.filter(({ kind }) => kind === 'full').length).toBeGreaterThanOrEqual(9)
-  })
-
-  test('when going on with what had no room fails, the full sweep’s rest is not cut short, and nothing is forgotten', async () => {
-    let failing = false
-    await using world = reconcile({
-      records: due(290),
-      maxRecords: 100,
-      latencyMs: 1000,
-      onList: () => {
-        if (failing) throw trouble('server-error')
-      },
-      onRetry: (record, platform, id) => {
-        platform.set(id, { status: 'successful' })
-        return accepted(record === undefined ? undefined : { ...record, status: 'successful' })
-      },
-    })
-    world.sweeper.tick()
-    await world.swept()
-    expect(world.sweeps()[0]?.seconds).toBe(5)
-    failing = true
-    void world.start()
-    await ticks(world, 1000, 40_000)
-    expect(world.backlog.size()).toBe(0)
-    const full = world.sweeps().filter(({ kind, continued }) => kind === 'full' && !continued)
-    expect(full).toHaveLength(1)
-    const tries = world.sweeps().filter(({ continued }) => continued)
-    expect(tries.length).toBeGreaterThan(2)
-    expect(tries.length).toBeLessThan(10)
-    expect(world.backlog.leftOut.counts().due).toBe(190)
-    failing = false
-    await ticks(world, 1000, 10 * minuteMs)
-    expect(world.platform.failedIds()).toEqual([])
-  })
+test.each(scripts)('%s', async (_, script, options) => {
+  await play(script, { circuit: { enabled: false }, ...options })
 })

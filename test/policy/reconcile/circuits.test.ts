@@ -1,0 +1,68 @@
+// The circuits of all subscriptions: no place is lost, every change of state is reported once, and what is idle is forgotten.
+import { test } from 'vitest'
+import { play } from '../../support/script.ts'
+
+const opened = 'take a 9; settle a 9 failed-again 503; changes -> a open 30s 9/9'
+
+/** `circuit` shows places taken of the limit, failures of the outcomes that opened it, the last answer, since when, and its rest. */
+const scripts: [string, string][] = [
+  [
+    'a retry without outcome keeps its place until it is freed; its outcome counts all the same, and frees nothing twice',
+    `take a 5; wait 1h; turn; blocks a -> limit; blocks b -> nothing; change -> Infinitys
+     free a 5 keep; blocks a -> nothing; take a 5
+     settle a 4 failed-again; blocks a -> limit; changes -> nothing; settle a 6 failed-again; changes -> a open 30s 9/9`,
+  ],
+  [
+    'one that the platform failed on gives its place back after two minutes, and not before',
+    `take a 5; freeLater a 5; change -> 120s; wait 119999ms; turn; blocks a -> limit
+     wait 1ms; turn; blocks a -> nothing; change -> Infinitys`,
+  ],
+  [
+    'one from before the opening holds no place of the half-open circuit, and its outcome frees none',
+    `take a 90; settle a 90 recovered; take a 70; settle a 50 failed-again 503; changes -> a open 30s 45/50
+     wait 30s; turn; blocks a -> nothing; take b 1; take a 1 as=probe; settle a 20 failed-again
+     circuit a -> half-open 1 of 1, 45/50 503, for 30s, rest 0s
+     settle probe 1 failed-again 401; circuit a -> open 0 of 1, 46/51 401, for 30s, rest 60s; closed a -> never
+     wait 1min; turn; take a 4; settle a 4 recovered; circuit a -> closed; wait 7s; closed a -> 7s`,
+  ],
+  [
+    'a cooldown is over when its time has come, whether that was reported or not',
+    `${opened}; wait 29999ms; blocks a -> circuit; change -> 0.001s
+     circuit a -> open 0 of 1, 9/9 503, for 29.999s, rest 0.001s
+     wait 1ms; blocks a -> nothing; circuit a -> half-open 0 of 1, 9/9 503, for 30s, rest 0s
+     change -> 0s; changes -> nothing; turn; changes -> a half-open`,
+  ],
+  [
+    'the operator ends the cooldowns of all open circuits at once; when the probe fails, the next is twice as long',
+    `probe -> 0 ended, 0 under way; take a 9; take b 9; settle a 9 failed-again; settle b 9 failed-again
+     changes -> a open 30s 9/9, b open 30s 9/9; wait 1s; probe -> 2 ended, 0 under way; probe -> 0 ended, 2 under way
+     changes -> a half-open, b half-open; take a 1; blocks a -> circuit; blocks b -> nothing
+     settle a 1 failed-again; changes -> a open 60s 1/1`,
+  ],
+  [
+    'a circuit is forgotten in any state ten minutes after its last open record',
+    `take closed 1; settle closed 1 recovered; take needed 9; settle needed 9 failed-again
+     take done 9; settle done 9 failed-again; changes -> needed open 30s 9/9, done open 30s 9/9
+     wait 599999ms; forget needed -> 3; wait 1ms; forget needed -> 1; changes -> done closed
+     wait 599999ms; forget - -> 1; wait 1ms; forget - -> 0; circuit needed -> closed; change -> Infinitys`,
+  ],
+]
+
+test.each(scripts)('%s', async (_, script) => {
+  await play(script)
+})
+
+test('a record counts once, in upper or lower case', async () => {
+  await play(
+    `take a 2; settle a 2 recovered; take a 30 id=c3; settle a 30 failed-again; take a 30 id=C3
+     settle a 30 failed-again; changes -> nothing`,
+    { circuit: { enabled: true, failureRatio: 0.5 } },
+  )
+})
+
+test('switched off, everything is allowed, and nothing is reported', async () => {
+  await play(
+    'take a 1000; settle a 500 failed-again; blocks a -> nothing; change -> Infinitys; circuit a -> closed; changes -> nothing',
+    { circuit: { enabled: false } },
+  )
+})

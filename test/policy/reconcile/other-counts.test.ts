@@ -1,0 +1,95 @@
+// Counts beside the window's failed records: those beyond the window, by one call of size 1, and those that are processing for too long.
+import { expect, test } from 'vitest'
+import { PlatformFailure } from '../../../src/platform/http/response.ts'
+import type { WebhookRecord } from '../../../src/platform/record.ts'
+import { countBeyond } from '../../../src/reconcile/sweep/other-counts.ts'
+import { dayMs, entryOf, hourMs, minuteMs, secondMs, testNow } from '../../support/backlog.ts'
+import { failedRecord, type FakePlatformOptions } from '../../support/fake-platform.ts'
+import { hold, reconcile, ticks } from '../../support/reconcile.ts'
+
+const start = testNow - 7 * dayMs
+
+function many(count: number, eventLocal: number, fields: Partial<WebhookRecord> = {}): WebhookRecord[] {
+  return Array.from({ length: count }, (_, index) => failedRecord({ eventLocal: eventLocal + index * 1000, ...fields }))
+}
+
+const longAgo = many(4, start - 2 * dayMs)
+const inside = many(5, testNow - dayMs)
+const resolvedLongAgo = many(9, start - hourMs, { status: 'successful' })
+
+test.each<[string, FakePlatformOptions, number]>([
+  ['counted', {}, 4],
+  ['not known without a total', { totals: 'none' }, 0],
+  ['not believed when the row shows that the bound is ignored', { ignores: ['to'], order: 'event-desc' }, 0],
+  ['not believed when there are rows but the total is none', { totals: 'zero' }, 0],
+  ['not believed when there is a total but no row', { records: inside, totals: 'all' }, 0],
+  ['not believed when the row shows another status', { records: resolvedLongAgo, ignores: ['status'] }, 0],
+])('records beyond the window are %s', async (_, options, count) => {
+  await using world = reconcile({ records: [...longAgo, ...inside], ...options })
+  await world.sweep()
+  expect(world.sweeper.beyondWindow()).toBe(count)
+})
+
+test.each([
+  [1, 4, 4],
+  [3, 2, undefined],
+  [1, 0, undefined],
+  [0, 0, 0],
+])('%i rows of a total of %i beyond the window: %s', async (rows, total, expected) => {
+  const records = many(Math.min(1, rows), start - hourMs)
+  const client = { list: () => Promise.resolve({ records, unreadable: [], rows, size: 1, total }) }
+  expect(await countBeyond(client, { from: start / 1000, to: 0 }, new AbortController().signal)).toBe(expected)
+})
+
+const at = (eventLocal: number): Partial<WebhookRecord> => ({ eventLocal, lastAttemptLocal: eventLocal })
+
+test.each<[string, Partial<WebhookRecord>, number]>([
+  ['its last attempt', { lastAttemptLocal: testNow - 15 * minuteMs - 1 }, 1],
+  ['its last attempt, just not yet', { lastAttemptLocal: testNow - 15 * minuteMs }, 0],
+  ['its event, when it has no attempt', { lastAttemptLocal: null }, 1],
+  ['its event, when the attempt is shown to be in the future', { lastAttemptLocal: testNow + hourMs }, 1],
+  ['an attempt a moment ahead of the clock', { lastAttemptLocal: testNow + 30 * secondMs }, 0],
+  ['an event long ago and an attempt just now', { eventLocal: testNow - 6 * dayMs, lastAttemptLocal: testNow }, 0],
+  ['an event too young for it', { eventLocal: testNow - 14 * minuteMs, lastAttemptLocal: null }, 0],
+  ['an event just old enough', { eventLocal: testNow - 16 * minuteMs, lastAttemptLocal: null }, 1],
+  ['an event in the second before the window, which is asked for', at(testNow - 7 * dayMs - 500), 0],
+  ['an event in the first second of the window', at(testNow - 7 * dayMs), 1],
+])('a record is stuck since %s', async (_, fields, count) => {
+  const record = failedRecord({ eventLocal: testNow - hourMs, status: 'processing', ...fields })
+  await using world = reconcile({ records: [record], latencyMs: 0 })
+  await world.sweep()
+  expect(world.sweeper.stuckProcessing()).toBe(count)
+})
+
+test.each([
+  ['just now', 0, 0],
+  ['long ago', 16 * minuteMs, 1],
+])('our own PATCH %s counts as well', async (_, triedAgoMs, count) => {
+  const record = failedRecord({ eventLocal: testNow - dayMs })
+  await using world = reconcile({ records: [{ ...record, status: 'processing' }] })
+  hold(world, [record])
+  entryOf(world.backlog, record).triedAt = testNow - triedAgoMs
+  await world.sweep()
+  expect(world.sweeper.stuckProcessing()).toBe(count)
+})
+
+test('a full sweep counts once, a recent one never; counts that fail do not fail the sweep, and the last ones stand', async () => {
+  let isDown = false
+  await using world = reconcile({
+    latencyMs: 1000,
+    records: [...longAgo, ...inside, ...many(7, testNow - dayMs, { status: 'processing' })],
+    onList: ({ from, status }) => {
+      if (isDown && (status === 'processing' || from === undefined))
+        throw new PlatformFailure('timeout', undefined, 'list')
+    },
+  })
+  await world.sweep()
+  await world.clock.advance(minuteMs)
+  await ticks(world, 30_000, 30_000)
+  isDown = true
+  expect(await world.sweep()).toMatchObject({ result: 'complete', listed: 5 })
+  expect(world.sweeps().map(({ kind }) => kind)).toEqual(['full', 'recent', 'full'])
+  expect([world.sweeper.beyondWindow(), world.sweeper.stuckProcessing()]).toEqual([4, 7])
+  const beyond = world.platform.lists.filter(({ from, to }) => from === undefined && to !== undefined)
+  expect(beyond).toMatchObject(Array.from({ length: 2 }, () => ({ status: 'failed', size: 1 })))
+})

@@ -1,0 +1,203 @@
+// Retries and their checks at work: how many at once, what is spared, how a round and a stop end, and storms of failures.
+import { describe, test } from 'vitest'
+import { play } from '../../support/script.ts'
+import type { ReconcileOptions } from '../../support/reconcile.ts'
+
+type Row = [name: string, script: string, options?: ReconcileOptions]
+const off = { circuit: { enabled: false } }
+
+describe('slots and fences', () => {
+  test.each([1, 2, 8, 64])(
+    'no more than %i at once, one of each record, all of them in the end',
+    async (concurrency) => {
+      const sweeps = 'wait 500ms; ticks 100ms 100ms; '.repeat(5)
+      // Of one subscription the last slot stays free for another.
+      const most = Math.max(1, concurrency - 1)
+      await play(
+        `failed 300 a; patch works 250ms; start; ${sweeps} wait 10min
+       most -> ${most}; most twins -> 1; left -> none; retries -> 300; flying -> 0`,
+        { concurrency, ...off },
+      )
+    },
+  )
+
+  test.each<Row>([
+    [
+      'the last free slot is for a subscription that has none in flight',
+      `patch works 1h a; failed 50 a; start; wait 1min; flying -> 3
+       failed 1 b; wait 1s; left -> a 50; most a -> 3`,
+      { concurrency: 4 },
+    ],
+    [
+      'a fence waits for what is in flight inside of it, not for what is outside',
+      `patch works 500ms a; patch works 60s b; failed 1 a age=1d; failed 1 b age=2d; start; flying -> 2
+       fence 25h 23h -> free; flying -> 1`,
+    ],
+    [
+      'nothing goes out inside of a fence that waits; one that is given up is taken down again',
+      `patch works 1s; failed 2 a; start; flying -> 2; failed 1 b
+       fence 3d 0d given-up -> Error: the sweep was given up; wait 5s; left -> none`,
+    ],
+    [
+      'a record that is seen resolved while it waits for the rate is left alone',
+      'failed 40 a; start; wait 100ms; resolved 5; wait 10min; left -> a 35',
+      { maxPerSecond: 1 },
+    ],
+    [
+      'records that always answer 500 keep no others from being retried, and each backs off by itself',
+      `patch 500 0ms poison; failed 10 poison; failed 200 a; start; wait 20s; left -> poison 10; breaker -> all, no trouble
+       wait 1h; retries -> at most 280; timers -> at most 2500`,
+    ],
+  ])('%s', async (_, script, options) => {
+    await play(script, { ...off, ...options })
+  })
+})
+
+describe('a round', () => {
+  test.each<Row>([
+    ['of no records ends', 'round; retries -> 0'],
+    ['of a hundred ends when each has been retried', 'failed 100 a; round; retries -> 100; left -> none'],
+    [
+      'leaves what becomes due while it runs',
+      'failed 300 a; failed 1 b age=1d rests=29s; round; retries -> 300; left -> b 1',
+      { maxPerSecond: 2 },
+    ],
+    [
+      'ends when each has an outcome: an accepted retry has none yet',
+      `failed 30 a; failed 10 b attempts=2; deliver a 200 20s; deliver b 503 20s; round
+       outcomes -> failed-again 10, recovered 30; retries -> 40; awaiting -> 0`,
+    ],
+    [
+      'ends with an open circuit, and leaves what it holds',
+      `failed 100 a attempts=2; failed 100 b; deliver a 503 100ms; deliver b 200 100ms; round 2min
+       left -> a 100; retries -> at most 112`,
+      { circuit: { enabled: true } },
+    ],
+    [
+      'does not wake up again and again for what is not part of it',
+      'failed 5 a rests=1s; failed 1 b; patch works 10min; round; retries -> 1; timers -> at most 100',
+    ],
+    [
+      'ends when we are refused, after few PATCHes',
+      'failed 500 a; patch 403; round; retries -> at most 8; breaker -> none, unauthorized',
+    ],
+    [
+      'ends when the platform is down, after few PATCHes',
+      'failed 500 a; patch unreachable; list timeout; round; retries -> at most 16; breaker -> none, platform',
+    ],
+  ])('%s', async (_, script, options) => {
+    await play(script, { ...off, latencyMs: 20, ...options })
+  })
+})
+
+test.each<Row>([
+  [
+    'after a stop no new PATCH goes out, those in flight finish, and the loop ends',
+    `patch works 5s; failed 100 a; start; wait 100ms; stop; wait 1s; flying -> 7; ends 10s -> in order
+     flying -> 0; retries -> 7; left -> a 93`,
+  ],
+  [
+    'a bug in the client ends the loop, and nothing hangs',
+    `patch bug; failed 20 a; start; ends -> with TypeError: a bug; retries -> at most 8; wait 1min; flying -> 0
+     fence 7d 0d -> free`,
+  ],
+  [
+    'a bug is reported at once, although others in flight take long and the rate is paused',
+    `patch works 1h a; patch bug 100ms b; failed 3 a; failed 1 b; start; flying -> 4; throttle 5min
+     ends 1s -> with TypeError: a bug`,
+  ],
+  [
+    'an idle loop turns every half minute, and one that waits for a Retry-After is not silent',
+    `start; wait 29s; silent -> 29s; wait 1s; silent -> 0s
+     throttle 5min; failed 1 a; wait 250s; silent -> 0s; retries -> 0; wait 1min; retries -> 1`,
+  ],
+])('%s', async (_, script) => {
+  await play(script, off)
+})
+
+describe('checks', () => {
+  const outage = 'wait 10min; outcomes -> none; checks -> at most'
+  const back = 'list works; wait 10min; outcomes -> recovered'
+
+  test.each<Row>([
+    ...['500', '401', '429'].map((how): Row => [
+      `that fail with ${how} back off, and lose nothing`,
+      `failed 500 a apart=5s; deliver a 200 100ms; list ${how}; start; ${outage} 90; ${back} 500`,
+    ]),
+    [
+      'without a token back off within 10 s, as nothing is sent',
+      `failed 2 a apart=1h; deliver a 200 100ms; list no-token; start; ${outage} 180; ${back} 2`,
+    ],
+    [
+      'of a span that cannot be listed search record by record',
+      `failed 200 a apart=5s; deliver a 200 100ms; list 500 0ms spans; start; wait 5min
+       outcomes -> recovered 200; checks -> at most 250`,
+    ],
+    [
+      'of an event that cannot be listed hold up no other, and are not made all the time',
+      `failed 9 a apart=2h; failed 1 b age=1d; deliver a 200 100ms; deliver b 200 100ms; list 500 0ms b; start; wait 15s
+       outcomes -> recovered 9; wait 2h; checks -> at most 60`,
+    ],
+    [
+      'open the circuit of a receiver that dies within a minute, after 400 deliveries at most',
+      `failed 2000 a apart=1s; deliver a 200 300ms; start; wait 1min; deliver a 503 300ms; wait 1min
+       retries -> at most 1600; blocks a -> circuit`,
+      { circuit: { enabled: true }, maxPerSecond: 20 },
+    ],
+  ])('%s', async (_, script, options) => {
+    await play(script, { ...off, latencyMs: 20, ...options })
+  })
+})
+
+describe('a storm of hundreds', () => {
+  // Seven in flight (the eighth slot is for another subscription), two more until three have failed, and what a pause allows.
+  // 1 s doubling to 5 min makes ten or eleven pings; the outcome of a retry that was lost is looked for as well.
+  test.each([
+    { name: '401 of everything', patch: '401', list: '401', retries: 7, lists: 14 },
+    { name: 'no token: the backoff stays within 10 s', patch: 'no-token', list: 'no-token', retries: 7, lists: 90 },
+    { name: '403 of the PATCH, while the list is allowed', patch: '403', list: 'works', retries: 19, lists: 14 },
+    { name: '5xx of everything', patch: '500', list: '500', retries: 9, lists: 14 },
+    {
+      name: '5xx of everything, which may have been taken',
+      patch: '500-lost',
+      list: '500',
+      retries: 9,
+      lists: 14,
+      checks: 81,
+    },
+    { name: 'no answer in time to anything', patch: 'lost', list: 'timeout', retries: 9, lists: 14, checks: 81 },
+    { name: '404 of everything: a misrouted gateway', patch: '404', list: '404', retries: 9, lists: 14 },
+  ])('$name: few calls go out, and all goes on afterwards', async ({ checks = 0, list, lists, patch, retries }) => {
+    const trouble = /40[13]|token/.test(patch) ? 'unauthorized' : 'platform'
+    await play(
+      `failed 300 a age=3d apart=10min; patch ${patch}; list ${list}; start; wait 10min
+       retries -> at most ${retries}; lists -> at most ${lists}; checks -> at most ${checks}
+       breaker -> none, ${trouble}
+       patch works; list works; wait 5min; breaker -> all, no trouble; wait 1h; left -> none`,
+      { ...off, latencyMs: 50, maxPerSecond: 100 },
+    )
+  })
+
+  test.each(['500', '404'])(
+    '%s of every PATCH while the list works: each record backs off by itself',
+    async (patch) => {
+      // At 0, then 1, 2 and 4 min apart, less the jitter; and one list call for each three that fail in a row.
+      await play(
+        `failed 300 a age=3d apart=10min; patch ${patch}; start; wait 10min; retries -> at most 1500; lists -> at most 500`,
+        { ...off, latencyMs: 50, maxPerSecond: 100 },
+      )
+    },
+  )
+
+  test('twenty dead subscriptions beside ten healthy ones, at 20 calls a second: those recover within 45 s', async () => {
+    const each = (count: number, step: (index: number) => string): string =>
+      Array.from({ length: count }, (_, index) => step(index)).join('; ')
+    await play(
+      `${each(20, (index) => `deliver dead${index} 503 300ms; failed 100 dead${index} apart=1s`)}
+       ${each(10, (index) => `deliver up${index} 200 300ms; failed 50 up${index} apart=1s`)}
+       start; wait 45s; outcomes -> failed-again 180, recovered 500; ${each(10, (index) => `sent up${index} -> 50`)}
+       wait 24min; ${each(20, (index) => `sent dead${index} -> at most 14`)}`,
+      { maxPerSecond: 20, latencyMs: 20 },
+    )
+  })
+})

@@ -1,0 +1,446 @@
+// Scripts for the reconcile parts: commands in, answers out. One driver and one world for circuits, platform breaker, outcomes and retries.
+import { expect } from 'vitest'
+import { TokenError } from '../../src/platform/auth/token-answer.ts'
+import { PlatformFailure } from '../../src/platform/http/response.ts'
+import type { RetryAnswer } from '../../src/platform/operations.ts'
+import type { WebhookRecord } from '../../src/platform/record.ts'
+import { createTimeZone } from '../../src/platform/time-zone.ts'
+import type { ReceiverVerdict, Ticket } from '../../src/reconcile/retry/circuits.ts'
+import type { SweepReport } from '../../src/reconcile/sweep/sweep-report.ts'
+import { dayMs, hourMs, learn, listingOf, minuteMs, noted, secondMs, testNow } from './backlog.ts'
+import { accepted, failedRecord, type Delivery } from './fake-platform.ts'
+import { hold, reconcile, type Reconcile, type ReconcileOptions } from './reconcile.ts'
+
+/** Answers of the platform by their names in scripts; `works` for neither. */
+const listErrors: Readonly<Record<string, Error>> = {
+  500: new PlatformFailure('server-error', 500, 'list'),
+  401: new PlatformFailure('unauthorized', 401, 'list'),
+  403: new PlatformFailure('forbidden', 403, 'list'),
+  404: new PlatformFailure('not-found', 404, 'list'),
+  429: new PlatformFailure('throttled', 429, 'list'),
+  timeout: new PlatformFailure('timeout', undefined, 'list'),
+  'no-token': new TokenError('no token', { kind: 'rejected', reason: 'bad-request' }),
+  bug: new TypeError('a bug'),
+}
+const retryAnswers: Readonly<Record<string, RetryAnswer>> = {
+  accepted: { result: 'accepted', reason: 'ok', sent: true },
+  resolved: { result: 'already-resolved', reason: 'conflict', sent: true, found: 'other' },
+  500: { result: 'platform-error', reason: 'server-error', sent: true },
+  '500-lost': { result: 'platform-error', reason: 'server-error', sent: true, lost: true },
+  400: { result: 'rejected', reason: 'bad-request', sent: true },
+  401: { result: 'unauthorized', reason: 'unauthorized', sent: true },
+  403: { result: 'unauthorized', reason: 'forbidden', sent: true },
+  404: { result: 'gone', reason: 'not-found', sent: true },
+  429: { result: 'throttled', reason: 'throttled', sent: true },
+  unreachable: { result: 'unreachable', reason: 'connection', sent: true },
+  lost: { result: 'unreachable', reason: 'timeout', sent: true, lost: true },
+  'no-token': { result: 'unauthorized', reason: 'unauthorized', sent: false },
+}
+
+const units: Readonly<Record<string, number>> = { ms: 1, s: secondMs, min: minuteMs, h: hourMs, d: dayMs }
+
+/** `30s`, `1.5h`: in ms. */
+function msOf(text: string): number {
+  const [, number, unit = ''] = /^(-?[\d.]+)([a-z]+)$/.exec(text) ?? []
+  const ms = Number(number) * (units[unit] ?? NaN)
+  if (Number.isNaN(ms)) throw new Error(`not a duration: ${text}`)
+  return ms
+}
+
+/** Words such as `age=2d`. */
+function fieldsOf(words: readonly string[]): Record<string, string> {
+  return Object.fromEntries(words.map((word) => word.split('=') as [string, string]))
+}
+
+function named<T>(table: Readonly<Record<string, T>>, name: string): T {
+  const found = table[name]
+  if (found === undefined) throw new Error(`${name} is none of ${Object.keys(table).join(', ')}`)
+  return found
+}
+
+/** How often each of them stands there, such as `recovered 3, unknown 1`; `none` for nothing. */
+function tally(names: readonly string[]): string {
+  const counts = [...Map.groupBy(names, (name) => name)].map(([name, all]) => `${name} ${all.length}`)
+  return counts.toSorted().join(', ') || 'none'
+}
+
+/** What a step answers; a step without a word has nothing to show. */
+type Command = (...words: string[]) => unknown
+
+interface Stage {
+  world: Reconcile
+  options: ReconcileOptions
+  commands: Record<string, Command>
+}
+
+/** How the platform answers: by a name in a table, after a time; `works` for as it should. */
+interface Answering {
+  how: string
+  takesMs: number
+  /** Lists: only those by `spans`, or those of one event of this subscription. */
+  only?: string | undefined
+}
+
+/** The platform, and what it was asked since the last time that a script looked. */
+function platformOf(options: ReconcileOptions): Stage {
+  let listing: Answering = { how: 'works', takesMs: 0 }
+  /** By subscription; `*` for those that have none of their own. */
+  const patching = new Map<string, Answering>([['*', { how: 'works', takesMs: 0 }]])
+  const receivers = new Map<string, Delivery>()
+  const flying: WebhookRecord[] = []
+  const most = new Map<string, number>()
+
+  function isMeant(only: string | undefined, eventId: string | undefined): boolean {
+    if (only === undefined || only === 'spans') return only === undefined || eventId === undefined
+    return [...world.platform.records.values()].find((one) => one.eventId === eventId)?.subscriptionId === only
+  }
+
+  /** Sets off and notes how many fly at once, in all, of its subscription, and of the record itself. */
+  function takeOff(record: WebhookRecord): void {
+    flying.push(record)
+    const mates = flying.filter(({ subscriptionId }) => subscriptionId === record.subscriptionId)
+    const twins = flying.filter(({ id }) => id === record.id)
+    for (const [key, count] of Object.entries({
+      all: flying.length,
+      twins: twins.length,
+      [record.subscriptionId]: mates.length,
+    }))
+      most.set(key, Math.max(most.get(key) ?? 0, count))
+  }
+
+  const world = reconcile({
+    latencyMs: 0,
+    deliver: ({ subscriptionId }) => receivers.get(subscriptionId) ?? { afterMs: 0, code: 200 },
+    ...options,
+    async onList({ eventId }) {
+      const { how, only, takesMs } = listing
+      if (takesMs > 0) await world.clock.sleep(takesMs)
+      if (how !== 'works' && isMeant(only, eventId)) throw named(listErrors, how)
+    },
+    async onRetry(record) {
+      if (record === undefined) throw new Error('a record that does not exist was retried')
+      const { how, takesMs } = patching.get(record.subscriptionId) ?? named(Object.fromEntries(patching), '*')
+      takeOff(record)
+      if (takesMs > 0) await world.clock.sleep(takesMs, world.kill.signal)
+      flying.splice(flying.indexOf(record), 1)
+      if (how === 'bug') throw named(listErrors, how)
+      return how === 'works' ? undefined : named(retryAnswers, how)
+    },
+  })
+  let timers = 0
+  const timer = world.clock.timer.bind(world.clock)
+  world.clock.timer = (ms, act) => {
+    timers += 1
+    return timer(ms, act)
+  }
+
+  const subscriptionOf = (id: string): string => world.platform.records.get(id)?.subscriptionId ?? ''
+
+  const seen = { retry: 0, list: 0, confirm: 0 }
+
+  /** Calls of one kind since the last time. */
+  function count(kind: keyof typeof seen): number {
+    const { lists, retries } = world.platform
+    const all = kind === 'retry' ? retries.length : lists.filter(({ purpose }) => purpose === kind).length
+    const found = all - seen[kind]
+    seen[kind] = all
+    return found
+  }
+
+  return {
+    world,
+    options,
+    commands: {
+      wait: (time = '') => world.clock.advance(msOf(time)),
+      list: (how = '', takes = '0ms', only?: string) => {
+        listing = { how, takesMs: msOf(takes), only }
+      },
+      patch: (how = '', takes = '0ms', subscription = '*') => {
+        patching.set(subscription, { how, takesMs: msOf(takes) })
+      },
+      deliver: (subscription = '', code = '', takes = '0ms') => {
+        receivers.set(subscription, { code: Number(code), afterMs: msOf(takes) })
+      },
+      throttle: (time = '') => {
+        const sentAt = world.clock.monotonic()
+        world.rate.reportResponse({ kind: 'throttled', retryAfterMs: msOf(time), sentAt })
+      },
+      pauses: async (number = '') => {
+        const pauses: number[] = []
+        for (let seconds = 1; pauses.length < Number(number); seconds += 1) {
+          await world.clock.advance(secondMs)
+          if (count('list') === 0) continue
+          pauses.push(seconds)
+          seconds = 0
+        }
+        return pauses.join(' ')
+      },
+      retries: () => count('retry'),
+      lists: () => count('list'),
+      checks: () => count('confirm'),
+      most: (of = 'all') => most.get(of) ?? 0,
+      timers: () => timers,
+      left: () => tally(world.platform.failedIds().map((id) => subscriptionOf(id))),
+      recovered: () => [...world.platform.records.values()].filter(({ status }) => status === 'successful').length,
+      sent: (subscription = '') =>
+        world.platform.retries.filter(({ id }) => subscriptionOf(id) === subscription).length,
+    },
+  }
+}
+
+/** The three loops, and their records. */
+function loopCommands({ options, world }: Stage): Record<string, Command> {
+  let seen = 0
+  const running = { retry: Promise.resolve() }
+
+  /** `100 a attempts=2 age=3d apart=5s`: that many records of a subscription, the oldest first. */
+  function made(count = '1', subscriptionId = '', ...fields: string[]): WebhookRecord[] {
+    const { age = '2d', apart = '1min', attempts, rests } = fieldsOf(fields)
+    const now = createTimeZone(options.zone ?? 'UTC').toLocal(world.clock.now())
+    const lastAttempt = rests === undefined ? {} : { lastAttemptLocal: now - msOf(rests) }
+    return Array.from({ length: Number(count) }, (_, index) =>
+      failedRecord({
+        eventLocal: now - msOf(age) + index * msOf(apart),
+        subscriptionId,
+        ...lastAttempt,
+        ...(attempts !== undefined && { attempts: Number(attempts) }),
+      }),
+    )
+  }
+
+  /** Runs one round of a command, with the checks of outcomes beside it. */
+  async function round(within = '1h'): Promise<void> {
+    const checking = world.confirm(world.stop.signal).catch(() => undefined)
+    const signals = { stop: world.stop.signal, kill: world.kill.signal }
+    await world.clock.run(world.retry(signals, { onlyDueAt: world.platform.now() }), msOf(within))
+    world.stop.abort(new Error('the round is over'))
+    await world.clock.run(checking)
+  }
+
+  return {
+    /** Records that no sweep has shown yet, and records that are in the backlog. */
+    stored(...words) {
+      world.platform.add(...made(...words))
+    },
+    failed(...words) {
+      const records = made(...words)
+      world.platform.add(...records)
+      hold(world, records)
+    },
+    resolved: (count = '') => {
+      const records = [...world.platform.records.values()].slice(0, Number(count))
+      learn(world.backlog, listingOf(records, { askedAt: world.clock.monotonic() + 1 }), testNow)
+    },
+    start: async () => {
+      running.retry = world.start()
+      running.retry.catch(() => undefined)
+      await world.clock.settle()
+    },
+    round,
+    stop: () => {
+      world.stop.abort()
+    },
+    ends: (within = '1h') =>
+      world.clock.run(running.retry, msOf(within)).then(
+        () => 'in order',
+        (error: unknown) => `with ${String(error)}`,
+      ),
+    flying: () => world.dispatcher.inFlight(),
+    awaiting: () => world.outcomes.pending().size,
+    silent: () => `${world.dispatcher.silentForMs() / 1000}s`,
+    gates: () => {
+      const sinceOf = (since?: number): string =>
+        since === undefined ? '' : ` since ${(world.clock.now() - since) / 1000}s`
+      return world.gates.shut().map(({ gate, since }) => `${gate}${sinceOf(since)}`).join(', ') || 'none' // prettier-ignore
+    },
+    outcomes: () => {
+      const events = world.events.slice(seen)
+      seen = world.events.length
+      return tally(events.flatMap((event) => (event.type === 'outcome' ? [event.outcome] : [])))
+    },
+    /** Over events between two ages; with `given-up` by a sweep that ends while it waits. */
+    fence: async (from = '', to = '', how?: string) => {
+      const span = { from: Math.floor((testNow - msOf(from)) / 1000), to: Math.floor((testNow - msOf(to)) / 1000) }
+      const sweep = new AbortController()
+      const fencing = world.dispatcher.fence(span, sweep.signal)
+      if (how === 'given-up') sweep.abort(new Error('the sweep was given up'))
+      const ended = await world.clock.run(fencing, hourMs).catch((error: unknown) => String(error))
+      if (typeof ended === 'string') return ended
+      ended()
+      return 'free'
+    },
+  }
+}
+
+/** Sweeps and what they bring into the backlog. */
+function sweepCommands({ world }: Stage): Record<string, Command> {
+  const { backlog, clock, sweeper } = world
+  let [seen, from] = [0, clock.monotonic()]
+  const endedAt = new Map<SweepReport, number>()
+  const nameOf = ({ continued, kind, result }: SweepReport): string =>
+    `${continued ? 'left-out' : kind}${result === 'complete' ? '' : ` ${result}`}`
+
+  function note(): void {
+    for (const report of world.sweeps()) if (!endedAt.has(report)) endedAt.set(report, clock.monotonic() - from)
+  }
+
+  function recent(): SweepReport[] {
+    note()
+    const reports = world.sweeps().slice(seen)
+    seen += reports.length
+    return reports
+  }
+
+  return {
+    sweep: async () => {
+      const { listed, result } = await world.sweep()
+      return `${result} ${listed}`
+    },
+    /** A tick at the beginning of each period. */
+    ticks: async (period = '', time = '') => {
+      for (let left = msOf(time); left > 0; left -= msOf(period)) {
+        sweeper.tick()
+        await clock.advance(msOf(period))
+        note()
+      }
+    },
+    sweeps: () => {
+      const lines = recent().map(
+        (report) => `${nameOf(report)} ${report.seconds}s at ${(endedAt.get(report) ?? NaN) / 1000}s`,
+      )
+      from = clock.monotonic()
+      return lines.join(', ') || 'none'
+    },
+    swept: () => {
+      from = clock.monotonic()
+      return tally(recent().map(nameOf))
+    },
+    /** What was swept before does not count. */
+    anew: () => {
+      recent()
+      from = clock.monotonic()
+    },
+    /** So many of the records that are held were delivered, as the answer to a PATCH has shown. */
+    delivered: (count = '') => {
+      for (const { id } of [...backlog.entries()].slice(0, Number(count))) {
+        world.platform.set(id, { status: 'successful' })
+        const shown = world.platform.records.get(id)
+        if (shown !== undefined) noted(backlog, shown, accepted(shown), clock.monotonic())
+      }
+    },
+    held: () => backlog.size(),
+    leftOut: () => backlog.leftOut.counts().due,
+    expired: () => world.events.reduce((sum, event) => sum + (event.type === 'expired' ? event.records : 0), 0),
+    beyond: () => sweeper.beyondWindow(),
+    stuck: () => sweeper.stuckProcessing(),
+  }
+}
+
+/** The platform breaker and the circuits by themselves: answers and outcomes are reported to them. */
+function partCommands({ world }: Stage): Record<string, Command> {
+  const { breaker, circuits, clock } = world
+  const tickets = new Map<string, Ticket[]>()
+  let seen = 0
+
+  /** The oldest places of a subscription, which are taken out of the book unless the script keeps them. */
+  function taken(key: string, count: string, keep?: string): Ticket[] {
+    const all = tickets.get(key) ?? []
+    if (all.length < Number(count)) throw new Error(`${key} has only ${all.length} places`)
+    return keep === undefined ? all.splice(0, Number(count)) : all.slice(0, Number(count))
+  }
+
+  function take(subscriptionId: string, count: string, fields: { id?: string; as?: string }): void {
+    const { as = subscriptionId } = fields
+    for (let index = 0; index < Number(count); index += 1) {
+      const { id } = failedRecord({ eventLocal: testNow, ...(fields.id !== undefined && { id: fields.id }) })
+      const ticket = circuits.take({ id, subscriptionId, eventType: 'transfer' }, clock.monotonic())
+      tickets.set(as, [...(tickets.get(as) ?? []), ticket])
+    }
+  }
+
+  return {
+    note: async (result = '', count = '1') => {
+      for (let index = 0; index < Number(count); index += 1) {
+        breaker.note(named(retryAnswers, result), clock.monotonic())
+      }
+      await clock.settle()
+    },
+    late: (result = '', before = '') => {
+      breaker.note(named(retryAnswers, result), clock.monotonic() - msOf(before))
+    },
+    breaker: async () => {
+      await clock.settle()
+      return `${breaker.allows(7) ? 'all' : breaker.allows(0) ? 'one' : 'none'}, ${breaker.trouble() ?? 'no trouble'}`
+    },
+    take: (subscription = '', count = '1', ...fields) => {
+      take(subscription, count, fieldsOf(fields))
+    },
+    settle: (subscription = '', count = '', verdict = '', code?: string) => {
+      const status = code === undefined ? null : Number(code)
+      for (const ticket of taken(subscription, count))
+        circuits.settle(ticket, verdict as ReceiverVerdict, clock.monotonic(), status)
+    },
+    free: (subscription = '', count = '', keep?: string) => {
+      for (const ticket of taken(subscription, count, keep)) circuits.free(ticket)
+    },
+    freeLater: (subscription = '', count = '') => {
+      for (const ticket of taken(subscription, count)) circuits.freeLater(ticket, clock.monotonic())
+    },
+    turn: () => {
+      circuits.turn(clock.monotonic())
+    },
+    blocks: (subscription = '') => circuits.blocks(subscription, clock.monotonic()) ?? 'nothing',
+    probe: () => {
+      const { circuits: ended, underWay } = circuits.probe(clock.monotonic())
+      return `${ended} ended, ${underWay} under way`
+    },
+    closed: (subscription = '') => {
+      const at = circuits.closedAt(subscription)
+      return at === -Infinity ? 'never' : `${(clock.monotonic() - at) / 1000}s`
+    },
+    forget: (needed = '') => {
+      circuits.forgetIdle((subscriptionId) => subscriptionId === needed, clock.monotonic())
+      return Object.values(circuits.counts(clock.monotonic())).reduce((sum, count) => sum + count)
+    },
+    change: () => `${((circuits.nextChangeAt() ?? Infinity) - clock.monotonic()) / 1000}s`,
+    changes: () => {
+      const events = world.events.slice(seen)
+      seen = world.events.length
+      const lines = events.flatMap((event) => {
+        if (event.type !== 'circuit') return []
+        const why = event.to === 'open' ? ` ${(event.pauseMs ?? 0) / 1000}s ${event.failedAgain}/${event.judged}` : ''
+        return [`${event.subscriptionId} ${event.to}${why}`]
+      })
+      return lines.join(', ') || 'nothing'
+    },
+    circuit: (subscription = '') => {
+      const view = circuits.views(clock.monotonic()).find(({ subscriptionId }) => subscriptionId === subscription)
+      if (view === undefined) return 'closed'
+      const { failedAgain, judged, limit, openForMs, outstanding, pausesForMs, responseStatusCode, state } = view
+      const places = `${outstanding} of ${limit}`
+      return `${state} ${places}, ${failedAgain}/${judged} ${responseStatusCode}, for ${openForMs / 1000}s, rest ${pausesForMs / 1000}s`
+    },
+  }
+}
+
+/** `at most 9`, or the answer itself. */
+function compare(answer: unknown, expected: string | undefined, step: string): void {
+  const bound = /^at most (\d+)$/.exec(expected ?? '')?.[1]
+  if (bound === undefined) expect(typeof answer === 'number' ? String(answer) : answer, step).toBe(expected)
+  else expect(Number(answer), step).toBeLessThanOrEqual(Number(bound))
+}
+
+/** Plays the steps of a script, one a line or parted by semicolons: `command words`, and after `->` what it answers. */
+export async function play(script: string, options: ReconcileOptions = {}): Promise<void> {
+  const stage = platformOf({ circuit: { enabled: true }, ...options })
+  await using world = stage.world
+  const commands = { ...stage.commands, ...loopCommands(stage), ...sweepCommands(stage), ...partCommands(stage) }
+  for (const step of script.split(/[;\n]/).map((line) => line.trim())) {
+    if (step === '') continue
+    const [said = '', expected] = step.split(' -> ')
+    const [name = '', ...words] = said.split(/ +/)
+    const answer: unknown = await named(commands, name)(...words)
+    compare(answer, expected, step)
+  }
+  world.stop.abort()
+}
